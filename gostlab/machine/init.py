@@ -1,0 +1,107 @@
+#!/usr/bin/python3 -IS
+"""The sandbox's init: process 1 of the User-Mode Linux guest.
+
+Started by the kernel with the host's files as a read-only root. It mounts what a Linux userland
+expects, gives the guest one writable folder, runs one command there, and powers off. Its orders
+come as kernel command-line words, which the kernel hands to init as environment variables:
+
+GOSTLAB_BOOT  the folder on the host that the guest may write; the orders are in its `boot.json`:
+    argv        the command to run
+    environ     its environment
+    keep        host paths that must stay visible although /tmp and the like are covered
+    terminal    true: give the command the console as its controlling terminal
+"""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import traceback
+
+OUT = "/run/gostlab"
+HOST = "/run/host"
+MS_NOSUID, MS_BIND = 2, 4096
+RB_POWER_OFF = 0x4321FEDC
+COVERED = ("/run", "/tmp", "/var/tmp", "/dev/shm")
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def mount(source: str, target: str, kind: str | None, flags: int = 0, options: str | None = None) -> None:
+    """mount(2). Raises OSError naming the target."""
+    encoded = [text.encode() if text is not None else None for text in (source, target, kind, options)]
+    if libc.mount(encoded[0], encoded[1], encoded[2], flags, encoded[3]) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), target)
+
+
+def mount_all(writable: str) -> dict:
+    """Lay out the guest's file systems; returns the orders found in the writable folder."""
+    mount("proc", "/proc", "proc")
+    mount("sysfs", "/sys", "sysfs")
+    mount("tmpfs", "/run", "tmpfs")
+    # A second view of the host's files, in which nothing is covered.
+    os.mkdir(HOST)
+    mount("/", HOST, None, MS_BIND)
+    os.mkdir(OUT)
+    mount("none", OUT, "hostfs", 0, writable)
+    with open(f"{OUT}/boot.json", encoding="utf-8") as file:
+        orders: dict = json.load(file)
+    for folder in ("/dev/pts", "/dev/shm"):
+        os.makedirs(folder, exist_ok=True)
+    mount("devpts", "/dev/pts", "devpts", 0, "ptmxmode=0666,mode=0620")
+    for folder in COVERED[1:]:
+        mount("tmpfs", folder, "tmpfs", MS_NOSUID)
+    mount("tracefs", "/sys/kernel/tracing", "tracefs")
+    mount("cgroup2", "/sys/fs/cgroup", "cgroup2")
+    for path in orders["keep"]:
+        if path.startswith(tuple(f"{folder}/" for folder in COVERED)):
+            os.makedirs(path, exist_ok=True)
+            mount(HOST + path, path, None, MS_BIND)
+    for link, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"),
+                         ("stderr", "/proc/self/fd/2")):
+        if not os.path.lexists(f"/dev/{link}"):
+            os.symlink(target, f"/dev/{link}")
+    return orders
+
+
+def run(orders: dict) -> int:
+    """Run the ordered command, reap whatever is orphaned meanwhile; returns the exit status."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()
+            if orders.get("terminal"):
+                console = os.open("/dev/tty0", os.O_RDWR)
+                for descriptor in (0, 1, 2):
+                    os.dup2(console, descriptor)
+                import fcntl
+                import termios
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            os.execvpe(orders["argv"][0], orders["argv"], orders["environ"])
+        except OSError as error:
+            print(f"init: {orders['argv'][0]}: {error}", file=sys.stderr, flush=True)
+            os._exit(127)
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            return os.waitstatus_to_exitcode(status)
+
+
+def main() -> None:
+    status = 125
+    try:
+        orders = mount_all(os.environ["GOSTLAB_BOOT"])
+        libc.sethostname(b"gostlab", 7)
+        status = run(orders)
+        with open(f"{OUT}/exit", "w", encoding="ascii") as file:
+            file.write(f"{status}\n")
+    except BaseException:  # process 1 may not return: the kernel would panic
+        traceback.print_exc()
+    sys.stdout.flush()
+    libc.reboot(RB_POWER_OFF)
+
+
+if __name__ == "__main__":
+    main()

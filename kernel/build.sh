@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Build the sandbox's kernel: build.sh SOURCE_TREE OUTPUT_FILE [JOBS]
+#
+# SOURCE_TREE is an unpacked kernel source (>= 6.16), built in place and patched with
+# patches/*.patch (a patch that is already in is passed over, so that a build that was cut off goes on).
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source_tree=$1 output=$2 jobs=${3:-$(nproc)}
+export ARCH=um KBUILD_BUILD_USER=gostlab KBUILD_BUILD_HOST=gostlab
+# The compiler must not guess another sub-architecture from the environment.
+unset SUBARCH CROSS_COMPILE MAKEFLAGS MFLAGS 2>/dev/null || true
+
+cd "$source_tree"
+for file in "$here"/patches/*.patch; do
+    if patch --dry-run --reverse --force --silent -p1 <"$file" >/dev/null 2>&1; then
+        continue
+    fi
+    patch --forward --no-backup-if-mismatch --silent -p1 <"$file" ||
+        { echo "kernel: $(basename "$file") does not apply to this source" >&2; exit 1; }
+done
+
+make --silent x86_64_defconfig
+wanted=$(grep -vE '^(#|$)' "$here/options")
+while IFS='=' read -r name value; do
+    case $value in
+        n) scripts/config --disable "$name" ;;
+        y) scripts/config --enable "$name" ;;
+        *) scripts/config --set-val "$name" "$value" ;;
+    esac
+done <<<"$wanted"
+make --silent olddefconfig
+
+missing=""
+while IFS='=' read -r name value; do
+    if [ "$value" = n ]; then
+        grep -qE "^CONFIG_$name=" .config && missing+=" $name=n"
+    else
+        grep -qxF "CONFIG_$name=$value" .config || missing+=" $name=$value"
+    fi
+    true
+done <<<"$wanted"
+if [ -n "$missing" ]; then
+    echo "kernel: this source does not take the options:$missing" >&2
+    exit 1
+fi
+
+make --jobs="$jobs" linux
+strip --strip-debug --output-file="$output.part" linux
+mv "$output.part" "$output"
