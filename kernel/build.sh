@@ -3,6 +3,7 @@
 #
 # SOURCE_TREE is an unpacked kernel source (>= 6.16), built in place and patched with
 # patches/*.patch (a patch that is already in is passed over, so that a build that was cut off goes on).
+# Exits with 3 if this source takes a patch or an option no more: another version may.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_tree=$1 output=$2 jobs=${3:-$(nproc)}
@@ -16,7 +17,7 @@ for file in "$here"/patches/*.patch; do
         continue
     fi
     patch --forward --no-backup-if-mismatch --silent -p1 <"$file" ||
-        { echo "kernel: $(basename "$file") does not apply to this source" >&2; exit 1; }
+        { echo "kernel: $(basename "$file") does not apply to this source" >&2; exit 3; }
 done
 
 make --silent x86_64_defconfig
@@ -41,7 +42,7 @@ while IFS='=' read -r name value; do
 done <<<"$wanted"
 if [ -n "$missing" ]; then
     echo "kernel: this source does not take the options:$missing" >&2
-    exit 1
+    exit 3
 fi
 
 make --jobs="$jobs" linux

@@ -1,0 +1,104 @@
+"""How far a run can be trusted: checks, each with what was asked and what was got, and one verdict.
+
+`ok`: nothing speaks against the number. `degraded`: something other than the network and the congestion
+control had a say, and the reason says what. `invalid`: the number is not an answer to the question.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gostlab.experiment import RunDescription
+
+VERDICTS = ("ok", "degraded", "invalid")
+# On the virtual clock the idle RTT is exact but for the cost of the ping's own system calls.
+IDLE_RTT_TOLERANCE_MS = 0.1
+# Below this idle share of the one CPU that all hosts share, it sets the rate and not the network.
+CPU_IDLE_DEGRADED = 0.05
+MIN_ROUND_TRIPS = 20
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+    name: str
+    verdict: str
+    asked: Any
+    got: Any
+    unit: str
+    reason: str = ""
+
+
+def worst(checks: Sequence[Check]) -> str:
+    """The verdict of a run: that of its worst check."""
+    return max((check.verdict for check in checks), key=VERDICTS.index, default="ok")
+
+
+def report(checks: Sequence[Check]) -> dict[str, Any]:
+    """The contents of fidelity.json."""
+    return {"verdict": worst(checks), "checks": [asdict(check) for check in checks]}
+
+
+def check_idle_rtt(name: str, asked_ms: float, got_ms: Sequence[float], *, clock: str, syscall_cost_us: float) -> Check:
+    """The least of a few pings against the configured delay. On the real clock the CPU adds to it."""
+    least = min(got_ms)
+    # Each of the two hosts and three routers on the way adds its own processing on the real clock.
+    tolerance = IDLE_RTT_TOLERANCE_MS + (20 * syscall_cost_us / 1000 if clock == "virtual" else 0.9)
+    off = least - asked_ms
+    bad = abs(off) > tolerance
+    return Check(name, "invalid" if bad else "ok", round(asked_ms, 4), least, "ms",
+                 f"the idle path is {off:+.3f} ms off its configured round trip" if bad else "")
+
+
+def check_cc(legs: Sequence[Mapping[str, Any]], asked: str) -> Check:
+    """The congestion control seen on the live sockets of every leg that crosses the WAN."""
+    seen = sorted({cc for leg in legs if leg["leg"] == "wan" for cc in leg["cc"]})
+    bad = seen != [asked]
+    return Check("cc_on_wan_sockets", "invalid" if bad else "ok", asked, seen, "name",
+                 f"WAN sockets ran {', '.join(seen) or 'unseen'}, not {asked}" if bad else "")
+
+
+def check_cpu(busy_s: float, idle_s: float, clock: str) -> Check:
+    """The idle share of the CPU during the load."""
+    share = idle_s / (busy_s + idle_s) if busy_s + idle_s > 0 else 1.0
+    bad = share < CPU_IDLE_DEGRADED
+    return Check("cpu_idle_share", "degraded" if bad else "ok", CPU_IDLE_DEGRADED, round(share, 4), "share",
+                 f"the CPU was idle for only {share:.1%} of the load: it, not the network, set this rate"
+                 + (" (the virtual CPU's cost per system call)" if clock == "virtual" else "") if bad else "")
+
+
+def check_length(run: RunDescription, load_s: float) -> Check:
+    """The load ran its time, and that time is long enough to mean something."""
+    rtt_s = sum(run.path[name]["delay_ms"] for name in ("forward", "reverse")) / 1000
+    if load_s < 0.98 * run.duration_s:
+        return Check("run_length", "invalid", run.duration_s, round(load_s, 3), "s", "the load ended early")
+    if run.duration_s < MIN_ROUND_TRIPS * rtt_s:
+        return Check("run_length", "degraded", run.duration_s, round(load_s, 3), "s",
+                     f"{run.duration_s:g} s is less than {MIN_ROUND_TRIPS} round trips of {1000 * rtt_s:.0f} ms")
+    return Check("run_length", "ok", run.duration_s, round(load_s, 3), "s")
+
+
+def check_drops(queues: Mapping[tuple[str, str], Mapping[str, int]], run: RunDescription) -> list[Check]:
+    """Drops only where the design drops: the bottleneck's buffer, or the delay line's configured loss."""
+    checks = []
+    for (role, direction), last in sorted(queues.items()):
+        if role != "delay":
+            continue
+        loss = run.path[direction]["loss"]
+        lossless = not any(value for key, value in loss.items() if key != "model")
+        bad = lossless and last["drops"] > 0
+        checks.append(Check(f"delay_line_drops_{direction}", "invalid" if bad else "ok", 0 if lossless else None,
+                            last["drops"], "packets", "the delay line dropped although no loss was asked" if bad else ""))
+    return checks
+
+
+def check_sampler(lateness_ms: Sequence[float], interval_ms: float, clock: str) -> Check:
+    """How late the samplers woke: on the real clock a busy CPU shows here first."""
+    if clock == "virtual":
+        return Check("sampler_lateness", "ok", 0.0, round(max(lateness_ms, default=0.0), 3), "ms",
+                     "the virtual clock waits for the CPU: lateness is the cost of system calls only")
+    late = max(lateness_ms, default=0.0)
+    bad = late > max(10.0, interval_ms / 4)
+    return Check("sampler_lateness", "degraded" if bad else "ok", round(max(10.0, interval_ms / 4), 1), round(late, 3), "ms",
+                 f"a sampler woke {late:.0f} ms late: the CPU was overloaded" if bad else "")

@@ -1,0 +1,109 @@
+"""Machines: where a run happens. Each starts a run in a folder and gives a Job to watch.
+
+`sandbox` boots the lab's own kernel as an unprivileged process; `native` uses the host's kernel as root.
+"""
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from gostlab.experiment import RunDescription
+from gostlab.parts import Parts, tunnel_binary
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+class MachineError(Exception):
+    """A machine cannot be used here; the message says why and what to do."""
+
+
+class Job(Protocol):
+    """A run that has been started."""
+
+    def poll(self) -> int | None:
+        """The exit status, None while it runs, ends it when its wall-clock limit has passed."""
+
+    def kill(self) -> None:
+        """End it now and everything it started."""
+
+    @property
+    def complaint(self) -> str | None:
+        """Why the machine itself gave up, if it did."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The machine that was taken, and why."""
+    name: str
+    reason: str
+
+
+def host_has_netem() -> bool:
+    """Whether this kernel has sch_netem, built in, loaded or loadable. Loads nothing."""
+    if Path("/sys/module/sch_netem").exists():
+        return True
+    release = platform.release()
+    for name in ("modules.builtin", "modules.dep"):
+        try:
+            if "/sch_netem.ko" in Path(f"/lib/modules/{release}/{name}").read_text(encoding="utf-8"):
+                return True
+        except OSError:
+            continue
+    # A kernel without a modules folder may have it built in: ask it, in a namespace that ends with the question.
+    if os.geteuid() != 0:
+        return False
+    asked = subprocess.run(["unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"],
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    return asked.returncode == 0
+
+
+def choose(asked: str) -> Choice:
+    """native, sandbox or auto -> the machine to use. Raises MachineError if native is asked for and cannot be."""
+    root, netem = os.geteuid() == 0, host_has_netem()
+    if asked == "native":
+        if not root:
+            raise MachineError("--machine native needs root: use sudo, or --machine sandbox, which does not")
+        if not netem:
+            raise MachineError(f"--machine native needs sch_netem, which this kernel ({platform.release()}) lacks: "
+                               "use --machine sandbox")
+        return Choice("native", "asked for")
+    if asked == "sandbox":
+        return Choice("sandbox", "asked for")
+    if root and netem:
+        return Choice("native", "root, and this kernel has netem")
+    return Choice("sandbox", "this kernel has no netem" if not netem else "not root")
+
+
+def hand_over(parts: Parts, gost: Path | None = None) -> dict[str, Any]:
+    """parts.json: what a run needs to know of what set-up made, as plain data."""
+    binary = tunnel_binary(parts)
+    return {"path_dirs": [str(path) for path in parts.iproute2_dirs],
+            "tc_lib_dir": str(parts.tc_lib_dir) if parts.tc_lib_dir else None,
+            "tunnel": {"path": str(binary.path), "kind": binary.kind, "version": binary.version,
+                       "sha256": binary.sha256} if binary else None}
+
+
+def run_argv(folder: str) -> list[str]:
+    """The command that runs what a folder describes."""
+    return ["/usr/bin/python3", "-m", "gostlab.run", folder]
+
+
+def wall_limit_s(run: RunDescription) -> float:
+    """How long a run may take by the wall clock before it is ended: far more than any should.
+
+    About 20 µs per full-size packet at the path's rate on the virtual clock with a cost, ten times that for
+    safety; five times its length on the real clock; never less than five minutes.
+    """
+    rate_bps = max(run.path[name]["rate_bps"] or 0 for name in ("forward", "reverse"))
+    packets = rate_bps / 12000 * run.duration_s
+    return float(max(300.0, 5 * run.duration_s + 60, packets * 200e-6 if run.clock == "virtual" else 0.0))
+
+
+def usable_cpus() -> Sequence[int]:
+    """The CPUs this process may use."""
+    return sorted(os.sched_getaffinity(0))

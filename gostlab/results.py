@@ -1,0 +1,136 @@
+"""Result folders: the only interface between measuring and analysing.
+
+A folder is finished when it has status.json, which is written last and by rename. What is not finished is
+run again. Names end in a hash of the inputs, so the same question finds its answer.
+"""
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gostlab.experiment import RunDescription
+
+OUTCOMES = ("ok", "failed", "unsupported", "interrupted")
+
+
+class ResultsError(Exception):
+    """A results folder cannot be used; the message says why and what to do."""
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON for people and programs, whole or not at all (by rename)."""
+    part = path.with_name(path.name + ".part")
+    with part.open("w", encoding="utf-8") as file:
+        json.dump(value, file, indent=2, sort_keys=True, ensure_ascii=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def finish(folder: Path, wall_s: float, complaint: str | None) -> dict[str, Any]:
+    """Turn how a run ended into status.json, the last file of a folder; returns its contents.
+
+    A run that left no outcome.json (the machine died, or was ended: `complaint`) has failed.
+    """
+    path = folder / "outcome.json"
+    try:
+        status = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        status = {"outcome": "failed", "error": complaint or f"the machine ended without a word: {last_words(folder)}",
+                  "guest_s": None}
+    status |= {"wall_s": round(wall_s, 3), "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    path.unlink(missing_ok=True)
+    write_json(folder / "status.json", status)
+    return dict(status)
+
+
+def last_words(folder: Path) -> str:
+    """The last line of a run's log that says something."""
+    try:
+        lines = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        lines = []
+    return next((line.strip() for line in reversed(lines) if line.strip() and "reboot:" not in line),
+                "its log is empty")
+
+
+def read_status(folder: Path) -> dict[str, Any] | None:
+    """The status of a finished folder; None if it is unfinished or half-written."""
+    try:
+        status = json.loads((folder / "status.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return status if isinstance(status, dict) and status.get("outcome") in OUTCOMES else None
+
+
+def is_finished(folder: Path, run: RunDescription) -> bool:
+    """Whether the folder holds this run's answer, whole."""
+    if read_status(folder) is None:
+        return False
+    try:
+        return bool(json.loads((folder / "run.json").read_text(encoding="utf-8")) == run.to_json())
+    except (OSError, ValueError):
+        return False
+
+
+def prepare(results: Path, run: RunDescription) -> Path:
+    """An empty folder for a run, with its run.json; an unfinished one of the same name is replaced."""
+    folder = results / run.experiment / run.name
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    write_json(folder / "run.json", run.to_json())
+    return folder
+
+
+@contextmanager
+def owned(results: Path, experiment: str) -> Iterator[None]:
+    """Hold an experiment's results for this process alone.
+
+    Raises ResultsError if another scheduler has them, or the folder cannot be written.
+    """
+    folder = results / experiment
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("a+", encoding="ascii")
+    except OSError as error:
+        raise ResultsError(f"{folder}: {error.strerror}: results cannot be written there (see --results)") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            raise ResultsError(f"{folder}: another run of this experiment (process {lock.read().strip() or '?'}) is "
+                               "writing here: wait for it or choose another --results") from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def check_space(results: Path, needed_bytes: int) -> None:
+    """Raises ResultsError if the disk under a results folder has less than is needed."""
+    free = shutil.disk_usage(results).free
+    if free < needed_bytes:
+        raise ResultsError(f"{results}: {free / 1e6:.0f} MB free, {needed_bytes / 1e6:.0f} MB needed: free some space; "
+                           "finished runs are kept, and the same command goes on from there")
+
+
+def environment_file(folder: Path, values: Mapping[str, Any]) -> None:
+    """env.json: what produced the numbers."""
+    write_json(folder / "env.json", values)
+
+
+def clean_folder(folder: Path) -> None:
+    """Remove what only the launcher and the machine needed from a run's folder."""
+    for name in ("boot.json", "parts.json", "exit"):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / ".uml", ignore_errors=True)

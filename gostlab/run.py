@@ -1,0 +1,236 @@
+"""One run, from its description to its result folder, the same on any machine.
+
+    python3 -m gostlab.run FOLDER       FOLDER holds run.json and parts.json
+
+It needs root in its own network namespaces and a kernel with sch_netem, and knows nothing of which machine
+gave it those. How it ended goes to outcome.json, which whoever started it turns into status.json.
+"""
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gostlab import __version__, fidelity, results
+from gostlab.experiment import RunDescription
+from gostlab.network import Network, NetworkError, lay_out, set_offloads, set_sysctls
+from gostlab.parts import TunnelBinary
+from gostlab.probes import Probes, probing
+from gostlab.shaping import idle_rtt_ms, ping_rtts_ms, shape, show_qdisc
+from gostlab.traffic import Load, TrafficError, run_iperf3
+from gostlab.tunnels import Tunnel, TunnelError, start_tunnel
+
+# What a namespace gets besides congestion control and buffers. Metrics of an earlier connection must not speak
+# for the next one; a run must not depend on the order of runs.
+SYSCTLS = {"net.ipv4.tcp_no_metrics_save": "1"}
+RECORDED_SYSCTLS = ("net.ipv4.tcp_congestion_control", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
+                    "net.ipv4.tcp_no_metrics_save", "net.ipv4.tcp_sack", "net.ipv4.tcp_window_scaling",
+                    "net.ipv4.tcp_ecn", "net.ipv4.tcp_adv_win_scale", "net.ipv4.tcp_limit_output_bytes",
+                    "net.ipv4.tcp_notsent_lowat", "net.ipv4.tcp_mtu_probing")
+SENDING_END = {"upload": "near", "download": "far"}
+
+
+class Unsupported(Exception):
+    """This machine's kernel lacks what the run asks for."""
+
+
+def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
+    """Run it and write its folder, all but status.json; returns the verdict.
+
+    Raises Unsupported, NetworkError, TunnelError, TrafficError or OSError.
+    """
+    binary = tunnel_binary(parts)
+    environ = run_environ(parts)
+    os.environ.update(environ)
+    check_cc_available(run.cc)
+    checks: list[fidelity.Check] = []
+    with lay_out(run, folder, environ) as network:
+        sysctls = configure_hosts(network, run)
+        offloads = set_offloads(network, run.offloads)
+        qdiscs_before = shape(network, run)
+        checks.append(check_idle(network, run, "idle_rtt_before"))
+        with start_tunnel(network, run, binary, folder) as tunnel, \
+                probing(network, tunnel, folder, run.sample_ms / 1000) as probes:
+            load = put_load(network, run, tunnel, probes, folder)
+            legs = probes.legs(SENDING_END[run.direction])
+        results.write_json(folder / "legs.json", legs)
+        checks.append(check_idle(network, run, "idle_rtt_after"))
+        qdiscs_after = {i.name: show_qdisc(network, i) for i in network.interfaces if i.role}
+    results.environment_file(folder, environment(run, binary, sysctls, offloads, qdiscs_before, qdiscs_after))
+    checks += judge(run, folder, load, probes, legs)
+    results.write_json(folder / "fidelity.json", fidelity.report(checks))
+    return fidelity.worst(checks)
+
+
+def run_environ(parts: Mapping[str, Any]) -> dict[str, str]:
+    """The environment of every command on a node: the lab's own iproute2 first."""
+    environ = {"PATH": os.pathsep.join([*parts["path_dirs"], os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")]),
+               "LC_ALL": "C.UTF-8", "TMPDIR": os.environ.get("TMPDIR", "/tmp"), "HOME": "/",
+               "TERM": os.environ.get("TERM", "dumb")}
+    if parts.get("tc_lib_dir"):
+        environ["TC_LIB_DIR"] = parts["tc_lib_dir"]
+    return environ
+
+
+def put_load(network: Network, run: RunDescription, tunnel: Tunnel, probes: Probes, folder: Path) -> Load:
+    """The load between the samplers' first and last sample; the tunnel must outlive it."""
+    try:
+        load = run_iperf3(network, run, tunnel, folder, begin=probes.begin, watch=tunnel.check_alive)
+    except TrafficError:
+        tunnel.check_alive()        # a dead tunnel is the cause, iperf3's words only the effect
+        raise
+    probes.load_ended()
+    probes.end()
+    tunnel.check_alive()
+    return load
+
+
+def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str, str]]:
+    """Congestion control and socket buffers in every host's namespace, read back."""
+    values = {**SYSCTLS, "net.ipv4.tcp_congestion_control": run.cc}
+    if isinstance(run.buffers, Mapping):
+        values["net.ipv4.tcp_rmem"] = " ".join(str(number) for number in run.buffers["rmem"])
+        values["net.ipv4.tcp_wmem"] = " ".join(str(number) for number in run.buffers["wmem"])
+    installed = {}
+    for node in ("client", "gost", "target"):
+        set_sysctls(network, node, values)
+        lines = network.read(node, ["sysctl", "-e", *RECORDED_SYSCTLS], logged=False).splitlines()
+        installed[node] = {key.strip(): " ".join(value.split()) for key, _, value in
+                           (line.partition("=") for line in lines)}
+    return installed
+
+
+def check_cc_available(cc: str) -> None:
+    """Raises Unsupported if the kernel lacks a congestion control."""
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii").split()
+    if cc not in available:
+        subprocess.run(["modprobe", "-q", f"tcp_{cc}"], check=False, stderr=subprocess.DEVNULL)
+        available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii").split()
+    if cc not in available:
+        raise Unsupported(f"congestion control {cc}: this kernel ({platform.release()}) has {', '.join(available)}")
+
+
+def check_idle(network: Network, run: RunDescription, name: str) -> fidelity.Check:
+    """Ping across the empty path. Raises NetworkError if nothing comes back."""
+    lossless = not any(value for direction in ("forward", "reverse")
+                       for key, value in run.path[direction]["loss"].items() if key != "model")
+    # ARP crosses the delay line too: what is sent before it has answered waits for it.
+    ping_rtts_ms(network, "client", network.ip("target"), count=2 if lossless else 8)
+    rtts = ping_rtts_ms(network, "client", network.ip("target"), count=2 if lossless else 12)
+    return fidelity.check_idle_rtt(name, idle_rtt_ms(run), rtts, clock=run.clock, syscall_cost_us=run.syscall_cost_us)
+
+
+def judge(run: RunDescription, folder: Path, load: Load, probes: Probes,
+          legs: Mapping[str, Any]) -> list[fidelity.Check]:
+    """The checks that need the whole run."""
+    (busy0, idle0), (busy1, idle1) = probes.cpu_at_start, probes.cpu_at_end
+    queues: dict[tuple[str, str], dict[str, int]] = {}
+    with (folder / "queues.jsonl").open(encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            queues[row["role"], row["direction"]] = row
+    return [fidelity.check_cc(legs["legs"], run.cc),
+            fidelity.check_cpu(busy1 - busy0, idle1 - idle0, run.clock),
+            fidelity.check_length(run, load.ended_s - load.started_s),
+            *fidelity.check_drops(queues, run),
+            fidelity.check_sampler(probes.lateness_ms, run.sample_ms, run.clock)]
+
+
+def tunnel_binary(parts: Mapping[str, Any]) -> TunnelBinary | None:
+    """The tunnel's program as the machine handed it over."""
+    found = parts.get("tunnel")
+    return None if found is None else TunnelBinary(Path(found["path"]), found["kind"], found["version"],
+                                                   found["sha256"])
+
+
+def environment(run: RunDescription, binary: TunnelBinary | None, sysctls: Mapping[str, Any],
+                offloads: Mapping[str, Any], qdiscs_before: Mapping[str, str],
+                qdiscs_after: Mapping[str, str]) -> dict[str, Any]:
+    """What produced the numbers."""
+    from mininet.net import VERSION as mininet_version
+    return {
+        "lab": {"version": __version__, "commit": json.loads(os.environ.get("GOSTLAB_COMMIT", "null"))},
+        "kernel": platform.release(), "kernel_build": platform.version(), "hz": kernel_hz(),
+        "machine": run.machine, "clock": run.clock, "syscall_cost_us": installed_syscall_cost_us(),
+        "cc": {node: values["net.ipv4.tcp_congestion_control"] for node, values in sysctls.items()},
+        "iproute2": said(["ip", "-V"]).removeprefix("ip utility, iproute2-").split(",")[0],
+        "iperf3": said(["iperf3", "--version"]).split()[1], "mininet": mininet_version,
+        "python": platform.python_version(),
+        "tunnel": None if run.tunnel == "direct" or binary is None else {
+            "kind": binary.kind, "version": binary.version, "path": str(binary.path), "sha256": binary.sha256},
+        "sysctls": sysctls, "offloads": offloads, "qdiscs_before": qdiscs_before, "qdiscs_after": qdiscs_after,
+        "host": json.loads(os.environ.get("GOSTLAB_HOST", "null")) or {"kernel": platform.release()},
+    }
+
+
+def said(argv: list[str]) -> str:
+    """The first line a command prints. Raises NetworkError if it cannot be run."""
+    try:
+        out = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
+    except OSError as error:
+        raise NetworkError(f"{argv[0]}: {error.strerror}: run ./lab setup") from error
+    return out.strip().splitlines()[0] if out.strip() else ""
+
+
+def installed_syscall_cost_us() -> float | None:
+    """What the kernel says a system call costs on the virtual clock; None where it knows no such thing."""
+    try:
+        return int(Path("/sys/module/kernel/parameters/tt_syscall_ns").read_text(encoding="ascii")) / 1000
+    except OSError:
+        return None
+
+
+def kernel_hz() -> int | None:
+    """CONFIG_HZ from /proc/config.gz or /boot; None where neither is there."""
+    import gzip
+    for path in (Path("/proc/config.gz"), Path(f"/boot/config-{platform.release()}")):
+        try:
+            text = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
+        except (OSError, ValueError):
+            continue
+        for line in text.splitlines():
+            if line.startswith("CONFIG_HZ="):
+                return int(line.partition("=")[2])
+    return None
+
+
+def main(argv: list[str]) -> int:
+    """Run what FOLDER describes; the exit status says little, outcome.json says all."""
+    folder = Path(argv[1])
+    run = RunDescription.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
+    parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))
+    started = time.monotonic()
+
+    def finish(outcome: str, error: str | None) -> int:
+        results.write_json(folder / "outcome.json", {
+            "outcome": outcome, "error": error, "guest_s": round(time.monotonic() - started, 3)})
+        return 0 if outcome == "ok" else 1
+
+    try:
+        if run.machine == "sandbox" and run.clock == "virtual" and \
+                installed_syscall_cost_us() != run.syscall_cost_us:
+            raise NetworkError(f"system-call cost: asked for {run.syscall_cost_us} us, the kernel has "
+                               f"{installed_syscall_cost_us()} us")
+        execute(run, folder, parts)
+    except Unsupported as error:
+        return finish("unsupported", str(error))
+    except (NetworkError, TunnelError, TrafficError) as error:
+        return finish("failed", str(error))
+    except OSError as error:
+        traceback.print_exc()
+        return finish("failed", f"{error.filename or 'the run'}: {error.strerror or error}")
+    except Exception as error:  # a bug: the log has the whole of it, the status a line
+        traceback.print_exc()
+        return finish("failed", f"{type(error).__name__}: {error}")
+    return finish("ok", None)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,141 @@
+"""A matrix of runs: what is finished stays, what is not is run, one per slot, with progress and time left."""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from gostlab import results
+from gostlab.experiment import RunDescription
+from gostlab.machine import Job
+
+# What a run's folder may grow to: iperf3's report and samples of 128 streams over 30 s are about 12 MB.
+SPACE_PER_RUN_BYTES = 40_000_000
+POLL_S = 0.02
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that has a status."""
+    run: RunDescription
+    folder: Path
+    status: Mapping[str, Any]
+    verdict: str | None
+
+
+class Progress(Protocol):
+    """Who is told what happens."""
+
+    def begin(self, total: int, already: int, expected_s: float) -> None: ...
+    def started(self, run: RunDescription) -> None: ...
+    def finished(self, done: Finished, left_s: float) -> None: ...
+
+
+Starter = Callable[[RunDescription, Path, int], Job]
+
+
+def expected_s(run: RunDescription) -> float:
+    """A guess of a run's wall time, to weigh runs against each other for the time left.
+
+    Virtual clock: about 11 µs per packet that the path can carry (streams of Debian's buffers fill at most
+    145 Mbit/s each at 168 ms), 3 µs with offloads, and 2 s around it. Real clock: its length.
+    """
+    if run.clock == "real":
+        return run.duration_s + 5
+    rate_bps = min(run.path[name]["rate_bps"] or 1e10 for name in ("forward", "reverse"))
+    rtt_s = max(0.001, sum(run.path[name]["delay_ms"] for name in ("forward", "reverse")) / 1000)
+    if isinstance(run.buffers, Mapping):
+        rate_bps = min(rate_bps, run.streams * run.buffers["rmem"][2] * 4 / rtt_s)
+    per_packet_s = 3e-6 if run.offloads else 11e-6
+    if run.tunnel != "direct":
+        per_packet_s *= 1.5
+    return 2 + rate_bps / 12000 * run.duration_s * per_packet_s
+
+
+def missing(runs: Sequence[RunDescription], folder: Path, *, retry_failed: bool) -> list[RunDescription]:
+    """The runs that have no answer yet, in order."""
+    left = []
+    for run in runs:
+        place = folder / run.experiment / run.name
+        if results.is_finished(place, run):
+            status = results.read_status(place) or {}
+            if not retry_failed or status["outcome"] == "ok":
+                continue
+        left.append(run)
+    return left
+
+
+def run_all(runs: Sequence[RunDescription], folder: Path, slots: Sequence[int], start: Starter, clean: Callable[[Path], None],
+            progress: Progress, *, retry_failed: bool = False) -> list[Finished]:
+    """Run what is missing, at most one run per slot (a CPU); returns every run's end, old and new.
+
+    Runs on the real clock have the machine for themselves. On an interrupt or an error every running guest
+    is ended and its folder left unfinished; what was finished stays. Raises ResultsError, OSError.
+    """
+    todo = missing(runs, folder, retry_failed=retry_failed)
+    weight = {id(run): expected_s(run) for run in todo}
+    total_weight = sum(weight.values())
+    progress.begin(len(runs), len(runs) - len(todo), total_weight / max(1, len(slots)))
+    began = time.monotonic()
+    done_weight = 0.0
+    waiting = list(todo)
+    with running_jobs() as running:
+        while waiting or running:
+            while waiting and (slot := free_slot(slots, running, waiting[0])) is not None:
+                run = waiting.pop(0)
+                results.check_space(folder, SPACE_PER_RUN_BYTES * (1 + len(running)))
+                place = results.prepare(folder, run)
+                progress.started(run)
+                running[slot] = Running(run, place, start(run, place, slot), time.monotonic())
+            time.sleep(POLL_S)
+            for slot, active in list(running.items()):
+                if active.job.poll() is None:
+                    continue
+                del running[slot]
+                clean(active.folder)
+                status = results.finish(active.folder, time.monotonic() - active.started_s, active.job.complaint)
+                done_weight += weight[id(active.run)]
+                spent = time.monotonic() - began
+                left_s = spent * (total_weight - done_weight) / done_weight if done_weight else 0.0
+                progress.finished(Finished(active.run, active.folder, status, verdict(active.folder)), left_s)
+    return [Finished(run, place, results.read_status(place) or {}, verdict(place))
+            for run in runs for place in [folder / run.experiment / run.name]]
+
+
+@dataclass
+class Running:
+    """A run in a slot."""
+    run: RunDescription
+    folder: Path
+    job: Job
+    started_s: float
+
+
+@contextmanager
+def running_jobs() -> Iterator[dict[int, Running]]:
+    """The jobs that run, by slot; all are ended on leaving."""
+    running: dict[int, Running] = {}
+    try:
+        yield running
+    finally:
+        for active in running.values():
+            active.job.kill()
+
+
+def free_slot(slots: Sequence[int], running: Mapping[int, Running], run: RunDescription) -> int | None:
+    """A slot for a run, if it may start now: what runs on the real clock tolerates no neighbour."""
+    if running and (run.clock == "real" or any(active.run.clock == "real" for active in running.values())):
+        return None
+    return next((slot for slot in slots if slot not in running), None)
+
+
+def verdict(folder: Path) -> str | None:
+    """A run's fidelity verdict; None if it has none."""
+    import json
+    try:
+        return str(json.loads((folder / "fidelity.json").read_text(encoding="utf-8"))["verdict"])
+    except (OSError, ValueError, KeyError):
+        return None

@@ -1,0 +1,64 @@
+"""Mininet's prompt in the lab: the topology, shaped as a run describes it, on the caller's terminal.
+
+    python3 -m gostlab.shell FOLDER     FOLDER holds run.json and parts.json
+"""
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from mininet.cli import CLI
+
+from gostlab.experiment import RunDescription
+from gostlab.network import NetworkError, lay_out, set_offloads
+from gostlab.run import Unsupported, check_cc_available, configure_hosts, run_environ
+from gostlab.shaping import idle_rtt_ms, shape
+
+WELCOME = """
+{nodes}
+Path {profile}: {rtt_ms:.1f} ms round trip, {rate}, shaped on wan_a and wan_b. Congestion control: {cc}.
+Clock: {clock}. Tunnel program: {tunnel}
+
+  client ping -c 3 target                          the path
+  target iperf3 -s -D -p 80                        a sink, then
+  client iperf3 -c 10.0.4.2 -p 80 -t 10            load on it
+  wan_a tc -s qdisc                                what the kernel does to it
+  exit                                             end the lab
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Build, greet, hand over. Exit status 1 with a line on standard error if the lab cannot be built."""
+    folder = Path(argv[1])
+    run = RunDescription.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
+    parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))
+    environ = run_environ(parts)
+    if parts.get("tunnel"):
+        # `client gost -L …` works at the prompt, whichever program it is.
+        link = Path("/run/lab-bin")
+        link.mkdir(exist_ok=True)
+        (link / "gost").unlink(missing_ok=True)
+        (link / "gost").symlink_to(parts["tunnel"]["path"])
+        environ["PATH"] = f"{link}:{environ['PATH']}"
+    os.environ.update(environ)
+    try:
+        check_cc_available(run.cc)
+        with lay_out(run, folder, environ) as network:
+            configure_hosts(network, run)
+            set_offloads(network, run.offloads)
+            shape(network, run)
+            rate = run.path["forward"]["rate_bps"]
+            print(WELCOME.format(nodes=" – ".join(network.nodes), profile=run.profile, rtt_ms=idle_rtt_ms(run),
+                                 rate=f"{rate / 1e6:g} Mbit/s" if rate else "no rate limit", cc=run.cc, clock=run.clock,
+                                 tunnel=parts["tunnel"]["version"] if parts.get("tunnel") else "none"), flush=True)
+            CLI(network.mininet)
+    except (NetworkError, Unsupported) as error:
+        print(f"gostlab: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
