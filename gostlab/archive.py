@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +18,12 @@ from gostlab.parts import version_tuple
 
 # In the order of release. A codename that is younger than this list still works, without its successors.
 CODENAMES = ("bullseye", "bookworm", "trixie", "forky", "duke")
-KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp")
+KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg",
+            "/usr/share/keyrings/debian-archive-keyring.pgp")
 TARGET_FIELDS = ("REPO_URI", "RELEASE", "CODENAME", "ORIGIN", "COMPONENT", "ARCHITECTURE", "SIGNED_BY")
 # What of the machine's apt configuration says how its mirror is reached. The rest is left out, above all
 # the hooks that it runs after an update.
-TRANSPORT = re.compile(r"^Acquire::(http|https|ForceIPv[46]|Check-|Max-ValidTime|Retries|Queue-Mode)", re.IGNORECASE)
+TRANSPORT = re.compile(r"^Acquire::(https?|ForceIPv[46]|Check-|Max-ValidTime|Retries|Queue-Mode)", re.I)
 
 
 class ArchiveError(Exception):
@@ -36,6 +37,14 @@ class Mirror:
     codename: str                # the suite that the machine runs: bookworm
     architecture: str
     keyring: Path | None         # None: the keys that the machine's apt trusts
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A kind of package to look for."""
+    prefix: str                  # of its name
+    pattern: str                 # which the whole name matches
+    oldest: tuple[int, ...]      # upstream version
 
 
 @dataclass(frozen=True)
@@ -75,12 +84,14 @@ def parse_mirror(targets: str, os_codename: str, keyrings: Iterable[str] = KEYRI
             continue
         field = {name: "" if value == f"$({name})" else value
                  for name, value in zip(TARGET_FIELDS, values, strict=True)}
-        codename = field["CODENAME"] or (field["RELEASE"] if field["RELEASE"] in (*CODENAMES, "sid") else os_codename)
+        named = field["RELEASE"] if field["RELEASE"] in (*CODENAMES, "sid") else os_codename
+        codename = field["CODENAME"] or named
         is_main_suite = "-" not in field["RELEASE"] and "-" not in codename and codename != ""
         if field["ORIGIN"] not in ("", "Debian") or field["COMPONENT"] != "main" or not is_main_suite:
             continue
-        named_keyring = field["SIGNED_BY"] if field["SIGNED_BY"].startswith("/") else ""
-        known = [path for path in (named_keyring, *keyrings) if path and os.path.isfile(path)]
+        # Signed-By may also be a fingerprint, or a key written out.
+        known = [path for path in (field["SIGNED_BY"], *keyrings)
+                 if path.startswith("/") and os.path.isfile(path)]
         return Mirror(field["REPO_URI"], codename, field["ARCHITECTURE"], Path(known[0]) if known else None)
     return None
 
@@ -148,8 +159,9 @@ def find_mirror() -> Mirror | None:
     if os_release.get("ID") != "debian":
         return None
     for downloaded in (True, False):
-        asked = subprocess.run(targets_argv(downloaded=downloaded), capture_output=True, text=True, check=False)
-        mirror = parse_mirror(asked.stdout, os_release.get("VERSION_CODENAME", ""))
+        targets = subprocess.run(targets_argv(downloaded=downloaded), capture_output=True, text=True,
+                                 check=False).stdout
+        mirror = parse_mirror(targets, os_release.get("VERSION_CODENAME", ""))
         if mirror is not None:
             return mirror
     return None
@@ -161,32 +173,47 @@ class PrivateApt:
     def __init__(self, folder: Path, mirror: Mirror) -> None:
         self.folder = folder
         self.mirror = mirror
+        self.complaints: list[str] = []
         for name in ("state/lists/partial", "cache/archives/partial", "log"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / "state/status").touch()
         dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=False).stdout
         (folder / "apt.conf").write_text(apt_configuration(folder, dump), encoding="utf-8")
 
-    def update(self, suites: Sequence[str]) -> str:
-        """Read the suites' package lists; returns apt's complaints, such as of a suite that does not exist yet."""
-        (self.folder / "sources.list").write_text(sources_list(self.mirror, suites), encoding="utf-8")
-        done = self._run("apt-get", "--quiet=2", "update")
-        return done.stderr.strip()
+    def look_for(self, wanted: Wanted, groups: Iterable[Sequence[str]],
+                 say: Callable[[str], None] = lambda _: None) -> Iterator[Candidate]:
+        """The packages that will do, the newest of a group first.
 
-    def candidates(self, prefix: str, pattern: str) -> list[Candidate]:
-        """The packages of the suites read last whose names start with `prefix` and match `pattern`."""
-        names = [name for name in self._run("apt-cache", "pkgnames", prefix).stdout.split()
-                 if re.fullmatch(pattern, name)]
-        return parse_madison(self._run("apt-cache", "madison", *names).stdout) if names else []
+        A group of suites is only asked for when the taker wants more than the ones before it offered. What
+        apt complains about is kept in `complaints`, except for a suite that does not exist yet.
+        """
+        for suites in groups:
+            say(f"looking in {', '.join(suites)}")
+            self._update(suites)
+            yield from newest_first(self._candidates(wanted), wanted.oldest)
 
     def download(self, candidate: Candidate, into: Path) -> Path:
         """Fetch a package file, verified against the signed lists. Raises ArchiveError."""
         into.mkdir(parents=True, exist_ok=True)
-        done = self._run("apt-get", "--quiet=2", "download", f"{candidate.package}={candidate.version}", cwd=into)
+        done = self._run("apt-get", "--quiet=2", "download", f"{candidate.package}={candidate.version}",
+                         cwd=into)
         files = sorted(into.glob(f"{candidate.package}_*.deb"))
         if done.returncode != 0 or not files:
-            raise ArchiveError(f"{candidate} did not come: {_last_line(done.stderr)}")
+            raise ArchiveError(f"{candidate} did not come: {_last_line(done.stderr.splitlines())}")
         return files[-1]
+
+    def _update(self, suites: Sequence[str]) -> None:
+        (self.folder / "sources.list").write_text(sources_list(self.mirror, suites), encoding="utf-8")
+        said = self._run("apt-get", "--quiet=2", "update").stderr.splitlines()
+        # Not every release has backports yet.
+        said = [line for line in said if "does not have a Release file" not in line]
+        if said:
+            self.complaints.append(f"apt said of {', '.join(suites)}: {_last_line(said)}")
+
+    def _candidates(self, wanted: Wanted) -> list[Candidate]:
+        names = [name for name in self._run("apt-cache", "pkgnames", wanted.prefix).stdout.split()
+                 if re.fullmatch(wanted.pattern, name)]
+        return parse_madison(self._run("apt-cache", "madison", *names).stdout) if names else []
 
     def _run(self, *argv: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "APT_CONFIG": str(self.folder / "apt.conf"), "LC_ALL": "C.UTF-8"}
@@ -202,6 +229,6 @@ def _os_release() -> dict[str, str]:
     return {key: value.strip("\"'") for key, value in re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE)}
 
 
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
+def _last_line(said: Sequence[str]) -> str:
+    lines = [line for line in said if line.strip()]
     return lines[-1].removeprefix("E: ") if lines else "apt gave no reason"

@@ -210,11 +210,11 @@ def run_verb(arguments: argparse.Namespace) -> int:
         def start(run: experiments.RunDescription, folder: Path, slot: int) -> machine.Job:
             return native.start_run(run, folder, handed, commit)
 
-    progress = console_progress(loaded.name, quiet=arguments.json)
-    progress.say(f"{loaded.title}\nmachine: {choice.name} ({choice.reason}) · {len(slots)} at a time · tunnel: "
-                 f"{handed['tunnel']['version'] if handed['tunnel'] else 'none found'} · results: {arguments.results}")
     arguments.results.mkdir(parents=True, exist_ok=True)
-    with results.owned(arguments.results, loaded.name):
+    with results.owned(arguments.results, loaded.name), \
+            console_progress(loaded.name, quiet=arguments.json) as progress:
+        progress.say(f"{loaded.title}\nmachine: {choice.name} ({choice.reason}) · {len(slots)} at a time · tunnel: "
+                     f"{handed['tunnel']['version'] if handed['tunnel'] else 'none found'} · results: {arguments.results}")
         done = schedule.run_all(runs, arguments.results.resolve(), slots, start, results.clean_folder, progress,
                                 retry_failed=arguments.retry_failed)
     return conclude(done, arguments)

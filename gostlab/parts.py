@@ -42,7 +42,7 @@ class Parts:
     relay: Path | None
     gost: Path | None
     gost_version: str | None
-    tc_lib_dir: Path | None = None       # where that tc finds netem's delay tables; None: where the system's does
+    tc_lib_dir: Path | None = None       # where that tc finds netem's tables; None: where the system's does
     iproute2_version: str | None = None
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -93,10 +93,10 @@ def find_parts(gost: Path | None = None) -> Parts:
     iproute2 = find_iproute2()
     found_gost, gost_version = _find_gost(gost)
     relay = cache_folder() / "relay" / relay_inputs_hash() / "relay"
-    return Parts(kernel=kernel, kernel_version=kernel_version,
-                 iproute2_dirs=iproute2.dirs, tc_lib_dir=iproute2.tc_lib_dir, iproute2_version=iproute2.version,
+    return Parts(kernel=kernel, kernel_version=kernel_version, iproute2_dirs=iproute2.dirs,
                  relay=relay if os.access(relay, os.X_OK) else None,
-                 gost=found_gost, gost_version=gost_version)
+                 gost=found_gost, gost_version=gost_version,
+                 tc_lib_dir=iproute2.tc_lib_dir, iproute2_version=iproute2.version)
 
 
 def require_kernel(parts: Parts) -> Path:
@@ -105,7 +105,7 @@ def require_kernel(parts: Parts) -> Path:
         return parts.kernel
     named = os.environ.get("GOSTLAB_KERNEL")
     if named:
-        raise MissingPart(f"GOSTLAB_KERNEL names {named}, which is not a User-Mode Linux kernel that runs: "
+        raise MissingPart(f"GOSTLAB_KERNEL names {named}, which is not a kernel that runs: "
                           "unset it, or name one")
     raise MissingPart("the sandbox's kernel is missing: run ./lab setup")
 
@@ -124,7 +124,8 @@ def tunnel_binary(parts: Parts) -> TunnelBinary:
 
 def kernel_inputs_hash(folder: Path = ROOT / "kernel") -> str:
     """What a kernel was built with, besides its source: options, patches and script."""
-    return _hash_files(folder, [folder / "options", folder / "build.sh", *(folder / "patches").glob("*.patch")])
+    patches = (folder / "patches").glob("*.patch")
+    return _hash_files(folder, [folder / "options", folder / "build.sh", *patches])
 
 
 def built_kernels(cache: Path | None = None) -> list[Path]:
@@ -141,8 +142,13 @@ def kernel_record(kernel: Path) -> dict[str, object]:
             record: dict[str, object] = json.load(file)
             return record
     except (OSError, ValueError):
-        hz = re.search(r"^CONFIG_HZ=(\d+)$", output_of([kernel, "--showconfig"]), re.MULTILINE)
-        return {"version": output_of([kernel, "--version"]).strip() or None, "hz": int(hz[1]) if hz else None}
+        return {"version": output_of([kernel, "--version"]).strip() or None, "hz": kernel_hz(kernel)}
+
+
+def kernel_hz(kernel: Path) -> int | None:
+    """A kernel's tick rate, as it says itself; None for one that does not run."""
+    found = re.search(r"^CONFIG_HZ=(\d+)$", output_of([kernel, "--showconfig"]), re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def _find_kernel() -> tuple[Path | None, str | None]:
@@ -175,7 +181,7 @@ def find_iproute2(cache: Path | None = None) -> Iproute2:
     system = Iproute2(_iproute2_version(SYSTEM_PATH))
     if system.is_new_enough:
         return system
-    folders = [folder for folder in ((cache or cache_folder()) / "iproute2").glob("*") if folder.suffix != ".part"]
+    folders = ((cache or cache_folder()) / "iproute2").glob("*[0-9]")
     for folder in sorted(folders, key=lambda folder: version_tuple(folder.name), reverse=True):
         private = look_at_iproute2(folder)
         if private.is_new_enough:
@@ -249,8 +255,8 @@ def file_sha256(path: Path) -> str:
 def output_of(argv: list[str | Path], timeout_s: float = 5.0) -> str:
     """What a program prints, standard error included; empty for one that cannot run or does not end."""
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=timeout_s, check=False)
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=timeout_s, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.decode(errors="replace")

@@ -22,7 +22,8 @@ from gostlab.tunnels import Leg, Tunnel
 
 NSTAT_KEYS = ("TcpOutSegs", "TcpRetransSegs", "TcpExtTCPLostRetransmit", "TcpExtTCPTimeouts", "TcpExtTCPFastRetrans",
               "TcpExtTCPSpuriousRTOs", "TcpExtTCPDSACKRecv", "TcpExtTCPSACKReorder", "TcpExtTCPRcvQDrop",
-              "TcpExtTCPBacklogDrop", "TcpExtPruneCalled", "TcpExtRcvPruned")
+              "TcpExtTCPBacklogDrop", "TcpExtPruneCalled", "TcpExtRcvPruned", "TcpExtTCPMemoryPressures",
+              "TcpExtTCPMemoryPressuresChrono", "TcpExtTCPAbortOnMemory")
 
 
 @dataclass

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -19,6 +20,12 @@ def clock_words(seconds: float) -> str:
 
 class Quiet:
     """Says nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
     def say(self, text: str) -> None:
         pass
@@ -81,10 +88,8 @@ class Bar(Lines):
         self._bar.update(self._task, completed=self._count, left=f"{clock_words(left_s)} left")
         if done.status.get("outcome") != "ok" or done.verdict != "ok":
             self.say(describe(done))
-        if self._count == self._total:
-            self._bar.stop()
 
-    def __del__(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
 

@@ -50,6 +50,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     environ = run_environ(parts)
     os.environ.update(environ)
     check_cc_available(run.cc)
+    set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
     checks: list[fidelity.Check] = []
     with lay_out(run, folder, environ) as network:
         sysctls = configure_hosts(network, run)
@@ -107,6 +108,18 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
     return installed
 
 
+def set_tcp_memory(limit_mib: int | None) -> None:
+    """Set the kernel's limit of memory for all TCP sockets, in the kernel's own proportions (low : pressure : limit =
+    3 : 4 : 6, tcp_init_mem). It is one limit for every namespace, and a sandbox is several machines: its default,
+    a tenth of one machine's memory, would decide the result long before any of the hosts' own would.
+
+    Only for a machine of the lab's own; None leaves it as it is. Raises OSError.
+    """
+    if limit_mib is not None:
+        pages = limit_mib * 2**20 // os.sysconf("SC_PAGE_SIZE")
+        Path("/proc/sys/net/ipv4/tcp_mem").write_text(f"{pages // 2} {pages * 2 // 3} {pages}", encoding="ascii")
+
+
 def check_cc_available(cc: str) -> None:
     """Raises Unsupported if the kernel lacks a congestion control."""
     available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii").split()
@@ -137,10 +150,11 @@ def judge(run: RunDescription, folder: Path, load: Load, probes: Probes,
             row = json.loads(line)
             queues[row["role"], row["direction"]] = row
     return [fidelity.check_cc(legs["legs"], run.cc),
+            fidelity.check_tcp_memory(legs["nstat"], run.tcp_memory_mib),
             fidelity.check_cpu(busy1 - busy0, idle1 - idle0, run.clock),
             fidelity.check_length(run, load.ended_s - load.started_s),
             *fidelity.check_drops(queues, run),
-            fidelity.check_sampler(probes.lateness_ms, run.sample_ms, run.clock)]
+            fidelity.check_sampler(probes.lateness_ms, run.clock)]
 
 
 def tunnel_binary(parts: Mapping[str, Any]) -> TunnelBinary | None:
@@ -165,6 +179,7 @@ def environment(run: RunDescription, binary: TunnelBinary | None, sysctls: Mappi
         "python": platform.python_version(),
         "tunnel": None if run.tunnel == "direct" or binary is None else {
             "kind": binary.kind, "version": binary.version, "path": str(binary.path), "sha256": binary.sha256},
+        "tcp_mem_pages": Path("/proc/sys/net/ipv4/tcp_mem").read_text(encoding="ascii").split(),
         "sysctls": sysctls, "offloads": offloads, "qdiscs_before": qdiscs_before, "qdiscs_after": qdiscs_after,
         "host": json.loads(os.environ.get("GOSTLAB_HOST", "null")) or {"kernel": platform.release()},
     }

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from gostlab import results
 from gostlab.experiment import RunDescription
-from gostlab.machine import Job
+from gostlab.machine import Job, MachineError
 
 # What a run's folder may grow to: iperf3's report and samples of 128 streams over 30 s are about 12 MB.
 SPACE_PER_RUN_BYTES = 40_000_000
@@ -89,7 +89,7 @@ def run_all(runs: Sequence[RunDescription], folder: Path, slots: Sequence[int], 
                 results.check_space(folder, SPACE_PER_RUN_BYTES * (1 + len(running)))
                 place = results.prepare(folder, run)
                 progress.started(run)
-                running[slot] = Running(run, place, start(run, place, slot), time.monotonic())
+                running[slot] = Running(run, place, started(start, run, place, slot), time.monotonic())
             time.sleep(POLL_S)
             for slot, active in list(running.items()):
                 if active.job.poll() is None:
@@ -103,6 +103,27 @@ def run_all(runs: Sequence[RunDescription], folder: Path, slots: Sequence[int], 
                 progress.finished(Finished(active.run, active.folder, status, verdict(active.folder)), left_s)
     return [Finished(run, place, results.read_status(place) or {}, verdict(place))
             for run in runs for place in [folder / run.experiment / run.name]]
+
+
+class NeverStarted:
+    """The job of a run that its machine could not start: over at once, with the machine's words."""
+
+    def __init__(self, complaint: str) -> None:
+        self.complaint: str | None = complaint
+
+    def poll(self) -> int | None:
+        return 1
+
+    def kill(self) -> None:
+        pass
+
+
+def started(start: Starter, run: RunDescription, folder: Path, slot: int) -> Job:
+    """Start a run; one that cannot start here (too little memory for it, say) fails alone, and the rest goes on."""
+    try:
+        return start(run, folder, slot)
+    except MachineError as error:
+        return NeverStarted(str(error))
 
 
 @dataclass

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"io"
+	stdlog "log"
+	"strings"
 	"sync"
 	"time"
 )
@@ -38,13 +40,14 @@ func (l *logger) line(level, msg string, more fields) {
 	l.out.Write(append(text, '\n'))
 }
 
-// Write lets the HTTP server's own complaints (a failed TLS handshake, a
-// request that is not HTTP) end up as log lines.
-func (l *logger) Write(text []byte) (int, error) {
-	end := len(text)
-	for end > 0 && text[end-1] == '\n' {
-		end--
-	}
-	l.warn(string(text[:end]), nil)
+// standard returns a standard logger that writes here: it takes the HTTP
+// server's own complaints (a failed TLS handshake, a request that is not HTTP).
+func (l *logger) standard() *stdlog.Logger { return stdlog.New(warnings{l}, "", 0) }
+
+// warnings turns each write into a line.
+type warnings struct{ log *logger }
+
+func (w warnings) Write(text []byte) (int, error) {
+	w.log.warn(strings.TrimSpace(string(text)), nil)
 	return len(text), nil
 }

@@ -1,15 +1,15 @@
+// The congestion control of plain TCP is what is studied, and Go 1.24 and
+// later listen with Multipath TCP unless told otherwise. Go 1.19 reads the
+// next line as a comment, and has no Multipath TCP.
+//
+//go:debug multipathtcp=0
+
 // Relay carries TCP streams and UDP datagrams through a tunnel, with the
 // arguments and the wire protocol of GOST's relay over WebSocket.
 //
 //	relay -L relay+ws://:443/127.0.0.1:80                        # the far end
 //	relay -L udp://:443 -L tcp://:443 -F relay+ws://HOST:443     # the near end
 package main
-
-// The congestion control of plain TCP is what is studied, and Go 1.24 and
-// later listen with Multipath TCP unless told otherwise. Go 1.19 reads the
-// next line as a comment, and has no Multipath TCP.
-//
-//go:debug multipathtcp=0
 
 import (
 	"context"

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"os"
 )
 
 // Copy buffers, bytes: a stream's is GOST's since v3.2; a datagram must fit whole.
@@ -132,6 +131,3 @@ func (c *datagrams) Read(b []byte) (int, error) {
 	}
 	return kept, nil
 }
-
-// isTimeout tells whether a deadline passed.
-func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

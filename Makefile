@@ -1,0 +1,71 @@
+# What a newcomer types. Every target works from a fresh clone on Debian 12, as root or with sudo.
+#
+#   make run       set up, run the thesis's tunnel experiment (quick preset), write its report
+#   make test      set up with the test tools, then every check there is
+#   make bench     how fast the lab is, as ratios          make validate   does it emulate what was asked?
+#   make kernel    build the sandbox's kernel              make doctor     what is there, what is missing
+#   make lint      only the checkers                       make clean      delete results and caches in this folder
+
+.DEFAULT_GOAL := run
+.PHONY: run test bench validate kernel doctor lint unit go-test go-fuzz vagrant clean setup setup-test
+
+PYTHON := /usr/bin/python3
+# The set-up's own Go: one compiler for everyone.
+GO := $(shell command -v /usr/bin/go || command -v go)
+TOOLS = $(shell $(PYTHON) -P -c 'import sys; sys.path.insert(0, "."); from gostlab.parts import cache_folder; print(cache_folder())')/tools/bin
+FUZZ_S := 10
+export GOTOOLCHAIN := local
+
+setup:
+	@./lab setup
+
+setup-test:
+	@./lab setup --with test
+
+# A run that failed (exit status 1) is in the report too, as failed.
+run: setup
+	@./lab run thesis-tunnel --quick; status=$$?; \
+	[ $$status -le 1 ] || exit $$status; \
+	./lab report thesis-tunnel && exit $$status
+
+# All of them, even when one fails: the whole list is worth more than its first line.
+test: setup-test
+	@$(MAKE) --no-print-directory --keep-going lint unit go-test go-fuzz vagrant
+
+bench: setup
+	@./lab bench
+
+validate: setup
+	@./lab validate
+
+kernel:
+	@./lab setup --only packages --only kernel
+
+doctor:
+	@./lab doctor
+
+lint:
+	$(TOOLS)/ruff check .
+	$(TOOLS)/mypy
+	shellcheck lab kernel/build.sh .ci/run
+	test -z "$$(gofmt -l tunnel | tee /dev/stderr)"
+	cd tunnel && $(GO) vet ./...
+
+unit:
+	$(PYTHON) -m pytest
+
+go-test:
+	cd tunnel && $(GO) test -race ./...
+
+# A fuzz run takes one target at a time.
+go-fuzz:
+	cd tunnel && for target in $$($(GO) test -list '^Fuzz' . | grep '^Fuzz'); do \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_S)s . || exit 1; done
+
+vagrant:
+	@if command -v vagrant >/dev/null; then vagrant validate; \
+	else echo "vagrant is not installed: its file is checked only where it is"; fi
+
+clean:
+	rm -rf results .pytest_cache .ruff_cache .mypy_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

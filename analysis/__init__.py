@@ -1,0 +1,1 @@
+"""From result folders to tables, figures and one page. Imports nothing that measures."""

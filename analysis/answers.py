@@ -1,0 +1,328 @@
+"""Sentences that answer an experiment's question, each computed from its runs; none is written beforehand."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from analysis.cells import TUNNEL_ORDER, Matrix, bdp_words, rank
+from analysis.colours import cc_name
+from analysis.figures import ccs_of, one_row, tunnels_of
+from analysis.runs import Run
+from analysis.statistics import Summary, paired_ratio
+from analysis.tables import is_missing, least, pairs_of, percent, rate, ratio, row_of
+
+# Two goodputs this close are called the same: about what separates the thesis's own ws and wss rows.
+NEAR = 0.05
+# A rate that changes by less than this over a sweep does not depend on what was swept.
+UNMOVED = 0.10
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One thing that the runs say, and why it can be said."""
+    heading: str
+    sentences: tuple[str, ...]
+
+
+def streams_answers(matrix: Matrix, table: pd.DataFrame) -> list[Answer]:
+    """Does the congestion control matter, by streams and tunnel; is the thesis met; where did the CPU decide."""
+    valid = table[table["n"] > 0]
+    if valid.empty:
+        return []
+    found = []
+    if (pair := two_ccs(valid)) is not None:
+        found.append(Answer(f"{cc_name(pair[1])} against {cc_name(pair[0])}",
+                            comparison(matrix, table, *pair)))
+    if valid["thesis_goodput"].notna().any():
+        found.append(Answer("Lab against thesis", agreement(valid)))
+    if said := cpu_decided(valid):
+        found.append(Answer("Where the CPU decided", said))
+    return found
+
+
+def two_ccs(table: pd.DataFrame) -> tuple[str, str] | None:
+    """The pair that is compared: CUBIC and BBR where both ran, else the first two; None of one."""
+    ccs = ccs_of(table)
+    if {"cubic", "bbr"} <= set(ccs):
+        return "cubic", "bbr"
+    return (ccs[0], ccs[1]) if len(ccs) > 1 else None
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much one congestion control gets over another at one tunnel and number of streams."""
+    tunnel: str
+    streams: int
+    times: Summary                # of the pairs' ratios
+    thesis: float | None
+    cpu_bound: bool
+
+
+def gains_of(matrix: Matrix, table: pd.DataFrame, base: str, versus: str) -> list[Gain]:
+    """Every place where both have a run of the same seed."""
+    found = []
+    for first, second in pairs_of(matrix.cells, base, versus):
+        times = paired_ratio(first.by_seed(), second.by_seed())
+        if times is None:
+            continue
+        published = [row_of(table, cell)["thesis_goodput"] for cell in (first, second)]
+        idle = least(first.summary("idle_share"), second.summary("idle_share"))
+        found.append(Gain(first.like.tunnel, first.like.streams, times,
+                          None if any(map(is_missing, published)) else published[1] / published[0],
+                          idle is not None and idle < first.like.idle_share_low))
+    return found
+
+
+def comparison(matrix: Matrix, table: pd.DataFrame, base: str, versus: str) -> tuple[str, ...]:
+    """First the answer in one sentence, then each tunnel's ratios by streams with the thesis's beside them."""
+    gains = gains_of(matrix, table, base, versus)
+    if not gains:
+        return ("No pair of runs with the same seed yet.",)
+    said = [headline(gains, cc_name(base), cc_name(versus))]
+    for tunnel in sorted({gain.tunnel for gain in gains}, key=lambda name: rank(name, TUNNEL_ORDER)):
+        parts = [gain_words(gain) for gain in gains if gain.tunnel == tunnel]
+        said.append(f"{tunnel}, {cc_name(versus)} as a multiple of {cc_name(base)}: {', '.join(parts)}.")
+    coverages = [gain.times.interval.coverage for gain in gains if gain.times.interval]
+    if coverages:
+        said.append(f"The intervals are of the median over pairs of runs with the same seed and cover it with at least "
+                    f"{100 * min(coverages):.1f} %.")
+    return tuple(said)
+
+
+def headline(gains: Sequence[Gain], base: str, versus: str) -> str:
+    """Where the two differ at all, the cells that the CPU decided set apart."""
+    fair = [gain for gain in gains if not gain.cpu_bound]
+    if not fair:
+        return f"In every cell with both, the CPU decided: nothing here compares {versus} with {base}."
+    def places(chosen: Sequence[Gain]) -> str:
+        return listed([f"{gain.tunnel} {streams(gain.streams)} ({ratio(gain.times.median)})" for gain in chosen], 8)
+    more = [gain for gain in fair if gain.times.median > 1 + NEAR]
+    less = [gain for gain in fair if gain.times.median < 1 - NEAR]
+    aside = f" ({len(gains) - len(fair)} more are set aside: the CPU decided them)" if len(fair) < len(gains) else ""
+    alike = len(fair) - len(more) - len(less)
+    said = f"Of {len(fair)} cell{'' if len(fair) == 1 else 's'}{aside}, {versus} is within {whole_percent(NEAR)} of {base} in "
+    said += str(alike or "none")
+    said += f"; ahead in {len(more)}: {places(more)}" if more else "; ahead in none"
+    return said + (f"; behind in {len(less)}: {places(less)}." if less else "; behind in none.")
+
+
+def gain_words(gain: Gain) -> str:
+    """One ratio, what it rests on, the thesis's."""
+    found = gain.times.interval
+    aside = [f"{ratio(found.low)} to {ratio(found.high)}, n = {gain.times.n}" if found else f"n = {gain.times.n}"]
+    if gain.thesis is not None:
+        aside.append(f"thesis {ratio(gain.thesis)}")
+    if gain.cpu_bound:
+        aside.append("CPU-bound")
+    return f"{ratio(gain.times.median)} at {streams(gain.streams)} ({'; '.join(aside)})"
+
+
+def whole_percent(share: float) -> str:
+    """5 %."""
+    return f"{100 * share:g} %"
+
+
+def streams(count: float) -> str:
+    """1 stream, 16 streams."""
+    return f"{count:g} stream{'' if count == 1 else 's'}"
+
+
+def agreement(table: pd.DataFrame) -> tuple[str, ...]:
+    """How many cells meet the thesis's goodput, and the one furthest off on either side."""
+    rows = table[table["ratio"].notna()]
+    if rows.empty:
+        return ()
+    near = rows[(rows["ratio"] - 1).abs() <= 2 * NEAR]
+    said = [f"Of {len(rows)} cell{'' if len(rows) == 1 else 's'} with a value in the thesis, {len(near) or 'none'} "
+            f"{'is' if len(near) < 2 else 'are'} within {200 * NEAR:.0f} % of it."]
+    for words, index in (("Furthest below", rows["ratio"].idxmin()), ("Furthest above", rows["ratio"].idxmax())):
+        row = rows.loc[index]
+        if abs(row["ratio"] - 1) > 2 * NEAR and (row["ratio"] < 1) == (words == "Furthest below"):
+            said.append(f"{words}: {cc_name(row['cc'])}, {row['tunnel']}, {streams(row['streams'])}: lab "
+                        f"{rate(row['goodput'])}, thesis {rate(row['thesis_goodput'])} Mbit/s "
+                        f"({ratio(row['ratio'])}; CPU idle {percent_or(row['idle_share'])}).")
+    return tuple(said)
+
+
+def percent_or(value: float | None) -> str:
+    """A share, or that it is not known."""
+    return "unknown" if is_missing(value) or value is None else percent(value)
+
+
+def cpu_decided(table: pd.DataFrame) -> tuple[str, ...]:
+    """The cells in which the guest's CPU was idle for less than the fidelity check's threshold."""
+    known = table[table["idle_share"].notna()]
+    if known.empty:
+        return ()
+    low = float(known["idle_share_low"].max())
+    busy = known[known["idle_share"] < known["idle_share_low"]]
+    if busy.empty:
+        row = known.loc[known["idle_share"].idxmin()]
+        return (f"Nowhere: the CPU that all hosts share was idle for at least {percent(row['idle_share'])} of the load "
+                f"(least: {cell_words(row)}); it is taken to decide below {whole_percent(low)}.",)
+    cells = [f"{cell_words(row)} ({percent(row['idle_share'])} idle)" for _, row in busy.iterrows()]
+    return (f"In {len(busy)} of {len(known)} cells the CPU that all hosts share was idle for less than {whole_percent(low)} of "
+            f"the load, so that it, and not congestion control, set the rate: {listed(cells, 8)}.",)
+
+
+def cell_words(row: pd.Series) -> str:
+    """A cell in a few words."""
+    return f"{cc_name(row['cc'])} {row['tunnel']} {streams(row['streams'])}"
+
+
+def listed(words: Sequence[str], most: int) -> str:
+    """Words in a row, the rest counted."""
+    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
+
+
+def retransmission_answers(runs: Sequence[Run]) -> list[Answer]:
+    """What iperf3's Retr counted in a tunnel, and what the WAN lost."""
+    tunnelled = [run for run in runs if run.counts and run.retransmitted("app") is not None and run.retr is not None]
+    if not tunnelled:
+        return []
+    alike = [run for run in tunnelled if abs((run.retr or 0) - (run.retransmitted("app") or 0))
+             <= max(2.0, 0.02 * (run.retr or 0))]
+    clean = [run for run in tunnelled if run.retransmitted("wan") == 0]
+    said = [f"In {len(alike)} of {len(tunnelled)} runs through a tunnel iperf3's Retr equals (to 2 %) what the loopback "
+            "connection between iperf3 and the tunnel's near end sent again."]
+    known = [run for run in tunnelled if run.retransmitted("wan") is not None]
+    again = [run for run in clean if (run.retr or 0) > 0]
+    said.append(f"In {len(clean)} of {len(known)} the WAN leg sent nothing again; in {len(again)} of those Retr is above "
+                "zero all the same.")
+    return [Answer("What iperf3's Retr says", tuple(said))]
+
+
+def cpu_answers(table: pd.DataFrame) -> list[Answer]:
+    """Does the cost of a system call set the rate?"""
+    valid = table[table["n"] > 0]
+    said = [sentence for tunnel in tunnels_of(valid) if len(valid) for count in sorted(valid["streams"].unique())
+            for sentence in [cpu_sentence(valid[(valid["tunnel"] == tunnel) & (valid["streams"] == count)], tunnel, count)]
+            if sentence]
+    return [Answer("Is it the CPU?", tuple(said))] if said else []
+
+
+def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
+    """One tunnel and number of streams over the costs, and what follows."""
+    parts, moved, starved = [], [], []
+    for cc in ccs_of(rows):
+        mine = rows[rows["cc"] == cc]
+        virtual = mine[mine["clock"] != "real"].sort_values("syscall_cost_us")
+        real = mine[mine["clock"] == "real"]
+        if len(virtual) > 1:
+            low, high = virtual.iloc[0], virtual.iloc[-1]
+            parts.append(f"{cc_name(cc)} {rate(low['goodput'])} → {rate(high['goodput'])} Mbit/s (CPU idle "
+                         f"{percent_or(low['idle_share'])} → {percent_or(high['idle_share'])}) from "
+                         f"{low['syscall_cost_us']:g} to {high['syscall_cost_us']:g} µs per system call")
+            moved.append(virtual["goodput"].max() / max(virtual["goodput"].min(), 1e-9) - 1)
+            starved.append(not is_missing(high["idle_share"]) and high["idle_share"] < high["idle_share_low"])
+        if len(real):
+            row = real.iloc[0]
+            parts.append(f"{cc_name(cc)} on the real clock {rate(row['goodput'])} Mbit/s (idle "
+                         f"{percent_or(row['idle_share'])})")
+    if not parts:
+        return ""
+    said = f"{tunnel}, {streams(count)}: {'; '.join(parts)}."
+    if moved and max(moved) < UNMOVED:
+        said += f" The cost moves the rate by less than {whole_percent(UNMOVED)}: it is not the CPU's."
+    elif moved and any(starved):
+        said += " The rate follows the cost and the CPU has no time left: it is the CPU's, whatever the congestion control."
+    elif moved:
+        said += " The rate follows the cost although the CPU has time left."
+    return said
+
+
+def buffer_answers(table: pd.DataFrame) -> list[Answer]:
+    """Is there a buffer at which the lab meets the thesis's goodput, for one congestion control and for both?"""
+    valid = table[(table["n"] > 0) & table["buffer_bdp"].notna()].sort_values("buffer_bdp")
+    found = []
+    for tunnel in tunnels_of(valid) if len(valid) else []:
+        for count in sorted(valid.loc[valid["tunnel"] == tunnel, "streams"].unique()):
+            rows = valid[(valid["tunnel"] == tunnel) & (valid["streams"] == count)]
+            said = buffer_sentences(rows)
+            if said:
+                caps = rows["rate_mbit"].dropna().unique()
+                cap = f" at {rate(caps[0])} Mbit/s" if len(caps) == 1 else ""
+                found.append(Answer(f"Which buffer explains the thesis? ({tunnel}, {streams(count)}{cap})", said))
+    return found
+
+
+def buffer_sentences(rows: pd.DataFrame) -> tuple[str, ...]:
+    """Per congestion control where its thesis value is met; then both together; then their ratio."""
+    said: list[str] = []
+    met: dict[str, set[float]] = {}
+    for cc in ccs_of(rows):
+        mine = rows[rows["cc"] == cc]
+        targets = mine["thesis_goodput"].dropna()
+        tried = f"{bdp_words(mine['buffer_bdp'].min())} to {bdp_words(mine['buffer_bdp'].max())} BDP" if len(mine) > 1 \
+            else f"{bdp_words(mine['buffer_bdp'].iloc[0])} BDP alone"
+        span = f"{rate(mine['goodput'].min())} to {rate(mine['goodput'].max())}" if len(mine) > 1 \
+            else rate(mine["goodput"].iloc[0])
+        if targets.empty:
+            said.append(f"{cc_name(cc)} gets {span} Mbit/s over buffers of {tried}.")
+            continue
+        target = float(targets.iloc[0])
+        near = mine[(mine["goodput"] / target - 1).abs() <= NEAR]
+        met[cc] = set(near["buffer_bdp"])
+        head = f"{cc_name(cc)}'s {rate(target)} Mbit/s"
+        if len(near):
+            where = f"every buffer tried ({tried})" if len(near) == len(mine) > 1 else listed([f"{bdp_words(row['buffer_bdp'])} BDP ({rate(row['goodput'])})" for _, row in near.iterrows()], 6)
+            said.append(f"{head} is met within {whole_percent(NEAR)} at {where}; over {tried} the lab gets {span}.")
+        elif crossing := crossings(mine, target):
+            said.append(f"{head} is met at no buffer tried, but passed between {' and between '.join(crossing)}; over "
+                        f"{tried} the lab gets {span}.")
+        else:
+            side = "above" if mine["goodput"].min() > target else "below"
+            said.append(f"{head} is met nowhere: over {tried} the lab gets {span}, always {side} it.")
+    if len(met) > 1:
+        both = set.intersection(*met.values())
+        names = " and ".join(cc_name(cc) for cc in met)
+        said.append(f"{names} meet their values at the same buffer of " + listed([f"{bdp_words(b)} BDP" for b in sorted(both)], 6) + "."
+                    if both else f"No buffer tried gives {names} their values at once.")
+    if (pair := two_ccs(rows)) is not None:
+        said += gain_sentences(rows, *pair)
+    return tuple(said)
+
+
+def crossings(rows: pd.DataFrame, target: float) -> list[str]:
+    """Neighbouring buffers with the target between their goodputs."""
+    found = []
+    for (_, first), (_, second) in zip(rows.iterrows(), rows.iloc[1:].iterrows(), strict=False):
+        if (first["goodput"] - target) * (second["goodput"] - target) < 0:
+            found.append(f"{bdp_words(first['buffer_bdp'])} and {bdp_words(second['buffer_bdp'])} BDP")
+    return found
+
+
+def gain_sentences(rows: pd.DataFrame, base: str, versus: str) -> list[str]:
+    """The gain of one over the other: over which range the buffer moves it."""
+    gains: list[tuple[float, float]] = []
+    thesis: Any = None
+    for level in sorted(rows["buffer_bdp"].unique()):
+        first, second = (one_row(rows, cc=cc, buffer_bdp=level) for cc in (base, versus))
+        if first is None or second is None or not first["goodput"] > 0:
+            continue
+        gains.append((second["goodput"] / first["goodput"], level))
+        if not is_missing(first["thesis_goodput"]) and not is_missing(second["thesis_goodput"]):
+            thesis = second["thesis_goodput"] / first["thesis_goodput"]
+    if not gains:
+        return []
+    (low, low_at), (high, high_at) = min(gains), max(gains)
+    beside = f"; the thesis has {ratio(thesis)}" if thesis else ""
+    if len(gains) == 1:
+        return [f"{cc_name(versus)} / {cc_name(base)} is {ratio(low)} at {bdp_words(low_at)} BDP, the only buffer with both{beside}."]
+    return [f"{cc_name(versus)} / {cc_name(base)} goes from {ratio(low)} (at {bdp_words(low_at)} BDP) to {ratio(high)} "
+            f"(at {bdp_words(high_at)} BDP){beside}."]
+
+
+def other_answers(matrix: Matrix, table: pd.DataFrame) -> list[Answer]:
+    """Of a matrix that none of the other figures is made for: how far its cells lie apart."""
+    valid = table[table["n"] > 0]
+    if valid.empty:
+        return []
+    first, last = valid.loc[valid["goodput"].idxmin()], valid.loc[valid["goodput"].idxmax()]
+    if len(valid) == 1:
+        return [Answer(matrix.name, (f"{first['cell']}: {rate(first['goodput'])} Mbit/s (n = {first['n']:g}).",))]
+    return [Answer(matrix.name, (f"From {rate(first['goodput'])} Mbit/s ({first['cell']}) to {rate(last['goodput'])} Mbit/s "
+                                 f"({last['cell']}) over {len(valid)} cells.", *cpu_decided(valid)))]

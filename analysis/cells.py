@@ -1,0 +1,233 @@
+"""Cells: the runs that differ only in repetition and seed, and what they say together.
+
+Runs are pooled only if everything in run.json that decides the answer is the same. A quick 10 s run and a
+30 s run of the same levels are two cells, of two variants of their matrix.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from analysis.runs import VERDICTS, Run, Scalar
+from analysis.statistics import Summary, summarise
+from analysis.study import Study, level
+
+# What a figure shows by colour, facet or axis; everything else that differs makes a variant.
+KINDS = ("streams", "cpu", "buffer", "other")
+CC_ORDER = ("cubic", "bbr", "reno", "westwood")
+TUNNEL_ORDER = ("direct", "gost+ws", "gost+wss")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of levels."""
+    experiment: str
+    matrix: str
+    variant: str                                   # "" or what sets it apart: "duration_s = 10"
+    factors: tuple[tuple[str, Scalar], ...]
+    runs: tuple[Run, ...]                          # all of them, whatever became of them
+
+    @property
+    def like(self) -> Run:
+        """A run that stands for what was asked of all of them."""
+        return self.runs[0]
+
+    @property
+    def counted(self) -> tuple[Run, ...]:
+        """The runs that summaries rest on: finished and not invalid."""
+        return tuple(run for run in self.runs if run.counts)
+
+    @property
+    def left_out(self) -> tuple[Run, ...]:
+        """The runs that summaries do not rest on."""
+        return tuple(run for run in self.runs if not run.counts)
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict among the runs that count; "none" if none does."""
+        return max((run.verdict or "ok" for run in self.counted), key=VERDICTS.index, default="none")
+
+    @property
+    def label(self) -> str:
+        """Its levels in a line."""
+        return ", ".join(f"{name} = {level(value)}" for name, value in self.factors) or self.matrix
+
+    def summary(self, figure: str) -> Summary | None:
+        """Of one of FIGURES over the runs that count; None if no run has it."""
+        taken = (FIGURES[figure](run) for run in self.counted)
+        return summarise([float(value) for value in taken if value is not None])
+
+    def by_seed(self, figure: str = "goodput") -> dict[Any, float]:
+        """One figure of every run that counts, by what pairs runs of two congestion controls."""
+        values = {(run.repetition, run.seed): FIGURES[figure](run) for run in self.counted}
+        return {key: float(value) for key, value in values.items() if value is not None}
+
+
+def bdp_words(value: float) -> str:
+    """A buffer in BDP as people write it: packets are whole, so 0.25 BDP is 0.24998."""
+    short, long = f"{value:.2g}", f"{value:.3g}"
+    return short if abs(float(short) / value - 1) < 0.004 else long
+
+
+def wan_share(run: Run) -> float | None:
+    """Retransmitted segments on the WAN per segment sent there."""
+    again, sent = run.retransmitted("wan"), run.segments("wan")
+    return None if again is None or not sent else again / sent
+
+
+FIGURES: Mapping[str, Any] = {
+    "goodput": lambda run: run.goodput_mbit,
+    "retr": lambda run: run.retr,
+    "app": lambda run: run.retransmitted("app"),
+    "wan": lambda run: run.retransmitted("wan"),
+    "exit": lambda run: run.retransmitted("exit"),
+    "wan_share": wan_share,
+    "client_nstat": lambda run: dict(run.nstat).get("client"),
+    "idle_share": lambda run: run.idle_share,
+    "idle_share_low": lambda run: run.idle_share_low,
+}
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """One variant of one matrix of an experiment: what one set of figures shows."""
+    name: str
+    variant: str
+    kind: str                                      # one of KINDS
+    cells: tuple[Cell, ...]
+
+    @property
+    def key(self) -> str:
+        """A file name's part."""
+        return re.sub(r"[^A-Za-z0-9.]+", "-", f"{self.name} {self.variant}".strip()).strip("-.") or "matrix"
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """All of its runs."""
+        return tuple(run for cell in self.cells for run in cell.runs)
+
+
+def to_matrices(runs: Iterable[Run]) -> list[Matrix]:
+    """Group an experiment's runs; matrices in the order of their names' first run, the fullest variant first."""
+    by_matrix: dict[str, dict[Any, list[Run]]] = {}
+    for run in runs:
+        by_matrix.setdefault(run.matrix, {}).setdefault((run.factors, run.settings), []).append(run)
+    found: list[Matrix] = []
+    for name, groups in by_matrix.items():
+        kind = kind_of(name, [runs[0] for runs in groups.values()])
+        apart = keys_apart(groups)
+        variants: dict[str, list[Cell]] = {}
+        for (factors, settings), members in groups.items():
+            variant = ", ".join(f"{key} = {level(value)}" for key, value in settings if key in apart)
+            members.sort(key=lambda run: (run.repetition, run.seed, run.name))
+            variants.setdefault(variant, []).append(
+                Cell(members[0].experiment, name, variant, factors, tuple(members)))
+        fullest = sorted(variants.items(), key=lambda pair: (-sum(len(cell.counted) for cell in pair[1]), pair[0]))
+        found += [Matrix(name, variant, kind, tuple(sorted(cells, key=cell_order))) for variant, cells in fullest]
+    return found
+
+
+def keys_apart(groups: Mapping[Any, Sequence[Run]]) -> set[str]:
+    """The settings that differ between groups with the same levels."""
+    seen: dict[Any, dict[str, Scalar]] = {}
+    apart: set[str] = set()
+    for factors, settings in groups:
+        first = seen.setdefault(factors, dict(settings))
+        this = dict(settings)
+        apart |= {key for key in first.keys() | this.keys() if first.get(key) != this.get(key)}
+    return apart
+
+
+def kind_of(name: str, cells: Sequence[Run]) -> str:
+    """Which figures show a matrix: by what its file varies, or by its name if too little has run to tell."""
+    factors = {key for run in cells for key, _ in run.factors}
+    if any(word in key for key in factors for word in ("syscall", "clock")) or \
+            len({(run.clock, run.syscall_cost_us) for run in cells}) > 1 or "clock" in name or "cpu" in name:
+        return "cpu"
+    if any("buffer" in key and key != "buffers" for key in factors) or \
+            len({run.buffer_pkts for run in cells}) > 2 and len({run.rate_bps for run in cells}) == 1:
+        return "buffer"
+    return "streams" if "streams" in factors or len({run.streams for run in cells}) > 1 else "other"
+
+
+def rank(value: str, order: Sequence[str]) -> tuple[int, str]:
+    """A key that sorts known names as people expect them, others after."""
+    return (order.index(value) if value in order else len(order), value)
+
+
+def cell_order(cell: Cell) -> Any:
+    """Tables and axes: tunnel, streams, clock and cost, buffer, then congestion control."""
+    run = cell.like
+    return (rank(run.tunnel, TUNNEL_ORDER), run.streams, run.clock == "real", run.syscall_cost_us,
+            run.buffer_pkts if run.buffer_pkts is not None else 1e18, rank(run.cc, CC_ORDER), cell.label)
+
+
+def cpu_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
+    """A CPU sweep with the points that other matrices of the experiment add: the real clock, the default cost.
+
+    They must have been asked the same in everything but the clock and the cost.
+    """
+    def place(run: Run) -> Any:
+        return run.tunnel, run.streams, run.cc
+
+    def point(run: Run) -> Any:
+        return place(run), run.clock, None if run.clock == "real" else run.syscall_cost_us
+
+    def setting(run: Run) -> Any:
+        return tuple(pair for pair in run.settings if pair[0] not in ("clock", "syscall_cost_us"))
+
+    cells = {point(cell.like): cell for cell in matrix.cells}
+    settings = {setting(cell.like) for cell in matrix.cells}
+    for other in others:
+        if other is matrix:
+            continue
+        for cell in other.cells:
+            if setting(cell.like) in settings and cell.counted:
+                cells.setdefault(point(cell.like), cell)
+    return tuple(sorted(cells.values(), key=cell_order))
+
+
+def to_table(cells: Iterable[Cell], study: Study) -> pd.DataFrame:
+    """One row per cell: what the figures draw and the tables print. Rates in Mbit/s, counts in segments.
+
+    A figure X has X (the median), X_low, X_high, X_coverage (NaN below six runs) and X_values.
+    """
+    rows = []
+    for cell in cells:
+        run, published = cell.like, study.published_for(cell.like)
+        row: dict[str, Any] = {
+            "matrix": cell.matrix, "variant": cell.variant, "cell": cell.label, "tunnel": run.tunnel, "cc": run.cc,
+            "streams": run.streams, "clock": run.clock, "syscall_cost_us": run.syscall_cost_us,
+            "rate_mbit": None if run.rate_bps is None else run.rate_bps / 1e6, "rtt_ms": run.rtt_ms,
+            "buffer_pkts": run.buffer_pkts, "buffer_bdp": run.buffer_bdp, "bdp_pkts": run.bdp_pkts,
+            "mtu_bytes": run.mtu_bytes, "profile": run.profile, "duration_s": run.duration_s,
+            "n": len(cell.counted), "left_out": len(cell.left_out), "verdict": cell.verdict,
+            "program": ", ".join(sorted({each.environment.tunnel for each in cell.counted if each.environment})),
+            "thesis_goodput": published.goodput_mbit if published else None,
+            "thesis_retr": published.retr if published else None,
+            "thesis_source": published.source if published else "",
+        }
+        for figure in FIGURES:
+            summary = cell.summary(figure)
+            interval = summary.interval if summary else None
+            row |= {figure: summary.median if summary else None,
+                    f"{figure}_low": interval.low if interval else None,
+                    f"{figure}_high": interval.high if interval else None,
+                    f"{figure}_coverage": interval.coverage if interval else None,
+                    f"{figure}_values": summary.values if summary else ()}
+        goodput, thesis = row["goodput"], row["thesis_goodput"]
+        for end in ("", "_low", "_high"):
+            value = row[f"goodput{end}"] if end else goodput
+            row[f"ratio{end}"] = value / thesis if value is not None and thesis else None
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    numeric = [name for name in table.columns if name not in TEXT_COLUMNS and not name.endswith("_values")]
+    return table.astype(dict.fromkeys(numeric, float)) if rows else table
+
+
+TEXT_COLUMNS = frozenset({"matrix", "variant", "cell", "tunnel", "cc", "clock", "profile", "verdict", "program",
+                          "thesis_source"})

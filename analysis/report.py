@@ -1,0 +1,348 @@
+"""The report: one page that needs nothing beside it, and the same figures and tables as files.
+
+    report/report.html · figures/*.svg *.png · tables/*.csv *.md
+
+All of it can be deleted and made again from the result folders.
+"""
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis import answers, figures, tables
+from analysis.answers import Answer
+from analysis.cells import Matrix, cpu_cells, to_matrices, to_table
+from analysis.runs import Results, Run, load_results, to_frame
+from analysis.study import Study, load_study
+from analysis.tables import Table
+
+TEMPLATE_FOLDER = Path(__file__).resolve().parent
+# Names of what the last report wrote, so that the next one takes away what it no longer writes, and nothing else.
+MANIFEST = ".written.json"
+# Each run's own commands and checks are on the page up to here; beyond, only those that need a look.
+MOST_RUNS_ON_PAGE = 400
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure on the page."""
+    name: str                     # a file's name
+    caption: str
+    figure: Figure
+
+
+@dataclass
+class Part:
+    """A section of an experiment: one matrix, its figures and tables."""
+    title: str
+    note: str = ""
+    answers: list[Answer] = field(default_factory=list)
+    drawings: list[Drawing] = field(default_factory=list)
+    series: list[Drawing] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One experiment."""
+    study: Study
+    results: Results
+    answers: tuple[Answer, ...]
+    parts: tuple[Part, ...]
+    left_out: Table | None
+    environment: Table
+    mixed: tuple[str, ...]
+
+    @property
+    def counted(self) -> int:
+        """How many runs everything rests on."""
+        return sum(run.counts for run in self.results.runs)
+
+
+def write_report(results: Path, experiments: Sequence[str], out: Path) -> Path:
+    """Write the report of some experiments' results to a folder; the path of its page. Raises OSError."""
+    return write_studies(results, [load_study(name) for name in experiments], out)
+
+
+def write_studies(results: Path, studies: Sequence[Study], out: Path) -> Path:
+    """The same, of experiments already read."""
+    chapters = [to_chapter(study, load_results(results, study.name)) for study in studies]
+    written = Writer(out)
+    drawn = {}
+    for chapter in chapters:
+        written.bytes(f"tables/{file_name(chapter.study.name)}-runs.csv",
+                      to_frame(chapter.results.runs).to_csv(index=False, lineterminator="\n").encode())
+        for part in chapter.parts:
+            for drawing in (*part.drawings, *part.series):
+                svg = figures.save(drawing.figure, "svg")
+                drawn[drawing.name] = svg
+                written.bytes(f"figures/{drawing.name}.svg", svg)
+                written.bytes(f"figures/{drawing.name}.png", figures.save(drawing.figure, "png"))
+        printed = [table for part in chapter.parts for table in part.tables]
+        printed += [table for table in (chapter.left_out, chapter.environment) if table is not None]
+        for table in printed:
+            written.bytes(f"tables/{table.name}.csv", table.to_csv().encode("utf-8", "replace"))
+        written.bytes(f"tables/{file_name(chapter.study.name)}.md",
+                      "\n".join([f"## {tables.markdown(chapter.study.title)}\n", *(t.to_markdown() for t in printed)])
+                      .encode("utf-8", "replace"))
+    page = written.bytes("report.html", render(chapters, drawn).encode("utf-8", "replace"))
+    written.forget_old()
+    return page
+
+
+class Writer:
+    """The report's folder: what is written into it, and what the last report wrote and this one did not."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._written: list[str] = []
+
+    def bytes(self, name: str, content: bytes) -> Path:
+        """Write a file, whole or not at all."""
+        path = self._out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.name + ".part")
+        part.write_bytes(content)
+        part.replace(path)
+        self._written.append(name)
+        return path
+
+    def forget_old(self) -> None:
+        """Delete the last report's files that this one has not written again."""
+        manifest = self._out / MANIFEST
+        try:
+            old = json.loads(manifest.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            old = []
+        for name in old if isinstance(old, list) else []:
+            path = self._out / str(name)
+            if name not in self._written and self._out.resolve() in path.resolve().parents:
+                path.unlink(missing_ok=True)
+        self.bytes(MANIFEST, json.dumps(sorted(self._written), indent=1).encode())
+
+
+# -- what goes into it ----------------------------------------------------------------------------------------
+
+def to_chapter(study: Study, results: Results) -> Chapter:
+    """Everything that an experiment's results say."""
+    order = [name for name, _ in study.matrix_titles]
+    matrices = to_matrices(results.runs)
+    matrices.sort(key=lambda each: order.index(each.name) if each.name in order else len(order))
+    parts = [to_part(matrix, matrices, study, made_by_line(matrix.runs)) for matrix in matrices]
+    several = len({matrix.name for matrix in matrices if matrix.runs}) < len(matrices)
+    said = [Answer(f"{answer.heading}" + (f" ({part.title})" if several else ""), answer.sentences)
+            for part in parts for answer in part.answers]
+    said += answers.retransmission_answers(results.runs)
+    name = file_name(study.name)
+    return Chapter(study=study, results=results, answers=tuple(said), parts=tuple(parts),
+                   left_out=tables.left_out_table(results, f"{name}-left-out", "Failed, unsupported, invalid, unfinished"),
+                   environment=tables.environment_table(results, f"{name}-environment", "What produced each number"),
+                   mixed=tuple(mixed_cells(matrices)))
+
+
+def to_part(matrix: Matrix, matrices: Sequence[Matrix], study: Study, footer: str) -> Part:
+    """One matrix's figures, tables and sentences."""
+    title = study.matrix_title(matrix.name) + (f" ({matrix.variant})" if matrix.variant else "")
+    part = Part(title, note=states_note(matrix))
+    name = f"{file_name(study.name)}-{matrix.key}"
+    table = to_table(matrix.cells, study)
+    BUILDERS[matrix.kind](part, matrix, matrices, study, table, name, footer)
+    if (table["n"] > 0).any():
+        part.tables.append(tables.retransmission_table(table, matrix.cells, f"{name}-retransmissions",
+                                                       "Retransmissions per leg"))
+        if matrix.kind != "cpu":
+            part.series += series_drawings(matrix, name)
+    return part
+
+
+def streams_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: Study, table: pd.DataFrame,
+                 name: str, footer: str) -> None:
+    """Goodput by streams, ratio to the thesis, retransmissions."""
+    part.answers += answers.streams_answers(matrix, table)
+    part.tables.append(tables.goodput_table(table, matrix.cells, f"{name}-goodput", "Goodput"))
+    if not (table["n"] > 0).any():
+        return
+    part.drawings.append(Drawing(f"{name}-goodput", "Goodput (what iperf3's receiver got) by the number of parallel streams. "
+                                 + tables.n_note(table), figures.plot_goodput(table, footer)))
+    if table["ratio"].notna().any():
+        part.drawings.append(Drawing(f"{name}-ratio", "The lab's median goodput over the thesis's value; on the line they agree.",
+                                     figures.plot_ratio(table, footer)))
+    part.drawings.append(Drawing(f"{name}-retransmissions", "Segments sent again. In a tunnel iperf3's Retr counts the loopback "
+                                 "connection between iperf3 and the tunnel's near end, not the WAN; zero has a place on this axis.",
+                                 figures.plot_retransmissions(table, footer)))
+    pair = answers.two_ccs(table)
+    if pair is not None:
+        compared = tables.comparison_table(matrix, table, f"{name}-comparison", "Run against run of the same seed",
+                                           base=pair[0], versus=pair[1])
+        part.tables += [compared] if compared.rows else []
+
+
+def cpu_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: Study, table: pd.DataFrame,
+             name: str, footer: str) -> None:
+    """Goodput and idle share by the cost of a system call, and on the real clock."""
+    if any(other.kind == "cpu" and len(other.cells) > len(matrix.cells) and set(matrix.cells) <= set(cpu_cells(other, matrices))
+           for other in matrices):
+        part.note = (part.note + " These cells stand in the figure of the larger sweep.").strip()
+        part.tables.append(tables.cpu_table(table, f"{name}-cpu", "Goodput by what a system call costs"))
+        return
+    joined = to_table(cpu_cells(matrix, matrices), study)
+    part.answers += answers.cpu_answers(joined)
+    part.tables.append(tables.cpu_table(joined, f"{name}-cpu", "Goodput by what a system call costs"))
+    if (joined["n"] > 0).any():
+        part.drawings.append(Drawing(f"{name}-cpu", "Goodput and the idle share of the one CPU that all hosts share. On the "
+                                     "virtual clock a system call costs what the axis says and nothing else costs time; on the "
+                                     "real clock the machine's own CPU carries everything. " + tables.n_note(joined),
+                                     figures.plot_cpu(joined[joined["n"] > 0], footer)))
+
+
+def buffer_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: Study, table: pd.DataFrame,
+                name: str, footer: str) -> None:
+    """Goodput and WAN retransmissions by the bottleneck's buffer; a figure per number of streams."""
+    part.answers += answers.buffer_answers(table)
+    part.tables.append(tables.buffer_table(table, f"{name}-buffer", "Goodput by the bottleneck's buffer"))
+    valid = table[(table["n"] > 0) & table["buffer_bdp"].notna()]
+    for count in sorted(valid["streams"].unique()) if len(valid) else []:
+        rows = valid[valid["streams"] == count]
+        suffix = f"-{count:g}" if valid["streams"].nunique() > 1 else ""
+        part.drawings.append(Drawing(f"{name}-buffer{suffix}", f"{answers.streams(count)}: goodput and what the WAN leg sent again, "
+                                     "by the size of the bottleneck's queue. " + tables.n_note(rows),
+                                     figures.plot_buffer(rows, footer)))
+
+
+def other_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: Study, table: pd.DataFrame,
+               name: str, footer: str) -> None:
+    """Any other matrix: its cells one under the other."""
+    part.answers += answers.other_answers(matrix, table)
+    part.tables.append(tables.goodput_table(table, matrix.cells, f"{name}-goodput", "Goodput"))
+    if (table["n"] > 0).any():
+        caption = "Goodput of each cell. " + tables.n_note(table)
+        if len(table) > figures.MOST_ROWS:
+            caption += f" The first {figures.MOST_ROWS} of {len(table)} cells; the table has all."
+        part.drawings.append(Drawing(f"{name}-cells", caption, figures.plot_cells(table, footer)))
+
+
+BUILDERS: dict[str, Callable[..., None]] = {"streams": streams_part, "cpu": cpu_part, "buffer": buffer_part,
+                                            "other": other_part}
+
+
+def series_drawings(matrix: Matrix, name: str) -> list[Drawing]:
+    """One run per congestion control over time, all of the cell that is most worth a look: a tunnel's at 16 streams
+    where there is one, else the middle cell's."""
+    with_series = [cell for cell in matrix.cells if any((run.folder / "sockets.jsonl").exists() for run in cell.counted)]
+    if not with_series:
+        return []
+    chosen = min(with_series, key=lambda cell: (abs(cell.like.streams - 16), cell.like.tunnel == "direct",
+                                                abs((cell.like.buffer_bdp or 1.0) - 1.0)))
+    alike = [cell for cell in with_series
+             if tuple(pair for pair in cell.factors if pair[0] != "cc") == tuple(pair for pair in chosen.factors if pair[0] != "cc")]
+    drawings = []
+    for cell in alike[:3]:
+        run = next(run for run in cell.counted if (run.folder / "sockets.jsonl").exists())
+        drawings.append(Drawing(f"{name}-series-{file_name(run.cc)}", f"One run over time: {run.name}. Sampled from the kernel; the "
+                                "run is one, its samples are not independent readings.",
+                                figures.plot_time_series(run, made_by_line([run]))))
+    return drawings
+
+
+def made_by_line(runs: Sequence[Run]) -> str:
+    """What made some runs' numbers, in a line."""
+    found = [run.environment for run in runs if run.environment is not None and run.counts]
+    if not found:
+        return ""
+    def named(head: str, values: set[str]) -> str:
+        return f"{head}{' / '.join(sorted(values))}"
+    synthetic = "FIXTURE, NOT MEASURED · " if any(each.synthetic for each in found) else ""
+    tunnels = {each.tunnel for each in found if each.tunnel_kind != "none"}
+    parts = [named("tunnel: ", tunnels) if tunnels else "no tunnel",
+             named("Linux ", {f"{each.kernel} (HZ {each.hz})" for each in found}),
+             named("", {f"{each.clock} clock" + (f", {each.syscall_cost_us:g} µs per system call"
+                                                 if each.clock == "virtual" and each.syscall_cost_us is not None
+                                                 and len({one.syscall_cost_us for one in found}) == 1 else "")
+                        for each in found}),
+             named("lab ", {each.lab for each in found})]
+    return synthetic + " · ".join(parts)
+
+
+def states_note(matrix: Matrix) -> str:
+    """How many of a matrix's runs are what."""
+    counts: dict[str, int] = {}
+    for run in matrix.runs:
+        state = tables.state_of(run) if not run.counts else (run.verdict or "ok")
+        counts[state] = counts.get(state, 0) + 1
+    return f"{len(matrix.runs)} runs: " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) + "."
+
+
+def mixed_cells(matrices: Sequence[Matrix]) -> list[str]:
+    """Cells whose runs were not all made by the same kernel and programs: their spread is not chance alone."""
+    said = []
+    for matrix in matrices:
+        for cell in matrix.cells:
+            made = {(each.kernel, each.hz, each.tunnel_sha256, each.iperf3) for run in cell.counted
+                    if (each := run.environment) is not None}
+            if len(made) > 1:
+                said.append(f"{matrix.name}: {cell.label}: {len(made)} different kernels or programs among its "
+                            f"{len(cell.counted)} runs")
+    return said
+
+
+def file_name(words: str) -> str:
+    """A name as a part of a file's name."""
+    kept = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in words).strip("-.")
+    return kept or "experiment"
+
+
+# -- the page ---------------------------------------------------------------------------------------------------
+
+def render(chapters: Sequence[Chapter], drawn: dict[str, bytes]) -> str:
+    """The page's HTML."""
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATE_FOLDER), autoescape=True,
+                                     trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    template = environment.get_template("report.html.j2")
+    return template.render(chapters=chapters, anchors=[f"e{index}" for index, _ in enumerate(chapters, 1)],
+                           image=lambda name: data_uri(drawn[name]), rows=run_rows, why=tables.why, rate=tables.rate,
+                           state_of=tables.state_of, synthetic=any(chapter.results.synthetic for chapter in chapters))
+
+
+def data_uri(svg: bytes) -> str:
+    """An image inside the page. As an image and not as mark-up: the ids of two SVGs cannot clash."""
+    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
+
+
+def run_rows(chapter: Chapter) -> list[dict[str, Any]]:
+    """The page's list of runs: those that need a look first, then the good ones."""
+    letters = {run.folder: letter for letter, (_, runs) in tables.environments(chapter.results).items() for run in runs}
+    rows = [{"run": run, "state": tables.state_of(run) if not run.counts else (run.verdict or "ok"),
+             "letter": letters.get(run.folder, "")} for run in chapter.results.runs]
+    rows.sort(key=lambda row: (row["state"] == "ok", row["state"] == "degraded"))
+    return rows[:MOST_RUNS_ON_PAGE]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python3 -m analysis`: the report of what is there."""
+    parser = argparse.ArgumentParser(prog="python3 -m analysis", description="Write tables, figures and report.html from "
+                                     "result folders.", epilog="example: python3 -m analysis thesis-tunnel")
+    parser.add_argument("experiment", nargs="*", help="which (default: every one with results)")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="where the runs are (default: results)")
+    parser.add_argument("--out", type=Path, help="where to write (default: RESULTS/report)")
+    arguments = parser.parse_args(argv)
+    out = arguments.out or arguments.results / "report"
+    wanted = arguments.experiment
+    if not wanted and arguments.results.is_dir():
+        wanted = sorted(path.name for path in arguments.results.iterdir()
+                        if path.is_dir() and not path.name.startswith(".") and path.resolve() != out.resolve())
+    try:
+        print(write_report(arguments.results, wanted, out))
+    except OSError as error:
+        print(f"{error.filename or out}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    return 0

@@ -1,0 +1,2 @@
+"""gostlab: what does a congestion control do for a secure tunnel over a real WAN?"""
+__version__ = "0.1"

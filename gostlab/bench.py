@@ -1,0 +1,199 @@
+"""How fast the lab is on this machine: medians and ratios, never asserted in a test.
+
+Speed on the virtual clock is a slope: how much wall time one more second of load takes, from a short and a
+long run, so that what surrounds a run (a figure of its own) does not count.
+"""
+from __future__ import annotations
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gostlab import machine
+from gostlab.experiment import RunDescription, single_run
+from gostlab.machine import sandbox
+from gostlab.parts import find_parts, require_kernel
+
+# The rates at which the lab is timed: (label, rate, length of the long run, target as a multiple of real time).
+SPEEDS = (("10 Mbit/s", 10_000_000, 124.0, 30.0), ("100 Mbit/s", 100_000_000, 64.0, 10.0),
+          ("1 Gbit/s", 1_000_000_000, 14.0, 0.75))
+SHORT_S = 4.0
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table."""
+    name: str
+    median: float
+    least: float
+    most: float
+    unit: str
+    target: str
+
+
+class Bench:
+    """The runs of the benchmark, in a scratch folder."""
+
+    def __init__(self, scratch: Path, repeat: int) -> None:
+        self._scratch = scratch
+        self._repeat = repeat
+        self._parts = find_parts()
+        self._kernel = require_kernel(self._parts)
+        self._handed = machine.hand_over(self._parts)
+        self._cpus = list(machine.usable_cpus())
+        self._count = 0
+
+    def figure(self, name: str, unit: str, target: str, take: Callable[[], float]) -> Figure:
+        """Take a figure several times."""
+        print(f"bench: {name} …", file=sys.stderr, flush=True)
+        values = [take() for _ in range(self._repeat)]
+        return Figure(name, statistics.median(values), min(values), max(values), unit, target)
+
+    def folder(self) -> Path:
+        """A fresh folder."""
+        self._count += 1
+        made = self._scratch / str(self._count)
+        made.mkdir()
+        return made
+
+    def boot_s(self) -> float:
+        """Boot, run `true`, power off; wall seconds."""
+        began = time.monotonic()
+        guest = sandbox.boot(self._kernel, self.folder(), ["/bin/true"], sandbox.sandbox_environ(), keep=[],
+                             cpu=self._cpus[0], memory_mib=1024, clock="virtual", syscall_cost_us=0, seed=1, limit_s=60)
+        if guest.wait() != 0:
+            raise RuntimeError("the sandbox did not boot")
+        return time.monotonic() - began
+
+    def start(self, run: RunDescription, cpu: int) -> tuple[sandbox.Sandbox, Path]:
+        """Start a run on a CPU."""
+        folder = self.folder()
+        (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
+        keep = [path.parent for path in (self._parts.gost, self._parts.relay) if path] + list(self._parts.iproute2_dirs)
+        return sandbox.start_run(self._kernel, run, folder, self._handed, keep, cpu, None), folder
+
+    def wall_s(self, run: RunDescription) -> float:
+        """Wall seconds of a run. Raises RuntimeError if it fails."""
+        began = time.monotonic()
+        guest, folder = self.start(run, self._cpus[0])
+        guest.wait()
+        wall = time.monotonic() - began
+        check(folder)
+        return wall
+
+    def speed(self, rate_bps: int, long_s: float) -> float:
+        """Seconds of load per wall second, BBR, one stream, per packet."""
+        walls = [self.wall_s(load(rate_bps, duration_s)) for duration_s in (SHORT_S, long_s)]
+        return (long_s - SHORT_S) / (walls[1] - walls[0])
+
+    def packet_us(self, rate_bps: int, long_s: float) -> float:
+        """Wall µs per packet on the forward path, from the same slope."""
+        counts, walls = [], []
+        for duration_s in (SHORT_S, long_s):
+            began = time.monotonic()
+            guest, folder = self.start(load(rate_bps, duration_s), self._cpus[0])
+            guest.wait()
+            walls.append(time.monotonic() - began)
+            check(folder)
+            rows = [json.loads(line) for line in (folder / "queues.jsonl").read_text().splitlines()]
+            counts.append(max(row["sent_pkts"] for row in rows
+                              if (row["role"], row["direction"]) == ("bottleneck", "forward")))
+        return 1e6 * (walls[1] - walls[0]) / (counts[1] - counts[0])
+
+    def pair_ratio(self) -> float:
+        """How much two sandboxes side by side do of what one does alone (2: no loss)."""
+        run = load(100_000_000, 40.0)
+        alone = self.wall_s(run)
+        began = time.monotonic()
+        guests = [self.start(run, cpu) for cpu in self._cpus[:2]]
+        for guest, _ in guests:
+            guest.wait()
+        together = time.monotonic() - began
+        for _, folder in guests:
+            check(folder)
+        return 2 * alone / together
+
+
+def load(rate_bps: int, duration_s: float) -> RunDescription:
+    """The benchmark's run: one BBR stream over a 100 ms path, per packet, the default system-call cost."""
+    return single_run(profile="plain-100ms", cc="bbr", machine="sandbox", clock="virtual",
+                      overrides={"rate": f"{rate_bps}bit", "duration": f"{duration_s:g}s", "offloads": "off",
+                                 "buffers": "bdp"})
+
+
+def check(folder: Path) -> None:
+    """Raises RuntimeError with the run's own words if it did not end well."""
+    outcome: Mapping[str, Any] = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
+    if outcome["outcome"] != "ok":
+        raise RuntimeError(f"a run of the benchmark failed: {outcome['error']}")
+
+
+def host_packet_us() -> float:
+    """CPU µs per packet of this machine's own kernel: iperf3 between two namespaces, one veth, no netem, offloads off."""
+    script = """
+set -e
+ip link set lo up
+unshare -n sleep 60 & peer=$!
+sleep 0.1
+ip link add v0 type veth peer name v1 netns $peer
+ip addr add 10.9.0.1/24 dev v0; ip link set v0 up
+nsenter -n -t $peer ip addr add 10.9.0.2/24 dev v1; nsenter -n -t $peer ip link set v1 up
+ethtool -K v0 tso off gso off gro off >/dev/null; nsenter -n -t $peer ethtool -K v1 tso off gso off gro off >/dev/null
+nsenter -n -t $peer iperf3 -s -1 -p 5201 >/dev/null & sleep 0.3
+taskset -c 0 iperf3 -c 10.9.0.2 -p 5201 -t 3 -J
+kill $peer
+"""
+    began = time.monotonic()
+    out = subprocess.run(["taskset", "-c", "0", "unshare", "-n", "sh", "-c", script], capture_output=True, text=True,
+                         check=True).stdout
+    del began
+    end = json.loads(out)["end"]
+    packets = end["sum_received"]["bytes"] / 1448
+    return float(1e6 * end["sum_received"]["seconds"] / packets)
+
+
+def relay_mbit() -> dict[str, float]:
+    """The relay's throughput over loopback by `go test -bench`, Mbit/s per kind."""
+    done = subprocess.run(["go", "test", "-run", "^$", "-bench", "Throughput", "-cpu", "1", "-benchtime", "2s", "."],
+                          cwd=machine.CHECKOUT / "tunnel", capture_output=True, text=True, check=False)
+    found = re.findall(r"^BenchmarkThroughput/(\S+?)(?:-\d+)?\s+\d+\s+.*?([\d.]+) MB/s", done.stdout, re.MULTILINE)
+    return {name: 8 * float(rate) for name, rate in found}
+
+
+def main(repeat: int, *, as_json: bool) -> int:
+    """Take every figure and print the table."""
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="gostlab-bench-") as scratch:
+        bench = Bench(Path(scratch), repeat)
+        figures.append(bench.figure("boot to power-off", "s", "≤ 0.5", bench.boot_s))
+        figures.append(bench.figure("a run's overhead: one second at 1 Mbit/s, all of it", "s", "≤ 2",
+                                    lambda: bench.wall_s(load(1_000_000, 1.0))))
+        for label, rate_bps, long_s, target in SPEEDS:
+            figures.append(bench.figure(f"virtual clock, per packet, {label}", "× real time", f"≥ {target:g}",
+                                        lambda rate_bps=rate_bps, long_s=long_s: bench.speed(rate_bps, long_s)))
+        figures.append(bench.figure("wall time per packet, 1 Gbit/s", "µs", "", lambda: bench.packet_us(10**9, 14.0)))
+        if os.geteuid() == 0:
+            figures.append(bench.figure("the same on this machine's own kernel, one veth, no netem, one CPU", "µs", "",
+                                        host_packet_us))
+        if len(machine.usable_cpus()) > 1:
+            figures.append(bench.figure("two sandboxes side by side", "× one", "≥ 1.85", bench.pair_ratio))
+    for name, rate in relay_mbit().items():
+        figures.append(Figure(f"relay over loopback, {name}, one CPU", rate, rate, rate, "Mbit/s", ""))
+    print(json.dumps([asdict(figure) for figure in figures], indent=2) if as_json else table(figures))
+    return 0
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """The table as Markdown."""
+    rows = ["| what | median | least – most | unit | target |", "|---|---|---|---|---|"]
+    rows += [f"| {f.name} | {f.median:.3g} | {f.least:.3g} – {f.most:.3g} | {f.unit} | {f.target} |" for f in figures]
+    return "\n".join(rows)

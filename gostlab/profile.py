@@ -1,0 +1,318 @@
+"""WAN paths: one YAML file each in netem_profiles/, what was measured beside what was derived from it.
+
+    name: la-hamina
+    source: {seed: thesis, table: "4.1, 4.2"}
+    measured:                              # copied from the source, digit by digit; never changed
+      - {cc: cubic, upload_mbit: 10.80, download_mbit: 1673.54, rtt_ms: 164.74}
+    derived:                               # recomputed whenever the file is read
+      method: rfc9438-inverse
+      cc: cubic
+      forward: {connections: 4, explained_by: loss, loss: 0.136%, …}
+    assumptions: [which numbers above and below nobody measured]
+    forward: {rate: 1957.25mbit, delay: 82.37ms, jitter: 0ms, loss: 0.136%, buffer: 1bdp}
+    reverse: {…}
+
+`forward` carries uploads (client or vantage point to target or site), `reverse` downloads.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from gostlab import units
+from gostlab.document import (
+    BadInput,
+    Field,
+    Node,
+    decimal,
+    find_document,
+    list_of,
+    load_document,
+    names_in,
+    one_of,
+    quantity,
+    read_mapping,
+    text_of,
+    whole,
+)
+from gostlab.response import cubic_loss, window_limit_bps
+
+FOLDER = Path(__file__).resolve().parents[1] / "netem_profiles"
+DIRECTIONS = ("forward", "reverse")
+# The MTU of the lab's links; a buffer counts packets of this size.
+MTU_BYTES = 1500
+MAX_DELAY_S = 10
+
+# Debian's tcp_rmem ends at 6 MiB, of which Linux offers about half as window: what one connection can have in flight.
+DEBIAN_WINDOW_BYTES = 3 * 2**20
+# A rate this near the cap is explained by the cap.
+CAP_SHARE = 0.9
+# A rate this near what all connections' windows allow is explained by them: a test of some ten seconds spends a
+# good part of it opening the windows.
+WINDOW_SHARE = 0.75
+# Derived numbers are written with four digits.
+DERIVED_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class LossModel:
+    """Loss on the delay line. random: each packet with probability p. gemodel: Gilbert-Elliott, tc's p r 1-h 1-k."""
+    model: str
+    p: float
+    r: float = 0.0
+    one_minus_h: float = 0.0
+    one_minus_k: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """As run.json has it."""
+        if self.model == "random":
+            return {"model": "random", "p": self.p}
+        return {"model": "gemodel", "p": self.p, "r": self.r, "one_minus_h": self.one_minus_h,
+                "one_minus_k": self.one_minus_k}
+
+    @property
+    def lossless(self) -> bool:
+        """Whether nothing is ever lost."""
+        return not (self.p or self.one_minus_k)
+
+
+NO_LOSS = LossModel("random", 0.0)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction of a WAN path. `buffer` is as written: what a bdp is, only both directions together say."""
+    rate_bps: int | None             # None: no limit, possible only on the real clock
+    delay_s: Fraction                # one way
+    jitter_s: Fraction
+    loss: LossModel
+    buffer: units.Buffer
+
+    def to_json(self, rtt_s: Fraction) -> dict[str, Any]:
+        """As run.json has it. A buffer in bdp, where no rate makes one, is no buffer: null."""
+        packets = None if self.rate_bps is None and self.buffer.unit == "bdp" else \
+            self.buffer.packets(self.rate_bps or 0, rtt_s, MTU_BYTES)
+        return {"rate_bps": self.rate_bps, "delay_ms": float(self.delay_s * 1000),
+                "jitter_ms": float(self.jitter_s * 1000), "loss": self.loss.to_json(), "buffer_pkts": packets}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One row of a source's table. Numbers keep the source's digits; all None where `missing` says why."""
+    cc: str
+    upload_mbit: Decimal | None
+    download_mbit: Decimal | None
+    rtt_ms: Decimal | None
+    node: str | None
+    missing: str | None
+
+
+@dataclass(frozen=True)
+class DerivedDirection:
+    """What explains one measured rate: loss, the windows of all connections together, or the rate cap."""
+    connections: int
+    explained_by: str                # loss | windows | cap
+    loss: float
+    loss_if_half: float              # with half, and twice, the connections assumed
+    loss_if_twice: float
+
+
+@dataclass(frozen=True)
+class Derived:
+    """What was computed from `measured`."""
+    method: str
+    cc: str
+    forward: DerivedDirection
+    reverse: DerivedDirection
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A WAN path."""
+    name: str
+    title: str
+    source: Mapping[str, str]
+    measured: tuple[Measured, ...]
+    derived: Derived | None
+    assumptions: tuple[str, ...]
+    notes: tuple[str, ...]
+    forward: Direction
+    reverse: Direction
+    path_on_disk: Path
+
+    @property
+    def rtt_ms(self) -> float:
+        """The idle round trip, without what the rate takes to send a packet."""
+        return float((self.forward.delay_s + self.reverse.delay_s) * 1000)
+
+
+def list_profiles() -> list[str]:
+    """The names in netem_profiles/."""
+    return names_in(FOLDER)
+
+
+def find_profile(name_or_path: str) -> Path:
+    """The file of a profile. Raises BadInput, saying what there is."""
+    return find_document(name_or_path, FOLDER, "profile")
+
+
+def load_profile(name_or_path: str) -> Profile:
+    """Read and check a profile by its name in netem_profiles/ or its file's path. Raises BadInput."""
+    path = find_profile(name_or_path)
+    return read_profile(load_document(path), path)
+
+
+def read_profile(document: Node, path: Path) -> Profile:
+    """A profile from a document, its derived numbers recomputed. Raises BadInput."""
+    values = read_mapping(document, PROFILE_FIELDS)
+    profile = Profile(**values, path_on_disk=path)
+    assert document.fields is not None
+    if profile.name != path.stem:
+        raise document.fields["name"].bad_value(f"a profile is named like its file ({path.stem})")
+    if profile.derived is not None:
+        check_derived(profile, profile.derived, document.fields["derived"])
+    return profile
+
+
+def path_json(forward: Direction, reverse: Direction) -> dict[str, Any]:
+    """A path as run.json has it."""
+    rtt_s = forward.delay_s + reverse.delay_s
+    return {"forward": forward.to_json(rtt_s), "reverse": reverse.to_json(rtt_s)}
+
+
+def derive(rate_mbit: float, rtt_ms: float, connections: int, cap_mbit: float) -> DerivedDirection:
+    """What explains the rate of a speed test with CUBIC, as the method rfc9438-inverse has it.
+
+    A rate near the cap is the cap's; one near what the connections' windows allow is the windows'; neither says
+    anything of loss, so none is assumed. Any other rate is loss's, equally shared by the connections, by the inverse
+    of RFC 9438's response function.
+    """
+    def loss_with(count: float) -> float:
+        return cubic_loss(rate_mbit * 1e6 / count, rtt_ms / 1000)
+
+    if rate_mbit >= CAP_SHARE * cap_mbit:
+        return DerivedDirection(connections, "cap", 0.0, 0.0, 0.0)
+    if rate_mbit * 1e6 >= WINDOW_SHARE * connections * window_limit_bps(DEBIAN_WINDOW_BYTES, rtt_ms / 1000):
+        return DerivedDirection(connections, "windows", 0.0, 0.0, 0.0)
+    return DerivedDirection(connections, "loss", loss_with(connections), loss_with(connections / 2),
+                            loss_with(connections * 2))
+
+
+def check_derived(profile: Profile, derived: Derived, node: Node) -> None:
+    """Recompute what a profile says was derived. Raises BadInput naming what differs."""
+    row = next((row for row in profile.measured if row.cc == derived.cc and row.missing is None), None)
+    if row is None:
+        raise node.bad(f"no measured row with cc {derived.cc} to derive from")
+    for name, direction, rate_mbit in (("forward", profile.forward, row.upload_mbit),
+                                       ("reverse", profile.reverse, row.download_mbit)):
+        written: DerivedDirection = getattr(derived, name)
+        if direction.rate_bps is None or rate_mbit is None or row.rtt_ms is None:
+            raise node.bad(f"{name}: deriving needs the measured rate and RTT, and a rate cap in {name}.rate")
+        computed = derive(float(rate_mbit), float(row.rtt_ms), written.connections, direction.rate_bps / 1e6)
+        if written.explained_by != computed.explained_by:
+            raise node.bad(f"{name}.explained_by is {written.explained_by}, recomputed it is {computed.explained_by}")
+        for key in ("loss", "loss_if_half", "loss_if_twice"):
+            stands, should = getattr(written, key), getattr(computed, key)
+            if abs(stands - should) > DERIVED_TOLERANCE * should:
+                raise node.bad(f"{name}.{key} is {share_text(stands)}, recomputed it is {share_text(should)}")
+        if direction.loss != LossModel("random", written.loss):
+            raise node.bad(f"{name}.loss is {share_text(written.loss)}, but the path's {name}.loss is another")
+
+
+def share_text(share: float) -> str:
+    """A share as a profile writes it: a percentage of four digits without an exponent."""
+    return f"{Decimal(f'{100 * share:.4g}'):f}%"
+
+
+def summary(profile: Profile) -> str:
+    """A line for people."""
+    words = [f"{profile.rtt_ms:g} ms"]
+    for name in DIRECTIONS:
+        direction: Direction = getattr(profile, name)
+        loss = "no loss" if direction.loss.lossless else f"{direction.loss.model} loss {share_text(direction.loss.p)}"
+        words.append(f"{name} {units.show_rate(direction.rate_bps)}, {loss}, buffer {direction.buffer}")
+    return " · ".join(words)
+
+
+def read_rate(node: Node) -> int | None:
+    """A rate, or `unlimited`. Raises BadInput."""
+    return None if node.text == "unlimited" else quantity(units.rate)(node)
+
+
+def read_delay(node: Node) -> Fraction:
+    """A delay of at most 10 s, so that packets in flight stay countable. Raises BadInput."""
+    delay = quantity(units.seconds)(node)
+    if delay > MAX_DELAY_S:
+        raise node.bad_value(f"longer than {MAX_DELAY_S} s")
+    return delay
+
+
+def read_loss(node: Node) -> LossModel:
+    """`1.5%`, or {model: gemodel, p: …, r: …, one_minus_h: …, one_minus_k: …}. Raises BadInput."""
+    if node.fields is None:
+        return LossModel("random", float(quantity(units.share)(node)))
+    values = read_mapping(node, LOSS_FIELDS)
+    return LossModel(values.pop("model"), **{key: float(share) for key, share in values.items()})
+
+
+def read_direction(node: Node) -> Direction:
+    """One direction of a path. Raises BadInput."""
+    values = read_mapping(node, DIRECTION_FIELDS)
+    direction = Direction(rate_bps=values["rate"], delay_s=values["delay"], jitter_s=values["jitter"],
+                          loss=values["loss"], buffer=values["buffer"])
+    if direction.jitter_s > direction.delay_s:
+        raise node.bad("jitter is larger than delay: no packet arrives before it was sent")
+    return direction
+
+
+def read_measured(node: Node) -> Measured:
+    """One row of a table. Raises BadInput."""
+    row = Measured(**read_mapping(node, MEASURED_FIELDS))
+    numbers = (row.upload_mbit, row.download_mbit, row.rtt_ms)
+    if row.missing is None and not all(number is not None and number > 0 for number in numbers):
+        raise node.bad("upload_mbit, download_mbit and rtt_ms above 0 are needed (or missing: why there are none)")
+    if row.missing is not None and any(number is not None for number in numbers):
+        raise node.bad("numbers in a row that says it is missing")
+    return row
+
+
+def read_derived_direction(node: Node) -> DerivedDirection:
+    """What was derived of one direction. Raises BadInput."""
+    values = read_mapping(node, DERIVED_DIRECTION_FIELDS)
+    return DerivedDirection(values["connections"], values["explained_by"],
+                            *(float(values[key]) for key in ("loss", "loss_if_half", "loss_if_twice")))
+
+
+SHARE = quantity(units.share)
+LOSS_FIELDS = {"model": Field(one_of("gemodel"), required=True), "p": Field(SHARE, required=True),
+               "r": Field(SHARE, required=True), "one_minus_h": Field(SHARE, default=Fraction(1)),
+               "one_minus_k": Field(SHARE, default=Fraction(0))}
+DIRECTION_FIELDS = {"rate": Field(read_rate, required=True), "delay": Field(read_delay, required=True),
+                    "jitter": Field(read_delay, default=Fraction(0)), "loss": Field(read_loss, default=NO_LOSS),
+                    "buffer": Field(quantity(units.buffer), required=True)}
+MEASURED_FIELDS = {"cc": Field(text_of, required=True), "upload_mbit": Field(decimal), "download_mbit": Field(decimal),
+                   "rtt_ms": Field(decimal), "node": Field(text_of), "missing": Field(text_of)}
+DERIVED_DIRECTION_FIELDS = {"connections": Field(whole(1, 1000), required=True),
+                            "explained_by": Field(one_of("loss", "windows", "cap"), required=True),
+                            "loss": Field(SHARE, required=True), "loss_if_half": Field(SHARE, default=Fraction(0)),
+                            "loss_if_twice": Field(SHARE, default=Fraction(0))}
+DERIVED_FIELDS = {"method": Field(one_of("rfc9438-inverse"), required=True),
+                  "cc": Field(one_of("cubic"), required=True),
+                  "forward": Field(read_derived_direction, required=True),
+                  "reverse": Field(read_derived_direction, required=True)}
+SOURCE_FIELDS = {"seed": Field(text_of), "table": Field(text_of), "note": Field(text_of)}
+TEXTS = list_of(text_of)
+PROFILE_FIELDS = {
+    "name": Field(text_of, required=True), "title": Field(text_of, default=""),
+    "source": Field(lambda node: {key: text for key, text in read_mapping(node, SOURCE_FIELDS).items() if text}, default={}),
+    "measured": Field(list_of(read_measured), default=()),
+    "derived": Field(lambda node: Derived(**read_mapping(node, DERIVED_FIELDS))),
+    "assumptions": Field(TEXTS, default=()), "notes": Field(TEXTS, default=()),
+    "forward": Field(read_direction, required=True), "reverse": Field(read_direction, required=True)}
+
+__all__ = ("BadInput", "Derived", "Direction", "LossModel", "Measured", "Profile", "derive", "list_profiles",
+           "load_profile", "path_json", "read_profile", "summary")

@@ -1,0 +1,231 @@
+"""Made-up result folders, to the letter of the contract between measuring and analysing.
+
+Their numbers are round on purpose and env.json says lab version "fixture": nothing here was measured.
+
+    python3 tests/analysis/synthetic.py        writes tests/analysis/fixture again
+"""
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from analysis.study import Published, Study  # noqa: E402
+
+FIXTURE = Path(__file__).resolve().parent / "fixture"
+BDP_PKTS = 27538                  # 1967 Mbit/s for 168 ms in packets of 1500 bytes
+
+# The thesis's receiver rates (sections 4.2, 4.3), Mbit/s, and its Retr.
+THESIS = {("gost+ws", "cubic"): {1: (144, 63), 4: (548, 210), 16: (1430, 807), 128: (470, 22894)},
+          ("gost+ws", "bbr"): {1: (136, 58), 4: (544, 219), 16: (1830, 927), 128: (376, 20606)},
+          ("gost+wss", "cubic"): {1: (142, 47), 4: (570, 221), 16: (1490, 761), 128: (478, 23343)},
+          ("gost+wss", "bbr"): {1: (141, 54), 4: (549, 258), 16: (1820, 933), 128: (467, 19292)}}
+
+
+def published(matrix: str = "main") -> tuple[Published, ...]:
+    """The thesis's values as an experiment's file gives them."""
+    return tuple(Published(matrix, (("cc", cc), ("streams", float(streams)), ("tunnel", tunnel)), float(goodput), float(retr),
+                           "thesis, sections 4.2 and 4.3")
+                 for (tunnel, cc), rows in THESIS.items() for streams, (goodput, retr) in rows.items())
+
+
+STUDY = Study("made-up", "Made-up tunnel matrix", "Does BBR carry more than CUBIC through a tunnel?", "Nothing here was measured.",
+              (("main", "The matrix"), ("cpu", "The CPU"), ("buffer", "The buffer")), published())
+
+
+def description(**changes: Any) -> dict[str, Any]:
+    """run.json; `buffer_pkts` and `rate_bps` go to the forward direction."""
+    forward = {"rate_bps": changes.pop("rate_bps", 1967000000), "delay_ms": 84.0, "jitter_ms": 0.0,
+               "loss": {"model": "random", "p": 0.0}, "buffer_pkts": changes.pop("buffer_pkts", BDP_PKTS)}
+    run = {"schema": 1, "experiment": "made-up", "matrix": "main", "factors": {}, "repetition": 1, "seed": 1001,
+           "machine": "sandbox", "clock": "virtual", "syscall_cost_us": 5.0, "topology": "tunnel", "placement": "endpoint",
+           "profile": "la-hamina", "path": {"forward": forward, "reverse": {**forward, "buffer_pkts": BDP_PKTS}},
+           "tunnel": "gost+ws", "cc": "cubic", "streams": 1, "duration_s": 30.0, "direction": "upload",
+           "buffers": {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]}, "offloads": False,
+           "sample_ms": 1000.0, "mtu": 1500, "memory_mib": 1024, "tcp_memory_mib": 512}
+    return {**run, **changes}
+
+
+def run_name(run: Mapping[str, Any]) -> str:
+    """A folder's name, unique within the made-up experiment."""
+    cost = "real" if run["clock"] == "real" else f"{run['syscall_cost_us']:g}us"
+    return (f"{run['matrix']}-{run['tunnel']}-{run['cc']}-{run['streams']}-{cost}-"
+            f"{run['path']['forward']['buffer_pkts']}-{run['duration_s']:g}s-r{run['repetition']}-0000fade")
+
+
+def write_run(results: Path, run: Mapping[str, Any], *, goodput_mbit: float = 100.0, retr: int = 10, wan: int = 0,
+              idle: float = 0.5, verdict: str = "ok", reason: str = "", outcome: str | None = "ok",
+              error: str | None = None, log: str = "fixture: nothing ran\n", name: str | None = None,
+              program: str = "fixture relay 0", seconds: int = 4, env: Mapping[str, Any] | None = None) -> Path:
+    """A run's folder. `outcome` None: no status.json."""
+    folder = results / str(run["experiment"]) / (name or run_name(run))
+    folder.mkdir(parents=True)
+    put(folder, "run.json", run)
+    (folder / "commands.sh").write_text("#!/bin/sh\n# fixture: what the lab would have run\nip netns add client\n"
+                                        "iperf3 -c 127.0.0.1 -p 443 -t 30 -P 1 -i 1 -J\n")
+    (folder / "log.txt").write_text(log)
+    if outcome == "ok":
+        write_measured(folder, run, goodput_mbit, retr, wan, idle, verdict, reason, program, seconds, env or {})
+    if outcome is not None:
+        put(folder, "status.json", {"outcome": outcome, "error": error, "wall_s": 11.0, "guest_s": 33.0,
+                                    "finished": "2001-01-01T00:00:00Z"})
+    return folder
+
+
+def write_measured(folder: Path, run: Mapping[str, Any], goodput_mbit: float, retr: int, wan: int, idle: float,
+                   verdict: str, reason: str, program: str, seconds: int, env: Mapping[str, Any]) -> None:
+    """What a run that ended well leaves."""
+    bps, direct, streams = goodput_mbit * 1e6, run["tunnel"] == "direct", run["streams"]
+    end = float(run["duration_s"])
+    put(folder, "iperf3.json", {
+        "start": {"version": "iperf 3.12", "test_start": {"protocol": "TCP", "num_streams": streams, "duration": int(end)}},
+        "intervals": [{"streams": [], "sum": {"start": t, "end": t + 1, "seconds": 1, "bytes": int(bps / 8),
+                                              "bits_per_second": bps * (0.3 if t == 0 else 1.0), "retransmits": 0,
+                                              "omitted": False, "sender": True}} for t in range(seconds)],
+        "end": {"streams": [],
+                "sum_sent": {"start": 0, "end": end, "seconds": end, "bytes": int(bps * end / 8),
+                             "bits_per_second": bps * 1.02, "retransmits": wan if direct else retr, "sender": True},
+                "sum_received": {"start": 0, "end": end + 0.168, "seconds": end + 0.168, "bytes": int(bps * end / 8),
+                                 "bits_per_second": bps, "sender": True}}})
+    put(folder, "iperf3-server.json", {"start": {}, "intervals": [], "end": {}})
+    sent = max(1, int(bps * end / 8 / 1448))
+    legs = [("wan", "client", wan)] if direct else [("app", "client", retr), ("wan", "client", wan), ("exit", "target", 0)]
+    put(folder, "legs.json", {
+        "legs": [{"leg": leg, "sender": sender, "loopback": leg != "wan", "sockets": streams, "cc": [run["cc"]],
+                  "segments_out": sent, "data_segments_out": sent, "segments_retransmitted": again,
+                  "bytes_acked": sent * 1448, "busy_ms": 1000.0, "rwnd_limited_ms": 0.0, "sndbuf_limited_ms": 0.0}
+                 for leg, sender, again in legs],
+        "nstat": {"client": {"TcpRetransSegs": sum(again for _, _, again in legs), "TcpOutSegs": sent},
+                  "target": {"TcpRetransSegs": 0, "TcpOutSegs": sent}}, "closed_sockets_missed": False})
+    put_lines(folder, "sockets", [
+        {"t_s": float(t + 1), "host": "client", "leg": "wan", "end": "near", "local": f"10.0.1.1:{40000 + s}",
+         "peer": "10.0.4.2:443", "cc": run["cc"], "cwnd_pkts": 100 * (t + 1) + 10 * s, "ssthresh_pkts": None,
+         "srtt_ms": 168.0 + 2 * t, "rto_ms": 372.0, "pacing_rate_bps": int(bps), "delivery_rate_bps": int(bps),
+         "bytes_acked": 1448 * 1000 * (t + 1), "segments_out": 1000 * (t + 1), "segments_retransmitted": 0,
+         "rwnd_limited_ms": 0.0, "sndbuf_limited_ms": 0.0, "busy_ms": 1000.0 * t, "bbr": None}
+        for t in range(seconds) for s in range(min(streams, 3))])
+    put_lines(folder, "queues", [
+        {"t_s": float(t + 1), "node": "wan_a", "dev": "wan_a-eth1", "role": "bottleneck", "direction": "forward",
+         "backlog_pkts": 50 * t, "backlog_bytes": 75000 * t, "drops": 0, "sent_pkts": 1000 * t, "sent_bytes": 1500000 * t}
+        for t in range(seconds)])
+    put_lines(folder, "hosts", [{"t_s": float(t + 1), "cpu_busy_s": round((1 - idle) * (t + 1), 4),
+                                 "cpu_idle_s": round(idle * (t + 1), 4)} for t in range(seconds)])
+    starved = idle < 0.05
+    checks = [{"name": "idle_rtt_before", "verdict": "invalid" if verdict == "invalid" else "ok", "asked": 168.0,
+               "got": 999.0 if verdict == "invalid" else 168.0, "unit": "ms",
+               "reason": reason or "the idle path is +831.000 ms off its configured round trip"
+               if verdict == "invalid" else ""},
+              {"name": "cc_on_wan_sockets", "verdict": "ok", "asked": run["cc"], "got": [run["cc"]], "unit": "name",
+               "reason": ""},
+              {"name": "cpu_idle_share", "verdict": "degraded" if starved else "ok", "asked": 0.05, "got": idle,
+               "unit": "share", "reason": f"the CPU was idle for only {idle:.1%} of the load" if starved else ""}]
+    if verdict == "degraded" and not starved:
+        checks.append({"name": "run_length", "verdict": "degraded", "asked": 30.0, "got": 3.0, "unit": "s",
+                       "reason": reason or "3 s is less than 20 round trips of 168 ms"})
+    put(folder, "fidelity.json", {"verdict": "degraded" if starved and verdict == "ok" else verdict, "checks": checks})
+    put(folder, "env.json", {
+        "kernel": "0.0.0-fixture", "kernel_build": "#0 fixture", "hz": 250, "machine": run["machine"],
+        "clock": run["clock"], "syscall_cost_us": run["syscall_cost_us"],
+        "lab": {"version": "fixture", "commit": None}, "iproute2": "0.0", "iperf3": "3.12", "mininet": "2.3.0",
+        "python": "3.11.2", "cc": {"client": run["cc"], "gost": run["cc"], "target": run["cc"]},
+        "tunnel": None if direct else {"kind": "relay", "version": program, "path": "/nowhere/relay", "sha256": "0f" * 32},
+        "sysctls": {}, "offloads": {}, "qdiscs_before": {}, "qdiscs_after": {},
+        "host": {"kernel": "0.0.0-fixture", "cpu": "none"}, **env})
+
+
+def put(folder: Path, name: str, value: Any) -> None:
+    """A JSON file as the lab writes it."""
+    (folder / name).write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def put_lines(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
+    """A series as the lab writes it."""
+    (folder / f"{name}.jsonl").write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))
+
+
+def cell(cc: str, streams: int, tunnel: str = "gost+ws", repetition: int = 1, **changes: Any) -> dict[str, Any]:
+    """run.json of one cell of the streams matrix."""
+    return description(cc=cc, streams=streams, tunnel=tunnel, repetition=repetition, seed=1000 + repetition,
+                       factors={"cc": cc, "streams": streams, "tunnel": tunnel}, **changes)
+
+
+def write_matrix(results: Path, repetitions: int = 6) -> None:
+    """{cubic, bbr} × three tunnels × {1, 4, 16, 128}: round numbers, 128 streams starved of CPU, one run invalid, one failed."""
+    rates = {1: 100, 4: 400, 16: 1600, 128: 500}
+    for tunnel in ("direct", "gost+ws", "gost+wss"):
+        for cc, gain in (("cubic", 1.0), ("bbr", 1.1)):
+            for streams, rate in rates.items():
+                for repetition in range(1, repetitions + 1):
+                    run = cell(cc, streams, tunnel, repetition)
+                    if (tunnel, cc, streams, repetition) == ("gost+wss", "bbr", 4, 1):
+                        write_run(results, run, outcome="failed", error="the tunnel's end on client died (exit status 9)",
+                                  log="fixture line 1\nfixture: panic at the last line\n")
+                        continue
+                    bad = (tunnel, cc, streams, repetition) == ("gost+ws", "cubic", 4, 1)
+                    write_run(results, run, goodput_mbit=9999.0 if bad else rate * gain + 5 * (repetition - 1),
+                              retr=0 if tunnel == "direct" else 50 * streams, wan=0 if cc == "cubic" else 10 * repetition,
+                              idle=0.01 if streams == 128 else 0.5, verdict="invalid" if bad else "ok", seconds=8)
+
+
+def write_cpu(results: Path, repetitions: int = 3) -> None:
+    """A sweep of the system call's cost at 16 and 128 streams, and the real clock."""
+    for cc, gain in (("cubic", 1.0), ("bbr", 1.1)):
+        for streams in (16, 128):
+            for repetition in range(1, repetitions + 1):
+                for cost in (0.0, 2.0, 5.0, 20.0):
+                    idle = 0.9 - cost * streams / 200
+                    write_run(results, description(
+                        matrix="cpu", cc=cc, streams=streams, repetition=repetition, seed=1000 + repetition, syscall_cost_us=cost,
+                        factors={"cc": cc, "streams": streams, "syscall_cost": f"{cost:g}us"}),
+                        goodput_mbit=(1800 if idle > 0 else 600) * gain + repetition * 10, idle=max(idle, 0.0))
+                write_run(results, description(
+                    matrix="real-clock", cc=cc, streams=streams, repetition=repetition, seed=1000 + repetition, clock="real",
+                    syscall_cost_us=0.0, factors={"cc": cc, "streams": streams}),
+                    goodput_mbit=700 * gain + repetition * 40, idle=0.02)
+
+
+def write_buffer(results: Path, repetitions: int = 6) -> None:
+    """A sweep of the bottleneck's buffer at 16 streams; cubic climbs with it, bbr does not."""
+    for level in (0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 4.0):
+        for cc in ("cubic", "bbr"):
+            for repetition in range(1, repetitions + 1):
+                goodput = 600 + 450 * (2 + min(0.0, level - 1)) if cc == "cubic" else 1800.0
+                write_run(results, description(
+                    matrix="buffer", cc=cc, streams=16, repetition=repetition, seed=1000 + repetition, buffer_pkts=int(level * BDP_PKTS),
+                    factors={"cc": cc, "buffer": f"{level:g}bdp"}),
+                    goodput_mbit=goodput + 12 * repetition, wan=int(200 / level) * (1 if cc == "cubic" else 5))
+
+
+def write_everything(results: Path) -> None:
+    """All matrices, as a finished experiment."""
+    write_matrix(results)
+    write_cpu(results)
+    write_buffer(results)
+
+
+def write_fixture(results: Path) -> None:
+    """The small fixture that is checked in: one folder of every kind."""
+    write_run(results, cell("cubic", 1, "direct"), goodput_mbit=111.0, wan=7, name="ok-direct")
+    write_run(results, cell("cubic", 16), goodput_mbit=1111.0, retr=800, name="ok-tunnel-cubic")
+    write_run(results, cell("bbr", 16), goodput_mbit=2222.0, retr=900, wan=44, name="ok-tunnel-bbr")
+    write_run(results, cell("bbr", 128), goodput_mbit=333.0, retr=20000, idle=0.01, name="degraded")
+    write_run(results, cell("cubic", 128), goodput_mbit=9999.0, retr=1, verdict="invalid", name="invalid")
+    write_run(results, cell("cubic", 4), outcome="failed", error="the tunnel's end on client died (exit status 9)",
+              log="fixture line 1\nfixture: the last line before the end\n", name="failed")
+    write_run(results, cell("bbr", 4), outcome="unsupported", error="congestion control bbr: this kernel has reno, cubic",
+              name="unsupported")
+    write_run(results, cell("bbr", 1), outcome=None, name="unfinished")
+    folder = write_run(results, cell("cubic", 1), name="corrupt-iperf3")
+    (folder / "iperf3.json").write_text('{"end": {"sum_rec')
+    folder = write_run(results, cell("cubic", 1, "gost+wss"), name="corrupt-run")
+    (folder / "run.json").write_text("")
+
+
+if __name__ == "__main__":
+    shutil.rmtree(FIXTURE, ignore_errors=True)
+    write_fixture(FIXTURE)

@@ -1,0 +1,236 @@
+"""The page: everything in it, nothing needed beside it, sentences that follow the data, partial and hostile results."""
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import synthetic
+
+from analysis.cells import to_matrices
+from analysis.report import write_report, write_studies
+from analysis.runs import load_results
+from analysis.study import Study, same, to_study
+
+HOSTILE = '<script>alert("x")</script> & "\' {{ 7*7 }} $\\frac$ -- | \ud800\x00\x1b[31m\u202e'
+
+
+class Page(HTMLParser):
+    """A page's references, ids, text, and whether its tags close in order."""
+    VOID = frozenset({"meta", "img", "br", "hr", "link", "input"})
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.words: list[str] = []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def report(results: Path, out: Path, study: Study = synthetic.STUDY) -> Page:
+    return Page(write_studies(results, [study], out).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
+    results, out = tmp_path_factory.mktemp("results"), tmp_path_factory.mktemp("out")
+    synthetic.write_everything(results)
+    return out, report(results, out)
+
+
+def test_the_page_needs_nothing_beside_it(whole: tuple[Path, Page]) -> None:
+    _, page = whole
+    assert not [tag for tag, _ in page.tags if tag in ("script", "link", "iframe", "object", "embed")]
+    for _, attributes in page.tags:
+        for name in ("src", "href", "srcset", "poster", "data", "action"):
+            assert (attributes.get(name) or "#").startswith(("data:", "#"))
+    html = (whole[0] / "report.html").read_text(encoding="utf-8")
+    assert "@import" not in html and not re.search(r"url\((?!data:)", html)
+
+
+def test_ids_are_unique_and_links_lead_somewhere(whole: tuple[Path, Page]) -> None:
+    ids = [attributes["id"] for _, attributes in whole[1].tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {a["href"] for tag, a in whole[1].tags if tag == "a"} <= {f"#{each}" for each in ids}
+
+
+def test_every_figure_is_on_the_page_and_a_file_in_both_formats(whole: tuple[Path, Page]) -> None:
+    out, page = whole
+    images = [attributes for tag, attributes in page.tags if tag == "img"]
+    names = {path.stem for path in (out / "figures").iterdir()}
+    assert all((out / "figures" / f"{name}.{kind}").stat().st_size > 1000 for name in names for kind in ("svg", "png"))
+    assert len(images) == len(names)
+    assert all(image["alt"] for image in images)
+    for part in ("main-goodput", "main-ratio", "main-retransmissions", "cpu-cpu", "buffer-buffer", "main-series-bbr"):
+        assert f"made-up-{part}" in names
+
+
+def test_the_page_says_what_was_asked_answered_and_made(whole: tuple[Path, Page]) -> None:
+    text = whole[1].text
+    for words in (synthetic.STUDY.question, "BBR against CUBIC", "Lab against thesis", "Where the CPU decided", "Is it the CPU?",
+                  "Which buffer explains the thesis?", "What iperf3's Retr says", "What produced each number", "0.0.0-fixture",
+                  "fixture relay 0", "0f0f0f0f0f0f0f0f", "Made-up numbers", "iperf3's Retr in a tunnel is not the WAN's",
+                  "ip netns add client", "repetition 1 · seed 1001"):
+        assert words in text, words
+
+
+def test_failed_and_invalid_runs_are_shown_with_their_reasons(whole: tuple[Path, Page]) -> None:
+    text = whole[1].text
+    assert "the tunnel's end on client died (exit status 9)" in text
+    assert "fixture: panic at the last line" in text
+    assert "the idle path is +831.000 ms off its configured round trip" in text
+
+
+def test_the_answers_follow_the_data(whole: tuple[Path, Page]) -> None:
+    text = whole[1].text
+    assert "gost+ws, BBR as a multiple of CUBIC: 1.09 at 1 stream (1.08 to 1.10, n = 6; thesis 0.94), 1.10 at 4 streams (n = 5; thesis 0.99)" in text
+    assert "CUBIC's 1,430 Mbit/s is met at no buffer tried, but passed between 0.3 and 1 BDP" in text
+    assert "BBR's 1,830 Mbit/s is met within 5 % at every buffer tried (0.01 to 4 BDP)" in text
+    assert "No buffer tried gives CUBIC and BBR their values at once" in text
+    assert "In 6 of 24 cells the CPU that all hosts share was idle for less than 5 %" in text
+
+
+def test_other_data_give_other_answers(tmp_path: Path) -> None:
+    for cc, goodput in (("cubic", 1430.0), ("bbr", 1200.0)):
+        for repetition in (1, 2):
+            synthetic.write_run(tmp_path, synthetic.cell(cc, 16, repetition=repetition), goodput_mbit=goodput)
+            synthetic.write_run(tmp_path, synthetic.description(
+                matrix="buffer", cc=cc, streams=16, repetition=repetition, seed=1000 + repetition, factors={"cc": cc, "buffer": "1bdp"}),
+                goodput_mbit=goodput)
+    text = report(tmp_path, tmp_path / "out").text
+    assert "ahead in none; behind in 1: gost+ws 16 streams (0.84)" in text
+    assert "Nowhere: the CPU" in text
+    assert "BBR's 1,830 Mbit/s is met nowhere" in text and "always below it" in text
+    assert "CUBIC's 1,430 Mbit/s is met within 5 % at 1 BDP (1,430)" in text
+
+
+def test_one_run_per_cell_is_said_and_has_no_interval(tmp_path: Path) -> None:
+    synthetic.write_matrix(tmp_path, 1)
+    page = report(tmp_path, tmp_path / "out")
+    assert "n = 1: one run per cell" in page.text
+    assert "Interval (coverage)" not in page.text
+
+
+def test_the_fixture_s_every_folder_is_on_the_page(tmp_path: Path) -> None:
+    page = report(synthetic.FIXTURE, tmp_path)
+    for path in (synthetic.FIXTURE / "made-up").iterdir():
+        assert path.name in page.text
+    assert "run.json: it is empty" in page.text and "10 run folders, 4 of them in the summaries" in page.text
+
+
+@pytest.mark.parametrize("experiments", [[], ["nothing"]])
+def test_no_results_give_a_page_that_says_so(tmp_path: Path, experiments: list[str]) -> None:
+    page = Page(write_report(tmp_path, experiments, tmp_path / "out").read_text(encoding="utf-8"))
+    assert "Run ./lab run" in page.text or "Run one, for example ./lab run" in page.text
+
+
+def test_only_unfinished_runs_give_a_page_that_says_so(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path, synthetic.cell("bbr", 1), outcome=None)
+    page = report(tmp_path, tmp_path / "out")
+    assert "No finished, valid run yet" in page.text and "no status.json" in page.text
+
+
+def test_an_unknown_experiment_gets_a_general_figure(tmp_path: Path) -> None:
+    for loss in (0.0, 0.001, 0.01):
+        synthetic.write_run(tmp_path, synthetic.description(experiment="mine", matrix="loss", cc="westwood", factors={"loss": loss}),
+                            goodput_mbit=100 - 1000 * loss, name=f"loss-{loss}")
+    page = Page(write_report(tmp_path, ["mine"], tmp_path / "out").read_text(encoding="utf-8"))
+    assert (tmp_path / "out/figures/mine-loss-cells.svg").exists()
+    assert "From 90 Mbit/s (loss = 0.01) to 100 Mbit/s (loss = 0)" in page.text
+
+
+def test_hostile_words_stay_words(tmp_path: Path) -> None:
+    run = synthetic.description(experiment="made-up", matrix=HOSTILE, cc=HOSTILE, tunnel=HOSTILE, profile=HOSTILE,
+                                factors={HOSTILE: HOSTILE, "streams": 1})
+    folder = synthetic.write_run(tmp_path, {**run, "matrix": "m", "cc": "c", "tunnel": "t"}, name='x"><img src=x onerror=y>')
+    (folder / "run.json").write_text(json.dumps(run))
+    (folder / "log.txt").write_bytes(b"\xff\xfe</pre><script>")
+    synthetic.write_run(tmp_path, {**run, "matrix": "m", "cc": "c", "tunnel": "t", "repetition": 2}, outcome="failed",
+                        error="</details><script>1", name="failed", log="</pre><script>")
+    study = Study("made-up", HOSTILE, HOSTILE, HOSTILE)
+    out = tmp_path / "out"
+    page = report(tmp_path, out, study)
+    assert not [tag for tag, attributes in page.tags if tag == "script" or "onerror" in attributes]
+    assert 'alert("x")' in page.text and "{{ 7*7 }}" in page.text
+    assert all(path.resolve().is_relative_to(out.resolve()) for path in out.rglob("*"))
+    assert "<script>" not in (out / "tables/made-up.md").read_text(encoding="utf-8")
+
+
+def test_runs_of_other_settings_are_not_pooled(tmp_path: Path) -> None:
+    for repetition in (1, 2):
+        synthetic.write_run(tmp_path, synthetic.cell("bbr", 16, repetition=repetition), goodput_mbit=1000.0)
+    synthetic.write_run(tmp_path, synthetic.cell("bbr", 16, duration_s=5.0), goodput_mbit=10.0)
+    first, second = to_matrices(load_results(tmp_path, "made-up").runs)
+    assert (first.variant, second.variant) == ("duration_s = 30", "duration_s = 5")
+    assert [len(matrix.runs) for matrix in (first, second)] == [2, 1]
+    assert "duration_s = 5" in report(tmp_path, tmp_path / "out").text
+
+
+def test_cells_made_by_two_programs_are_pointed_out(tmp_path: Path) -> None:
+    for repetition, sha in ((1, "aa"), (2, "bb")):
+        synthetic.write_run(tmp_path, synthetic.cell("bbr", 16, repetition=repetition),
+                            env={"tunnel": {"kind": "gost", "version": "gost v3", "path": "/x", "sha256": sha * 32}})
+    assert "Not all of one making" in report(tmp_path, tmp_path / "out").text
+
+
+def test_a_report_made_again_is_the_same_and_leaves_nothing_old(tmp_path: Path) -> None:
+    results, out = tmp_path / "results", tmp_path / "out"
+    synthetic.write_matrix(results, 1)
+    report(results, out)
+    first = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    (out / "mine.txt").write_text("a user's own file")
+    report(results, out)
+    assert {path: path.read_bytes() for path in first} == first
+    report(synthetic.FIXTURE, out, Study("other", "Other"))
+    assert not list((out / "figures").iterdir()) and (out / "mine.txt").exists()
+
+
+def test_two_experiments_on_one_page_have_a_way_to_each(tmp_path: Path) -> None:
+    page = Page(write_studies(synthetic.FIXTURE, [synthetic.STUDY, Study("none", "An empty one")], tmp_path).read_text(encoding="utf-8"))
+    assert [a["href"] for tag, a in page.tags if tag == "a"] == ["#e1", "#e2"]
+
+
+def test_levels_are_compared_as_people_mean_them() -> None:
+    assert same(16.0, 16.0) and same(16.0, "16") and same("gost+ws", "gost+ws")
+    assert not same(1.0, 16.0) and not same(None, 0.0)
+
+
+def test_a_study_is_read_from_mappings_and_objects_alike() -> None:
+    study = to_study("x", {"title": "T", "question": None, "matrices": [{"name": "main", "title": "M"}],
+                           "published": [{"matrix": "main", "factors": {"cc": "cubic", "streams": 16}, "goodput_mbit": 1430, "retr": None,
+                                          "source": "s"}]})
+    assert study.matrix_title("main") == "M" and study.published[0].factors == (("cc", "cubic"), ("streams", 16.0))
+
+
+def test_the_command_line_writes_the_report(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-m", "analysis", "--results", str(synthetic.FIXTURE), "--out", str(tmp_path)],
+                          cwd=Path(__file__).resolve().parents[2], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(tmp_path / "report.html") and (tmp_path / "report.html").exists()
+
+
+def test_the_analysis_imports_nothing_that_measures() -> None:
+    code = "import sys, analysis.report; print([m for m in sys.modules if m.startswith(('gostlab', 'mininet'))])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).resolve().parents[2], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr

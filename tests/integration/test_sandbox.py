@@ -1,0 +1,178 @@
+"""The sandbox: boots, keeps to its folder, ends with whoever started it and leaves nothing behind."""
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Lab, describe, direction
+
+from gostlab import machine
+from gostlab.machine import MachineError, sandbox
+
+
+def test_it_boots_runs_and_powers_off(lab: Lab) -> None:
+    done = lab.command("echo hello from $(hostname)")
+
+    assert "hello from gostlab" in done.log
+    assert (done.folder / "exit").read_text() == "0\n"
+
+
+def test_it_says_the_commands_exit_status(lab: Lab) -> None:
+    assert (lab.command("exit 7").folder / "exit").read_text() == "7\n"
+
+
+def test_the_virtual_clock_waits_for_nobody(lab: Lab) -> None:
+    began = time.monotonic()
+    done = lab.command("sleep 3600; cat /proc/uptime")
+
+    assert float(done.log.split()[0]) > 3600
+    assert time.monotonic() - began < 30
+
+
+def test_a_system_call_costs_what_was_asked(lab: Lab) -> None:
+    script = """python3 -c "
+import os, time
+begin = time.monotonic_ns()
+for _ in range(10000): os.getppid()
+print('each', (time.monotonic_ns() - begin) / 10000)
+" """
+    done = lab.command(script, syscall_cost_us=20.0)
+
+    assert float(done.log.split("each")[1].split()[0]) == pytest.approx(20_000, rel=0.01)
+
+
+def test_the_kernel_ticks_at_250_hz_as_debians(lab: Lab) -> None:
+    assert "CONFIG_HZ=250" in lab.command("zcat /proc/config.gz | grep CONFIG_HZ=").log
+
+
+def test_the_hosts_files_are_read_only_but_for_the_runs_folder(lab: Lab) -> None:
+    done = lab.command("touch /etc/gostlab-was-here; touch /home/x /root/x /usr/x; echo kept > /run/gostlab/kept")
+
+    assert not Path("/etc/gostlab-was-here").exists()
+    assert done.log.count("Read-only file system") >= 3
+    assert (done.folder / "kept").read_text() == "kept\n"
+
+
+def test_the_hosts_network_is_not_there(lab: Lab) -> None:
+    done = lab.command("ls /sys/class/net; ip route")
+
+    assert "eth" not in done.log and "default" not in done.log
+
+
+def test_it_ends_with_a_killed_parent(lab: Lab, uml_processes) -> None:
+    before = uml_processes()
+    folder = lab.folder()
+    code = ("import sys; sys.path.insert(0, sys.argv[1])\n"
+            "from pathlib import Path\nfrom gostlab.machine import sandbox\n"
+            "sandbox.boot(Path(sys.argv[2]), Path(sys.argv[3]), ['/bin/sleep', '1000'], sandbox.sandbox_environ(),"
+            " keep=[], cpu=int(sys.argv[4]), memory_mib=256, clock='real', syscall_cost_us=0, seed=1, limit_s=1000)"
+            "\nprint('up', flush=True)\nimport time; time.sleep(1000)\n")
+    parent = subprocess.Popen([sys.executable, "-c", code, str(machine.CHECKOUT), str(lab.kernel), str(folder),
+                               str(lab.cpu)], stdout=subprocess.PIPE)
+    assert parent.stdout is not None and parent.stdout.readline() == b"up\n"
+    time.sleep(0.5)
+    assert uml_processes() - before
+
+    parent.kill()
+    parent.wait()
+
+    deadline = time.monotonic() + 5
+    while uml_processes() - before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not uml_processes() - before
+    assert not [name for name in os.listdir("/dev/shm") if name.startswith("vm_file")]
+
+
+def test_a_wall_clock_limit_ends_it_and_says_so(lab: Lab, uml_processes) -> None:
+    before = uml_processes()
+    guest = sandbox.boot(lab.kernel, lab.folder(), ["/bin/sleep", "1000"], sandbox.sandbox_environ(), keep=[],
+                         cpu=lab.cpu, memory_mib=256, clock="real", syscall_cost_us=0, seed=1, limit_s=1.0)
+
+    guest.wait()
+
+    assert "1 s by the wall clock" in (guest.complaint or "")
+    assert not uml_processes() - before
+
+
+def test_a_folder_the_kernels_command_line_cannot_carry_is_refused(lab: Lab, tmp_path: Path) -> None:
+    folder = tmp_path / "a,b"
+    folder.mkdir()
+
+    with pytest.raises(MachineError, match="comma"):
+        sandbox.boot_words(folder, memory_mib=64, clock="real", syscall_cost_us=0, seed=1)
+
+
+def test_a_folder_with_a_space_works(lab: Lab) -> None:
+    folder = lab.scratch / "with a space"
+    folder.mkdir()
+    guest = sandbox.boot(lab.kernel, folder, ["/bin/sh", "-c", "echo hi > /run/gostlab/hi"], sandbox.sandbox_environ(),
+                         keep=[], cpu=lab.cpu, memory_mib=256, clock="virtual", syscall_cost_us=0, seed=1, limit_s=60)
+    guest.wait()
+
+    assert (folder / "hi").exists()
+
+
+def test_the_hosts_sysctls_and_namespaces_are_as_before(lab: Lab) -> None:
+    def state() -> tuple[str, str]:
+        sysctls = subprocess.run(["/sbin/sysctl", "-a"], capture_output=True, check=False).stdout.decode(errors="replace")
+        kept = [line for line in sysctls.splitlines() if line.startswith(("net.ipv4.tcp_", "net.core.", "net.ipv4.ip_f"))
+                and "available" not in line]
+        return hashlib.sha256("\n".join(kept).encode()).hexdigest(), \
+            subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=False).stdout
+    before = state()
+
+    path = direction(rate_bps=10_000_000)
+    assert lab.run(describe(path, path, duration_s=1.0)).outcome["outcome"] == "ok"
+
+    assert state() == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_it_runs_as_an_ordinary_user(lab: Lab) -> None:
+    folder = lab.scratch / "nobodys"
+    folder.mkdir()
+    shutil.chown(folder, "nobody")
+    for parent in [lab.scratch, *lab.scratch.parents]:
+        if parent != Path("/") and parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o011)
+    words = sandbox.boot_words(folder, memory_mib=256, clock="virtual", syscall_cost_us=0, seed=1)
+    if not os.access(lab.kernel, os.X_OK) or any(not parent.stat().st_mode & 0o001 for parent in lab.kernel.parents):
+        kernel = lab.scratch / "linux"
+        shutil.copy(lab.kernel, kernel)
+    else:
+        kernel = lab.kernel
+    init = next(word for word in words if word.startswith("init=")).removeprefix("init=")
+    if subprocess.run(["setpriv", "--reuid", "nobody", "--clear-groups", "test", "-r", init], check=False).returncode:
+        pytest.skip("an ordinary user cannot read this checkout")
+    (folder / "boot.json").write_text(json.dumps({
+        "argv": ["/bin/sh", "-c", "id -u; ip link add type veth && echo made"], "keep": [], "terminal": False,
+        "environ": sandbox.sandbox_environ()}))
+
+    done = subprocess.run(["setpriv", "--reuid", "nobody", "--clear-groups", str(kernel), *words], capture_output=True,
+                          text=True, stdin=subprocess.DEVNULL, check=False, timeout=60, env={"HOME": str(folder)})
+
+    assert "made" in done.stdout, done.stdout
+
+
+def test_sigint_leaves_nothing(lab: Lab, uml_processes, tmp_path: Path) -> None:
+    before = uml_processes()
+    results = tmp_path / "results"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gostlab", "run", "thesis-tunnel", "--quick", "--results", str(results), "--machine",
+         "sandbox"], cwd=machine.CHECKOUT, stderr=subprocess.PIPE, text=True)
+    time.sleep(4)
+
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert "interrupted" in words and "Traceback" not in words
+    assert not uml_processes() - before

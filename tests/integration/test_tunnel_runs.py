@@ -1,0 +1,62 @@
+"""Tunnels in the sandbox: legs told apart, both placements, deaths noticed."""
+from __future__ import annotations
+
+import pytest
+from conftest import Lab, describe, direction
+
+PATH = direction(rate_bps=50_000_000, delay_ms=20.0, buffer_pkts=300)
+
+
+@pytest.mark.parametrize("tunnel", ["gost+ws", "gost+wss"])
+@pytest.mark.parametrize("placement", ["endpoint", "gateway"])
+def test_a_tunnel_carries_the_load_in_three_legs(lab: Lab, tunnel: str, placement: str) -> None:
+    done = lab.run(describe(PATH, PATH, tunnel=tunnel, placement=placement, streams=2, cc="bbr"))
+
+    assert done.outcome == {**done.outcome, "outcome": "ok", "error": None}
+    assert done.goodput_bps > 30e6
+    far = "target" if placement == "endpoint" else "gost"
+    assert [(leg["leg"], leg["sender"]) for leg in done.json("legs.json")["legs"]] == \
+        [("app", "client"), ("wan", "client"), ("exit", far)]
+    for name in ("app", "wan", "exit"):
+        assert done.leg(name)["sockets"] == 3        # iperf3's control connection and two streams
+        assert done.leg(name)["cc"] == ["bbr"]
+    assert done.json("env.json")["tunnel"]["sha256"]
+
+
+def test_retr_of_iperf3_is_the_loopback_sockets_not_the_wans(lab: Lab) -> None:
+    lossy = direction(rate_bps=50_000_000, delay_ms=20.0, loss=0.01, buffer_pkts=300)
+
+    done = lab.run(describe(lossy, PATH, tunnel="gost+ws", cc="bbr"))
+
+    retr = done.json("iperf3.json")["end"]["sum_sent"]["retransmits"]
+    assert retr == done.leg("app")["segments_retransmitted"]
+    assert done.leg("wan")["segments_retransmitted"] > 50 > retr
+
+
+def test_a_tunnel_that_dies_fails_the_run_and_says_which_end(lab: Lab, tmp_path) -> None:
+    dying = tmp_path / "dying"
+    dying.write_text("#!/bin/sh\ntimeout 2 \"$GOSTLAB_REAL\" \"$@\"\nexit 3\n")
+    dying.chmod(0o755)
+    real = lab.handed["tunnel"]["path"]
+    dying.write_text(dying.read_text().replace("$GOSTLAB_REAL", real))
+    lab.keep.append(tmp_path)
+
+    done = lab.run(describe(PATH, PATH, tunnel="gost+ws"), tunnel={**lab.handed["tunnel"], "path": str(dying)})
+
+    assert done.outcome["outcome"] == "failed"
+    assert "died (exit status 3)" in done.outcome["error"]
+
+
+def test_a_tunnel_that_never_listens_fails_the_run(lab: Lab) -> None:
+    done = lab.run(describe(PATH, PATH, tunnel="gost+ws"),
+                   tunnel={**lab.handed["tunnel"], "path": "/usr/bin/yes"})
+
+    assert done.outcome["outcome"] == "failed"
+    assert "listens on" in done.outcome["error"] or "died" in done.outcome["error"]
+
+
+def test_a_cc_the_kernel_lacks_is_unsupported(lab: Lab) -> None:
+    done = lab.run(describe(PATH, PATH, cc="bbr3"))
+
+    assert done.outcome["outcome"] == "unsupported"
+    assert "bbr3" in done.outcome["error"]

@@ -1,0 +1,170 @@
+"""What is derived from apt's answers, and that the private apt leaves the machine's alone."""
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gostlab import archive
+from gostlab.archive import Candidate, Mirror
+
+BOOKWORM = [
+    # REPO_URI, RELEASE, CODENAME, ORIGIN, COMPONENT, ARCHITECTURE, SIGNED_BY
+    ["https://m.example/security/", "bookworm-security", "bookworm-security", "Debian", "main", "amd64", ""],
+    ["https://m.example/debian/", "bookworm-updates", "bookworm-updates", "Debian", "main", "amd64", ""],
+    ["https://m.example/debian/", "bookworm", "bookworm", "Debian", "contrib", "amd64", ""],
+    ["https://m.example/debian/", "bookworm", "bookworm", "Debian", "main", "amd64", "$(SIGNED_BY)"],
+]
+
+
+def targets(rows: list[list[str]]) -> str:
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+@pytest.fixture
+def keyring(tmp_path: Path) -> Path:
+    path = tmp_path / "keyring.gpg"
+    path.touch()
+    return path
+
+
+def test_mirror_is_the_one_of_the_main_suite(keyring: Path) -> None:
+    assert archive.parse_mirror(targets(BOOKWORM), "", [str(keyring)]) == Mirror(
+        "https://m.example/debian/", "bookworm", "amd64", keyring)
+
+
+def test_a_named_keyring_goes_before_the_usual_one(keyring: Path, tmp_path: Path) -> None:
+    named = tmp_path / "named.gpg"
+    named.touch()
+    rows = [[*BOOKWORM[3][:6], str(named)]]
+    mirror = archive.parse_mirror(targets(rows), "", [str(keyring)])
+    assert mirror is not None
+    assert mirror.keyring == named
+
+
+def test_a_keyring_that_is_not_a_file_is_passed_over() -> None:
+    rows = [[*BOOKWORM[3][:6], "6D33866EDD8FFA41C0143AEDDCC9EFBF77E11517"]]
+    mirror = archive.parse_mirror(targets(rows), "", ["/nonexistent.gpg"])
+    assert mirror is not None
+    assert mirror.keyring is None
+    assert "signed-by" not in archive.sources_list(mirror, ["sid"])
+
+
+def test_before_the_first_update_the_codename_comes_from_the_suite_or_the_system() -> None:
+    unknown = ["$(CODENAME)", "$(ORIGIN)", "main", "amd64", "$(SIGNED_BY)"]
+    uri = "http://m.example/debian/"
+    by_suite = archive.parse_mirror(targets([[uri, "trixie", *unknown]]), "bookworm", [])
+    by_system = archive.parse_mirror(targets([[uri, "stable", *unknown]]), "bookworm", [])
+    assert by_suite is not None
+    assert by_system is not None
+    assert (by_suite.codename, by_system.codename) == ("trixie", "bookworm")
+
+
+@pytest.mark.parametrize("rows", [
+    [],
+    [["http://m.example/ubuntu/", "noble", "noble", "Ubuntu", "main", "amd64", ""]],
+    [["http://m.example/debian/", "bookworm-backports", "bookworm-backports", "Debian", "main", "amd64", ""]],
+])
+def test_no_mirror_of_debians(rows: list[list[str]]) -> None:
+    assert archive.parse_mirror(targets(rows), "bookworm", []) is None
+
+
+def test_backports_come_before_newer_releases() -> None:
+    groups = archive.suite_groups("bookworm")
+    assert groups[0][:2] == ["bookworm-backports", "trixie-backports"]
+    assert groups[1:3] == [["bookworm"], ["trixie"]]
+    assert groups[-1] == ["sid"]
+    assert archive.suite_groups("later") == [["later-backports"], ["later"], ["sid"]]
+    assert archive.suite_groups("sid") == [["sid"]]
+
+
+MADISON = """\
+linux-source-6.12 | 6.12.95-1~bpo12+1 | http://m.example/debian bookworm-backports/main amd64 Packages
+  iproute2 |    6.1.0-3 | http://m.example/debian bookworm/main amd64 Packages
+linux-source-7.3 | 7.3.4-1~bpo13+1 | http://m.example/debian trixie-backports/main amd64 Packages
+linux-source-7.3 | 7.3.4-1 | http://m.example/debian sid/main Sources
+linux-source-7.10 | 7.10.1-1~bpo13+1 | http://m.example/debian trixie-backports/main amd64 Packages
+"""
+
+
+def test_versions_are_compared_as_numbers_and_old_ones_left_out() -> None:
+    found = archive.newest_first(archive.parse_madison(MADISON), (6, 16))
+    assert found == [Candidate("linux-source-7.10", "7.10.1-1~bpo13+1", "trixie-backports"),
+                     Candidate("linux-source-7.3", "7.3.4-1~bpo13+1", "trixie-backports")]
+
+
+def test_an_epoch_is_no_part_of_the_upstream_version() -> None:
+    assert Candidate("x", "2:1.19~1", "sid").upstream == (1, 19)
+
+
+def test_the_private_configuration_takes_over_the_transport_and_no_hook(tmp_path: Path) -> None:
+    dump = '\n'.join(['APT::Update::Post-Invoke:: "rm -f /var/cache/apt/archives/*.deb";',
+                      'DPkg::Post-Invoke:: "true";', 'Acquire::http::Proxy "http://proxy.example:3128";',
+                      'Acquire::Languages:: "en";', 'Dir::State "var/lib/apt";'])
+    text = archive.apt_configuration(tmp_path, dump)
+    assert 'Acquire::http::Proxy "http://proxy.example:3128";' in text
+    assert "Invoke" not in text
+    assert '"var/lib/apt"' not in text
+    assert 'AllowInsecureRepositories "false"' in text
+
+
+def fingerprint(folder: Path) -> str:
+    """Names, modes, times and contents of everything under a folder."""
+    total = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        total.update(f"{path} {status.st_mode} {status.st_mtime_ns} {status.st_size}\n".encode())
+        if path.is_file():
+            try:
+                total.update(path.read_bytes())
+            except PermissionError:
+                continue
+    return total.hexdigest()
+
+
+@pytest.mark.network
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
+def test_a_private_look_leaves_the_machines_apt_byte_identical(tmp_path: Path) -> None:
+    mirror = archive.find_mirror()
+    if mirror is None:
+        pytest.skip("this machine's apt knows no mirror of Debian's")
+    # The smallest suite there is: the point is what the look leaves behind, not what it finds.
+    suites = [f"{mirror.codename}-backports"]
+    watched = [Path("/etc/apt"), Path("/var/lib/apt"), Path("/var/cache/apt")]
+    before = [fingerprint(folder) for folder in watched]
+    apt = archive.PrivateApt(tmp_path / "apt with a space", mirror)
+    found = list(apt.look_for(archive.Wanted("iproute2", "iproute2", (6,)), [suites]))
+    after = [fingerprint(folder) for folder in watched]
+    assert after == before
+    if apt.complaints:
+        pytest.skip(f"the mirror did not answer: {apt.complaints}")
+    assert [candidate.package for candidate in found[:1]] in ([], ["iproute2"])
+
+
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
+def test_the_private_apt_reads_no_configuration_of_the_machines(tmp_path: Path) -> None:
+    private = archive.PrivateApt(tmp_path, Mirror("http://m.example/debian", "bookworm", "amd64", None))
+    done = subprocess.run(["apt-config", "dump"], env={"APT_CONFIG": str(private.folder / "apt.conf"),
+                                                       "PATH": "/usr/bin:/bin"},
+                          capture_output=True, text=True, check=True)
+    assert "Post-Invoke" not in done.stdout
+    assert f'Dir::State::status "{tmp_path}/state/status";' in done.stdout
+    assert 'Dir::Etc::sourceparts "/dev/null";' in done.stdout
+
+
+@pytest.mark.network
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
+def test_lists_that_the_keyring_does_not_verify_are_refused(tmp_path: Path) -> None:
+    mirror = archive.find_mirror()
+    if mirror is None:
+        pytest.skip("this machine's apt knows no mirror of Debian's")
+    nobodys = tmp_path / "nobodys.gpg"
+    nobodys.write_bytes(b"")
+    apt = archive.PrivateApt(tmp_path / "apt", replace(mirror, keyring=nobodys))
+    wanted = archive.Wanted("iproute2", "iproute2", (0,))
+    assert list(apt.look_for(wanted, [[f"{mirror.codename}-backports"]])) == []
+    assert apt.complaints

@@ -1,0 +1,198 @@
+"""Where parts are looked for, and when one counts."""
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gostlab import parts
+
+
+def program(path: Path, says: str) -> Path:
+    """A program that prints a line, whatever it is asked."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho '{says}'\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("GOSTLAB_CACHE", str(folder))
+    monkeypatch.delenv("GOSTLAB_KERNEL", raising=False)
+    monkeypatch.setattr(parts, "SYSTEM_PATH", str(tmp_path / "system"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    return folder
+
+
+def test_cache_folder_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("GOSTLAB_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert parts.cache_folder() == tmp_path / ".cache" / "gostlab"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+    assert parts.cache_folder() == Path("/xdg/gostlab")
+    monkeypatch.setenv("GOSTLAB_CACHE", "/elsewhere")
+    assert parts.cache_folder() == Path("/elsewhere")
+
+
+def test_under_sudo_the_callers_cache_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    root, caller = tmp_path / "root", tmp_path / "caller"
+    monkeypatch.delenv("GOSTLAB_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(root))
+    monkeypatch.setenv("SUDO_USER", "ada")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(pwd, "getpwnam", lambda _name: SimpleNamespace(pw_dir=str(caller)))
+    assert parts.cache_folder() == root / ".cache" / "gostlab"
+    (caller / ".cache" / "gostlab").mkdir(parents=True)
+    assert parts.cache_folder() == caller / ".cache" / "gostlab"
+    # Not for an ordinary user whose environment merely says so.
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert parts.cache_folder() == root / ".cache" / "gostlab"
+
+
+def kernel_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "kernel"
+    (folder / "patches").mkdir(parents=True)
+    (folder / "options").write_text("HZ=250\n", encoding="utf-8")
+    (folder / "build.sh").write_text("make\n", encoding="utf-8")
+    (folder / "patches" / "a.patch").write_text("-a\n+b\n", encoding="utf-8")
+    (folder / "pin").write_text("version=1\n", encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("changed", ["options", "build.sh", "patches/a.patch", "patches/new.patch"])
+def test_a_kernel_is_keyed_by_all_that_it_is_built_with(tmp_path: Path, changed: str) -> None:
+    folder = kernel_folder(tmp_path)
+    before = parts.kernel_inputs_hash(folder)
+    (folder / changed).write_text("something else\n", encoding="utf-8")
+    assert parts.kernel_inputs_hash(folder) != before
+
+
+def test_a_kernels_key_is_the_same_everywhere_and_leaves_the_pin_out(tmp_path: Path) -> None:
+    one, other = kernel_folder(tmp_path / "one"), kernel_folder(tmp_path / "other")
+    (other / "pin").write_text("version=2\n", encoding="utf-8")
+    assert parts.kernel_inputs_hash(one) == parts.kernel_inputs_hash(other)
+
+
+def test_the_relays_key_leaves_its_tests_out(tmp_path: Path) -> None:
+    (tmp_path / "main.go").write_text("package main\n", encoding="utf-8")
+    before = parts.relay_inputs_hash(tmp_path)
+    (tmp_path / "main_test.go").write_text("package main\n", encoding="utf-8")
+    assert parts.relay_inputs_hash(tmp_path) == before
+    (tmp_path / "go.sum").write_text("x\n", encoding="utf-8")
+    assert parts.relay_inputs_hash(tmp_path) != before
+
+
+def test_nothing_there_is_no_error_until_it_is_needed(cache: Path) -> None:
+    found = parts.find_parts()
+    assert (found.kernel, found.relay, found.gost, found.iproute2_dirs) == (None, None, None, ())
+    with pytest.raises(parts.MissingPart, match=r"kernel is missing: run \./lab setup"):
+        parts.require_kernel(found)
+    with pytest.raises(parts.MissingPart, match=r"run \./lab setup"):
+        parts.tunnel_binary(found)
+    assert not cache.exists()
+
+
+def test_the_newest_kernel_of_todays_inputs_is_taken(cache: Path) -> None:
+    key = parts.kernel_inputs_hash()
+    for name in (f"7.3.4-{key}", f"7.10.1-{key}", "8.0.0-ffffffffffff", f"9.0.0-{key}.part"):
+        program(cache / "kernel" / name / "linux", name.split("-")[0])
+    found = parts.find_parts()
+    assert parts.require_kernel(found) == cache / "kernel" / f"7.10.1-{key}" / "linux"
+    assert found.kernel_version == "7.10.1"
+
+
+def test_a_kernel_that_is_named_is_taken_if_it_runs(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = program(cache / "mine", "7.9.1")
+    monkeypatch.setenv("GOSTLAB_KERNEL", str(mine))
+    assert (parts.find_parts().kernel, parts.find_parts().kernel_version) == (mine, "7.9.1")
+    monkeypatch.setenv("GOSTLAB_KERNEL", "/nonexistent")
+    with pytest.raises(parts.MissingPart, match="GOSTLAB_KERNEL names /nonexistent"):
+        parts.require_kernel(parts.find_parts())
+
+
+def put_iproute2(folder: Path, version: str) -> None:
+    for name in ("sbin/tc", "bin/ip", "bin/ss"):
+        program(folder / name, f"{Path(name).name} utility, iproute2-{version}, libbpf 1.1.2")
+
+
+def put_system_iproute2(cache: Path, version: str) -> None:
+    for name in ("tc", "ip", "ss"):
+        program(cache.parent / "system" / name, f"{name} utility, iproute2-{version}")
+
+
+def test_the_systems_iproute2_is_used_where_it_is_new_enough(cache: Path) -> None:
+    put_system_iproute2(cache, "6.15.0")
+    put_iproute2(cache / "iproute2" / "7.2.0", "7.2.0")
+    found = parts.find_parts()
+    assert (found.iproute2_version, found.iproute2_dirs, found.tc_lib_dir) == ("6.15.0", (), None)
+
+
+def test_the_private_iproute2_stands_in_for_an_old_one(cache: Path) -> None:
+    put_system_iproute2(cache, "6.1.0")
+    folder = cache / "iproute2" / "6.15.0"
+    put_iproute2(folder, "6.15.0")
+    (folder / "usr/lib/tc").mkdir(parents=True)
+    (folder / "usr/lib/tc/normal.dist").touch()
+    found = parts.find_parts()
+    assert found.iproute2_version == "6.15.0"
+    assert found.iproute2_dirs == (folder / "sbin", folder / "bin")
+    environment = found.environment({"PATH": "/home/ada/bin"})
+    assert shutil.which("tc", path=environment["PATH"]) == str(folder / "sbin" / "tc")
+    assert environment["PATH"].split(":")[2] == "/home/ada/bin"
+    assert environment["TC_LIB_DIR"] == str(folder / "usr/lib/tc")
+
+
+def test_a_private_iproute2_that_does_not_run_is_passed_over(cache: Path) -> None:
+    put_system_iproute2(cache, "6.1.0")
+    put_iproute2(cache / "iproute2" / "7.2.0", "7.2.0")
+    # given one whose libraries are missing
+    program(cache / "iproute2" / "7.2.0" / "sbin" / "tc", "error while loading shared libraries: libx.so.3")
+    found = parts.find_parts()
+    assert (found.iproute2_version, found.iproute2_dirs) == ("6.1.0", ())
+
+
+def test_gost_is_preferred_to_the_relay_and_named_with_its_sum(cache: Path) -> None:
+    relay = program(cache / "relay" / parts.relay_inputs_hash() / "relay", "relay 0.1 (go1.19 linux/amd64)")
+    assert parts.tunnel_binary(parts.find_parts()) == parts.TunnelBinary(
+        relay, "relay", "relay 0.1", parts.file_sha256(relay))
+    gost = program(cache / "gost" / "3.2.6" / "gost", "gost v3.2.6 (go1.25.4 linux/amd64)")
+    tunnel = parts.tunnel_binary(parts.find_parts())
+    assert (tunnel.path, tunnel.kind, tunnel.version) == (gost, "gost", "gost 3.2.6")
+
+
+def test_gost_on_path_must_be_version_3(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{cache}/bin:/usr/bin:/bin")
+    old = program(cache / "bin" / "gost", "gost 2.12.0 (go1.23.4 linux/amd64)")
+    assert parts.find_parts().gost is None
+    # ... unless it is asked for by name
+    assert parts.find_parts(gost=old).gost_version == "2.12.0"
+    program(cache / "bin" / "gost", "gost v3.3.0 (go1.25.4 linux/amd64)")
+    assert parts.find_parts().gost_version == "3.3.0"
+
+
+def test_a_named_gost_that_is_none_is_an_error(cache: Path) -> None:
+    with pytest.raises(parts.MissingPart, match="/bin/true is not a GOST"):
+        parts.find_parts(gost=Path("/bin/true"))
+
+
+@pytest.mark.parametrize("invoke", ["absolute", "relative", "symlink"])
+def test_the_shim_works_from_anywhere_and_ignores_modules_there(tmp_path: Path, invoke: str) -> None:
+    lab = parts.ROOT / "lab"
+    # given a folder with a module that must not be imported in the library's place
+    (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')\n", encoding="utf-8")
+    (tmp_path / "link").symlink_to(lab)
+    command = {"absolute": str(lab), "relative": os.path.relpath(lab, tmp_path), "symlink": "./link"}[invoke]
+    done = subprocess.run([command, "doctor", "--help"], cwd=tmp_path, capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    assert "example: ./lab doctor" in done.stdout

@@ -1,0 +1,349 @@
+"""The set-up's steps: what they ask for, that they can be repeated, and what they say when they cannot."""
+from __future__ import annotations
+
+import fcntl
+import gzip
+import hashlib
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from gostlab import archive, doctor, kernel_build, parts, setup, workbench
+from gostlab.workbench import HashMismatch, SetupError, Workbench
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
+    cache = tmp_path / "cache"
+    for name in ("log", "build"):
+        (cache / name).mkdir(parents=True)
+    monkeypatch.setenv("GOSTLAB_CACHE", str(cache))
+    monkeypatch.delenv("GOSTLAB_KERNEL", raising=False)
+    return Workbench(cache, jobs=1, say=lambda _text: None, lock_fd=0)
+
+
+# -- packages ---------------------------------------------------------------------------------------------
+
+def test_only_what_dpkg_calls_installed_counts() -> None:
+    answer = "mininet installed\niperf3 config-files\nlibc6-dev installed\nlibc6-dev not-installed\n"
+    assert setup.not_installed(["mininet", "iperf3", "libc6-dev", "flex"], answer) == ["iperf3", "flex"]
+
+
+def test_nothing_is_run_when_every_package_is_there(bench: Workbench,
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "missing_packages", lambda _wanted: [])
+    monkeypatch.setattr(setup, "_apt_get", lambda *_: pytest.fail("apt-get was run"))
+    monkeypatch.setattr(shutil, "which", lambda name, **_: f"/usr/bin/{name}")
+    assert "installed" in setup.install_packages(bench)
+
+
+def test_installing_needs_root_or_sudo() -> None:
+    assert setup.as_root_argv(is_root=True, has_sudo=False, is_terminal=False) == []
+    assert setup.as_root_argv(is_root=False, has_sudo=True, is_terminal=True) == ["sudo"]
+    # Where nobody can type a password, it must not be waited for.
+    assert "--non-interactive" in setup.as_root_argv(is_root=False, has_sudo=True, is_terminal=False)
+    with pytest.raises(SetupError, match=r"run \./lab setup as root once"):
+        setup.as_root_argv(is_root=False, has_sudo=False, is_terminal=True)
+
+
+# -- downloads --------------------------------------------------------------------------------------------
+
+def gost_tarball(folder: Path) -> tuple[Path, str]:
+    """A release as GOST's are, of a program that only knows its version."""
+    script = b"#!/bin/sh\necho 'gost v3.2.6 (go1.25.4 linux/amd64)'\n"
+    path = folder / "gost.tar.gz"
+    with tarfile.open(path, "w:gz") as contents:
+        member = tarfile.TarInfo("gost")
+        member.size, member.mode = len(script), 0o755
+        contents.addfile(member, io.BytesIO(script))
+    return path, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def offer_gost(monkeypatch: pytest.MonkeyPatch, url: str, sha256: str) -> None:
+    monkeypatch.setattr(setup, "GOST_URL", url)
+    monkeypatch.setattr(setup, "GOST_SHA256", {(setup.GOST_VERSION, "amd64"): sha256})
+    monkeypatch.setattr(setup.platform, "machine", lambda: "x86_64")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+
+def test_gost_is_fetched_once(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tarball, sha256 = gost_tarball(tmp_path)
+    offer_gost(monkeypatch, tarball.as_uri(), sha256)
+    assert "3.2.6 fetched" in setup.provide_gost(bench)
+    tarball.unlink()
+    assert setup.provide_gost(bench).startswith("3.2.6 (")
+    assert parts.tunnel_binary(parts.find_parts()).kind == "gost"
+
+
+def test_another_file_than_the_pinned_one_is_deleted(bench: Workbench, tmp_path: Path,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    tarball, _ = gost_tarball(tmp_path)
+    offer_gost(monkeypatch, tarball.as_uri(), "0" * 64)
+    with pytest.raises(HashMismatch, match="not the file that was pinned"):
+        setup.provide_gost(bench)
+    assert not list((bench.cache / "build").iterdir())
+    assert parts.find_parts().gost is None
+
+
+def test_an_unreachable_release_page_is_said_and_not_asked_again_for_an_hour(
+        bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer_gost(monkeypatch, (tmp_path / "nothing").as_uri(), "0" * 64)
+    assert setup.provide_gost(bench) == (
+        "GOST's release page cannot be reached: the lab's own relay is used; every result names it")
+    monkeypatch.setattr(setup, "fetch", lambda *_: pytest.fail("asked again"))
+    assert "tried within the hour" in setup.provide_gost(bench)
+    record = bench.cache / "gost" / "unreachable.json"
+    assert setup.failed_lately(record, time.time())
+    assert not setup.failed_lately(record, time.time() + 3601)
+
+
+def test_a_server_that_never_answers_costs_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workbench, "CONNECT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(workbench.urllib.request, "urlopen", lambda *_args, **_kw: time.sleep(5))
+    started = time.monotonic()
+    with pytest.raises(OSError, match="no answer"):
+        workbench.fetch("https://release.example/", tmp_path / "file", "0" * 64)
+    assert time.monotonic() - started < 2
+    assert not list(tmp_path.iterdir())
+
+
+# -- the kernel -------------------------------------------------------------------------------------------
+
+FITS = """#!/bin/sh
+set -e
+echo "  CC      init/main.o"
+cat >"$2" <<'END'
+#!/bin/sh
+case $1 in
+    --version) echo 7.3.4 ;;
+    --showconfig) echo CONFIG_HZ=250 ;;
+    *) echo gostlab boots ;;
+esac
+END
+chmod +x "$2"
+"""
+
+
+@pytest.fixture
+def sources(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose build.sh builds a pretended kernel at once, and a tarball to fetch as its source."""
+    root = tmp_path / "repository"
+    (root / "kernel").mkdir(parents=True)
+    script = root / "kernel" / "build.sh"
+    script.write_text(FITS, encoding="utf-8")
+    script.chmod(0o755)
+    tree = tmp_path / "linux-7.3"
+    tree.mkdir()
+    (tree / "Makefile").touch()
+    tarball = tmp_path / "linux-7.3.tar.xz"
+    subprocess.run(["tar", "-C", tmp_path, "-cJf", tarball, "linux-7.3"], check=True)
+    (root / "kernel" / "pin").write_text(
+        f"version=7.3\nurl={tarball.as_uri()}\nsha256={parts.file_sha256(tarball)}\n", encoding="utf-8")
+    monkeypatch.setattr(parts, "ROOT", root)
+    monkeypatch.setattr(parts, "kernel_inputs_hash", lambda: "0123456789ab")
+    monkeypatch.setattr(archive, "find_mirror", lambda: None)
+    monkeypatch.setattr(kernel_build.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(kernel_build, "BUILD_BYTES", 1000)
+    return root
+
+
+def test_a_kernel_is_built_once_and_its_source_deleted(bench: Workbench, sources: Path) -> None:
+    assert "7.3.4 built from linux 7.3 from kernel.org" in kernel_build.provide_kernel(bench)
+    kernel = bench.cache / "kernel" / "7.3.4-0123456789ab" / "linux"
+    record = parts.kernel_record(kernel)
+    assert (record["version"], record["hz"], record["inputs_hash"]) == ("7.3.4", 250, "0123456789ab")
+    assert record["sha256"] == parts.file_sha256(kernel)
+    assert not list((bench.cache / "build").iterdir())
+    (sources / "kernel" / "build.sh").unlink()
+    assert kernel_build.provide_kernel(bench) == "7.3.4 (built before)"
+
+
+def test_a_build_that_was_cut_off_goes_on_in_its_tree(bench: Workbench, sources: Path) -> None:
+    folder = bench.cache / "build" / "kernel-0123456789ab"
+    (folder / "source").mkdir(parents=True)
+    workbench.write_json(folder / "source.json", {"origin": "linux-source-7.3 7.3.4-1", "sha256": "ab" * 32})
+    (sources / "kernel" / "pin").unlink()
+    assert "built from linux-source-7.3 7.3.4-1" in kernel_build.provide_kernel(bench)
+
+
+def test_a_tree_that_was_cut_off_while_unpacking_is_not_used(bench: Workbench, sources: Path) -> None:
+    half = bench.cache / "build" / "kernel-0123456789ab" / "source" / "half"
+    half.mkdir(parents=True)
+    kernel_build.provide_kernel(bench)
+    assert not half.exists()
+
+
+def test_a_left_over_tree_that_does_not_build_is_replaced(bench: Workbench, sources: Path) -> None:
+    folder = bench.cache / "build" / "kernel-0123456789ab"
+    (folder / "source").mkdir(parents=True)
+    (folder / "source" / "broken").touch()
+    workbench.write_json(folder / "source.json", {"origin": "left", "sha256": "ab" * 32})
+    script = sources / "kernel" / "build.sh"
+    script.write_text(FITS.replace("set -e\n", 'set -e\n[ ! -e "$1/broken" ]\n'), encoding="utf-8")
+    assert "built from linux 7.3 from kernel.org" in kernel_build.provide_kernel(bench)
+
+
+def test_a_source_that_does_not_fit_is_said(bench: Workbench, sources: Path) -> None:
+    script = sources / "kernel" / "build.sh"
+    script.write_text("#!/bin/sh\necho 'kernel: 0001.patch does not apply to this source'\nexit 3\n",
+                      encoding="utf-8")
+    with pytest.raises(SetupError, match=r"no kernel source fits: .*0001\.patch does not apply"):
+        kernel_build.provide_kernel(bench)
+
+
+def test_a_full_disk_is_said_before_the_download(bench: Workbench, sources: Path,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 9, 1))
+    with pytest.raises(SetupError, match="make room, or set GOSTLAB_CACHE"):
+        kernel_build.provide_kernel(bench)
+
+
+def test_without_mirror_and_pin_it_says_so(bench: Workbench, sources: Path) -> None:
+    (sources / "kernel" / "pin").write_text("# none\n", encoding="utf-8")
+    with pytest.raises(SetupError, match="kernel/pin pins no tarball"):
+        kernel_build.provide_kernel(bench)
+
+
+def test_the_repositorys_pin_is_whole() -> None:
+    pin = kernel_build.read_pin((parts.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
+    assert re.fullmatch(r"[0-9a-f]{64}", pin["sha256"])
+    assert pin["url"].endswith(f"linux-{pin['version']}.tar.xz")
+    assert parts.version_tuple(pin["version"]) >= parts.OLDEST_KERNEL
+
+
+# -- the whole --------------------------------------------------------------------------------------------
+
+def run_setup(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "gostlab.setup", *arguments], cwd=parts.ROOT, text=True,
+                          env={**os.environ, "GOSTLAB_CACHE": str(cache)}, capture_output=True, check=False)
+
+
+def test_an_unknown_step_and_a_bad_number_are_bad_input(tmp_path: Path) -> None:
+    assert run_setup(tmp_path, "--only", "nothing").returncode == 2
+    assert run_setup(tmp_path, "--jobs", "0").returncode == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cache_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = run_setup(tmp_path / "file" / "cache", "--only", "gost")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "Not a directory" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("go") is None and not Path("/usr/bin/go").exists(), reason="no Go here")
+def test_the_relay_is_built_once(tmp_path: Path) -> None:
+    first = run_setup(tmp_path, "--only", "relay")
+    assert first.returncode == 0, first.stdout
+    started = time.monotonic()
+    second = run_setup(tmp_path, "--only", "relay")
+    assert "built before" in second.stdout
+    assert time.monotonic() - started < 2
+    relay = next((tmp_path / "relay").glob("*/relay"))
+    assert parts.output_of([relay, "-V"]).startswith("relay ")
+
+
+def test_two_set_ups_do_not_collide(tmp_path: Path) -> None:
+    with open(tmp_path / "setup.lock", "w", encoding="utf-8") as lock:
+        lock.write("4711")
+        lock.flush()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        second = subprocess.Popen([sys.executable, "-m", "gostlab.setup", "--only", "packages", "--quiet"],
+                                  cwd=parts.ROOT, env={**os.environ, "GOSTLAB_CACHE": str(tmp_path),
+                                                       "PYTHONUNBUFFERED": "1"},
+                                  stdout=subprocess.PIPE, text=True)
+        assert second.stdout is not None
+        assert second.stdout.readline() == "another set-up is at work (process 4711): waiting for it\n"
+        assert second.poll() is None
+        second.terminate()
+    second.communicate(timeout=10)
+    assert second.returncode == 128 + signal.SIGTERM
+
+
+# -- doctor, and the files that only call the set-up ------------------------------------------------------
+
+def test_doctor_says_what_is_missing_and_exits_with_1(tmp_path: Path) -> None:
+    environment = {**os.environ, "GOSTLAB_CACHE": str(tmp_path / "none"), "GOSTLAB_KERNEL": ""}
+    done = subprocess.run([sys.executable, "-m", "gostlab.doctor"], cwd=parts.ROOT, capture_output=True,
+                          text=True, env=environment, check=False)
+    assert done.returncode == 1
+    assert re.search(r"sandbox kernel +missing .*\n +→ run \./lab setup", done.stdout)
+    assert done.stdout.splitlines()[-1].startswith("missing: ")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(("where", "content", "expected"), [
+    ("lib/modules/6.1/modules.dep", "kernel/net/sched/sch_netem.ko.xz:\n", True),
+    ("lib/modules/6.1/modules.builtin", "kernel/net/sched/sch_netem.ko\n", True),
+    ("lib/modules/6.1/modules.dep", "kernel/net/sched/sch_htb.ko:\n", False),
+    ("lib/modules/5.9/modules.dep", "kernel/net/sched/sch_netem.ko:\n", False),
+])
+def test_netem_is_found_without_asking_for_it(tmp_path: Path, where: str, content: str,
+                                              expected: bool) -> None:
+    (tmp_path / where).parent.mkdir(parents=True)
+    (tmp_path / where).write_text(content, encoding="utf-8")
+    assert doctor.has_netem(tmp_path, "6.1") is expected
+
+
+@pytest.mark.parametrize(("option", "expected"), [("CONFIG_NET_SCH_NETEM=y\n", True),
+                                                  ("CONFIG_NET_SCH_NETEM=m\n", False)])
+def test_netem_may_be_built_in(tmp_path: Path, option: str, expected: bool) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "config.gz").write_bytes(gzip.compress(option.encode()))
+    assert doctor.has_netem(tmp_path, "6.1") is expected
+
+
+def provision_script() -> str:
+    """What the Vagrantfile runs in the machine."""
+    text = (parts.ROOT / "Vagrantfile").read_text(encoding="utf-8")
+    found = re.search(r"inline: <<~SHELL\n(.*?)\n  SHELL\n", text, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_vagrants_provisioner_is_the_set_up() -> None:
+    assert [line.strip() for line in provision_script().splitlines()] == [
+        "set -eu", "cd /vagrant", "./lab setup", "./lab doctor"]
+    assert "privileged: false" in (parts.ROOT / "Vagrantfile").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.sandbox
+def test_vagrants_provisioner_works_where_the_lab_is_set_up() -> None:
+    if parts.find_parts().kernel is None:
+        pytest.skip("./lab setup has not built the kernel")
+    script = provision_script().replace("/vagrant", str(parts.ROOT))
+    started = time.monotonic()
+    done = subprocess.run(["sh", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # The second time, the set-up only looks: about a second on an idle machine.
+    assert time.monotonic() - started < 10
+    assert done.stdout.splitlines()[-1] == "everything that the lab needs is there"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("vagrant") is None, reason="vagrant is not installed")
+def test_vagrant_accepts_its_file(tmp_path: Path) -> None:
+    environment = {**os.environ, "VAGRANT_HOME": str(tmp_path), "VAGRANT_DOTFILE_PATH": str(tmp_path / "dot")}
+    done = subprocess.run(["vagrant", "validate"], cwd=parts.ROOT, capture_output=True, text=True,
+                          env=environment, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_ci_runs_the_readmes_test_command_and_nothing_else() -> None:
+    script = (parts.ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    commands = [line for line in script.splitlines() if line and not line.startswith("#")]
+    assert commands[-1] == "exec make test"
+    assert len(commands) == 3
