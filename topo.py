@@ -15,9 +15,10 @@ try:
 except ImportError:  # `python` may be one that Debian's Mininet is not installed for
     import os
     import sys
+
     if __name__ == '__main__' and os.path.exists('/usr/bin/python3') \
             and os.path.realpath(sys.executable) != os.path.realpath('/usr/bin/python3'):
-        os.execv('/usr/bin/python3', ['/usr/bin/python3', os.path.abspath(__file__)] + sys.argv[1:])
+        os.execv('/usr/bin/python3', ['/usr/bin/python3', os.path.abspath(__file__), *sys.argv[1:]])
     sys.exit('topo.py: Mininet is not installed: run ./lab setup (or apt-get install mininet)')
 
 
@@ -27,15 +28,15 @@ class LabHost(Node):
     def config(self, routes=(), **params):
         result = super().config(**params)
         for destination, gateway in routes:
-            self.cmd('ip route add %s via %s' % (destination, gateway))
+            self.cmd(f'ip route add {destination} via {gateway}')
         return result
 
 
 class Router(LabHost):
     """A host that forwards IPv4 between its links."""
 
-    def config(self, **params):
-        result = super().config(**params)
+    def config(self, routes=(), **params):
+        result = super().config(routes=routes, **params)
         self.cmd('sysctl -qw net.ipv4.ip_forward=1')
         return result
 
@@ -76,5 +77,6 @@ topos = {'tunnel': TunnelTopo}
 
 if __name__ == '__main__':
     import sys
+
     from gostlab.cli import main_topo
     sys.exit(main_topo(sys.argv[1:]))

@@ -169,7 +169,7 @@ def cell_order(cell: Cell) -> Any:
 def cpu_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
     """A CPU sweep with the points that other matrices of the experiment add: the real clock, the default cost.
 
-    They must have been asked the same in everything but the clock and the cost.
+    They must have been asked the same in everything but the clock, the cost and how long they ran.
     """
     def place(run: Run) -> Any:
         return run.tunnel, run.streams, run.cc
@@ -178,27 +178,27 @@ def cpu_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
         return place(run), run.clock, None if run.clock == "real" else run.syscall_cost_us
 
     def setting(run: Run) -> Any:
-        return tuple(pair for pair in run.settings if pair[0] not in ("clock", "syscall_cost_us"))
+        return tuple(pair for pair in run.settings if pair[0] not in ("clock", "syscall_cost_us", "duration_s"))
 
     cells = {point(cell.like): cell for cell in matrix.cells}
     settings = {setting(cell.like) for cell in matrix.cells}
-    for other in others:
-        if other is matrix:
-            continue
-        for cell in other.cells:
-            if setting(cell.like) in settings and cell.counted:
-                cells.setdefault(point(cell.like), cell)
+    durations = {cell.like.duration_s for cell in matrix.cells}
+    found = [cell for other in others if other is not matrix for cell in other.cells
+             if cell.counted and setting(cell.like) in settings]
+    # Those that ran as long as the sweep's come first.
+    for cell in sorted(found, key=lambda cell: cell.like.duration_s not in durations):
+        cells.setdefault(point(cell.like), cell)
     return tuple(sorted(cells.values(), key=cell_order))
 
 
-def to_table(cells: Iterable[Cell], study: Study) -> pd.DataFrame:
+def to_table(cells: Iterable[Cell], study: Study, *, any_matrix: bool = False) -> pd.DataFrame:
     """One row per cell: what the figures draw and the tables print. Rates in Mbit/s, counts in segments.
 
-    A figure X has X (the median), X_low, X_high, X_coverage (NaN below six runs) and X_values.
+    any_matrix: the study's numbers of another matrix stand beside the same levels here too. A figure X has X (the median), X_low, X_high, X_coverage (NaN below six runs) and X_values.
     """
     rows = []
     for cell in cells:
-        run, published = cell.like, study.published_for(cell.like)
+        run, published = cell.like, study.published_for(cell.like, any_matrix=any_matrix)
         row: dict[str, Any] = {
             "matrix": cell.matrix, "variant": cell.variant, "cell": cell.label, "tunnel": run.tunnel, "cc": run.cc,
             "streams": run.streams, "clock": run.clock, "syscall_cost_us": run.syscall_cost_us,

@@ -47,7 +47,11 @@ def styled(draw: F) -> F:
     @functools.wraps(draw)
     def inner(*args: Any, **kwargs: Any) -> Figure:
         with matplotlib.rc_context(STYLE):
-            return draw(*args, **kwargs)
+            figure = draw(*args, **kwargs)
+            # Laid out once: constrained layout moves a little at every drawing, and two savings would differ.
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
+            return figure
     return cast(F, inner)
 
 
@@ -399,7 +403,7 @@ def plot_time_series(run: Run, footer: str = "") -> Figure:
     intervals, idle = load_intervals(run.folder), idle_by_interval(run)
     panels: list[tuple[str, Callable[[Axes], None]]] = []
     if intervals:
-        panels.append(("Sent by iperf3\n(Mbit/s)", lambda ax: draw_series(ax, *zip(*intervals, strict=True), run.cc)))
+        panels.append(("Sent by iperf3\n(Mbit/s)", lambda ax: draw_series(ax, intervals, run.cc)))
     if any(is_number(row.get("cwnd_pkts")) for row in sockets):
         panels.append(("cwnd\n(segments)", lambda ax: draw_sockets(ax, sockets, "cwnd_pkts", run.cc)))
     if any(is_number(row.get("srtt_ms")) for row in sockets):
@@ -431,10 +435,10 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def draw_series(ax: Axes, times: Sequence[float], values: Sequence[float], cc: str) -> None:
-    """One line from zero up."""
-    ax.plot(times, values, color=cc_colour(cc), label=f"lab {cc}")
-    ax.set_ylim(0, max([*values, 1.0]) * 1.1)
+def draw_series(ax: Axes, points: Sequence[tuple[float, float]], cc: str) -> None:
+    """One line from zero up, through (time in s, value)."""
+    ax.plot([t for t, _ in points], [value for _, value in points], color=cc_colour(cc), label=f"lab {cc}")
+    ax.set_ylim(0, max([1.0, *(value for _, value in points)]) * 1.1)
     thousands(ax.yaxis)
 
 

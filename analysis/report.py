@@ -153,9 +153,9 @@ def to_chapter(study: Study, results: Results) -> Chapter:
 def to_part(matrix: Matrix, matrices: Sequence[Matrix], study: Study, footer: str) -> Part:
     """One matrix's figures, tables and sentences."""
     title = study.matrix_title(matrix.name) + (f" ({matrix.variant})" if matrix.variant else "")
-    part = Part(title, note=states_note(matrix))
+    part = Part(title, note=f"{study.matrix_note(matrix.name)} {states_note(matrix)}".strip())
     name = f"{file_name(study.name)}-{matrix.key}"
-    table = to_table(matrix.cells, study)
+    table = to_table(matrix.cells, study, any_matrix=matrix.kind in ("cpu", "buffer"))
     BUILDERS[matrix.kind](part, matrix, matrices, study, table, name, footer)
     if (table["n"] > 0).any():
         part.tables.append(tables.retransmission_table(table, matrix.cells, f"{name}-retransmissions",
@@ -195,13 +195,15 @@ def cpu_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: Stud
         part.note = (part.note + " These cells stand in the figure of the larger sweep.").strip()
         part.tables.append(tables.cpu_table(table, f"{name}-cpu", "Goodput by what a system call costs"))
         return
-    joined = to_table(cpu_cells(matrix, matrices), study)
+    joined = to_table(cpu_cells(matrix, matrices), study, any_matrix=True)
+    lengths = sorted(joined["duration_s"].unique())
+    aside = f" Runs of {' and '.join(f'{length:g} s' for length in lengths)} stand side by side here." if len(lengths) > 1 else ""
     part.answers += answers.cpu_answers(joined)
     part.tables.append(tables.cpu_table(joined, f"{name}-cpu", "Goodput by what a system call costs"))
     if (joined["n"] > 0).any():
         part.drawings.append(Drawing(f"{name}-cpu", "Goodput and the idle share of the one CPU that all hosts share. On the "
                                      "virtual clock a system call costs what the axis says and nothing else costs time; on the "
-                                     "real clock the machine's own CPU carries everything. " + tables.n_note(joined),
+                                     "real clock the machine's own CPU carries everything. " + tables.n_note(joined) + aside,
                                      figures.plot_cpu(joined[joined["n"] > 0], footer)))
 
 
@@ -279,7 +281,8 @@ def states_note(matrix: Matrix) -> str:
     for run in matrix.runs:
         state = tables.state_of(run) if not run.counts else (run.verdict or "ok")
         counts[state] = counts.get(state, 0) + 1
-    return f"{len(matrix.runs)} runs: " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) + "."
+    lengths = sorted({run.duration_s for run in matrix.runs})
+    return f"{len(matrix.runs)} runs of {' or '.join(f'{length:g} s' for length in lengths)}: " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) + "."
 
 
 def mixed_cells(matrices: Sequence[Matrix]) -> list[str]:

@@ -194,7 +194,7 @@ def load_run(folder: Path) -> Run | Broken:
         asked = asked_for(folder)
     except Unreadable as error:
         return Broken(folder, str(error))
-    told = {"commands": head_of(folder / "commands.sh"), "log_tail": logs_of(folder)}
+    told: dict[str, Any] = {"commands": head_of(folder / "commands.sh"), "log_tail": logs_of(folder)}
     if not (folder / "status.json").exists():
         return Run(folder=folder, state="unfinished", error="no status.json: it is running or was cut off",
                    **asked, **told)
@@ -284,7 +284,8 @@ def read_legs(legs: Mapping[str, Any]) -> tuple[tuple[Leg, ...], tuple[tuple[str
     rows = legs.get("legs")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise Unreadable("legs.json: legs: not a list of legs")
-    nodes = legs.get("nstat") if isinstance(legs.get("nstat"), dict) else {}
+    counted = legs.get("nstat")
+    nodes = counted if isinstance(counted, dict) else {}
     return (tuple(Leg(text(row, "leg", "legs.json"), shown(row.get("sender")),
                       tuple(shown(name) for name in row.get("cc") or ()),
                       int(number(row, "segments_out", "legs.json")),
@@ -431,7 +432,7 @@ def flatten(value: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scal
         elif isinstance(inner, str):
             pairs.append((name, printable(inner)))
         elif inner is None or isinstance(inner, bool | int | float):
-            pairs.append((name, float(inner) if is_number(inner) else inner))
+            pairs.append((name, float(inner) if inner is not None and is_number(inner) else inner))
         else:
             pairs.append((name, printable(json.dumps(inner, sort_keys=True))))
     return tuple(sorted(pairs, key=lambda pair: pair[0]))

@@ -17,12 +17,12 @@ class Published:
     retr: float | None
     source: str
 
-    def is_about(self, run: Run, *, any_matrix: bool = False, ignoring: frozenset[str] = frozenset()) -> bool:
+    def is_about(self, run: Run, *, any_matrix: bool = False) -> bool:
         """Whether a run is an attempt at this figure."""
         if self.matrix not in (None, run.matrix) and not any_matrix:
             return False
         levels = {**dict(run.settings), **dict(run.factors)}
-        return all(key in levels and same(levels[key], level) for key, level in self.factors if key not in ignoring)
+        return all(key in levels and same(levels[key], level) for key, level in self.factors)
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,24 @@ class Study:
     question: str = ""
     note: str = ""
     matrix_titles: tuple[tuple[str, str], ...] = ()
+    matrix_notes: tuple[tuple[str, str], ...] = ()
     published: tuple[Published, ...] = ()
 
     def matrix_title(self, matrix: str) -> str:
         """A matrix's title; its name where it has none."""
         return dict(self.matrix_titles).get(matrix) or matrix
 
-    def published_for(self, run: Run) -> Published | None:
-        """The study's figure for a run's cell: of its own matrix, else of another that has the same levels."""
-        for any_matrix in (False, True):
+    def matrix_note(self, matrix: str) -> str:
+        """What the file says about a matrix."""
+        return dict(self.matrix_notes).get(matrix, "")
+
+    def published_for(self, run: Run, *, any_matrix: bool = False) -> Published | None:
+        """The study's figure for a run's cell: of its own matrix, else (any_matrix: for a sweep of what the study
+        did not vary) of another that has the same levels.
+        """
+        for anywhere in (False, True) if any_matrix else (False,):
             for each in self.published:
-                if each.factors and each.is_about(run, any_matrix=any_matrix):
+                if each.factors and each.is_about(run, any_matrix=anywhere):
                     return each
         return None
 
@@ -79,6 +86,7 @@ def to_study(name: str, experiment: Any) -> Study:
     return Study(name=name, title=words(part(experiment, "title")) or name, question=words(part(experiment, "question")),
                  note=words(note),
                  matrix_titles=tuple((words(part(each, "name")), words(part(each, "title"))) for each in matrices),
+                 matrix_notes=tuple((words(part(each, "name")), words(part(each, "note"))) for each in matrices),
                  published=tuple(to_published(each) for each in part(experiment, "published") or ()))
 
 

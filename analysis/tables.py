@@ -14,6 +14,8 @@ from analysis.runs import Broken, Environment, Results, Run
 from analysis.statistics import Summary, mean_interval, paired_difference, paired_ratio
 
 MISSING = "–"
+FACTOR_HEADINGS = {"syscall_cost": "System call", "buffer": "Buffer", "duration": "Run length", "rate": "Rate",
+                   "delay": "Delay", "loss": "Loss", "clock": "Clock", "profile": "Profile"}
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ def level_columns(table: pd.DataFrame, cells: Sequence[Cell]) -> list[Column]:
     usual = [TUNNEL, STREAMS, CC]
     known = {"tunnel", "streams", "cc"}
     others = sorted({key for cell in cells for key, _ in cell.factors} - known)
-    return [*usual, *(Column(f"factor_{key}", key, words, numeric=False) for key in others)]
+    return [*usual, *(Column(f"factor_{key}", FACTOR_HEADINGS.get(key, key), words, numeric=False) for key in others)]
 
 
 def levels(row: pd.Series, cell: Cell) -> dict[str, Any]:
@@ -188,12 +190,13 @@ def comparison_table(matrix: Matrix, table: pd.DataFrame, name: str, title: str,
         if times is None:
             continue
         apart = paired_difference(first.by_seed(), second.by_seed())
-        found = {cc: published_goodput(table, cell) for cc, cell in ((base, first), (versus, second))}
+        published = published_goodput(table, first), published_goodput(table, second)
+        thesis_ratio = published[1] / published[0] if published[0] and published[1] else None
         rows.append({
             **levels(row_of(table, first), without(first, "cc")), "n": times.n, "ratio": times.median,
             "ratio_interval": summary_interval(times, ratio), "difference_mbit": apart.median if apart else None,
             "difference_interval": summary_interval(apart, signed) if apart else "",
-            "thesis_ratio": found[versus] / found[base] if found[base] and found[versus] else None,
+            "thesis_ratio": thesis_ratio,
             "idle_share": least(first.summary("idle_share"), second.summary("idle_share")),
             "verdict": max((first.verdict, second.verdict), key=("ok", "degraded", "none").index),
             "ratio_low": times.interval.low if times.interval else None,

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,10 +153,8 @@ nsenter -n -t $peer iperf3 -s -1 -p 5201 >/dev/null & sleep 0.3
 taskset -c 0 iperf3 -c 10.9.0.2 -p 5201 -t 3 -J
 kill $peer
 """
-    began = time.monotonic()
     out = subprocess.run(["taskset", "-c", "0", "unshare", "-n", "sh", "-c", script], capture_output=True, text=True,
                          check=True).stdout
-    del began
     end = json.loads(out)["end"]
     packets = end["sum_received"]["bytes"] / 1448
     return float(1e6 * end["sum_received"]["seconds"] / packets)
@@ -179,7 +178,7 @@ def main(repeat: int, *, as_json: bool) -> int:
                                     lambda: bench.wall_s(load(1_000_000, 1.0))))
         for label, rate_bps, long_s, target in SPEEDS:
             figures.append(bench.figure(f"virtual clock, per packet, {label}", "× real time", f"≥ {target:g}",
-                                        lambda rate_bps=rate_bps, long_s=long_s: bench.speed(rate_bps, long_s)))
+                                        partial(bench.speed, rate_bps, long_s)))
         figures.append(bench.figure("wall time per packet, 1 Gbit/s", "µs", "", lambda: bench.packet_us(10**9, 14.0)))
         if os.geteuid() == 0:
             figures.append(bench.figure("the same on this machine's own kernel, one veth, no netem, one CPU", "µs", "",

@@ -150,7 +150,7 @@ def _dump(link: socket.socket, kind: int, body: bytes) -> Iterator[bytes]:
 def tcp_sockets(link: socket.socket) -> list[TcpSocket]:
     """Every live TCP socket of a namespace, IPv4 and IPv6 (dual-stack listeners accept the former as the latter)."""
     extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1) | 1 << (INET_DIAG_CONG - 1)
-    found = []
+    found: list[TcpSocket] = []
     for family in (socket.AF_INET, socket.AF_INET6):
         request = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, extensions, 0, LIVE_STATES) + bytes(48)
         found += [parsed for body in _dump(link, SOCK_DIAG_BY_FAMILY, request)
@@ -192,8 +192,8 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
         bytes_acked=bytes_acked, bytes_received=bytes_received, segments_out=segs_out, data_segments_out=data_out,
         segments_retransmitted=total_retrans, lost_pkts=lost, reordering=reordering, reord_seen=reord_seen,
         busy_ms=busy_us / 1000, rwnd_limited_ms=rwnd_us / 1000, sndbuf_limited_ms=sndbuf_us / 1000,
-        delivered_pkts=delivered, snd_wnd_bytes=snd_wnd, bbr_bw_bps=bbr_bw, bbr_min_rtt_ms=bbr_min_rtt, bbr_pacing_gain=bbr_pacing,
-        bbr_cwnd_gain=bbr_cwnd)
+        delivered_pkts=delivered, snd_wnd_bytes=snd_wnd, bbr_bw_bps=bbr_bw, bbr_min_rtt_ms=bbr_min_rtt,
+        bbr_pacing_gain=bbr_pacing, bbr_cwnd_gain=bbr_cwnd)
 
 
 def _address(family: int, raw: bytes) -> str:
@@ -216,7 +216,7 @@ def watch_closed_sockets(pid: int) -> socket.socket:
 
 def closed_sockets(link: socket.socket) -> list[TcpSocket]:
     """What has been destroyed since the last call. Raises OSError (ENOBUFS) if some were missed."""
-    found = []
+    found: list[TcpSocket] = []
     while True:
         try:
             data = link.recv(1 << 18)
@@ -228,7 +228,7 @@ def closed_sockets(link: socket.socket) -> list[TcpSocket]:
 
 def qdiscs(link: socket.socket) -> list[Qdisc]:
     """Every root qdisc of a namespace with its statistics."""
-    found = []
+    found: list[Qdisc] = []
     for body in _dump(link, RTM_GETQDISC, bytes(20)):
         _family, ifindex, _handle, parent, _info = struct.unpack_from("=BxxxiIII", body)
         if parent != 0xFFFFFFFF:     # TC_H_ROOT

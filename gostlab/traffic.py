@@ -1,9 +1,11 @@
 """The load: iperf3 from client to target, its report kept as it came."""
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,10 +65,8 @@ def run_iperf3(network: Network, run: RunDescription, tunnel: Tunnel, folder: Pa
             ended = time.monotonic()
             if client.returncode != 0:
                 raise TrafficError(f"iperf3 failed: {iperf3_words(folder / 'iperf3.json')}")
-            try:
+            with suppress(subprocess.TimeoutExpired):     # stopped below; the client's report is complete
                 server.wait(10)
-            except subprocess.TimeoutExpired:
-                pass     # stopped below; the client's report is complete
             return Load(started, ended)
         finally:
             if client is not None:
@@ -76,7 +76,6 @@ def run_iperf3(network: Network, run: RunDescription, tunnel: Tunnel, folder: Pa
 
 def iperf3_words(report: Path) -> str:
     """iperf3's own error from its JSON, or its last words."""
-    import json
     text = report.read_text(encoding="utf-8", errors="replace")
     try:
         return str(json.loads(text)["error"])

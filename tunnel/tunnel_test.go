@@ -39,8 +39,8 @@ func TestLargeTransfersArriveWhole(t *testing.T) {
 		t.Run(carrier, func(t *testing.T) {
 			gotUp := make(chan string, 1)
 			target := tcpTarget(t, func(conn net.Conn) {
-				go func() { gotUp <- sum(io.LimitReader(conn, size)) }()
-				io.Copy(conn, data(2))
+				go io.Copy(conn, data(2))
+				gotUp <- sum(io.LimitReader(conn, size))
 				io.Copy(io.Discard, conn) // until the client is done
 			})
 			conn := dialTCP(t, tunnelTo(t, "tcp://127.0.0.1:0", carrier, target))

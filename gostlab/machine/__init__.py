@@ -79,7 +79,7 @@ def choose(asked: str) -> Choice:
     return Choice("sandbox", "this kernel has no netem" if not netem else "not root")
 
 
-def hand_over(parts: Parts, gost: Path | None = None) -> dict[str, Any]:
+def hand_over(parts: Parts) -> dict[str, Any]:
     """parts.json: what a run needs to know of what set-up made, as plain data."""
     binary = tunnel_binary(parts)
     return {"path_dirs": [str(path) for path in parts.iproute2_dirs],

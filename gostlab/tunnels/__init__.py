@@ -13,7 +13,7 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 
 from gostlab.experiment import RunDescription
-from gostlab.network import Network, NetworkError
+from gostlab.network import Network
 from gostlab.parts import TunnelBinary
 
 # The thesis's ports: iperf3 listens on 80 on the target, both ends of the tunnel on 443.

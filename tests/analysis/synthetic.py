@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from analysis.study import Published, Study  # noqa: E402
+from analysis.study import Published, Study
 
 FIXTURE = Path(__file__).resolve().parent / "fixture"
 BDP_PKTS = 27538                  # 1967 Mbit/s for 168 ms in packets of 1500 bytes
@@ -140,7 +140,8 @@ def write_measured(folder: Path, run: Mapping[str, Any], goodput_mbit: float, re
 
 def put(folder: Path, name: str, value: Any) -> None:
     """A JSON file as the lab writes it."""
-    (folder / name).write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    said = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    (folder / name).write_bytes(said.encode("utf-8", "surrogatepass"))
 
 
 def put_lines(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:

@@ -34,12 +34,15 @@ def test_six_runs_give_least_to_greatest_at_96_9_percent() -> None:
 
 
 @pytest.mark.parametrize("n", range(6, 60))
-def test_the_median_s_interval_is_that_of_scipy_s_quantile_test(n: int) -> None:
-    values = [random.Random(n).gauss(100, 10) for _ in range(n)]
+def test_the_median_s_interval_holds_what_scipy_s_sign_test_does_not_reject(n: int) -> None:
+    rng = random.Random(n)
+    values = sorted(rng.gauss(100, 10) for _ in range(n))
     interval = median_interval(values)
-    theirs = stats.quantile_test(values, q=0, p=0.5).confidence_interval(0.95)
+    kept = [below for below in range(1, n) if stats.binomtest(below, n, 0.5).pvalue > 0.05]
     assert interval is not None
-    assert (interval.low, interval.high) == (theirs.low, theirs.high)
+    # A median between the k-th and the next value has k values below it.
+    assert (interval.low, interval.high) == (values[kept[0] - 1], values[kept[-1]])
+    assert interval.coverage == pytest.approx(1 - stats.binomtest(kept[0] - 1, n, 0.5).pvalue)
 
 
 def test_known_ranks_and_coverages() -> None:
@@ -61,12 +64,21 @@ def test_the_stated_coverage_is_kept_on_a_skewed_distribution() -> None:
 
 
 def test_the_mean_s_interval_is_scipy_s_bootstrap() -> None:
-    values = [random.Random(1).expovariate(1.0) for _ in range(12)]
+    rng = random.Random(1)
+    values = [rng.expovariate(1.0) for _ in range(12)]
     mine = mean_interval(values, seed=5)
-    theirs = stats.bootstrap((values,), np.mean, n_resamples=9999, random_state=np.random.default_rng(5)).confidence_interval
+    theirs = stats.bootstrap((np.array(values),), np.mean, n_resamples=9999, random_state=np.random.default_rng(5)).confidence_interval
     assert mine is not None
     assert (mine.low, mine.high) == (theirs.low, theirs.high)
     assert mine == mean_interval(values, seed=5)
+
+
+def test_the_mean_s_interval_is_near_student_s_on_normal_runs() -> None:
+    values = np.random.default_rng(11).normal(100.0, 5.0, 60)
+    interval = mean_interval(list(values))
+    low, high = stats.t.interval(0.95, 59, loc=values.mean(), scale=stats.sem(values))
+    assert interval is not None
+    assert interval.low == pytest.approx(low, abs=0.2) and interval.high == pytest.approx(high, abs=0.2)
 
 
 def test_runs_that_all_agree_have_an_interval_of_no_width() -> None:

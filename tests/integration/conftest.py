@@ -13,10 +13,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from gostlab import machine  # noqa: E402
-from gostlab.experiment import RunDescription  # noqa: E402
-from gostlab.machine import sandbox  # noqa: E402
-from gostlab.parts import find_parts, require_kernel  # noqa: E402
+from gostlab import machine
+from gostlab.experiment import RunDescription
+from gostlab.machine import sandbox
+from gostlab.parts import find_parts, require_kernel
 
 DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]}
 BIG_BUFFERS = {"rmem": [4096, 131072, 67108864], "wmem": [4096, 16384, 67108864]}
