@@ -1,0 +1,105 @@
+"""Bad input: one line on standard error that says what and where, exit code 2, no traceback."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def lab(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "gostlab", *words], cwd=ROOT, capture_output=True, text=True, check=False,
+                          timeout=60, env={**os.environ, **environ})
+
+
+EXPERIMENT = """name: mine
+title: mine
+settings: {profile: plain-100ms, duration: 5s}
+matrices:
+  - name: main
+    factors: {cc: [cubic]}
+"""
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    (["run", "no-such"], "no-such"),
+    (["run", "thesis-tunnel", "--set", "streems=1"], "streams"),
+    (["run", "thesis-tunnel", "--set", "streams"], "factor=value"),
+    (["run", "thesis-tunnel", "--set", "cc=cubik"], "cubik"),
+    (["run", "thesis-tunnel", "--set", "loss=150%"], "150%"),
+    (["run", "thesis-tunnel", "--set", "rate=100"], "100"),
+    (["run", "thesis-tunnel", "--set", "delay=-5ms"], "-5ms"),
+    (["run", "thesis-tunnel", "--set", "profile=nowhere"], "nowhere"),
+    (["run", "thesis-tunnel", "--set", "rate=unlimited"], "rate"),
+    (["run", "thesis-tunnel", "--matrix", "nope"], "nope"),
+    (["run", "thesis-tunnel", "--jobs", "0"], "at least 1"),
+    (["run", "thesis-tunnel", "--gost", "/nowhere/gost"], "gost"),
+    (["report", "nothing-there", "--results", "/nowhere"], "nothing-there"),
+    (["profile", "show", "nowhere"], "nowhere"),
+])
+def test_bad_words_are_one_line_and_exit_code_2(words: list[str], says: str) -> None:
+    done = lab(*words)
+
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr and "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("change", "line", "says"), [
+    (("factors: {cc: [cubic]}", "factors: {cc: [cubic]}\n    repetition: 3"), 7, "repetition"),
+    (("profile: plain-100ms", "profle: plain-100ms"), 3, "profile"),
+    (("duration: 5s", "duration: 5"), 3, "5"),
+    (("cubic", "cubics"), 6, "cubics"),
+])
+def test_a_wrong_file_is_named_with_its_line(tmp_path: Path, change: tuple[str, str], line: int, says: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(EXPERIMENT.replace(*change))
+
+    done = lab("run", str(file), "--dry-run")
+
+    assert done.returncode == 2
+    assert f"mine.yaml:{line}:" in done.stderr and says in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_missing_kernel_says_how_to_get_one(tmp_path: Path) -> None:
+    done = lab("run", "thesis-tunnel", "--quick", "--machine", "sandbox", "--results", str(tmp_path), GOSTLAB_CACHE=str(tmp_path / "none"))
+
+    assert done.returncode == 2 and "./lab setup" in done.stderr
+
+
+def test_native_says_why_it_cannot(tmp_path: Path) -> None:
+    done = lab("run", "thesis-tunnel", "--quick", "--machine", "native", "--dry-run")
+
+    if done.returncode:
+        assert done.returncode == 2 and ("root" in done.stderr or "netem" in done.stderr)
+
+
+def test_results_that_cannot_be_written_are_said(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file")
+
+    done = lab("run", "thesis-tunnel", "--quick", "--machine", "sandbox", "--results", str(tmp_path / "results"))
+
+    assert done.returncode == 1 and "results" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_every_verb_has_help_with_an_example() -> None:
+    for verb in ("run", "report", "shell", "profile", "bench"):
+        done = lab(verb, "--help")
+        assert done.returncode == 0 and "example:" in done.stdout
+
+
+def test_a_dry_run_lists_the_matrix() -> None:
+    names = lab("run", "thesis-tunnel", "--quick", "--matrix", "main", "--dry-run").stdout.split()
+
+    assert len(names) == len(set(names)) == 18
+
+
+def test_topo_py_runs_under_whatever_python(tmp_path: Path) -> None:
+    done = subprocess.run(["python3", "topo.py", "--dry-run", "--matrix", "main"], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "main-cubic-direct" in done.stdout
