@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.cells import TUNNEL_ORDER, Matrix, bdp_words, rank
+from analysis.cells import TUNNEL_ORDER, Matrix, bdp_words, rank, wan_share
 from analysis.colours import cc_name
 from analysis.figures import ccs_of, one_row, tunnels_of
 from analysis.runs import Run
 from analysis.statistics import Summary, paired_ratio
-from analysis.tables import is_missing, least, pairs_of, percent, rate, ratio, row_of
+from analysis.tables import NBSP, is_missing, least, pairs_of, per_mille, percent, rate, ratio, row_of, without
 
 # Two goodputs this close are called the same: about what separates the thesis's own ws and wss rows.
 NEAR = 0.05
@@ -53,9 +53,9 @@ def two_ccs(table: pd.DataFrame) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class Gain:
-    """How much one congestion control gets over another at one tunnel and number of streams."""
-    tunnel: str
-    streams: int
+    """How much one congestion control gets over another at the same levels."""
+    group: str                    # those that share a sentence: a tunnel
+    place: str                    # 16 streams
     times: Summary                # of the pairs' ratios
     thesis: float | None
     cpu_bound: bool
@@ -70,7 +70,10 @@ def gains_of(matrix: Matrix, table: pd.DataFrame, base: str, versus: str) -> lis
             continue
         published = [row_of(table, cell)["thesis_goodput"] for cell in (first, second)]
         idle = least(first.summary("idle_share"), second.summary("idle_share"))
-        found.append(Gain(first.like.tunnel, first.like.streams, times,
+        group, place = first.like.tunnel, streams(first.like.streams)
+        if matrix.kind != "streams":
+            group, place = "", without(first, "cc").label
+        found.append(Gain(group, place, times,
                           None if any(map(is_missing, published)) else published[1] / published[0],
                           idle is not None and idle < first.like.idle_share_low))
     return found
@@ -82,13 +85,13 @@ def comparison(matrix: Matrix, table: pd.DataFrame, base: str, versus: str) -> t
     if not gains:
         return ("No pair of runs with the same seed yet.",)
     said = [headline(gains, cc_name(base), cc_name(versus))]
-    for tunnel in sorted({gain.tunnel for gain in gains}, key=lambda name: rank(name, TUNNEL_ORDER)):
-        parts = [gain_words(gain) for gain in gains if gain.tunnel == tunnel]
-        said.append(f"{tunnel}, {cc_name(versus)} as a multiple of {cc_name(base)}: {', '.join(parts)}.")
+    for group in sorted({gain.group for gain in gains}, key=lambda name: rank(name, TUNNEL_ORDER)):
+        parts = [gain_words(gain) for gain in gains if gain.group == group]
+        said.append(f"{group + ', ' if group else ''}{cc_name(versus)} as a multiple of {cc_name(base)}: {', '.join(parts)}.")
     coverages = [gain.times.interval.coverage for gain in gains if gain.times.interval]
     if coverages:
         said.append(f"The intervals are of the median over pairs of runs with the same seed and cover it with at least "
-                    f"{100 * min(coverages):.1f} %.")
+                    f"{100 * min(coverages):.1f}{NBSP}%.")
     return tuple(said)
 
 
@@ -98,7 +101,7 @@ def headline(gains: Sequence[Gain], base: str, versus: str) -> str:
     if not fair:
         return f"In every cell with both, the CPU decided: nothing here compares {versus} with {base}."
     def places(chosen: Sequence[Gain]) -> str:
-        return listed([f"{gain.tunnel} {streams(gain.streams)} ({ratio(gain.times.median)})" for gain in chosen], 8)
+        return listed([f"{gain.group} {gain.place} ({ratio(gain.times.median)})".strip() for gain in chosen], 8)
     more = [gain for gain in fair if gain.times.median > 1 + NEAR]
     less = [gain for gain in fair if gain.times.median < 1 - NEAR]
     aside = f" ({len(gains) - len(fair)} more are set aside: the CPU decided them)" if len(fair) < len(gains) else ""
@@ -117,12 +120,12 @@ def gain_words(gain: Gain) -> str:
         aside.append(f"thesis {ratio(gain.thesis)}")
     if gain.cpu_bound:
         aside.append("CPU-bound")
-    return f"{ratio(gain.times.median)} at {streams(gain.streams)} ({'; '.join(aside)})"
+    return f"{ratio(gain.times.median)} at {gain.place} ({'; '.join(aside)})"
 
 
 def whole_percent(share: float) -> str:
     """5 %."""
-    return f"{100 * share:g} %"
+    return f"{100 * share:g}{NBSP}%"
 
 
 def streams(count: float) -> str:
@@ -137,7 +140,7 @@ def agreement(table: pd.DataFrame) -> tuple[str, ...]:
         return ()
     near = rows[(rows["ratio"] - 1).abs() <= 2 * NEAR]
     said = [f"Of {len(rows)} cell{'' if len(rows) == 1 else 's'} with a value in the thesis, {len(near) or 'none'} "
-            f"{'is' if len(near) < 2 else 'are'} within {200 * NEAR:.0f} % of it."]
+            f"{'is' if len(near) < 2 else 'are'} within {whole_percent(2 * NEAR)} of it."]
     for words, index in (("Furthest below", rows["ratio"].idxmin()), ("Furthest above", rows["ratio"].idxmax())):
         row = rows.loc[index]
         if abs(row["ratio"] - 1) > 2 * NEAR and (row["ratio"] < 1) == (words == "Furthest below"):
@@ -163,7 +166,9 @@ def cpu_decided(table: pd.DataFrame) -> tuple[str, ...]:
         row = known.loc[known["idle_share"].idxmin()]
         return (f"Nowhere: the CPU that all hosts share was idle for at least {percent(row['idle_share'])} of the load "
                 f"(least: {cell_words(row)}); it is taken to decide below {whole_percent(low)}.",)
-    cells = [f"{cell_words(row)} ({percent(row['idle_share'])} idle)" for _, row in busy.iterrows()]
+    named = [f"{row['cell']}" if table.duplicated(["cc", "tunnel", "streams"]).any() else cell_words(row)
+             for _, row in busy.iterrows()]
+    cells = [f"{name} ({percent(share)} idle)" for name, share in zip(named, busy["idle_share"], strict=True)]
     return (f"In {len(busy)} of {len(known)} cells the CPU that all hosts share was idle for less than {whole_percent(low)} of "
             f"the load, so that it, and not congestion control, set the rate: {listed(cells, 8)}.",)
 
@@ -185,13 +190,18 @@ def retransmission_answers(runs: Sequence[Run]) -> list[Answer]:
         return []
     alike = [run for run in tunnelled if abs((run.retr or 0) - (run.retransmitted("app") or 0))
              <= max(2.0, 0.02 * (run.retr or 0))]
-    clean = [run for run in tunnelled if run.retransmitted("wan") == 0]
-    said = [f"In {len(alike)} of {len(tunnelled)} runs through a tunnel iperf3's Retr equals (to 2 %) what the loopback "
+    said = [f"In {len(alike)} of {len(tunnelled)} runs through a tunnel iperf3's Retr equals (to 2{NBSP}%) what the loopback "
             "connection between iperf3 and the tunnel's near end sent again."]
     known = [run for run in tunnelled if run.retransmitted("wan") is not None]
-    again = [run for run in clean if (run.retr or 0) > 0]
-    said.append(f"In {len(clean)} of {len(known)} the WAN leg sent nothing again; in {len(again)} of those Retr is above "
-                "zero all the same.")
+    clean = [run for run in known if run.retransmitted("wan") == 0]
+    if clean:
+        blamed = sum((run.retr or 0) > 0 for run in clean)
+        said.append(f"In {len(clean)} of {len(known)} the WAN leg sent nothing again; in {blamed} of these Retr is above zero "
+                    "all the same.")
+    if len(clean) < len(known):
+        shares = [share for run in known if run not in clean and (share := wan_share(run)) is not None]
+        said.append(f"In {len(known) - len(clean)} of {len(known)} the WAN leg sent something again: {per_mille(min(shares))} to "
+                    f"{per_mille(max(shares))} of its segments." if shares else "")
     return [Answer("What iperf3's Retr says", tuple(said))]
 
 
@@ -268,7 +278,8 @@ def buffer_sentences(rows: pd.DataFrame) -> tuple[str, ...]:
         met[cc] = set(near["buffer_bdp"])
         head = f"{cc_name(cc)}'s {rate(target)} Mbit/s"
         if len(near):
-            where = f"every buffer tried ({tried})" if len(near) == len(mine) > 1 else listed([f"{bdp_words(row['buffer_bdp'])} BDP ({rate(row['goodput'])})" for _, row in near.iterrows()], 6)
+            named = [f"{bdp_words(row['buffer_bdp'])} BDP ({rate(row['goodput'])})" for _, row in near.iterrows()]
+            where = f"every buffer tried ({tried})" if len(near) == len(mine) > 1 else listed(named, 6)
             said.append(f"{head} is met within {whole_percent(NEAR)} at {where}; over {tried} the lab gets {span}.")
         elif crossing := crossings(mine, target):
             said.append(f"{head} is met at no buffer tried, but passed between {' and between '.join(crossing)}; over "
@@ -279,8 +290,9 @@ def buffer_sentences(rows: pd.DataFrame) -> tuple[str, ...]:
     if len(met) > 1:
         both = set.intersection(*met.values())
         names = " and ".join(cc_name(cc) for cc in met)
-        said.append(f"{names} meet their values at the same buffer of " + listed([f"{bdp_words(b)} BDP" for b in sorted(both)], 6) + "."
-                    if both else f"No buffer tried gives {names} their values at once.")
+        shared = listed([f"{bdp_words(level)} BDP" for level in sorted(both)], 6)
+        said.append(f"{names} meet their values at the same buffer of {shared}." if both
+                    else f"No buffer tried gives {names} their values at once.")
     if (pair := two_ccs(rows)) is not None:
         said += gain_sentences(rows, *pair)
     return tuple(said)
@@ -311,18 +323,24 @@ def gain_sentences(rows: pd.DataFrame, base: str, versus: str) -> list[str]:
     (low, low_at), (high, high_at) = min(gains), max(gains)
     beside = f"; the thesis has {ratio(thesis)}" if thesis else ""
     if len(gains) == 1:
-        return [f"{cc_name(versus)} / {cc_name(base)} is {ratio(low)} at {bdp_words(low_at)} BDP, the only buffer with both{beside}."]
+        return [f"{cc_name(versus)} / {cc_name(base)} is {ratio(low)} at {bdp_words(low_at)} BDP, the only buffer with "
+                f"both{beside}."]
     return [f"{cc_name(versus)} / {cc_name(base)} goes from {ratio(low)} (at {bdp_words(low_at)} BDP) to {ratio(high)} "
             f"(at {bdp_words(high_at)} BDP){beside}."]
 
 
-def other_answers(matrix: Matrix, table: pd.DataFrame) -> list[Answer]:
-    """Of a matrix that none of the other figures is made for: how far its cells lie apart."""
+def other_answers(matrix: Matrix, table: pd.DataFrame, title: str) -> list[Answer]:
+    """Of a matrix that no other figure is made for: how far its cells lie apart, and two congestion controls."""
     valid = table[table["n"] > 0]
     if valid.empty:
         return []
     first, last = valid.loc[valid["goodput"].idxmin()], valid.loc[valid["goodput"].idxmax()]
     if len(valid) == 1:
-        return [Answer(matrix.name, (f"{first['cell']}: {rate(first['goodput'])} Mbit/s (n = {first['n']:g}).",))]
-    return [Answer(matrix.name, (f"From {rate(first['goodput'])} Mbit/s ({first['cell']}) to {rate(last['goodput'])} Mbit/s "
-                                 f"({last['cell']}) over {len(valid)} cells.", *cpu_decided(valid)))]
+        return [Answer(title, (f"{first['cell']}: {rate(first['goodput'])} Mbit/s (n = {first['n']:g}).",))]
+    said = [f"From {rate(first['goodput'])} Mbit/s ({first['cell']}) to {rate(last['goodput'])} Mbit/s ({last['cell']}) over "
+            f"{len(valid)} cells."]
+    if (pair := two_ccs(valid)) is not None:
+        said += comparison(matrix, table, *pair)
+    if valid["thesis_goodput"].notna().any():
+        said += agreement(valid)
+    return [Answer(title, (*said, *cpu_decided(valid)))]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -149,7 +150,7 @@ def kind_of(name: str, cells: Sequence[Run]) -> str:
             len({(run.clock, run.syscall_cost_us) for run in cells}) > 1 or "clock" in name or "cpu" in name:
         return "cpu"
     if any("buffer" in key and key != "buffers" for key in factors) or \
-            len({run.buffer_pkts for run in cells}) > 2 and len({run.rate_bps for run in cells}) == 1:
+            (len({run.buffer_pkts for run in cells}) > 2 and len({run.rate_bps for run in cells}) == 1):
         return "buffer"
     return "streams" if "streams" in factors or len({run.streams for run in cells}) > 1 else "other"
 
@@ -169,7 +170,8 @@ def cell_order(cell: Cell) -> Any:
 def cpu_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
     """A CPU sweep with the points that other matrices of the experiment add: the real clock, the default cost.
 
-    They must have been asked the same in everything but the clock, the cost and how long they ran.
+    They must have been asked the same in everything but the clock, the cost and how long they ran; on the real
+    clock offloads may be on, because one CPU does not carry a fast path packet by packet.
     """
     def place(run: Run) -> Any:
         return run.tunnel, run.streams, run.cc
@@ -178,10 +180,12 @@ def cpu_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
         return place(run), run.clock, None if run.clock == "real" else run.syscall_cost_us
 
     def setting(run: Run) -> Any:
-        return tuple(pair for pair in run.settings if pair[0] not in ("clock", "syscall_cost_us", "duration_s"))
+        free = {"clock", "syscall_cost_us", "duration_s"} | ({"offloads"} if run.clock == "real" else set())
+        return tuple(pair for pair in run.settings if pair[0] not in free)
 
     cells = {point(cell.like): cell for cell in matrix.cells}
     settings = {setting(cell.like) for cell in matrix.cells}
+    settings |= {tuple(pair for pair in each if pair[0] != "offloads") for each in settings}
     durations = {cell.like.duration_s for cell in matrix.cells}
     found = [cell for other in others if other is not matrix for cell in other.cells
              if cell.counted and setting(cell.like) in settings]
@@ -191,21 +195,22 @@ def cpu_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
     return tuple(sorted(cells.values(), key=cell_order))
 
 
-def to_table(cells: Iterable[Cell], study: Study, *, any_matrix: bool = False) -> pd.DataFrame:
+def to_table(cells: Iterable[Cell], study: Study, references: Mapping[str, Run] = MappingProxyType({})) -> pd.DataFrame:
     """One row per cell: what the figures draw and the tables print. Rates in Mbit/s, counts in segments.
 
-    any_matrix: the study's numbers of another matrix stand beside the same levels here too. A figure X has X (the median), X_low, X_high, X_coverage (NaN below six runs) and X_values.
+    A figure X has X (the median), X_low, X_high, X_coverage (NaN below six runs) and X_values.
+    references: a run of each matrix, see Study.published_for.
     """
     rows = []
     for cell in cells:
-        run, published = cell.like, study.published_for(cell.like, any_matrix=any_matrix)
+        run, published = cell.like, study.published_for(cell.like, references)
         row: dict[str, Any] = {
             "matrix": cell.matrix, "variant": cell.variant, "cell": cell.label, "tunnel": run.tunnel, "cc": run.cc,
             "streams": run.streams, "clock": run.clock, "syscall_cost_us": run.syscall_cost_us,
             "rate_mbit": None if run.rate_bps is None else run.rate_bps / 1e6, "rtt_ms": run.rtt_ms,
             "buffer_pkts": run.buffer_pkts, "buffer_bdp": run.buffer_bdp, "bdp_pkts": run.bdp_pkts,
             "mtu_bytes": run.mtu_bytes, "profile": run.profile, "duration_s": run.duration_s,
-            "n": len(cell.counted), "left_out": len(cell.left_out), "verdict": cell.verdict,
+            "offloads": float(run.offloads), "n": len(cell.counted), "left_out": len(cell.left_out), "verdict": cell.verdict,
             "program": ", ".join(sorted({each.environment.tunnel for each in cell.counted if each.environment})),
             "thesis_goodput": published.goodput_mbit if published else None,
             "thesis_retr": published.retr if published else None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import math
 import textwrap
 from collections.abc import Callable, Sequence
@@ -282,7 +283,9 @@ def plot_cpu(table: pd.DataFrame, footer: str = "") -> Figure:
     ticks = [f"{cost:g}" for cost in costs]
     if (table["clock"] == "real").any():
         places["real", None] = len(costs)
-        ticks.append("real\nclock")
+        real = table[table["clock"] == "real"]
+        unlike = real["offloads"].max() > table.loc[table["clock"] != "real", "offloads"].max()
+        ticks.append("real clock,\noffloads on" if unlike else "real\nclock")
     figure, axes = new_figure(5.6, 2, len(streams), sharex=True, sharey="row")
     for column, count in enumerate(streams):
         goodput, idle = axes[0, column], axes[1, column]
@@ -486,7 +489,7 @@ def idle_by_interval(run: Run) -> list[tuple[float, float]]:
     rows += [(float(row["t_s"]), float(row["cpu_busy_s"]), float(row["cpu_idle_s"])) for row in
              load_series(run.folder, "hosts") if is_number(row.get("cpu_busy_s")) and is_number(row.get("cpu_idle_s"))]
     found = []
-    for (_, busy0, idle0), (t, busy1, idle1) in zip(rows, rows[1:], strict=False):
+    for (_, busy0, idle0), (t, busy1, idle1) in itertools.pairwise(rows):
         spent = busy1 - busy0 + idle1 - idle0
         if spent > 0:
             found.append((t, (idle1 - idle0) / spent))

@@ -32,6 +32,17 @@ MANIFEST = ".written.json"
 # Each run's own commands and checks are on the page up to here; beyond, only those that need a look.
 MOST_RUNS_ON_PAGE = 400
 
+CAPTIONS = {
+    "goodput": "Goodput (what iperf3's receiver got) by the number of parallel streams.",
+    "ratio": "The lab's median goodput over the thesis's value; on the line they agree.",
+    "retransmissions": "Segments sent again. In a tunnel iperf3's Retr counts the loopback connection between iperf3 and the "
+                       "tunnel's near end, not the WAN. Zero has a place on this axis.",
+    "cpu": "Goodput and the idle share of the one CPU that all hosts share. On the virtual clock a system call costs what the "
+           "axis says and nothing else costs time; on the real clock the machine's own CPU carries everything.",
+    "buffer": "goodput and what the WAN leg sent again, by the size of the bottleneck's queue.",
+    "series": "Sampled from the kernel: this is one run, its samples are no independent readings.",
+}
+
 
 @dataclass(frozen=True)
 class Drawing:
@@ -139,8 +150,8 @@ def to_chapter(study: Study, results: Results) -> Chapter:
     matrices = to_matrices(results.runs)
     matrices.sort(key=lambda each: order.index(each.name) if each.name in order else len(order))
     parts = [to_part(matrix, matrices, study, made_by_line(matrix.runs)) for matrix in matrices]
-    several = len({matrix.name for matrix in matrices if matrix.runs}) < len(matrices)
-    said = [Answer(f"{answer.heading}" + (f" ({part.title})" if several else ""), answer.sentences)
+    headings = [answer.heading for part in parts for answer in part.answers]
+    said = [Answer(answer.heading + (f" ({part.title})" if headings.count(answer.heading) > 1 else ""), answer.sentences)
             for part in parts for answer in part.answers]
     said += answers.retransmission_answers(results.runs)
     name = file_name(study.name)
@@ -155,7 +166,7 @@ def to_part(matrix: Matrix, matrices: Sequence[Matrix], study: Study, footer: st
     title = study.matrix_title(matrix.name) + (f" ({matrix.variant})" if matrix.variant else "")
     part = Part(title, note=f"{study.matrix_note(matrix.name)} {states_note(matrix)}".strip())
     name = f"{file_name(study.name)}-{matrix.key}"
-    table = to_table(matrix.cells, study, any_matrix=matrix.kind in ("cpu", "buffer"))
+    table = to_table(matrix.cells, study, references_of(matrices))
     BUILDERS[matrix.kind](part, matrix, matrices, study, table, name, footer)
     if (table["n"] > 0).any():
         part.tables.append(tables.retransmission_table(table, matrix.cells, f"{name}-retransmissions",
@@ -165,6 +176,11 @@ def to_part(matrix: Matrix, matrices: Sequence[Matrix], study: Study, footer: st
     return part
 
 
+def references_of(matrices: Sequence[Matrix]) -> dict[str, Run]:
+    """A run of each matrix, for what was asked of it."""
+    return {matrix.name: matrix.runs[0] for matrix in matrices}
+
+
 def streams_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: Study, table: pd.DataFrame,
                  name: str, footer: str) -> None:
     """Goodput by streams, ratio to the thesis, retransmissions."""
@@ -172,19 +188,23 @@ def streams_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: 
     part.tables.append(tables.goodput_table(table, matrix.cells, f"{name}-goodput", "Goodput"))
     if not (table["n"] > 0).any():
         return
-    part.drawings.append(Drawing(f"{name}-goodput", "Goodput (what iperf3's receiver got) by the number of parallel streams. "
-                                 + tables.n_note(table), figures.plot_goodput(table, footer)))
+    part.drawings.append(Drawing(f"{name}-goodput", f"{CAPTIONS['goodput']} {tables.n_note(table)}",
+                                 figures.plot_goodput(table, footer)))
     if table["ratio"].notna().any():
-        part.drawings.append(Drawing(f"{name}-ratio", "The lab's median goodput over the thesis's value; on the line they agree.",
-                                     figures.plot_ratio(table, footer)))
-    part.drawings.append(Drawing(f"{name}-retransmissions", "Segments sent again. In a tunnel iperf3's Retr counts the loopback "
-                                 "connection between iperf3 and the tunnel's near end, not the WAN; zero has a place on this axis.",
+        part.drawings.append(Drawing(f"{name}-ratio", CAPTIONS["ratio"], figures.plot_ratio(table, footer)))
+    part.drawings.append(Drawing(f"{name}-retransmissions", CAPTIONS["retransmissions"],
                                  figures.plot_retransmissions(table, footer)))
+    part.tables += comparison(matrix, table, name)
+
+
+def comparison(matrix: Matrix, table: pd.DataFrame, name: str) -> list[Table]:
+    """The table of two congestion controls side by side, if there are two."""
     pair = answers.two_ccs(table)
-    if pair is not None:
-        compared = tables.comparison_table(matrix, table, f"{name}-comparison", "Run against run of the same seed",
-                                           base=pair[0], versus=pair[1])
-        part.tables += [compared] if compared.rows else []
+    if pair is None:
+        return []
+    compared = tables.comparison_table(matrix, table, f"{name}-comparison", "Run against run of the same seed",
+                                       base=pair[0], versus=pair[1])
+    return [compared] if compared.rows else []
 
 
 def cpu_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: Study, table: pd.DataFrame,
@@ -195,15 +215,13 @@ def cpu_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: Stud
         part.note = (part.note + " These cells stand in the figure of the larger sweep.").strip()
         part.tables.append(tables.cpu_table(table, f"{name}-cpu", "Goodput by what a system call costs"))
         return
-    joined = to_table(cpu_cells(matrix, matrices), study, any_matrix=True)
+    joined = to_table(cpu_cells(matrix, matrices), study, references_of(matrices))
     lengths = sorted(joined["duration_s"].unique())
     aside = f" Runs of {' and '.join(f'{length:g} s' for length in lengths)} stand side by side here." if len(lengths) > 1 else ""
     part.answers += answers.cpu_answers(joined)
     part.tables.append(tables.cpu_table(joined, f"{name}-cpu", "Goodput by what a system call costs"))
     if (joined["n"] > 0).any():
-        part.drawings.append(Drawing(f"{name}-cpu", "Goodput and the idle share of the one CPU that all hosts share. On the "
-                                     "virtual clock a system call costs what the axis says and nothing else costs time; on the "
-                                     "real clock the machine's own CPU carries everything. " + tables.n_note(joined) + aside,
+        part.drawings.append(Drawing(f"{name}-cpu", f"{CAPTIONS['cpu']} {tables.n_note(joined)}{aside}",
                                      figures.plot_cpu(joined[joined["n"] > 0], footer)))
 
 
@@ -216,16 +234,16 @@ def buffer_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: S
     for count in sorted(valid["streams"].unique()) if len(valid) else []:
         rows = valid[valid["streams"] == count]
         suffix = f"-{count:g}" if valid["streams"].nunique() > 1 else ""
-        part.drawings.append(Drawing(f"{name}-buffer{suffix}", f"{answers.streams(count)}: goodput and what the WAN leg sent again, "
-                                     "by the size of the bottleneck's queue. " + tables.n_note(rows),
-                                     figures.plot_buffer(rows, footer)))
+        caption = f"{answers.streams(count)}: {CAPTIONS['buffer']} {tables.n_note(rows)}"
+        part.drawings.append(Drawing(f"{name}-buffer{suffix}", caption, figures.plot_buffer(rows, footer)))
 
 
 def other_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: Study, table: pd.DataFrame,
                name: str, footer: str) -> None:
     """Any other matrix: its cells one under the other."""
-    part.answers += answers.other_answers(matrix, table)
+    part.answers += answers.other_answers(matrix, table, part.title)
     part.tables.append(tables.goodput_table(table, matrix.cells, f"{name}-goodput", "Goodput"))
+    part.tables += comparison(matrix, table, name)
     if (table["n"] > 0).any():
         caption = "Goodput of each cell. " + tables.n_note(table)
         if len(table) > figures.MOST_ROWS:
@@ -245,13 +263,12 @@ def series_drawings(matrix: Matrix, name: str) -> list[Drawing]:
         return []
     chosen = min(with_series, key=lambda cell: (abs(cell.like.streams - 16), cell.like.tunnel == "direct",
                                                 abs((cell.like.buffer_bdp or 1.0) - 1.0)))
-    alike = [cell for cell in with_series
-             if tuple(pair for pair in cell.factors if pair[0] != "cc") == tuple(pair for pair in chosen.factors if pair[0] != "cc")]
+    others = [pair for pair in chosen.factors if pair[0] != "cc"]
+    alike = [cell for cell in with_series if [pair for pair in cell.factors if pair[0] != "cc"] == others]
     drawings = []
     for cell in alike[:3]:
         run = next(run for run in cell.counted if (run.folder / "sockets.jsonl").exists())
-        drawings.append(Drawing(f"{name}-series-{file_name(run.cc)}", f"One run over time: {run.name}. Sampled from the kernel; the "
-                                "run is one, its samples are not independent readings.",
+        drawings.append(Drawing(f"{name}-series-{file_name(run.cc)}", f"{run.name} over time. {CAPTIONS['series']}",
                                 figures.plot_time_series(run, made_by_line([run]))))
     return drawings
 
@@ -282,7 +299,8 @@ def states_note(matrix: Matrix) -> str:
         state = tables.state_of(run) if not run.counts else (run.verdict or "ok")
         counts[state] = counts.get(state, 0) + 1
     lengths = sorted({run.duration_s for run in matrix.runs})
-    return f"{len(matrix.runs)} runs of {' or '.join(f'{length:g} s' for length in lengths)}: " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) + "."
+    found = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return f"{len(matrix.runs)} runs of {' or '.join(f'{length:g} s' for length in lengths)}: {found}."
 
 
 def mixed_cells(matrices: Sequence[Matrix]) -> list[str]:

@@ -105,6 +105,7 @@ class Run:
     rtt_ms: float
     buffer_pkts: int | None
     mtu_bytes: int
+    offloads: bool
     verdict: str | None = None
     checks: tuple[Check, ...] = ()
     goodput_mbit: float | None = None
@@ -233,6 +234,7 @@ def asked_for(folder: Path) -> dict[str, Any]:
         "direction": heading, "rate_bps": optional_number(loaded, "rate_bps"),
         "rtt_ms": sum(number(each, "delay_ms", name) for each in directions.values()),
         "buffer_pkts": None if loaded.get("buffer_pkts") is None else int(number(loaded, "buffer_pkts", name)),
+        "offloads": bool(run.get("offloads")),
         "mtu_bytes": int(number(run, "mtu", name)) if run.get("mtu") else 1500,
     }
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from analysis.runs import Run, Scalar, flatten, is_number, printable
@@ -44,15 +45,25 @@ class Study:
         """What the file says about a matrix."""
         return dict(self.matrix_notes).get(matrix, "")
 
-    def published_for(self, run: Run, *, any_matrix: bool = False) -> Published | None:
-        """The study's figure for a run's cell: of its own matrix, else (any_matrix: for a sweep of what the study
-        did not vary) of another that has the same levels.
+    def published_for(self, run: Run, references: Mapping[str, Run] = MappingProxyType({})) -> Published | None:
+        """The study's figure for a run's cell: of its own matrix, else of another that has the same levels.
+
+        references: a run of each matrix. A figure of another matrix stands beside a run only on the same path.
         """
-        for anywhere in (False, True) if any_matrix else (False,):
-            for each in self.published:
-                if each.factors and each.is_about(run, any_matrix=anywhere):
-                    return each
+        for each in self.published:
+            if each.factors and each.is_about(run):
+                return each
+        for each in self.published:
+            reference = references.get(each.matrix or "")
+            if each.factors and each.is_about(run, any_matrix=True) and (reference is None or on_same_path(reference, run)):
+                return each
         return None
+
+
+def on_same_path(first: Run, second: Run) -> bool:
+    """Whether two runs cross one path the same way; its rate and buffer may be what a matrix varies."""
+    return (first.profile, first.rtt_ms, first.placement, first.direction) == \
+        (second.profile, second.rtt_ms, second.placement, second.direction)
 
 
 def same(first: Scalar, second: Scalar) -> bool:

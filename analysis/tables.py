@@ -14,6 +14,7 @@ from analysis.runs import Broken, Environment, Results, Run
 from analysis.statistics import Summary, mean_interval, paired_difference, paired_ratio
 
 MISSING = "–"
+NBSP = "\u00a0"
 FACTOR_HEADINGS = {"syscall_cost": "System call", "buffer": "Buffer", "duration": "Run length", "rate": "Rate",
                    "delay": "Delay", "loss": "Loss", "clock": "Clock", "profile": "Profile"}
 
@@ -99,12 +100,12 @@ def ratio(value: float) -> str:
 
 def percent(value: float) -> str:
     """A share in per cent."""
-    return f"{100 * value:.1f} %" if value < 0.0995 or value > 0.9 else f"{100 * value:.0f} %"
+    return f"{100 * value:.1f}{NBSP}%" if value < 0.0995 or value > 0.9 else f"{100 * value:.0f}{NBSP}%"
 
 
 def per_mille(value: float) -> str:
     """A share in per mille."""
-    return f"{1000 * value:.3g} ‰"
+    return f"{1000 * value:.3g}{NBSP}‰"
 
 
 def interval(low: float | None, high: float | None, coverage: float | None, show: Callable[[float], str] = rate) -> str:
@@ -112,7 +113,7 @@ def interval(low: float | None, high: float | None, coverage: float | None, show
     if is_missing(low) or is_missing(high):
         return ""
     assert low is not None and high is not None and coverage is not None
-    return f"{show(low)} to {show(high)} ({100 * coverage:.1f} %)"
+    return f"{show(low)} to {show(high)} ({100 * coverage:.1f}{NBSP}%)"
 
 
 TUNNEL = Column("tunnel", "Tunnel", words, numeric=False)
@@ -281,13 +282,20 @@ def cpu_table(table: pd.DataFrame, name: str, title: str) -> Table:
     """Goodput and idle share by the cost of a system call."""
     columns = (TUNNEL, STREAMS, CC, Column("cost", "System call", words), RUNS, GOODPUT, INTERVAL, IDLE, THESIS, VERDICT)
     rows = [{"tunnel": row["tunnel"], "streams": row["streams"], "cc": row["cc"],
-             "cost": "real clock" if row["clock"] == "real" else f"{row['syscall_cost_us']:g} µs", "n": row["n"],
+             "cost": cost_words(row), "n": row["n"],
              "goodput_mbit": row["goodput"],
              "goodput_interval": interval(row["goodput_low"], row["goodput_high"], row["goodput_coverage"]),
              "idle_share": row["idle_share"], "thesis_mbit": row["thesis_goodput"],
              "verdict": row["verdict"] if row["n"] else "no valid run", "clock": row["clock"],
              "syscall_cost_us": row["syscall_cost_us"]} for _, row in table.iterrows()]
     return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))
+
+
+def cost_words(row: pd.Series) -> str:
+    """What a system call costs in a cell."""
+    if row["clock"] == "real":
+        return "real clock" + (", offloads on" if row["offloads"] else "")
+    return f"{row['syscall_cost_us']:g} µs"
 
 
 def buffer_table(table: pd.DataFrame, name: str, title: str) -> Table:

@@ -1,9 +1,10 @@
 """YAML files that people write, read strictly, every value with its line.
 
 Scalars stay text until a field's own reader takes them, so that `off`, `1e3` or `12:30` mean what the field
-says and not what YAML's type guessing says. Duplicate keys, unknown keys, aliases, tags, depth and size beyond
-reason are refused. Whatever the text, the only error that comes out is BadInput.
+says and not what YAML's type guessing says. Duplicate keys, unknown keys, aliases, tags, depth and size
+beyond reason are refused. Whatever the text, the only error that comes out is BadInput.
 """
+
 from __future__ import annotations
 
 import difflib
@@ -36,13 +37,14 @@ class BadInput(Exception):
 @dataclass(frozen=True)
 class Node:
     """A value in a file, and where it stands."""
-    origin: str                                  # the file as shown to people, or "--set streams"
-    line: int | None                             # None: not in a file
-    key: str                                     # the path of keys to it: matrices[0].factors.cc
-    text: str | None = None                      # of a scalar; None for mappings, lists and null
-    items: tuple[Node, ...] | None = None        # of a list
-    fields: Mapping[str, Node] | None = None     # of a mapping
-    keys: Mapping[str, int] = field(default_factory=dict)     # of a mapping: the line of each key
+
+    origin: str  # the file as shown to people, or "--set streams"
+    line: int | None  # None: not in a file
+    key: str  # the path of keys to it: matrices[0].factors.cc
+    text: str | None = None  # of a scalar; None for mappings, lists and null
+    items: tuple[Node, ...] | None = None  # of a list
+    fields: Mapping[str, Node] | None = None  # of a mapping
+    keys: Mapping[str, int] = field(default_factory=dict)  # of a mapping: the line of each key
 
     @property
     def place(self) -> str:
@@ -74,9 +76,11 @@ def load_document(path: Path) -> Node:
         if not stat.S_ISREG(status.st_mode):
             raise BadInput(f"{shown}: not a file")
         if status.st_size > MAX_BYTES:
-            raise BadInput(f"{shown}: {status.st_size} bytes: larger than any such file should be ({MAX_BYTES})")
+            raise BadInput(
+                f"{shown}: {status.st_size} bytes: larger than any such file should be ({MAX_BYTES})"
+            )
         data = path.read_bytes()
-    except (OSError, ValueError) as error:      # ValueError: a NUL in the path
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise BadInput(f"{shown}: {getattr(error, 'strerror', None) or error}") from None
     try:
         text = data.decode("utf-8")
@@ -87,14 +91,16 @@ def load_document(path: Path) -> Node:
 
 
 def find_document(name_or_path: str, folder: Path, what: str) -> Path:
-    """The file that a name in a folder or a path stands for. Raises BadInput if there is none, with what there is."""
+    """The file that a name in a folder, or a path, stands for. Raises BadInput saying what there is."""
     written = name_or_path.strip()
     if "/" in written or written.endswith((".yaml", ".yml")):
         if not os.path.exists(written.replace("\0", "")):
             raise BadInput(f"{what} {quoted(written)}: no such file")
         return Path(written)
     if written not in names_in(folder):
-        raise BadInput(f"{what} {quoted(written)}: not in {folder.name}/ ({meant(written, names_in(folder))})")
+        raise BadInput(
+            f"{what} {quoted(written)}: not in {folder.name}/ ({meant(written, names_in(folder))})"
+        )
     return folder / f"{written}.yaml"
 
 
@@ -124,7 +130,7 @@ def parse_document(text: str, origin: str, *, line_numbers: bool = True) -> Node
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
         where = f"{origin}:{mark.line + 1}" if mark is not None and line_numbers else origin
         raise BadInput(f"{where}: not YAML: {problem}") from None
-    except (ValueError, OverflowError) as error:      # PyYAML lets some through, as of a character beyond Unicode
+    except (ValueError, OverflowError) as error:  # PyYAML lets some through, as of a character beyond Unicode
         raise BadInput(f"{origin}: not YAML: {error}") from None
     if builder.root is None:
         raise BadInput(f"{origin}: empty")
@@ -134,12 +140,13 @@ def parse_document(text: str, origin: str, *, line_numbers: bool = True) -> Node
 @dataclass
 class Open:
     """A list or mapping that is being read."""
+
     line: int
     key: str
     items: list[Node] | None = None
     fields: dict[str, Node] | None = None
     keys: dict[str, int] = field(default_factory=dict)
-    pending: str | None = None                   # a mapping's key that waits for its value
+    pending: str | None = None  # a mapping's key that waits for its value
 
 
 class Builder:
@@ -170,21 +177,32 @@ class Builder:
             self._start(isinstance(event, yaml.MappingStartEvent), line)
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             done = self._open.pop()
-            self._place(Node(self._origin, self._shown(done.line), done.key,
-                             items=tuple(done.items) if done.items is not None else None, fields=done.fields,
-                             keys=done.keys))
+            self._place(
+                Node(
+                    self._origin,
+                    self._shown(done.line),
+                    done.key,
+                    items=tuple(done.items) if done.items is not None else None,
+                    fields=done.fields,
+                    keys=done.keys,
+                )
+            )
 
     def _take_scalar(self, event: Any, line: int) -> None:
         above = self._open[-1] if self._open else None
         if above is not None and above.fields is not None and above.pending is None:
             name = event.value
             if name in above.fields:
-                self._refuse(line, f"{join(above.key, name)}: written twice (first in line {above.keys[name]})")
+                self._refuse(
+                    line, f"{join(above.key, name)}: written twice (first in line {above.keys[name]})"
+                )
             above.pending = name
             above.keys[name] = line
             return
-        plain_null = event.style is None and event.value in ("", "~", "null", "Null", "NULL")
-        self._place(Node(self._origin, self._shown(line), self._key(), text=None if plain_null else event.value))
+        plain_null = event.implicit[0] and event.value in ("", "~", "null", "Null", "NULL")
+        self._place(
+            Node(self._origin, self._shown(line), self._key(), text=None if plain_null else event.value)
+        )
 
     def _start(self, mapping: bool, line: int) -> None:
         above = self._open[-1] if self._open else None
@@ -192,7 +210,9 @@ class Builder:
             self._refuse(line, "a mapping or list where a key should be")
         if len(self._open) >= MAX_DEPTH:
             self._refuse(line, f"nested more than {MAX_DEPTH} deep")
-        self._open.append(Open(line, self._key(), items=None if mapping else [], fields={} if mapping else None))
+        self._open.append(
+            Open(line, self._key(), items=None if mapping else [], fields={} if mapping else None)
+        )
 
     def _place(self, node: Node) -> None:
         """Put a finished node into what is open."""
@@ -211,13 +231,19 @@ class Builder:
         if not self._open:
             return ""
         above = self._open[-1]
-        return f"{above.key}[{len(above.items)}]" if above.items is not None else join(above.key, above.pending or "")
+        return (
+            f"{above.key}[{len(above.items)}]"
+            if above.items is not None
+            else join(above.key, above.pending or "")
+        )
 
     def _shown(self, line: int) -> int | None:
         return line if self._line_numbers else None
 
     def _refuse(self, line: int, problem: str) -> NoReturn:
-        raise BadInput(f"{self._origin}:{line}: {problem}" if self._line_numbers else f"{self._origin}: {problem}")
+        raise BadInput(
+            f"{self._origin}:{line}: {problem}" if self._line_numbers else f"{self._origin}: {problem}"
+        )
 
 
 def join(key: str, name: str) -> str:
@@ -232,6 +258,7 @@ Reader = Callable[[Node], Any]
 @dataclass(frozen=True)
 class Field:
     """A key that a mapping may have."""
+
     read: Reader
     required: bool = False
     default: Any = None
@@ -263,12 +290,14 @@ def mapping_of(node: Node) -> Mapping[str, Node]:
 
 def list_of(read: Callable[[Node], T], *, least: int = 0) -> Callable[[Node], tuple[T, ...]]:
     """Reads a list of one kind of value."""
+
     def read_list(node: Node) -> tuple[T, ...]:
         if node.items is None:
             raise node.bad(f"{node.kind} where a list ([a, b]) should be")
         if len(node.items) < least:
             raise node.bad(f"at least {least} should be in this list")
         return tuple(read(item) for item in node.items)
+
     return read_list
 
 
@@ -286,6 +315,15 @@ def meant(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(words)}"
 
 
+def texts_of(fields: Mapping[str, Field]) -> Callable[[Node], dict[str, str]]:
+    """Reads a mapping of texts, keeping those that are there."""
+
+    def read_texts(node: Node) -> dict[str, str]:
+        return {key: text for key, text in read_mapping(node, fields).items() if text}
+
+    return read_texts
+
+
 def text_of(node: Node) -> str:
     """A scalar's text, not empty. Raises BadInput."""
     if node.text is None or not node.text.strip():
@@ -295,17 +333,20 @@ def text_of(node: Node) -> str:
 
 def quantity(read: Callable[[str], T]) -> Callable[[Node], T]:
     """Reads a scalar by one of gostlab.units' readers."""
+
     def read_quantity(node: Node) -> T:
         text = text_of(node)
         try:
             return read(text)
         except UnitError as error:
             raise node.bad_value(error.problem) from None
+
     return read_quantity
 
 
 def whole(least: int, most: int) -> Callable[[Node], int]:
     """Reads a whole number within bounds."""
+
     def read_whole(node: Node) -> int:
         text = text_of(node)
         if len(text) > 19 or not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit():
@@ -313,16 +354,19 @@ def whole(least: int, most: int) -> Callable[[Node], int]:
         if not least <= int(text) <= most:
             raise node.bad_value(f"not within {least} to {most}")
         return int(text)
+
     return read_whole
 
 
 def one_of(*words: str) -> Callable[[Node], str]:
     """Reads one of a few words."""
+
     def read_word(node: Node) -> str:
         text = text_of(node)
         if text not in words:
             raise node.bad_value(f"not known here ({meant(text, words)})")
         return text
+
     return read_word
 
 

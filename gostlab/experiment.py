@@ -3,9 +3,10 @@
 Reading and expanding are pure. What comes out is a list of RunDescriptions, each of which is also the file
 run.json and all that a machine needs to know.
 
-Any setting may be a factor: what stands under `settings` is one value, what stands under `factors` is a list of
-levels. A later word wins: defaults, the experiment's settings, the matrix's, its quick preset's, --set.
+What stands under `settings` is one value, what stands under `factors` is a list of levels. A later word wins:
+defaults, the experiment's settings, the matrix's, its quick preset's, --set.
 """
+
 from __future__ import annotations
 
 import copy
@@ -15,13 +16,11 @@ import json
 import math
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gostlab import units
 from gostlab.document import (
     BadInput,
     Field,
@@ -33,69 +32,58 @@ from gostlab.document import (
     mapping_of,
     meant,
     names_in,
-    one_of,
-    parse_document,
-    quantity,
     read_mapping,
     text_of,
+    texts_of,
     unknown_key,
     whole,
     yes_no,
 )
-from gostlab.profile import MTU_BYTES, Direction, Profile, find_profile, load_profile, path_json, read_delay, read_loss, read_rate
-from gostlab.response import bdp_bytes, window_limit_bps
+from gostlab.profile import MTU_BYTES, Direction, Profile, find_profile, load_profile, path_json
+from gostlab.settings import (
+    DEFAULTS,
+    Factors,
+    Setting,
+    Settings,
+    default_setting,
+    read_factors,
+    read_override,
+    read_settings,
+)
+from gostlab.sizing import memory_needed_mib, offloads_do_no_harm, resolve_buffers, tcp_memory_needed_mib
 
 FOLDER = Path(__file__).resolve().parents[1] / "experiments"
 SCHEMA = 1
-# What one system call costs on the virtual clock, µs, unless the experiment says otherwise.
-DEFAULT_SYSCALL_COST_US = 5
 MAX_RUNS = 20_000
-MAX_STREAMS = 128                    # iperf3's own limit
-MIB = 2**20
-
-# Those that Linux has had, in its tree or beside it; whether this kernel has one, only a run can say.
-CONGESTION_CONTROLS = ("bbr", "bbr2", "bbr3", "bbrplus", "bic", "cdg", "cubic", "dctcp", "highspeed", "htcp", "hybla",
-                       "illinois", "lp", "nv", "reno", "scalable", "vegas", "veno", "westwood", "yeah")
-TUNNELS = ("direct", "gost+ws", "gost+wss")
-
-# Debian 11's and 12's on a machine of 1 GiB or more: least, initial, most. The kernel's own follow its memory (and
-# from 6.16 end at 32 MiB), so a sandbox of another size would be another machine: they are written down instead.
-DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6 * MIB], "wmem": [4096, 16384, 4 * MIB]}
-MAX_BUFFER_BYTES = 2**30             # TCP's window scale ends there
-# With offloads, packets travel in lumps of up to 64 kB. Below this share of the rate no queue builds that would care.
-OFFLOAD_SHARE = 0.9
-# Kernel memory that one full-size packet takes: its data, sk_buff and page rounding.
-PACKET_MEMORY_BYTES = 2500
-BASE_MEMORY_MIB = 384                # kernel, Mininet's shells, iperf3, the tunnel's two ends
-MAX_MEMORY_MIB = 64 * 1024
 
 
 @dataclass(frozen=True)
 class RunDescription:
     """One run, resolved: the contents of run.json, units in the names."""
+
     experiment: str
     matrix: str
-    factors: Mapping[str, Any]           # only what varies in this matrix, as people write it
-    repetition: int                      # from 1
-    seed: int                            # the same for every cell of a repetition
-    machine: str                         # sandbox | native
-    clock: str                           # virtual | real
-    syscall_cost_us: float               # on the virtual clock; 0 on the real one
+    factors: Mapping[str, Any]  # only what varies in this matrix, as people write it
+    repetition: int  # from 1
+    seed: int  # the same for every cell of a repetition
+    machine: str  # sandbox | native
+    clock: str  # virtual | real
+    syscall_cost_us: float  # on the virtual clock; 0 on the real one
     topology: str
-    placement: str                       # endpoint | gateway
+    placement: str  # endpoint | gateway
     profile: str
-    path: Mapping[str, Any]              # forward, reverse: rate_bps, delay_ms, jitter_ms, loss, buffer_pkts
+    path: Mapping[str, Any]  # forward, reverse: rate_bps, delay_ms, jitter_ms, loss, buffer_pkts
     tunnel: str
     cc: str
     streams: int
     duration_s: float
-    direction: str                       # upload: the client sends | download
-    buffers: str | Mapping[str, list[int]]      # "system": left as they are | {rmem, wmem}, bytes
+    direction: str  # upload: the client sends | download
+    buffers: str | Mapping[str, list[int]]  # "system": left as they are | {rmem, wmem}, bytes
     offloads: bool
     sample_ms: float
     mtu: int
-    memory_mib: int                      # the sandbox's
-    tcp_memory_mib: int                  # its limit for all TCP sockets of all hosts together
+    memory_mib: int  # the sandbox's
+    tcp_memory_mib: int  # its limit for all TCP sockets of all hosts together
     schema: int = SCHEMA
 
     def to_json(self) -> dict[str, Any]:
@@ -108,8 +96,10 @@ class RunDescription:
         if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
             raise BadInput(f"run.json: not a run of schema {SCHEMA}, the one this lab reads")
         names = {item.name for item in fields(cls)}
-        wrong = [*(f"{name} is missing" for name in sorted(names - set(values))),
-                 *(f"{name}: unknown key" for name in sorted(set(values) - names))]
+        wrong = [
+            *(f"{name} is missing" for name in sorted(names - set(values))),
+            *(f"{name}: unknown key" for name in sorted(set(values) - names)),
+        ]
         if wrong:
             raise BadInput(f"run.json: {'; '.join(wrong)}")
         return cls(**copy.deepcopy(dict(values)))
@@ -129,7 +119,10 @@ class RunDescription:
     @property
     def _words(self) -> str:
         """Matrix and levels, fit for a file name; words alone, numbers with their factor's name."""
-        levels = (f"{factor}{level}" if str(level)[:1].isdigit() else str(level) for factor, level in self.factors.items())
+        levels = (
+            f"{factor}{level}" if str(level)[:1].isdigit() else str(level)
+            for factor, level in self.factors.items()
+        )
         return re.sub(r"[^A-Za-z0-9.+_-]+", "_", "-".join([self.matrix, *levels]))[:150]
 
 
@@ -139,20 +132,9 @@ def digest(inputs: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A setting's value, as read, as people wrote it, and where."""
-    value: Any
-    written: Any
-    node: Node
-
-
-Settings = Mapping[str, Setting]
-Factors = Mapping[str, tuple[Setting, ...]]
-
-
-@dataclass(frozen=True)
 class Quick:
     """What a matrix's quick preset changes."""
+
     skip: bool = False
     settings: Settings | None = None
     factors: Factors | None = None
@@ -162,6 +144,7 @@ class Quick:
 @dataclass(frozen=True)
 class Matrix:
     """Every combination of the factors' levels, over fixed settings."""
+
     name: str
     title: str
     note: str
@@ -175,21 +158,23 @@ class Matrix:
 @dataclass(frozen=True)
 class Published:
     """A study's own number, for the cells that have these levels."""
+
     matrix: str
     factors: Mapping[str, Any]
     goodput_mbit: float | None
-    retr: int | None                     # iperf3's retransmissions
+    retr: int | None  # iperf3's retransmissions
     source: str
 
 
 @dataclass(frozen=True)
 class Experiment:
     """An experiment file."""
+
     name: str
     title: str
     question: str
-    study: Mapping[str, str]             # seed: the document it repeats; sections; note
-    seed: int                            # of the order of runs and, with the repetition, of each run
+    study: Mapping[str, str]  # seed: the document it repeats; sections; note
+    seed: int  # of the order of runs and, with the repetition, of each run
     settings: Settings
     matrices: tuple[Matrix, ...]
     published: tuple[Published, ...]
@@ -212,9 +197,8 @@ def read_experiment(document: Node, path: Path) -> Experiment:
     values = read_mapping(document, EXPERIMENT_FIELDS)
     experiment = Experiment(**values, path_on_disk=path)
     nodes = mapping_of(document)
-    names = [matrix.name for matrix in experiment.matrices]
-    for matrix in experiment.matrices:
-        if names.count(matrix.name) > 1:
+    for index, matrix in enumerate(experiment.matrices):
+        if matrix.name in {earlier.name for earlier in experiment.matrices[:index]}:
             raise matrix.node.bad(f"a second matrix called {matrix.name}")
     if "published" in nodes:
         for published, node in zip(experiment.published, nodes["published"].items or (), strict=True):
@@ -231,51 +215,6 @@ def check_published(published: Published, node: Node, matrices: Iterable[Matrix]
     for factor in published.factors:
         if factor not in by_name[published.matrix].factors:
             raise unknown_key(given, factor, by_name[published.matrix].factors)
-
-
-def read_level(name: str, node: Node) -> Setting:
-    """One value of a setting. Raises BadInput."""
-    value = SETTINGS[name](node)
-    written: Any = value if isinstance(value, int | bool) else json_text(node)
-    return Setting(value, int(node.text) if name == "streams" and node.text else written, node)
-
-
-def json_text(node: Node) -> Any:
-    """What was written, without the blanks that mean nothing: `10 Gbit` and `10Gbit` are one level."""
-    if node.fields is not None:
-        return {key: json_text(value) for key, value in node.fields.items()}
-    if node.items is not None:
-        return [json_text(item) for item in node.items]
-    return "".join((node.text or "").split())
-
-
-def read_settings(node: Node) -> Settings:
-    """Settings by name. Raises BadInput."""
-    given = mapping_of(node)
-    for name in given:
-        if name not in SETTINGS:
-            raise unknown_key(node, name, SETTINGS)
-    return {name: read_level(name, value) for name, value in given.items()}
-
-
-def read_factors(node: Node) -> Factors:
-    """Factors and their levels. Raises BadInput."""
-    given = mapping_of(node)
-    found: dict[str, tuple[Setting, ...]] = {}
-    for name, levels in given.items():
-        if name not in SETTINGS:
-            raise unknown_key(node, name, SETTINGS)
-        found[name] = read_levels(name, levels)
-    return found
-
-
-def read_levels(name: str, node: Node) -> tuple[Setting, ...]:
-    """A factor's levels, each once. Raises BadInput."""
-    levels = list_of(lambda item: read_level(name, item), least=1)(node)
-    for index, level in enumerate(levels):
-        if any(level.value == other.value for other in levels[:index]):
-            raise level.node.bad_value("the same level twice")
-    return levels
 
 
 def read_quick(node: Node) -> Quick:
@@ -316,126 +255,57 @@ def read_name(node: Node) -> str:
     return text
 
 
-def read_duration(node: Node) -> float:
-    """A load's length: iperf3 takes whole seconds. Raises BadInput."""
-    duration = quantity(units.seconds)(node)
-    if duration.denominator != 1 or not 1 <= duration <= 86_400:
-        raise node.bad_value("not whole seconds between 1s and 86400s")
-    return float(duration)
-
-
-def read_syscall_cost(node: Node) -> float:
-    """The virtual cost of a system call, µs. Raises BadInput."""
-    cost_us = quantity(units.seconds)(node) * 10**6
-    if cost_us > 1000:
-        raise node.bad_value("more than 1 ms for one system call")
-    return float(cost_us)
-
-
-def read_sample(node: Node) -> float:
-    """The samplers' interval, ms. Raises BadInput."""
-    sample_ms = quantity(units.seconds)(node) * 1000
-    if not 1 <= sample_ms <= 60_000:
-        raise node.bad_value("not between 1ms and 60s")
-    return float(sample_ms)
-
-
-def read_offloads(node: Node) -> str:
-    """auto, on or off. Raises BadInput."""
-    return one_of("auto", "on", "off")(node)
-
-
-def read_buffers(node: Node) -> str | dict[str, list[int]]:
-    """debian, system, bdp, or {rmem: [least, initial, most], wmem: …}. Raises BadInput."""
-    if node.fields is None:
-        return one_of("debian", "system", "bdp")(node)
-    return dict(read_mapping(node, {"rmem": Field(read_buffer_sizes, required=True),
-                                    "wmem": Field(read_buffer_sizes, required=True)}))
-
-
-def read_buffer_sizes(node: Node) -> list[int]:
-    """Three sizes as tcp_rmem and tcp_wmem have them. Raises BadInput."""
-    sizes = list(list_of(quantity(units.size))(node))
-    if len(sizes) != 3 or sizes != sorted(sizes) or sizes[0] < 4096 or sizes[2] > MAX_BUFFER_BYTES:
-        raise node.bad("not three sizes, least, initial, most, between 4KiB and 1GiB (like [4KiB, 128KiB, 6MiB])")
-    return sizes
-
-
-def read_memory(node: Node) -> int | None:
-    """auto (None), or MiB. Raises BadInput."""
-    if node.text == "auto":
-        return None
-    mib = quantity(units.size)(node) // MIB
-    if not 128 <= mib <= MAX_MEMORY_MIB:
-        raise node.bad_value("not auto or between 128MiB and 64GiB")
-    return int(mib)
-
-
-def read_tcp_memory(node: Node) -> int | None:
-    """ample (None), or MiB. Raises BadInput."""
-    if node.text == "ample":
-        return None
-    mib = quantity(units.size)(node) // MIB
-    if not 1 <= mib <= MAX_MEMORY_MIB:
-        raise node.bad_value("not ample or between 1MiB and 64GiB")
-    return int(mib)
-
-
-# What a run can be asked for, and who reads it. `delay` is one way, and of both directions, as are `rate` and
-# `buffer`; `loss` is of the direction that the data takes. All four stand in for the profile's own.
-SETTINGS: Mapping[str, Callable[[Node], Any]] = {
-    "topology": one_of("tunnel"),
-    "placement": one_of("endpoint", "gateway"),
-    "profile": text_of,
-    "tunnel": one_of(*TUNNELS),
-    "cc": one_of(*CONGESTION_CONTROLS),
-    "streams": whole(1, MAX_STREAMS),
-    "duration": read_duration,
-    "direction": one_of("upload", "download"),
-    "clock": one_of("virtual", "real"),
-    "syscall_cost": read_syscall_cost,
-    "buffers": read_buffers,
-    "offloads": read_offloads,
-    "sample": read_sample,
-    "memory": read_memory,
-    "tcp_memory": read_tcp_memory,
-    "rate": read_rate,
-    "delay": read_delay,
-    "loss": read_loss,
-    "buffer": quantity(units.buffer)}
-# What nobody wrote. rate, delay, loss and buffer are the profile's then.
-DEFAULTS = {"topology": "tunnel", "placement": "endpoint", "profile": "la-hamina", "tunnel": "direct", "cc": "cubic",
-            "streams": "1", "duration": "30s", "direction": "upload", "clock": "virtual",
-            "syscall_cost": f"{DEFAULT_SYSCALL_COST_US}us", "buffers": "debian", "offloads": "auto", "sample": "1s",
-            "memory": "auto", "tcp_memory": "ample"}
-
 NO_QUICK = Quick()
 REPETITIONS = whole(1, 1000)
 STUDY_FIELDS = {"seed": Field(text_of), "sections": Field(text_of), "note": Field(text_of)}
-QUICK_FIELDS = {"skip": Field(yes_no, default=False), "settings": Field(read_settings), "factors": Field(read_factors),
-                "repetitions": Field(REPETITIONS)}
-MATRIX_FIELDS = {"name": Field(read_name, required=True), "title": Field(text_of, default=""),
-                 "note": Field(text_of, default=""), "settings": Field(read_settings, default={}),
-                 "factors": Field(read_factors, default={}), "repetitions": Field(REPETITIONS, default=1),
-                 "quick": Field(read_quick, default=NO_QUICK)}
-PUBLISHED_FIELDS = {"matrix": Field(text_of, required=True), "factors": Field(read_settings, required=True),
-                    "goodput_mbit": Field(decimal), "retr": Field(whole(0, 10**12)), "source": Field(text_of, required=True)}
+QUICK_FIELDS = {
+    "skip": Field(yes_no, default=False),
+    "settings": Field(read_settings),
+    "factors": Field(read_factors),
+    "repetitions": Field(REPETITIONS),
+}
+MATRIX_FIELDS = {
+    "name": Field(read_name, required=True),
+    "title": Field(text_of, default=""),
+    "note": Field(text_of, default=""),
+    "settings": Field(read_settings, default={}),
+    "factors": Field(read_factors, default={}),
+    "repetitions": Field(REPETITIONS, default=1),
+    "quick": Field(read_quick, default=NO_QUICK),
+}
+PUBLISHED_FIELDS = {
+    "matrix": Field(text_of, required=True),
+    "factors": Field(read_settings, required=True),
+    "goodput_mbit": Field(decimal),
+    "retr": Field(whole(0, 10**12)),
+    "source": Field(text_of, required=True),
+}
 EXPERIMENT_FIELDS = {
-    "name": Field(read_name, required=True), "title": Field(text_of, required=True), "question": Field(text_of, default=""),
-    "study": Field(lambda node: {key: text for key, text in read_mapping(node, STUDY_FIELDS).items() if text}, default={}),
-    "seed": Field(whole(1, 10**6), default=1), "settings": Field(read_settings, default={}),
+    "name": Field(read_name, required=True),
+    "title": Field(text_of, required=True),
+    "question": Field(text_of, default=""),
+    "study": Field(texts_of(STUDY_FIELDS), default={}),
+    "seed": Field(whole(1, 10**6), default=1),
+    "settings": Field(read_settings, default={}),
     "matrices": Field(list_of(read_matrix, least=1), required=True),
-    "published": Field(list_of(read_published), default=())}
+    "published": Field(list_of(read_published), default=()),
+}
 
 
-def expand(experiment: Experiment, *, quick: bool = False, overrides: Mapping[str, str] = {},
-           machine: str = "sandbox", clock: str | None = None) -> list[RunDescription]:
+def expand(
+    experiment: Experiment,
+    *,
+    quick: bool = False,
+    overrides: Mapping[str, str] = {},
+    machine: str = "sandbox",
+    clock: str | None = None,
+) -> list[RunDescription]:
     """Every run of an experiment, in the order to run them.
 
-    Repetitions are the outer loop, so that drift hits every cell alike; within one the order is shuffled by the
-    experiment's seed, the real clock's runs last, as they need the machine for themselves. All cells of a repetition
-    share its seed, so that congestion controls are compared under the same losses. `overrides` are --set's words,
-    `clock` is --clock's: both hold for every matrix. Raises BadInput.
+    Repetitions are the outer loop, so that drift hits every cell alike; within one the order is shuffled by
+    the experiment's seed, the real clock's runs last, as they need the machine for themselves. All cells of a
+    repetition share its seed, so that congestion controls are compared under the same losses. `overrides` are
+    --set's words, `clock` is --clock's: both hold for every matrix. Raises BadInput.
     """
     asked = {name: read_override(name, text) for name, text in overrides.items()}
     if clock is not None:
@@ -459,8 +329,14 @@ def expand(experiment: Experiment, *, quick: bool = False, overrides: Mapping[st
         cells = list(expand_cells(experiment.name, matrix.name, settings, factors, machine))
         for repetition in range(1, repetitions + 1):
             blocks.setdefault(repetition, []).extend(
-                replace(cell, repetition=repetition, seed=1000 * experiment.seed + repetition) for cell in cells)
-    return [run for repetition in sorted(blocks) for run in shuffled(blocks[repetition], experiment.seed, repetition)]
+                replace(cell, repetition=repetition, seed=1000 * experiment.seed + repetition)
+                for cell in cells
+            )
+    return [
+        run
+        for repetition in sorted(blocks)
+        for run in shuffled(blocks[repetition], experiment.seed, repetition)
+    ]
 
 
 def shuffled(runs: list[RunDescription], seed: int, repetition: int) -> list[RunDescription]:
@@ -469,8 +345,9 @@ def shuffled(runs: list[RunDescription], seed: int, repetition: int) -> list[Run
     return sorted(order.sample(runs, len(runs)), key=lambda run: run.clock == "real")
 
 
-def expand_cells(experiment: str, matrix: str, settings: Settings, factors: Factors,
-                 machine: str) -> Iterable[RunDescription]:
+def expand_cells(
+    experiment: str, matrix: str, settings: Settings, factors: Factors, machine: str
+) -> Iterable[RunDescription]:
     """Every combination of levels, once: on the real clock, levels of syscall_cost are no difference."""
     seen = []
     for levels in itertools.product(*factors.values()):
@@ -485,30 +362,20 @@ def expand_cells(experiment: str, matrix: str, settings: Settings, factors: Fact
             yield run
 
 
-def read_override(name: str, text: str, *, origin: str | None = None) -> tuple[Setting, ...]:
-    """The levels that --set gives a factor or setting, written as in YAML. Raises BadInput naming --set."""
-    origin = origin or f"--set {units.quoted(name)[1:-1]}"
-    if name not in SETTINGS:
-        raise BadInput(f"{origin}: no such factor or setting ({meant(name, SETTINGS)})")
-    document = parse_document(f"[{text}\n]", origin, line_numbers=False)
-    levels = tuple(replace(item, key="") for item in document.items or ())
-    return read_levels(name, replace(document, items=levels))
-
-
-def single_run(*, profile: str, cc: str, machine: str, clock: str, overrides: Mapping[str, str] = {}) -> RunDescription:
+def single_run(
+    *, profile: str, cc: str, machine: str, clock: str, overrides: Mapping[str, str] = {}
+) -> RunDescription:
     """One run outside any experiment, for the shell and the benchmark. Raises BadInput."""
-    asked = {name: read_override(name, text, origin=f"--{name}")[0] for name, text in
-             {"profile": profile, "cc": cc, "clock": clock, **overrides}.items()}
+    asked = {
+        name: read_override(name, text, origin=f"--{name}")[0]
+        for name, text in {"profile": profile, "cc": cc, "clock": clock, **overrides}.items()
+    }
     return replace(resolve("single", "single", asked, {}, machine), repetition=1, seed=1)
 
 
-@cache
-def default_setting(name: str) -> Setting:
-    """A setting that nobody wrote."""
-    return read_level(name, Node("default", None, name, text=DEFAULTS[name]))
-
-
-def resolve(experiment: str, matrix: str, asked: Settings, written: Mapping[str, Any], machine: str) -> RunDescription:
+def resolve(
+    experiment: str, matrix: str, asked: Settings, written: Mapping[str, Any], machine: str
+) -> RunDescription:
     """Settings -> a run with numbers, still without repetition and seed. Raises BadInput."""
     settings = {name: asked.get(name) or default_setting(name) for name in DEFAULTS}
     values = {name: setting.value for name, setting in settings.items()}
@@ -517,22 +384,41 @@ def resolve(experiment: str, matrix: str, asked: Settings, written: Mapping[str,
     if values["clock"] == "virtual":
         check_rates(path, (asked.get("rate") or settings["profile"]).node)
     buffers = resolve_buffers(values["buffers"], path)
-    offloads = values["offloads"] == "on" or (values["offloads"] == "auto" and offloads_do_no_harm(
-        path, values["direction"], values["streams"], buffers))
+    offloads = values["offloads"] == "on" or (
+        values["offloads"] == "auto"
+        and offloads_do_no_harm(path, values["direction"], values["streams"], buffers)
+    )
     needed_mib = tcp_memory_needed_mib(values["streams"], values["tunnel"], buffers, path)
     tcp_memory_mib = values["tcp_memory"] or needed_mib
     return RunDescription(
-        experiment=experiment, matrix=matrix, factors=written, repetition=0, seed=0, machine=machine,
-        clock=values["clock"], syscall_cost_us=values["syscall_cost"] if values["clock"] == "virtual" else 0.0,
-        topology=values["topology"], placement=values["placement"], profile=profile.name, path=path,
-        tunnel=values["tunnel"], cc=values["cc"], streams=values["streams"], duration_s=values["duration"],
-        direction=values["direction"], buffers=buffers, offloads=offloads, sample_ms=values["sample"], mtu=MTU_BYTES,
+        experiment=experiment,
+        matrix=matrix,
+        factors=written,
+        repetition=0,
+        seed=0,
+        machine=machine,
+        clock=values["clock"],
+        syscall_cost_us=values["syscall_cost"] if values["clock"] == "virtual" else 0.0,
+        topology=values["topology"],
+        placement=values["placement"],
+        profile=profile.name,
+        path=path,
+        tunnel=values["tunnel"],
+        cc=values["cc"],
+        streams=values["streams"],
+        duration_s=values["duration"],
+        direction=values["direction"],
+        buffers=buffers,
+        offloads=offloads,
+        sample_ms=values["sample"],
+        mtu=MTU_BYTES,
         memory_mib=values["memory"] or memory_needed_mib(min(tcp_memory_mib, needed_mib), path),
-        tcp_memory_mib=tcp_memory_mib)
+        tcp_memory_mib=tcp_memory_mib,
+    )
 
 
 def load_profile_of(setting: Setting) -> Profile:
-    """The profile that a setting names. Raises BadInput, placed where the name stands if there is no such profile."""
+    """The profile that a setting names. Raises BadInput, where the name stands if there is no such profile."""
     try:
         path = find_profile(setting.value)
     except BadInput as error:
@@ -542,91 +428,58 @@ def load_profile_of(setting: Setting) -> Profile:
 
 def resolve_path(profile: Profile, asked: Settings, data_direction: str) -> dict[str, Any]:
     """The profile's path, with a run's own rate, delay, loss and buffer in place of the profile's."""
+
     def changed(direction: Direction, carries_data: bool) -> Direction:
-        for name, field in (("rate", "rate_bps"), ("delay", "delay_s"), ("buffer", "buffer"), ("loss", "loss")):
+        for name, field in (
+            ("rate", "rate_bps"),
+            ("delay", "delay_s"),
+            ("buffer", "buffer"),
+            ("loss", "loss"),
+        ):
             if name in asked and (name != "loss" or carries_data):
                 direction = replace(direction, **{field: asked[name].value})
         # A run's own delay may be shorter than the profile's jitter.
         return replace(direction, jitter_s=min(direction.jitter_s, direction.delay_s))
 
-    return path_json(changed(profile.forward, data_direction == "upload"),
-                     changed(profile.reverse, data_direction == "download"))
+    return path_json(
+        changed(profile.forward, data_direction == "upload"),
+        changed(profile.reverse, data_direction == "download"),
+    )
 
 
 def check_rates(path: Mapping[str, Any], node: Node) -> None:
-    """On the virtual clock a path without a rate is infinitely fast: the run would never end. Raises BadInput."""
+    """On the virtual clock a path without a rate is infinitely fast, its run endless. Raises BadInput."""
     for name, direction in path.items():
         if direction["rate_bps"] is None:
-            raise node.bad(f"the {name} direction has no rate limit: on the virtual clock it would be infinitely fast "
-                           "and the run never end (give it one, like rate: 10gbit, or clock: real)")
-
-
-def round_trip_s(path: Mapping[str, Any]) -> float:
-    """The idle round trip."""
-    return float(path["forward"]["delay_ms"] + path["reverse"]["delay_ms"]) / 1000
-
-
-def bytes_in_path(path: Mapping[str, Any]) -> float:
-    """What the fuller direction can hold, in flight and queued. A direction without a rate counts as 10 Gbit/s."""
-    return max(bdp_bytes(direction["rate_bps"] or 10**10, round_trip_s(path)) + (direction["buffer_pkts"] or 0) * MTU_BYTES
-               for direction in path.values())
-
-
-def resolve_buffers(buffers: str | dict[str, list[int]], path: Mapping[str, Any]) -> str | dict[str, list[int]]:
-    """Socket buffers as numbers, but for `system`, the kernel's own.
-
-    `bdp`: so large that windows never limit. Linux offers half of a receive buffer as window and counts a packet's
-    overhead against a send buffer, hence four times what path and queue can hold; never less than Debian's.
-    """
-    if buffers == "debian":
-        return copy.deepcopy(DEBIAN_BUFFERS)
-    if buffers == "bdp":
-        most = min(MAX_BUFFER_BYTES, math.ceil(4 * bytes_in_path(path)))
-        return {name: [least, initial, max(most, debian)] for name, (least, initial, debian) in DEBIAN_BUFFERS.items()}
-    return buffers
-
-
-def offloads_do_no_harm(path: Mapping[str, Any], data_direction: str, streams: int,
-                        buffers: str | Mapping[str, list[int]]) -> bool:
-    """Whether packets may travel in lumps: where nothing is lost, nothing reordered, and the windows of all streams
-    together stay so far below the rate that the bottleneck's queue decides nothing."""
-    if any(direction["loss"]["p"] or direction["loss"].get("one_minus_k") or direction["jitter_ms"]
-           for direction in path.values()):
-        return False
-    rate_bps = path["forward" if data_direction == "upload" else "reverse"]["rate_bps"]
-    if isinstance(buffers, str) or round_trip_s(path) == 0:      # nobody knows the windows
-        return False
-    window = min(buffers["rmem"][2] / 2, buffers["wmem"][2])
-    return rate_bps is None or streams * window_limit_bps(window, round_trip_s(path)) < OFFLOAD_SHARE * rate_bps
-
-
-def tcp_memory_needed_mib(streams: int, tunnel: str, buffers: str | Mapping[str, list[int]],
-                          path: Mapping[str, Any]) -> int:
-    """Memory of all TCP sockets when every buffer of every leg is as full as it can be.
-
-    A tunnel has three legs, and iperf3 a control connection beside its streams. Buffers above Debian's fill no
-    further than a few times what the path can hold.
-    """
-    sizes = DEBIAN_BUFFERS if isinstance(buffers, str) else buffers
-    connections = streams + 1
-    debian = connections * (DEBIAN_BUFFERS["rmem"][2] + DEBIAN_BUFFERS["wmem"][2])
-    leg = min(connections * (sizes["rmem"][2] + sizes["wmem"][2]), max(debian, 8 * bytes_in_path(path)))
-    return 64 + math.ceil((1 if tunnel == "direct" else 3) * leg / MIB)
-
-
-def memory_needed_mib(tcp_memory_mib: int, path: Mapping[str, Any]) -> int:
-    """The sandbox's memory: its base, all sockets, and the packets in flight and in queues; in steps of 64 MiB."""
-    packets = sum(bdp_bytes(direction["rate_bps"] or 10**10, direction["delay_ms"] / 1000) / MTU_BYTES
-                  + min(direction["buffer_pkts"] or 0, 10**6) for direction in path.values())
-    needed = BASE_MEMORY_MIB + tcp_memory_mib + packets * PACKET_MEMORY_BYTES / MIB
-    return int(min(MAX_MEMORY_MIB, 64 * math.ceil(needed / 64)))
+            raise node.bad(
+                f"the {name} direction has no rate limit: on the virtual clock it would be infinitely fast "
+                "and the run never end (give it one, like rate: 10gbit, or clock: real)"
+            )
 
 
 def matching_published(experiment: Experiment, matrix: str, factors: Mapping[str, Any]) -> Published | None:
     """The study's number for a cell: the one all of whose levels the cell has."""
-    return next((number for number in experiment.published if number.matrix == matrix
-                 and all(factors.get(name) == level for name, level in number.factors.items())), None)
+    return next(
+        (
+            number
+            for number in experiment.published
+            if number.matrix == matrix
+            and all(factors.get(name) == level for name, level in number.factors.items())
+        ),
+        None,
+    )
 
 
-__all__ = ("BadInput", "Experiment", "Matrix", "Published", "RunDescription", "expand", "list_experiments",
-           "load_experiment", "matching_published", "read_experiment", "single_run")
+__all__ = (
+    "BadInput",
+    "Experiment",
+    "Matrix",
+    "Published",
+    "RunDescription",
+    "expand",
+    "list_experiments",
+    "load_experiment",
+    "matching_published",
+    "read_experiment",
+    "single_run",
+)

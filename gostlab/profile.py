@@ -14,12 +14,14 @@
 
 `forward` carries uploads (client or vantage point to target or site), `reverse` downloads.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from gostlab.document import (
     quantity,
     read_mapping,
     text_of,
+    texts_of,
     whole,
 )
 from gostlab.response import cubic_loss, window_limit_bps
@@ -47,12 +50,12 @@ DIRECTIONS = ("forward", "reverse")
 MTU_BYTES = 1500
 MAX_DELAY_S = 10
 
-# Debian's tcp_rmem ends at 6 MiB, of which Linux offers about half as window: what one connection can have in flight.
+# What one connection can have in flight: Debian's tcp_rmem ends at 6 MiB, half of which becomes window.
 DEBIAN_WINDOW_BYTES = 3 * 2**20
 # A rate this near the cap is explained by the cap.
 CAP_SHARE = 0.9
-# A rate this near what all connections' windows allow is explained by them: a test of some ten seconds spends a
-# good part of it opening the windows.
+# A rate this near what all connections' windows allow is explained by them: a test of some ten seconds
+# spends a good part of it opening the windows.
 WINDOW_SHARE = 0.75
 # Derived numbers are written with four digits.
 DERIVED_TOLERANCE = 1e-3
@@ -60,7 +63,8 @@ DERIVED_TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class LossModel:
-    """Loss on the delay line. random: each packet with probability p. gemodel: Gilbert-Elliott, tc's p r 1-h 1-k."""
+    """Loss on the delay line: random, each packet with p; or gemodel, Gilbert-Elliott, tc's p r 1-h 1-k."""
+
     model: str
     p: float
     r: float = 0.0
@@ -71,8 +75,13 @@ class LossModel:
         """As run.json has it."""
         if self.model == "random":
             return {"model": "random", "p": self.p}
-        return {"model": "gemodel", "p": self.p, "r": self.r, "one_minus_h": self.one_minus_h,
-                "one_minus_k": self.one_minus_k}
+        return {
+            "model": "gemodel",
+            "p": self.p,
+            "r": self.r,
+            "one_minus_h": self.one_minus_h,
+            "one_minus_k": self.one_minus_k,
+        }
 
     @property
     def lossless(self) -> bool:
@@ -85,24 +94,34 @@ NO_LOSS = LossModel("random", 0.0)
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction of a WAN path. `buffer` is as written: what a bdp is, only both directions together say."""
-    rate_bps: int | None             # None: no limit, possible only on the real clock
-    delay_s: Fraction                # one way
+    """One direction of a WAN path. `buffer` is as written: what a bdp is, only both directions say."""
+
+    rate_bps: int | None  # None: no limit, possible only on the real clock
+    delay_s: Fraction  # one way
     jitter_s: Fraction
     loss: LossModel
     buffer: units.Buffer
 
     def to_json(self, rtt_s: Fraction) -> dict[str, Any]:
         """As run.json has it. A buffer in bdp, where no rate makes one, is no buffer: null."""
-        packets = None if self.rate_bps is None and self.buffer.unit == "bdp" else \
-            self.buffer.packets(self.rate_bps or 0, rtt_s, MTU_BYTES)
-        return {"rate_bps": self.rate_bps, "delay_ms": float(self.delay_s * 1000),
-                "jitter_ms": float(self.jitter_s * 1000), "loss": self.loss.to_json(), "buffer_pkts": packets}
+        packets = (
+            None
+            if self.rate_bps is None and self.buffer.unit == "bdp"
+            else self.buffer.packets(self.rate_bps or 0, rtt_s, MTU_BYTES)
+        )
+        return {
+            "rate_bps": self.rate_bps,
+            "delay_ms": float(self.delay_s * 1000),
+            "jitter_ms": float(self.jitter_s * 1000),
+            "loss": self.loss.to_json(),
+            "buffer_pkts": packets,
+        }
 
 
 @dataclass(frozen=True)
 class Measured:
     """One row of a source's table. Numbers keep the source's digits; all None where `missing` says why."""
+
     cc: str
     upload_mbit: Decimal | None
     download_mbit: Decimal | None
@@ -114,16 +133,18 @@ class Measured:
 @dataclass(frozen=True)
 class DerivedDirection:
     """What explains one measured rate: loss, the windows of all connections together, or the rate cap."""
+
     connections: int
-    explained_by: str                # loss | windows | cap
+    explained_by: str  # loss | windows | cap
     loss: float
-    loss_if_half: float              # with half, and twice, the connections assumed
+    loss_if_half: float  # with half, and twice, the connections assumed
     loss_if_twice: float
 
 
 @dataclass(frozen=True)
 class Derived:
     """What was computed from `measured`."""
+
     method: str
     cc: str
     forward: DerivedDirection
@@ -133,6 +154,7 @@ class Derived:
 @dataclass(frozen=True)
 class Profile:
     """A WAN path."""
+
     name: str
     title: str
     source: Mapping[str, str]
@@ -163,6 +185,16 @@ def find_profile(name_or_path: str) -> Path:
 def load_profile(name_or_path: str) -> Profile:
     """Read and check a profile by its name in netem_profiles/ or its file's path. Raises BadInput."""
     path = find_profile(name_or_path)
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return read_profile(load_document(path), path)
+    return read_unchanged(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=100)
+def read_unchanged(path: Path, _mtime_ns: int, _size: int) -> Profile:
+    """A profile, read again only when its file has changed: a matrix asks for the same one in every cell."""
     return read_profile(load_document(path), path)
 
 
@@ -187,10 +219,11 @@ def path_json(forward: Direction, reverse: Direction) -> dict[str, Any]:
 def derive(rate_mbit: float, rtt_ms: float, connections: int, cap_mbit: float) -> DerivedDirection:
     """What explains the rate of a speed test with CUBIC, as the method rfc9438-inverse has it.
 
-    A rate near the cap is the cap's; one near what the connections' windows allow is the windows'; neither says
-    anything of loss, so none is assumed. Any other rate is loss's, equally shared by the connections, by the inverse
-    of RFC 9438's response function.
+    A rate near the cap is the cap's; one near what the connections' windows allow is the windows'; neither
+    says anything of loss, so none is assumed. Any other rate is loss's, equally shared by the connections, by
+    the inverse of RFC 9438's response function.
     """
+
     def loss_with(count: float) -> float:
         return cubic_loss(rate_mbit * 1e6 / count, rtt_ms / 1000)
 
@@ -198,8 +231,9 @@ def derive(rate_mbit: float, rtt_ms: float, connections: int, cap_mbit: float) -
         return DerivedDirection(connections, "cap", 0.0, 0.0, 0.0)
     if rate_mbit * 1e6 >= WINDOW_SHARE * connections * window_limit_bps(DEBIAN_WINDOW_BYTES, rtt_ms / 1000):
         return DerivedDirection(connections, "windows", 0.0, 0.0, 0.0)
-    return DerivedDirection(connections, "loss", loss_with(connections), loss_with(connections / 2),
-                            loss_with(connections * 2))
+    return DerivedDirection(
+        connections, "loss", loss_with(connections), loss_with(connections / 2), loss_with(connections * 2)
+    )
 
 
 def check_derived(profile: Profile, derived: Derived, node: Node) -> None:
@@ -207,20 +241,26 @@ def check_derived(profile: Profile, derived: Derived, node: Node) -> None:
     row = next((row for row in profile.measured if row.cc == derived.cc and row.missing is None), None)
     if row is None:
         raise node.bad(f"no measured row with cc {derived.cc} to derive from")
-    for name, direction, rate_mbit in (("forward", profile.forward, row.upload_mbit),
-                                       ("reverse", profile.reverse, row.download_mbit)):
+    for name, direction, rate_mbit in (
+        ("forward", profile.forward, row.upload_mbit),
+        ("reverse", profile.reverse, row.download_mbit),
+    ):
         written: DerivedDirection = getattr(derived, name)
         if direction.rate_bps is None or rate_mbit is None or row.rtt_ms is None:
             raise node.bad(f"{name}: deriving needs the measured rate and RTT, and a rate cap in {name}.rate")
         computed = derive(float(rate_mbit), float(row.rtt_ms), written.connections, direction.rate_bps / 1e6)
         if written.explained_by != computed.explained_by:
-            raise node.bad(f"{name}.explained_by is {written.explained_by}, recomputed it is {computed.explained_by}")
+            raise node.bad(
+                f"{name}.explained_by is {written.explained_by}, recomputed it is {computed.explained_by}"
+            )
         for key in ("loss", "loss_if_half", "loss_if_twice"):
             stands, should = getattr(written, key), getattr(computed, key)
             if abs(stands - should) > DERIVED_TOLERANCE * should:
                 raise node.bad(f"{name}.{key} is {share_text(stands)}, recomputed it is {share_text(should)}")
         if direction.loss != LossModel("random", written.loss):
-            raise node.bad(f"{name}.loss is {share_text(written.loss)}, but the path's {name}.loss is another")
+            raise node.bad(
+                f"{name}.loss is {share_text(written.loss)}, but the path's {name}.loss is another"
+            )
 
 
 def share_text(share: float) -> str:
@@ -233,7 +273,11 @@ def summary(profile: Profile) -> str:
     words = [f"{profile.rtt_ms:g} ms"]
     for name in DIRECTIONS:
         direction: Direction = getattr(profile, name)
-        loss = "no loss" if direction.loss.lossless else f"{direction.loss.model} loss {share_text(direction.loss.p)}"
+        loss = (
+            "no loss"
+            if direction.loss.lossless
+            else f"{direction.loss.model} loss {share_text(direction.loss.p)}"
+        )
         words.append(f"{name} {units.show_rate(direction.rate_bps)}, {loss}, buffer {direction.buffer}")
     return " · ".join(words)
 
@@ -262,8 +306,13 @@ def read_loss(node: Node) -> LossModel:
 def read_direction(node: Node) -> Direction:
     """One direction of a path. Raises BadInput."""
     values = read_mapping(node, DIRECTION_FIELDS)
-    direction = Direction(rate_bps=values["rate"], delay_s=values["delay"], jitter_s=values["jitter"],
-                          loss=values["loss"], buffer=values["buffer"])
+    direction = Direction(
+        rate_bps=values["rate"],
+        delay_s=values["delay"],
+        jitter_s=values["jitter"],
+        loss=values["loss"],
+        buffer=values["buffer"],
+    )
     if direction.jitter_s > direction.delay_s:
         raise node.bad("jitter is larger than delay: no packet arrives before it was sent")
     return direction
@@ -274,7 +323,9 @@ def read_measured(node: Node) -> Measured:
     row = Measured(**read_mapping(node, MEASURED_FIELDS))
     numbers = (row.upload_mbit, row.download_mbit, row.rtt_ms)
     if row.missing is None and not all(number is not None and number > 0 for number in numbers):
-        raise node.bad("upload_mbit, download_mbit and rtt_ms above 0 are needed (or missing: why there are none)")
+        raise node.bad(
+            "upload_mbit, download_mbit and rtt_ms above 0 are needed (or missing: why there are none)"
+        )
     if row.missing is not None and any(number is not None for number in numbers):
         raise node.bad("numbers in a row that says it is missing")
     return row
@@ -283,36 +334,74 @@ def read_measured(node: Node) -> Measured:
 def read_derived_direction(node: Node) -> DerivedDirection:
     """What was derived of one direction. Raises BadInput."""
     values = read_mapping(node, DERIVED_DIRECTION_FIELDS)
-    return DerivedDirection(values["connections"], values["explained_by"],
-                            *(float(values[key]) for key in ("loss", "loss_if_half", "loss_if_twice")))
+    return DerivedDirection(
+        values["connections"],
+        values["explained_by"],
+        *(float(values[key]) for key in ("loss", "loss_if_half", "loss_if_twice")),
+    )
 
 
 SHARE = quantity(units.share)
-LOSS_FIELDS = {"model": Field(one_of("gemodel"), required=True), "p": Field(SHARE, required=True),
-               "r": Field(SHARE, required=True), "one_minus_h": Field(SHARE, default=Fraction(1)),
-               "one_minus_k": Field(SHARE, default=Fraction(0))}
-DIRECTION_FIELDS = {"rate": Field(read_rate, required=True), "delay": Field(read_delay, required=True),
-                    "jitter": Field(read_delay, default=Fraction(0)), "loss": Field(read_loss, default=NO_LOSS),
-                    "buffer": Field(quantity(units.buffer), required=True)}
-MEASURED_FIELDS = {"cc": Field(text_of, required=True), "upload_mbit": Field(decimal), "download_mbit": Field(decimal),
-                   "rtt_ms": Field(decimal), "node": Field(text_of), "missing": Field(text_of)}
-DERIVED_DIRECTION_FIELDS = {"connections": Field(whole(1, 1000), required=True),
-                            "explained_by": Field(one_of("loss", "windows", "cap"), required=True),
-                            "loss": Field(SHARE, required=True), "loss_if_half": Field(SHARE, default=Fraction(0)),
-                            "loss_if_twice": Field(SHARE, default=Fraction(0))}
-DERIVED_FIELDS = {"method": Field(one_of("rfc9438-inverse"), required=True),
-                  "cc": Field(one_of("cubic"), required=True),
-                  "forward": Field(read_derived_direction, required=True),
-                  "reverse": Field(read_derived_direction, required=True)}
+LOSS_FIELDS = {
+    "model": Field(one_of("gemodel"), required=True),
+    "p": Field(SHARE, required=True),
+    "r": Field(SHARE, required=True),
+    "one_minus_h": Field(SHARE, default=Fraction(1)),
+    "one_minus_k": Field(SHARE, default=Fraction(0)),
+}
+DIRECTION_FIELDS = {
+    "rate": Field(read_rate, required=True),
+    "delay": Field(read_delay, required=True),
+    "jitter": Field(read_delay, default=Fraction(0)),
+    "loss": Field(read_loss, default=NO_LOSS),
+    "buffer": Field(quantity(units.buffer), required=True),
+}
+MEASURED_FIELDS = {
+    "cc": Field(text_of, required=True),
+    "upload_mbit": Field(decimal),
+    "download_mbit": Field(decimal),
+    "rtt_ms": Field(decimal),
+    "node": Field(text_of),
+    "missing": Field(text_of),
+}
+DERIVED_DIRECTION_FIELDS = {
+    "connections": Field(whole(1, 1000), required=True),
+    "explained_by": Field(one_of("loss", "windows", "cap"), required=True),
+    "loss": Field(SHARE, required=True),
+    "loss_if_half": Field(SHARE, default=Fraction(0)),
+    "loss_if_twice": Field(SHARE, default=Fraction(0)),
+}
+DERIVED_FIELDS = {
+    "method": Field(one_of("rfc9438-inverse"), required=True),
+    "cc": Field(one_of("cubic"), required=True),
+    "forward": Field(read_derived_direction, required=True),
+    "reverse": Field(read_derived_direction, required=True),
+}
 SOURCE_FIELDS = {"seed": Field(text_of), "table": Field(text_of), "note": Field(text_of)}
 TEXTS = list_of(text_of)
 PROFILE_FIELDS = {
-    "name": Field(text_of, required=True), "title": Field(text_of, default=""),
-    "source": Field(lambda node: {key: text for key, text in read_mapping(node, SOURCE_FIELDS).items() if text}, default={}),
+    "name": Field(text_of, required=True),
+    "title": Field(text_of, default=""),
+    "source": Field(texts_of(SOURCE_FIELDS), default={}),
     "measured": Field(list_of(read_measured), default=()),
     "derived": Field(lambda node: Derived(**read_mapping(node, DERIVED_FIELDS))),
-    "assumptions": Field(TEXTS, default=()), "notes": Field(TEXTS, default=()),
-    "forward": Field(read_direction, required=True), "reverse": Field(read_direction, required=True)}
+    "assumptions": Field(TEXTS, default=()),
+    "notes": Field(TEXTS, default=()),
+    "forward": Field(read_direction, required=True),
+    "reverse": Field(read_direction, required=True),
+}
 
-__all__ = ("BadInput", "Derived", "Direction", "LossModel", "Measured", "Profile", "derive", "list_profiles",
-           "load_profile", "path_json", "read_profile", "summary")
+__all__ = (
+    "BadInput",
+    "Derived",
+    "Direction",
+    "LossModel",
+    "Measured",
+    "Profile",
+    "derive",
+    "list_profiles",
+    "load_profile",
+    "path_json",
+    "read_profile",
+    "summary",
+)

@@ -1,4 +1,5 @@
 """How fast a TCP connection can be, by formula: loss, window, delay. Pure functions, each with its source."""
+
 from __future__ import annotations
 
 import math
@@ -37,7 +38,10 @@ def cubic_factor(c: float, beta: float) -> float:
 
 
 def cubic_window(loss: float, rtt_s: float, c: float = CUBIC_C, beta: float = CUBIC_BETA) -> float:
-    """Mean CUBIC window in segments under one loss every 1/loss packets: the larger of both regions' (RFC 9438, 5.1)."""
+    """Mean CUBIC window in segments under one loss every 1/loss packets: the larger of both regions'.
+
+    RFC 9438, section 5.1. Raises ValueError outside 0 < loss <= 1, rtt_s > 0.
+    """
     return max(cubic_region_window(loss, rtt_s, c, beta), reno_window(loss))
 
 
@@ -47,7 +51,7 @@ def cubic_throughput_bps(loss: float, rtt_s: float, mss_bytes: int = MSS_BYTES) 
 
 
 def cubic_loss(rate_bps: float, rtt_s: float, mss_bytes: int = MSS_BYTES) -> float:
-    """The loss rate that explains a CUBIC connection's rate: the inverse of cubic_throughput_bps (`rfc9438-inverse`).
+    """The loss that explains a CUBIC connection's rate: cubic_throughput_bps turned round (`rfc9438-inverse`).
 
     A window is reached at a larger loss in the region that yields the larger window, so the larger of both
     regions' inverses is the answer. Never above 1. Raises ValueError for a rate or RTT not above 0.
@@ -57,11 +61,11 @@ def cubic_loss(rate_bps: float, rtt_s: float, mss_bytes: int = MSS_BYTES) -> flo
         raise ValueError(f"a rate of {rate_bps} bit/s: not above 0")
     window = rate_bps * rtt_s / (8 * mss_bytes)
     by_cubic = rtt_s * (cubic_factor(CUBIC_C, CUBIC_BETA) / window) ** (4 / 3)
-    return min(1.0, max(by_cubic, 1.5 / window ** 2))
+    return min(1.0, max(by_cubic, 1.5 / window**2))
 
 
 def window_limit_bps(window_bytes: float, rtt_s: float) -> float:
-    """Rate in bit/s of a connection that may have this much in flight: a window per round trip (RFC 7323, section 1.1)."""
+    """Rate in bit/s of a connection with this much in flight: a window per round trip (RFC 7323, 1.1)."""
     check_rtt(rtt_s)
     return 8 * window_bytes / rtt_s
 

@@ -9,6 +9,7 @@
 A number without a unit is refused: nobody knows whether 100 meant bits or megabits. Every reader raises
 UnitError, whose text says what to write instead.
 """
+
 from __future__ import annotations
 
 import re
@@ -16,18 +17,45 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-# One number, then whatever is left as its unit. 15 digits each side: beyond any quantity here, and bounded work.
-NUMBER = re.compile(r"([+-]?)(\d{1,15}(?:\.\d{1,15})?|\.\d{1,15})(?:e([+-]?\d{1,2}))?\s*(.*)", re.IGNORECASE | re.DOTALL
-                    | re.ASCII)
+# One number, then what is left as its unit. 15 digits each side: beyond any quantity here, and bounded work.
+NUMBER = re.compile(
+    r"([+-]?)(\d{1,15}(?:\.\d{1,15})?|\.\d{1,15})(?:e([+-]?\d{1,2}))?\s*(.*)",
+    re.IGNORECASE | re.DOTALL | re.ASCII,
+)
 
-RATE_UNITS = {prefix + "bit": factor for prefix, factor in (
-    ("", 1), ("k", 10**3), ("m", 10**6), ("g", 10**9), ("t", 10**12),
-    ("ki", 2**10), ("mi", 2**20), ("gi", 2**30))}
+RATE_UNITS = {
+    prefix + "bit": factor
+    for prefix, factor in (
+        ("", 1),
+        ("k", 10**3),
+        ("m", 10**6),
+        ("g", 10**9),
+        ("t", 10**12),
+        ("ki", 2**10),
+        ("mi", 2**20),
+        ("gi", 2**30),
+    )
+}
 BYTE_RATES = re.compile(r"[kmgt]?i?bps|[kmgt]?i?b/s", re.IGNORECASE)
-TIME_UNITS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "µs": Fraction(1, 10**6),
-              "μs": Fraction(1, 10**6), "ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60)}
-SIZE_UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9,
-              "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+TIME_UNITS = {
+    "ns": Fraction(1, 10**9),
+    "us": Fraction(1, 10**6),
+    "µs": Fraction(1, 10**6),
+    "μs": Fraction(1, 10**6),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "min": Fraction(60),
+}
+SIZE_UNITS = {
+    "B": 1,
+    "kB": 10**3,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+}
 PACKET_UNITS = ("pkts", "pkt", "packets", "packet")
 
 # Below 1 kbit/s a full packet takes 12 s; above 1 Tbit/s netem's own arithmetic is in doubt.
@@ -65,12 +93,18 @@ def rate(text: str) -> int:
     number, unit = split_number("rate", text, "100mbit")
     if not unit:
         raise UnitError("rate", text, f"no unit (write {text.strip()}mbit)")
-    word = unit.lower().removesuffix("/s").removesuffix("s") if unit.lower().endswith(("bit/s", "bits", "bits/s")) \
+    word = (
+        unit.lower().removesuffix("/s").removesuffix("s")
+        if unit.lower().endswith(("bit/s", "bits", "bits/s"))
         else unit.lower()
+    )
     if word not in RATE_UNITS:
         if BYTE_RATES.fullmatch(unit):
-            raise UnitError("rate", text, "tc reads bps as bytes per second and most people as bits: "
-                                          "write bits, like 100mbit")
+            raise UnitError(
+                "rate",
+                text,
+                "tc reads bps as bytes per second and most people as bits: write bits, like 100mbit",
+            )
         raise UnitError("rate", text, f"unknown unit {quoted(unit)} (write it like 100mbit)")
     bps = number * RATE_UNITS[word]
     if not MIN_RATE_BPS <= bps <= MAX_RATE_BPS:
@@ -119,8 +153,9 @@ def size(text: str) -> int:
 @dataclass(frozen=True)
 class Buffer:
     """A bottleneck's queue, as written: a multiple of the path's BDP, or packets, or bytes."""
+
     amount: Fraction
-    unit: str                # bdp | pkts | bytes
+    unit: str  # bdp | pkts | bytes
 
     def __str__(self) -> str:
         amount = f"{float(self.amount):.15g}"

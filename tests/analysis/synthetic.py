@@ -35,7 +35,7 @@ def published(matrix: str = "main") -> tuple[Published, ...]:
 
 
 STUDY = Study("made-up", "Made-up tunnel matrix", "Does BBR carry more than CUBIC through a tunnel?", "Nothing here was measured.",
-              (("main", "The matrix"), ("cpu", "The CPU"), ("buffer", "The buffer")), published())
+              (("main", "The matrix"), ("cpu", "The CPU"), ("buffer", "The buffer")), published=published())
 
 
 def description(**changes: Any) -> dict[str, Any]:

@@ -25,8 +25,8 @@ def matrices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Matrix]:
 
 @pytest.fixture(scope="module")
 def tables(matrices: dict[str, Matrix]) -> dict[str, pd.DataFrame]:
-    found = {name: to_table(matrix.cells, synthetic.STUDY, any_matrix=True) for name, matrix in matrices.items()}
-    found["cpu"] = to_table(cpu_cells(matrices["cpu"], list(matrices.values())), synthetic.STUDY, any_matrix=True)
+    found = {name: to_table(matrix.cells, synthetic.STUDY) for name, matrix in matrices.items()}
+    found["cpu"] = to_table(cpu_cells(matrices["cpu"], list(matrices.values())), synthetic.STUDY)
     return found
 
 

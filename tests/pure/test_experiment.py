@@ -1,0 +1,390 @@
+"""Experiments expand to the runs they describe, in a fair order, and say what is wrong where it stands."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gostlab import experiment as experiments
+from gostlab import settings
+from gostlab.document import BadInput, parse_document
+from gostlab.experiment import RunDescription, expand, load_experiment, read_experiment
+
+SMALL = """name: small
+title: A small one
+settings:
+  profile: la-hamina
+  duration: 10s
+matrices:
+  - name: main
+    settings: {streams: 4}
+    factors:
+      cc: [cubic, bbr]
+      loss: [0%, 0.1%]
+    repetitions: 3
+    quick:
+      factors: {loss: [0%]}
+      repetitions: 1
+  - name: other
+    factors: {streams: [1]}
+    quick: {skip: true}
+"""
+
+
+def written(text: str) -> experiments.Experiment:
+    return read_experiment(parse_document(text, "small.yaml"), Path("small.yaml"))
+
+
+def changed(old: str, new: str) -> experiments.Experiment:
+    assert old in SMALL
+    return written(SMALL.replace(old, new, 1))
+
+
+def small(**asked: object) -> list[RunDescription]:
+    return expand(written(SMALL), **asked)  # type: ignore[arg-type]
+
+
+def test_a_matrix_is_every_combination_times_repetitions() -> None:
+    assert Counter((run.matrix, run.cc, run.path["forward"]["loss"]["p"]) for run in small()) == {
+        ("main", "cubic", 0.0): 3,
+        ("main", "cubic", 0.001): 3,
+        ("main", "bbr", 0.0): 3,
+        ("main", "bbr", 0.001): 3,
+        ("other", "cubic", 0.0): 1,
+    }
+
+
+def test_repetitions_are_the_outer_loop() -> None:
+    repetitions = [run.repetition for run in small()]
+    assert repetitions == sorted(repetitions)
+
+
+def test_all_cells_of_a_repetition_share_its_seed_and_repetitions_differ() -> None:
+    seeds = {(run.repetition, run.seed) for run in small()}
+    assert len(seeds) == 3
+    assert (1, 1001) in seeds
+
+
+def test_the_order_is_shuffled_within_a_repetition_by_the_experiments_seed() -> None:
+    def order(text: str) -> list[list[str]]:
+        runs = expand(written(text), overrides={"streams": "1,2,3,4,5,6,7,8"})
+        return [[run.cell for run in runs if run.repetition == number] for number in (1, 2)]
+
+    assert order(SMALL) == order(SMALL)
+    assert [sorted(cells) for cells in order(SMALL)[1:]] == [
+        sorted(set(order(SMALL)[0]) & set(order(SMALL)[1]))
+    ]
+    assert order(SMALL)[0][:8] != sorted(order(SMALL)[0])[:8]
+    assert order(SMALL)[0] != order(SMALL.replace("title:", "seed: 2\ntitle:"))[0]
+
+
+def test_real_clock_runs_come_last_in_their_repetition() -> None:
+    runs = expand(changed("cc: [cubic, bbr]", "clock: [real, virtual]"))
+    for repetition in (1, 2, 3):
+        clocks = [run.clock for run in runs if run.repetition == repetition]
+        assert clocks == sorted(clocks, reverse=True)
+
+
+def test_quick_overrides_and_skips() -> None:
+    runs = small(quick=True)
+    assert {(run.matrix, run.cc, run.path["forward"]["loss"]["p"]) for run in runs} == {
+        ("main", "cubic", 0.0),
+        ("main", "bbr", 0.0),
+    }
+    assert len(runs) == 2
+
+
+def test_a_quick_run_is_the_full_matrixs_run_where_nothing_differs() -> None:
+    assert {run.name for run in small(quick=True)} < {run.name for run in small()}
+
+
+def test_levels_stand_in_run_json_as_people_write_them() -> None:
+    runs = small(overrides={"rate": "10 mbit,20mbit", "streams": "4,8"})
+    assert {run.factors["rate"] for run in runs} == {"10mbit", "20mbit"}
+    assert {run.factors["streams"] for run in runs} == {4, 8}
+
+
+def test_factors_of_a_run_are_only_what_varies() -> None:
+    assert {tuple(run.factors) for run in small()} == {("cc", "loss"), ("streams",)}
+    assert {json.dumps(run.factors) for run in small() if run.matrix == "other"} == {'{"streams": 1}'}
+
+
+def test_names_are_readable_unique_and_fit_for_files() -> None:
+    names = [run.name for run in small()]
+    assert len(set(names)) == len(names)
+    assert any(name.startswith("main-cubic-loss0.1_-r2-") for name in names)
+    assert all(
+        set(name) < set("abcdefghijklmnopqrstuvwxyz0123456789.+_-") and len(name) < 200 for name in names
+    )
+
+
+def test_a_cell_is_the_same_for_every_repetition() -> None:
+    assert Counter(run.cell for run in small() if run.matrix == "main").most_common(1)[0][1] == 3
+    assert len({run.cell for run in small()}) == 5
+
+
+def test_a_changed_question_has_another_name() -> None:
+    assert not {run.name for run in small()} & {
+        run.name for run in expand(changed("duration: 10s", "duration: 11s"))
+    }
+
+
+def test_a_run_is_its_json() -> None:
+    for run in small():
+        assert RunDescription.from_json(json.loads(json.dumps(run.to_json()))) == run
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": 2}, "run.json: not a run of schema 1, the one this lab reads"),
+        ({"colour": "red"}, "run.json: colour: unknown key"),
+    ],
+)
+def test_run_json_of_another_lab_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        RunDescription.from_json({**small()[0].to_json(), **change})
+    assert str(refused.value) == message
+
+
+def test_set_replaces_a_factors_levels_a_setting_or_makes_a_factor() -> None:
+    assert {run.cc for run in small(overrides={"cc": "bbr"})} == {"bbr"}
+    assert {run.streams for run in small(overrides={"streams": "2"})} == {2}
+    runs = small(overrides={"streams": "1, 2,16"})
+    assert {run.streams for run in runs if run.matrix == "main"} == {1, 2, 16}
+    assert all("streams" in run.factors for run in runs)
+
+
+def test_set_overrides_the_path() -> None:
+    path = small(overrides={"rate": "10 mbit", "delay": "5ms", "buffer": "1bdp", "loss": "2%"})[0].path
+    assert path == {
+        "forward": {
+            "rate_bps": 10**7,
+            "delay_ms": 5.0,
+            "jitter_ms": 0.0,
+            "loss": {"model": "random", "p": 0.02},
+            "buffer_pkts": 8,
+        },
+        "reverse": {
+            "rate_bps": 10**7,
+            "delay_ms": 5.0,
+            "jitter_ms": 0.0,
+            "loss": {"model": "random", "p": 0.0},
+            "buffer_pkts": 8,
+        },
+    }
+
+
+def test_loss_is_of_the_direction_that_carries_the_data() -> None:
+    path = small(overrides={"loss": "2%", "direction": "download"})[0].path
+    assert (path["forward"]["loss"]["p"], path["reverse"]["loss"]["p"]) == (0, 0.02)
+
+
+def test_the_clock_option_holds_for_every_matrix() -> None:
+    runs = small(clock="real")
+    assert {run.clock for run in runs} == {"real"}
+    assert {run.syscall_cost_us for run in runs} == {0.0}
+
+
+def test_system_call_costs_are_no_difference_on_the_real_clock() -> None:
+    runs = small(overrides={"syscall_cost": "0us,5us"}, clock="real")
+    assert len(runs) == len(small())
+    assert all("syscall_cost" not in run.factors for run in runs)
+
+
+def one(**overrides: str) -> RunDescription:
+    return experiments.single_run(
+        profile="la-hamina", cc="cubic", machine="sandbox", clock="virtual", overrides=overrides
+    )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "on"),
+    [
+        ({"streams": "1"}, True),
+        ({"streams": "11"}, True),
+        ({"streams": "12"}, False),
+        ({"streams": "128"}, False),
+        ({"streams": "1", "loss": "0.001%"}, False),
+        ({"streams": "1", "rate": "100mbit"}, False),
+        ({"streams": "1", "buffers": "bdp"}, False),
+        ({"streams": "1", "buffers": "system"}, False),
+        ({"streams": "16", "offloads": "on"}, True),
+        ({"streams": "1", "offloads": "off"}, False),
+    ],
+)
+def test_offloads_are_on_only_where_neither_loss_nor_the_queue_decides(
+    overrides: dict[str, str], on: bool
+) -> None:
+    """A 3 MiB window over 168 ms is 150 Mbit/s: eleven of them stay below 0.9 of 1967, twelve do not."""
+    assert one(**overrides).offloads is on
+
+
+def test_buffers_are_written_as_numbers_unless_they_are_the_kernels() -> None:
+    assert one().buffers == {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]}
+    assert one(buffers="system").buffers == "system"
+    assert one(buffers="{rmem: [4KiB, 128KiB, 80MB], wmem: [4KiB, 16KiB, 4MiB]}").buffers == {
+        "rmem": [4096, 131072, 80_000_000],
+        "wmem": [4096, 16384, 4194304],
+    }
+    large = one(buffers="bdp").buffers
+    assert isinstance(large, dict)
+    assert large["rmem"][2] >= 4 * 2 * 1_967_000_000 * 0.168 / 8  # path and queue hold a BDP each
+
+
+def test_memory_is_sized_to_the_run_and_within_2_gib_up_to_16_streams() -> None:
+    assert one(streams="1").memory_mib < one(streams="16").memory_mib < one(streams="128").memory_mib
+    for tunnel in settings.TUNNELS:
+        for buffers in ("debian", "system", "bdp"):
+            for streams in ("1", "4", "16"):
+                assert one(streams=streams, tunnel=tunnel, buffers=buffers).memory_mib <= 2048
+    assert one(memory="3GiB").memory_mib == 3072
+    assert one(tcp_memory="365MiB").tcp_memory_mib == 365
+
+
+def test_tcp_memory_is_ample_for_every_buffer_of_every_leg() -> None:
+    assert one(streams="16", tunnel="gost+ws").tcp_memory_mib >= 3 * 17 * 10
+    assert one(streams="128").tcp_memory_mib >= 129 * 10
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "duration: 10s",
+            "duraton: 10s",
+            "small.yaml:5: settings.duraton: unknown key (did you mean duration?)",
+        ),
+        (
+            "cc: [cubic, bbr]",
+            "cc: [cubic, bbq]",
+            'small.yaml:10: matrices[0].factors.cc[1] "bbq": not known here (did you mean bbr?)',
+        ),
+        ("cc: [cubic, bbr]", "colour: [red]", "small.yaml:10: matrices[0].factors.colour: unknown key"),
+        (
+            "cc: [cubic, bbr]",
+            "cc: cubic",
+            "small.yaml:10: matrices[0].factors.cc: a value where a list ([a, b]) should be",
+        ),
+        (
+            "cc: [cubic, bbr]",
+            "cc: []",
+            "small.yaml:10: matrices[0].factors.cc: at least 1 should be in this list",
+        ),
+        (
+            "cc: [cubic, bbr]",
+            "rate: [100]",
+            'small.yaml:10: matrices[0].factors.rate[0] "100": no unit (write 100mbit)',
+        ),
+        ("cc: [cubic, bbr]", "delay: [-1ms]", 'small.yaml:10: matrices[0].factors.delay[0] "-1ms": negative'),
+        ("0.1%]", "101%]", 'small.yaml:11: matrices[0].factors.loss[1] "101%": more than 100%'),
+        ("0.1%]", "0.0%]", 'small.yaml:11: matrices[0].factors.loss[1] "0.0%": the same level twice'),
+        ("duration: 10s", "duration: 0.5s", 'small.yaml:5: settings.duration "0.5s": not whole seconds'),
+        (
+            "streams: 4",
+            "streams: 129",
+            'small.yaml:8: matrices[0].settings.streams "129": not within 1 to 128',
+        ),
+        (
+            "streams: 4",
+            "cc: reno",
+            "small.yaml:8: matrices[0].settings.cc: both a setting and a factor of main",
+        ),
+        (
+            "repetitions: 3",
+            "repetitions: 0",
+            'small.yaml:12: matrices[0].repetitions "0": not within 1 to 1000',
+        ),
+        (
+            "factors: {loss: [0%]}",
+            "factors: {rate: [1mbit]}",
+            "quick changes rate, which is no factor of main",
+        ),
+        ("{skip: true}", "{skip: yes}", 'small.yaml:18: matrices[1].quick.skip "yes": not known here'),
+        ("name: other", "name: main", "small.yaml:16: matrices[1]: a second matrix called main"),
+        ("name: small", "name: ../small", 'small.yaml:1: name "../small": a name has lower-case letters'),
+        ("title: A small one\n", "", "small.yaml:1: title is missing"),
+        (
+            "profile: la-hamina",
+            "profile: la-hamin",
+            'small.yaml:4: settings.profile: profile "la-hamin": not in netem_profiles/ '
+            "(did you mean la-hamina?)",
+        ),
+        (
+            "profile: la-hamina",
+            "rate: unlimited",
+            "small.yaml:4: settings.rate: the forward direction has no rate limit: on "
+            "the virtual clock it would be infinitely fast",
+        ),
+    ],
+)
+def test_bad_input_names_file_line_and_key(old: str, new: str, message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        expand(changed(old, new))
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("streem", "1", "--set streem: no such factor or setting (did you mean streams?)"),
+        ("streams", "many", '--set streams "many": not a whole number'),
+        ("streams", "1,1", '--set streams "1": the same level twice'),
+        ("streams", "1],[2", "--set streams: not YAML: "),
+        ("streams", "", "--set streams: at least 1 should be in this list"),
+        ("rate", "100", '--set rate "100": no unit (write 100mbit)'),
+        ("rate", "unlimited", "--set rate: the forward direction has no rate limit"),
+        ("delay", "-1ms", '--set delay "-1ms": negative'),
+        ("loss", "200%", '--set loss "200%": more than 100%'),
+        ("cc", "bbq", '--set cc "bbq": not known here (did you mean bbr?)'),
+        ("profile", "nowhere", '--set profile: profile "nowhere": not in netem_profiles/'),
+    ],
+)
+def test_bad_overrides_name_set(name: str, text: str, message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        small(overrides={name: text})
+    assert str(refused.value).startswith(message)
+
+
+def test_a_matrix_beyond_reason_is_refused_before_it_is_expanded() -> None:
+    levels = ", ".join(str(number) for number in range(1, 129))
+    text = f"name: x\ntitle: x\nmatrices: [{{name: a, repetitions: 1000, factors: {{streams: [{levels}]}}}}]\n"
+    with pytest.raises(BadInput, match="128000 runs in one matrix"):
+        expand(written(text))
+
+
+def test_a_missing_experiment_is_refused_with_what_there_is() -> None:
+    with pytest.raises(
+        BadInput, match=r'^experiment "thesis-tunel": not in experiments/ \(did you mean thesis-tunnel\?\)'
+    ):
+        load_experiment("thesis-tunel")
+    with pytest.raises(BadInput, match="no such file"):
+        load_experiment("./nowhere.yaml")
+
+
+def test_a_users_own_file_is_read_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(SMALL, encoding="utf-8")
+    assert len(expand(load_experiment(str(tmp_path / "mine.yaml")))) == 13
+
+
+def test_published_numbers_belong_to_a_matrix_and_its_factors() -> None:
+    text = (
+        SMALL
+        + "published:\n  - {matrix: main, factors: {cc: cubic, loss: 0.1%}, goodput_mbit: 1, source: s}\n"
+    )
+    experiment = written(text)
+    number = experiments.matching_published(experiment, "main", {"cc": "cubic", "loss": "0.1%"})
+    assert number is not None and number.goodput_mbit == 1
+    assert experiments.matching_published(experiment, "main", {"cc": "bbr", "loss": "0.1%"}) is None
+    for old, new, message in (
+        ("matrix: main, f", "matrix: man, f", "no such matrix"),
+        ("cc: cubic, l", "streams: 4, l", "published[0].factors.streams: unknown key"),
+        ("goodput_mbit: 1, ", "", "nothing to compare with"),
+    ):
+        with pytest.raises(BadInput) as refused:
+            written(text.replace(old, new, 1))
+        assert message in str(refused.value)

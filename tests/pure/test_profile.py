@@ -1,0 +1,287 @@
+"""Profiles hold the thesis's numbers as they are, and what was derived from them can be derived again."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from gostlab import profile as profiles
+from gostlab.document import BadInput, parse_document
+from gostlab.profile import Measured, Profile, load_profile
+from gostlab.response import cubic_throughput_bps
+
+# Section 4.1 of the thesis, as it came.
+TABLES = Path(__file__).resolve().parents[1] / "data" / "thesis_4_1.txt"
+VANTAGE_POINTS = ("client", "target")
+# One connection's window, 3 MiB, in Mbit.
+WINDOW_MBIT = Decimal(8 * 3 * 2**20) / 10**6
+
+
+def thesis_rows() -> dict[tuple[str, str, str], tuple[Decimal, Decimal, Decimal]]:
+    """(vantage point, cc, site) -> upload, download, latency, re-parsed from the text."""
+    found = {}
+    cc = vantage = ""
+    for line in TABLES.read_text(encoding="utf-8").splitlines():
+        if heading := re.match(r"#### 4\.1\.([12]) (Cubic|BBR) ", line):
+            cc = heading.group(2).lower()
+        elif point := re.match(r"- (Client|Target) ", line):
+            vantage = point.group(1).lower()
+        elif row := re.match(r" (\S.*?) {2,}([\d.]+) Mbps +([\d.]+) Mbps +([\d.]+) ms", line):
+            found[vantage, cc, row.group(1)] = (
+                Decimal(row.group(2)),
+                Decimal(row.group(3)),
+                Decimal(row.group(4)),
+            )
+    return found
+
+
+ROWS = thesis_rows()
+SITES = [(vantage, site) for vantage, cc, site in ROWS if cc == "cubic"]
+
+
+def profile_of(vantage: str, site: str) -> Profile:
+    return load_profile(f"{vantage}-{re.sub(r'[ .]', '-', site.split(',')[0].lower())}")
+
+
+def written(text: str, name: str = "p") -> Profile:
+    return profiles.read_profile(parse_document(text, f"{name}.yaml"), Path(f"{name}.yaml"))
+
+
+def test_the_thesis_has_12_sites_from_2_vantage_points_with_2_congestion_controls_less_one() -> None:
+    assert len(SITES) == 24
+    assert len(ROWS) == 47
+    assert ("client", "bbr", "Nanjing, CN") not in ROWS
+
+
+@pytest.mark.parametrize(("vantage", "site"), SITES)
+def test_measured_is_the_table_digit_by_digit(vantage: str, site: str) -> None:
+    for row in profile_of(vantage, site).measured:
+        assert row.node == site
+        if (vantage, row.cc, site) not in ROWS:
+            assert row == Measured(row.cc, None, None, None, site, "the thesis's table has no such row")
+            continue
+        numbers = (row.upload_mbit, row.download_mbit, row.rtt_ms)
+        assert [str(number) for number in numbers] == [str(number) for number in ROWS[vantage, row.cc, site]]
+
+
+@pytest.mark.parametrize(("vantage", "site"), SITES)
+def test_every_site_has_both_congestion_controls_rows_or_says_which_is_missing(
+    vantage: str, site: str
+) -> None:
+    assert [row.cc for row in profile_of(vantage, site).measured] == ["cubic", "bbr"]
+
+
+def test_the_row_that_the_thesis_lacks_stays_missing() -> None:
+    missing = [
+        (vantage, site, row.cc)
+        for vantage, site in SITES
+        for row in profile_of(vantage, site).measured
+        if row.missing
+    ]
+    assert missing == [("client", "Nanjing, CN", "bbr")]
+
+
+@pytest.mark.parametrize(("vantage", "site"), SITES)
+def test_the_rate_caps_are_the_most_that_cubic_got_from_that_vantage_point(vantage: str, site: str) -> None:
+    profile = profile_of(vantage, site)
+    for column, direction in enumerate((profile.forward, profile.reverse)):
+        most = max(row[column] for (point, cc, _), row in ROWS.items() if (point, cc) == (vantage, "cubic"))
+        assert direction.rate_bps == most * 10**6
+
+
+@pytest.mark.parametrize(("vantage", "site"), SITES)
+def test_the_delay_is_half_the_cubic_latency_each_way(vantage: str, site: str) -> None:
+    profile = profile_of(vantage, site)
+    assert (
+        profile.forward.delay_s == profile.reverse.delay_s == Fraction(ROWS[vantage, "cubic", site][2]) / 2000
+    )
+
+
+@pytest.mark.parametrize(("vantage", "site"), SITES)
+def test_connections_are_four_or_32_where_four_windows_would_not_hold_what_was_in_flight(
+    vantage: str, site: str
+) -> None:
+    derived = profile_of(vantage, site).derived
+    assert derived is not None
+    for column, direction in enumerate((derived.forward, derived.reverse)):
+        rate, rtt = ROWS[vantage, "cubic", site][column], ROWS[vantage, "cubic", site][2]
+        assert direction.connections == (4 if rate * rtt / 1000 <= 4 * WINDOW_MBIT else 32)
+
+
+def test_the_table_asks_for_four_windows_up_and_32_down() -> None:
+    """What the profiles' assumption on connections rests on."""
+    in_flight = [
+        [row[column] * row[2] / 1000 for (_, cc, _), row in ROWS.items() if cc == "cubic"]
+        for column in (0, 1)
+    ]
+    assert 90 < max(in_flight[0]) < 91 < 4 * WINDOW_MBIT
+    assert 803 < max(in_flight[1]) < 804 < 32 * WINDOW_MBIT
+    # Uploads that the windows explain hold the same, whatever the site and the congestion control.
+    explained = [
+        (vantage, site)
+        for vantage, site in SITES
+        if profile_of(vantage, site).derived.forward.explained_by == "windows"
+    ]
+    assert len(explained) == 9
+    for vantage, site in explained:
+        for cc in ("cubic", "bbr"):
+            upload, _, rtt = ROWS[vantage, cc, site]
+            assert 75 < upload * rtt / 1000 < 91
+
+
+@pytest.mark.parametrize(("vantage", "site"), SITES)
+def test_derived_loss_comes_from_the_cubic_row_alone_and_explains_it(vantage: str, site: str) -> None:
+    profile = profile_of(vantage, site)
+    assert profile.derived is not None
+    assert (profile.derived.method, profile.derived.cc) == ("rfc9438-inverse", "cubic")
+    for column, (direction, derived) in enumerate(
+        ((profile.forward, profile.derived.forward), (profile.reverse, profile.derived.reverse))
+    ):
+        rate_mbit, rtt_ms = (
+            float(ROWS[vantage, "cubic", site][column]),
+            float(ROWS[vantage, "cubic", site][2]),
+        )
+        assert direction.loss.p == derived.loss
+        if derived.explained_by == "loss":
+            explained = derived.connections * cubic_throughput_bps(derived.loss, rtt_ms / 1000)
+            assert explained == pytest.approx(rate_mbit * 1e6, rel=1e-3)
+            assert derived.loss_if_half < derived.loss < derived.loss_if_twice
+        else:
+            assert derived.loss == 0
+
+
+@pytest.mark.parametrize(
+    ("vantage", "site", "direction", "why"),
+    [
+        ("client", "Los Angeles, US", "forward", "cap"),
+        ("client", "Paris, FR", "forward", "windows"),
+        ("client", "Shanghai, CN", "forward", "loss"),
+        ("target", "Hongkong, CN", "reverse", "windows"),
+        ("target", "Paris, FR", "reverse", "cap"),
+    ],
+)
+def test_what_the_cap_or_the_windows_explain_is_no_loss(
+    vantage: str, site: str, direction: str, why: str
+) -> None:
+    assert getattr(profile_of(vantage, site).derived, direction).explained_by == why
+
+
+def test_the_thesis_path_is_168_ms_and_1967_mbit_without_loss() -> None:
+    path = load_profile("la-hamina")
+    assert path.rtt_ms == 168
+    assert path.forward.rate_bps == path.reverse.rate_bps == 1_967_000_000
+    assert path.forward.loss.lossless and path.reverse.loss.lossless
+    assert profiles.path_json(path.forward, path.reverse)["forward"]["buffer_pkts"] == 27538
+    known = {tuple(str(number) for number in row) for row in ROWS.values()}
+    assert all(
+        (str(row.upload_mbit), str(row.download_mbit), str(row.rtt_ms)) in known for row in path.measured
+    )
+    assert any("uffer" in line for line in path.assumptions)
+
+
+@pytest.mark.parametrize("name", profiles.list_profiles())
+def test_every_profile_reads_and_has_a_line_for_people(name: str) -> None:
+    profile = load_profile(name)
+    assert profile.name == name
+    assert "buffer" in profiles.summary(profile)
+
+
+PLAIN = """name: p
+forward: {rate: 100mbit, delay: 50ms, jitter: 1ms, loss: 1%, buffer: 1bdp}
+reverse: {rate: 100mbit, delay: 50ms, buffer: 100pkts}
+"""
+
+
+def test_a_path_becomes_run_jsons_path() -> None:
+    path = written(PLAIN)
+    assert profiles.path_json(path.forward, path.reverse) == {
+        "forward": {
+            "rate_bps": 10**8,
+            "delay_ms": 50.0,
+            "jitter_ms": 1.0,
+            "loss": {"model": "random", "p": 0.01},
+            "buffer_pkts": 833,
+        },
+        "reverse": {
+            "rate_bps": 10**8,
+            "delay_ms": 50.0,
+            "jitter_ms": 0.0,
+            "loss": {"model": "random", "p": 0.0},
+            "buffer_pkts": 100,
+        },
+    }
+
+
+def test_gilbert_elliott_loss_has_tcs_four_numbers() -> None:
+    path = written(PLAIN.replace("loss: 1%", "loss: {model: gemodel, p: 1%, r: 10%, one_minus_k: 0.1%}"))
+    assert path.forward.loss.to_json() == {
+        "model": "gemodel",
+        "p": 0.01,
+        "r": 0.1,
+        "one_minus_h": 1.0,
+        "one_minus_k": 0.001,
+    }
+
+
+def test_a_path_may_be_unlimited_and_then_has_no_queue() -> None:
+    path = written(PLAIN.replace("rate: 100mbit", "rate: unlimited"))
+    assert profiles.path_json(path.forward, path.reverse)["forward"]["rate_bps"] is None
+    assert profiles.path_json(path.forward, path.reverse)["forward"]["buffer_pkts"] is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("jitter: 1ms", "jiter: 1ms", "p.yaml:2: forward.jiter: unknown key (did you mean jitter?)"),
+        ("rate: 100mbit", "rate: 100", 'p.yaml:2: forward.rate "100": no unit (write 100mbit)'),
+        (
+            "delay: 50ms",
+            "delay: -5ms",
+            'p.yaml:2: forward.delay "-5ms": negative (write something like 84ms)',
+        ),
+        ("delay: 50ms", "delay: 60s", 'p.yaml:2: forward.delay "60s": longer than 10 s'),
+        ("loss: 1%", "loss: 101%", 'p.yaml:2: forward.loss "101%": more than 100%'),
+        ("loss: 1%", "loss: {model: gemodel, p: 1%}", "p.yaml:2: forward.loss: r is missing"),
+        ("loss: 1%", "loss: [1%]", "p.yaml:2: forward.loss: a list where a value should be"),
+        (
+            "jitter: 1ms",
+            "jitter: 51ms",
+            "p.yaml:2: forward: jitter is larger than delay: no packet arrives before it was sent",
+        ),
+        ("name: p", "name: q", 'p.yaml:1: name "q": a profile is named like its file (p)'),
+        (", buffer: 1bdp", "", "p.yaml:2: forward: buffer is missing"),
+    ],
+)
+def test_bad_input_is_refused_where_it_stands(old: str, new: str, message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        written(PLAIN.replace(old, new, 1))
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("loss: 0.1364%,\n", "loss: 0.14%,\n", "forward.loss is 0.14%, recomputed it is 0.1364%"),
+        ("explained_by: loss, loss: 0.1364%", "explained_by: cap, loss: 0.1364%", "recomputed it is loss"),
+        ("upload_mbit: 10.80", "upload_mbit: 108.0", "recomputed it is"),
+        ("loss: 0.1364%, buffer", "loss: 0.2%, buffer", "but the path's forward.loss is another"),
+        ("cc: cubic, node", "cc: reno, node", "no measured row with cc cubic"),
+    ],
+)
+def test_derived_numbers_that_do_not_follow_are_refused(old: str, new: str, words: str) -> None:
+    text = (profiles.FOLDER / "client-shanghai.yaml").read_text(encoding="utf-8")
+    assert old in text
+    with pytest.raises(BadInput, match=re.escape(words)):
+        written(text.replace(old, new, 1), "client-shanghai")
+
+
+def test_a_missing_profile_is_refused_with_what_was_meant() -> None:
+    with pytest.raises(BadInput) as refused:
+        load_profile("la-hamin")
+    assert str(refused.value) == 'profile "la-hamin": not in netem_profiles/ (did you mean la-hamina?)'
+    with pytest.raises(BadInput, match="no such file"):
+        load_profile("nowhere/x.yaml")
