@@ -166,6 +166,9 @@ def cpu_decided(table: pd.DataFrame) -> tuple[str, ...]:
         row = known.loc[known["idle_share"].idxmin()]
         return (f"Nowhere: the CPU that all hosts share was idle for at least {percent(row['idle_share'])} of the load "
                 f"(least: {cell_words(row)}); it is taken to decide below {whole_percent(low)}.",)
+    if len(busy) == len(known) > 1:
+        return (f"Everywhere: in all {len(known)} cells the CPU that all hosts share was idle for less than "
+                f"{whole_percent(low)} of the load, so that it, and not congestion control, set the rate.",)
     named = [f"{row['cell']}" if table.duplicated(["cc", "tunnel", "streams"]).any() else cell_words(row)
              for _, row in busy.iterrows()]
     cells = [f"{name} ({percent(share)} idle)" for name, share in zip(named, busy["idle_share"], strict=True)]

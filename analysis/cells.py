@@ -164,7 +164,14 @@ def cell_order(cell: Cell) -> Any:
     """Tables and axes: tunnel, streams, clock and cost, buffer, then congestion control."""
     run = cell.like
     return (rank(run.tunnel, TUNNEL_ORDER), run.streams, run.clock == "real", run.syscall_cost_us,
-            run.buffer_pkts if run.buffer_pkts is not None else 1e18, rank(run.cc, CC_ORDER), cell.label)
+            run.buffer_pkts if run.buffer_pkts is not None else 1e18,
+            [natural(level(value)) for name, value in cell.factors if name != "cc"], rank(run.cc, CC_ORDER))
+
+
+def natural(words: str) -> list[tuple[bool, float, str]]:
+    """A key that puts 365MiB before 1460MiB, and both before "ample"."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", words)
+    return [(False, float(part), "") if index % 2 else (True, 0.0, part) for index, part in enumerate(parts) if part]
 
 
 def cpu_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
@@ -228,6 +235,7 @@ def to_table(cells: Iterable[Cell], study: Study, references: Mapping[str, Run] 
         for end in ("", "_low", "_high"):
             value = row[f"goodput{end}"] if end else goodput
             row[f"ratio{end}"] = value / thesis if value is not None and thesis else None
+        row["ratio_values"] = tuple(value / thesis for value in row["goodput_values"]) if thesis else ()
         rows.append(row)
     table = pd.DataFrame(rows)
     numeric = [name for name in table.columns if name not in TEXT_COLUMNS and not name.endswith("_values")]

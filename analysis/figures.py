@@ -184,6 +184,9 @@ def draw_spread_point(ax: Axes, x: float, row: pd.Series, figure: str) -> None:
     low, high = row[f"{figure}_low"], row[f"{figure}_high"]
     if low == low:
         ax.plot([x, x], [low, high], color=colour, linewidth=1.4, label="interval")
+    elif row["n"] > 1:
+        values = row[f"{figure}_values"]
+        ax.plot([x] * len(values), values, linestyle="none", marker="_", markersize=10, color=colour, label="runs")
     ax.plot([x], [row[figure]], linestyle="none", marker=tunnel_marker(row["tunnel"]), color=colour,
             markerfacecolor="white" if row["verdict"] == "degraded" else colour, markeredgewidth=1.5,
             label=f"lab {row['cc']}", zorder=4)
@@ -335,6 +338,7 @@ def draw_cpu_line(ax: Axes, rows: pd.DataFrame, places: dict[tuple[str, float | 
         scaled = row.copy()
         for end in ("", "_low", "_high"):
             scaled[figure + end] = scale * row[figure + end]
+        scaled[f"{figure}_values"] = tuple(scale * value for value in row[f"{figure}_values"])
         draw_spread_point(ax, x, scaled, figure)
 
 

@@ -22,7 +22,7 @@ from gostlab.tunnels import Leg, Tunnel
 
 NSTAT_KEYS = ("TcpOutSegs", "TcpRetransSegs", "TcpExtTCPLostRetransmit", "TcpExtTCPTimeouts", "TcpExtTCPFastRetrans",
               "TcpExtTCPSpuriousRTOs", "TcpExtTCPDSACKRecv", "TcpExtTCPSACKReorder", "TcpExtTCPRcvQDrop",
-              "TcpExtTCPBacklogDrop", "TcpExtPruneCalled", "TcpExtRcvPruned", "TcpExtTCPMemoryPressures",
+              "TcpExtTCPBacklogDrop", "TcpExtPruneCalled", "TcpExtRcvPruned", "TcpExtTCPMemoryPressures", "TcpExtTCPLossProbes",
               "TcpExtTCPMemoryPressuresChrono", "TcpExtTCPAbortOnMemory")
 
 
@@ -47,6 +47,13 @@ def cpu_seconds() -> tuple[float, float]:
     ticks = os.sysconf("SC_CLK_TCK")
     idle = numbers[3] + numbers[4]
     return (sum(numbers) - idle) / ticks, idle / ticks
+
+
+def tcp_memory_pages() -> int:
+    """Pages that all TCP sockets of this machine hold together, every namespace's, from /proc/net/sockstat."""
+    with open("/proc/net/sockstat", encoding="ascii") as file:
+        words = next(line for line in file if line.startswith("TCP:")).split()
+    return int(words[words.index("mem") + 1])
 
 
 def nstat(pid: int) -> dict[str, int]:
@@ -86,6 +93,7 @@ class Probes:
         self.error: BaseException | None = None
         self.lateness_ms: list[float] = []
         self.missed_closes = False
+        self.tcp_memory_peak_pages = 0
         self.cpu_at_start = self.cpu_at_end = (0.0, 0.0)
         self.started_s = 0.0
 
@@ -149,8 +157,11 @@ class Probes:
                         "backlog_bytes": qdisc.backlog_bytes, "drops": qdisc.drops, "sent_pkts": qdisc.sent_pkts,
                         "sent_bytes": qdisc.sent_bytes})
         busy, idle = cpu_seconds()
+        pages = tcp_memory_pages()
+        self.tcp_memory_peak_pages = max(self.tcp_memory_peak_pages, pages)
         self._write("hosts", {"t_s": round(at_s, 6), "cpu_busy_s": round(busy - self.cpu_at_start[0], 4),
-                              "cpu_idle_s": round(idle - self.cpu_at_start[1], 4)})
+                              "cpu_idle_s": round(idle - self.cpu_at_start[1], 4),
+                              "tcp_memory_mib": round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 2)})
 
     def _collect_closed(self, node: str) -> None:
         try:

@@ -34,6 +34,7 @@ RECORDED_SYSCTLS = ("net.ipv4.tcp_congestion_control", "net.ipv4.tcp_rmem", "net
                     "net.ipv4.tcp_no_metrics_save", "net.ipv4.tcp_sack", "net.ipv4.tcp_window_scaling",
                     "net.ipv4.tcp_ecn", "net.ipv4.tcp_adv_win_scale", "net.ipv4.tcp_limit_output_bytes",
                     "net.ipv4.tcp_notsent_lowat", "net.ipv4.tcp_mtu_probing")
+CC_SYSCTLS = {kind: Path(f"/proc/sys/net/ipv4/tcp_{kind}_congestion_control") for kind in ("available", "allowed")}
 SENDING_END = {"upload": "near", "download": "far"}
 
 
@@ -49,7 +50,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     binary = tunnel_binary(parts)
     environ = run_environ(parts)
     os.environ.update(environ)
-    check_cc_available(run.cc)
+    check_cc_available(run.cc, run.machine)
     set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
     checks: list[fidelity.Check] = []
     with lay_out(run, folder, environ) as network:
@@ -120,14 +121,28 @@ def set_tcp_memory(limit_mib: int | None) -> None:
         Path("/proc/sys/net/ipv4/tcp_mem").write_text(f"{pages // 2} {pages * 2 // 3} {pages}", encoding="ascii")
 
 
-def check_cc_available(cc: str) -> None:
-    """Raises Unsupported if the kernel lacks a congestion control."""
-    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii").split()
+def check_cc_available(cc: str, machine: str) -> None:
+    """Raises Unsupported if the kernel lacks a congestion control, or does not let a namespace have it.
+
+    A namespace may only be given one that the machine allows everybody (tcp_allowed_congestion_control). A sandbox is the
+    lab's own machine, and allows all; a host's setting is its owner's.
+    """
+    available = listed("available")
     if cc not in available:
         subprocess.run(["modprobe", "-q", f"tcp_{cc}"], check=False, stderr=subprocess.DEVNULL)
-        available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii").split()
+        available = listed("available")
     if cc not in available:
         raise Unsupported(f"congestion control {cc}: this kernel ({platform.release()}) has {', '.join(available)}")
+    if cc not in listed("allowed"):
+        if machine != "sandbox":
+            raise Unsupported(f"congestion control {cc}: this machine does not allow it in a namespace: add it with sysctl "
+                              "net.ipv4.tcp_allowed_congestion_control, or use --machine sandbox")
+        CC_SYSCTLS["allowed"].write_text(" ".join(available), encoding="ascii")
+
+
+def listed(kind: str) -> list[str]:
+    """The machine's "available" or "allowed" congestion controls."""
+    return CC_SYSCTLS[kind].read_text(encoding="ascii").split()
 
 
 def check_idle(network: Network, run: RunDescription, name: str) -> fidelity.Check:
@@ -150,11 +165,18 @@ def judge(run: RunDescription, folder: Path, load: Load, probes: Probes,
             row = json.loads(line)
             queues[row["role"], row["direction"]] = row
     return [fidelity.check_cc(legs["legs"], run.cc),
-            fidelity.check_tcp_memory(legs["nstat"], run.tcp_memory_mib),
+            check_tcp_memory(probes, legs),
             fidelity.check_cpu(busy1 - busy0, idle1 - idle0, run.clock),
             fidelity.check_length(run, load.ended_s - load.started_s),
             *fidelity.check_drops(queues, run),
             fidelity.check_sampler(probes.lateness_ms, run.clock)]
+
+
+def check_tcp_memory(probes: Probes, legs: Mapping[str, Any]) -> fidelity.Check:
+    """The peak of TCP's memory against the kernel's first threshold."""
+    page_mib = os.sysconf("SC_PAGE_SIZE") / 2**20
+    low_pages = int(Path("/proc/sys/net/ipv4/tcp_mem").read_text(encoding="ascii").split()[0])
+    return fidelity.check_tcp_memory(probes.tcp_memory_peak_pages * page_mib, low_pages * page_mib, legs["nstat"])
 
 
 def tunnel_binary(parts: Mapping[str, Any]) -> TunnelBinary | None:

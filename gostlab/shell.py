@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
         environ["PATH"] = f"{link}:{environ['PATH']}"
     os.environ.update(environ)
     try:
-        check_cc_available(run.cc)
+        check_cc_available(run.cc, run.machine)
         with lay_out(run, folder, environ) as network:
             configure_hosts(network, run)
             set_offloads(network, run.offloads)

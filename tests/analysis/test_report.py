@@ -187,6 +187,30 @@ def test_runs_of_other_settings_are_not_pooled(tmp_path: Path) -> None:
     assert "duration_s = 5" in report(tmp_path, tmp_path / "out").text
 
 
+def test_the_study_s_values_stand_beside_a_sweep_on_the_same_path_only(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path, synthetic.cell("bbr", 16), goodput_mbit=1000.0)
+    for profile in ("la-hamina", "elsewhere"):
+        synthetic.write_run(tmp_path, synthetic.description(matrix=f"at-{profile}", profile=profile, cc="bbr", streams=16,
+                                                            factors={"cc": "bbr"}), goodput_mbit=915.0, name=profile)
+    page = report(tmp_path, tmp_path / "out")
+    tables = {path.stem: path.read_text() for path in (tmp_path / "out/tables").iterdir()}
+    assert "1830.0" in tables["made-up-at-la-hamina-goodput"] and "1830.0" not in tables["made-up-at-elsewhere-goodput"]
+    assert "Of 1 cell with a value in the thesis, none is within 10 %" in page.text
+
+
+def test_the_real_clock_joins_the_sweep_even_with_offloads_and_another_length(tmp_path: Path) -> None:
+    for cost in (0.0, 20.0):
+        synthetic.write_run(tmp_path, synthetic.description(matrix="cpu", streams=16, syscall_cost_us=cost, duration_s=8.0,
+                                                            factors={"syscall_cost": f"{cost:g}us"}), goodput_mbit=1000 - 45 * cost,
+                            idle=0.5 - cost / 40)
+    synthetic.write_run(tmp_path, synthetic.description(matrix="real-clock", streams=16, clock="real", syscall_cost_us=0.0, offloads=True,
+                                                        factors={"cc": "cubic"}), goodput_mbit=777.0, idle=0.02)
+    text = report(tmp_path, tmp_path / "out").text
+    assert "CUBIC 1,000 → 100 Mbit/s" in text and "CUBIC on the real clock 777 Mbit/s" in text
+    assert "real clock, offloads on" in text and "Runs of 8 s and 30 s stand side by side" in text
+    assert "it is the CPU's, whatever the congestion control" in text
+
+
 def test_cells_made_by_two_programs_are_pointed_out(tmp_path: Path) -> None:
     for repetition, sha in ((1, "aa"), (2, "bb")):
         synthetic.write_run(tmp_path, synthetic.cell("bbr", 16, repetition=repetition),

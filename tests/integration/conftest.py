@@ -1,134 +1,20 @@
-"""Runs in the sandbox for tests: describe a run by what differs from a plain one, get its folder back."""
+"""Fixtures of the tests that boot the sandbox."""
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from gostlab import machine
-from gostlab.experiment import RunDescription
-from gostlab.machine import sandbox
-from gostlab.parts import find_parts, require_kernel
-
-DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]}
-BIG_BUFFERS = {"rmem": [4096, 131072, 67108864], "wmem": [4096, 16384, 67108864]}
-
-
-def direction(rate_bps: int = 100_000_000, delay_ms: float = 20.0, loss: float = 0.0, buffer_pkts: int = 1000,
-              jitter_ms: float = 0.0) -> dict[str, Any]:
-    """One direction of a path."""
-    return {"rate_bps": rate_bps, "delay_ms": delay_ms, "jitter_ms": jitter_ms,
-            "loss": {"model": "random", "p": loss}, "buffer_pkts": buffer_pkts}
-
-
-def describe(forward: dict[str, Any] | None = None, reverse: dict[str, Any] | None = None,
-             **changes: Any) -> RunDescription:
-    """A run: one cubic stream, direct, 5 s, 100 Mbit/s, 40 ms, virtual clock; `changes` replace run.json's keys."""
-    values: dict[str, Any] = {
-        "schema": 1, "experiment": "test", "matrix": "test", "factors": {}, "repetition": 1, "seed": 7,
-        "machine": "sandbox", "clock": "virtual", "syscall_cost_us": 5.0, "topology": "tunnel", "placement": "endpoint",
-        "profile": "test", "path": {"forward": forward or direction(), "reverse": reverse or direction()},
-        "tunnel": "direct", "cc": "cubic", "streams": 1, "duration_s": 5.0, "direction": "upload",
-        "buffers": DEBIAN_BUFFERS, "offloads": False, "sample_ms": 1000.0, "mtu": 1500, "memory_mib": 1024, "tcp_memory_mib": 512}
-    values.update(changes)
-    if values["clock"] == "real":
-        values["syscall_cost_us"] = 0.0
-    return RunDescription.from_json(values)
-
-
-@dataclass(frozen=True)
-class Done:
-    """A run that has ended."""
-    folder: Path
-
-    def json(self, name: str) -> Any:
-        return json.loads((self.folder / name).read_text(encoding="utf-8"))
-
-    def lines(self, name: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.folder / name).read_text(encoding="utf-8").splitlines()]
-
-    @property
-    def outcome(self) -> dict[str, Any]:
-        path = self.folder / "outcome.json"
-        return self.json("outcome.json") if path.exists() else {"outcome": None, "error": self.log}
-
-    @property
-    def log(self) -> str:
-        return (self.folder / "log.txt").read_text(encoding="utf-8", errors="replace")
-
-    @property
-    def goodput_bps(self) -> float:
-        return float(self.json("iperf3.json")["end"]["sum_received"]["bits_per_second"])
-
-    def leg(self, name: str) -> dict[str, Any]:
-        return next(leg for leg in self.json("legs.json")["legs"] if leg["leg"] == name)
-
-
-class Lab:
-    """The sandbox as tests use it."""
-
-    def __init__(self, scratch: Path) -> None:
-        self.scratch = scratch
-        self.parts = find_parts()
-        self.kernel = require_kernel(self.parts)
-        self.handed = machine.hand_over(self.parts)
-        self.keep = [path.parent for path in (self.parts.gost, self.parts.relay) if path] \
-            + list(self.parts.iproute2_dirs)
-        self.cpu = machine.usable_cpus()[0]
-        self._count = 0
-
-    def folder(self) -> Path:
-        self._count += 1
-        made = self.scratch / f"run-{self._count}"
-        made.mkdir()
-        return made
-
-    def start(self, run: RunDescription, **handed: Any) -> tuple[sandbox.Sandbox, Path]:
-        folder = self.folder()
-        (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
-        return sandbox.start_run(self.kernel, run, folder, {**self.handed, **handed}, self.keep, self.cpu, None), folder
-
-    def run(self, run: RunDescription, **handed: Any) -> Done:
-        guest, folder = self.start(run, **handed)
-        guest.wait()
-        return Done(folder)
-
-    def command(self, script: str, *, clock: str = "virtual", syscall_cost_us: float = 5.0, seed: int = 1,
-                memory_mib: int = 512, keep: list[Path] | None = None) -> Done:
-        """Run a shell script in a guest; its output is the log."""
-        folder = self.folder()
-        guest = sandbox.boot(self.kernel, folder, ["/bin/sh", "-c", script], sandbox.sandbox_environ(),
-                             keep=[machine.CHECKOUT, *(keep or [])], cpu=self.cpu, memory_mib=memory_mib, clock=clock,
-                             syscall_cost_us=syscall_cost_us, seed=seed, limit_s=60)
-        guest.wait()
-        return Done(folder)
+from tests.integration.sandboxed import Lab, kernel_processes
 
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """The sandbox as tests use it; skipped where it has not been built."""
     return Lab(tmp_path_factory.mktemp("lab"))
 
 
 @pytest.fixture
 def uml_processes() -> Callable[[], set[int]]:
     """The ids of the processes that run the sandbox's kernel."""
-    def find() -> set[int]:
-        found = set()
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    words = (entry / "cmdline").read_bytes()
-                except OSError:
-                    continue
-                if b"rootfstype=hostfs" in words and int(entry.name) != os.getpid():
-                    found.add(int(entry.name))
-        return found
-    return find
+    return kernel_processes

@@ -5,7 +5,7 @@ Every bound is stated with the probability that a correct lab misses it.
 from __future__ import annotations
 
 import pytest
-from conftest import BIG_BUFFERS, Lab, describe, direction
+from tests.integration.sandboxed import BIG_BUFFERS, Lab, describe, direction
 from scipy.stats import binom
 
 GOODPUT_SHARE = 1448 / 1514      # TCP payload of a full frame: 1500 less IP, TCP and timestamps, plus Ethernet's 14
@@ -31,7 +31,7 @@ def test_idle_rtt_is_the_configured_one_to_a_tenth_of_a_millisecond(lab: Lab, de
     assert idle_rtt_ms(done) == pytest.approx(2 * delay_ms + 0.157, abs=0.1 + resolution)
 
 
-@pytest.mark.parametrize("cc", ["cubic", "bbr", "westwood"])
+@pytest.mark.parametrize("cc", ["cubic", "bbr", "reno", "westwood", "vegas"])
 def test_cc_is_the_one_on_the_wire(lab: Lab, cc: str) -> None:
     done = lab.run(describe(cc=cc, duration_s=2.0))
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Lab, describe, direction
+from tests.integration.sandboxed import Lab, describe, direction
 
 from gostlab import machine
 from gostlab.machine import MachineError, sandbox
