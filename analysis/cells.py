@@ -6,6 +6,7 @@ Runs are pooled only if everything in run.json that decides the answer is the sa
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -21,6 +22,12 @@ from analysis.study import Study, level
 KINDS = ("streams", "cpu", "buffer", "other")
 CC_ORDER = ("cubic", "bbr", "reno", "westwood")
 TUNNEL_ORDER = ("direct", "gost+ws", "gost+wss")
+
+
+def file_name(words: str) -> str:
+    """Words as a part of a file's name; what had to be changed or cut is told apart by a sum of the whole."""
+    kept = re.sub(r"[^A-Za-z0-9._+-]+", "-", words).strip("-.")[:48]
+    return kept if kept == words else f"{kept or 'x'}-{zlib.crc32(words.encode('utf-8', 'replace')):08x}"
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,7 @@ class Matrix:
     @property
     def key(self) -> str:
         """A file name's part."""
-        return re.sub(r"[^A-Za-z0-9.]+", "-", f"{self.name} {self.variant}".strip()).strip("-.") or "matrix"
+        return file_name(f"{self.name} {self.variant}".strip())
 
     @property
     def runs(self) -> tuple[Run, ...]:

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from analysis import answers, figures, tables
 from analysis.answers import Answer
-from analysis.cells import Matrix, cpu_cells, to_matrices, to_table
+from analysis.cells import Matrix, cpu_cells, file_name, to_matrices, to_table
 from analysis.runs import Results, Run, load_results, to_frame
 from analysis.study import Study, load_study
 from analysis.tables import Table
@@ -314,12 +314,6 @@ def mixed_cells(matrices: Sequence[Matrix]) -> list[str]:
                 said.append(f"{matrix.name}: {cell.label}: {len(made)} different kernels or programs among its "
                             f"{len(cell.counted)} runs")
     return said
-
-
-def file_name(words: str) -> str:
-    """A name as a part of a file's name."""
-    kept = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in words).strip("-.")
-    return kept or "experiment"
 
 
 # -- the page ---------------------------------------------------------------------------------------------------

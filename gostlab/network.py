@@ -76,6 +76,12 @@ class Network:
             Interface(host.name, intf.name, intf.ip, *(intf.params.get("role") or (None, None)))
             for host in mininet.hosts for intf in host.intfList() if intf.name != "lo")
 
+    @property
+    def links(self) -> list[tuple[Interface, Interface]]:
+        """The two ends of every link."""
+        by_name = {interface.name: interface for interface in self.interfaces}
+        return [(by_name[link.intf1.name], by_name[link.intf2.name]) for link in self.mininet.links]
+
     def pid(self, node: str) -> int:
         """The process that holds the node's network namespace."""
         return int(self.mininet[node].pid)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from mininet.cli import CLI
+from mininet.log import setLogLevel
 
 from gostlab.experiment import RunDescription
 from gostlab.network import NetworkError, lay_out, set_offloads
@@ -50,9 +51,10 @@ def main(argv: list[str]) -> int:
             set_offloads(network, run.offloads)
             shape(network, run)
             rate = run.path["forward"]["rate_bps"]
-            print(WELCOME.format(nodes=" – ".join(network.nodes), profile=run.profile, rtt_ms=idle_rtt_ms(run),
+            print(WELCOME.format(nodes=", ".join(f"{one.node} – {two.node}" for one, two in network.links), profile=run.profile, rtt_ms=idle_rtt_ms(run),
                                  rate=f"{rate / 1e6:g} Mbit/s" if rate else "no rate limit", cc=run.cc, clock=run.clock,
                                  tunnel=parts["tunnel"]["version"] if parts.get("tunnel") else "none"), flush=True)
+            setLogLevel("output")       # the prompt prints what commands say at this level
             CLI(network.mininet)
     except (NetworkError, Unsupported) as error:
         print(f"gostlab: {error}", file=sys.stderr)

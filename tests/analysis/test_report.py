@@ -211,6 +211,13 @@ def test_the_real_clock_joins_the_sweep_even_with_offloads_and_another_length(tm
     assert "it is the CPU's, whatever the congestion control" in text
 
 
+def test_long_and_like_names_make_different_files(tmp_path: Path) -> None:
+    for number, matrix in enumerate(("a" * 300, "a" * 299 + "b", "m/1", "m 1", "../up", "M/1")):
+        synthetic.write_run(tmp_path, synthetic.description(matrix=matrix, factors={"cc": "cubic"}), name=f"run-{number}")
+    report(tmp_path, tmp_path / "out")
+    assert len(list((tmp_path / "out/figures").glob("*-cells.svg"))) == 6
+
+
 def test_cells_made_by_two_programs_are_pointed_out(tmp_path: Path) -> None:
     for repetition, sha in ((1, "aa"), (2, "bb")):
         synthetic.write_run(tmp_path, synthetic.cell("bbr", 16, repetition=repetition),
