@@ -10,9 +10,9 @@ import pandas as pd
 from analysis.cells import TUNNEL_ORDER, Matrix, bdp_words, rank, wan_share
 from analysis.colours import cc_name
 from analysis.figures import ccs_of, one_row, tunnels_of
-from analysis.runs import Run
+from analysis.runs import IDLE_SHARE_LOW, LINK_SHARE_FULL, Run
 from analysis.statistics import Summary, paired_ratio
-from analysis.tables import NBSP, is_missing, least, pairs_of, per_mille, percent, rate, ratio, row_of, without
+from analysis.tables import NBSP, is_missing, pairs_of, per_mille, percent, rate, ratio, row_of, without
 
 # Two goodputs this close are called the same: about what separates the thesis's own ws and wss rows.
 NEAR = 0.05
@@ -69,13 +69,12 @@ def gains_of(matrix: Matrix, table: pd.DataFrame, base: str, versus: str) -> lis
         if times is None:
             continue
         published = [row_of(table, cell)["thesis_goodput"] for cell in (first, second)]
-        idle = least(first.summary("idle_share"), second.summary("idle_share"))
         group, place = first.like.tunnel, streams(first.like.streams)
         if matrix.kind != "streams":
             group, place = "", without(first, "cc").label
         found.append(Gain(group, place, times,
                           None if any(map(is_missing, published)) else published[1] / published[0],
-                          idle is not None and idle < first.like.idle_share_low))
+                          first.cpu_bound or second.cpu_bound))
     return found
 
 
@@ -156,24 +155,27 @@ def percent_or(value: float | None) -> str:
 
 
 def cpu_decided(table: pd.DataFrame) -> tuple[str, ...]:
-    """The cells in which the guest's CPU was idle for less than the fidelity check's threshold."""
+    """The cells in which the CPU had no time left while the bottleneck had room."""
     known = table[table["idle_share"].notna()]
     if known.empty:
         return ()
-    low = float(known["idle_share_low"].max())
-    busy = known[known["idle_share"] < known["idle_share_low"]]
-    if busy.empty:
+    low, full = whole_percent(IDLE_SHARE_LOW), whole_percent(LINK_SHARE_FULL)
+    starved, bound = known[known["idle_share"] < IDLE_SHARE_LOW], known[known["cpu_bound"] > 0]
+    if starved.empty:
         row = known.loc[known["idle_share"].idxmin()]
-        return (f"Nowhere: the CPU that all hosts share was idle for at least {percent(row['idle_share'])} of the load "
-                f"(least: {cell_words(row)}); it is taken to decide below {whole_percent(low)}.",)
-    if len(busy) == len(known) > 1:
-        return (f"Everywhere: in all {len(known)} cells the CPU that all hosts share was idle for less than "
-                f"{whole_percent(low)} of the load, so that it, and not congestion control, set the rate.",)
-    named = [f"{row['cell']}" if table.duplicated(["cc", "tunnel", "streams"]).any() else cell_words(row)
-             for _, row in busy.iterrows()]
-    cells = [f"{name} ({percent(share)} idle)" for name, share in zip(named, busy["idle_share"], strict=True)]
-    return (f"In {len(busy)} of {len(known)} cells the CPU that all hosts share was idle for less than {whole_percent(low)} of "
-            f"the load, so that it, and not congestion control, set the rate: {listed(cells, 8)}.",)
+        return (f"Nowhere: in its median second the CPU that all hosts share was idle for at least "
+                f"{percent(row['idle_share'])} (least: {cell_words(row)}).",)
+    if bound.empty:
+        return (f"Nowhere: the CPU that all hosts share was idle for less than {low} of its median second in {len(starved)} of "
+                f"{len(known)} cells, but in each of these the bottleneck was at least {full} full.",)
+    said = (f"of its median second while the bottleneck was less than {full} full, so that it, and not congestion control, "
+            "set the rate")
+    if len(bound) == len(known) > 1:
+        return (f"Everywhere: in all {len(known)} cells the CPU that all hosts share was idle for less than {low} {said}.",)
+    alike = table.duplicated(["cc", "tunnel", "streams"]).any()
+    named = [f"{row['cell'] if alike else cell_words(row)} ({percent(row['idle_share'])} idle)" for _, row in bound.iterrows()]
+    return (f"In {len(bound)} of {len(known)} cells the CPU that all hosts share was idle for less than {low} {said}: "
+            f"{listed(named, 8)}.",)
 
 
 def cell_words(row: pd.Series) -> str:
@@ -192,8 +194,8 @@ def retransmission_answers(runs: Sequence[Run]) -> list[Answer]:
     if not tunnelled:
         return []
     alike = [run for run in tunnelled if abs((run.retr or 0) - (run.retransmitted("app") or 0))
-             <= max(2.0, 0.02 * (run.retr or 0))]
-    said = [f"In {len(alike)} of {len(tunnelled)} runs through a tunnel iperf3's Retr equals (to 2{NBSP}%) what the loopback "
+             <= max(2.0, 0.05 * (run.retr or 0))]
+    said = [f"In {len(alike)} of {len(tunnelled)} runs through a tunnel iperf3's Retr equals (to 5{NBSP}%) what the loopback "
             "connection between iperf3 and the tunnel's near end sent again."]
     known = [run for run in tunnelled if run.retransmitted("wan") is not None]
     clean = [run for run in known if run.retransmitted("wan") == 0]
@@ -227,10 +229,11 @@ def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
         if len(virtual) > 1:
             low, high = virtual.iloc[0], virtual.iloc[-1]
             parts.append(f"{cc_name(cc)} {rate(low['goodput'])} → {rate(high['goodput'])} Mbit/s (CPU idle "
-                         f"{percent_or(low['idle_share'])} → {percent_or(high['idle_share'])}) from "
+                         f"{percent_or(low['idle_share'])} → {percent_or(high['idle_share'])}, bottleneck used "
+                         f"{percent_or(low['link_share'])} → {percent_or(high['link_share'])}) from "
                          f"{low['syscall_cost_us']:g} to {high['syscall_cost_us']:g} µs per system call")
             moved.append(virtual["goodput"].max() / max(virtual["goodput"].min(), 1e-9) - 1)
-            starved.append(not is_missing(high["idle_share"]) and high["idle_share"] < high["idle_share_low"])
+            starved.append(bool(high["cpu_bound"]))
         if len(real):
             row = real.iloc[0]
             parts.append(f"{cc_name(cc)} on the real clock {rate(row['goodput'])} Mbit/s (idle "

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.runs import VERDICTS, Run, Scalar
+from analysis.runs import IDLE_SHARE_LOW, LINK_SHARE_FULL, VERDICTS, Run, Scalar
 from analysis.statistics import Summary, summarise
 from analysis.study import Study, level
 
@@ -69,6 +69,12 @@ class Cell:
         taken = (FIGURES[figure](run) for run in self.counted)
         return summarise([float(value) for value in taken if value is not None])
 
+    @property
+    def cpu_bound(self) -> bool:
+        """Whether the CPU had no time left while the bottleneck had room: then it, not the network, set the rate."""
+        idle, link = self.summary("idle_share"), self.summary("link_share")
+        return idle is not None and idle.median < IDLE_SHARE_LOW and (link is None or link.median < LINK_SHARE_FULL)
+
     def by_seed(self, figure: str = "goodput") -> dict[Any, float]:
         """One figure of every run that counts, by what pairs runs of two congestion controls."""
         values = {(run.repetition, run.seed): FIGURES[figure](run) for run in self.counted}
@@ -96,7 +102,7 @@ FIGURES: Mapping[str, Any] = {
     "wan_share": wan_share,
     "client_nstat": lambda run: dict(run.nstat).get("client"),
     "idle_share": lambda run: run.idle_share,
-    "idle_share_low": lambda run: run.idle_share_low,
+    "link_share": lambda run: run.link_share,
 }
 
 
@@ -243,6 +249,7 @@ def to_table(cells: Iterable[Cell], study: Study, references: Mapping[str, Run] 
             value = row[f"goodput{end}"] if end else goodput
             row[f"ratio{end}"] = value / thesis if value is not None and thesis else None
         row["ratio_values"] = tuple(value / thesis for value in row["goodput_values"]) if thesis else ()
+        row["cpu_bound"] = float(cell.cpu_bound)
         rows.append(row)
     table = pd.DataFrame(rows)
     numeric = [name for name in table.columns if name not in TEXT_COLUMNS and not name.endswith("_values")]

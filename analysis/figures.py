@@ -34,7 +34,7 @@ from analysis.colours import (
     cc_name,
     tunnel_marker,
 )
-from analysis.runs import Run, load_intervals, load_series
+from analysis.runs import IDLE_SHARE_LOW, Run, load_intervals, load_series
 
 WIDTH_IN = 7.0                 # read on a phone without zooming: 10.5 pt stays above 8 px at 390 px
 # More rows than this make no figure that anyone reads.
@@ -302,8 +302,7 @@ def plot_cpu(table: pd.DataFrame, footer: str = "") -> Figure:
             if len(thesis):
                 goodput.axhline(thesis.iloc[0], color=cc_colour(cc), linestyle=(0, (1, 1.5)), linewidth=1.4,
                                 label=f"thesis {cc}")
-        low = 100 * float(table["idle_share_low"].dropna().max()) if table["idle_share_low"].notna().any() else 5.0
-        idle.axhspan(0, low, color="#f3d9d2", zorder=0, label="CPU decides")
+        idle.axhspan(0, 100 * IDLE_SHARE_LOW, color="#f3d9d2", zorder=0, label="no time left")
         goodput.set_title(f"{count:g} stream{'' if count == 1 else 's'}")
         goodput.set_ylim(bottom=0)
         idle.set_ylim(-3, 103)
@@ -313,12 +312,12 @@ def plot_cpu(table: pd.DataFrame, footer: str = "") -> Figure:
         idle.set_xlabel("Cost of a system call (µs)" if len(streams) > 1 else
                         "Cost of a system call (µs of virtual time), and the real clock")
     axes[0, 0].set_ylabel("Goodput (Mbit/s)")
-    axes[1, 0].set_ylabel("CPU idle (% of the load)")
+    axes[1, 0].set_ylabel("CPU idle (% of a second)")
     handles: list[Any] = [Line2D([], [], color=cc_colour(cc), marker=tunnel_marker(tunnel),
                                  label=f"{cc_name(cc)}, {tunnel}") for tunnel, cc in lines]
     if table["thesis_goodput"].notna().any():
         handles.append(Line2D([], [], color=FAINT, linestyle=(0, (1, 1.5)), label="thesis, in its colour"))
-    handles.append(Patch(facecolor="#f3d9d2", label=f"idle < {low:.0f} %: the CPU decides"))
+    handles.append(Patch(facecolor="#f3d9d2", label=f"idle < {100 * IDLE_SHARE_LOW:.0f} %: no time left"))
     finish(figure, [*handles, *degraded_handles(table)], footer)
     return figure
 

@@ -37,8 +37,9 @@ CAPTIONS = {
     "ratio": "The lab's median goodput over the thesis's value; on the line they agree.",
     "retransmissions": "Segments sent again. In a tunnel iperf3's Retr counts the loopback connection between iperf3 and the "
                        "tunnel's near end, not the WAN. Zero has a place on this axis.",
-    "cpu": "Goodput and the idle share of the one CPU that all hosts share. On the virtual clock a system call costs what the "
-           "axis says and nothing else costs time; on the real clock the machine's own CPU carries everything.",
+    "cpu": "Goodput and the idle share, in the median second, of the one CPU that all hosts share. On the virtual clock a "
+           "system call costs what the axis says and nothing else costs time; on the real clock the machine's own CPU "
+           "carries everything.",
     "buffer": "goodput and what the WAN leg sent again, by the size of the bottleneck's queue.",
     "series": "Sampled from the kernel: this is one run, its samples are no independent readings.",
 }

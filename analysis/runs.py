@@ -11,7 +11,9 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -21,8 +23,9 @@ import pandas as pd
 STATES = ("ok", "failed", "unsupported", "interrupted", "unfinished", "corrupt")
 VERDICTS = ("ok", "degraded", "invalid")
 LEGS = ("app", "wan", "exit")
-# Below this share of idle time the guest's CPU had a say; a run's own fidelity check overrides it.
+# A CPU with less idle time than this has none left; a bottleneck used more than this is full.
 IDLE_SHARE_LOW = 0.05
+LINK_SHARE_FULL = 0.95
 LOG_TAIL_BYTES = 8_000
 COMMANDS_BYTES = 40_000
 # What says who a run is among its repetitions, and what does not change its answer.
@@ -112,8 +115,9 @@ class Run:
     retr: int | None = None       # iperf3's own count: its sockets, which in a tunnel are the loopback's
     legs: tuple[Leg, ...] = ()
     nstat: tuple[tuple[str, int], ...] = ()       # node -> TcpRetransSegs of its namespace
-    idle_share: float | None = None
-    idle_share_low: float = IDLE_SHARE_LOW
+    idle_share: float | None = None               # of the guest's CPU, in the median second of the load
+    idle_share_load: float | None = None          # over the whole load, connecting and draining included
+    link_share: float | None = None               # of the bottleneck's rate, in the median second of the load
     wall_s: float | None = None
     environment: Environment | None = None
     commands: str = field(default="", repr=False)
@@ -252,11 +256,15 @@ def measured(folder: Path) -> dict[str, Any]:
     if verdict not in VERDICTS:
         raise Unreadable(f"fidelity.json: verdict {verdict!r} is not one that the lab gives")
     checks = read_checks(fidelity)
-    share, low = idle_share(fidelity, folder)
+    asked = asked_for(folder)
+    whole = next((float(row["got"]) for row in fidelity["checks"]
+                  if row.get("name") == "cpu_idle_share" and is_number(row.get("got"))), None)
+    idle = idle_share(folder, asked["duration_s"])
     legs, nstat = read_legs(read_object(folder / "legs.json"))
     return {"goodput_mbit": number(received, "bits_per_second", "iperf3.json") / 1e6,
             "retr": int(retransmits) if isinstance(retransmits, int | float) else None,
-            "verdict": verdict, "checks": checks, "idle_share": share, "idle_share_low": low,
+            "verdict": verdict, "checks": checks, "idle_share": whole if idle is None else idle,
+            "idle_share_load": whole, "link_share": link_share(folder, asked),
             "legs": legs, "nstat": nstat, "environment": read_environment(read_object(folder / "env.json"))}
 
 
@@ -296,19 +304,33 @@ def read_legs(legs: Mapping[str, Any]) -> tuple[tuple[Leg, ...], tuple[tuple[str
                          if isinstance(counters, dict) and isinstance(counters.get("TcpRetransSegs"), int))))
 
 
-def idle_share(fidelity: Mapping[str, Any], folder: Path) -> tuple[float | None, float]:
-    """(the guest CPU's idle share, the share below which it had a say), from the check or from hosts.jsonl."""
-    low = IDLE_SHARE_LOW
-    for row in fidelity.get("checks", []):
-        if row.get("name") == "cpu_idle_share":
-            low = row["asked"] if is_number(row.get("asked")) else low
-            if is_number(row.get("got")):
-                return float(row["got"]), float(low)
-    rows = load_series(folder, "hosts")
-    if rows and all(is_number(rows[-1].get(key)) for key in ("cpu_busy_s", "cpu_idle_s")):
-        busy, idle = float(rows[-1]["cpu_busy_s"]), float(rows[-1]["cpu_idle_s"])
-        return (idle / (busy + idle) if busy + idle > 0 else None), low
-    return None, low
+def idle_share(folder: Path, duration_s: float) -> float | None:
+    """The CPU's idle share in the median interval of the load, from hosts.jsonl; None without two samples.
+
+    Not the share of the whole: while connections open and the last data drain the CPU rests, and a run that had none
+    left for all of its seconds between would look as if it had.
+    """
+    rows = [row for row in load_series(folder, "hosts")
+            if row["t_s"] <= duration_s and is_number(row.get("cpu_busy_s")) and is_number(row.get("cpu_idle_s"))]
+    shares = []
+    for first, second in pairwise(rows):
+        idle = second["cpu_idle_s"] - first["cpu_idle_s"]
+        spent = idle + second["cpu_busy_s"] - first["cpu_busy_s"]
+        if spent > 0:
+            shares.append(idle / spent)
+    return median(shares) if shares else None
+
+
+def link_share(folder: Path, asked: Mapping[str, Any]) -> float | None:
+    """How much of the bottleneck's rate was used in the median interval of the load; None without a rate or samples."""
+    heading = "reverse" if asked["direction"] == "download" else "forward"
+    rows = [row for row in load_series(folder, "queues") if row["t_s"] <= asked["duration_s"]
+            and (row.get("role"), row.get("direction")) == ("bottleneck", heading) and is_number(row.get("sent_bytes"))]
+    if not asked["rate_bps"]:
+        return None
+    shares = [8 * (second["sent_bytes"] - first["sent_bytes"]) / (second["t_s"] - first["t_s"]) / asked["rate_bps"]
+              for first, second in pairwise(rows) if second["t_s"] > first["t_s"]]
+    return median(shares) if shares else None
 
 
 def read_environment(env: Mapping[str, Any]) -> Environment:
@@ -365,6 +387,7 @@ def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
         "buffer_pkts": run.buffer_pkts, "buffer_bdp": run.buffer_bdp, "goodput_mbit": run.goodput_mbit,
         "iperf3_retr": run.retr, **{f"{leg}_retransmitted": run.retransmitted(leg) for leg in LEGS},
         "wan_segments_out": run.segments("wan"), "idle_share": run.idle_share,
+        "idle_share_whole_load": run.idle_share_load, "link_share": run.link_share,
         "tunnel_program": run.environment.tunnel if run.environment else None,
         "kernel": run.environment.kernel if run.environment else None,
         "lab": run.environment.lab if run.environment else None, "error": run.error,

@@ -126,13 +126,14 @@ INTERVAL = Column("goodput_interval", "Interval (coverage)", words)
 THESIS = Column("thesis_mbit", "Thesis (Mbit/s)", rate)
 RATIO = Column("ratio", "Lab / thesis", ratio)
 IDLE = Column("idle_share", "CPU idle", percent)
+LINK = Column("link_share", "Bottleneck used", percent)
 
 
 # -- the tables -----------------------------------------------------------------------------------------------
 
 def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str) -> Table:
     """The main table: every cell's goodput beside the thesis's."""
-    columns = [*level_columns(table, cells), RUNS, GOODPUT, INTERVAL, THESIS, RATIO, IDLE, VERDICT]
+    columns = [*level_columns(table, cells), RUNS, GOODPUT, INTERVAL, THESIS, RATIO, LINK, IDLE, VERDICT]
     if table["thesis_goodput"].isna().all():
         columns = [column for column in columns if column not in (THESIS, RATIO)]
     if table["goodput_low"].isna().all():
@@ -144,6 +145,7 @@ def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: 
             **levels(row, cell), "n": row["n"], "goodput_mbit": row["goodput"],
             "goodput_interval": interval(row["goodput_low"], row["goodput_high"], row["goodput_coverage"]),
             "thesis_mbit": row["thesis_goodput"], "ratio": row["ratio"], "idle_share": row["idle_share"],
+            "link_share": row["link_share"], "cpu_bound": bool(row["cpu_bound"]),
             "verdict": row["verdict"] if row["n"] else "no valid run",
             "goodput_low_mbit": row["goodput_low"], "goodput_high_mbit": row["goodput_high"],
             "goodput_coverage": row["goodput_coverage"],
@@ -280,12 +282,12 @@ def retransmission_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, 
 
 def cpu_table(table: pd.DataFrame, name: str, title: str) -> Table:
     """Goodput and idle share by the cost of a system call."""
-    columns = (TUNNEL, STREAMS, CC, Column("cost", "System call", words), RUNS, GOODPUT, INTERVAL, IDLE, THESIS, VERDICT)
+    columns = (TUNNEL, STREAMS, CC, Column("cost", "System call", words), RUNS, GOODPUT, INTERVAL, LINK, IDLE, THESIS, VERDICT)
     rows = [{"tunnel": row["tunnel"], "streams": row["streams"], "cc": row["cc"],
              "cost": cost_words(row), "n": row["n"],
              "goodput_mbit": row["goodput"],
              "goodput_interval": interval(row["goodput_low"], row["goodput_high"], row["goodput_coverage"]),
-             "idle_share": row["idle_share"], "thesis_mbit": row["thesis_goodput"],
+             "idle_share": row["idle_share"], "link_share": row["link_share"], "thesis_mbit": row["thesis_goodput"],
              "verdict": row["verdict"] if row["n"] else "no valid run", "clock": row["clock"],
              "syscall_cost_us": row["syscall_cost_us"]} for _, row in table.iterrows()]
     return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))
@@ -302,12 +304,13 @@ def buffer_table(table: pd.DataFrame, name: str, title: str) -> Table:
     """Goodput and WAN retransmissions by the bottleneck's buffer."""
     columns = (TUNNEL, STREAMS, CC, Column("buffer_bdp", "Buffer (BDP)", bdp_words),
                Column("buffer_pkts", "Buffer (packets)", count), RUNS, GOODPUT, INTERVAL, THESIS, RATIO,
-               Column("wan_segments", "Retransmitted on the WAN", count), IDLE, VERDICT)
+               Column("wan_segments", "Retransmitted on the WAN", count), LINK, IDLE, VERDICT)
     rows = [{"tunnel": row["tunnel"], "streams": row["streams"], "cc": row["cc"], "buffer_bdp": row["buffer_bdp"],
              "buffer_pkts": row["buffer_pkts"], "n": row["n"], "goodput_mbit": row["goodput"],
              "goodput_interval": interval(row["goodput_low"], row["goodput_high"], row["goodput_coverage"]),
              "thesis_mbit": row["thesis_goodput"], "ratio": row["ratio"], "wan_segments": row["wan"],
-             "idle_share": row["idle_share"], "verdict": row["verdict"] if row["n"] else "no valid run"}
+             "idle_share": row["idle_share"], "link_share": row["link_share"],
+             "verdict": row["verdict"] if row["n"] else "no valid run"}
             for _, row in table.iterrows()]
     return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))
 

@@ -51,7 +51,8 @@ def main(argv: list[str]) -> int:
             set_offloads(network, run.offloads)
             shape(network, run)
             rate = run.path["forward"]["rate_bps"]
-            print(WELCOME.format(nodes=", ".join(f"{one.node} – {two.node}" for one, two in network.links), profile=run.profile, rtt_ms=idle_rtt_ms(run),
+            links = ", ".join(f"{one.node} – {two.node}" for one, two in network.links)
+            print(WELCOME.format(nodes=links, profile=run.profile, rtt_ms=idle_rtt_ms(run),
                                  rate=f"{rate / 1e6:g} Mbit/s" if rate else "no rate limit", cc=run.cc, clock=run.clock,
                                  tunnel=parts["tunnel"]["version"] if parts.get("tunnel") else "none"), flush=True)
             setLogLevel("output")       # the prompt prints what commands say at this level

@@ -111,7 +111,8 @@ def write_measured(folder: Path, run: Mapping[str, Any], goodput_mbit: float, re
         for t in range(seconds) for s in range(min(streams, 3))])
     put_lines(folder, "queues", [
         {"t_s": float(t + 1), "node": "wan_a", "dev": "wan_a-eth1", "role": "bottleneck", "direction": "forward",
-         "backlog_pkts": 50 * t, "backlog_bytes": 75000 * t, "drops": 0, "sent_pkts": 1000 * t, "sent_bytes": 1500000 * t}
+         "backlog_pkts": 50 * t, "backlog_bytes": 75000 * t, "drops": 0, "sent_pkts": 1000 * t,
+         "sent_bytes": int(bps / 8 * 1514 / 1448) * t}
         for t in range(seconds)])
     put_lines(folder, "hosts", [{"t_s": float(t + 1), "cpu_busy_s": round((1 - idle) * (t + 1), 4),
                                  "cpu_idle_s": round(idle * (t + 1), 4)} for t in range(seconds)])

@@ -56,7 +56,7 @@ def colour_of(artist: object) -> str:
 def test_every_axis_that_is_named_has_a_unit(drawn: dict[str, Figure], name: str) -> None:
     labels = [label for ax in drawn[name].axes for label in (ax.get_xlabel(), ax.get_ylabel()) if label]
     assert len(labels) >= 2 or name == "cells"
-    assert all(re.search(r"\((Mbit/s|ratio|number|segments|packets|ms|s|µs|%|% of the load|BDP; .*)\)$", label) for label in labels), labels
+    assert all(re.search(r"\((Mbit/s|ratio|number|segments|packets|ms|s|µs|%|% of a second|BDP; .*)\)$", label) for label in labels), labels
 
 
 @pytest.mark.parametrize("name", FIGURES)

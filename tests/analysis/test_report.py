@@ -108,7 +108,7 @@ def test_the_answers_follow_the_data(whole: tuple[Path, Page]) -> None:
     assert "CUBIC's 1,430 Mbit/s is met at no buffer tried, but passed between 0.3 and 1 BDP" in text
     assert "BBR's 1,830 Mbit/s is met within 5 % at every buffer tried (0.01 to 4 BDP)" in text
     assert "No buffer tried gives CUBIC and BBR their values at once" in text
-    assert "In 6 of 24 cells the CPU that all hosts share was idle for less than 5 %" in text
+    assert "In 6 of 24 cells the CPU that all hosts share was idle for less than 5 % of its median second while the bottleneck was less" in text
 
 
 def test_other_data_give_other_answers(tmp_path: Path) -> None:
@@ -120,9 +120,17 @@ def test_other_data_give_other_answers(tmp_path: Path) -> None:
                 goodput_mbit=goodput)
     text = report(tmp_path, tmp_path / "out").text
     assert "ahead in none; behind in 1: gost+ws 16 streams (0.84)" in text
-    assert "Nowhere: the CPU" in text
+    assert "Nowhere: in its median second the CPU" in text
     assert "BBR's 1,830 Mbit/s is met nowhere" in text and "always below it" in text
     assert "CUBIC's 1,430 Mbit/s is met within 5 % at 1 BDP (1,430)" in text
+
+
+def test_a_busy_cpu_beside_a_full_bottleneck_has_not_decided(tmp_path: Path) -> None:
+    for cc in ("cubic", "bbr"):
+        synthetic.write_run(tmp_path, synthetic.cell(cc, 16), goodput_mbit=1880.0, idle=0.01)
+    text = report(tmp_path, tmp_path / "out").text
+    assert "Nowhere: the CPU that all hosts share was idle for less than 5 %" in text and "at least 95 % full" in text
+    assert "CPU-bound" not in text
 
 
 def test_one_run_per_cell_is_said_and_has_no_interval(tmp_path: Path) -> None:
@@ -206,7 +214,7 @@ def test_the_real_clock_joins_the_sweep_even_with_offloads_and_another_length(tm
     synthetic.write_run(tmp_path, synthetic.description(matrix="real-clock", streams=16, clock="real", syscall_cost_us=0.0, offloads=True,
                                                         factors={"cc": "cubic"}), goodput_mbit=777.0, idle=0.02)
     text = report(tmp_path, tmp_path / "out").text
-    assert "CUBIC 1,000 → 100 Mbit/s" in text and "CUBIC on the real clock 777 Mbit/s" in text
+    assert "CUBIC 1,000 → 100 Mbit/s (CPU idle 50 % → 0.0 %, bottleneck used 53 % → 5.3 %)" in text and "CUBIC on the real clock 777 Mbit/s" in text
     assert "real clock, offloads on" in text and "Runs of 8 s and 30 s stand side by side" in text
     assert "it is the CPU's, whatever the congestion control" in text
 

@@ -78,6 +78,17 @@ def test_every_folder_is_accounted_for() -> None:
     assert [broken.error for broken in results.broken] == ["run.json: it is empty"]
 
 
+def test_idle_time_is_that_of_the_median_second_not_of_the_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(synthetic.FIXTURE / "made-up" / "ok-tunnel-bbr", folder)
+    # given a CPU that rests while connections open and while the last data drain, and never between
+    busy_idle = [(0.1, 0.9), (0.3, 1.7), (1.3, 1.7), (2.3, 1.7), (3.3, 1.7), (4.3, 1.7), (4.4, 2.6)]
+    (folder / "hosts.jsonl").write_text("".join(json.dumps({"t_s": t + 1.0, "cpu_busy_s": busy, "cpu_idle_s": idle}) + "\n"
+                                                for t, (busy, idle) in enumerate(busy_idle)))
+    run = load_run(folder)
+    assert isinstance(run, Run) and run.idle_share == 0.0 and run.idle_share_load == 0.5
+
+
 def test_the_end_of_the_log_is_kept() -> None:
     assert "the last line before the end" in one("failed").log_tail
 

@@ -5,8 +5,9 @@ Every bound is stated with the probability that a correct lab misses it.
 from __future__ import annotations
 
 import pytest
-from tests.integration.sandboxed import BIG_BUFFERS, Lab, describe, direction
 from scipy.stats import binom
+
+from tests.integration.sandboxed import BIG_BUFFERS, Lab, describe, direction
 
 GOODPUT_SHARE = 1448 / 1514      # TCP payload of a full frame: 1500 less IP, TCP and timestamps, plus Ethernet's 14
 

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.integration.sandboxed import Lab, describe, direction
 
 from gostlab import machine
 from gostlab.machine import MachineError, sandbox
+from tests.integration.sandboxed import Lab, describe, direction
 
 
 def test_it_boots_runs_and_powers_off(lab: Lab) -> None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.integration.sandboxed import Lab, describe, direction
 
 PATH = direction(rate_bps=50_000_000, delay_ms=20.0, buffer_pkts=300)

@@ -1,0 +1,54 @@
+"""The native machine, tried in a guest: a machine whose kernel has netem and whose root we may be."""
+from __future__ import annotations
+
+import json
+import re
+
+from gostlab.machine import CHECKOUT
+from gostlab.parts import cache_folder
+from tests.integration.sandboxed import Lab
+
+RUN = ("python3 -m gostlab run thesis-tunnel --quick --matrix main --set tunnel=gost+ws --set streams=1 --set rate=20mbit"
+       " --set delay=10ms --set cc=cubic --set duration=3s --machine {machine} --results /run/gostlab/results")
+STATE = ("sysctl -a 2>/dev/null | grep -E '^net[.](ipv4[.](tcp|ip_f)|core)' | grep -v -E 'available|fastopen_key|max_tw|tcp_mem';"
+         " ip -o link | cut -d: -f2; tc qdisc; ls /proc | grep -c '^[0-9]' >/dev/null; pgrep -c iperf3; pgrep -c relay; pgrep -fc mininet:")
+
+
+def native(lab: Lab, machine: str, before: str = "", after: str = ""):
+    script = (f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache_folder()}; {before}\n({STATE}) >/run/gostlab/before;"
+              f"{RUN.format(machine=machine)}; echo exit $?; ({STATE}) >/run/gostlab/after; {after}")
+    return lab.command(script, memory_mib=1024, keep=[cache_folder(), *lab.keep])
+
+
+def test_a_run_on_the_hosts_own_kernel_leaves_it_as_it_was(lab: Lab) -> None:
+    done = native(lab, "native")
+
+    assert "exit 0" in done.log, done.log
+    folder = next((done.folder / "results" / "thesis-tunnel").glob("main-*"))
+    assert json.loads((folder / "status.json").read_text())["outcome"] == "ok", (folder / "log.txt").read_text()
+    assert json.loads((folder / "run.json").read_text())["clock"] == "real"
+    assert (done.folder / "before").read_text() == (done.folder / "after").read_text()
+
+
+def test_auto_takes_native_for_root_on_a_kernel_with_netem_and_says_so(lab: Lab) -> None:
+    done = native(lab, "auto")
+
+    assert "machine: native (root, and this kernel has netem)" in done.log
+    assert "exit 0" in done.log
+
+
+def test_a_killed_native_run_leaves_no_process(lab: Lab) -> None:
+    left = "echo left $(pgrep -c iperf3) $(pgrep -c relay) $(pgrep -fc [m]ininet:)"
+    done = lab.command(f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache_folder()}; {RUN.format(machine='native')} & pid=$!; sleep 2; {left};"
+                       f" kill -KILL $pid; sleep 1; {left}", memory_mib=1024, keep=[cache_folder(), *lab.keep])
+
+    counts = re.findall(r"left (\d+) (\d+) (\d+)", done.log)
+    assert counts == [("2", "2", "5"), ("0", "0", "0")], done.log        # in full swing, and gone
+
+
+def test_commands_sh_builds_the_same_path_by_hand(lab: Lab) -> None:
+    done = native(lab, "native", after="sed '/iperf3/d;/ethtool/d;/relay/d' $(ls -d results 2>/dev/null) "
+                  "/run/gostlab/results/thesis-tunnel/main-*/commands.sh > /run/gostlab/again.sh; mkdir -p /run/netns;"
+                  " sh /run/gostlab/again.sh && echo again $?")
+
+    assert "again 0" in done.log, done.log
