@@ -36,7 +36,7 @@ bench: setup
 	@./lab bench
 
 validate: setup
-	@./lab validate
+	$(PYTHON) -m pytest tests/integration/test_emulation.py
 
 kernel:
 	@./lab setup --only packages --only kernel

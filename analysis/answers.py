@@ -244,7 +244,8 @@ def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
     if moved and max(moved) < UNMOVED:
         said += f" The cost moves the rate by less than {whole_percent(UNMOVED)}: it is not the CPU's."
     elif moved and any(starved):
-        said += " The rate follows the cost and the CPU has no time left: it is the CPU's, whatever the congestion control."
+        said += (" The rate follows the cost, and at the highest the CPU has no time left while the bottleneck has room: there "
+                 "it is the CPU's, whatever the congestion control.")
     elif moved:
         said += " The rate follows the cost although the CPU has time left."
     return said

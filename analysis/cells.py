@@ -215,6 +215,19 @@ def cpu_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
     return tuple(sorted(cells.values(), key=cell_order))
 
 
+def buffer_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
+    """A buffer sweep with the points that other matrices of the experiment add, asked the same in all but the buffer."""
+    def setting(run: Run) -> Any:
+        return tuple(pair for pair in run.settings if not pair[0].endswith(".buffer_pkts"))
+
+    cells = {(setting(cell.like), cell.like.buffer_pkts): cell for cell in matrix.cells}
+    settings = {key[0] for key in cells}
+    for cell in (cell for other in others if other is not matrix for cell in other.cells):
+        if cell.counted and setting(cell.like) in settings:
+            cells.setdefault((setting(cell.like), cell.like.buffer_pkts), cell)
+    return tuple(sorted(cells.values(), key=cell_order))
+
+
 def to_table(cells: Iterable[Cell], study: Study, references: Mapping[str, Run] = MappingProxyType({})) -> pd.DataFrame:
     """One row per cell: what the figures draw and the tables print. Rates in Mbit/s, counts in segments.
 

@@ -35,6 +35,7 @@ from analysis.colours import (
     tunnel_marker,
 )
 from analysis.runs import IDLE_SHARE_LOW, Run, load_intervals, load_series
+from analysis.study import level
 
 WIDTH_IN = 7.0                 # read on a phone without zooming: 10.5 pt stays above 8 px at 390 px
 # More rows than this make no figure that anyone reads.
@@ -290,6 +291,8 @@ def plot_cpu(table: pd.DataFrame, footer: str = "") -> Figure:
         unlike = real["offloads"].max() > table.loc[table["clock"] != "real", "offloads"].max()
         ticks.append("real clock,\noffloads on" if unlike else "real\nclock")
     figure, axes = new_figure(5.6, 2, len(streams), sharex=True, sharey="row")
+    top = max([1.0, *(value for name in ("goodput", "goodput_high", "thesis_goodput") for value in table[name].dropna()),
+               *(value for values in table["goodput_values"] for value in values)])
     for column, count in enumerate(streams):
         goodput, idle = axes[0, column], axes[1, column]
         for place, (tunnel, cc) in enumerate(lines):
@@ -304,7 +307,7 @@ def plot_cpu(table: pd.DataFrame, footer: str = "") -> Figure:
                                 label=f"thesis {cc}")
         idle.axhspan(0, 100 * IDLE_SHARE_LOW, color="#f3d9d2", zorder=0, label="no time left")
         goodput.set_title(f"{count:g} stream{'' if count == 1 else 's'}")
-        goodput.set_ylim(bottom=0)
+        goodput.set_ylim(0, 1.08 * top)
         idle.set_ylim(-3, 103)
         idle.set_xticks(range(len(ticks)), ticks)
         idle.set_xlim(-0.4, len(ticks) - 0.6)
@@ -389,9 +392,9 @@ def plot_buffer(table: pd.DataFrame, footer: str = "") -> Figure:
 def apart(levels: Sequence[float], ratio: float = 1.22) -> list[float]:
     """Those of the sorted levels that a log axis has room to name."""
     kept: list[float] = []
-    for level in levels:
-        if not kept or level / kept[-1] >= ratio:
-            kept.append(level)
+    for each in levels:
+        if not kept or each / kept[-1] >= ratio:
+            kept.append(each)
     return kept
 
 
@@ -428,10 +431,11 @@ def plot_time_series(run: Run, footer: str = "") -> Figure:
     axes[-1, 0].set_xlim(left=0)
     figure.align_ylabels()
     streams = f"{run.streams} stream{'' if run.streams == 1 else 's'}"
+    others = "".join(f", {name} {level(value)}" for name, value in run.factors if name not in ("cc", "tunnel", "streams"))
     finish(figure, [Line2D([], [], color=cc_colour(run.cc), label=f"{cc_name(run.cc)}: median of the WAN's sockets"),
                     Line2D([], [], color=cc_colour(run.cc), linewidth=0.8, alpha=0.4, label="each socket")]
            if any("cwnd" in label for label, _ in panels) else [], footer,
-           title=f"{cc_name(run.cc)}, {run.tunnel}, {streams}, repetition {run.repetition}"
+           title=f"{cc_name(run.cc)}, {run.tunnel}, {streams}{others}, repetition {run.repetition}"
                  + (f" [{run.verdict}]" if run.verdict != "ok" else ""))
     return figure
 

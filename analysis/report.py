@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from analysis import answers, figures, tables
 from analysis.answers import Answer
-from analysis.cells import Matrix, cpu_cells, file_name, to_matrices, to_table
+from analysis.cells import Matrix, buffer_cells, cpu_cells, file_name, to_matrices, to_table
 from analysis.runs import Results, Run, load_results, to_frame
 from analysis.study import Study, load_study
 from analysis.tables import Table
@@ -229,6 +229,7 @@ def cpu_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: Stud
 def buffer_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: Study, table: pd.DataFrame,
                 name: str, footer: str) -> None:
     """Goodput and WAN retransmissions by the bottleneck's buffer; a figure per number of streams."""
+    table = to_table(buffer_cells(matrix, matrices), study, references_of(matrices))
     part.answers += answers.buffer_answers(table)
     part.tables.append(tables.buffer_table(table, f"{name}-buffer", "Goodput by the bottleneck's buffer"))
     valid = table[(table["n"] > 0) & table["buffer_bdp"].notna()]

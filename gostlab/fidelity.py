@@ -18,6 +18,8 @@ IDLE_RTT_TOLERANCE_MS = 0.1
 # the share is sampled by a tick that an overloaded CPU itself delays, so that more must be left.
 CPU_IDLE_DEGRADED = {"virtual": 0.05, "real": 0.2}
 SAMPLER_LATE_MS = 10.0
+# A bottleneck that sends for this share of the time is full.
+BOTTLENECK_FULL = 0.95
 MIN_ROUND_TRIPS = 20
 
 
@@ -63,13 +65,18 @@ def check_cc(legs: Sequence[Mapping[str, Any]], asked: str) -> Check:
                  f"WAN sockets ran {', '.join(seen) or 'unseen'}, not {asked}" if bad else "")
 
 
-def check_cpu(busy_s: float, idle_s: float, clock: str) -> Check:
-    """The idle share of the CPU during the load."""
+def check_cpu(busy_s: float, idle_s: float, bottleneck_share: float | None, clock: str) -> Check:
+    """The idle share of the CPU while the streams sent.
+
+    A CPU without idle time has not always decided: one that polls packets singly fills what time it has and still
+    keeps the bottleneck full. So it is blamed only where the bottleneck (its share of the rate in use) had room left.
+    """
     share = idle_s / (busy_s + idle_s) if busy_s + idle_s > 0 else 1.0
-    bad = share < CPU_IDLE_DEGRADED[clock]
+    full = bottleneck_share is not None and bottleneck_share >= BOTTLENECK_FULL
+    bad = share < CPU_IDLE_DEGRADED[clock] and not full
     return Check("cpu_idle_share", "degraded" if bad else "ok", CPU_IDLE_DEGRADED[clock], round(share, 4), "share",
-                 f"the CPU was idle for only {share:.1%} of the load: it, not the network, set this rate"
-                 + (" (the virtual CPU's cost per system call)" if clock == "virtual" else "") if bad else "")
+                 f"the CPU was idle for only {share:.1%} of the time and the bottleneck was not full: the CPU, not the network, "
+                 "set this rate" + (" (the virtual CPU's cost per system call)" if clock == "virtual" else "") if bad else "")
 
 
 def check_tcp_memory(peak_mib: float, low_mib: float, nstat: Mapping[str, Mapping[str, int]]) -> Check:

@@ -94,7 +94,7 @@ class Probes:
         self.lateness_ms: list[float] = []
         self.missed_closes = False
         self.tcp_memory_peak_pages = 0
-        self.cpu_at_start = self.cpu_at_end = (0.0, 0.0)
+        self.cpu_at_start = (0.0, 0.0)
         self.started_s = 0.0
 
     def begin(self) -> None:
@@ -114,10 +114,6 @@ class Probes:
             self._thread.join()
         if self.error is not None:
             raise self.error
-
-    def load_ended(self) -> None:
-        """Mark the end of the load for the CPU's idle share."""
-        self.cpu_at_end = cpu_seconds()
 
     def _sample_until_stopped(self) -> None:
         try:

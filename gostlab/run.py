@@ -88,7 +88,6 @@ def put_load(network: Network, run: RunDescription, tunnel: Tunnel, probes: Prob
     except TrafficError:
         tunnel.check_alive()        # a dead tunnel is the cause, iperf3's words only the effect
         raise
-    probes.load_ended()
     probes.end()
     tunnel.check_alive()
     return load
@@ -158,18 +157,40 @@ def check_idle(network: Network, run: RunDescription, name: str) -> fidelity.Che
 def judge(run: RunDescription, folder: Path, load: Load, probes: Probes,
           legs: Mapping[str, Any]) -> list[fidelity.Check]:
     """The checks that need the whole run."""
-    (busy0, idle0), (busy1, idle1) = probes.cpu_at_start, probes.cpu_at_end
-    queues: dict[tuple[str, str], dict[str, int]] = {}
-    with (folder / "queues.jsonl").open(encoding="utf-8") as file:
-        for line in file:
-            row = json.loads(line)
-            queues[row["role"], row["direction"]] = row
+    queues = {(row["role"], row["direction"]): row for row in rows_of(folder, "queues")}
     return [fidelity.check_cc(legs["legs"], run.cc),
             check_tcp_memory(probes, legs),
-            fidelity.check_cpu(busy1 - busy0, idle1 - idle0, run.clock),
+            check_cpu(run, folder, load),
             fidelity.check_length(run, load.ended_s - load.started_s),
             *fidelity.check_drops(queues, run),
             fidelity.check_sampler(probes.lateness_ms, run.clock)]
+
+
+def check_cpu(run: RunDescription, folder: Path, load: Load) -> fidelity.Check:
+    """The CPU and the bottleneck while the streams sent: without the time that iperf3 takes to open them one by one over
+    a long path, when everything is idle. From the samples."""
+    busy = while_sending(rows_of(folder, "hosts"), run, load)
+    data = "forward" if run.direction == "upload" else "reverse"
+    queue = while_sending([row for row in rows_of(folder, "queues") if (row["role"], row["direction"]) == ("bottleneck", data)],
+                          run, load)
+    rate_bps = run.path[data]["rate_bps"]
+    spent_s = queue[-1]["t_s"] - queue[0]["t_s"] if queue else 0.0
+    used = 8 * (queue[-1]["sent_bytes"] - queue[0]["sent_bytes"]) / spent_s / rate_bps if spent_s and rate_bps else None
+    return fidelity.check_cpu(busy[-1]["cpu_busy_s"] - busy[0]["cpu_busy_s"], busy[-1]["cpu_idle_s"] - busy[0]["cpu_idle_s"],
+                              used, run.clock)
+
+
+def rows_of(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The lines of a series."""
+    with (folder / f"{name}.jsonl").open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def while_sending(rows: list[dict[str, Any]], run: RunDescription, load: Load) -> list[dict[str, Any]]:
+    """The samples of the load's own time, its last `duration`; all of them where it is shorter than two samples."""
+    end_s = load.ended_s - load.started_s
+    inside = [row for row in rows if end_s - run.duration_s <= row["t_s"] <= end_s]
+    return inside if len(inside) > 1 else rows
 
 
 def check_tcp_memory(probes: Probes, legs: Mapping[str, Any]) -> fidelity.Check:

@@ -131,6 +131,14 @@ def test_the_real_clock_stands_in_the_cpu_figure(drawn: dict[str, Figure]) -> No
     assert [ax.get_title(loc="left") for ax in drawn["cpu"].axes[:2]] == ["16 streams", "128 streams"]
 
 
+def test_no_value_is_cut_off(drawn: dict[str, Figure]) -> None:
+    for name in ("goodput", "cpu", "buffer"):
+        for ax in drawn[name].axes:
+            for line in ax.lines:
+                if str(line.get_label()).startswith("lab "):
+                    assert ax.get_ylim()[0] <= line.get_ydata()[0] <= ax.get_ylim()[1]
+
+
 def test_the_series_share_their_time_axis(drawn: dict[str, Figure]) -> None:
     first, *rest = drawn["series"].axes
     assert len(rest) == 4

@@ -216,7 +216,14 @@ def test_the_real_clock_joins_the_sweep_even_with_offloads_and_another_length(tm
     text = report(tmp_path, tmp_path / "out").text
     assert "CUBIC 1,000 → 100 Mbit/s (CPU idle 50 % → 0.0 %, bottleneck used 53 % → 5.3 %)" in text and "CUBIC on the real clock 777 Mbit/s" in text
     assert "real clock, offloads on" in text and "Runs of 8 s and 30 s stand side by side" in text
-    assert "it is the CPU's, whatever the congestion control" in text
+    assert "there it is the CPU's, whatever the congestion control" in text
+
+
+def test_a_buffer_sweep_takes_in_the_same_cell_of_another_matrix(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path, synthetic.cell("cubic", 16), goodput_mbit=1430.0)
+    synthetic.write_run(tmp_path, synthetic.description(matrix="buffer", streams=16, buffer_pkts=synthetic.BDP_PKTS // 10,
+                                                        factors={"cc": "cubic", "buffer": "0.1bdp"}), goodput_mbit=900.0)
+    assert "CUBIC's 1,430 Mbit/s is met within 5 % at 1 BDP (1,430); over 0.1 to 1 BDP" in report(tmp_path, tmp_path / "out").text
 
 
 def test_long_and_like_names_make_different_files(tmp_path: Path) -> None:
