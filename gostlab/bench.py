@@ -24,10 +24,26 @@ from gostlab.experiment import RunDescription, single_run
 from gostlab.machine import sandbox
 from gostlab.parts import find_parts, require_kernel
 
-# The rates at which the lab is timed: (label, rate, length of the long run, target as a multiple of real time).
-SPEEDS = (("10 Mbit/s", 10_000_000, 124.0, 30.0), ("100 Mbit/s", 100_000_000, 64.0, 10.0),
-          ("1 Gbit/s", 1_000_000_000, 14.0, 0.75))
-SHORT_S = 4.0
+SHORT_S = 1.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the lab is timed on: these congestion controls one after the other, one stream each, per packet."""
+    name: str
+    ccs: tuple[str, ...]
+    settings: Mapping[str, str]
+    long_s: float
+    target: str
+
+
+BOTH = ("cubic", "bbr")
+LOADS = (
+    Load("10 Mbit/s, 100 ms, 0.1 % loss, CUBIC and BBR", BOTH, {"rate": "10mbit", "loss": "0.1%"}, 61.0, "≥ 30"),
+    Load("100 Mbit/s, 100 ms, 0.1 % loss, CUBIC and BBR", BOTH, {"rate": "100mbit", "loss": "0.1%"}, 61.0, "≥ 10"),
+    Load("1 Gbit/s, 168 ms, no loss, CUBIC and BBR", BOTH, {"rate": "1gbit", "delay": "84ms"}, 11.0, "≥ 0.75"),
+    Load("100 Mbit/s, 100 ms, no loss, a full BBR stream", ("bbr",), {"rate": "100mbit"}, 31.0, ""),
+)
 
 
 @dataclass(frozen=True)
@@ -91,17 +107,18 @@ class Bench:
         check(folder)
         return wall
 
-    def speed(self, rate_bps: int, long_s: float) -> float:
-        """Seconds of load per wall second, BBR, one stream, per packet."""
-        walls = [self.wall_s(load(rate_bps, duration_s)) for duration_s in (SHORT_S, long_s)]
-        return (long_s - SHORT_S) / (walls[1] - walls[0])
+    def speed(self, timed: Load) -> float:
+        """Seconds of load per wall second."""
+        wall_s = sum(sign * self.wall_s(load(duration_s, cc, **timed.settings)) for cc in timed.ccs
+                     for sign, duration_s in ((1, timed.long_s), (-1, SHORT_S)))
+        return len(timed.ccs) * (timed.long_s - SHORT_S) / wall_s
 
-    def packet_us(self, rate_bps: int, long_s: float) -> float:
-        """Wall µs per packet on the forward path, from the same slope."""
+    def packet_us(self) -> float:
+        """Wall µs per packet of a full 1 Gbit/s BBR stream on the forward path, from the same slope."""
         counts, walls = [], []
-        for duration_s in (SHORT_S, long_s):
+        for duration_s in (4.0, 10.0):
             began = time.monotonic()
-            guest, folder = self.start(load(rate_bps, duration_s), self._cpus[0])
+            guest, folder = self.start(load(duration_s, rate="1gbit"), self._cpus[0])
             guest.wait()
             walls.append(time.monotonic() - began)
             check(folder)
@@ -112,7 +129,7 @@ class Bench:
 
     def pair_ratio(self) -> float:
         """How much two sandboxes side by side do of what one does alone (2: no loss)."""
-        run = load(100_000_000, 40.0)
+        run = load(40.0, rate="100mbit")
         alone = self.wall_s(run)
         began = time.monotonic()
         guests = [self.start(run, cpu) for cpu in self._cpus[:2]]
@@ -124,11 +141,10 @@ class Bench:
         return 2 * alone / together
 
 
-def load(rate_bps: int, duration_s: float) -> RunDescription:
-    """The benchmark's run: one BBR stream over a 100 ms path, per packet, the default system-call cost."""
-    return single_run(profile="plain-100ms", cc="bbr", machine="sandbox", clock="virtual",
-                      overrides={"rate": f"{rate_bps}bit", "duration": f"{duration_s:g}s", "offloads": "off",
-                                 "buffers": "bdp"})
+def load(duration_s: float, cc: str = "bbr", **settings: str) -> RunDescription:
+    """The benchmark's run: one stream over a 100 ms path, per packet, the default system-call cost."""
+    return single_run(profile="plain-100ms", cc=cc, machine="sandbox", clock="virtual",
+                      overrides={"duration": f"{duration_s:g}s", "offloads": "off", "buffers": "bdp", **settings})
 
 
 def check(folder: Path) -> None:
@@ -175,11 +191,11 @@ def main(repeat: int, *, as_json: bool) -> int:
         bench = Bench(Path(scratch), repeat)
         figures.append(bench.figure("boot to power-off", "s", "≤ 0.5", bench.boot_s))
         figures.append(bench.figure("a run's overhead: one second at 1 Mbit/s, all of it", "s", "≤ 2",
-                                    lambda: bench.wall_s(load(1_000_000, 1.0))))
-        for label, rate_bps, long_s, target in SPEEDS:
-            figures.append(bench.figure(f"virtual clock, per packet, {label}", "× real time", f"≥ {target:g}",
-                                        partial(bench.speed, rate_bps, long_s)))
-        figures.append(bench.figure("wall time per packet, 1 Gbit/s", "µs", "", lambda: bench.packet_us(10**9, 14.0)))
+                                    lambda: bench.wall_s(load(1.0, rate="1mbit"))))
+        for timed in LOADS:
+            figures.append(bench.figure(f"virtual clock, per packet: {timed.name}", "× real time", timed.target,
+                                        partial(bench.speed, timed)))
+        figures.append(bench.figure("wall time per packet, a full 1 Gbit/s BBR stream", "µs", "", bench.packet_us))
         if os.geteuid() == 0:
             figures.append(bench.figure("the same on this machine's own kernel, one veth, no netem, one CPU", "µs", "",
                                         host_packet_us))
