@@ -91,7 +91,7 @@ class Bench:
             raise RuntimeError("the sandbox did not boot")
         return time.monotonic() - began
 
-    def start(self, run: RunDescription, cpu: int) -> tuple[sandbox.Sandbox, Path]:
+    def start(self, run: RunDescription, cpu: int) -> tuple[machine.Watched, Path]:
         """Start a run on a CPU."""
         folder = self.folder()
         (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
@@ -210,5 +210,10 @@ def main(repeat: int, *, as_json: bool) -> int:
 def table(figures: Sequence[Figure]) -> str:
     """The table as Markdown."""
     rows = ["| what | median | least – most | unit | target |", "|---|---|---|---|---|"]
-    rows += [f"| {f.name} | {f.median:.3g} | {f.least:.3g} – {f.most:.3g} | {f.unit} | {f.target} |" for f in figures]
+    rows += [f"| {f.name} | {number(f.median)} | {number(f.least)} – {number(f.most)} | {f.unit} | {f.target} |" for f in figures]
     return "\n".join(rows)
+
+
+def number(value: float) -> str:
+    """Three figures, never in powers of ten."""
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}".replace(",", " ")

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +36,41 @@ class Job(Protocol):
     @property
     def complaint(self) -> str | None:
         """Why the machine itself gave up, if it did."""
+
+
+class Watched:
+    """A started process with a wall-clock limit. `complaint` says why it was ended, if it was."""
+
+    def __init__(self, process: subprocess.Popen[bytes], limit_s: float) -> None:
+        self._process = process
+        self._limit_s = limit_s
+        self._deadline = time.monotonic() + limit_s
+        self.complaint: str | None = None
+
+    def poll(self) -> int | None:
+        """The process's exit status; None while it runs. Past its limit it is ended."""
+        status = self._process.poll()
+        if status is None and time.monotonic() > self._deadline:
+            self.complaint = f"ended after {self._limit_s:.0f} s by the wall clock, its limit"
+            self.kill()
+            return self._process.returncode
+        return status
+
+    def wait(self) -> int:
+        """Wait to the end, minding the limit."""
+        while self.poll() is None:
+            time.sleep(0.01)
+        return int(self._process.returncode)
+
+    def kill(self) -> None:
+        """End it now, and everything of it: a guest's processes end with its kernel, a native run's with the first
+        process of their PID namespace."""
+        if self._process.poll() is None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:      # on the caller's terminal it has no group of its own
+                self._process.kill()
+        self._process.wait()
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gostlab.experiment import RunDescription
-from gostlab.machine import CHECKOUT, MachineError, run_argv, wall_limit_s
+from gostlab.machine import CHECKOUT, MachineError, Watched, run_argv, wall_limit_s
 
 INIT = Path(__file__).with_name("init.py")
 GUEST_FOLDER = "/run/gostlab"
@@ -24,40 +22,6 @@ GUEST_FOLDER = "/run/gostlab"
 VIRTUAL_EPOCH_NS = 1_700_000_000_000_000_000
 # Characters that the kernel's command line or hostfs's mount option would take for their own.
 UNSAFE = set("\"\\,\n\t")
-
-
-class Sandbox:
-    """One booted guest. `complaint` says why the launcher ended it, if it did."""
-
-    def __init__(self, process: subprocess.Popen[bytes], limit_s: float) -> None:
-        self._process = process
-        self._deadline = time.monotonic() + limit_s
-        self._limit_s = limit_s
-        self.complaint: str | None = None
-
-    def poll(self) -> int | None:
-        """The process's exit status; None while it runs. Past its wall-clock limit it is ended."""
-        status = self._process.poll()
-        if status is None and time.monotonic() > self._deadline:
-            self.complaint = f"ended after {self._limit_s:.0f} s by the wall clock, its limit"
-            self.kill()
-            return self._process.returncode
-        return status
-
-    def wait(self) -> int:
-        """Wait to the end, minding the limit."""
-        while self.poll() is None:
-            time.sleep(0.01)
-        return int(self._process.returncode)
-
-    def kill(self) -> None:
-        """End the guest and everything of it, now."""
-        if self._process.poll() is None:
-            try:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                self._process.kill()
-        self._process.wait()
 
 
 def boot_words(folder: Path, *, memory_mib: int, clock: str, syscall_cost_us: float, seed: int) -> list[str]:
@@ -76,7 +40,7 @@ def boot_words(folder: Path, *, memory_mib: int, clock: str, syscall_cost_us: fl
 
 def boot(kernel: Path, folder: Path, argv: Sequence[str], environ: Mapping[str, str], *, keep: Sequence[Path],
          cpu: int, memory_mib: int, clock: str, syscall_cost_us: float, seed: int, limit_s: float,
-         terminal: bool = False) -> Sandbox:
+         terminal: bool = False) -> Watched:
     """Boot a guest that runs one command and powers off.
 
     folder    the host's folder that the guest may write, /run/gostlab inside; boot.json and log.txt go there
@@ -100,7 +64,7 @@ def boot(kernel: Path, folder: Path, argv: Sequence[str], environ: Mapping[str, 
         with (folder / "log.txt").open("ab") as log:
             process = subprocess.Popen(command, env=quiet_environ, stdin=subprocess.DEVNULL, stdout=log,
                                        stderr=subprocess.STDOUT, start_new_session=True)
-    return Sandbox(process, limit_s)
+    return Watched(process, limit_s)
 
 
 def check_memory(memory_mib: int) -> None:
@@ -118,7 +82,7 @@ def sandbox_environ(extra: Mapping[str, str] = {}) -> dict[str, str]:
 
 
 def start_run(kernel: Path, run: RunDescription, folder: Path, parts: Mapping[str, Any], keep: Sequence[Path],
-              cpu: int, commit: str | None) -> Sandbox:
+              cpu: int, commit: str | None) -> Watched:
     """Boot a guest that executes a run. Raises MachineError or OSError."""
     (folder / "parts.json").write_text(json.dumps(parts), encoding="utf-8")
     environ = sandbox_environ({"GOSTLAB_COMMIT": json.dumps(commit), "GOSTLAB_HOST": json.dumps(host_facts())})

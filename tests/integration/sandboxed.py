@@ -85,7 +85,7 @@ class Lab:
         made.mkdir()
         return made
 
-    def start(self, run: RunDescription, **handed: Any) -> tuple[sandbox.Sandbox, Path]:
+    def start(self, run: RunDescription, **handed: Any) -> tuple[machine.Watched, Path]:
         folder = self.folder()
         (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
         return sandbox.start_run(self.kernel, run, folder, {**self.handed, **handed}, self.keep, self.cpu, None), folder
