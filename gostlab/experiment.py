@@ -412,7 +412,7 @@ def resolve(
         offloads=offloads,
         sample_ms=values["sample"],
         mtu=MTU_BYTES,
-        memory_mib=values["memory"] or memory_needed_mib(min(tcp_memory_mib, needed_mib), path),
+        memory_mib=values["memory"] or memory_needed_mib(min(tcp_memory_mib, needed_mib) // 2, path),
         tcp_memory_mib=tcp_memory_mib,
     )
 

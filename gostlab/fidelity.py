@@ -65,13 +65,12 @@ def check_cc(legs: Sequence[Mapping[str, Any]], asked: str) -> Check:
                  f"WAN sockets ran {', '.join(seen) or 'unseen'}, not {asked}" if bad else "")
 
 
-def check_cpu(busy_s: float, idle_s: float, bottleneck_share: float | None, clock: str) -> Check:
-    """The idle share of the CPU while the streams sent.
+def check_cpu(share: float, bottleneck_share: float | None, clock: str) -> Check:
+    """The idle share of the CPU, and the share of the bottleneck's rate that was in use.
 
     A CPU without idle time has not always decided: one that polls packets singly fills what time it has and still
     keeps the bottleneck full. So it is blamed only where the bottleneck (its share of the rate in use) had room left.
     """
-    share = idle_s / (busy_s + idle_s) if busy_s + idle_s > 0 else 1.0
     full = bottleneck_share is not None and bottleneck_share >= BOTTLENECK_FULL
     bad = share < CPU_IDLE_DEGRADED[clock] and not full
     return Check("cpu_idle_share", "degraded" if bad else "ok", CPU_IDLE_DEGRADED[clock], round(share, 4), "share",

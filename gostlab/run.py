@@ -7,9 +7,11 @@ gave it those. How it ended goes to outcome.json, which whoever started it turns
 """
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import time
@@ -160,37 +162,35 @@ def judge(run: RunDescription, folder: Path, load: Load, probes: Probes,
     queues = {(row["role"], row["direction"]): row for row in rows_of(folder, "queues")}
     return [fidelity.check_cc(legs["legs"], run.cc),
             check_tcp_memory(probes, legs),
-            check_cpu(run, folder, load),
+            check_cpu(run, folder),
             fidelity.check_length(run, load.ended_s - load.started_s),
             *fidelity.check_drops(queues, run),
             fidelity.check_sampler(probes.lateness_ms, run.clock)]
 
 
-def check_cpu(run: RunDescription, folder: Path, load: Load) -> fidelity.Check:
-    """The CPU and the bottleneck while the streams sent: without the time that iperf3 takes to open them one by one over
-    a long path, when everything is idle. From the samples."""
-    busy = while_sending(rows_of(folder, "hosts"), run, load)
+def check_cpu(run: RunDescription, folder: Path) -> fidelity.Check:
+    """The CPU's idle share and the bottleneck's use in the median second of the load: an average would count the time
+    that iperf3 takes to open its streams over a long path and to drain them, when everything is idle."""
     data = "forward" if run.direction == "upload" else "reverse"
-    queue = while_sending([row for row in rows_of(folder, "queues") if (row["role"], row["direction"]) == ("bottleneck", data)],
-                          run, load)
+    queue = [row for row in rows_of(folder, "queues") if (row["role"], row["direction"]) == ("bottleneck", data)]
+    idle = median_share(rows_of(folder, "hosts"), "cpu_idle_s")
     rate_bps = run.path[data]["rate_bps"]
-    spent_s = queue[-1]["t_s"] - queue[0]["t_s"] if queue else 0.0
-    used = 8 * (queue[-1]["sent_bytes"] - queue[0]["sent_bytes"]) / spent_s / rate_bps if spent_s and rate_bps else None
-    return fidelity.check_cpu(busy[-1]["cpu_busy_s"] - busy[0]["cpu_busy_s"], busy[-1]["cpu_idle_s"] - busy[0]["cpu_idle_s"],
-                              used, run.clock)
+    sent_bps = median_share(queue, "sent_bytes")
+    used = 8 * sent_bps / rate_bps if rate_bps and sent_bps is not None else None
+    return fidelity.check_cpu(1.0 if idle is None else min(1.0, idle), used, run.clock)
+
+
+def median_share(rows: list[dict[str, Any]], counter: str) -> float | None:
+    """How much a counter grows per second, in the median interval between samples; None without two samples."""
+    growth = [(after[counter] - before[counter]) / (after["t_s"] - before["t_s"])
+              for before, after in itertools.pairwise(rows) if after["t_s"] > before["t_s"]]
+    return statistics.median(growth) if growth else None
 
 
 def rows_of(folder: Path, name: str) -> list[dict[str, Any]]:
     """The lines of a series."""
     with (folder / f"{name}.jsonl").open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]
-
-
-def while_sending(rows: list[dict[str, Any]], run: RunDescription, load: Load) -> list[dict[str, Any]]:
-    """The samples of the load's own time, its last `duration`; all of them where it is shorter than two samples."""
-    end_s = load.ended_s - load.started_s
-    inside = [row for row in rows if end_s - run.duration_s <= row["t_s"] <= end_s]
-    return inside if len(inside) > 1 else rows
 
 
 def check_tcp_memory(probes: Probes, legs: Mapping[str, Any]) -> fidelity.Check:
