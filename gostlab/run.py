@@ -59,7 +59,10 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         sysctls = configure_hosts(network, run)
         offloads = set_offloads(network, run.offloads)
         qdiscs_before = shape(network, run)
-        checks.append(check_idle(network, run, "idle_rtt_before"))
+        idle = check_idle(network, run, "idle_rtt_before")
+        if idle.verdict == "invalid":
+            raise NetworkError(f"before the load, {idle.reason} ({idle.asked} ms asked, {idle.got} ms measured)")
+        checks.append(idle)
         with start_tunnel(network, run, binary, folder) as tunnel, \
                 probing(network, tunnel, folder, run.sample_ms / 1000) as probes:
             load = put_load(network, run, tunnel, probes, folder)

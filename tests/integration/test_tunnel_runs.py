@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import pytest
 
+from gostlab.machine import CHECKOUT
 from tests.integration.sandboxed import Lab, describe, direction
 
 PATH = direction(rate_bps=50_000_000, delay_ms=20.0, buffer_pkts=300)
@@ -54,6 +55,27 @@ def test_a_tunnel_that_never_listens_fails_the_run(lab: Lab) -> None:
 
     assert done.outcome["outcome"] == "failed"
     assert "listens on" in done.outcome["error"] or "died" in done.outcome["error"]
+
+
+def test_a_port_in_use_fails_the_run(lab: Lab, tmp_path) -> None:
+    twice = tmp_path / "twice"
+    real = lab.handed["tunnel"]["path"]
+    twice.write_text(f"#!/bin/sh\n{real} \"$@\" &\nsleep 0.5\nexec {real} \"$@\"\n")
+    twice.chmod(0o755)
+    lab.keep.append(tmp_path)
+
+    done = lab.run(describe(PATH, PATH, tunnel="gost+ws"), tunnel={**lab.handed["tunnel"], "path": str(twice)})
+
+    assert done.outcome["outcome"] == "failed"
+    assert "died (exit status 1)" in done.outcome["error"]
+    assert "address already in use" in (done.folder / "tunnel-target.log").read_text()
+
+
+def test_mn_loads_the_topology_by_itself(lab: Lab) -> None:
+    done = lab.command(f"cd {CHECKOUT}; mn --custom topo.py --topo tunnel --controller none --test pingall",
+                       memory_mib=512)
+
+    assert "0% dropped" in done.log, done.log
 
 
 def test_a_cc_the_kernel_lacks_is_unsupported(lab: Lab) -> None:
