@@ -199,7 +199,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
         from gostlab.machine import sandbox
         kernel = require_kernel(parts)
         slots = cpus[:arguments.jobs] if arguments.jobs else cpus
-        keep = [path.parent for path in (parts.gost, parts.relay) if path] + list(parts.iproute2_dirs)
+        keep = machine.kept_visible(parts)
 
         def start(run: experiments.RunDescription, folder: Path, slot: int) -> machine.Job:
             return sandbox.start_run(kernel, run, folder, handed, keep, slot, commit)
@@ -296,7 +296,7 @@ def shell_verb(arguments: argparse.Namespace) -> int:
         if choice.name == "native":
             environ = {**os.environ, "PYTHONPATH": str(machine.CHECKOUT)}
             return subprocess.run([*module, str(folder)], env=environ, check=False).returncode
-        keep = [machine.CHECKOUT, *(path.parent for path in (parts.gost, parts.relay) if path), *parts.iproute2_dirs]
+        keep = [machine.CHECKOUT, *machine.kept_visible(parts)]
         guest = sandbox.boot(
             require_kernel(parts), folder, ["/usr/bin/python3", "-m", "gostlab.shell", sandbox.GUEST_FOLDER],
             sandbox.sandbox_environ({"TERM": os.environ.get("TERM", "dumb")}), keep=keep,

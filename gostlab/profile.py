@@ -75,6 +75,8 @@ class LossModel:
         """As run.json has it."""
         if self.model == "random":
             return {"model": "random", "p": self.p}
+        if self.model == "periodic":
+            return {"model": "periodic", "p": self.p, "packets": round(1 / self.p)}
         return {
             "model": "gemodel",
             "p": self.p,
@@ -101,6 +103,8 @@ class Direction:
     jitter_s: Fraction
     loss: LossModel
     buffer: units.Buffer
+    ordered: bool = False
+    distribution: tuple[int, ...] | None = None
 
     def to_json(self, rtt_s: Fraction) -> dict[str, Any]:
         """As run.json has it. A buffer in bdp, where no rate makes one, is no buffer: null."""
@@ -113,6 +117,8 @@ class Direction:
             "rate_bps": self.rate_bps,
             "delay_ms": float(self.delay_s * 1000),
             "jitter_ms": float(self.jitter_s * 1000),
+            "ordered": self.ordered,
+            "distribution": None if self.distribution is None else list(self.distribution),
             "loss": self.loss.to_json(),
             "buffer_pkts": packets,
         }
@@ -299,6 +305,8 @@ def read_loss(node: Node) -> LossModel:
     """`1.5%`, or {model: gemodel, p: …, r: …, one_minus_h: …, one_minus_k: …}. Raises BadInput."""
     if node.fields is None:
         return LossModel("random", float(quantity(units.share)(node)))
+    if "packets" in node.fields:
+        return LossModel("periodic", 1 / int(node.fields["packets"].text))
     values = read_mapping(node, LOSS_FIELDS)
     return LossModel(values.pop("model"), **{key: float(share) for key, share in values.items()})
 

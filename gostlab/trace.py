@@ -1,0 +1,2 @@
+def changes_of(path):
+    return ()
