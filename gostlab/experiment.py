@@ -17,6 +17,7 @@ import math
 import random
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -559,8 +560,9 @@ def trace_path(setting: Setting) -> Path:
     """The file that `trace` names: a path, or one beside the profiles. Raises BadInput."""
     name = setting.value
     for path in (Path(name), profile_folder / name):
-        if path.is_file():
-            return path
+        with suppress(OSError, ValueError):      # a name that no file can have
+            if path.is_file():
+                return path
     raise setting.node.bad_value("no such file, here or in netem_profiles/")
 
 
