@@ -9,8 +9,9 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -28,9 +29,14 @@ IDLE_SHARE_LOW = 0.05
 LINK_SHARE_FULL = 0.95
 LOG_TAIL_BYTES = 8_000
 COMMANDS_BYTES = 40_000
-# What says who a run is among its repetitions, and what does not change its answer.
+# A setting with more text than this is named by its sum: a delay table, a trace of changes.
+LONGEST_SETTING = 100
+# What says who a run is among its repetitions, and what does not change its answer: how it is watched, and the sites
+# of a star that no data of this run crosses.
 NOT_SETTINGS = frozenset({"schema", "experiment", "matrix", "factors", "repetition", "seed", "memory_mib",
-                          "sample_ms"})
+                          "sample_ms", "acks", "sites"})
+# What a direction of a path does unless run.json says otherwise; older labs could do nothing else.
+PLAIN_DIRECTION: Mapping[str, Any] = {"ordered": False, "distribution": None}
 
 Scalar = str | float | bool | None
 
@@ -58,6 +64,43 @@ class Leg:
     cc: tuple[str, ...]
     segments_out: int
     segments_retransmitted: int
+    flow: str = ""                # whose it is; empty where an older lab did not say
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One flow of the load: what was asked of it, from run.json, and what it did, from flows.json (None: not measured)."""
+    name: str
+    kind: str                     # tcp | udp | http
+    cc: str | None                # None: udp has none
+    streams: int
+    direction: str                # upload | download
+    start_s: float                # since the load began, as asked
+    duration_s: float             # http: the longest it may take
+    rtt_ms: float                 # its own idle round trip
+    rate_bps: float | None = None                 # udp: the rate offered
+    size_bytes: int | None = None                 # http: the file's
+    goodput_mbit: float | None = None             # the receiver's
+    started_s: float | None = None
+    ended_s: float | None = None
+    retransmits: int | None = None
+    bytes: int | None = None
+
+    @property
+    def competes(self) -> bool:
+        """Whether a congestion control sends it: what fairness is about. UDP sends what it is told to."""
+        return self.kind != "udp"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the path during the load; None: left as it was."""
+    at_s: float
+    direction: str                # forward | reverse
+    rate_bps: float | None = None
+    delay_ms: float | None = None
+    jitter_ms: float | None = None
+    loss: float | None = None     # mean probability
 
 
 @dataclass(frozen=True)
@@ -109,9 +152,17 @@ class Run:
     buffer_pkts: int | None
     mtu_bytes: int
     offloads: bool
+    topology: str = "tunnel"
+    flows: tuple[Flow, ...] = ()
+    changes: tuple[Change, ...] = ()              # by time
+    loss_p: float = 0.0           # mean probability of loss in the direction the data takes, as the load begins
+    jitter_ms: float = 0.0        # of the same direction
+    ordered: bool = False         # whether jitter leaves packets in order there
+    acks: bool = False            # whether acks.csv.gz was asked for
+    sites: tuple[str, ...] = ()   # star: the profiles laid out; `profile` is the one under test
     verdict: str | None = None
     checks: tuple[Check, ...] = ()
-    goodput_mbit: float | None = None
+    goodput_mbit: float | None = None             # of its flows together; UDP beside them is no answer to the question
     retr: int | None = None       # iperf3's own count: its sockets, which in a tunnel are the loopback's
     legs: tuple[Leg, ...] = ()
     nstat: tuple[tuple[str, int], ...] = ()       # node -> TcpRetransSegs of its namespace
@@ -144,6 +195,15 @@ class Run:
         if self.buffer_pkts is None or not self.bdp_pkts:
             return None
         return self.buffer_pkts / self.bdp_pkts
+
+    @property
+    def load_s(self) -> float:
+        """How long the load lasted."""
+        return load_s(self.flows) if self.flows else self.duration_s
+
+    def flow(self, name: str) -> Flow | None:
+        """The flow of that name."""
+        return next((flow for flow in self.flows if flow.name == name), None)
 
     def retransmitted(self, leg: str) -> int | None:
         """Segments that a leg's sending sockets sent again; None where the run has no such leg."""
@@ -211,7 +271,7 @@ def load_run(folder: Path) -> Run | Broken:
         told["wall_s"] = optional_number(status, "wall_s")
         complaint = printable(str(status["error"])) if status.get("error") else None
         if state == "ok":
-            return Run(folder=folder, state=state, error=None, **asked, **told, **measured(folder))
+            return Run(folder=folder, state=state, error=None, **{**asked, **told, **measured(folder, asked)})
     except Unreadable as error:
         return Run(folder=folder, state="corrupt", error=str(error), **asked, **told)
     return Run(folder=folder, state=state, error=complaint or "no reason given", **asked, **told,
@@ -223,49 +283,170 @@ def asked_for(folder: Path) -> dict[str, Any]:
     name = "run.json"
     run = read_object(folder / name)
     path = mapping(run, "path", name)
+    changes = read_changes(run.get("changes") or [])
+    sites = mapping(run, "sites", name) if run.get("sites") else {}
     directions = {key: mapping(path, key, name) for key in ("forward", "reverse")}
     heading = text(run, "direction", name)
-    loaded = directions["reverse" if heading == "download" else "forward"]
+    loaded = directions[data_direction(heading)]
+    rtt_ms = sum(number(each, "delay_ms", name) for each in directions.values())
+    flows = read_flows(run, rtt_ms)
     return {
         "experiment": text(run, "experiment", name), "matrix": text(run, "matrix", name),
         "factors": flatten(run.get("factors") or {}),
-        "settings": flatten({key: value for key, value in run.items() if key not in NOT_SETTINGS}),
+        "settings": settings_of(run, rtt_ms),
         "repetition": int(number(run, "repetition", name)), "seed": int(number(run, "seed", name)),
         "clock": text(run, "clock", name), "syscall_cost_us": optional_number(run, "syscall_cost_us") or 0.0,
         "placement": text(run, "placement", name), "profile": text(run, "profile", name),
         "tunnel": text(run, "tunnel", name), "cc": text(run, "cc", name),
         "streams": int(number(run, "streams", name)), "duration_s": number(run, "duration_s", name),
         "direction": heading, "rate_bps": optional_number(loaded, "rate_bps"),
-        "rtt_ms": sum(number(each, "delay_ms", name) for each in directions.values()),
+        "rtt_ms": rtt_ms,
         "buffer_pkts": None if loaded.get("buffer_pkts") is None else int(number(loaded, "buffer_pkts", name)),
         "offloads": bool(run.get("offloads")),
         "mtu_bytes": int(number(run, "mtu", name)) if run.get("mtu") else 1500,
+        "topology": text(run, "topology", name) if "topology" in run else "tunnel",
+        "flows": flows, "changes": changes,
+        "loss_p": mean_loss(loaded.get("loss")), "jitter_ms": optional_number(loaded, "jitter_ms") or 0.0,
+        "ordered": bool(loaded.get("ordered")), "acks": bool(run.get("acks")),
+        "sites": tuple(printable(str(site)) for site in sites),
     }
 
 
-def measured(folder: Path) -> dict[str, Any]:
+def data_direction(heading: str) -> str:
+    """Which direction of the path a run's or a flow's data takes."""
+    return "reverse" if heading == "download" else "forward"
+
+
+def settings_of(run: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[str, Scalar], ...]:
+    """What run.json (read by read_flows and read_changes) asks that decides the answer, flattened: flows and changes by name.
+
+    What a flow takes from the run as it is, is said once: by the run. So the one flow of a tunnel adds nothing, and
+    a run of an older lab, which knew no flows, stands beside one that was asked the same.
+    """
+    kept = {key: value for key, value in run.items() if key not in NOT_SETTINGS | {"flows", "changes", "path"}}
+    path = {name: {key: value for key, value in direction.items()
+                   if key not in PLAIN_DIRECTION or value != PLAIN_DIRECTION[key]} if isinstance(direction, dict) else direction
+            for name, direction in mapping(run, "path", "run.json").items()}
+    flows = run.get("flows") or []
+    own = {"kind": "tcp", "start_s": 0, "rtt_ms": rtt_ms,
+           **{key: run.get(key) for key in ("cc", "streams", "duration_s", "direction", "buffers")}}
+    lone = {"sender", "receiver"} if len(flows) == 1 else set()
+    by_name = {str(flow.get("name")): {key: value for key, value in flow.items() if key not in lone | {"name"}
+                                       and value is not None and value != own.get(key)} for flow in flows}
+    changes: dict[str, dict[str, Any]] = {}
+    for each in run.get("changes") or ():
+        at = changes.setdefault(f"{shown(each['at_s'])} s.{each['direction']}", {})
+        at.update({key: value for key, value in each.items() if key not in ("at_s", "direction")})
+    told = flatten({**kept, "path": path, "flows": by_name})
+    changed = flatten(changes, "changes.")
+    if sum(len(key) for key, _ in changed) > LONGEST_SETTING:
+        changed = (("changes", summed(run["changes"])),)
+    return tuple(sorted(told + changed, key=lambda pair: pair[0]))
+
+
+def read_flows(run: Mapping[str, Any], rtt_ms: float) -> tuple[Flow, ...]:
+    """The flows that run.json asks for; of an older lab's, which had one and did not name it, that one. Raises Unreadable."""
+    own = {"name": "flow1", "kind": "tcp", "cc": run.get("cc"), "streams": run.get("streams"), "start_s": 0.0,
+           "duration_s": run.get("duration_s"), "direction": run.get("direction"), "rtt_ms": rtt_ms}
+    rows = run.get("flows") or [own]
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Unreadable("run.json: flows: not a list of flows")
+    flows = tuple(Flow(
+        name=text(row, "name", "run.json"), kind=text(row, "kind", "run.json"),
+        cc=None if row.get("cc") is None else text(row, "cc", "run.json"), streams=int(optional_number(row, "streams") or 1),
+        direction=text(row, "direction", "run.json"), start_s=optional_number(row, "start_s") or 0.0,
+        duration_s=number(row, "duration_s", "run.json"),
+        rtt_ms=rtt_ms if row.get("rtt_ms") is None else number(row, "rtt_ms", "run.json"),
+        rate_bps=optional_number(row, "rate_bps"),
+        size_bytes=optional_count(row, "size_bytes", "run.json")) for row in rows)
+    if len({flow.name for flow in flows}) < len(flows):
+        raise Unreadable("run.json: flows: two of one name")
+    return flows
+
+
+def read_changes(rows: Any) -> tuple[Change, ...]:
+    """The path's changes that run.json asks for, by time. Raises Unreadable."""
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Unreadable("run.json: changes: not a list of changes")
+    found = (Change(number(row, "at_s", "run.json"), text(row, "direction", "run.json"), optional_number(row, "rate_bps"),
+                    optional_number(row, "delay_ms"), optional_number(row, "jitter_ms"),
+                    None if row.get("loss") is None else mean_loss(row["loss"])) for row in rows)
+    return tuple(sorted(found, key=lambda change: change.at_s))
+
+
+def mean_loss(loss: Any) -> float:
+    """The mean probability that a packet is lost, whatever the model; 0 of none.
+
+    gemodel is the Gilbert-Elliott channel with tc-netem(8)'s p r 1-h 1-k: from the good state to the bad with p, back
+    with r, lost with 1-k in the good and 1-h in the bad. It is in the bad state for p / (p + r) of the packets (Elliott,
+    Bell System Technical Journal 42, 1963; Hasslinger & Hohlfeld, MMB 2008), so the mean is
+    (p (1-h) + r (1-k)) / (p + r). A channel that never changes stays good, as it begins.
+    """
+    if is_number(loss):
+        return float(loss)
+    if not isinstance(loss, Mapping):
+        return 0.0
+    p = optional_number(loss, "p") or 0.0
+    if loss.get("model") != "gemodel":
+        return p
+    r, bad, good = (optional_number(loss, key) or 0.0 for key in ("r", "one_minus_h", "one_minus_k"))
+    return (p * bad + r * good) / (p + r) if p + r else good
+
+
+def measured(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a Run that a good one must have left behind. Raises Unreadable."""
-    report = read_object(folder / "iperf3.json")
-    if report.get("error"):
-        raise Unreadable(f"iperf3.json: {printable(str(report['error']))}")
-    end = mapping(report, "end", "iperf3.json")
-    received = mapping(end, "sum_received", "iperf3.json")
-    retransmits = mapping(end, "sum_sent", "iperf3.json").get("retransmits")
+    flows = measured_flows(folder, asked["flows"])
+    asking = [flow for flow in flows if flow.competes] or list(flows)
+    resent = [flow.retransmits for flow in asking if flow.retransmits is not None]
     fidelity = read_object(folder / "fidelity.json")
     verdict = text(fidelity, "verdict", "fidelity.json")
     if verdict not in VERDICTS:
         raise Unreadable(f"fidelity.json: verdict {verdict!r} is not one that the lab gives")
     checks = read_checks(fidelity)
-    asked = asked_for(folder)
     whole = next((float(row["got"]) for row in fidelity["checks"]
                   if row.get("name") == "cpu_idle_share" and is_number(row.get("got"))), None)
-    idle = idle_share(folder, asked["duration_s"])
+    idle = idle_share(folder, load_s(flows))
     legs, nstat = read_legs(read_object(folder / "legs.json"))
-    return {"goodput_mbit": number(received, "bits_per_second", "iperf3.json") / 1e6,
-            "retr": int(retransmits) if isinstance(retransmits, int | float) else None,
+    return {"flows": flows, "goodput_mbit": math.fsum(flow.goodput_mbit or 0.0 for flow in asking),
+            "retr": sum(resent) if resent else None,
             "verdict": verdict, "checks": checks, "idle_share": whole if idle is None else idle,
-            "idle_share_load": whole, "link_share": link_share(folder, asked),
+            "idle_share_load": whole, "link_share": link_share(folder, asked, load_s(flows)),
             "legs": legs, "nstat": nstat, "environment": read_environment(read_object(folder / "env.json"))}
+
+
+def measured_flows(folder: Path, flows: tuple[Flow, ...]) -> tuple[Flow, ...]:
+    """The flows with what they did, from flows.json; an older lab's, from iperf3's report. Raises Unreadable."""
+    name = "flows.json"
+    if not (folder / name).exists() and "flows" not in read_object(folder / "run.json"):
+        return (replace(flows[0], **reported_by_iperf3(folder)),)
+    rows = read_object(folder / name).get("flows")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Unreadable(f"{name}: flows: not a list of flows")
+    by_name = {row.get("name"): row for row in rows}
+    found = []
+    for flow in flows:
+        row = by_name.get(flow.name)
+        if row is None:
+            raise Unreadable(f"{name}: {flow.name} is missing")
+        if row.get("error"):
+            raise Unreadable(f"{name}: {flow.name}: {printable(str(row['error']))}")
+        found.append(replace(
+            flow, goodput_mbit=number(row, "goodput_bps", name) / 1e6, started_s=optional_number(row, "started_s"),
+            ended_s=optional_number(row, "ended_s"), retransmits=optional_count(row, "retransmits", name),
+            bytes=optional_count(row, "bytes", name)))
+    return tuple(found)
+
+
+def reported_by_iperf3(folder: Path) -> dict[str, Any]:
+    """What iperf3's report says of the one flow of an older lab. Raises Unreadable."""
+    name = "iperf3.json"
+    report = read_object(folder / name)
+    if report.get("error"):
+        raise Unreadable(f"{name}: {printable(str(report['error']))}")
+    end = mapping(report, "end", name)
+    received = mapping(end, "sum_received", name)
+    return {"goodput_mbit": number(received, "bits_per_second", name) / 1e6,
+            "retransmits": optional_count(mapping(end, "sum_sent", name), "retransmits", name)}
 
 
 def left_behind(folder: Path) -> dict[str, Any]:
@@ -299,7 +480,7 @@ def read_legs(legs: Mapping[str, Any]) -> tuple[tuple[Leg, ...], tuple[tuple[str
     return (tuple(Leg(text(row, "leg", "legs.json"), shown(row.get("sender")),
                       tuple(shown(name) for name in row.get("cc") or ()),
                       int(number(row, "segments_out", "legs.json")),
-                      int(number(row, "segments_retransmitted", "legs.json"))) for row in rows),
+                      int(number(row, "segments_retransmitted", "legs.json")), shown(row.get("flow"))) for row in rows),
             tuple(sorted((printable(node), int(counters["TcpRetransSegs"])) for node, counters in nodes.items()
                          if isinstance(counters, dict) and isinstance(counters.get("TcpRetransSegs"), int))))
 
@@ -321,14 +502,29 @@ def idle_share(folder: Path, duration_s: float) -> float | None:
     return median(shares) if shares else None
 
 
-def link_share(folder: Path, asked: Mapping[str, Any]) -> float | None:
-    """How much of the bottleneck's rate was used in the median interval of the load; None without a rate or samples."""
-    heading = "reverse" if asked["direction"] == "download" else "forward"
-    rows = [row for row in load_series(folder, "queues") if row["t_s"] <= asked["duration_s"]
-            and (row.get("role"), row.get("direction")) == ("bottleneck", heading) and is_number(row.get("sent_bytes"))]
+def load_s(flows: Sequence[Flow]) -> float:
+    """When the last flow was asked to end, or did if that was sooner: a download is over when the file is there."""
+    return min(max(flow.start_s + flow.duration_s for flow in flows), max(flow.ended_s or math.inf for flow in flows))
+
+
+def link_share(folder: Path, asked: Mapping[str, Any], until_s: float) -> float | None:
+    """How much of the bottleneck's rate was used in the median interval of the load; None without a rate or samples.
+
+    Where there are several bottlenecks (a star has one per site), it is the one that sent most.
+    """
     if not asked["rate_bps"]:
         return None
-    shares = [8 * (second["sent_bytes"] - first["sent_bytes"]) / (second["t_s"] - first["t_s"]) / asked["rate_bps"]
+    heading = data_direction(asked["direction"])
+    queues: dict[Any, list[dict[str, Any]]] = {}
+    for row in load_series(folder, "queues"):
+        if row["t_s"] <= until_s and is_number(row.get("sent_bytes")) \
+                and (row.get("role"), row.get("direction")) == ("bottleneck", heading):
+            queues.setdefault((row.get("node"), row.get("dev")), []).append(row)
+    rows = max(queues.values(), key=lambda each: each[-1]["sent_bytes"], default=[])
+    rates = [(0.0, asked["rate_bps"]), *((each.at_s, each.rate_bps) for each in asked["changes"]
+                                         if each.direction == heading and each.rate_bps)]
+    shares = [8 * (second["sent_bytes"] - first["sent_bytes"]) / (second["t_s"] - first["t_s"])
+              / next((rate for at_s, rate in reversed(rates) if at_s <= first["t_s"]), asked["rate_bps"])
               for first, second in pairwise(rows) if second["t_s"] > first["t_s"]]
     return median(shares) if shares else None
 
@@ -379,12 +575,14 @@ def load_intervals(folder: Path) -> list[tuple[float, float]]:
 def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
     """One row per run, for people who want to go on from here; see the units in the names."""
     rows = [{
-        "run": run.name, "state": run.state, "verdict": run.verdict, "matrix": run.matrix, "tunnel": run.tunnel,
-        "cc": run.cc, "streams": run.streams, "repetition": run.repetition, "seed": run.seed, "clock": run.clock,
-        "syscall_cost_us": run.syscall_cost_us, "profile": run.profile, "placement": run.placement,
+        "run": run.name, "state": run.state, "verdict": run.verdict, "matrix": run.matrix, "topology": run.topology,
+        "tunnel": run.tunnel, "cc": run.cc, "streams": run.streams, "repetition": run.repetition, "seed": run.seed,
+        "clock": run.clock, "syscall_cost_us": run.syscall_cost_us, "profile": run.profile, "placement": run.placement,
         "direction": run.direction, "duration_s": run.duration_s,
         "rate_mbit": None if run.rate_bps is None else run.rate_bps / 1e6, "rtt_ms": run.rtt_ms,
+        "loss_p": run.loss_p, "jitter_ms": run.jitter_ms, "ordered": run.ordered, "flows": len(run.flows),
         "buffer_pkts": run.buffer_pkts, "buffer_bdp": run.buffer_bdp, "goodput_mbit": run.goodput_mbit,
+        **({f"goodput_mbit:{flow.name}": flow.goodput_mbit for flow in run.flows} if len(run.flows) > 1 else {}),
         "iperf3_retr": run.retr, **{f"{leg}_retransmitted": run.retransmitted(leg) for leg in LEGS},
         "wan_segments_out": run.segments("wan"), "idle_share": run.idle_share,
         "idle_share_whole_load": run.idle_share_load, "link_share": run.link_share,
@@ -442,6 +640,11 @@ def optional_number(holder: Mapping[str, Any], key: str) -> float | None:
     return float(value) if is_number(value) else None  # type: ignore[arg-type]
 
 
+def optional_count(holder: Mapping[str, Any], key: str, file: str) -> int | None:
+    """A count, or None where it is null or absent. Raises Unreadable for anything else."""
+    return None if holder.get(key) is None else int(number(holder, key, file))
+
+
 def is_number(value: object) -> bool:
     """A finite number, and no truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -459,8 +662,15 @@ def flatten(value: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scal
         elif inner is None or isinstance(inner, bool | int | float):
             pairs.append((name, float(inner) if inner is not None and is_number(inner) else inner))
         else:
-            pairs.append((name, printable(json.dumps(inner, sort_keys=True))))
+            words = printable(json.dumps(inner, sort_keys=True))
+            pairs.append((name, words if len(words) <= LONGEST_SETTING else summed(inner)))
     return tuple(sorted(pairs, key=lambda pair: pair[0]))
+
+
+def summed(values: Any) -> str:
+    """A long list as a short word that no other list has: how many values, and a sum of them."""
+    words = json.dumps(values, sort_keys=True, default=str)
+    return f"{len(values)} values, {zlib.crc32(words.encode('utf-8', 'replace')):08x}"
 
 
 def shown(value: object, missing: str = "") -> str:
