@@ -13,6 +13,7 @@ import ctypes
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,7 +41,7 @@ MEMORY_SLACK_MIB = 64
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x08000000, 0x10000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
-PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
+PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 24, 38
 # What root keeps of its rights: to read what is there, and to write a run's folder that belongs to somebody else.
 CAPABILITIES_KEPT = {1, 2}      # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_ADD_RULE, SYS_LANDLOCK_RESTRICT_SELF = 444, 445, 446
@@ -107,16 +108,14 @@ def boot(kernel: Path, folder: Path, argv: Sequence[str], environ: Mapping[str, 
               "terminal": terminal}
     (folder / "boot.json").write_text(json.dumps(orders), encoding="utf-8")
     (folder / ".uml").mkdir(exist_ok=True)
-    # setpriv: the guest ends with us, whatever ends us. One CPU: unpinned, every guest system call wakes another core.
-    command = ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(cpu), str(kernel), *words]
     quiet_environ = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder),
                      "TMPDIR": str(memory_folder(isolation, folder))}
     try:
         with nullcontext() if terminal else (folder / "log.txt").open("ab") as log:
             streams: dict[str, Any] = {} if log is None else {
                 "stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT, "start_new_session": True}
-            process = subprocess.Popen(command, env=quiet_environ, **streams,
-                                       preexec_fn=partial(confine, isolation, folder, memory_mib))  # noqa: PLW1509 (no threads)
+            process = subprocess.Popen([str(kernel), *words], env=quiet_environ, **streams, preexec_fn=partial(  # noqa: PLW1509
+                settle, isolation, folder, memory_mib=memory_mib, cpu=cpu, parent=os.getpid()))     # (there is one thread)
     except subprocess.SubprocessError as error:
         raise MachineError(f"{folder}: the host would not hold the sandbox in it ({isolation}); the folder's log.txt says "
                            "why") from error
@@ -182,7 +181,6 @@ def available_isolation() -> Isolation:
             child = os.fork()
             if child == 0:
                 try:
-                    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
                     confine(isolation, Path(scratch).resolve(), 1)
                     os._exit(0)
                 except OSError:
@@ -192,17 +190,28 @@ def available_isolation() -> Isolation:
     return Isolation(False, 0)
 
 
-def confine(isolation: Isolation, folder: Path, memory_mib: int) -> None:
-    """Hold this process, between fork and exec, and all that comes of it to one folder. Raises OSError, said on stderr."""
+def settle(isolation: Isolation, folder: Path, *, memory_mib: int, cpu: int, parent: int) -> None:
+    """What becomes the sandbox, between fork and exec: on one CPU, as unpinned every guest system call would wake another
+    core; held to its folder; and ended with its parent, whatever ends that. Raises OSError, said on stderr."""
     try:
-        if isolation.namespaces:
-            enter_namespaces(folder, memory_mib)
-        drop_rights()
-        if isolation.landlock:
-            enter_landlock(isolation, folder)
+        os.sched_setaffinity(0, {cpu})
+        confine(isolation, folder, memory_mib)
+        # Last, as a change of rights undoes it; and the parent may be gone by now.
+        checked(libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), *unused(3)), "pdeathsig")
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
     except OSError as error:
-        os.write(2, f"{error.filename}: {error.strerror}\n".encode())
+        os.write(2, f"{error.filename or 'cpu affinity'}: {error.strerror}\n".encode())
         raise
+
+
+def confine(isolation: Isolation, folder: Path, memory_mib: int) -> None:
+    """Hold this process and all that comes of it to one folder. Raises OSError."""
+    if isolation.namespaces:
+        enter_namespaces(folder, memory_mib)
+    drop_rights()
+    if isolation.landlock:
+        enter_landlock(isolation, folder)
 
 
 def enter_namespaces(folder: Path, memory_mib: int) -> None:
