@@ -67,7 +67,8 @@ def changes_of(path: Path) -> tuple[Change, ...]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadInput(f"{shown}:{data.count(b'\n', 0, error.start) + 1}: not UTF-8 text") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BadInput(f"{shown}:{line}: not UTF-8 text") from None
     return parse_trace(text, shown)
 
 
