@@ -14,6 +14,7 @@ import itertools
 import json
 import math
 import os
+import random
 import re
 import shutil
 import signal
@@ -59,6 +60,9 @@ LEAST_JITTER_MS = 0.001
 # Below this many bursts, a burst's mean length is not known to a third (its relative standard error is at most
 # 1/sqrt(bursts)), and no model of bursts is fitted.
 BURSTS_TO_FIT = 10
+# Fewer answers that were overtaken than this may be an accident, as of a route that changed.
+LEAST_OVERTAKEN = 3
+SHUFFLES = 8
 # A row of the trace is about at least so long, and so many packets.
 WINDOW_S, WINDOW_PACKETS = 1.0, 10
 
@@ -169,9 +173,10 @@ class Fitted:
     forward: DelayTable
     reverse_ms: float
     loss: LossModel
+    ordered: bool
 
 
-def fit_path(pings: Pings, rate_bps: int) -> Fitted:
+def fit_path(pings: Pings, interval_s: float, rate_bps: int) -> Fitted:
     """The path whose pings are like these.
 
     ping cannot tell the two directions apart. Half the least round trip is given to each, what is above it, and every
@@ -187,7 +192,8 @@ def fit_path(pings: Pings, rate_bps: int) -> Fitted:
             f"the least round trip is {min(rtts_ms):g} ms (give the path's real rate)"
         )
     taken_ms = each_way_ms + 1000 * PING_BITS / rate_bps
-    return Fitted(delay_table([rtt_ms - taken_ms for rtt_ms in rtts_ms]), reverse_ms, fit_loss(pings.lost))
+    forward = delay_table([rtt_ms - taken_ms for rtt_ms in rtts_ms])
+    return Fitted(forward, reverse_ms, fit_loss(pings.lost), keeps_order(pings, interval_s))
 
 
 def delay_table(delays_ms: Sequence[float]) -> DelayTable:
@@ -223,6 +229,31 @@ def quantiles(ordered: Sequence[float], most: int) -> list[float]:
 def burst_lengths(lost: Sequence[bool]) -> list[int]:
     """How many packets each loss took that has none right before it."""
     return [sum(1 for _ in group) for gone, group in itertools.groupby(lost) if gone]
+
+
+def overtaken_by_chance(pings: Pings, interval_s: float) -> float:
+    """How many answers would have been overtaken if each packet had been delayed by itself: what the recording's own delays
+    make, shuffled (some times, always in the same ways), of its own sending times."""
+    sent_s = send_times_s(pings, interval_s)
+    seqs = sorted(answer.seq for answer in pings.answers)
+    rtts_ms = [answer.rtt_ms for answer in pings.answers]
+    shuffle = random.Random(0).shuffle
+    counts = []
+    for _ in range(SHUFFLES):
+        shuffle(rtts_ms)
+        came_s = [sent_s[seq - 1] + rtt_ms / 1000 for seq, rtt_ms in zip(seqs, rtts_ms, strict=True)]
+        first_later_s = itertools.accumulate(reversed(came_s[1:]), min)
+        counts.append(sum(one > later for one, later in zip(reversed(came_s[:-1]), first_later_s, strict=True)))
+    return statistics.fmean(counts)
+
+
+def keeps_order(pings: Pings, interval_s: float) -> bool:
+    """Whether packets are better replayed in order: they were overtaken far less often than by chance, or hardly at all.
+
+    netem draws every packet's delay by itself. Without order, that reorders packets that are close together, as TCP's are,
+    all the time, whatever ping's, which are not, did.
+    """
+    return pings.overtaken < LEAST_OVERTAKEN or pings.overtaken <= overtaken_by_chance(pings, interval_s) / 2
 
 
 def fit_loss(lost: Sequence[bool]) -> LossModel:
@@ -299,7 +330,7 @@ def write_profile(order: Order, pings: Pings, date: str) -> Path:
 
     Raises BadInput, also where the folder cannot be written; then nothing is there that was not before.
     """
-    fitted = fit_path(pings, units.rate(order.rate))
+    fitted = fit_path(pings, float(order.interval_s), units.rate(order.rate))
     windows = windows_of(pings, float(order.interval_s))
     try:
         with tempfile.TemporaryDirectory(prefix=".recording-", dir=order.out) as scratch:
@@ -350,7 +381,7 @@ def profile_text(order: Order, pings: Pings, fitted: Fitted, date: str) -> str:
     delay = fitted.forward
     direction = f"rate: {order.rate}, delay: {{delay}}ms, jitter: {{jitter}}ms, {{more}}buffer: 1bdp"
     shape = f"distribution: {order.name}.dist, " if delay.table else ""
-    ordered = f"ordered: {'false' if pings.overtaken else 'true'}, " if delay.table else ""
+    ordered = f"ordered: {'true' if fitted.ordered else 'false'}, " if delay.table else ""
     forward = direction.format(
         delay=show_ms(delay.delay_ms),
         jitter=show_ms(delay.jitter_ms),
@@ -425,11 +456,11 @@ def assumptions(order: Order, pings: Pings, fitted: Fitted) -> list[str]:
             "The delay of each packet is drawn by itself: the distribution has how often a delay was seen, not how long it "
             f"stayed ({order.name}.csv has that)."
         )
+        chance = overtaken_by_chance(pings, float(order.interval_s))
         said.append(
-            f"{pings.overtaken} of {len(pings.answers)} answers were overtaken by a later packet's: packets may overtake."
-            if pings.overtaken
-            else f"No answer was overtaken by one to a packet {interval} later, so none ever is: of packets closer together, "
-            "one held up holds up those behind it."
+            f"{pings.overtaken} of {len(pings.answers)} answers were overtaken by a later packet's, where about {chance:.0f} "
+            "would have been if each packet were delayed by itself: "
+            + ("none is, and one held up holds up those close behind it." if fitted.ordered else "packets overtake.")
         )
     if pings.resolution_ms > 0.01:
         said.append(f"ping rounds times of this length to {pings.resolution_ms:g} ms; so does the distribution.")

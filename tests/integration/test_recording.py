@@ -30,14 +30,14 @@ from pathlib import Path
 from gostlab.experiment import RunDescription
 from gostlab.network import lay_out
 from gostlab.run import run_environ
-from gostlab.shaping import shape
+from gostlab.shaping import Shaper
 
 folder, argv = Path(sys.argv[1]), sys.argv[2:]
 run = RunDescription.from_json(json.loads((folder / "run.json").read_text()))
 environ = run_environ(json.loads((folder / "parts.json").read_text()))
 os.environ.update(environ)
 with lay_out(run, Path("/run/gostlab"), environ) as network:
-    shape(network, run)
+    Shaper(network, run).install()
     network.read("client", ["ping", "-c", "1", "-w", "10", "-i", "0.2", network.ip("target")])
     Path("/run/gostlab/ping.txt").write_text(network.read("client", [*argv, network.ip("target")], check=False))
 """
@@ -103,8 +103,8 @@ def test_a_recording_finds_the_loss_that_the_lab_was_asked_for(thrice: tuple[Pin
 def test_a_replayed_recording_has_the_recorded_round_trips(thrice: tuple[Pings, dict[str, Any], Pings]) -> None:
     first, path, again = thrice
 
-    # The replay draws from what was recorded. ping rounds to 0.1 ms, before and after, and its own system calls are in
-    # both: both recordings are compared in steps of 0.2 ms, whose borders an error of 0.1 ms moves at most by one.
+    # The replay draws from what was recorded: 1 in 1000. What ping's own system calls take is in what was recorded and comes
+    # on top once more; with ping's rounding to 0.1 ms that moves a round trip by one such step, or not at all.
     assert len(path["forward"]["distribution"]) == len(first.answers)
     distance = ks_2samp(rtts_ms(first), rtts_ms(again)).statistic
     step = most_within(0.1, rtts_ms(first))

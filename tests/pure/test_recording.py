@@ -339,17 +339,43 @@ def test_a_path_of_one_delay_has_no_distribution_and_an_old_one_goes(tmp_path: P
     assert not (tmp_path / "lane.dist").exists()
 
 
-def test_answers_that_were_overtaken_let_packets_overtake(tmp_path: Path) -> None:
-    pings = pings_of([10.0 + number % 7 for number in range(150)])
-    first, second, *rest = pings.answers
-    swapped = Pings(pings.address, pings.sent, (second, first, *rest), 0, 0, 0.01)
-    path = write_profile(order(tmp_path), swapped, "2026-01-02T03:04:05Z")
+def sent_every(interval_s: float, delays_ms: Sequence[float]) -> Pings:
+    """A recording without loss, its answers in the order in which they come."""
+    answers = [
+        Answer(seq, delay_ms, 1.7e9 + seq * interval_s + delay_ms / 1000) for seq, delay_ms in enumerate(delays_ms, 1)
+    ]
+    return Pings(None, len(answers), tuple(sorted(answers, key=lambda answer: answer.at_s or 0.0)), 0, 0, 0.01)
+
+
+def test_packets_that_are_each_delayed_by_themselves_overtake(tmp_path: Path) -> None:
+    drawn = random.Random(7)
+    pings = sent_every(0.02, [drawn.uniform(20, 60) for _ in range(2000)])
+
+    path = write_profile(order(tmp_path), pings, "2026-01-02T03:04:05Z")
+
+    # Counts of hardly dependent events have a variance of at most their mean. Four standard deviations: 1 in 16000.
+    chance = recording.overtaken_by_chance(pings, 0.02)
+    assert pings.overtaken == pytest.approx(chance, abs=4 * chance**0.5)
     assert load_profile(str(path)).forward.ordered is False
+
+
+@pytest.mark.parametrize("accidents", [0, 1])
+def test_a_queue_that_fills_and_empties_keeps_order_though_its_delays_are_far_apart(tmp_path: Path, accidents: int) -> None:
+    # The delay falls by 10 ms from one packet to the next, 20 ms later: none overtakes.
+    delays = [20.0 + 10 * abs(number % 40 - 20) for number in range(2000)]
+    delays[1000] += 100 * accidents
+    pings = sent_every(0.02, delays)
+    assert (pings.overtaken > 0) is bool(accidents)
+    assert recording.overtaken_by_chance(pings, 0.02) > 500
+
+    path = write_profile(order(tmp_path), pings, "2026-01-02T03:04:05Z")
+
+    assert load_profile(str(path)).forward.ordered is True
 
 
 def test_a_rate_at_which_a_ping_alone_takes_longer_is_refused() -> None:
     with pytest.raises(BadInput, match=re.escape("a ping alone would take 1.568 ms, the least round trip is 1 ms")):
-        fit_path(pings_of([1.0] * 100), 10**6)
+        fit_path(pings_of([1.0] * 100), 0.02, 10**6)
 
 
 def test_the_trace_is_the_recording_in_windows(tmp_path: Path) -> None:

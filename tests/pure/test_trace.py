@@ -28,16 +28,6 @@ def test_both_directions_may_change_at_once() -> None:
     )
 
 
-def test_a_change_is_what_run_json_has() -> None:
-    assert Change(1.0, "forward", delay_ms=5.0, loss=0.01).to_json() == {
-        "at_s": 1.0,
-        "direction": "forward",
-        "delay_ms": 5.0,
-        "loss": {"model": "random", "p": 0.01},
-    }
-    assert Change(1.0, "reverse", rate_bps=10**6).to_json() == {"at_s": 1.0, "direction": "reverse", "rate_bps": 10**6}
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
