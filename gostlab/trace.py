@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gostlab.document import BadInput, meant, shown_path
 from gostlab.profile import DIRECTIONS, MAX_DELAY_S
@@ -42,16 +41,6 @@ class Change:
     delay_ms: float | None = None  # one way
     loss: float | None = None  # 0..1, of each packet
     rate_bps: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As run.json has it: only what changes."""
-        values = {
-            "delay_ms": self.delay_ms,
-            "loss": None if self.loss is None else {"model": "random", "p": self.loss},
-            "rate_bps": self.rate_bps,
-        }
-        changed = {name: value for name, value in values.items() if value is not None}
-        return {"at_s": self.at_s, "direction": self.direction, **changed}
 
 
 def changes_of(path: Path) -> tuple[Change, ...]:
