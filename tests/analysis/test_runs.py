@@ -10,7 +10,7 @@ import synthetic
 
 from analysis.runs import Broken, Run, load_results, load_run, load_series, printable, to_frame
 
-CONTRACT_FILES = {"run.json", "commands.sh", "log.txt", "env.json", "iperf3.json", "iperf3-server.json", "legs.json",
+CONTRACT_FILES = {"run.json", "commands.sh", "log.txt", "env.json", "flows.json", "iperf3.json", "iperf3-server.json", "legs.json",
                   "sockets.jsonl", "queues.jsonl", "hosts.jsonl", "fidelity.json", "status.json"}
 
 
@@ -57,7 +57,7 @@ def test_a_direct_run_has_one_leg_and_its_missing_ones_are_none() -> None:
 
 @pytest.mark.parametrize(("name", "state", "words"), [
     ("failed", "failed", "died"), ("unsupported", "unsupported", "this kernel has"),
-    ("unfinished", "unfinished", "status.json"), ("corrupt-iperf3", "corrupt", "iperf3.json: not JSON")])
+    ("unfinished", "unfinished", "status.json"), ("corrupt-flows", "corrupt", "flows.json: not JSON")])
 def test_what_did_not_end_well_is_kept_as_such(name: str, state: str, words: str) -> None:
     run = one(name)
     assert run.state == state
@@ -108,7 +108,7 @@ DAMAGE = ["", "[]", "null", "{", '{"a": 1}', "\x00\xff", "{\"end\": {\"sum_recei
           "[" * 5000, '{"checks": 1, "verdict": "ok", "legs": [1], "error": "x"}', '{"outcome": 3, "verdict": [], "path": 1}']
 
 
-@pytest.mark.parametrize("name", ["run.json", "status.json", "iperf3.json", "fidelity.json", "legs.json", "env.json"])
+@pytest.mark.parametrize("name", ["run.json", "status.json", "flows.json", "fidelity.json", "legs.json", "env.json"])
 @pytest.mark.parametrize("content", DAMAGE)
 def test_no_damage_raises_and_none_passes_for_a_good_run(tmp_path: Path, name: str, content: str) -> None:
     folder = tmp_path / "run"
@@ -121,7 +121,7 @@ def test_no_damage_raises_and_none_passes_for_a_good_run(tmp_path: Path, name: s
         assert isinstance(run, Broken) or not run.counts
 
 
-@pytest.mark.parametrize("name", ["iperf3.json", "fidelity.json", "legs.json", "env.json"])
+@pytest.mark.parametrize("name", ["flows.json", "fidelity.json", "legs.json", "env.json"])
 def test_a_finished_run_without_one_of_its_files_is_corrupt_and_names_it(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "run"
     shutil.copytree(synthetic.FIXTURE / "made-up" / "ok-tunnel-bbr", folder)
