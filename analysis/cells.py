@@ -324,7 +324,8 @@ def to_table(cells: Iterable[Cell], study: Study, references: Mapping[str, Run] 
         run, published = cell.like, study.published_for(cell.like, references)
         row: dict[str, Any] = {
             "matrix": cell.matrix, "variant": cell.variant, "cell": cell.label, "topology": run.topology,
-            "tunnel": run.tunnel, "cc": run.cc, "streams": run.streams, "clock": run.clock, "syscall_cost_us": run.syscall_cost_us,
+            "tunnel": run.tunnel, "cc": run.cc, "streams": run.streams, "clock": run.clock,
+            "syscall_cost_us": run.syscall_cost_us,
             "rate_mbit": None if run.rate_bps is None else run.rate_bps / 1e6, "rtt_ms": run.rtt_ms,
             "loss_p": run.loss_p, "jitter_ms": run.jitter_ms, "ordered": float(run.ordered), "flows": len(run.flows),
             "buffer_pkts": run.buffer_pkts, "buffer_bdp": run.buffer_bdp, "bdp_pkts": run.bdp_pkts,

@@ -409,7 +409,7 @@ def events(run: Run) -> tuple[float, ...]:
 
 def converges(run: Run) -> bool:
     """Whether a run has something to converge from, and a record of how."""
-    return bool(rows_by_flow(run)) and (sum(flow.competes for flow in run.flows) > 1 or bool(events(run)))
+    return bool(active_rates(run)) and (sum(flow.competes for flow in run.flows) > 1 or bool(events(run)))
 
 
 def settle_window_s(run: Run) -> float:

@@ -62,12 +62,11 @@ def validation_verdict(rows: Sequence[Target]) -> bool:
 def judged(published: Published, cells: Sequence[Cell]) -> list[Target]:
     """One published entry against every cell that it is about, of the fullest variant that ran."""
     about = [cell for cell in cells if published.is_about(cell.like)]
-    counted = [cell for cell in about if cell.counted] or about
+    ran = [cell for cell in about if cell.counted] or about
     rows = []
     for asked in published.asked:
         # the ratio of a congestion control to itself says nothing
-        found = [cell for cell in counted if cell.variant == counted[0].variant
-                 and not (asked.versus and cell.like.cc == asked.versus)]
+        found = [cell for cell in about if cell.variant == ran[0].variant and not (asked.versus and cell.like.cc == asked.versus)]
         rows += [judged_cell(published, asked, cell, cells) for cell in found]
         if not found:
             said = ", ".join(f"{name} = {level(value)}" for name, value in published.factors) or (published.matrix or "")
@@ -112,8 +111,9 @@ def to_table(rows: Sequence[Target], name: str = "targets", title: str = "The st
     """The rows as a table."""
     columns = [Column("matrix", "Matrix", words, False), Column("cell", "Cell", words, False),
                Column("figure", "Figure", words, False), Column("asked", "Study", words), Column("got", "Lab, median", lasting),
-               Column("n", "n", count), Column("interval", "Interval (coverage)", words), Column("verdict", "Verdict", words, False),
-               Column("source", "Source", words, False), Column("why", "Why they differ", words, False)]
+               Column("n", "n", count), Column("interval", "Interval (coverage)", words),
+               Column("verdict", "Verdict", words, False), Column("source", "Source", words, False),
+               Column("why", "Why they differ", words, False)]
     optional = {"interval", "why"}
     shown = [{"matrix": row.matrix, "cell": row.cell + (f" ({row.variant})" if row.variant else ""), "figure": row.figure,
               "asked": row.asked, "got": row.got.median if row.got else None, "n": row.n,

@@ -6,11 +6,13 @@ Their numbers are round on purpose and env.json says lab version "fixture": noth
 """
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -170,6 +172,47 @@ def write_measured(folder: Path, run: Mapping[str, Any], goodput_mbit: float, re
         "tunnel": None if direct else {"kind": "relay", "version": program, "path": "/nowhere/relay", "sha256": "0f" * 32},
         "sysctls": {}, "offloads": {}, "qdiscs_before": {}, "qdiscs_after": {},
         "host": {"kernel": "0.0.0-fixture", "cpu": "none"}, **env})
+
+
+def write_over_time(folder: Path, run: Mapping[str, Any], rates: Mapping[str, Callable[[float], float]], *,
+                    windows: Mapping[str, Callable[[float], int]] = MappingProxyType({}), sample_s: float = 0.1) -> None:
+    """sockets.jsonl of flows that go at given rates (Mbit/s at a time), one row per socket and sample, evenly over its sockets.
+
+    A UDP flow's rate goes into its receiver's report.
+    """
+    rows = []
+    for each in run["flows"]:
+        rate, start, end = rates[each["name"]], each["start_s"], each["start_s"] + each["duration_s"]
+        if each["kind"] == "udp":
+            put(folder, f"iperf3-{each['name']}-server.json", {"intervals": [
+                {"sum": {"start": float(t), "end": t + 1.0, "seconds": 1.0, "bits_per_second": rate(start + t) * 1e6,
+                         "lost_packets": 0}} for t in range(int(each["duration_s"]))]})
+            continue
+        delivered, t_s = 0.0, start
+        while t_s < end - sample_s / 2:
+            delivered += rate(t_s + sample_s / 2) * 1e6 / 8 * sample_s / each["streams"] / 1000
+            t_s = round(t_s + sample_s, 6)
+            cwnd = windows.get(each["name"], lambda at: 100)(t_s)
+            rows += [{"t_s": t_s, "host": each["sender"], "leg": "wan", "flow": each["name"], "local": f"10.0.0.1:{stream}",
+                      "peer": f"10.0.1.1:{each['name']}", "cc": each["cc"], "cwnd_pkts": cwnd, "ssthresh_pkts": None,
+                      "srtt_ms": 10.0 + stream, "delivered_pkts": delivered, "mss": 1000, "bbr": None}
+                     for stream in range(each["streams"])]
+    put_lines(folder, "sockets", sorted(rows, key=lambda row: row["t_s"]))
+
+
+def write_acks(folder: Path, rows: Iterable[tuple[Any, ...]]) -> None:
+    """acks.csv.gz from (t_s, flow, cwnd, ssthresh or "")."""
+    lines = ["t_s,flow,cwnd_pkts,ssthresh_pkts,srtt_ms,snd_wnd_bytes,inflight_bytes",
+             *(f"{t_s},{name},{cwnd},{ssthresh},10.0,65536,{cwnd * 1000}" for t_s, name, cwnd, ssthresh in rows)]
+    (folder / "acks.csv.gz").write_bytes(gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0))
+
+
+def several(*flows: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+    """run.json of a dumbbell: flows over 100 Mbit/s and 10 ms, each as `flow` takes it; the first one is flow1."""
+    base = description(**{"topology": "dumbbell", "tunnel": "direct", "rate_bps": 100_000_000, "rtt_ms": 10.0, "sample_ms": 100.0,
+                          "matrix": "fair", "duration_s": 60.0, **changes})
+    asked = [flow(f"flow{index}", base, sender=f"s{index}", receiver="r1", **each) for index, each in enumerate(flows, 1)]
+    return {**base, "flows": asked}
 
 
 def put(folder: Path, name: str, value: Any) -> None:
