@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,14 +188,16 @@ def set_sysctls(network: Network, node: str, values: Mapping[str, str]) -> dict[
     return installed
 
 
-def set_offloads(network: Network, on: bool) -> dict[str, dict[str, bool]]:
-    """Switch segmentation and receive offloads on every interface; returns what the kernel says per interface.
+def set_offloads(network: Network, on: bool, nodes: Collection[str] | None = None) -> dict[str, dict[str, bool]]:
+    """Switch segmentation and receive offloads on every interface (of some nodes); returns what the kernel says of each.
 
     Raises NetworkError naming the interface that did not take it.
     """
     switches = [word for name in OFFLOAD_SWITCHES.values() for word in (name, "on" if on else "off")]
     installed: dict[str, dict[str, bool]] = {}
     for interface in network.interfaces:
+        if nodes is not None and interface.node not in nodes:
+            continue
         network.read(interface.node, ["ethtool", "-K", interface.name, *switches])
         shown = network.read(interface.node, ["ethtool", "-k", interface.name], logged=False)
         state = {name.strip(): value.split()[0] == "on" for name, _, value in

@@ -64,7 +64,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     checks: list[fidelity.Check] = []
     with lay_out(run, folder, environ) as network:
         sysctls = configure_hosts(network, run)
-        offloads = set_offloads(network, run.offloads)
+        offloads = set_offloads(network, run.offloads, nodes_crossed(network, run))
         shaper = Shaper(network, run)
         qdiscs_before = shaper.install()
         checks += check_idle(network, run, shaper, "idle_rtt_before")
@@ -80,7 +80,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         results.write_json(folder / "legs.json", legs)
         results.write_json(folder / "flows.json", flows_json(load.flows))
         checks += check_idle(network, run, shaper, "idle_rtt_after")
-        qdiscs_after = {i.name: show_qdisc(network, i) for i in network.shaped}
+        qdiscs_after = {interface.name: show_qdisc(network, interface) for interface in queues}
     results.environment_file(folder, {**environment(run, binary, parts, sysctls, offloads, qdiscs_before, qdiscs_after),
                                       "acks": acks})
     checks += judge(run, folder, load, probes, legs)
@@ -118,6 +118,13 @@ def put_load(network: Network, run: RunDescription, shaper: Shaper, tunnel: Tunn
     probes.end()
     tunnel.check_alive()
     return load
+
+
+def nodes_crossed(network: Network, run: RunDescription) -> set[str]:
+    """The nodes that the flows' packets pass: all but a star's other sites and their routers."""
+    idle = {interface.node for interface in network.shaped if not under_test(run, interface)} - {"hub"}
+    others = {str(interface.part) for interface in network.shaped if not under_test(run, interface)}
+    return set(network.nodes) - idle - others
 
 
 def sample_s(run: RunDescription, trace: AckTrace | None) -> float:

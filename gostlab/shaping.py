@@ -18,17 +18,14 @@ from typing import Any
 from gostlab.experiment import RunDescription
 from gostlab.flows import Flow, delays_ms
 from gostlab.network import Interface, Network, NetworkError
+from gostlab.profile import DISTRIBUTION_SCALE, period_factors
 
 # The delay line must never drop. netem's queue is a tree, so a large limit costs nothing until it is used.
 DELAY_LIMIT_PKTS = 1_000_000
 NO_DELAY_LINE: Mapping[str, Any] = {"delay_ms": 0.0, "jitter_ms": 0.0, "distribution": None,
                                     "loss": {"model": "random", "p": 0.0}}
-# netem's delay tables are in units of this many to one jitter.
-DISTRIBUTION_SCALE = 8192
 # A rate on the delay line makes netem send in the order of arrival, whatever the jitter: so fast that it does nothing else.
 ORDERING_RATE_BPS = 10_000_000_000
-# iproute2 takes up to 10000 for gact's interval.
-MAX_GACT_INTERVAL = 10_000
 # netem's probabilities are 32-bit fractions; tc prints them with limited digits.
 LOSS_TOLERANCE = 1e-4
 
@@ -152,13 +149,11 @@ def write_table(folder: Path, table: Sequence[int]) -> None:
 
 
 def gact_intervals(every_pkts: int) -> list[int]:
-    """Intervals of chained gact actions, 10000 at most each, whose product is the one asked for. Raises ValueError."""
-    if every_pkts <= MAX_GACT_INTERVAL:
-        return [every_pkts]
-    for first in range(MAX_GACT_INTERVAL, 1, -1):
-        if every_pkts % first == 0 and every_pkts // first <= MAX_GACT_INTERVAL:
-            return [first, every_pkts // first]
-    raise ValueError(f"every {every_pkts}th packet: not a product of two numbers up to {MAX_GACT_INTERVAL}")
+    """Intervals of chained gact actions whose product is the one asked for. Raises ValueError."""
+    factors = period_factors(every_pkts)
+    if factors is None:
+        raise ValueError(f"every {every_pkts}th packet: not a product of two numbers that gact takes")
+    return [factor for factor in factors if factor > 1] or [1]
 
 
 def periodic_loss_argv(device: str, every_pkts: int) -> list[str]:
@@ -200,14 +195,15 @@ class Shaper:
         self._tables = Path(tempfile.gettempdir()) / "gostlab-tc"
 
     def install(self) -> dict[str, str]:
-        """Install every path; returns per device what `tc -s qdisc show` then says.
+        """Install every path; returns what `tc -s qdisc show` then says of every device that the flows cross.
 
         Raises ShapingMismatch naming the device and what differs.
         """
         shown = {}
         for interface in self._now:
             self._apply(interface, "add")
-            shown[interface.name] = show_qdisc(self._network, interface)
+            if under_test(self._run, interface):
+                shown[interface.name] = show_qdisc(self._network, interface)
         return shown
 
     def change(self, change: Mapping[str, Any]) -> list[dict[str, Any]]:
