@@ -24,9 +24,10 @@ from gostlab.probes import CONTROL_BYTES
 TRACEFS = Path("/sys/kernel/tracing")
 HEADER = ("t_s", "flow", "cwnd_pkts", "ssthresh_pkts", "srtt_ms", "snd_wnd_bytes", "inflight_bytes")
 RING_KIB = 16_384
+# A server that listens on both families has its IPv4 clients as ::ffff:10.0.1.1.
 LINE = re.compile(
-    r"\s(?P<t>\d+\.\d+): tcp_probe: .*?src=\[?(?P<local>[0-9.]+)\]?:(?P<local_port>\d+)"
-    r" dest=\[?(?P<peer>[0-9.]+)\]?:(?P<peer_port>\d+).*? snd_nxt=(?P<nxt>0x[0-9a-f]+) snd_una=(?P<una>0x[0-9a-f]+)"
+    r"\s(?P<t>\d+\.\d+): tcp_probe: .*?src=\[?(?:::ffff:)?(?P<local>[0-9.]+)\]?:(?P<local_port>\d+)"
+    r" dest=\[?(?:::ffff:)?(?P<peer>[0-9.]+)\]?:(?P<peer_port>\d+).*? snd_nxt=(?P<nxt>0x[0-9a-f]+) snd_una=(?P<una>0x[0-9a-f]+)"
     r" snd_cwnd=(?P<cwnd>\d+) ssthresh=(?P<ssthresh>\d+) snd_wnd=(?P<window>\d+) srtt=(?P<srtt>\d+)")
 
 Socket = tuple[str, int, str, int]      # local address and port, peer address and port

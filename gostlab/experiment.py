@@ -313,7 +313,7 @@ def read_name(node: Node) -> str:
 NO_QUICK = Quick()
 # What the report can draw of a matrix, and what a study's number can be of.
 DRAWINGS = ("series", "cwnd", "by-loss", "by-rtt", "shares", "bars", "map")
-FIGURES = ("goodput_mbit", "retr", "window_pkts", "convergence_s", "jain", "ratio", "total_mbit", "share", "best_mbit")
+FIGURES = ("goodput_mbit", "retr", "window_pkts", "convergence_s", "jain", "ratio", "total_mbit", "share")
 REPETITIONS = whole(1, 1000)
 STUDY_FIELDS = {"seed": Field(text_of), "sections": Field(text_of), "note": Field(text_of)}
 QUICK_FIELDS = {

@@ -90,7 +90,7 @@ class Probes:
                                            for name in ("sockets", "queues", "hosts")}
         self._nstat_before: dict[str, dict[str, int]] = {}
         self._last: dict[tuple[str, str, str], tuple[Leg, str, netlink.TcpSocket]] = {}
-        self._cc_seen: dict[tuple[Leg, str], set[str]] = {}
+        self._cc_seen: dict[tuple[Leg, str, bool], set[str]] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.error: BaseException | None = None
@@ -141,10 +141,11 @@ class Probes:
                 if found is None:
                     continue
                 leg, end = found
+                sends_data = tcp.bytes_acked + tcp.unacked_pkts * tcp.mss > CONTROL_BYTES
                 if tcp.cc:
-                    self._cc_seen.setdefault((leg, end), set()).add(tcp.cc)
+                    self._cc_seen.setdefault((leg, end, sends_data), set()).add(tcp.cc)
                 self._last[node, tcp.local, tcp.peer] = (leg, end, tcp)
-                if tcp.bytes_acked + tcp.unacked_pkts * tcp.mss > CONTROL_BYTES:
+                if sends_data:
                     self._write("sockets", socket_row(at_s, node, leg, end, tcp))
         for node, link in self._route.items():
             for qdisc in netlink.qdiscs(link):
@@ -176,6 +177,10 @@ class Probes:
     def _write(self, name: str, row: Mapping[str, Any]) -> None:
         self._files[name].write(json.dumps(row, sort_keys=True) + "\n")
 
+    def _cc_of(self, leg: Leg, end: str) -> list[str]:
+        """The congestion controls of a leg's data; of all its sockets where none sent enough to be sure that it is data."""
+        return sorted(self._cc_seen.get((leg, end, True)) or self._cc_seen.get((leg, end, False), set()))
+
     def legs(self, sending_ends: Mapping[str, str]) -> dict[str, Any]:
         """The contents of legs.json: per leg what its sending sockets did, and the counters of every host.
 
@@ -198,7 +203,7 @@ class Probes:
             total.sndbuf_limited_ms += tcp.sndbuf_limited_ms
         return {
             "legs": [{"leg": leg.name, "flow": leg.flow, "sender": leg.near if end == "near" else leg.far,
-                      "loopback": leg.loopback, "cc": sorted(self._cc_seen.get((leg, end), set())),
+                      "loopback": leg.loopback, "cc": self._cc_of(leg, end),
                       **vars(totals[leg])}
                      for leg in self._legs for end in [sending_ends[leg.flow]]],
             "nstat": {node: {key: value - self._nstat_before[node].get(key, 0)
