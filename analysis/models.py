@@ -66,7 +66,7 @@ def mathis_window(loss: float, delayed_acks: bool = False) -> float:
 
 def cubic_window(loss: float, rtt_ms: float) -> float:
     """Mean CUBIC window with C = 0.4, β = 0.7 (RFC 9438, section 5.1): 1.054 · RTT^¾ / p^¾, or Reno's if that is larger."""
-    from gostlab.response import cubic_window as rfc9438       # the lab's formulas; a page without curves needs none of it
+    from gostlab.response import cubic_window as rfc9438  # the lab's formulas; a page without curves needs none of it
 
     return rfc9438(loss, rtt_ms / 1000)
 
@@ -109,12 +109,9 @@ class Model:
 
     def mbit(self, path: Path) -> float | None:
         """Goodput on a path, no more than its link's payload; None where the model says nothing (no loss on no link)."""
-        if path.loss <= 0:
-            # Without loss every window grows until the link is full.
-            found = self.rate(path) if self.cc == "bbr" else math.inf
-        else:
-            found = self.rate(path)
-        found = min(found, path.payload_mbit)
+        # Without loss every window grows until the link is full; BBR's models do not need any.
+        endless = path.loss <= 0 and self.cc != "bbr"
+        found = min(math.inf if endless else self.rate(path), path.payload_mbit)
         return None if math.isinf(found) else found
 
     def window(self, path: Path) -> float | None:
