@@ -5,8 +5,10 @@ lab's (hollow: degraded; an interval from six runs on, else a tick per run), dia
 """
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -44,6 +46,9 @@ AXES = {"goodput": "Goodput (Mbit/s)", "window_pkts": "Mean window (segments)", 
         "convergence_s": "Time to converge (s)", "jain": "Jain's index (1 is fair)", "share": "Share of the sum (%)"}
 FACTOR_NAMES = {"rtt": "Round-trip time", "cc": "Congestion control", "start": "Start", "buffer": "Bottleneck buffer",
                 "loss": "Packet loss", "duration": "Duration", "rate": "Rate"}
+SHORT_NAMES = {"rtt": "RTT"}
+# A level as a file has it, to be printed with a space: 10ms, 0.5bdp.
+UNIT = re.compile(r"^([0-9.]+)([A-Za-zµ%]+)$")
 # A value range wider than this is shown on a log axis.
 WIDE = 12.0
 # More conditions than this in a row and their names run into each other; wider rows break.
@@ -117,22 +122,22 @@ def plot_by_loss(table: pd.DataFrame, footer: str = "", *, figure: str = "goodpu
         for place, cc in enumerate(ccs):
             mine = rows[rows["cc"] == cc].sort_values("loss_p")
             # Side by side, so that equal values of two do not hide each other.
-            aside = 1.07 ** (place - (len(ccs) - 1) / 2)
+            aside = 1.13 ** (place - (len(ccs) - 1) / 2)
             spots = [none_at * aside if loss == 0 and none_at else loss * aside for loss in mine["loss_p"]]
             draw_band(ax, spots, mine, figure, cc_colour(cc), floor)
             draw_line(ax, [(x, row) for x, (_, row) in zip(spots, mine.iterrows(), strict=True) if row["loss_p"] > 0],
                       figure, cc_colour(cc))
             for x, (_, row) in zip(spots, mine.iterrows(), strict=True):
                 draw_point(ax, x, row, figure, cc_colour(cc), f"lab {cc}")
-                draw_study(ax, x * 1.13, row, figure, cc_colour(cc))
+                draw_study(ax, x * 1.15, row, figure, cc_colour(cc))
         ax.set_title(title)
         ax.set_ylim(floor, top * (1.6 if logarithmic else 1.12))
-        loss_axis(ax, losses, none_at)
+        loss_axis(ax, losses, none_at, most=4 if shape[1] > 2 else 6)
         plain_log(ax.yaxis, floor, top * 1.6) if logarithmic else thousands(ax.yaxis)
     blank(axes, len(facets))
     label_edges(axes, len(facets), "Packet loss (share of packets)", AXES[figure])
-    handles = [*cc_handles(ccs), *model_handles(models), *study_handles(table, figure), *spread_handles(table, figure),
-               *degraded_handles(table)]
+    handles = [*cc_handles(ccs), *model_handles(models), *link_handles(table), *study_handles(table, figure),
+               *spread_handles(table, figure), *degraded_handles(table)]
     finish(drawn, handles, footer)
     return drawn
 
@@ -186,7 +191,7 @@ def draw_band(ax: Axes, spots: Sequence[float], rows: pd.DataFrame, figure: str,
                         zorder=1, label="band")
 
 
-def loss_axis(ax: Axes, losses: Sequence[float], none_at: float | None) -> None:
+def loss_axis(ax: Axes, losses: Sequence[float], none_at: float | None, most: int = 6) -> None:
     """A log axis of loss: decades, or the levels themselves where they are few and near; none has a place at its left."""
     ax.set_xscale("log")
     ax.set_xlim((none_at or losses[0]) / 1.8, losses[-1] * 1.8)
@@ -195,7 +200,7 @@ def loss_axis(ax: Axes, losses: Sequence[float], none_at: float | None) -> None:
         words = [f"{100 * loss:g}\u00a0%" for loss in marks]
     else:
         first, last = math.ceil(math.log10(losses[0]) - 0.3), math.floor(math.log10(losses[-1]) + 0.3)
-        every = 2 if last - first > 4 else 1
+        every = math.ceil((last - first + 1) / most)
         marks = [10.0 ** power for power in range(last, first - 1, -every)][::-1]
         words = [f"10{superscript(round(math.log10(mark)))}" for mark in marks]
     if none_at is not None:
@@ -241,6 +246,9 @@ def plot_by_rtt(table: pd.DataFrame, footer: str = "", *, figure: str = "goodput
             for x, row in points:
                 draw_point(ax, x, row, line, colour, name, marker=FLOW_MARKERS[place % len(FLOW_MARKERS)] if flows else "o")
                 draw_study(ax, x, row, line, colour)
+                if flows and number(row, f"{line}_study") == number(row, f"{line}_study"):
+                    ax.annotate(flows[place], (x, row[f"{line}_study"]), xytext=(6, 0), textcoords="offset points", va="center",
+                                fontsize=8.5, color=FAINT)
         ax.set_title(title)
         ax.set_ylim(0, 1.12 * top)
         thousands(ax.yaxis)
@@ -253,8 +261,9 @@ def plot_by_rtt(table: pd.DataFrame, footer: str = "", *, figure: str = "goodput
     words = "Round-trip time" + (f" of {axis.partition(':')[2]}" if ":" in axis else "") + " (ms)"
     label_edges(axes, len(facets), words, AXES[figure])
     handles = flow_handles(table, flows, lines=True) if flows else cc_handles(ccs)
-    finish(drawn, [*handles, *model_handles(models), *study_handles(table, *lines), *spread_handles(table, lines[0]),
-                   *degraded_handles(table)], footer)
+    handles += [*model_handles(models), *([] if flows else link_handles(table)), *study_handles(table, *lines),
+                *spread_handles(table, lines[0]), *degraded_handles(table)]
+    finish(drawn, handles, footer)
     return drawn
 
 
@@ -308,15 +317,16 @@ def plot_shares(table: pd.DataFrame, footer: str = "") -> Figure:
             study = study_shares(row, flows)
             for place, flow in enumerate(flows):
                 x = index + (place - (len(flows) - 1) / 2) * width
-                draw_share(ax, x, width, row, flow, place, study.get(flow))
+                draw_share(ax, x, width, row, flow, shade_of(row, flows, place), study.get(flow))
             if row["jain"] == row["jain"]:
-                ax.annotate(f"{row['jain']:.2f}", (index, 104), ha="center", va="bottom", fontsize=9.5, label="jain")
-        ax.annotate("Jain", (0, 104), xycoords=("axes fraction", "data"), xytext=(-4, 0), textcoords="offset points", ha="right",
-                    va="bottom", fontsize=9.5, color=FAINT)
+                ax.annotate(f"{row['jain']:.2f}", (index, 107), ha="center", va="bottom", fontsize=9.5, label="jain")
+        if ax.get_subplotspec().is_first_col():
+            ax.annotate("Jain", (0, 107), xycoords=("axes fraction", "data"), xytext=(-4, 0), textcoords="offset points",
+                        ha="right", va="bottom", fontsize=9.5, color=FAINT)
         ax.set_title(title, pad=8)
-        ax.set_ylim(0, 115)
+        ax.set_ylim(0, 120)
         ax.set_yticks(range(0, 101, 25))
-        room = 76 // len(rows) // shape[1]
+        room = 68 // len(rows) // shape[1]
         ax.set_xticks(range(len(rows)), [wrapped(level_words(swept, words), room) for words in rows[swept]])
         ax.set_xlim(-0.6, len(rows) - 0.4)
         ax.grid(False, axis="x")
@@ -330,13 +340,13 @@ def plot_shares(table: pd.DataFrame, footer: str = "") -> Figure:
     return drawn
 
 
-def draw_share(ax: Axes, x: float, width: float, row: pd.Series, flow: str, place: int, study: float | None) -> None:
+def draw_share(ax: Axes, x: float, width: float, row: pd.Series, flow: str, shade: int, study: float | None) -> None:
     """One flow's bar, its runs, the study's value."""
     figure = f"share:{flow}"
     value = number(row, figure)
     if value == value:
         colour, degraded = cc_colour(str(row[f"cc:{flow}"])), row["verdict"] == "degraded"
-        ax.bar(x, 100 * value, width * 0.9, color="white" if degraded else tint(colour, place), edgecolor=colour, linewidth=1.2,
+        ax.bar(x, 100 * value, width * 0.9, color="white" if degraded else tint(colour, shade), edgecolor=colour, linewidth=1.2,
                hatch=DEGRADED_HATCH if degraded else None, label=f"lab {flow}", zorder=2)
         draw_spread(ax, x, row, figure, INK, scale=100)
     if study is not None:
@@ -370,10 +380,10 @@ def plot_bars(table: pd.DataFrame, footer: str = "", *, figure: str = "goodput")
         for index, (_, rows) in enumerate(line):
             for place, cc in enumerate(ccs):
                 for _, row in rows[rows["cc"] == cc].head(1).iterrows():
-                    draw_bar(ax, index + (place - (len(ccs) - 1) / 2) * width, width, row, figure)
-        ax.set_xticks(range(len(line)), [wrapped(words, 84 // room) for words, _ in line])
+                    draw_bar(ax, index + (place - (len(ccs) - 1) / 2) * width, width, row, figure, upright=room * len(ccs) <= 9)
+        ax.set_xticks(range(len(line)), [wrapped(words, 70 // room) for words, _ in line])
         ax.set_xlim(-0.55, room - 0.45)
-        ax.set_ylim(0, top * 1.16)
+        ax.set_ylim(0, top * 1.22)
         ax.set_ylabel(AXES[figure])
         ax.grid(False, axis="x")
         thousands(ax.yaxis)
@@ -383,23 +393,23 @@ def plot_bars(table: pd.DataFrame, footer: str = "", *, figure: str = "goodput")
     return drawn
 
 
-def draw_bar(ax: Axes, x: float, width: float, row: pd.Series, figure: str) -> None:
+def draw_bar(ax: Axes, x: float, width: float, row: pd.Series, figure: str, upright: bool) -> None:
     """A cell's bar with its value above, its runs, the study's value beside it."""
     colour, degraded = cc_colour(row["cc"]), row["verdict"] == "degraded"
-    at = x - width * 0.08
+    at = x - width * 0.12
     if row["n"] and row[figure] == row[figure]:
-        ax.bar(at, row[figure], width * 0.68, color="white" if degraded else colour, edgecolor=colour, linewidth=1.2,
+        ax.bar(at, row[figure], width * 0.62, color="white" if degraded else colour, edgecolor=colour, linewidth=1.2,
                hatch=DEGRADED_HATCH if degraded else None, label=f"lab {row['cc']}", zorder=2)
         draw_spread(ax, at, row, figure, INK)
         reach = max(value for value in (row[figure], row[f"{figure}_high"], *row[f"{figure}_values"]) if value == value)
         ax.annotate(short(row[figure]), (at, reach), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom",
-                    fontsize=8.5)
+                    fontsize=8.5, rotation=0 if upright else 90)
     else:
         ax.annotate("no valid run", (at, 0), xytext=(0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=8.5,
                     color=FAINT, rotation=90)
     value = number(row, f"{figure}_study")
     if value == value:
-        ax.plot([x + width * 0.37], [value], linestyle="none", marker="D", markersize=5.5, markerfacecolor="white",
+        ax.plot([x + width * 0.36], [value], linestyle="none", marker="D", markersize=5.5, markerfacecolor="white",
                 markeredgecolor=colour, markeredgewidth=1.5, label="study", zorder=6, clip_on=False)
 
 
@@ -424,7 +434,7 @@ def by_condition(table: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[
 @styled
 def plot_map(table: pd.DataFrame, footer: str = "", *, figure: str = "goodput") -> Figure:
     """A row per site of a star, nearest first, upload and download side by side, the study's value beside the lab's."""
-    sites, ccs = sites_of(table), ccs_of(table)
+    sites, ccs, rtt = sites_of(table), ccs_of(table), table.groupby("profile")["rtt_ms"].min()
     directions = sorted(table["direction"].unique(), key=("upload", "download").index)
     drawn, axes = new_figure(1.3 + 0.36 * max(2, len(sites)), 1, len(directions), sharey=True)
     values = [value for value in figure_values(table, figure) if value > 0] or [1.0]
@@ -441,13 +451,15 @@ def plot_map(table: pd.DataFrame, footer: str = "", *, figure: str = "goodput") 
                     at = y + (place - (len(ccs) - 1) / 2) * step
                     draw_study(ax, at, row, figure, cc_colour(cc), flat=True)
                     draw_point(ax, at, row, figure, cc_colour(cc), f"lab {cc}", flat=True)
+        for y, (first, second) in enumerate(itertools.pairwise(sites)):
+            if first.split("-")[0] != second.split("-")[0] and rtt[first] > rtt[second]:
+                ax.axhline(y + 0.5, color=FAINT, linewidth=0.9)
         ax.set_title(direction)
         ax.set_xlim(low, high)
         ax.set_ylim(len(sites) - 0.5, -0.5)
         ax.set_xlabel(AXES[figure])
         ax.grid(False, axis="y")
         plain_log(ax.xaxis, low, high, most=5)
-    rtt = table.groupby("profile")["rtt_ms"].min()
     axes[0, 0].set_yticks(range(len(sites)), [f"{cut(site, 26)}, {rtt[site]:.3g} ms" for site in sites])
     handles = [*cc_handles(ccs), *study_handles(table, figure), *spread_handles(table, figure), *degraded_handles(table)]
     finish(drawn, handles, footer)
@@ -508,12 +520,13 @@ def named_level(factor: str, value: Any) -> str:
     """A factor's level with its name, where it would not say what it is."""
     name = factor.removeprefix("factor:")
     return cc_name(str(value)) if name == "cc" else str(value) if name in ("profile", "tunnel", "direction") else \
-        f"{cc_name(str(value))} as {name[:-3]}" if name.endswith(".cc") else f"{name} {value}"
+        f"{cc_name(str(value))} as {name[:-3]}" if name.endswith(".cc") else \
+        f"{SHORT_NAMES.get(name, name)} {level_words(factor, value)}"
 
 
 def level_words(factor: str, value: Any) -> str:
     """A level on an axis that names its factor."""
-    return cc_name(str(value)) if factor.endswith("cc") else str(value)
+    return cc_name(str(value)) if factor.endswith("cc") else UNIT.sub("\\1\u00a0\\2", str(value))
 
 
 def factor_heading(factor: str) -> str:
@@ -542,9 +555,14 @@ def flow_colour(rows: pd.DataFrame, flow: str) -> str:
     return cc_colour(str(rows[f"cc:{flow}"].dropna().iloc[0]))
 
 
-def tint(colour: str, place: int) -> Any:
-    """The colour of the flow at that place: paler from flow to flow, so that two of one congestion control can be told apart."""
-    pale = (0.0, 0.62, 0.35, 0.8)[place % 4]
+def shade_of(row: pd.Series, flows: Sequence[str], place: int) -> int:
+    """How many flows before one have its congestion control."""
+    return sum(row[f"cc:{flow}"] == row[f"cc:{flows[place]}"] for flow in flows[:place])
+
+
+def tint(colour: str, shade: int) -> Any:
+    """A paler colour from flow to flow of one congestion control, so that they can be told apart."""
+    pale = (0.0, 0.62, 0.35, 0.8)[shade % 4]
     return tuple(channel + (1 - channel) * pale for channel in matplotlib.colors.to_rgb(colour))
 
 
@@ -557,7 +575,7 @@ def flow_handles(table: pd.DataFrame, flows: Sequence[str], lines: bool = False)
         colour = cc_colour(ccs[0]) if len(ccs) == 1 else FAINT
         handles.append(Line2D([], [], color=colour, linestyle=FLOW_DASHES[place % len(FLOW_DASHES)],
                               marker=FLOW_MARKERS[place % len(FLOW_MARKERS)], label=words) if lines else
-                       Patch(facecolor=tint(colour, place), edgecolor=colour, label=words))
+                       Patch(facecolor=tint(colour, shade_of(table.iloc[0], flows, place)), edgecolor=colour, label=words))
     return handles
 
 
@@ -575,7 +593,7 @@ def draw_point(ax: Axes, at: float, row: pd.Series, figure: str, colour: str, na
     if value != value:
         return
     draw_spread(ax, at, row, figure, colour, flat=flat)
-    ax.plot(*(([value], [at]) if flat else ([at], [value])), linestyle="none", marker=marker, color=colour, markersize=6,
+    ax.plot(*(([value], [at]) if flat else ([at], [value])), linestyle="none", marker=marker, color=colour, markersize=5.5,
             markerfacecolor="white" if row["verdict"] == "degraded" else colour, markeredgewidth=1.4, label=name, zorder=5)
 
 
@@ -596,7 +614,7 @@ def draw_study(ax: Axes, at: float, row: pd.Series, figure: str, colour: str, *,
     """The study's value as a diamond in its congestion control's colour."""
     value = number(row, f"{figure}_study")
     if value == value:
-        ax.plot(*(([value], [at]) if flat else ([at], [value])), linestyle="none", marker="D", markersize=6.5,
+        ax.plot(*(([value], [at]) if flat else ([at], [value])), linestyle="none", marker="D", markersize=7,
                 markerfacecolor="white", markeredgecolor=colour, markeredgewidth=1.4, label="study", zorder=4)
 
 
@@ -624,6 +642,11 @@ def model_handles(models: Sequence[Model]) -> list[Any]:
     """The legend's entries of models."""
     return [Line2D([], [], color=cc_colour(model.cc), linestyle=(0, model.dashes), linewidth=1.3, label=model.label)
             for model in models]
+
+
+def link_handles(table: pd.DataFrame) -> list[Any]:
+    """The legend's entry of what a full link carries."""
+    return [Line2D([], [], color=FAINT, linewidth=0.9, label="link, full")] if table["rate_mbit"].notna().any() else []
 
 
 def study_handles(table: pd.DataFrame, *figures: str) -> list[Any]:
