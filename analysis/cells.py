@@ -9,16 +9,19 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
+from analysis import series
 from analysis.runs import IDLE_SHARE_LOW, LINK_SHARE_FULL, VERDICTS, Run, Scalar
 from analysis.statistics import Summary, summarise
 from analysis.study import Study, level
 
-# What a figure shows by colour, facet or axis; everything else that differs makes a variant.
+# What a figure shows by colour, facet or axis; everything else that differs makes a variant. What a file says is drawn
+# of a matrix (its `draw`) takes the place of its kind's figures: such a matrix is "other".
 KINDS = ("streams", "cpu", "buffer", "other")
 CC_ORDER = ("cubic", "bbr", "reno", "westwood")
 TUNNEL_ORDER = ("direct", "gost+ws", "gost+wss")
@@ -65,9 +68,19 @@ class Cell:
         return ", ".join(f"{name} = {level(value)}" for name, value in self.factors) or self.matrix
 
     def summary(self, figure: str) -> Summary | None:
-        """Of one of FIGURES over the runs that count; None if no run has it."""
-        taken = (FIGURES[figure](run) for run in self.counted)
+        """Of a figure (see value_of) over the runs that count; None if no run has it."""
+        taken = (value_of(run, figure) for run in self.counted)
         return summarise([float(value) for value in taken if value is not None])
+
+    @property
+    def never_converged(self) -> int:
+        """How many of the runs that count had something to converge from and never did."""
+        return sum(series.converges(run) and value_of(run, "convergence_s") is None for run in self.counted)
+
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """The names of its flows."""
+        return tuple(flow.name for flow in self.like.flows)
 
     @property
     def cpu_bound(self) -> bool:
@@ -77,7 +90,7 @@ class Cell:
 
     def by_seed(self, figure: str = "goodput") -> dict[Any, float]:
         """One figure of every run that counts, by what pairs runs of two congestion controls."""
-        values = {(run.repetition, run.seed): FIGURES[figure](run) for run in self.counted}
+        values = {(run.repetition, run.seed): value_of(run, figure) for run in self.counted}
         return {key: float(value) for key, value in values.items() if value is not None}
 
 
@@ -93,6 +106,21 @@ def wan_share(run: Run) -> float | None:
     return None if again is None or not sent else again / sent
 
 
+@cache
+def over_time(run: Run) -> Mapping[str, float | None]:
+    """A run's figures that are read from its series, once: they take longer than all else together."""
+    rates, parts = series.active_rates(run), series.shares(run)
+    return {"jain": series.jain(run), "convergence_s": series.convergence_s(run),
+            "total_mbit": sum(rates.values()) if rates else None,
+            **{f"share:{name}": share for name, share in parts.items()}}
+
+
+@cache
+def window_pkts(run: Run, flow: str | None = None) -> float | None:
+    """A run's mean window, read once."""
+    return series.mean_window_pkts(run, flow)
+
+
 FIGURES: Mapping[str, Any] = {
     "goodput": lambda run: run.goodput_mbit,
     "retr": lambda run: run.retr,
@@ -103,7 +131,51 @@ FIGURES: Mapping[str, Any] = {
     "client_nstat": lambda run: dict(run.nstat).get("client"),
     "idle_share": lambda run: run.idle_share,
     "link_share": lambda run: run.link_share,
+    # Read from the run's series, once:
+    "window_pkts": window_pkts,
+    "jain": lambda run: over_time(run)["jain"],
+    "convergence_s": lambda run: over_time(run)["convergence_s"],
+    "total_mbit": lambda run: over_time(run)["total_mbit"],
 }
+SERIES_FIGURES = frozenset({"window_pkts", "jain", "convergence_s", "total_mbit"})
+# What a file draws that needs a figure of the series, though the runs do not show it.
+DRAWN_FROM: Mapping[str, frozenset[str]] = {"by-loss": frozenset({"window_pkts"}), "cwnd": frozenset({"window_pkts"})}
+FLOW_FIGURES = ("goodput", "retr", "window_pkts", "share")
+
+
+def value_of(run: Run, figure: str) -> float | None:
+    """A figure of a run: one of FIGURES, or one of FLOW_FIGURES of one flow ("share:flow2"); None where it has none."""
+    name, _, flow = figure.partition(":")
+    if not flow:
+        found = FIGURES[name](run)
+    elif name == "share":
+        found = over_time(run).get(figure)
+    elif name == "window_pkts":
+        found = window_pkts(run, flow)
+    else:
+        asked = run.flow(flow)
+        found = None if asked is None else {"goodput": asked.goodput_mbit, "retr": asked.retransmits}[name]
+    return None if found is None else float(found)
+
+
+def figures_of(cell: Cell, study: Study) -> tuple[str, ...]:
+    """The figures of a cell that are worth reading: those of series only where its runs, its file or the study ask for them."""
+    run = cell.like
+    wanted = {figure for word in study.matrix_draw(cell.matrix) for figure in DRAWN_FROM.get(word, ())}
+    wanted |= {asked.figure for published in study.published_all_for(run) for asked in published.asked}
+    several = sum(flow.competes for flow in run.flows) > 1
+    if several:
+        wanted |= {"jain", "total_mbit", "convergence_s"}
+    if series.events(run):
+        wanted |= {"convergence_s"}
+    if run.acks:
+        wanted |= {"window_pkts"}
+    figures = [figure for figure in FIGURES if figure not in SERIES_FIGURES or figure in wanted]
+    if len(run.flows) > 1:
+        figures += [f"goodput:{name}" for name in cell.flows]
+    if several:
+        figures += [f"share:{flow.name}" for flow in run.flows if flow.competes]
+    return tuple(figures)
 
 
 @dataclass(frozen=True)
@@ -113,6 +185,7 @@ class Matrix:
     variant: str
     kind: str                                      # one of KINDS
     cells: tuple[Cell, ...]
+    draw: tuple[str, ...] = ()                     # the figures that the experiment's file wants; empty: its kind's
 
     @property
     def key(self) -> str:
@@ -125,14 +198,18 @@ class Matrix:
         return tuple(run for cell in self.cells for run in cell.runs)
 
 
-def to_matrices(runs: Iterable[Run]) -> list[Matrix]:
-    """Group an experiment's runs; matrices in the order of their names' first run, the fullest variant first."""
+def to_matrices(runs: Iterable[Run], study: Study | None = None) -> list[Matrix]:
+    """Group an experiment's runs; matrices in the order of their names' first run, the fullest variant first.
+
+    study: whose file may say what to draw of a matrix.
+    """
     by_matrix: dict[str, dict[Any, list[Run]]] = {}
     for run in runs:
         by_matrix.setdefault(run.matrix, {}).setdefault((run.factors, run.settings), []).append(run)
     found: list[Matrix] = []
     for name, groups in by_matrix.items():
-        kind = kind_of(name, [runs[0] for runs in groups.values()])
+        draw = study.matrix_draw(name) if study else ()
+        kind = kind_of(name, [runs[0] for runs in groups.values()], draw)
         apart = keys_apart(groups)
         variants: dict[str, list[Cell]] = {}
         for (factors, settings), members in groups.items():
@@ -141,7 +218,7 @@ def to_matrices(runs: Iterable[Run]) -> list[Matrix]:
             variants.setdefault(variant, []).append(
                 Cell(members[0].experiment, name, variant, factors, tuple(members)))
         fullest = sorted(variants.items(), key=lambda pair: (-sum(len(cell.counted) for cell in pair[1]), pair[0]))
-        found += [Matrix(name, variant, kind, tuple(sorted(cells, key=cell_order))) for variant, cells in fullest]
+        found += [Matrix(name, variant, kind, tuple(sorted(cells, key=cell_order)), draw) for variant, cells in fullest]
     return found
 
 
@@ -156,13 +233,18 @@ def keys_apart(groups: Mapping[Any, Sequence[Run]]) -> set[str]:
     return apart
 
 
-def kind_of(name: str, cells: Sequence[Run]) -> str:
-    """Which figures show a matrix: by what its file varies, or by its name if too little has run to tell."""
+def kind_of(name: str, cells: Sequence[Run], draw: Sequence[str] = ()) -> str:
+    """Which figures show a matrix: by what its file varies, or by its name if too little has run to tell.
+
+    draw: the words of the matrix's file; with any, it is they that say.
+    """
+    if draw:
+        return "other"
     factors = {key for run in cells for key, _ in run.factors}
     if any(word in key for key in factors for word in ("syscall", "clock")) or \
             len({(run.clock, run.syscall_cost_us) for run in cells}) > 1 or "clock" in name or "cpu" in name:
         return "cpu"
-    if any("buffer" in key and key != "buffers" for key in factors) or \
+    if any("buffer" in key and not key.endswith("buffers") for key in factors) or \
             (len({run.buffer_pkts for run in cells}) > 2 and len({run.rate_bps for run in cells}) == 1):
         return "buffer"
     return "streams" if "streams" in factors or len({run.streams for run in cells}) > 1 else "other"
@@ -174,9 +256,10 @@ def rank(value: str, order: Sequence[str]) -> tuple[int, str]:
 
 
 def cell_order(cell: Cell) -> Any:
-    """Tables and axes: tunnel, streams, clock and cost, buffer, then congestion control."""
+    """Tables and axes: tunnel, streams, clock and cost, path and buffer, other levels, then congestion control."""
     run = cell.like
     return (rank(run.tunnel, TUNNEL_ORDER), run.streams, run.clock == "real", run.syscall_cost_us,
+            run.rtt_ms, run.loss_p, run.jitter_ms,
             run.buffer_pkts if run.buffer_pkts is not None else 1e18,
             [natural(level(value)) for name, value in cell.factors if name != "cc"], rank(run.cc, CC_ORDER))
 
@@ -231,16 +314,20 @@ def buffer_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
 def to_table(cells: Iterable[Cell], study: Study, references: Mapping[str, Run] = MappingProxyType({})) -> pd.DataFrame:
     """One row per cell: what the figures draw and the tables print. Rates in Mbit/s, counts in segments.
 
-    A figure X has X (the median), X_low, X_high, X_coverage (NaN below six runs) and X_values.
+    A figure X (see figures_of; of one flow: "share:flow2") has X (the median), X_low, X_high, X_coverage (NaN below six
+    runs) and X_values; one that was not asked for is NaN. Runs that never converge are in no convergence_s, but counted
+    in never_converged. goodput_best3 is the mean of the three fastest runs.
     references: a run of each matrix, see Study.published_for.
     """
     rows = []
     for cell in cells:
         run, published = cell.like, study.published_for(cell.like, references)
         row: dict[str, Any] = {
-            "matrix": cell.matrix, "variant": cell.variant, "cell": cell.label, "tunnel": run.tunnel, "cc": run.cc,
-            "streams": run.streams, "clock": run.clock, "syscall_cost_us": run.syscall_cost_us,
+            "matrix": cell.matrix, "variant": cell.variant, "cell": cell.label, "topology": run.topology,
+            "tunnel": run.tunnel, "cc": run.cc, "streams": run.streams, "clock": run.clock,
+            "syscall_cost_us": run.syscall_cost_us,
             "rate_mbit": None if run.rate_bps is None else run.rate_bps / 1e6, "rtt_ms": run.rtt_ms,
+            "loss_p": run.loss_p, "jitter_ms": run.jitter_ms, "ordered": float(run.ordered), "flows": len(run.flows),
             "buffer_pkts": run.buffer_pkts, "buffer_bdp": run.buffer_bdp, "bdp_pkts": run.bdp_pkts,
             "mtu_bytes": run.mtu_bytes, "profile": run.profile, "duration_s": run.duration_s,
             "offloads": float(run.offloads), "n": len(cell.counted), "left_out": len(cell.left_out), "verdict": cell.verdict,
@@ -249,8 +336,9 @@ def to_table(cells: Iterable[Cell], study: Study, references: Mapping[str, Run] 
             "thesis_retr": published.retr if published else None,
             "thesis_source": published.source if published else "",
         }
-        for figure in FIGURES:
-            summary = cell.summary(figure)
+        asked = figures_of(cell, study)
+        for figure in dict.fromkeys((*FIGURES, *asked)):
+            summary = cell.summary(figure) if figure in asked else None
             interval = summary.interval if summary else None
             row |= {figure: summary.median if summary else None,
                     f"{figure}_low": interval.low if interval else None,
@@ -263,11 +351,17 @@ def to_table(cells: Iterable[Cell], study: Study, references: Mapping[str, Run] 
             row[f"ratio{end}"] = value / thesis if value is not None and thesis else None
         row["ratio_values"] = tuple(value / thesis for value in row["goodput_values"]) if thesis else ()
         row["cpu_bound"] = float(cell.cpu_bound)
+        row["goodput_best3"] = series.best_mean(row["goodput_values"])
+        row["never_converged"] = cell.never_converged if "convergence_s" in asked else None
         rows.append(row)
     table = pd.DataFrame(rows)
-    numeric = [name for name in table.columns if name not in TEXT_COLUMNS and not name.endswith("_values")]
+    values = [name for name in table.columns if name.endswith("_values")]
+    # a cell without a flow that another has, has no value of it
+    for name in values:
+        table[name] = [value if isinstance(value, tuple) else () for value in table[name]]
+    numeric = [name for name in table.columns if name not in TEXT_COLUMNS and name not in values]
     return table.astype(dict.fromkeys(numeric, float)) if rows else table
 
 
-TEXT_COLUMNS = frozenset({"matrix", "variant", "cell", "tunnel", "cc", "clock", "profile", "verdict", "program",
+TEXT_COLUMNS = frozenset({"matrix", "variant", "cell", "topology", "tunnel", "cc", "clock", "profile", "verdict", "program",
                           "thesis_source"})

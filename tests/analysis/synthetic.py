@@ -6,11 +6,13 @@ Their numbers are round on purpose and env.json says lab version "fixture": noth
 """
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -40,15 +42,34 @@ STUDY = Study("made-up", "Made-up tunnel matrix", "Does BBR carry more than CUBI
 
 def description(**changes: Any) -> dict[str, Any]:
     """run.json; `buffer_pkts` and `rate_bps` go to the forward direction."""
-    forward = {"rate_bps": changes.pop("rate_bps", 1967000000), "delay_ms": 84.0, "jitter_ms": 0.0,
-               "loss": {"model": "random", "p": 0.0}, "buffer_pkts": changes.pop("buffer_pkts", BDP_PKTS)}
-    run = {"schema": 1, "experiment": "made-up", "matrix": "main", "factors": {}, "repetition": 1, "seed": 1001,
+    forward = {"rate_bps": changes.pop("rate_bps", 1967000000), "delay_ms": changes.pop("rtt_ms", 168.0) / 2, "jitter_ms": 0.0,
+               "loss": changes.pop("loss", {"model": "random", "p": 0.0}), "buffer_pkts": changes.pop("buffer_pkts", BDP_PKTS),
+               "ordered": False, "distribution": None}
+    run = {"schema": 2, "experiment": "made-up", "matrix": "main", "factors": {}, "repetition": 1, "seed": 1001,
            "machine": "sandbox", "clock": "virtual", "syscall_cost_us": 5.0, "topology": "tunnel", "placement": "endpoint",
            "profile": "la-hamina", "path": {"forward": forward, "reverse": {**forward, "buffer_pkts": BDP_PKTS}},
            "tunnel": "gost+ws", "cc": "cubic", "streams": 1, "duration_s": 30.0, "direction": "upload",
            "buffers": {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]}, "offloads": False,
-           "sample_ms": 1000.0, "mtu": 1500, "memory_mib": 1024, "tcp_memory_mib": 512}
-    return {**run, **changes}
+           "sample_ms": 1000.0, "mtu": 1500, "memory_mib": 1024, "tcp_memory_mib": 512, "sites": None, "acks": False, "changes": []}
+    run.update(changes)
+    run.setdefault("flows", [flow("flow1", run)])
+    return run
+
+
+def flow(name: str, run: Mapping[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """One entry of run.json's flows: the run's own values but for what changes."""
+    of = run or description()
+    return {"name": name, "kind": "tcp", **{key: of[key] for key in ("cc", "streams", "direction", "duration_s", "buffers")},
+            "start_s": 0.0, "sender": "client", "receiver": "target", "rtt_ms": 2 * of["path"]["forward"]["delay_ms"],
+            "rate_bps": None, "size_bytes": None, **changes}
+
+
+def old(run: Mapping[str, Any]) -> dict[str, Any]:
+    """The same run as an older lab described it (schema 1)."""
+    kept = {key: value for key, value in run.items() if key not in ("flows", "changes", "sites", "acks")}
+    path = {name: {key: value for key, value in direction.items() if key not in ("ordered", "distribution")}
+            for name, direction in run["path"].items()}
+    return {**kept, "schema": 1, "path": path}
 
 
 def run_name(run: Mapping[str, Any]) -> str:
@@ -69,12 +90,24 @@ def write_run(results: Path, run: Mapping[str, Any], *, goodput_mbit: float = 10
     (folder / "commands.sh").write_text("#!/bin/sh\n# fixture: what the lab would have run\nip netns add client\n"
                                         "iperf3 -c 127.0.0.1 -p 443 -t 30 -P 1 -i 1 -J\n")
     (folder / "log.txt").write_text(log)
+    if outcome == "ok" and "flows" in run:
+        share = goodput_mbit / max(1, sum(each["kind"] != "udp" for each in run["flows"]))
+        put(folder, "flows.json", {"flows": [measured_flow(each, share, None if each["kind"] != "tcp" else wan if
+                                                           run["tunnel"] == "direct" else retr) for each in run["flows"]]})
     if outcome == "ok":
         write_measured(folder, run, goodput_mbit, retr, wan, idle, verdict, reason, program, seconds, env or {})
     if outcome is not None:
         put(folder, "status.json", {"outcome": outcome, "error": error, "wall_s": 11.0, "guest_s": 33.0,
                                     "finished": "2001-01-01T00:00:00Z"})
     return folder
+
+
+def measured_flow(asked: Mapping[str, Any], goodput_mbit: float, retransmits: int | None) -> dict[str, Any]:
+    """One entry of flows.json; UDP has the rate it was told."""
+    bps = asked["rate_bps"] if asked["kind"] == "udp" else goodput_mbit * 1e6
+    return {"name": asked["name"], "kind": asked["kind"], "started_s": asked["start_s"],
+            "ended_s": asked["start_s"] + asked["duration_s"], "goodput_bps": bps, "bytes": int(bps * asked["duration_s"] / 8),
+            "seconds": asked["duration_s"], "retransmits": retransmits, "error": None}
 
 
 def write_measured(folder: Path, run: Mapping[str, Any], goodput_mbit: float, retr: int, wan: int, idle: float,
@@ -96,17 +129,19 @@ def write_measured(folder: Path, run: Mapping[str, Any], goodput_mbit: float, re
     sent = max(1, int(bps * end / 8 / 1448))
     legs = [("wan", "client", wan)] if direct else [("app", "client", retr), ("wan", "client", wan), ("exit", "target", 0)]
     put(folder, "legs.json", {
-        "legs": [{"leg": leg, "sender": sender, "loopback": leg != "wan", "sockets": streams, "cc": [run["cc"]],
+        "legs": [{"leg": leg, "flow": "flow1", "sender": sender, "loopback": leg != "wan", "sockets": streams, "cc": [run["cc"]],
                   "segments_out": sent, "data_segments_out": sent, "segments_retransmitted": again,
                   "bytes_acked": sent * 1448, "busy_ms": 1000.0, "rwnd_limited_ms": 0.0, "sndbuf_limited_ms": 0.0}
                  for leg, sender, again in legs],
-        "nstat": {"client": {"TcpRetransSegs": sum(again for _, _, again in legs), "TcpOutSegs": sent},
-                  "target": {"TcpRetransSegs": 0, "TcpOutSegs": sent}}, "closed_sockets_missed": False})
+        "nstat": {"client": {"TcpRetransSegs": sum(again for _, _, again in legs), "TcpOutSegs": sent, "TcpInSegs": sent // 2,
+                             "TcpExtTCPOFOQueue": 0, "TcpExtTCPDSACKRecv": 0, "TcpExtTCPDSACKOfoRecv": 0},
+                  "target": {"TcpRetransSegs": 0, "TcpOutSegs": sent, "TcpInSegs": sent, "TcpExtTCPOFOQueue": 3 * wan,
+                             "TcpExtTCPDSACKRecv": 0, "TcpExtTCPDSACKOfoRecv": 0}}, "closed_sockets_missed": False})
     put_lines(folder, "sockets", [
-        {"t_s": float(t + 1), "host": "client", "leg": "wan", "end": "near", "local": f"10.0.1.1:{40000 + s}",
+        {"t_s": float(t + 1), "host": "client", "leg": "wan", "flow": "flow1", "end": "near", "local": f"10.0.1.1:{40000 + s}",
          "peer": "10.0.4.2:443", "cc": run["cc"], "cwnd_pkts": 100 * (t + 1) + 10 * s, "ssthresh_pkts": None,
          "srtt_ms": 168.0 + 2 * t, "rto_ms": 372.0, "pacing_rate_bps": int(bps), "delivery_rate_bps": int(bps),
-         "bytes_acked": 1448 * 1000 * (t + 1), "segments_out": 1000 * (t + 1), "segments_retransmitted": 0,
+         "bytes_acked": 1448 * 1000 * (t + 1), "delivered_pkts": 1000 * (t + 1), "mss": 1448, "segments_out": 1000 * (t + 1), "segments_retransmitted": 0,
          "rwnd_limited_ms": 0.0, "sndbuf_limited_ms": 0.0, "busy_ms": 1000.0 * t, "bbr": None}
         for t in range(seconds) for s in range(min(streams, 3))])
     put_lines(folder, "queues", [
@@ -137,6 +172,47 @@ def write_measured(folder: Path, run: Mapping[str, Any], goodput_mbit: float, re
         "tunnel": None if direct else {"kind": "relay", "version": program, "path": "/nowhere/relay", "sha256": "0f" * 32},
         "sysctls": {}, "offloads": {}, "qdiscs_before": {}, "qdiscs_after": {},
         "host": {"kernel": "0.0.0-fixture", "cpu": "none"}, **env})
+
+
+def write_over_time(folder: Path, run: Mapping[str, Any], rates: Mapping[str, Callable[[float], float]], *,
+                    windows: Mapping[str, Callable[[float], int]] = MappingProxyType({}), sample_s: float = 0.1) -> None:
+    """sockets.jsonl of flows that go at given rates (Mbit/s at a time), one row per socket and sample, evenly over its sockets.
+
+    A UDP flow's rate goes into its receiver's report.
+    """
+    rows = []
+    for each in run["flows"]:
+        rate, start, end = rates[each["name"]], each["start_s"], each["start_s"] + each["duration_s"]
+        if each["kind"] == "udp":
+            put(folder, f"iperf3-{each['name']}-server.json", {"intervals": [
+                {"sum": {"start": float(t), "end": t + 1.0, "seconds": 1.0, "bits_per_second": rate(start + t) * 1e6,
+                         "lost_packets": 0}} for t in range(int(each["duration_s"]))]})
+            continue
+        delivered, t_s = 0.0, start
+        while t_s < end - sample_s / 2:
+            delivered += rate(t_s + sample_s / 2) * 1e6 / 8 * sample_s / each["streams"] / 1000
+            t_s = round(t_s + sample_s, 6)
+            cwnd = windows.get(each["name"], lambda at: 100)(t_s)
+            rows += [{"t_s": t_s, "host": each["sender"], "leg": "wan", "flow": each["name"], "local": f"10.0.0.1:{stream}",
+                      "peer": f"10.0.1.1:{each['name']}", "cc": each["cc"], "cwnd_pkts": cwnd, "ssthresh_pkts": None,
+                      "srtt_ms": 10.0 + stream, "delivered_pkts": delivered, "mss": 1000, "bbr": None}
+                     for stream in range(each["streams"])]
+    put_lines(folder, "sockets", sorted(rows, key=lambda row: row["t_s"]))
+
+
+def write_acks(folder: Path, rows: Iterable[tuple[Any, ...]]) -> None:
+    """acks.csv.gz from (t_s, flow, cwnd, ssthresh or "")."""
+    lines = ["t_s,flow,cwnd_pkts,ssthresh_pkts,srtt_ms,snd_wnd_bytes,inflight_bytes",
+             *(f"{t_s},{name},{cwnd},{ssthresh},10.0,65536,{cwnd * 1000}" for t_s, name, cwnd, ssthresh in rows)]
+    (folder / "acks.csv.gz").write_bytes(gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0))
+
+
+def several(*flows: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+    """run.json of a dumbbell: flows over 100 Mbit/s and 10 ms, each as `flow` takes it; the first one is flow1."""
+    base = description(**{"topology": "dumbbell", "tunnel": "direct", "rate_bps": 100_000_000, "rtt_ms": 10.0, "sample_ms": 100.0,
+                          "matrix": "fair", "duration_s": 60.0, **changes})
+    asked = [flow(f"flow{index}", base, sender=f"s{index}", receiver="r1", **each) for index, each in enumerate(flows, 1)]
+    return {**base, "flows": asked}
 
 
 def put(folder: Path, name: str, value: Any) -> None:
@@ -222,8 +298,8 @@ def write_fixture(results: Path) -> None:
     write_run(results, cell("bbr", 4), outcome="unsupported", error="congestion control bbr: this kernel has reno, cubic",
               name="unsupported")
     write_run(results, cell("bbr", 1), outcome=None, name="unfinished")
-    folder = write_run(results, cell("cubic", 1), name="corrupt-iperf3")
-    (folder / "iperf3.json").write_text('{"end": {"sum_rec')
+    folder = write_run(results, cell("cubic", 1), name="corrupt-flows")
+    (folder / "flows.json").write_text('{"flows": [{"bytes":')
     folder = write_run(results, cell("cubic", 1, "gost+wss"), name="corrupt-run")
     (folder / "run.json").write_text("")
 

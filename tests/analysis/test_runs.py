@@ -5,12 +5,14 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import synthetic
 
-from analysis.runs import Broken, Run, load_results, load_run, load_series, printable, to_frame
+from analysis.cells import to_matrices
+from analysis.runs import Broken, Run, load_results, load_run, load_series, mean_loss, printable, to_frame
 
-CONTRACT_FILES = {"run.json", "commands.sh", "log.txt", "env.json", "iperf3.json", "iperf3-server.json", "legs.json",
+CONTRACT_FILES = {"run.json", "commands.sh", "log.txt", "env.json", "flows.json", "iperf3.json", "iperf3-server.json", "legs.json",
                   "sockets.jsonl", "queues.jsonl", "hosts.jsonl", "fidelity.json", "status.json"}
 
 
@@ -57,7 +59,7 @@ def test_a_direct_run_has_one_leg_and_its_missing_ones_are_none() -> None:
 
 @pytest.mark.parametrize(("name", "state", "words"), [
     ("failed", "failed", "died"), ("unsupported", "unsupported", "this kernel has"),
-    ("unfinished", "unfinished", "status.json"), ("corrupt-iperf3", "corrupt", "iperf3.json: not JSON")])
+    ("unfinished", "unfinished", "status.json"), ("corrupt-flows", "corrupt", "flows.json: not JSON")])
 def test_what_did_not_end_well_is_kept_as_such(name: str, state: str, words: str) -> None:
     run = one(name)
     assert run.state == state
@@ -89,6 +91,121 @@ def test_idle_time_is_that_of_the_median_second_not_of_the_whole(tmp_path: Path)
     assert isinstance(run, Run) and run.idle_share == 0.0 and run.idle_share_load == 0.5
 
 
+def of(tmp_path: Path, run: dict, name: str = "one", **measured: object) -> Run:
+    found = load_run(synthetic.write_run(tmp_path, run, name=name, **measured))
+    assert isinstance(found, Run) and found.state == "ok", found
+    return found
+
+
+def test_goodput_is_the_flows_together_without_udp(tmp_path: Path) -> None:
+    udp = {"kind": "udp", "cc": None, "rate_bps": 30_000_000, "start_s": 5.0, "duration_s": 10.0}
+    run = of(tmp_path, synthetic.several({"cc": "bbr"}, {"rtt_ms": 20.0, "kind": "http", "size_bytes": 10**8}, udp), goodput_mbit=60.0, wan=7)
+    assert run.goodput_mbit == 60.0 and run.retr == 7            # wget has no Retr
+    assert [(flow.name, flow.kind, flow.cc, flow.goodput_mbit, flow.retransmits) for flow in run.flows] == [
+        ("flow1", "tcp", "bbr", 30.0, 7), ("flow2", "http", "cubic", 30.0, None), ("flow3", "udp", None, 30.0, None)]
+    assert [flow.competes for flow in run.flows] == [True, True, False]
+    assert run.flows[1].rtt_ms == 20.0 and run.flows[2].started_s == 5.0 and run.topology == "dumbbell"
+    assert run.flow("flow3") is run.flows[2] and run.flow("flow4") is None
+
+
+def test_udp_alone_is_the_question(tmp_path: Path) -> None:
+    assert of(tmp_path, synthetic.several({"kind": "udp", "cc": None, "rate_bps": 30_000_000})).goodput_mbit == 30.0
+
+
+@pytest.mark.parametrize("broken", [{"goodput_bps": None}, {"error": "iperf3: unable to connect"}, {"name": "flow9"}, {"retransmits": "many"}])
+def test_a_flow_without_its_measurement_makes_a_run_corrupt(tmp_path: Path, broken: dict) -> None:
+    folder = synthetic.write_run(tmp_path, synthetic.several({}, {}), name="one")
+    told = json.loads((folder / "flows.json").read_text())
+    told["flows"][1] |= broken
+    synthetic.put(folder, "flows.json", told)
+    run = load_run(folder)
+    assert isinstance(run, Run) and run.state == "corrupt" and run.error is not None and run.error.startswith("flows.json: ")
+
+
+def test_an_older_lab_s_folder_says_the_same_and_shares_its_cell(tmp_path: Path) -> None:
+    asked = synthetic.cell("cubic", 16)
+    new, old = of(tmp_path, asked, "new"), of(tmp_path, synthetic.old(asked), "old")
+    assert not (old.folder / "flows.json").exists()
+    assert (old.goodput_mbit, old.retr) == (new.goodput_mbit, new.retr) == (100.0, 10)
+    assert old.settings == new.settings
+    assert [(flow.name, flow.cc, flow.streams, flow.rtt_ms) for flow in old.flows] == [("flow1", "cubic", 16, 168.0)]
+    (matrix,) = to_matrices([new, old])
+    assert len(matrix.cells) == 1 and matrix.variant == ""
+
+
+def test_flows_and_changes_are_settings_by_name(tmp_path: Path) -> None:
+    change = {"at_s": 10.0, "direction": "forward", "rate_bps": 50_000_000}
+    run = of(tmp_path, synthetic.several({"cc": "bbr"}, {"start_s": 5.0}, changes=[change, {**change, "loss": {"model": "random", "p": 0.01}}]))
+    settings = dict(run.settings)
+    assert settings["flows.flow1.cc"] == "bbr" and "flows.flow2.cc" not in settings and settings["flows.flow2.start_s"] == 5.0
+    assert settings["changes.10 s.forward.rate_bps"] == 5e7 and settings["changes.10 s.forward.loss.p"] == 0.01
+    assert [(each.at_s, each.rate_bps, each.loss) for each in run.changes] == [(10.0, 5e7, None), (10.0, 5e7, 0.01)]
+
+
+def test_a_variant_is_named_by_the_flow_that_differs(tmp_path: Path) -> None:
+    runs = [of(tmp_path, synthetic.several({}, {"start_s": start}), f"s{start}") for start in (5.0, 10.0)]
+    assert {matrix.variant for matrix in to_matrices(runs)} == {"flows.flow2.start_s = 5", "flows.flow2.start_s = 10"}
+
+
+def test_how_a_run_is_watched_and_what_it_does_not_cross_are_no_settings(tmp_path: Path) -> None:
+    plain, watched = of(tmp_path, synthetic.several({}), "a"), of(tmp_path, synthetic.several({}, acks=True, sites={"x": {}, "y": {}}), "b")
+    assert plain.settings == watched.settings and watched.acks and watched.sites == ("x", "y")
+
+
+def test_a_long_list_is_a_short_setting(tmp_path: Path) -> None:
+    runs = []
+    for name, last in (("a", 1.0), ("b", 2.0)):
+        asked = synthetic.several({}, changes=[{"at_s": float(t), "direction": "forward", "delay_ms": last} for t in range(500)])
+        asked["path"]["forward"]["distribution"] = [int(last)] * 4096
+        runs.append(of(tmp_path, asked, name))
+    assert all(len(str(value)) <= 100 for run in runs for _, value in run.settings) and len(runs[0].settings) < 60
+    differ = {key for key, value in runs[0].settings if dict(runs[1].settings)[key] != value}
+    assert differ == {"changes", "path.forward.distribution"}
+
+
+@pytest.mark.parametrize(("p", "r", "bad", "good"), [(0.01, 0.2, 1.0, 0.0), (0.05, 0.5, 0.7, 0.01), (0.3, 0.1, 0.5, 0.2), (1.0, 1.0, 1.0, 0.0)])
+def test_the_mean_loss_of_a_gilbert_elliott_channel_is_that_of_its_markov_chain(p: float, r: float, bad: float, good: float) -> None:
+    values, vectors = np.linalg.eig(np.array([[1 - p, p], [r, 1 - r]]).T)
+    stay = np.real(vectors[:, np.argmin(abs(values - 1))])
+    stay /= stay.sum()
+    loss = {"model": "gemodel", "p": p, "r": r, "one_minus_h": bad, "one_minus_k": good}
+    assert mean_loss(loss) == pytest.approx(float(stay @ [good, bad]))
+
+
+def test_the_mean_loss_of_other_models() -> None:
+    assert mean_loss({"model": "periodic", "p": 1e-6, "packets": 10**6}) == 1e-6
+    assert mean_loss({"model": "gemodel", "p": 0.0, "r": 0.0, "one_minus_h": 1.0, "one_minus_k": 0.03}) == 0.03
+    assert mean_loss(None) == mean_loss({}) == 0.0 and mean_loss(0.02) == 0.02
+
+
+def test_loss_and_jitter_are_those_where_the_data_goes(tmp_path: Path) -> None:
+    asked = synthetic.description(direction="download")
+    asked["path"]["reverse"] |= {"jitter_ms": 15.0, "ordered": True, "loss": {"model": "random", "p": 0.08}}
+    run = of(tmp_path, asked)
+    assert (run.loss_p, run.jitter_ms, run.ordered) == (0.08, 15.0, True)
+
+
+def test_a_bottleneck_s_use_follows_its_rate(tmp_path: Path) -> None:
+    asked = synthetic.several({}, changes=[{"at_s": 10.0, "direction": "forward", "rate_bps": 50_000_000}])
+    folder = synthetic.write_run(tmp_path, asked, name="one")
+    rows, sent = [], 0.0
+    for t in range(60):
+        for dev, part in (("busy", 0.9), ("idle", 0.0)):
+            rows.append({"t_s": float(t), "node": "w", "dev": dev, "role": "bottleneck", "direction": "forward", "sent_bytes": part * sent})
+        sent += (100e6 if t < 10 else 50e6) / 8
+    synthetic.put_lines(folder, "queues", rows)
+    run = load_run(folder)
+    assert isinstance(run, Run) and run.link_share == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("key", ["flows", "changes", "sites", "acks", "topology"])
+@pytest.mark.parametrize("value", [3, "x", [1], [{}], {"a": 1}, [{"name": "flow1"}], [{"at_s": 1}]])
+def test_no_new_key_of_run_json_raises(tmp_path: Path, key: str, value: object) -> None:
+    folder = synthetic.write_run(tmp_path, synthetic.several({}), name="one")
+    synthetic.put(folder, "run.json", {**synthetic.several({}), key: value})
+    assert isinstance(load_run(folder), Run | Broken)
+
+
 def test_the_end_of_the_log_is_kept() -> None:
     assert "the last line before the end" in one("failed").log_tail
 
@@ -108,7 +225,7 @@ DAMAGE = ["", "[]", "null", "{", '{"a": 1}', "\x00\xff", "{\"end\": {\"sum_recei
           "[" * 5000, '{"checks": 1, "verdict": "ok", "legs": [1], "error": "x"}', '{"outcome": 3, "verdict": [], "path": 1}']
 
 
-@pytest.mark.parametrize("name", ["run.json", "status.json", "iperf3.json", "fidelity.json", "legs.json", "env.json"])
+@pytest.mark.parametrize("name", ["run.json", "status.json", "flows.json", "fidelity.json", "legs.json", "env.json"])
 @pytest.mark.parametrize("content", DAMAGE)
 def test_no_damage_raises_and_none_passes_for_a_good_run(tmp_path: Path, name: str, content: str) -> None:
     folder = tmp_path / "run"
@@ -121,7 +238,7 @@ def test_no_damage_raises_and_none_passes_for_a_good_run(tmp_path: Path, name: s
         assert isinstance(run, Broken) or not run.counts
 
 
-@pytest.mark.parametrize("name", ["iperf3.json", "fidelity.json", "legs.json", "env.json"])
+@pytest.mark.parametrize("name", ["flows.json", "fidelity.json", "legs.json", "env.json"])
 def test_a_finished_run_without_one_of_its_files_is_corrupt_and_names_it(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "run"
     shutil.copytree(synthetic.FIXTURE / "made-up" / "ok-tunnel-bbr", folder)
