@@ -72,7 +72,86 @@ class TunnelTopo(Topo):
         self.addLink('gost', 'target', params1={'ip': '10.0.4.1/24'}, params2={'ip': '10.0.4.2/24'})
 
 
-topos = {'tunnel': TunnelTopo}
+class DumbbellTopo(Topo):
+    """s1 … sn – left – right – r1 … rm
+
+    Senders and receivers share one bottleneck, left to right for what senders send, right to left for what they get. Every
+    receiver has its own delay line in front of it, and every sender one for what comes back: so each pair has its own RTT.
+
+        s1 ──┐                                    ┌── r1      bottleneck: left ═> right, right ═> left
+        s2 ──┤ left ═══════ bottleneck ═══ right ─┤           delay line (forward): right ─> rj
+        sn ──┘                                    └── rm      delay line (reverse): left ─> si
+    """
+
+    def build(self, senders=2, receivers=2, **_params):
+        self.addHost('left', cls=Router, ip='10.0.0.1/24', routes=[('10.2.0.0/16', '10.0.0.2')])
+        self.addHost('right', cls=Router, ip='10.0.0.2/24', routes=[('10.1.0.0/16', '10.0.0.1')])
+        self.addLink('left', 'right', params1={'ip': '10.0.0.1/24', 'role': ('bottleneck', 'forward')},
+                     params2={'ip': '10.0.0.2/24', 'role': ('bottleneck', 'reverse')})
+        for side, router, letter, count, direction in ((1, 'left', 's', senders, 'reverse'),
+                                                       (2, 'right', 'r', receivers, 'forward')):
+            for number in range(1, count + 1):
+                net = f'10.{side}.{number}'
+                name = f'{letter}{number}'
+                self.addHost(name, cls=LabHost, ip=f'{net}.1/24', defaultRoute=f'via {net}.2')
+                self.addLink(name, router, params1={'ip': f'{net}.1/24'},
+                             params2={'ip': f'{net}.2/24', 'role': ('delay', direction, name)})
+
+
+class RouterTopo(Topo):
+    """client – host – router – server
+
+    The course report's network: one router with netem on its one way out to the server, so that only what the client
+    sends is delayed or lost. `host` is the machine that carried the report's virtual ones: its limit is the bottleneck, as it
+    was theirs, and it stands before the router because netem's rate would put jittered packets back in order.
+
+        client ── host ═════════ router ──────────── server
+                   └ bottleneck ┘   └ delay line (forward: delay, jitter, loss)
+    """
+
+    def build(self, **_params):
+        self.addHost('client', cls=LabHost, ip='192.168.1.2/24', defaultRoute='via 192.168.1.1')
+        self.addHost('host', cls=Router, ip='192.168.1.1/24', routes=[('192.168.2.0/24', '192.168.3.2')])
+        self.addHost('router', cls=Router, ip='192.168.3.2/24', routes=[('192.168.1.0/24', '192.168.3.1')])
+        self.addHost('server', cls=LabHost, ip='192.168.2.2/24', defaultRoute='via 192.168.2.1')
+        self.addLink('client', 'host', params1={'ip': '192.168.1.2/24'}, params2={'ip': '192.168.1.1/24'})
+        self.addLink('host', 'router', params1={'ip': '192.168.3.1/24', 'role': ('bottleneck', 'forward')},
+                     params2={'ip': '192.168.3.2/24', 'role': ('bottleneck', 'reverse')})
+        self.addLink('router', 'server', params1={'ip': '192.168.2.1/24', 'role': ('delay', 'forward')},
+                     params2={'ip': '192.168.2.2/24'})
+
+
+class StarTopo(Topo):
+    """client – hub, and for each site k: hub – near_k – far_k – site_k
+
+    One vantage point and its sites, each on a path of its own that is shaped like TunnelTopo's: bottlenecks between near_k and
+    far_k, delay lines behind them.
+
+                       ┌─ near1 ═══════ far1 ── site1      bottleneck: near ═> far, far ═> near
+        client ── hub ─┤                                   delay line: far ─> site (forward), near ─> hub (reverse)
+                       └─ near2 ═══════ far2 ── site2
+    """
+
+    def build(self, sites=2, **_params):
+        across = [(f'10.{k}.0.0/16', f'10.{k}.1.2') for k in range(1, sites + 1)]
+        self.addHost('client', cls=LabHost, ip='10.0.1.1/24', defaultRoute='via 10.0.1.2')
+        self.addHost('hub', cls=Router, ip='10.0.1.2/24', routes=across)
+        self.addLink('client', 'hub', params1={'ip': '10.0.1.1/24'}, params2={'ip': '10.0.1.2/24'})
+        for k in range(1, sites + 1):
+            near, far, site = f'near{k}', f'far{k}', f'site{k}'
+            self.addHost(near, cls=Router, ip=f'10.{k}.1.2/24',
+                         routes=[(f'10.{k}.3.0/24', f'10.{k}.2.2'), ('10.0.1.0/24', f'10.{k}.1.1')])
+            self.addHost(far, cls=Router, ip=f'10.{k}.2.2/24', routes=[('10.0.1.0/24', f'10.{k}.2.1')])
+            self.addHost(site, cls=LabHost, ip=f'10.{k}.3.2/24', defaultRoute=f'via 10.{k}.3.1')
+            self.addLink('hub', near, params1={'ip': f'10.{k}.1.1/24'},
+                         params2={'ip': f'10.{k}.1.2/24', 'role': ('delay', 'reverse', site)})
+            self.addLink(near, far, params1={'ip': f'10.{k}.2.1/24', 'role': ('bottleneck', 'forward', site)},
+                         params2={'ip': f'10.{k}.2.2/24', 'role': ('bottleneck', 'reverse', site)})
+            self.addLink(far, site, params1={'ip': f'10.{k}.3.1/24', 'role': ('delay', 'forward', site)},
+                         params2={'ip': f'10.{k}.3.2/24'})
+
+
+topos = {'tunnel': TunnelTopo, 'dumbbell': DumbbellTopo, 'router': RouterTopo, 'star': StarTopo}
 
 
 if __name__ == '__main__':

@@ -21,7 +21,7 @@ import pandas as pd
 from analysis.runs import Flow, Run, Unreadable, data_direction, is_number, load_series, read_object
 from analysis.statistics import jain_index
 
-# A share is fair within this part of 1/n: "0.1-fair" (Bansal, Balakrishnan, Floyd, Shenker, SIGCOMM 2001, section 4).
+# A share is fair within this part of 1/n: "0.1-fair" (Bansal, Balakrishnan, Floyd, Shenker, SIGCOMM 2001).
 DELTA = 0.1
 # Shares are taken over windows of this length, and must stay fair for so long to count as converged.
 FAIR_WINDOW_S = 1.0
@@ -123,25 +123,24 @@ def queue_series(run: Run) -> Series:
     return Series(np.array(sorted(at)), np.array([at[t_s] for t_s in sorted(at)]))
 
 
-def acks(run: Run) -> pd.DataFrame:
+def acks(run: Run, columns: Sequence[str] = ACK_COLUMNS) -> pd.DataFrame:
     """acks.csv.gz: a row per ACK that a sending socket got, by time. Empty, with its columns, where it is absent.
 
-    An infinite ssthresh is NaN. A file that was cut short gives what is whole of it.
+    An infinite ssthresh is NaN. A file that was cut short gives what is whole of it. columns: t_s, cwnd_pkts, and which else
+    of ACK_COLUMNS; a run may have 10^5 rows.
     """
-    nothing = pd.DataFrame({name: pd.Series(dtype=object if name == "flow" else float) for name in ACK_COLUMNS})
+    nothing = pd.DataFrame({name: pd.Series(dtype=object if name == "flow" else float) for name in columns})
     try:
         text = unzipped(run.folder / "acks.csv.gz")
         # the last line may be half a line; a whole file ends with a line's end
-        found = pd.read_csv(io.BytesIO(text[:text.rfind(b"\n") + 1]), dtype={"flow": str}, on_bad_lines="skip",
-                            encoding_errors="replace")
-    except (OSError, ValueError):
+        found = pd.read_csv(io.BytesIO(text[:text.rfind(b"\n") + 1]), usecols=list(columns), dtype={"flow": str},
+                            on_bad_lines="skip", encoding_errors="replace")
+    except (OSError, ValueError):       # a missing column is a ValueError too
         return nothing
-    if not set(ACK_COLUMNS) <= set(found.columns):
-        return nothing
-    for name in ACK_COLUMNS:
+    for name in columns:
         if name != "flow":
             found[name] = pd.to_numeric(found[name], errors="coerce")
-    found = found.loc[found["t_s"].notna() & found["cwnd_pkts"].notna(), list(ACK_COLUMNS)]
+    found = found.loc[found["t_s"].notna() & found["cwnd_pkts"].notna(), list(columns)]
     return found.sort_values("t_s", kind="stable", ignore_index=True)
 
 
@@ -284,7 +283,7 @@ def windows_of(run: Run, flow: Flow) -> tuple[Series, float]:
         probing = gains.t_s[(gains.value > low) & (gains.value < high)]
         left_s = float(probing[0]) if len(probing) else left_s
     if flow.streams == 1:
-        found = acks(run)
+        found = acks(run, ("t_s", "flow", "cwnd_pkts", "ssthresh_pkts"))
         found = found[found["flow"] == flow.name]
         if len(found):
             limited = found.loc[found["ssthresh_pkts"].notna(), "t_s"]

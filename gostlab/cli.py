@@ -5,6 +5,7 @@ Exit codes: 0 all runs good, 1 some run failed or is invalid, 2 bad input, 130 i
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -107,8 +108,23 @@ def parser() -> argparse.ArgumentParser:
     add_gost_argument(shell)
 
     profile = add_verb(verbs, "profile", profile_verb, "WAN paths", "./lab profile show la-hamina")
-    profile.add_argument("action", choices=("list", "show", "check"))
-    profile.add_argument("name", nargs="?", help="a name in netem_profiles/ or a path (check: default all)")
+    from gostlab import recording
+    actions = profile.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for action, what in (("list", "every path in a line"), ("show", "a path's file"),
+                         ("check", "read it, recompute what it derives")):
+        asked = actions.add_parser(action, help=what, description=what)
+        asked.add_argument("name", nargs=None if action == "show" else "?", help="a name in netem_profiles/ or a path")
+    record = actions.add_parser("record", help="make a path of your own from ping", epilog="example: ./lab profile record "
+                                "example.org --rate 50mbit", description="Ping a host and write its path down: delay as a netem "
+                                "table, loss as Gilbert-Elliott, and a trace over time.")
+    recording.add_arguments(record)
+
+    validate = add_verb(verbs, "validate", validate_verb, "does the lab do what is known of Linux's congestion controls?",
+                        "./lab validate --quick")
+    validate.add_argument("--quick", action="store_true", help="the short form")
+    validate.add_argument("--jobs", type=int, help="runs side by side (default: one per CPU)")
+    validate.add_argument("--results", type=Path, default=Path("results"), help="where results go (default: results)")
+    validate.add_argument("--json", action="store_true", help="the table as JSON and nothing else")
 
     bench = add_verb(verbs, "bench", bench_verb, "how fast the lab is on this machine", "./lab bench --json")
     bench.add_argument("--json", action="store_true", help="the table as JSON")
@@ -199,7 +215,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
         from gostlab.machine import sandbox
         kernel = require_kernel(parts)
         slots = cpus[:arguments.jobs] if arguments.jobs else cpus
-        keep = [path.parent for path in (parts.gost, parts.relay) if path] + list(parts.iproute2_dirs)
+        keep = machine.kept_visible(parts)
 
         def start(run: experiments.RunDescription, folder: Path, slot: int) -> machine.Job:
             return sandbox.start_run(kernel, run, folder, handed, keep, slot, commit)
@@ -296,7 +312,7 @@ def shell_verb(arguments: argparse.Namespace) -> int:
         if choice.name == "native":
             environ = {**os.environ, "PYTHONPATH": str(machine.CHECKOUT)}
             return subprocess.run([*module, str(folder)], env=environ, check=False).returncode
-        keep = [machine.CHECKOUT, *(path.parent for path in (parts.gost, parts.relay) if path), *parts.iproute2_dirs]
+        keep = [machine.CHECKOUT, *machine.kept_visible(parts)]
         guest = sandbox.boot(
             require_kernel(parts), folder, ["/usr/bin/python3", "-m", "gostlab.shell", sandbox.GUEST_FOLDER],
             sandbox.sandbox_environ({"TERM": os.environ.get("TERM", "dumb")}), keep=keep,
@@ -312,12 +328,12 @@ def shell_verb(arguments: argparse.Namespace) -> int:
 
 
 def profile_verb(arguments: argparse.Namespace) -> int:
-    """`./lab profile list|show|check`."""
+    """`./lab profile list|show|check|record`."""
     from gostlab import profile as profiles
-    from gostlab.document import BadInput
+    if arguments.action == "record":
+        from gostlab import recording
+        return recording.record_verb(arguments)
     names: Sequence[str] = [arguments.name] if arguments.name else profiles.list_profiles()
-    if arguments.action == "show" and not arguments.name:
-        raise BadInput(f"profile show: which one? ({', '.join(names)})")
     for name in names:
         loaded = profiles.load_profile(name)
         if arguments.action == "show":
@@ -325,6 +341,28 @@ def profile_verb(arguments: argparse.Namespace) -> int:
         else:
             print(f"{loaded.name}: {profiles.summary(loaded)}")
     return EXIT_OK
+
+
+def validate_verb(arguments: argparse.Namespace) -> int:
+    """`./lab validate`: run the experiment `validation`, print target, lab and verdict; 1 if one disagrees."""
+    from analysis import targets
+    from analysis.cells import to_matrices
+    from analysis.runs import load_results
+    from analysis.study import load_study
+    words = ["run", "validation", "--machine", "sandbox", "--results", str(arguments.results)]
+    words += ["--quick"] if arguments.quick else []
+    words += ["--jobs", str(arguments.jobs)] if arguments.jobs else []
+    with contextlib.redirect_stdout(sys.stderr if arguments.json else sys.stdout):
+        status = main(words)
+    if status in (EXIT_BAD_INPUT, EXIT_INTERRUPTED):
+        return status
+    rows = targets.target_rows(load_study("validation"), to_matrices(load_results(arguments.results, "validation").runs))
+    asked = [row for row in rows if not (arguments.quick and row.verdict == "no run")]
+    if arguments.json:
+        print(json.dumps([vars(row) for row in asked], indent=2, default=str))
+    else:
+        print(targets.to_table(asked, "validation", "Target, lab, verdict").to_markdown())
+    return EXIT_OK if targets.validation_verdict(asked) and status == EXIT_OK else EXIT_FAILED
 
 
 def bench_verb(arguments: argparse.Namespace) -> int:

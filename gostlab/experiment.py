@@ -17,6 +17,7 @@ import math
 import random
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from gostlab.document import (
     mapping_of,
     meant,
     names_in,
+    one_of,
     read_mapping,
     text_of,
     texts_of,
@@ -39,8 +41,11 @@ from gostlab.document import (
     whole,
     yes_no,
 )
-from gostlab.profile import MTU_BYTES, Direction, Profile, find_profile, load_profile, path_json
+from gostlab.flows import Flow, count_hosts, delays_ms, resolve_flows
+from gostlab.profile import FOLDER as profile_folder
+from gostlab.profile import MTU_BYTES, Direction, LossModel, Profile, find_profile, load_profile, path_json
 from gostlab.settings import (
+    CONGESTION_CONTROLS,
     DEFAULTS,
     Factors,
     Setting,
@@ -51,9 +56,10 @@ from gostlab.settings import (
     read_settings,
 )
 from gostlab.sizing import memory_needed_mib, offloads_do_no_harm, resolve_buffers, tcp_memory_needed_mib
+from gostlab.trace import changes_of
 
 FOLDER = Path(__file__).resolve().parents[1] / "experiments"
-SCHEMA = 1
+SCHEMA = 2
 MAX_RUNS = 20_000
 
 
@@ -72,7 +78,8 @@ class RunDescription:
     topology: str
     placement: str  # endpoint | gateway
     profile: str
-    path: Mapping[str, Any]  # forward, reverse: rate_bps, delay_ms, jitter_ms, loss, buffer_pkts
+    path: Mapping[str, Any]  # forward, reverse: rate_bps, delay_ms, jitter_ms, ordered, distribution, loss, buffer_pkts
+    sites: Mapping[str, Any] | None  # star: the path of every site by its profile's name; `path` is the one under test
     tunnel: str
     cc: str
     streams: int
@@ -84,6 +91,9 @@ class RunDescription:
     mtu: int
     memory_mib: int  # the sandbox's
     tcp_memory_mib: int  # its limit for all TCP sockets of all hosts together
+    acks: bool  # record the sender's window at every ACK
+    flows: list[Flow]
+    changes: list[Mapping[str, Any]]  # of the path while the load runs: at_s, direction, what changes
     schema: int = SCHEMA
 
     def to_json(self) -> dict[str, Any]:
@@ -102,7 +112,27 @@ class RunDescription:
         ]
         if wrong:
             raise BadInput(f"run.json: {'; '.join(wrong)}")
-        return cls(**copy.deepcopy(dict(values)))
+        own = copy.deepcopy(dict(values))
+        try:
+            own["flows"] = [Flow(**flow) for flow in own["flows"]]
+        except TypeError as error:
+            raise BadInput(f"run.json: flows: {error}") from None
+        return cls(**own)
+
+    @property
+    def length_s(self) -> float:
+        """How long the load lasts: until its last flow is over (an http flow: at most)."""
+        return max(flow.end_s for flow in self.flows)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The nodes that the flows run between."""
+        return tuple(dict.fromkeys(host for flow in self.flows for host in (flow.sender, flow.receiver)))
+
+    @property
+    def data_direction(self) -> str:
+        """The direction of the path that carries the first flow's data."""
+        return "forward" if self.flows[0].direction == "upload" else "reverse"
 
     @property
     def cell(self) -> str:
@@ -151,19 +181,27 @@ class Matrix:
     settings: Settings
     factors: Factors
     repetitions: int
+    draw: tuple[str, ...]  # which figures show it; () as its factors suggest
     quick: Quick
     node: Node
 
 
 @dataclass(frozen=True)
 class Published:
-    """A study's own number, for the cells that have these levels."""
+    """A study's own number, for the cells that have these levels: a goodput, iperf3's Retr, or a figure by name."""
 
     matrix: str
     factors: Mapping[str, Any]
     goodput_mbit: float | None
     retr: int | None  # iperf3's retransmissions
     source: str
+    figure: str | None = None  # one of FIGURES, then `value` or a band, least to most
+    value: float | None = None
+    least: float | None = None
+    most: float | None = None
+    flow: str | None = None  # of this flow alone
+    versus: str | None = None  # figure ratio: over the same cell with this congestion control
+    why: str = ""  # why lab and study differ, where somebody found out
 
 
 @dataclass(frozen=True)
@@ -211,6 +249,8 @@ def check_published(published: Published, node: Node, matrices: Iterable[Matrix]
     by_name = {matrix.name: matrix for matrix in matrices}
     if published.matrix not in by_name:
         raise mapping_of(node)["matrix"].bad_value(f"no such matrix ({meant(published.matrix, by_name)})")
+    if "factors" not in mapping_of(node):
+        return
     given = mapping_of(node)["factors"]
     for factor in published.factors:
         if factor not in by_name[published.matrix].factors:
@@ -240,11 +280,26 @@ def read_matrix(node: Node) -> Matrix:
 def read_published(node: Node) -> Published:
     """One number of a study. Raises BadInput."""
     values = read_mapping(node, PUBLISHED_FIELDS)
-    if values["goodput_mbit"] is None and values["retr"] is None:
-        raise node.bad("neither goodput_mbit nor retr: nothing to compare with")
-    goodput = values.pop("goodput_mbit")
+    numbers: dict[str, float | None] = {}
+    for name in ("goodput_mbit", "value", "least", "most"):
+        number = values.pop(name)
+        numbers[name] = None if number is None else float(number)
+    if values["figure"] is None:
+        if numbers["goodput_mbit"] is None and values["retr"] is None:
+            raise node.bad("neither goodput_mbit, retr nor figure: nothing to compare with")
+        if any(numbers[name] is not None for name in ("value", "least", "most")):
+            raise node.bad("value, least and most belong to a figure")
+    elif all(numbers[name] is None for name in ("value", "least", "most")):
+        raise node.bad(f"figure {values['figure']} without value, least or most: nothing to compare with")
+    if (values["figure"] == "ratio") != (values["versus"] is not None):
+        raise node.bad("figure ratio needs versus (the congestion control it is a ratio to), and nothing else has it")
     factors = {name: level.written for name, level in values.pop("factors").items()}
-    return Published(**values, factors=factors, goodput_mbit=None if goodput is None else float(goodput))
+    return Published(**{**values, **numbers}, factors=factors)
+
+
+def read_draw(node: Node) -> tuple[str, ...]:
+    """The figures of a matrix. Raises BadInput."""
+    return list_of(one_of(*DRAWINGS))(node)
 
 
 def read_name(node: Node) -> str:
@@ -256,6 +311,9 @@ def read_name(node: Node) -> str:
 
 
 NO_QUICK = Quick()
+# What the report can draw of a matrix, and what a study's number can be of.
+DRAWINGS = ("series", "cwnd", "by-loss", "by-rtt", "shares", "bars", "map")
+FIGURES = ("goodput_mbit", "retr", "window_pkts", "convergence_s", "jain", "ratio", "total_mbit", "share", "best_mbit")
 REPETITIONS = whole(1, 1000)
 STUDY_FIELDS = {"seed": Field(text_of), "sections": Field(text_of), "note": Field(text_of)}
 QUICK_FIELDS = {
@@ -271,14 +329,22 @@ MATRIX_FIELDS = {
     "settings": Field(read_settings, default={}),
     "factors": Field(read_factors, default={}),
     "repetitions": Field(REPETITIONS, default=1),
+    "draw": Field(read_draw, default=()),
     "quick": Field(read_quick, default=NO_QUICK),
 }
 PUBLISHED_FIELDS = {
     "matrix": Field(text_of, required=True),
-    "factors": Field(read_settings, required=True),
+    "factors": Field(read_settings, default={}),
     "goodput_mbit": Field(decimal),
     "retr": Field(whole(0, 10**12)),
+    "figure": Field(one_of(*FIGURES)),
+    "value": Field(decimal),
+    "least": Field(decimal),
+    "most": Field(decimal),
+    "flow": Field(text_of),
+    "versus": Field(one_of(*CONGESTION_CONTROLS)),
     "source": Field(text_of, required=True),
+    "why": Field(text_of, default=""),
 }
 EXPERIMENT_FIELDS = {
     "name": Field(read_name, required=True),
@@ -381,14 +447,24 @@ def resolve(
     values = {name: setting.value for name, setting in settings.items()}
     profile = load_profile_of(settings["profile"])
     path = resolve_path(profile, asked, values["direction"])
+    sites = resolve_sites(settings, asked, path)
+    site = f"site{1 + list(sites).index(profile.name)}" if sites else None
+    flows = resolve_flows(settings, asked, path, site)
+    check_topology(settings, path, flows)
+    changes = resolve_changes(asked, values["direction"])
     if values["clock"] == "virtual":
-        check_rates(path, (asked.get("rate") or settings["profile"]).node)
+        for each in (path, *(sites or {}).values()):
+            check_rates(each, (asked.get("rate") or settings["profile"]).node)
+    streams = sum(flow.streams for flow in flows if flow.kind != "udp") or 1
     buffers = resolve_buffers(values["buffers"], path)
     offloads = values["offloads"] == "on" or (
         values["offloads"] == "auto"
-        and offloads_do_no_harm(path, values["direction"], values["streams"], buffers)
+        and len(flows) == 1
+        and not changes
+        and flows[0].kind != "udp"
+        and offloads_do_no_harm(path, values["direction"], streams, flows[0].buffers)
     )
-    needed_mib = tcp_memory_needed_mib(values["streams"], values["tunnel"], buffers, path)
+    needed_mib = sum(tcp_memory_needed_mib(flow.streams, values["tunnel"], flow.buffers, path) for flow in flows)
     tcp_memory_mib = values["tcp_memory"] or needed_mib
     return RunDescription(
         experiment=experiment,
@@ -403,6 +479,7 @@ def resolve(
         placement=values["placement"],
         profile=profile.name,
         path=path,
+        sites=sites,
         tunnel=values["tunnel"],
         cc=values["cc"],
         streams=values["streams"],
@@ -414,7 +491,79 @@ def resolve(
         mtu=MTU_BYTES,
         memory_mib=values["memory"] or memory_needed_mib(min(tcp_memory_mib, needed_mib) // 2, path),
         tcp_memory_mib=tcp_memory_mib,
+        acks=values["acks"] == "on",
+        flows=flows,
+        changes=changes,
     )
+
+
+def resolve_sites(settings: Settings, asked: Settings, path: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A star's sites, each with its own profile's path; the one under test with the run's. Raises BadInput."""
+    topology, tested = settings["topology"], settings["profile"]
+    if topology.value != "star":
+        if "sites" in asked:
+            raise asked["sites"].node.bad(f"sites belong to topology star, not to {topology.value}")
+        return None
+    if "sites" not in asked:
+        raise topology.node.bad("a star needs sites (a list of profiles, one of them the run's own)")
+    if tested.value not in asked["sites"].value:
+        raise tested.node.bad_value("not one of the star's sites")
+    found = {}
+    for name in asked["sites"].value:
+        profile = load_profile_of(Setting(name, name, asked["sites"].node))
+        found[name] = path if name == tested.value else path_json(profile.forward, profile.reverse)
+    return found
+
+
+def check_topology(settings: Settings, path: Mapping[str, Any], flows: list[Flow]) -> None:
+    """What a topology cannot do with a path. Raises BadInput."""
+    topology = settings["topology"]
+    if topology.value == "router":
+        back = path["reverse"]
+        if back["delay_ms"] or back["jitter_ms"] or not read_back_lossless(back):
+            raise settings["profile"].node.bad("topology router shapes what the client sends only: the profile's reverse has a "
+                                               "delay, jitter or loss")
+    if topology.value == "dumbbell":
+        try:
+            delays_ms(flows, path)
+            count_hosts(flows)
+        except ValueError as error:
+            raise topology.node.bad(str(error)) from None
+
+
+def read_back_lossless(direction: Mapping[str, Any]) -> bool:
+    """Whether a direction, as run.json has it, loses nothing."""
+    return not (direction["loss"]["p"] or direction["loss"].get("one_minus_k"))
+
+
+def resolve_changes(asked: Settings, data_direction: str) -> list[Mapping[str, Any]]:
+    """The changes of the path while the load runs, those of a trace among them, in the order of time. Raises BadInput."""
+    data = "forward" if data_direction == "upload" else "reverse"
+    found: list[dict[str, Any]] = []
+    for change in asked["changes"].value if "changes" in asked else ():
+        ways = ("forward", "reverse") if change["direction"] == "both" else (change["direction"] or data,)
+        found += [{"at_s": change["at"], "direction": way,
+                   "rate_bps": change["rate"],
+                   "delay_ms": None if change["delay"] is None else float(change["delay"] * 1000),
+                   "jitter_ms": None if change["jitter"] is None else float(change["jitter"] * 1000),
+                   "loss": None if change["loss"] is None else change["loss"].to_json()} for way in ways]
+    if "trace" in asked:
+        for step in changes_of(trace_path(asked["trace"])):
+            found.append({"at_s": step.at_s, "direction": step.direction, "rate_bps": step.rate_bps, "delay_ms": step.delay_ms,
+                          "jitter_ms": None,
+                          "loss": None if step.loss is None else LossModel("random", step.loss).to_json()})
+    found.sort(key=lambda change: change["at_s"])
+    return [{key: value for key, value in change.items() if value is not None} for change in found]
+
+
+def trace_path(setting: Setting) -> Path:
+    """The file that `trace` names: a path, or one beside the profiles. Raises BadInput."""
+    name = setting.value
+    for path in (Path(name), profile_folder / name):
+        with suppress(OSError, ValueError):      # a name that no file can have
+            if path.is_file():
+                return path
+    raise setting.node.bad_value("no such file, here or in netem_profiles/")
 
 
 def load_profile_of(setting: Setting) -> Profile:
@@ -427,7 +576,9 @@ def load_profile_of(setting: Setting) -> Profile:
 
 
 def resolve_path(profile: Profile, asked: Settings, data_direction: str) -> dict[str, Any]:
-    """The profile's path, with a run's own rate, delay, loss and buffer in place of the profile's."""
+    """The profile's path, with a run's own rate, delay, loss, jitter and buffer in place of the profile's. Raises BadInput."""
+    if "rtt" in asked and "delay" in asked:
+        raise asked["rtt"].node.bad("both rtt and delay")
 
     def changed(direction: Direction, carries_data: bool) -> Direction:
         for name, field in (
@@ -435,9 +586,14 @@ def resolve_path(profile: Profile, asked: Settings, data_direction: str) -> dict
             ("delay", "delay_s"),
             ("buffer", "buffer"),
             ("loss", "loss"),
+            ("jitter", "jitter_s"),
         ):
-            if name in asked and (name != "loss" or carries_data):
+            if name in asked and (name not in ("loss", "jitter") or carries_data):
                 direction = replace(direction, **{field: asked[name].value})
+        if "rtt" in asked:
+            direction = replace(direction, delay_s=asked["rtt"].value / 2)
+        if "ordered" in asked and carries_data:
+            direction = replace(direction, ordered=asked["ordered"].value == "on")
         # A run's own delay may be shorter than the profile's jitter.
         return replace(direction, jitter_s=min(direction.jitter_s, direction.delay_s))
 

@@ -5,11 +5,12 @@ control had a say, and the reason says what. `invalid`: the number is not an ans
 """
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from gostlab.experiment import RunDescription
+from gostlab.traffic import FlowResult
 
 VERDICTS = ("ok", "degraded", "invalid")
 # On the virtual clock the idle RTT is exact but for the cost of the ping's own system calls.
@@ -21,6 +22,8 @@ SAMPLER_LATE_MS = 10.0
 # A bottleneck that sends for this share of the time is full.
 BOTTLENECK_FULL = 0.95
 MIN_ROUND_TRIPS = 20
+# One false alarm in ten thousand delay lines.
+LOSS_CONFIDENCE = 0.9999
 
 
 @dataclass(frozen=True)
@@ -44,25 +47,34 @@ def report(checks: Sequence[Check]) -> dict[str, Any]:
     return {"verdict": worst(checks), "checks": [asdict(check) for check in checks]}
 
 
-def check_idle_rtt(name: str, asked_ms: float, got_ms: Sequence[float], *, clock: str, syscall_cost_us: float) -> Check:
-    """The least of a few pings against the configured delay. On the real clock the CPU adds to it."""
+def check_idle_rtt(name: str, asked_ms: float, got_ms: Sequence[float], *, clock: str, syscall_cost_us: float,
+                   jitter_ms: tuple[float, float] = (0.0, 0.0)) -> Check:
+    """The least of a few pings against the configured delay, or against what jitter may make of it (ms below and above).
+
+    On the real clock the CPU adds to it."""
     least = min(got_ms)
     # Each of the two hosts and three routers on the way adds its own processing on the real clock.
     tolerance = IDLE_RTT_TOLERANCE_MS + (20 * syscall_cost_us / 1000 if clock == "virtual" else 0.9)
     if least >= 100:
         tolerance += 0.5        # ping prints whole milliseconds from 100 ms up
-    off = least - asked_ms
+    off = least - min(max(least, asked_ms + jitter_ms[0]), asked_ms + jitter_ms[1])
     bad = abs(off) > tolerance
     return Check(name, "invalid" if bad else "ok", round(asked_ms, 4), least, "ms",
                  f"the idle path is {off:+.3f} ms off its configured round trip" if bad else "")
 
 
-def check_cc(legs: Sequence[Mapping[str, Any]], asked: str) -> Check:
-    """The congestion control seen on the live sockets of every leg that crosses the WAN."""
-    seen = sorted({cc for leg in legs if leg["leg"] == "wan" for cc in leg["cc"]})
-    bad = seen != [asked]
-    return Check("cc_on_wan_sockets", "invalid" if bad else "ok", asked, seen, "name",
-                 f"WAN sockets ran {', '.join(seen) or 'unseen'}, not {asked}" if bad else "")
+def check_cc(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Check]:
+    """The congestion control seen on the live sockets of every leg that crosses the WAN, flow by flow."""
+    checks = []
+    for flow in run.flows:
+        if flow.cc is None:
+            continue
+        seen = sorted({cc for leg in legs if leg["leg"] == "wan" and leg["flow"] == flow.name for cc in leg["cc"]})
+        bad = seen != [flow.cc]
+        checks.append(Check("cc_on_wan_sockets" + (f"_{flow.name}" if len(run.flows) > 1 else ""), "invalid" if bad else "ok",
+                            flow.cc, seen, "name",
+                            f"WAN sockets ran {', '.join(seen) or 'unseen'}, not {flow.cc}" if bad else ""))
+    return checks
 
 
 def check_cpu(share: float, bottleneck_share: float | None, clock: str) -> Check:
@@ -92,29 +104,60 @@ def check_tcp_memory(peak_mib: float, low_mib: float, nstat: Mapping[str, Mappin
                  "limit of TCP memory had a say in the rate" if bad else "")
 
 
-def check_length(run: RunDescription, load_s: float) -> Check:
-    """The load ran its time, and that time is long enough to mean something."""
-    rtt_s = sum(run.path[name]["delay_ms"] for name in ("forward", "reverse")) / 1000
-    if load_s < 0.98 * run.duration_s:
-        return Check("run_length", "invalid", run.duration_s, round(load_s, 3), "s", "the load ended early")
-    if run.duration_s < MIN_ROUND_TRIPS * rtt_s:
-        return Check("run_length", "degraded", run.duration_s, round(load_s, 3), "s",
-                     f"{run.duration_s:g} s is less than {MIN_ROUND_TRIPS} round trips of {1000 * rtt_s:.0f} ms")
-    return Check("run_length", "ok", run.duration_s, round(load_s, 3), "s")
+def check_length(run: RunDescription, load_s: float, flows: Sequence[FlowResult] = ()) -> Check:
+    """Every flow ran its time, and the shortest time is long enough to mean something."""
+    ran = {flow.name: flow.ended_s - flow.started_s for flow in flows}
+    for flow in run.flows:
+        if flow.kind != "http" and ran.get(flow.name, load_s) < 0.98 * flow.duration_s:
+            return Check("run_length", "invalid", flow.duration_s, round(ran.get(flow.name, load_s), 3), "s",
+                         f"{flow.name} ended early" if len(run.flows) > 1 else "the load ended early")
+    shortest = min(run.flows, key=lambda flow: min(flow.duration_s, ran.get(flow.name, load_s)) / max(flow.rtt_ms, 1e-9))
+    length_s = min(shortest.duration_s, ran.get(shortest.name, load_s))
+    if length_s < MIN_ROUND_TRIPS * shortest.rtt_ms / 1000:
+        return Check("run_length", "degraded", shortest.duration_s, round(load_s, 3), "s",
+                     f"{length_s:.3g} s is less than {MIN_ROUND_TRIPS} round trips of {shortest.rtt_ms:.0f} ms")
+    return Check("run_length", "ok", run.length_s, round(load_s, 3), "s")
 
 
-def check_drops(queues: Mapping[tuple[str, str], Mapping[str, int]], run: RunDescription) -> list[Check]:
-    """Drops only where the design drops: the bottleneck's buffer, or the delay line's configured loss."""
+def check_rate(received_bits: float, rate_bps: float, load_s: float) -> Check:
+    """No more came through than the bottleneck can carry."""
+    got = received_bits / load_s if load_s else 0.0
+    bad = bool(rate_bps) and got > rate_bps
+    return Check("rate_within_bottleneck", "invalid" if bad else "ok", rate_bps or None, round(got), "bit/s",
+                 "more came through than the bottleneck carries: the path is not what was asked" if bad else "")
+
+
+def check_drops(queues: Iterable[Mapping[str, Any]], run: RunDescription) -> list[Check]:
+    """Drops only where the design drops: the bottleneck's buffer, or the delay line's configured loss, and that as often as
+    configured. A row is the last sample of a queue."""
     checks = []
-    for (role, direction), last in sorted(queues.items()):
-        if role != "delay":
+    several = len({row["dev"] for row in queues if row["role"] == "delay" and row["direction"] == "forward"}) > 1
+    for last in sorted(queues, key=lambda row: str(row["dev"])):
+        if last["role"] != "delay":
             continue
-        loss = run.path[direction]["loss"]
-        lossless = not any(value for key, value in loss.items() if key != "model")
-        bad = lossless and last["drops"] > 0
-        checks.append(Check(f"delay_line_drops_{direction}", "invalid" if bad else "ok", 0 if lossless else None,
-                            last["drops"], "packets", "the delay line dropped although no loss was asked" if bad else ""))
+        direction = last["direction"]
+        name = f"delay_line_drops_{direction}" + (f"_{last['dev']}" if several else "")
+        losses = [run.path[direction]["loss"], *(change["loss"] for change in run.changes
+                                                 if change["direction"] == direction and "loss" in change)]
+        if not any(loss["p"] or loss.get("one_minus_k") for loss in losses) or losses[0]["model"] == "periodic":
+            bad = last["drops"] > 0
+            checks.append(Check(name, "invalid" if bad else "ok", 0, last["drops"], "packets",
+                                "the delay line dropped although no loss was asked" if bad else ""))
+        elif len(losses) == 1 and losses[0]["model"] == "random":
+            checks.append(check_loss(name, losses[0]["p"], last["drops"], last["drops"] + last["sent_pkts"]))
+        else:
+            checks.append(Check(name, "ok", None, last["drops"], "packets"))
     return checks
+
+
+def check_loss(name: str, asked: float, drops: int, offered: int) -> Check:
+    """A delay line's drops against the binomial interval of its configured loss that holds with 99.99 %: beyond it, something
+    else dropped, or netem lost packets in lumps."""
+    from scipy.stats import binom  # half a second of the host's time, and only runs with loss need it
+    low, high = (int(bound) for bound in binom.interval(LOSS_CONFIDENCE, offered, asked))
+    bad = not low <= drops <= high
+    return Check(name, "invalid" if bad else "ok", [low, high], drops, "packets",
+                 f"{drops} of {offered} packets were lost, {100 * asked:g} % would be {low} to {high}" if bad else "")
 
 
 def check_sampler(lateness_ms: Sequence[float], clock: str) -> Check:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from mininet.net import Mininet
 
 import topo
 from gostlab.experiment import RunDescription
+from gostlab.flows import count_hosts
 
 OFFLOADS = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload",
             "tx-udp-segmentation")
@@ -31,12 +32,13 @@ class NetworkError(Exception):
 
 @dataclass(frozen=True)
 class Interface:
-    """One end of a link. `role` is what the path between client and target does there, if anything."""
+    """One end of a link. `role` is what the path does there, if anything; `part` whose, where a topology has several."""
     node: str
     name: str
     ip: str
     role: str | None         # bottleneck | delay
     direction: str | None    # forward | reverse
+    part: str | None = None  # dumbbell: the host behind a delay line; star: the site at the path's end
 
 
 class CommandLog:
@@ -73,7 +75,7 @@ class Network:
         self.environ = dict(environ)
         self.nodes: tuple[str, ...] = tuple(host.name for host in mininet.hosts)
         self.interfaces: tuple[Interface, ...] = tuple(
-            Interface(host.name, intf.name, intf.ip, *(intf.params.get("role") or (None, None)))
+            Interface(host.name, intf.name, intf.ip, *(intf.params.get("role") or (None, None)))  # role, direction[, part]
             for host in mininet.hosts for intf in host.intfList() if intf.name != "lo")
 
     @property
@@ -90,9 +92,10 @@ class Network:
         """The node's first IPv4 address."""
         return str(self.mininet[node].IP())
 
-    def role(self, role: str, direction: str) -> Interface:
-        """The interface that plays a role in a direction of the path."""
-        return next(i for i in self.interfaces if (i.role, i.direction) == (role, direction))
+    @property
+    def shaped(self) -> tuple[Interface, ...]:
+        """The interfaces that make the path, or paths."""
+        return tuple(interface for interface in self.interfaces if interface.role)
 
     def start(self, node: str, argv: Sequence[str], *, stdout: Any, stderr: Any = subprocess.STDOUT,
               environ: Mapping[str, str] = {}, stdout_name: str | None = None) -> subprocess.Popen[bytes]:
@@ -102,14 +105,15 @@ class Network:
             list(argv), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env={**self.environ, **environ})
         return process
 
-    def read(self, node: str, argv: Sequence[str], *, check: bool = True, logged: bool = True) -> str:
+    def read(self, node: str, argv: Sequence[str], *, check: bool = True, logged: bool = True,
+             environ: Mapping[str, str] = {}) -> str:
         """Run a command on a node to its end; returns its standard output.
 
         Raises NetworkError with the command's own words if it fails (unless `check` is off)."""
         if logged:
             self.log.on(node, argv)
         process = self.mininet[node].popen(list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                           stderr=subprocess.PIPE, env=self.environ)
+                                           stderr=subprocess.PIPE, env={**self.environ, **environ})
         out, err = process.communicate()
         if check and process.returncode != 0:
             said = (err or out).decode(errors="replace").strip().replace("\n", "; ")
@@ -128,7 +132,7 @@ def lay_out(run: RunDescription, folder: Path, environ: Mapping[str, str]) -> It
     # would leak into every namespace's defaults. Root is checked by the machine.
     Mininet.inited = True
     log = CommandLog(folder / "commands.sh", run.name)
-    mininet = Mininet(topo=topo.topos[run.topology](), controller=None, build=False)
+    mininet = Mininet(topo=topo.topos[run.topology](**topology_size(run)), controller=None, build=False)
     try:
         try:
             mininet.build()
@@ -140,6 +144,14 @@ def lay_out(run: RunDescription, folder: Path, environ: Mapping[str, str]) -> It
     finally:
         mininet.stop()
         log.close()
+
+
+def topology_size(run: RunDescription) -> dict[str, int]:
+    """How many hosts the run's topology has, where that is not always the same."""
+    if run.topology == "dumbbell":
+        senders, receivers = count_hosts(run.flows)
+        return {"senders": senders, "receivers": receivers}
+    return {"sites": len(run.sites)} if run.sites else {}
 
 
 def record_layout(network: Network) -> None:
@@ -176,14 +188,16 @@ def set_sysctls(network: Network, node: str, values: Mapping[str, str]) -> dict[
     return installed
 
 
-def set_offloads(network: Network, on: bool) -> dict[str, dict[str, bool]]:
-    """Switch segmentation and receive offloads on every interface; returns what the kernel says per interface.
+def set_offloads(network: Network, on: bool, nodes: Collection[str] | None = None) -> dict[str, dict[str, bool]]:
+    """Switch segmentation and receive offloads on every interface (of some nodes); returns what the kernel says of each.
 
     Raises NetworkError naming the interface that did not take it.
     """
     switches = [word for name in OFFLOAD_SWITCHES.values() for word in (name, "on" if on else "off")]
     installed: dict[str, dict[str, bool]] = {}
     for interface in network.interfaces:
+        if nodes is not None and interface.node not in nodes:
+            continue
         network.read(interface.node, ["ethtool", "-K", interface.name, *switches])
         shown = network.read(interface.node, ["ethtool", "-k", interface.name], logged=False)
         state = {name.strip(): value.split()[0] == "on" for name, _, value in

@@ -44,6 +44,7 @@ class Parts:
     gost_version: str | None
     tc_lib_dir: Path | None = None       # where that tc finds netem's tables; None: where the system's does
     iproute2_version: str | None = None
+    nginx: Path | None = None            # the download experiments' server
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
         """A process environment in which ip, tc and ss are the lab's (`base`: os.environ)."""
@@ -96,7 +97,7 @@ def find_parts(gost: Path | None = None) -> Parts:
     return Parts(kernel=kernel, kernel_version=kernel_version, iproute2_dirs=iproute2.dirs,
                  relay=relay if os.access(relay, os.X_OK) else None,
                  gost=found_gost, gost_version=gost_version,
-                 tc_lib_dir=iproute2.tc_lib_dir, iproute2_version=iproute2.version)
+                 tc_lib_dir=iproute2.tc_lib_dir, iproute2_version=iproute2.version, nginx=find_nginx())
 
 
 def require_kernel(parts: Parts) -> Path:
@@ -205,6 +206,22 @@ def _iproute2_version(search_path: str) -> str | None:
             return None
         versions.append(found[1])
     return versions[0]
+
+
+# -- web server -------------------------------------------------------------------------------------------
+
+def find_nginx(cache: Path | None = None) -> Path | None:
+    """The system's nginx, else the one that set-up unpacked; None if neither runs."""
+    system = shutil.which("nginx", path=SYSTEM_PATH)
+    private = sorted(((cache or cache_folder()) / "nginx").glob("*[0-9]/usr/sbin/nginx"),
+                     key=lambda path: version_tuple(path.parents[2].name), reverse=True)
+    return next((path for path in [*([Path(system)] if system else []), *private] if nginx_version(path)), None)
+
+
+def nginx_version(program: Path) -> str | None:
+    """What an nginx calls itself, "nginx/1.22.1"; None if it does not run here."""
+    found = re.search(r"nginx/[\d.]*\d", output_of([program, "-v"]))
+    return found[0] if found else None
 
 
 # -- tunnel programs --------------------------------------------------------------------------------------

@@ -10,27 +10,32 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from gostlab import netlink
-from gostlab.network import Network
+from gostlab.network import Interface, Network
 from gostlab.tunnels import Leg, Tunnel
 
 NSTAT_KEYS = ("TcpOutSegs", "TcpRetransSegs", "TcpExtTCPLostRetransmit", "TcpExtTCPTimeouts", "TcpExtTCPFastRetrans",
               "TcpExtTCPSpuriousRTOs", "TcpExtTCPDSACKRecv", "TcpExtTCPSACKReorder", "TcpExtTCPRcvQDrop",
               "TcpExtTCPBacklogDrop", "TcpExtPruneCalled", "TcpExtRcvPruned", "TcpExtTCPMemoryPressures", "TcpExtTCPLossProbes",
-              "TcpExtTCPMemoryPressuresChrono", "TcpExtTCPAbortOnMemory")
+              "TcpExtTCPMemoryPressuresChrono", "TcpExtTCPAbortOnMemory", "TcpInSegs", "TcpExtTCPOFOQueue",
+              "TcpExtTCPDSACKOfoRecv", "TcpExtTCPDSACKIgnoredOld", "TcpExtTCPDSACKIgnoredNoUndo")
+
+
+# A socket with less than this is no sender of data: the other end's, or iperf3's control connection, whose report of 128
+# streams takes half of it.
+CONTROL_BYTES = 50_000
 
 
 @dataclass
 class LegTotal:
     """What one leg's sending sockets did in all, from their last tcp_info."""
     sockets: int = 0
-    cc: set[str] = field(default_factory=set)
     segments_out: int = 0
     data_segments_out: int = 0
     segments_retransmitted: int = 0
@@ -71,23 +76,21 @@ def nstat(pid: int) -> dict[str, int]:
 class Probes:
     """The samplers of one run. Use through `probing`."""
 
-    def __init__(self, network: Network, tunnel: Tunnel, folder: Path, interval_s: float) -> None:
+    def __init__(self, network: Network, tunnel: Tunnel, queues: Sequence[Interface], folder: Path, interval_s: float) -> None:
         self._interval_s = interval_s
         self._legs = tunnel.legs
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
         self._pids = {node: network.pid(node) for node in network.nodes}
         self._diag = {node: netlink.open_in(self._pids[node], netlink.NETLINK_SOCK_DIAG) for node in self._hosts}
         self._closed = {node: netlink.watch_closed_sockets(self._pids[node]) for node in self._hosts}
-        routers = {i.node for i in network.interfaces if i.role}
+        routers = {i.node for i in queues}
         self._route = {node: netlink.open_in(self._pids[node], netlink.NETLINK_ROUTE) for node in sorted(routers)}
-        self._shaped = {(i.node, index): i for i in network.interfaces if i.role
-                        for index in [interface_index(self._pids[i.node], i.name)]}
+        self._shaped = {(i.node, index): i for i in queues for index in [interface_index(self._pids[i.node], i.name)]}
         self._files: dict[str, IO[str]] = {name: (folder / f"{name}.jsonl").open("w", encoding="utf-8")
                                            for name in ("sockets", "queues", "hosts")}
         self._nstat_before: dict[str, dict[str, int]] = {}
-        self._totals: dict[tuple[str, str], LegTotal] = {}
-        self._last: dict[tuple[str, str, str], tuple[str, str, netlink.TcpSocket]] = {}
-        self._cc_seen: dict[tuple[str, str], set[str]] = {}
+        self._last: dict[tuple[str, str, str], tuple[Leg, str, netlink.TcpSocket]] = {}
+        self._cc_seen: dict[tuple[Leg, str], set[str]] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.error: BaseException | None = None
@@ -139,9 +142,9 @@ class Probes:
                     continue
                 leg, end = found
                 if tcp.cc:
-                    self._cc_seen.setdefault((leg.name, end), set()).add(tcp.cc)
-                self._last[node, tcp.local, tcp.peer] = (leg.name, end, tcp)
-                if tcp.data_segments_out > 1:
+                    self._cc_seen.setdefault((leg, end), set()).add(tcp.cc)
+                self._last[node, tcp.local, tcp.peer] = (leg, end, tcp)
+                if tcp.bytes_acked + tcp.unacked_pkts * tcp.mss > CONTROL_BYTES:
                     self._write("sockets", socket_row(at_s, node, leg, end, tcp))
         for node, link in self._route.items():
             for qdisc in netlink.qdiscs(link):
@@ -168,20 +171,23 @@ class Probes:
         for tcp in closed:
             found = classify(self._legs, node, tcp)
             if found is not None:
-                self._last[node, tcp.local, tcp.peer] = (found[0].name, found[1], tcp)
+                self._last[node, tcp.local, tcp.peer] = (*found, tcp)
 
     def _write(self, name: str, row: Mapping[str, Any]) -> None:
         self._files[name].write(json.dumps(row, sort_keys=True) + "\n")
 
-    def legs(self, sending_end: str) -> dict[str, Any]:
-        """The contents of legs.json: per leg what its sending sockets did, and the counters of every host."""
+    def legs(self, sending_ends: Mapping[str, str]) -> dict[str, Any]:
+        """The contents of legs.json: per leg what its sending sockets did, and the counters of every host.
+
+        sending_ends   flow -> which end of its connections sends the data, "near" or "far"
+        """
         for node in self._hosts:
             self._collect_closed(node)
-        totals: dict[str, LegTotal] = {leg.name: LegTotal() for leg in self._legs}
-        for name, end, tcp in self._last.values():
-            if end != sending_end:
+        totals = {leg: LegTotal() for leg in self._legs}
+        for leg, end, tcp in self._last.values():
+            if end != sending_ends[leg.flow]:
                 continue
-            total = totals[name]
+            total = totals[leg]
             total.sockets += 1
             total.segments_out += tcp.segments_out
             total.data_segments_out += tcp.data_segments_out
@@ -191,10 +197,10 @@ class Probes:
             total.rwnd_limited_ms += tcp.rwnd_limited_ms
             total.sndbuf_limited_ms += tcp.sndbuf_limited_ms
         return {
-            "legs": [{"leg": leg.name, "sender": leg.near if sending_end == "near" else leg.far,
-                      "loopback": leg.loopback, "cc": sorted(self._cc_seen.get((leg.name, sending_end), set())),
-                      **{key: value for key, value in vars(totals[leg.name]).items() if key != "cc"}}
-                     for leg in self._legs],
+            "legs": [{"leg": leg.name, "flow": leg.flow, "sender": leg.near if end == "near" else leg.far,
+                      "loopback": leg.loopback, "cc": sorted(self._cc_seen.get((leg, end), set())),
+                      **vars(totals[leg])}
+                     for leg in self._legs for end in [sending_ends[leg.flow]]],
             "nstat": {node: {key: value - self._nstat_before[node].get(key, 0)
                              for key, value in nstat(self._pids[node]).items()} for node in self._hosts},
             "closed_sockets_missed": self.missed_closes,
@@ -232,7 +238,7 @@ def classify(legs: tuple[Leg, ...], node: str, tcp: netlink.TcpSocket) -> tuple[
 
 def socket_row(at_s: float, node: str, leg: Leg, end: str, tcp: netlink.TcpSocket) -> dict[str, Any]:
     """One line of sockets.jsonl."""
-    row: dict[str, Any] = {"t_s": round(at_s, 6), "host": node, "leg": leg.name, "end": end}
+    row: dict[str, Any] = {"t_s": round(at_s, 6), "host": node, "flow": leg.flow, "leg": leg.name, "end": end}
     row.update({key: value for key, value in vars(tcp).items() if not key.startswith("bbr_") and key != "state"})
     row["bbr"] = None if tcp.bbr_bw_bps is None else {
         "bw_bps": tcp.bbr_bw_bps, "min_rtt_ms": tcp.bbr_min_rtt_ms, "pacing_gain": tcp.bbr_pacing_gain,
@@ -241,9 +247,10 @@ def socket_row(at_s: float, node: str, leg: Leg, end: str, tcp: netlink.TcpSocke
 
 
 @contextmanager
-def probing(network: Network, tunnel: Tunnel, folder: Path, interval_s: float) -> Iterator[Probes]:
-    """Open the samplers' files and sockets; close them on leaving."""
-    probes = Probes(network, tunnel, folder, interval_s)
+def probing(network: Network, tunnel: Tunnel, queues: Sequence[Interface], folder: Path,
+            interval_s: float) -> Iterator[Probes]:
+    """Open the samplers' files and sockets; close them on leaving. `queues`: the interfaces whose qdiscs are sampled."""
+    probes = Probes(network, tunnel, queues, folder, interval_s)
     try:
         yield probes
     finally:

@@ -13,11 +13,18 @@
     reverse: {…}
 
 `forward` carries uploads (client or vantage point to target or site), `reverse` downloads.
+
+A direction may also say `ordered: true` (jitter never lets a packet overtake another) and `distribution: NAME.dist`: the
+jitter's shape, a file beside the profile in tc's own format (numbers between blanks, lines with # are comments). netem draws
+a number t of it for every packet and delays that by delay + jitter * t / 8192; without one, jitter is uniform.
+
+A recorded path (./lab profile record) has `recorded`, what ping saw, in the place of `measured` and `derived`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -38,9 +45,11 @@ from gostlab.document import (
     one_of,
     quantity,
     read_mapping,
+    shown_path,
     text_of,
     texts_of,
     whole,
+    yes_no,
 )
 from gostlab.response import cubic_loss, window_limit_bps
 
@@ -49,6 +58,13 @@ DIRECTIONS = ("forward", "reverse")
 # The MTU of the lab's links; a buffer counts packets of this size.
 MTU_BYTES = 1500
 MAX_DELAY_S = 10
+# netem: a table's number that stands for one jitter, how long a table may be, what fits its 16 bits.
+DISTRIBUTION_SCALE = 8192
+MAX_DISTRIBUTION = 16384
+MAX_DISTRIBUTION_BYTES = 256 * 1024
+LEAST_ENTRY, MOST_ENTRY = -(2**15), 2**15 - 1
+# The most that one tc action counts to; two in a row count to the product.
+MAX_PERIOD = 10_000
 
 # What one connection can have in flight: Debian's tcp_rmem ends at 6 MiB, half of which becomes window.
 DEBIAN_WINDOW_BYTES = 3 * 2**20
@@ -63,18 +79,22 @@ DERIVED_TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class LossModel:
-    """Loss on the delay line: random, each packet with p; or gemodel, Gilbert-Elliott, tc's p r 1-h 1-k."""
+    """Loss on the delay line: random, each packet with p; gemodel, Gilbert-Elliott, tc's p r 1-h 1-k; or periodic, exactly
+    every packets-th packet, p being 1/packets."""
 
     model: str
     p: float
     r: float = 0.0
     one_minus_h: float = 0.0
     one_minus_k: float = 0.0
+    packets: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """As run.json has it."""
         if self.model == "random":
             return {"model": "random", "p": self.p}
+        if self.model == "periodic":
+            return {"model": "periodic", "p": self.p, "packets": self.packets}
         return {
             "model": "gemodel",
             "p": self.p,
@@ -101,6 +121,14 @@ class Direction:
     jitter_s: Fraction
     loss: LossModel
     buffer: units.Buffer
+    distribution: tuple[int, ...] | None = None  # netem's delay table; None: jitter is uniform
+    ordered: bool = False
+
+    @property
+    def least_delay_s(self) -> Fraction:
+        """The least delay that jitter can make of `delay_s`; below 0, netem would send at once."""
+        least = -DISTRIBUTION_SCALE if self.distribution is None else min(self.distribution)
+        return self.delay_s + self.jitter_s * Fraction(least, DISTRIBUTION_SCALE)
 
     def to_json(self, rtt_s: Fraction) -> dict[str, Any]:
         """As run.json has it. A buffer in bdp, where no rate makes one, is no buffer: null."""
@@ -115,6 +143,8 @@ class Direction:
             "jitter_ms": float(self.jitter_s * 1000),
             "loss": self.loss.to_json(),
             "buffer_pkts": packets,
+            "ordered": self.ordered,
+            "distribution": None if self.distribution is None else list(self.distribution),
         }
 
 
@@ -152,6 +182,29 @@ class Derived:
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """What ping saw of a path, and when."""
+
+    host: str
+    address: str | None
+    date: str  # UTC, when it began
+    interval_s: Fraction
+    sent: int
+    answered: int
+    lost: int
+    bursts: int  # of losses in a row
+    longest_burst: int
+    duplicates: int
+    errors: int  # messages that a packet could not be delivered
+    overtaken: int  # answers that came after a later packet's
+    rtt_min_ms: Decimal
+    rtt_median_ms: Decimal
+    rtt_mean_ms: Decimal
+    rtt_p95_ms: Decimal
+    rtt_max_ms: Decimal
+
+
+@dataclass(frozen=True)
 class Profile:
     """A WAN path."""
 
@@ -160,6 +213,7 @@ class Profile:
     source: Mapping[str, str]
     measured: tuple[Measured, ...]
     derived: Derived | None
+    recorded: Recorded | None
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
     forward: Direction
@@ -199,8 +253,10 @@ def read_unchanged(path: Path, _mtime_ns: int, _size: int) -> Profile:
 
 
 def read_profile(document: Node, path: Path) -> Profile:
-    """A profile from a document, its derived numbers recomputed. Raises BadInput."""
-    values = read_mapping(document, PROFILE_FIELDS)
+    """A profile from a document, its derived numbers recomputed; `path` says what it should be called and where its
+    distributions are. Raises BadInput."""
+    direction = Field(direction_in(path.parent), required=True)
+    values = read_mapping(document, {**PROFILE_FIELDS, "forward": direction, "reverse": direction})
     profile = Profile(**values, path_on_disk=path)
     assert document.fields is not None
     if profile.name != path.stem:
@@ -296,26 +352,116 @@ def read_delay(node: Node) -> Fraction:
 
 
 def read_loss(node: Node) -> LossModel:
-    """`1.5%`, or {model: gemodel, p: …, r: …, one_minus_h: …, one_minus_k: …}. Raises BadInput."""
+    """`1.5%`, {model: gemodel, p: …, r: …, one_minus_h: …, one_minus_k: …} or {model: periodic, packets: …}.
+
+    Raises BadInput.
+    """
     if node.fields is None:
         return LossModel("random", float(quantity(units.share)(node)))
-    values = read_mapping(node, LOSS_FIELDS)
-    return LossModel(values.pop("model"), **{key: float(share) for key, share in values.items()})
+    if "model" in node.fields and one_of(*LOSS_FIELDS)(node.fields["model"]) == "periodic":
+        packets = read_mapping(node, LOSS_FIELDS["periodic"])["packets"]
+        return LossModel("periodic", 1 / packets, packets=packets)
+    values = read_mapping(node, LOSS_FIELDS["gemodel"])
+    p, r, one_minus_h, one_minus_k = (float(values[key]) for key in ("p", "r", "one_minus_h", "one_minus_k"))
+    return LossModel("gemodel", p, r, one_minus_h, one_minus_k)
 
 
-def read_direction(node: Node) -> Direction:
-    """One direction of a path. Raises BadInput."""
-    values = read_mapping(node, DIRECTION_FIELDS)
-    direction = Direction(
-        rate_bps=values["rate"],
-        delay_s=values["delay"],
-        jitter_s=values["jitter"],
-        loss=values["loss"],
-        buffer=values["buffer"],
-    )
-    if direction.jitter_s > direction.delay_s:
-        raise node.bad("jitter is larger than delay: no packet arrives before it was sent")
-    return direction
+def read_period(node: Node) -> int:
+    """How many packets there are to each one lost. Raises BadInput."""
+    packets = whole(2, MAX_PERIOD**2)(node)
+    if period_factors(packets) is None:
+        raise node.bad_value(
+            f"not the product of two numbers up to {MAX_PERIOD}, each of which one tc action can count to"
+        )
+    return packets
+
+
+def period_factors(packets: int) -> tuple[int, int] | None:
+    """Two numbers, the larger one first, that two tc actions in a row count to, every one of the first's packets being
+    one to the second; None where there are none."""
+    for one in range(min(packets, MAX_PERIOD), 0, -1):
+        if packets % one == 0:
+            other = packets // one
+            return (one, other) if other <= MAX_PERIOD else None
+    return None
+
+
+def direction_in(folder: Path) -> Callable[[Node], Direction]:
+    """Reads one direction of a path whose distribution is in `folder`."""
+
+    def read_direction(node: Node) -> Direction:
+        values = read_mapping(node, DIRECTION_FIELDS)
+        name: Node | None = values["distribution"]
+        direction = Direction(
+            rate_bps=values["rate"],
+            delay_s=values["delay"],
+            jitter_s=values["jitter"],
+            loss=values["loss"],
+            buffer=values["buffer"],
+            distribution=None if name is None else distribution_beside(name, folder),
+            ordered=values["ordered"],
+        )
+        if direction.distribution is not None and not direction.jitter_s:
+            raise node.bad("distribution without jitter: it is the shape of the jitter")
+        if direction.least_delay_s < 0 and direction.distribution is None:
+            raise node.bad("jitter is larger than delay: no packet arrives before it was sent")
+        if direction.least_delay_s < 0:
+            short = units.show_time(float(-direction.least_delay_s))
+            raise node.bad(
+                f"jitter and distribution reach {short} beyond delay: no packet arrives before it was sent"
+            )
+        return direction
+
+    return read_direction
+
+
+def distribution_beside(node: Node, folder: Path) -> tuple[int, ...]:
+    """The delay table that a file beside the profile holds. Raises BadInput."""
+    name = text_of(node)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.dist", name):
+        raise node.bad_value("not the name of a file beside the profile (like my-path.dist)")
+    if not (folder / name).is_file():
+        raise node.bad_value("no such file beside the profile")
+    return load_distribution(folder / name)
+
+
+def load_distribution(path: Path) -> tuple[int, ...]:
+    """A netem delay table in tc's format, more strictly than tc reads it, which ends a line silently at what is no number
+    and takes 010 for 8. Raises BadInput, naming file and line."""
+    shown = shown_path(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_DISTRIBUTION_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"{shown}: {error.strerror or error}") from None
+    if len(data) > MAX_DISTRIBUTION_BYTES:
+        raise BadInput(f"{shown}: larger than any table should be ({MAX_DISTRIBUTION_BYTES} bytes)")
+    table: list[int] = []
+    for number, line in enumerate(data.decode("ascii", errors="replace").splitlines(), 1):
+        if line.startswith("#"):
+            continue
+        for word in line.split():
+            if not re.fullmatch(r"0|-?[1-9][0-9]{0,8}", word):
+                raise BadInput(f"{shown}:{number}: {units.quoted(word)}: not a whole number")
+            if not LEAST_ENTRY <= int(word) <= MOST_ENTRY:
+                raise BadInput(f"{shown}:{number}: {word}: not within 16 bits ({LEAST_ENTRY} to {MOST_ENTRY})")
+            table.append(int(word))
+        if len(table) > MAX_DISTRIBUTION:
+            raise BadInput(f"{shown}:{number}: more than {MAX_DISTRIBUTION} numbers, the most that netem takes")
+    if not table:
+        raise BadInput(f"{shown}: no numbers in it")
+    return tuple(table)
+
+
+def read_recorded(node: Node) -> Recorded:
+    """What ping saw. Raises BadInput where its numbers do not add up."""
+    values = read_mapping(node, RECORDED_FIELDS)
+    recorded = Recorded(interval_s=values.pop("interval"), **values)
+    if recorded.answered + recorded.lost != recorded.sent:
+        raise node.bad(f"answered and lost are {recorded.answered + recorded.lost} together, sent is {recorded.sent}")
+    if not recorded.rtt_min_ms <= min(recorded.rtt_median_ms, recorded.rtt_mean_ms) <= recorded.rtt_max_ms:
+        raise node.bad("rtt_min_ms, rtt_median_ms, rtt_mean_ms and rtt_max_ms are not in order")
+    return recorded
 
 
 def read_measured(node: Node) -> Measured:
@@ -343,11 +489,17 @@ def read_derived_direction(node: Node) -> DerivedDirection:
 
 SHARE = quantity(units.share)
 LOSS_FIELDS = {
-    "model": Field(one_of("gemodel"), required=True),
-    "p": Field(SHARE, required=True),
-    "r": Field(SHARE, required=True),
-    "one_minus_h": Field(SHARE, default=Fraction(1)),
-    "one_minus_k": Field(SHARE, default=Fraction(0)),
+    "gemodel": {
+        "model": Field(text_of, required=True),
+        "p": Field(SHARE, required=True),
+        "r": Field(SHARE, required=True),
+        "one_minus_h": Field(SHARE, default=Fraction(1)),
+        "one_minus_k": Field(SHARE, default=Fraction(0)),
+    },
+    "periodic": {
+        "model": Field(text_of, required=True),
+        "packets": Field(read_period, required=True),
+    },
 }
 DIRECTION_FIELDS = {
     "rate": Field(read_rate, required=True),
@@ -355,6 +507,8 @@ DIRECTION_FIELDS = {
     "jitter": Field(read_delay, default=Fraction(0)),
     "loss": Field(read_loss, default=NO_LOSS),
     "buffer": Field(quantity(units.buffer), required=True),
+    "distribution": Field(lambda node: node),
+    "ordered": Field(yes_no, default=False),
 }
 MEASURED_FIELDS = {
     "cc": Field(text_of, required=True),
@@ -377,6 +531,16 @@ DERIVED_FIELDS = {
     "forward": Field(read_derived_direction, required=True),
     "reverse": Field(read_derived_direction, required=True),
 }
+COUNT = Field(whole(0, 10**9), required=True)
+MILLISECONDS = Field(decimal, required=True)
+RECORDED_FIELDS = {
+    "host": Field(text_of, required=True),
+    "address": Field(text_of),
+    "date": Field(text_of, required=True),
+    "interval": Field(quantity(units.seconds), required=True),
+    **dict.fromkeys(("sent", "answered", "lost", "bursts", "longest_burst", "duplicates", "errors", "overtaken"), COUNT),
+    **dict.fromkeys(("rtt_min_ms", "rtt_median_ms", "rtt_mean_ms", "rtt_p95_ms", "rtt_max_ms"), MILLISECONDS),
+}
 SOURCE_FIELDS = {"seed": Field(text_of), "table": Field(text_of), "note": Field(text_of)}
 TEXTS = list_of(text_of)
 PROFILE_FIELDS = {
@@ -385,10 +549,9 @@ PROFILE_FIELDS = {
     "source": Field(texts_of(SOURCE_FIELDS), default={}),
     "measured": Field(list_of(read_measured), default=()),
     "derived": Field(lambda node: Derived(**read_mapping(node, DERIVED_FIELDS))),
+    "recorded": Field(read_recorded),
     "assumptions": Field(TEXTS, default=()),
     "notes": Field(TEXTS, default=()),
-    "forward": Field(read_direction, required=True),
-    "reverse": Field(read_direction, required=True),
 }
 
 __all__ = (
@@ -398,10 +561,13 @@ __all__ = (
     "LossModel",
     "Measured",
     "Profile",
+    "Recorded",
     "derive",
     "list_profiles",
+    "load_distribution",
     "load_profile",
     "path_json",
+    "period_factors",
     "read_profile",
     "summary",
 )

@@ -14,6 +14,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Mapping
@@ -21,13 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import __version__, fidelity, results
+from gostlab.acks import AckTrace, Socket, port_filter, tracing_acks, write_acks, write_samples
 from gostlab.experiment import RunDescription
 from gostlab.network import Network, NetworkError, lay_out, set_offloads, set_sysctls
 from gostlab.parts import TunnelBinary
 from gostlab.probes import Probes, probing
-from gostlab.shaping import idle_rtt_ms, ping_rtts_ms, shape, show_qdisc
-from gostlab.traffic import Load, TrafficError, run_iperf3
-from gostlab.tunnels import Tunnel, TunnelError, start_tunnel
+from gostlab.shaping import Shaper, idle_rtt_ms, jitter_range_ms, lossless, ping_rtts_ms, show_qdisc, under_test
+from gostlab.traffic import Load, TrafficError, flows_json, run_flows
+from gostlab.tunnels import Leg, Tunnel, TunnelError, start_tunnel
 
 # What a namespace gets besides congestion control and buffers. Metrics of an earlier connection must not speak
 # for the next one; a run must not depend on the order of runs.
@@ -38,6 +40,10 @@ RECORDED_SYSCTLS = ("net.ipv4.tcp_congestion_control", "net.ipv4.tcp_rmem", "net
                     "net.ipv4.tcp_notsent_lowat", "net.ipv4.tcp_mtu_probing")
 CC_SYSCTLS = {kind: Path(f"/proc/sys/net/ipv4/tcp_{kind}_congestion_control") for kind in ("available", "allowed")}
 SENDING_END = {"upload": "near", "download": "far"}
+# Where socket samples stand in for the tracepoint of every ACK.
+ACK_SAMPLE_MS = 10.0
+# Not in Linux's own tree: modules of their own, which the lab does not build so far.
+NOT_BUILT_YET = ("bbr2", "bbr3", "bbrplus")
 
 
 class Unsupported(Exception):
@@ -52,25 +58,31 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     binary = tunnel_binary(parts)
     environ = run_environ(parts)
     os.environ.update(environ)
-    check_cc_available(run.cc, run.machine)
+    for cc in sorted({flow.cc for flow in run.flows if flow.cc}):
+        check_cc_available(cc, run.machine)
     set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
     checks: list[fidelity.Check] = []
     with lay_out(run, folder, environ) as network:
         sysctls = configure_hosts(network, run)
-        offloads = set_offloads(network, run.offloads)
-        qdiscs_before = shape(network, run)
-        idle = check_idle(network, run, "idle_rtt_before")
-        if idle.verdict == "invalid":
-            raise NetworkError(f"before the load, {idle.reason} ({idle.asked} ms asked, {idle.got} ms measured)")
-        checks.append(idle)
-        with start_tunnel(network, run, binary, folder) as tunnel, \
-                probing(network, tunnel, folder, run.sample_ms / 1000) as probes:
-            load = put_load(network, run, tunnel, probes, folder)
-            legs = probes.legs(SENDING_END[run.direction])
+        offloads = set_offloads(network, run.offloads, nodes_crossed(network, run))
+        shaper = Shaper(network, run)
+        qdiscs_before = shaper.install()
+        checks += check_idle(network, run, shaper, "idle_rtt_before")
+        for idle in checks:
+            if idle.verdict == "invalid":
+                raise NetworkError(f"before the load, {idle.reason} ({idle.asked} ms asked, {idle.got} ms measured)")
+        queues = [interface for interface in network.shaped if under_test(run, interface)]
+        with start_tunnel(network, run, binary, folder) as tunnel, tracing_acks(folder, run.acks) as trace, \
+                probing(network, tunnel, queues, folder, sample_s(run, trace)) as probes:
+            load = put_load(network, run, shaper, tunnel, probes, trace, folder, parts)
+            legs = probes.legs({flow.name: SENDING_END[flow.direction] for flow in run.flows})
+            acks = keep_acks(run, folder, tunnel, trace, load) if run.acks else None
         results.write_json(folder / "legs.json", legs)
-        checks.append(check_idle(network, run, "idle_rtt_after"))
-        qdiscs_after = {i.name: show_qdisc(network, i) for i in network.interfaces if i.role}
-    results.environment_file(folder, environment(run, binary, sysctls, offloads, qdiscs_before, qdiscs_after))
+        results.write_json(folder / "flows.json", flows_json(load.flows))
+        checks += check_idle(network, run, shaper, "idle_rtt_after")
+        qdiscs_after = {interface.name: show_qdisc(network, interface) for interface in queues}
+    results.environment_file(folder, {**environment(run, binary, parts, sysctls, offloads, qdiscs_before, qdiscs_after),
+                                      "acks": acks})
     checks += judge(run, folder, load, probes, legs)
     results.write_json(folder / "fidelity.json", fidelity.report(checks))
     return fidelity.worst(checks)
@@ -86,26 +98,95 @@ def run_environ(parts: Mapping[str, Any]) -> dict[str, str]:
     return environ
 
 
-def put_load(network: Network, run: RunDescription, tunnel: Tunnel, probes: Probes, folder: Path) -> Load:
+def put_load(network: Network, run: RunDescription, shaper: Shaper, tunnel: Tunnel, probes: Probes, trace: AckTrace | None,
+             folder: Path, parts: Mapping[str, Any]) -> Load:
     """The load between the samplers' first and last sample; the tunnel must outlive it."""
-    try:
-        load = run_iperf3(network, run, tunnel, folder, begin=probes.begin, watch=tunnel.check_alive)
-    except TrafficError:
-        tunnel.check_alive()        # a dead tunnel is the cause, iperf3's words only the effect
-        raise
+    def begin() -> None:
+        if trace is not None:
+            trace.start(ack_filter(run, tunnel))
+        probes.begin()
+
+    node_cc = {host: cc_of(run, host) for host in run.hosts}
+    with tempfile.TemporaryDirectory(prefix="gostlab-") as scratch:
+        Path(scratch).chmod(0o755)      # nginx's worker is another user
+        try:
+            load = run_flows(network, run, tunnel, folder, node_cc=node_cc, nginx=parts.get("nginx"), scratch=Path(scratch),
+                             begin=begin, watch=tunnel.check_alive, change=shaper.change)
+        except TrafficError:
+            tunnel.check_alive()        # a dead tunnel is the cause, iperf3's words only the effect
+            raise
     probes.end()
     tunnel.check_alive()
     return load
 
 
+def nodes_crossed(network: Network, run: RunDescription) -> set[str]:
+    """The nodes that the flows' packets pass: all but a star's other sites and their routers."""
+    idle = {interface.node for interface in network.shaped if not under_test(run, interface)} - {"hub"}
+    others = {str(interface.part) for interface in network.shaped if not under_test(run, interface)}
+    return set(network.nodes) - idle - others
+
+
+def sample_s(run: RunDescription, trace: AckTrace | None) -> float:
+    """The samplers' interval: finer than asked where samples must stand in for a tracepoint that the kernel lacks."""
+    return (min(run.sample_ms, ACK_SAMPLE_MS) if run.acks and trace is None else run.sample_ms) / 1000
+
+
+def ack_filter(run: RunDescription, tunnel: Tunnel) -> str:
+    """The tracepoint's filter: the sockets that send the flows' data across the WAN."""
+    ports = {way: [leg.port for leg in tunnel.legs if leg.name == "wan" and direction_of(run, leg) == way] for way in SENDING_END}
+    return port_filter(local=ports["download"], peer=ports["upload"])
+
+
+def direction_of(run: RunDescription, leg: Leg) -> str:
+    """Whether a leg's flow is an upload or a download."""
+    return next(flow.direction for flow in run.flows if flow.name == leg.flow)
+
+
+def keep_acks(run: RunDescription, folder: Path, tunnel: Tunnel, trace: AckTrace | None, load: Load) -> dict[str, Any]:
+    """acks.csv.gz, and what env.json says of it."""
+    if trace is None:
+        rows = write_samples(folder, rows_of(folder, "sockets"))
+        return {"source": "socket samples: this kernel has no tcp_probe", "rows": rows, "events_lost": 0}
+    lost = trace.end()
+    hosts = {ip: node for node, ip in load.addresses.items()}
+
+    def flow_of(socket: Socket) -> str | None:
+        local, local_port, _, peer_port = socket
+        for leg in tunnel.legs:
+            if leg.name != "wan":
+                continue
+            near, far = hosts.get(local) == leg.near, hosts.get(local) == leg.far
+            if (near and peer_port == leg.port and direction_of(run, leg) == "upload") or \
+                    (far and local_port == leg.port and direction_of(run, leg) == "download"):
+                return leg.flow
+        return None
+
+    return {"source": "tracepoint tcp:tcp_probe", "rows": write_acks(folder, load.started_s, flow_of), "events_lost": lost}
+
+
+def cc_of(run: RunDescription, host: str) -> str:
+    """The congestion control of a host's namespace: that of the first flow whose data it sends, else of the first it takes
+    part in. A flow of the same host with another one asks for it on its own socket."""
+    mine = [flow for flow in run.flows if flow.cc and host in (flow.sender, flow.receiver)]
+    mine.sort(key=lambda flow: flow.data_sender != host)
+    return str(mine[0].cc) if mine else run.cc
+
+
+def buffers_of(run: RunDescription, host: str) -> Any:
+    """The socket buffers of a host: its flows' (which agree), else the run's."""
+    return next((flow.buffers for flow in run.flows if flow.kind != "udp" and host in (flow.sender, flow.receiver)), run.buffers)
+
+
 def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str, str]]:
-    """Congestion control and socket buffers in every host's namespace, read back."""
-    values = {**SYSCTLS, "net.ipv4.tcp_congestion_control": run.cc}
-    if isinstance(run.buffers, Mapping):
-        values["net.ipv4.tcp_rmem"] = " ".join(str(number) for number in run.buffers["rmem"])
-        values["net.ipv4.tcp_wmem"] = " ".join(str(number) for number in run.buffers["wmem"])
+    """Congestion control and socket buffers in the namespace of every host that flows or tunnels end on, read back."""
     installed = {}
-    for node in ("client", "gost", "target"):
+    for node in (*run.hosts, *(("gost",) if run.topology == "tunnel" else ())):
+        values = {**SYSCTLS, "net.ipv4.tcp_congestion_control": cc_of(run, node)}
+        buffers = buffers_of(run, node)
+        if isinstance(buffers, Mapping):
+            values["net.ipv4.tcp_rmem"] = " ".join(str(number) for number in buffers["rmem"])
+            values["net.ipv4.tcp_wmem"] = " ".join(str(number) for number in buffers["wmem"])
         set_sysctls(network, node, values)
         lines = network.read(node, ["sysctl", "-e", *RECORDED_SYSCTLS], logged=False).splitlines()
         installed[node] = {key.strip(): " ".join(value.split()) for key, _, value in
@@ -132,6 +213,8 @@ def check_cc_available(cc: str, machine: str) -> None:
     lab's own machine, and allows all; a host's setting is its owner's.
     """
     available = listed("available")
+    if cc in NOT_BUILT_YET and cc not in available:
+        raise Unsupported(f"congestion control {cc}: kernel module not built yet")
     if cc not in available:
         subprocess.run(["modprobe", "-q", f"tcp_{cc}"], check=False, stderr=subprocess.DEVNULL)
         available = listed("available")
@@ -149,32 +232,45 @@ def listed(kind: str) -> list[str]:
     return CC_SYSCTLS[kind].read_text(encoding="ascii").split()
 
 
-def check_idle(network: Network, run: RunDescription, name: str) -> fidelity.Check:
-    """Ping across the empty path. Raises NetworkError if nothing comes back."""
-    lossless = not any(value for direction in ("forward", "reverse")
-                       for key, value in run.path[direction]["loss"].items() if key != "model")
-    # ARP crosses the delay line too: what is sent before it has answered waits for it.
-    ping_rtts_ms(network, "client", network.ip("target"), count=2 if lossless else 8)
-    rtts = ping_rtts_ms(network, "client", network.ip("target"), count=2 if lossless else 12)
-    return fidelity.check_idle_rtt(name, idle_rtt_ms(run), rtts, clock=run.clock, syscall_cost_us=run.syscall_cost_us)
+def check_idle(network: Network, run: RunDescription, shaper: Shaper, name: str) -> list[fidelity.Check]:
+    """Ping across the empty path of every flow. Raises NetworkError if nothing comes back."""
+    checks, pinged = [], set()
+    for flow in run.flows:
+        if (flow.sender, flow.receiver) in pinged:
+            continue
+        pinged.add((flow.sender, flow.receiver))
+        path = shaper.path_of_flow(flow)
+        steady = all(lossless(way["loss"]) and not way["jitter_ms"] for way in path)
+        # ARP crosses the delay line too: what is sent before it has answered waits for it.
+        target = network.ip(flow.receiver)
+        ping_rtts_ms(network, flow.sender, target, count=2 if steady else 8)
+        rtts = ping_rtts_ms(network, flow.sender, target, count=2 if steady else 12)
+        own_name = f"{name}_{flow.name}" if pinged - {(run.flows[0].sender, run.flows[0].receiver)} else name
+        checks.append(fidelity.check_idle_rtt(own_name, idle_rtt_ms(path), rtts, jitter_ms=jitter_range_ms(path), clock=run.clock,
+                                              syscall_cost_us=run.syscall_cost_us))
+    return checks
 
 
 def judge(run: RunDescription, folder: Path, load: Load, probes: Probes,
           legs: Mapping[str, Any]) -> list[fidelity.Check]:
     """The checks that need the whole run."""
-    queues = {(row["role"], row["direction"]): row for row in rows_of(folder, "queues")}
-    return [fidelity.check_cc(legs["legs"], run.cc),
+    data = run.data_direction
+    queues = {row["dev"]: row for row in rows_of(folder, "queues")}
+    rate_bps = max([run.path[data]["rate_bps"] or 0, *(change.get("rate_bps", 0) for change in run.changes
+                                                       if change["direction"] == data)])
+    return [*fidelity.check_cc(legs["legs"], run),
             check_tcp_memory(probes, legs),
             check_cpu(run, folder),
-            fidelity.check_length(run, load.ended_s - load.started_s),
-            *fidelity.check_drops(queues, run),
+            fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
+            fidelity.check_rate(sum(8 * flow.bytes for flow in load.flows), rate_bps, load.ended_s - load.started_s),
+            *fidelity.check_drops(queues.values(), run),
             fidelity.check_sampler(probes.lateness_ms, run.clock)]
 
 
 def check_cpu(run: RunDescription, folder: Path) -> fidelity.Check:
     """The CPU's idle share and the bottleneck's use in the median second of the load: an average would count the time
     that iperf3 takes to open its streams over a long path and to drain them, when everything is idle."""
-    data = "forward" if run.direction == "upload" else "reverse"
+    data = run.data_direction
     queue = [row for row in rows_of(folder, "queues") if (row["role"], row["direction"]) == ("bottleneck", data)]
     idle = median_share(rows_of(folder, "hosts"), "cpu_idle_s")
     rate_bps = run.path[data]["rate_bps"]
@@ -210,7 +306,7 @@ def tunnel_binary(parts: Mapping[str, Any]) -> TunnelBinary | None:
                                                    found["sha256"])
 
 
-def environment(run: RunDescription, binary: TunnelBinary | None, sysctls: Mapping[str, Any],
+def environment(run: RunDescription, binary: TunnelBinary | None, parts: Mapping[str, Any], sysctls: Mapping[str, Any],
                 offloads: Mapping[str, Any], qdiscs_before: Mapping[str, str],
                 qdiscs_after: Mapping[str, str]) -> dict[str, Any]:
     """What produced the numbers."""
@@ -223,6 +319,8 @@ def environment(run: RunDescription, binary: TunnelBinary | None, sysctls: Mappi
         "iproute2": said(["ip", "-V"]).removeprefix("ip utility, iproute2-").split(",")[0],
         "iperf3": said(["iperf3", "--version"]).split()[1], "mininet": mininet_version,
         "python": platform.python_version(),
+        **({program: said([parts.get(program) or program, "--version" if program == "wget" else "-v"])
+            for program in ("nginx", "wget")} if any(flow.kind == "http" for flow in run.flows) else {}),
         "tunnel": None if run.tunnel == "direct" or binary is None else {
             "kind": binary.kind, "version": binary.version, "path": str(binary.path), "sha256": binary.sha256},
         "tcp_mem_pages": Path("/proc/sys/net/ipv4/tcp_mem").read_text(encoding="ascii").split(),

@@ -44,15 +44,17 @@ def expected_s(run: RunDescription) -> float:
     145 Mbit/s each at 168 ms), 3 µs with offloads, and 2 s around it. Real clock: its length.
     """
     if run.clock == "real":
-        return run.duration_s + 5
+        return run.length_s + 5
     rate_bps = min(run.path[name]["rate_bps"] or 1e10 for name in ("forward", "reverse"))
     rtt_s = max(0.001, sum(run.path[name]["delay_ms"] for name in ("forward", "reverse")) / 1000)
-    if isinstance(run.buffers, Mapping):
-        rate_bps = min(rate_bps, run.streams * run.buffers["rmem"][2] * 4 / rtt_s)
+    windows_bps = sum(flow.streams * flow.buffers["rmem"][2] * 4 / rtt_s if isinstance(flow.buffers, Mapping) else 1e10
+                      for flow in run.flows)
+    rate_bps = min(rate_bps, windows_bps)
     per_packet_s = 3e-6 if run.offloads else 11e-6
     if run.tunnel != "direct":
         per_packet_s *= 1.5
-    return 2 + rate_bps / 12000 * run.duration_s * per_packet_s
+    packets = min(rate_bps * run.length_s, 8 * sum(flow.size_bytes or 1e15 for flow in run.flows)) / 12000
+    return 2 + packets * per_packet_s
 
 
 def missing(runs: Sequence[RunDescription], folder: Path, *, retry_failed: bool) -> list[RunDescription]:

@@ -5,8 +5,10 @@ Any setting may be a factor: then a list of levels stands in its place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -26,7 +28,7 @@ from gostlab.document import (
     unknown_key,
     whole,
 )
-from gostlab.profile import read_delay, read_loss, read_rate
+from gostlab.profile import MAX_DELAY_S, read_delay, read_loss, read_rate
 from gostlab.sizing import MAX_BUFFER_BYTES, MAX_MEMORY_MIB, MIB
 
 # What one system call costs on the virtual clock, µs, unless the experiment says otherwise.
@@ -40,6 +42,10 @@ CONGESTION_CONTROLS = (
 )
 # fmt: on
 TUNNELS = ("direct", "gost+ws", "gost+wss")
+TOPOLOGIES = ("tunnel", "dumbbell", "router", "star")
+MAX_FLOWS = 64
+MAX_CHANGES = 10_000
+MAX_SITES = 60
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,85 @@ def read_duration(node: Node) -> float:
     if duration.denominator != 1 or not 1 <= duration <= 86_400:
         raise node.bad_value("not whole seconds between 1s and 86400s")
     return float(duration)
+
+
+def read_instant(node: Node) -> float:
+    """A time within a run, seconds from the start of the load. Raises BadInput."""
+    instant = quantity(units.seconds)(node)
+    if not 0 <= instant <= 86_400:
+        raise node.bad_value("not between 0s and 86400s")
+    return float(instant)
+
+
+def read_rtt(node: Node) -> Fraction:
+    """A round trip, half of it each way. Raises BadInput."""
+    rtt = quantity(units.seconds)(node)
+    if rtt > 2 * MAX_DELAY_S:
+        raise node.bad_value(f"longer than {2 * MAX_DELAY_S} s")
+    return rtt
+
+
+def read_offered_rate(node: Node) -> int:
+    """The rate of a flow that knows no congestion control. Raises BadInput."""
+    rate_bps = quantity(units.rate)(node)
+    if not 1000 <= rate_bps <= 10**11:
+        raise node.bad_value("not between 1kbit and 100gbit")
+    return rate_bps
+
+
+def read_download_size(node: Node) -> int:
+    """What an HTTP server has to give, bytes. Raises BadInput."""
+    size = quantity(units.size)(node)
+    if not 1 <= size <= 10**11:
+        raise node.bad_value("not between 1B and 100GB")
+    return size
+
+
+def read_flows(node: Node) -> dict[str, dict[str, Any]]:
+    """Flows by name, each with the fields that differ from the run's. Raises BadInput."""
+    flows: dict[str, dict[str, Any]] = {}
+    for name, fields in mapping_of(node).items():
+        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,15}", name):
+            raise node.bad(f"{units.quoted(name)}: a flow's name has lower-case letters, digits, - and _, 16 at most")
+        given = {} if fields.text is None and fields.fields is None and fields.items is None else mapping_of(fields)
+        for key in given:
+            if key not in FLOW_FIELDS:
+                raise unknown_key(fields, key, FLOW_FIELDS)
+        flows[name] = {key: FLOW_FIELDS[key](value) for key, value in given.items()}
+    if not 1 <= len(flows) <= MAX_FLOWS:
+        raise node.bad(f"{len(flows)} flows (1 to {MAX_FLOWS})")
+    return flows
+
+
+def read_changes(node: Node) -> list[dict[str, Any]]:
+    """Changes of the path while the load runs, in the order of time. Raises BadInput."""
+    changes = [read_mapping(item, CHANGE_FIELDS) for item in node.items or ()]
+    if node.items is None or len(changes) > MAX_CHANGES:
+        raise node.bad(f"not a list of at most {MAX_CHANGES} changes (like [{{at: 10s, rate: 50mbit}}])")
+    for item, change in zip(node.items, changes, strict=True):
+        if all(change[key] is None for key in ("rate", "delay", "jitter", "loss")):
+            raise item.bad("a change of nothing (rate, delay, jitter or loss)")
+    if [change["at"] for change in changes] != sorted(change["at"] for change in changes):
+        raise node.bad("not in the order of time")
+    return changes
+
+
+def read_sites(node: Node) -> tuple[str, ...]:
+    """The profiles of a star's sites, each once. Raises BadInput."""
+    sites = list_of(text_of, least=1)(node)
+    if len(sites) > MAX_SITES or len(set(sites)) < len(sites):
+        raise node.bad(f"not a list of at most {MAX_SITES} profiles, each once")
+    return sites
+
+
+CHANGE_FIELDS = {
+    "at": Field(read_instant, required=True),
+    "direction": Field(one_of("forward", "reverse", "both")),
+    "rate": Field(quantity(units.rate)),
+    "delay": Field(read_delay),
+    "jitter": Field(read_delay),
+    "loss": Field(read_loss),
+}
 
 
 def read_syscall_cost(node: Node) -> float:
@@ -116,10 +201,27 @@ def read_tcp_memory(node: Node) -> int | None:
     return int(mib)
 
 
+# What a flow may be asked for besides what the run says for all of its flows. `sender` and `receiver` are numbers of a
+# dumbbell's hosts, `rate` is a udp flow's offered rate, `size` an http flow's file.
+FLOW_FIELDS: Mapping[str, Callable[[Node], Any]] = {
+    "kind": one_of("tcp", "udp", "http"),
+    "cc": one_of(*CONGESTION_CONTROLS),
+    "streams": whole(1, MAX_STREAMS),
+    "direction": one_of("upload", "download"),
+    "start": read_instant,
+    "duration": read_duration,
+    "rtt": read_rtt,
+    "buffers": read_buffers,
+    "rate": read_offered_rate,
+    "size": read_download_size,
+    "sender": whole(1, MAX_FLOWS),
+    "receiver": whole(1, MAX_FLOWS),
+}
 # What a run can be asked for, and who reads it. `delay` is one way, and of both directions, as are `rate` and
-# `buffer`; `loss` is of the direction that the data takes. All four stand in for the profile's own.
+# `buffer`; `rtt` is twice the delay; `loss`, `jitter` and `ordered` are of the direction that the data takes. All of them
+# stand in for the profile's own.
 SETTINGS: Mapping[str, Callable[[Node], Any]] = {
-    "topology": one_of("tunnel"),
+    "topology": one_of(*TOPOLOGIES),
     "placement": one_of("endpoint", "gateway"),
     "profile": text_of,
     "tunnel": one_of(*TUNNELS),
@@ -138,8 +240,16 @@ SETTINGS: Mapping[str, Callable[[Node], Any]] = {
     "delay": read_delay,
     "loss": read_loss,
     "buffer": quantity(units.buffer),
+    "rtt": read_rtt,
+    "jitter": read_delay,
+    "ordered": one_of("on", "off"),
+    "flows": read_flows,
+    "changes": read_changes,
+    "trace": text_of,
+    "sites": read_sites,
+    "acks": one_of("on", "off"),
 }
-# What nobody wrote. rate, delay, loss and buffer are the profile's then.
+# What nobody wrote. rate, delay, rtt, jitter, ordered, loss and buffer are the profile's then; there is one flow.
 DEFAULTS = {
     "topology": "tunnel",
     "placement": "endpoint",
@@ -156,13 +266,21 @@ DEFAULTS = {
     "sample": "1s",
     "memory": "auto",
     "tcp_memory": "ample",
+    "acks": "off",
 }
 
 
 def read_level(name: str, node: Node) -> Setting:
-    """One value of a setting. Raises BadInput."""
-    value = SETTINGS[name](node)
-    return Setting(value, value if name == "streams" else json_text(node), node)
+    """One value of a setting, or of a flow's field (`flow2.rtt`). Raises BadInput."""
+    read = SETTINGS[name] if name in SETTINGS else FLOW_FIELDS[name.partition(".")[2]]
+    value = read(node)
+    return Setting(value, value if name.rpartition(".")[2] == "streams" else json_text(node), node)
+
+
+def is_setting(name: str) -> bool:
+    """Whether something of that name can be set: a setting, or a field of a flow, `flow2.rtt`."""
+    flow, dot, field = name.partition(".")
+    return name in SETTINGS or (bool(dot and flow) and field in FLOW_FIELDS)
 
 
 def json_text(node: Node) -> Any:
@@ -178,7 +296,7 @@ def read_settings(node: Node) -> Settings:
     """Settings by name. Raises BadInput."""
     given = mapping_of(node)
     for name in given:
-        if name not in SETTINGS:
+        if not is_setting(name):
             raise unknown_key(node, name, SETTINGS)
     return {name: read_level(name, value) for name, value in given.items()}
 
@@ -188,7 +306,7 @@ def read_factors(node: Node) -> Factors:
     given = mapping_of(node)
     found: dict[str, tuple[Setting, ...]] = {}
     for name, levels in given.items():
-        if name not in SETTINGS:
+        if not is_setting(name):
             raise unknown_key(node, name, SETTINGS)
         found[name] = read_levels(name, levels)
     return found
@@ -206,7 +324,7 @@ def read_levels(name: str, node: Node) -> tuple[Setting, ...]:
 def read_override(name: str, text: str, *, origin: str | None = None) -> tuple[Setting, ...]:
     """The levels that --set gives a factor or setting, written as in YAML. Raises BadInput naming --set."""
     origin = origin or f"--set {units.quoted(name)[1:-1]}"
-    if name not in SETTINGS:
+    if not is_setting(name):
         raise BadInput(f"{origin}: no such factor or setting ({meant(name, SETTINGS)})")
     document = parse_document(f"[{text}\n]", origin, line_numbers=False)
     levels = tuple(replace(item, key="") for item in document.items or ())

@@ -32,7 +32,7 @@ from gostlab.workbench import SetupError, Workbench, fetch, last_complaint, repl
 # -- what the lab is made of ------------------------------------------------------------------------------
 
 LAB_PACKAGES = (
-    "mininet", "iperf3", "iproute2", "ethtool", "iputils-ping", "procps",
+    "mininet", "iperf3", "iproute2", "ethtool", "iputils-ping", "procps", "wget",
     "python3-matplotlib", "python3-pandas", "python3-scipy", "python3-yaml", "python3-jinja2", "python3-rich",
     "python3-jsonschema", "python3-pyroute2", "python3-pytest",
 )
@@ -42,7 +42,7 @@ BUILD_PACKAGES = (
 )
 TEST_PACKAGES = ("shellcheck", "python3-venv")
 # The same as programs and modules, for a machine that is not Debian's.
-PROGRAMS = ("mnexec", "iperf3", "tc", "ip", "ss", "ethtool", "ping", "sysctl",
+PROGRAMS = ("mnexec", "iperf3", "tc", "ip", "ss", "ethtool", "ping", "sysctl", "wget",
             "gcc", "make", "flex", "bison", "bc", "xz", "patch", "go")
 MODULES = ("mininet", "matplotlib", "pandas", "scipy", "yaml", "jinja2", "rich", "jsonschema", "pyroute2",
            "pytest")
@@ -171,6 +171,34 @@ def provide_iproute2(bench: Workbench) -> str:
     raise SetupError(f"{too_old}, and the mirror has none ≥ {oldest} that runs here")
 
 
+# -- web server -------------------------------------------------------------------------------------------
+
+def provide_nginx(bench: Workbench) -> str:
+    """The server of the download experiments: the system's nginx, else Debian's package unpacked for the lab alone.
+
+    Not installed, because installing it starts a web server on the machine."""
+    found = parts.find_nginx(bench.cache)
+    if found is not None:
+        return f"{parts.nginx_version(found)} ({found})"
+    mirror = archive.find_mirror()
+    if mirror is None:
+        raise SetupError("there is no nginx, and no Debian mirror to take one from: install it")
+    apt = archive.PrivateApt(bench.cache / "build" / "apt", mirror)
+    suites = [[suite] for group in archive.suite_groups(mirror.codename) for suite in group]
+    for candidate in apt.look_for(archive.Wanted("nginx", "nginx", (1,)), suites, bench.say):
+        bench.say(f"fetching {candidate}")
+        package = apt.download(candidate, bench.cache / "build" / "nginx")
+        folder = bench.cache / "nginx" / _dotted(candidate.upstream)
+        with replacing(folder) as unpacked:
+            run_logged(["dpkg-deb", "--extract", package, unpacked], bench.log("nginx"))
+        shutil.rmtree(package.parent)
+        if parts.find_nginx(bench.cache) is not None:
+            return f"{candidate.version} from {candidate.suite}, private to the lab"
+        shutil.rmtree(folder)
+    bench.notes += apt.complaints
+    raise SetupError("there is no nginx, and the mirror has none that runs here")
+
+
 # -- tunnel programs --------------------------------------------------------------------------------------
 
 def provide_relay(bench: Workbench) -> str:
@@ -272,7 +300,8 @@ def steps(with_test: bool, with_gost: bool) -> dict[str, Step]:
     def packages(bench: Workbench) -> str:
         return install_packages(bench, *(TEST_PACKAGES if with_test else ()))
 
-    chosen: dict[str, Step] = {"packages": packages, "iproute2": provide_iproute2, "relay": provide_relay}
+    chosen: dict[str, Step] = {"packages": packages, "iproute2": provide_iproute2, "nginx": provide_nginx,
+                               "relay": provide_relay}
     if with_gost:
         chosen["gost"] = provide_gost
     if with_test:

@@ -5,18 +5,27 @@ counts packets in flight against `limit`: on one qdisc the delay would eat the b
 """
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gostlab.experiment import RunDescription
+from gostlab.flows import Flow, delays_ms
 from gostlab.network import Interface, Network, NetworkError
+from gostlab.profile import DISTRIBUTION_SCALE, period_factors
 
 # The delay line must never drop. netem's queue is a tree, so a large limit costs nothing until it is used.
 DELAY_LIMIT_PKTS = 1_000_000
+NO_DELAY_LINE: Mapping[str, Any] = {"delay_ms": 0.0, "jitter_ms": 0.0, "distribution": None,
+                                    "loss": {"model": "random", "p": 0.0}}
+# A rate on the delay line makes netem send in the order of arrival, whatever the jitter: so fast that it does nothing else.
+ORDERING_RATE_BPS = 10_000_000_000
 # netem's probabilities are 32-bit fractions; tc prints them with limited digits.
 LOSS_TOLERANCE = 1e-4
 
@@ -34,26 +43,33 @@ class Netem:
     loss: tuple[float, ...] = ()      # () | (p,) | (p, r, 1-h, 1-k), each 0..1
     rate_bps: int | None = None
     seed: int | None = None
+    distribution: tuple[int, ...] | None = None    # of the delay; the kernel does not say what it was given
+    every_pkts: int | None = None                  # exactly every so-many-th packet is lost, by a filter before the qdisc
 
 
 def loss_numbers(loss: Mapping[str, Any]) -> tuple[float, ...]:
-    """The numbers of a loss model in tc's order; () where nothing is lost."""
+    """The numbers of netem's loss models in tc's order; () where netem loses nothing."""
+    if loss["model"] == "periodic":
+        return ()
     if loss["model"] == "random":
         return (float(loss["p"]),) if loss["p"] else ()
     return (float(loss["p"]), float(loss["r"]), float(loss["one_minus_h"]), float(loss["one_minus_k"]))
 
 
-def bottleneck_netem(direction: Mapping[str, Any]) -> Netem:
-    """The qdisc of the first router: rate and buffer."""
+def bottleneck_netem(direction: Mapping[str, Any], seed: int) -> Netem:
+    """The qdisc of the first router: rate and buffer. Nothing in it is random; netem wants a seed all the same."""
     limit = direction["buffer_pkts"]
-    return Netem(limit_pkts=limit if limit is not None else DELAY_LIMIT_PKTS, rate_bps=direction["rate_bps"])
+    return Netem(limit_pkts=limit if limit is not None else DELAY_LIMIT_PKTS, rate_bps=direction["rate_bps"], seed=seed)
 
 
 def delay_netem(direction: Mapping[str, Any], seed: int) -> Netem:
     """The qdisc of the second router: delay, jitter, loss, seeded."""
-    loss = loss_numbers(direction["loss"])
+    loss, table = loss_numbers(direction["loss"]), direction["distribution"]
     return Netem(limit_pkts=DELAY_LIMIT_PKTS, delay_ms=direction["delay_ms"], jitter_ms=direction["jitter_ms"],
-                 loss=loss, seed=seed if loss or direction["jitter_ms"] else None)
+                 loss=loss, seed=seed,
+                 rate_bps=ORDERING_RATE_BPS if direction["ordered"] and direction["jitter_ms"] else None,
+                 distribution=tuple(table) if table and direction["jitter_ms"] else None,
+                 every_pkts=direction["loss"].get("packets"))
 
 
 def netem_argv(device: str, netem: Netem, verb: str = "add") -> list[str]:
@@ -63,6 +79,8 @@ def netem_argv(device: str, netem: Netem, verb: str = "add") -> list[str]:
         argv += ["delay", f"{netem.delay_ms:.6f}ms"]
         if netem.jitter_ms:
             argv += [f"{netem.jitter_ms:.6f}ms"]
+        if netem.distribution:
+            argv += ["distribution", table_name(netem.distribution)]
     if len(netem.loss) == 1:
         argv += ["loss", "random", f"{netem.loss[0] * 100:.8f}%"]
     elif netem.loss:
@@ -118,24 +136,150 @@ def differences(asked: Netem, installed: Netem) -> list[str]:
     return found
 
 
-def shape(network: Network, run: RunDescription) -> dict[str, str]:
-    """Install the run's path in both directions; returns per device what `tc -s qdisc show` then says.
+def table_name(table: Sequence[int]) -> str:
+    """What a delay table is called: tc takes it from a file NAME.dist in TC_LIB_DIR."""
+    return "gostlab-" + hashlib.sha256(repr(tuple(table)).encode()).hexdigest()[:8]
 
-    Raises ShapingMismatch naming the device and what differs.
-    """
-    shown: dict[str, str] = {}
-    for offset, name in enumerate(("forward", "reverse")):
-        direction = run.path[name]
-        for role, netem in (("bottleneck", bottleneck_netem(direction)),
-                            ("delay", delay_netem(direction, run.seed * 2 + offset))):
-            interface = network.role(role, name)
-            network.read(interface.node, netem_argv(interface.name, netem))
-            installed = read_netem(network, interface)
-            wrong = differences(netem, installed)
-            if wrong:
-                raise ShapingMismatch(f"{interface.node}: {interface.name} ({role}, {name}): {'; '.join(wrong)}")
-            shown[interface.name] = show_qdisc(network, interface)
-    return shown
+
+def write_table(folder: Path, table: Sequence[int]) -> None:
+    """A delay table as tc reads it."""
+    folder.mkdir(exist_ok=True)
+    lines = (" ".join(str(value) for value in table[start:start + 8]) for start in range(0, len(table), 8))
+    (folder / f"{table_name(table)}.dist").write_text("\n".join(lines) + "\n", encoding="ascii")
+
+
+def gact_intervals(every_pkts: int) -> list[int]:
+    """Intervals of chained gact actions whose product is the one asked for. Raises ValueError."""
+    factors = period_factors(every_pkts)
+    if factors is None:
+        raise ValueError(f"every {every_pkts}th packet: not a product of two numbers that gact takes")
+    return [factor for factor in factors if factor > 1] or [1]
+
+
+def periodic_loss_argv(device: str, every_pkts: int) -> list[str]:
+    """The filter that loses exactly every so-many-th IP packet on its way out of a device, before its qdisc: each action lets
+    all pass but every n-th, which goes on to the next action and from the last one nowhere."""
+    argv = ["tc", "filter", "replace", "dev", device, "egress", "protocol", "ip", "pref", "1", "handle", "1", "matchall"]
+    intervals = gact_intervals(every_pkts)
+    for number, interval in enumerate(intervals, 1):
+        argv += ["action", "pass", "random", "determ", "drop" if number == len(intervals) else "pipe", str(interval)]
+    return argv
+
+
+def path_of(run: RunDescription, interface: Interface) -> Mapping[str, Any]:
+    """The direction of a path that an interface makes, as asked for, a host's own delay in it."""
+    path: Mapping[str, Any] = run.path
+    if run.sites is not None:
+        path = list(run.sites.values())[int(str(interface.part).removeprefix("site")) - 1]
+    direction: Mapping[str, Any] = path[str(interface.direction)]
+    if run.topology == "dumbbell" and interface.role == "delay":
+        return {**direction, "delay_ms": delays_ms(run.flows, run.path).get(str(interface.part), direction["delay_ms"])}
+    return direction
+
+
+def under_test(run: RunDescription, interface: Interface) -> bool:
+    """Whether an interface is on a path that the run's flows take."""
+    parts = {flow.receiver for flow in run.flows} | {flow.sender for flow in run.flows}
+    return bool(interface.role) and (interface.part is None or interface.part in parts)
+
+
+class Shaper:
+    """The qdiscs of a run's paths: installed, read back, changed in place."""
+
+    def __init__(self, network: Network, run: RunDescription) -> None:
+        self._network = network
+        self._run = run
+        self._now = {interface: dict(path_of(run, interface)) for interface in network.shaped}
+        self._seeds = {interface: seed_of(run, number) for number, interface in
+                       enumerate(sorted(network.shaped, key=lambda each: (each.direction or "", each.role or "", each.name)))}
+        self._tables = Path(tempfile.gettempdir()) / "gostlab-tc"
+
+    def install(self) -> dict[str, str]:
+        """Install every path; returns what `tc -s qdisc show` then says of every device that the flows cross.
+
+        Raises ShapingMismatch naming the device and what differs.
+        """
+        shown = {}
+        for interface in self._now:
+            self._apply(interface, "add")
+            if under_test(self._run, interface):
+                shown[interface.name] = show_qdisc(self._network, interface)
+        return shown
+
+    def change(self, change: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Change one direction of the path under test in place; returns what was run and installed where.
+
+        A new delay moves every host's own by as much. Raises ShapingMismatch or NetworkError.
+        """
+        done = []
+        base_ms = self._run.path[change["direction"]]["delay_ms"]
+        for interface, now in self._now.items():
+            if interface.direction != change["direction"] or not under_test(self._run, interface):
+                continue
+            wanted = {key: value for key, value in change.items() if key in ("rate_bps", "delay_ms", "jitter_ms", "loss")
+                      and (key == "rate_bps") == (interface.role == "bottleneck")}
+            if not wanted:
+                continue
+            if "delay_ms" in wanted:
+                wanted["delay_ms"] = max(0.0, path_of(self._run, interface)["delay_ms"] + wanted["delay_ms"] - base_ms)
+            now.update(wanted)
+            installed = self._apply(interface, "change")
+            done.append({"node": interface.node, "dev": interface.name, **wanted,
+                         "installed": {key: value for key, value in vars(installed).items() if value not in (None, ())}})
+        return done
+
+    def path_of_flow(self, flow: Flow) -> list[dict[str, Any]]:
+        """Both directions of a flow's path as they are now: rate of the bottleneck, delay line on the flow's own way."""
+        path = []
+        for direction, host in (("forward", flow.receiver), ("reverse", flow.sender)):
+            mine = {interface.role: now for interface, now in self._now.items() if interface.direction == direction
+                    and under_test(self._run, interface) and interface.part in (None, host, flow.receiver)}
+            line = mine.get("delay", NO_DELAY_LINE)
+            path.append({**line, "rate_bps": mine["bottleneck"]["rate_bps"]})
+        return path
+
+    def asked(self, interface: Interface) -> Netem:
+        """The qdisc that an interface should have now."""
+        if interface.role == "bottleneck":
+            return bottleneck_netem(self._now[interface], self._seeds[interface])
+        return delay_netem(self._now[interface], self._seeds[interface])
+
+    def _apply(self, interface: Interface, verb: str) -> Netem:
+        """Install what is asked for now, read it back; returns what the kernel has. Raises ShapingMismatch."""
+        netem = self.asked(interface)
+        environ = {}
+        if netem.distribution:
+            write_table(self._tables, netem.distribution)
+            environ = {"TC_LIB_DIR": str(self._tables)}
+            self._network.log.note(f"TC_LIB_DIR is a folder with {table_name(netem.distribution)}.dist, made from run.json")
+        self._network.read(interface.node, netem_argv(interface.name, netem, verb), environ=environ)
+        if netem.every_pkts:
+            if verb == "add":
+                self._network.read(interface.node, ["tc", "qdisc", "add", "dev", interface.name, "clsact"])
+            self._network.read(interface.node, periodic_loss_argv(interface.name, netem.every_pkts))
+            check_filter(self._network, interface, netem.every_pkts)
+        installed = read_netem(self._network, interface)
+        wrong = differences(netem, installed)
+        if wrong:
+            raise ShapingMismatch(f"{interface.node}: {interface.name} ({interface.role}, {interface.direction}): "
+                                  f"{'; '.join(wrong)}")
+        return installed
+
+
+def seed_of(run: RunDescription, number: int) -> int:
+    """The seed of a run's n-th qdisc: the same in every cell of a repetition, none shared by two qdiscs."""
+    return run.seed * 1000 + number
+
+
+def check_filter(network: Network, interface: Interface, every_pkts: int) -> None:
+    """Read a periodic loss back. Raises ShapingMismatch."""
+    asking = ["tc", "-j", "filter", "show", "dev", interface.name, "egress"]
+    shown = json.loads(network.read(interface.node, asking, logged=False))
+    actions = [action for found in shown for action in found.get("options", {}).get("actions", ())]
+    intervals = [action.get("prob", {}).get("val") for action in actions]
+    if intervals != gact_intervals(every_pkts):
+        raise ShapingMismatch(f"{interface.node}: {interface.name}: loss of every {every_pkts}th packet asked, "
+                              f"intervals {intervals} installed")
 
 
 def read_netem(network: Network, interface: Interface) -> Netem:
@@ -152,17 +296,26 @@ def show_qdisc(network: Network, interface: Interface) -> str:
     return network.read(interface.node, ["tc", "-s", "qdisc", "show", "dev", interface.name], logged=False)
 
 
-def idle_rtt_ms(run: RunDescription) -> float:
-    """The round trip the path is asked for when nothing else is on it: both delays, and the time the rate
-    takes to send one ping of 64 bytes and its Ethernet and IP headers each way."""
+def idle_rtt_ms(path: Sequence[Mapping[str, Any]]) -> float:
+    """The round trip that both directions of a path are asked for when nothing else is on it: their delays, and the time that
+    their rates take to send one ping of 64 bytes and its Ethernet and IP headers."""
     ping_bits = (64 + 20 + 14) * 8
-    total = 0.0
-    for name in ("forward", "reverse"):
-        direction = run.path[name]
-        total += direction["delay_ms"]
-        if direction["rate_bps"]:
-            total += 1000 * ping_bits / direction["rate_bps"]
-    return total
+    return float(sum(way["delay_ms"] + (1000 * ping_bits / way["rate_bps"] if way["rate_bps"] else 0.0) for way in path))
+
+
+def jitter_range_ms(path: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """How far below and above the idle round trip jitter may take a packet, ms, both directions together."""
+    low = high = 0.0
+    for way in path:
+        table = way["distribution"] or (-DISTRIBUTION_SCALE, DISTRIBUTION_SCALE)      # none: netem draws evenly
+        low += way["jitter_ms"] * min(table) / DISTRIBUTION_SCALE
+        high += way["jitter_ms"] * max(table) / DISTRIBUTION_SCALE
+    return min(low, 0.0), max(high, 0.0)
+
+
+def lossless(loss: Mapping[str, Any]) -> bool:
+    """Whether a loss model loses nothing."""
+    return not (loss["p"] or loss.get("one_minus_k"))
 
 
 def ping_rtts_ms(network: Network, source: str, target: str, count: int = 5, interval_s: float = 0.2) -> list[float]:
@@ -173,11 +326,3 @@ def ping_rtts_ms(network: Network, source: str, target: str, count: int = 5, int
         last = text.strip().splitlines()[-1:] or ["nothing"]
         raise NetworkError(f"{source}: no ping to {target} came back ({last[0].strip()})")
     return times
-
-
-def qdisc_argv_list(run: RunDescription, devices: Mapping[tuple[str, str], str]) -> Sequence[list[str]]:
-    """Every tc command of a run's path, given each (role, direction)'s device: for display and tests."""
-    return [netem_argv(devices[role, name],
-                       bottleneck_netem(run.path[name]) if role == "bottleneck"
-                       else delay_netem(run.path[name], run.seed * 2 + offset))
-            for offset, name in enumerate(("forward", "reverse")) for role in ("bottleneck", "delay")]

@@ -15,7 +15,7 @@ from mininet.log import setLogLevel
 from gostlab.experiment import RunDescription
 from gostlab.network import NetworkError, lay_out, set_offloads
 from gostlab.run import Unsupported, check_cc_available, configure_hosts, run_environ
-from gostlab.shaping import idle_rtt_ms, shape
+from gostlab.shaping import Shaper, idle_rtt_ms
 
 WELCOME = """
 {nodes}
@@ -49,10 +49,11 @@ def main(argv: list[str]) -> int:
         with lay_out(run, folder, environ) as network:
             configure_hosts(network, run)
             set_offloads(network, run.offloads)
-            shape(network, run)
+            shaper = Shaper(network, run)
+            shaper.install()
             rate = run.path["forward"]["rate_bps"]
             links = ", ".join(f"{one.node} – {two.node}" for one, two in network.links)
-            print(WELCOME.format(nodes=links, profile=run.profile, rtt_ms=idle_rtt_ms(run),
+            print(WELCOME.format(nodes=links, profile=run.profile, rtt_ms=idle_rtt_ms(shaper.path_of_flow(run.flows[0])),
                                  rate=f"{rate / 1e6:g} Mbit/s" if rate else "no rate limit", cc=run.cc, clock=run.clock,
                                  tunnel=parts["tunnel"]["version"] if parts.get("tunnel") else "none"), flush=True)
             setLogLevel("output")       # the prompt prints what commands say at this level

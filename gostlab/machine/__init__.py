@@ -121,8 +121,15 @@ def hand_over(parts: Parts) -> dict[str, Any]:
     binary = tunnel_binary(parts)
     return {"path_dirs": [str(path) for path in parts.iproute2_dirs],
             "tc_lib_dir": str(parts.tc_lib_dir) if parts.tc_lib_dir else None,
+            "nginx": str(parts.nginx) if parts.nginx else None,
             "tunnel": {"path": str(binary.path), "kind": binary.kind, "version": binary.version,
                        "sha256": binary.sha256} if binary else None}
+
+
+def kept_visible(parts: Parts) -> list[Path]:
+    """The folders outside the checkout that a guest must see although it has its own /tmp and /run."""
+    programs = (parts.gost, parts.relay, parts.nginx)
+    return [*(path.parent for path in programs if path), *parts.iproute2_dirs]
 
 
 def run_argv(folder: str) -> list[str]:
@@ -137,8 +144,8 @@ def wall_limit_s(run: RunDescription) -> float:
     safety; five times its length on the real clock; never less than five minutes.
     """
     rate_bps = max(run.path[name]["rate_bps"] or 0 for name in ("forward", "reverse"))
-    packets = rate_bps / 12000 * run.duration_s
-    return float(max(300.0, 5 * run.duration_s + 60, packets * 200e-6 if run.clock == "virtual" else 0.0))
+    packets = rate_bps / 12000 * run.length_s
+    return float(max(300.0, 5 * run.length_s + 60, packets * 200e-6 if run.clock == "virtual" else 0.0))
 
 
 def usable_cpus() -> Sequence[int]:

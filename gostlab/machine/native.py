@@ -16,6 +16,9 @@ from gostlab.experiment import RunDescription
 from gostlab.machine import CHECKOUT, Watched, run_argv, wall_limit_s
 from gostlab.machine.sandbox import host_facts
 
+# What the host's own kernel keeps a run in; the run is root, and nothing else holds it.
+ISOLATION = "namespaces of networks, mounts and processes (as root)"
+
 
 def start_run(run: RunDescription, folder: Path, parts: Mapping[str, Any], commit: str | None) -> Watched:
     """Start a run on this kernel. Raises OSError.
@@ -25,7 +28,7 @@ def start_run(run: RunDescription, folder: Path, parts: Mapping[str, Any], commi
     """
     (folder / "parts.json").write_text(json.dumps(dict(parts)), encoding="utf-8")
     environ = {**os.environ, "PYTHONPATH": str(CHECKOUT), "GOSTLAB_COMMIT": json.dumps(commit),
-               "GOSTLAB_HOST": json.dumps(host_facts())}
+               "GOSTLAB_HOST": json.dumps(host_facts(ISOLATION))}
     with (folder / "log.txt").open("ab") as log:
         process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--mount", "--mount-proc", "--fork",

@@ -6,7 +6,7 @@ the entry and the legs. Adding a tunnel is adding a function.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +37,7 @@ class Leg:
     far: str             # node of the accepting socket
     port: int            # the port connected to
     loopback: bool = False
+    flow: str = "flow1"
 
 
 Ends = dict[str, "Popen[bytes]"]     # node -> the tunnel's process there
@@ -44,10 +45,9 @@ Ends = dict[str, "Popen[bytes]"]     # node -> the tunnel's process there
 
 @dataclass(frozen=True)
 class Tunnel:
-    """A running tunnel."""
-    entry_ip: str
-    entry_port: int
-    legs: tuple[Leg, ...]
+    """A running tunnel, or none: where each flow connects, and the TCP connections that this makes."""
+    entries: Mapping[str, tuple[str, int]]      # flow -> address and port to connect to
+    legs: tuple[Leg, ...]                       # of tcp and http flows
     ends: Ends = field(default_factory=dict)
 
     def check_alive(self) -> None:
@@ -76,10 +76,21 @@ def wait_until_listening(network: Network, node: str, port: int, *, protocol: st
     raise TunnelError(f"{node}: nothing listens on {protocol} port {port} after {LISTEN_TIMEOUT_S:.0f} s")
 
 
+def sink_ports(run: RunDescription) -> dict[str, int]:
+    """The port that each flow's sink listens on: 80, and one more for each further flow to the same host."""
+    ports: dict[str, int] = {}
+    for flow in run.flows:
+        ports[flow.name] = SINK_PORT + sum(other.receiver == flow.receiver for other in run.flows if other.name in ports)
+    return ports
+
+
 def start_direct(network: Network, run: RunDescription, binary: TunnelBinary | None, folder: Path,
                  ends: Ends) -> Tunnel:
-    """No tunnel: the client's own connection crosses the WAN."""
-    return Tunnel(network.ip("target"), SINK_PORT, (Leg("wan", "client", "target", SINK_PORT),), ends)
+    """No tunnel: each flow's own connections cross the WAN."""
+    ports = sink_ports(run)
+    return Tunnel({flow.name: (network.ip(flow.receiver), ports[flow.name]) for flow in run.flows},
+                  tuple(Leg("wan", flow.sender, flow.receiver, ports[flow.name], flow=flow.name)
+                        for flow in run.flows if flow.kind != "udp"), ends)
 
 
 def start_gost(network: Network, run: RunDescription, binary: TunnelBinary | None, folder: Path,
@@ -87,9 +98,11 @@ def start_gost(network: Network, run: RunDescription, binary: TunnelBinary | Non
     """relay+ws or relay+wss, with the thesis's own commands on both ends (sections 4.2 and 4.3)."""
     if binary is None:
         raise TunnelError("neither GOST nor the lab's relay was found: run ./lab setup")
+    inside = next(flow.name for flow in run.flows if flow.kind != "udp")      # background traffic takes the path, not the tunnel
+    ports = sink_ports(run)
     listener = run.tunnel.removeprefix("gost+")
     far = "target" if run.placement == "endpoint" else "gost"
-    sink = f"127.0.0.1:{SINK_PORT}" if far == "target" else f"{network.ip('target')}:{SINK_PORT}"
+    sink = f"127.0.0.1:{ports[inside]}" if far == "target" else f"{network.ip('target')}:{ports[inside]}"
     program = str(binary.path)
     start_end(network, ends, folder, far, [program, "-L", f"relay+{listener}://:{TUNNEL_PORT}/{sink}"])
     start_end(network, ends, folder, "client",
@@ -97,10 +110,11 @@ def start_gost(network: Network, run: RunDescription, binary: TunnelBinary | Non
                "-F", f"relay+{listener}://{network.ip(far)}:{TUNNEL_PORT}"])
     for node, protocol in ((far, "tcp"), ("client", "tcp"), ("client", "udp")):
         wait_until_listening(network, node, TUNNEL_PORT, protocol=protocol, alive=lambda: check_alive(ends))
-    return Tunnel("127.0.0.1", TUNNEL_PORT, (
-        Leg("app", "client", "client", TUNNEL_PORT, loopback=True),
-        Leg("wan", "client", far, TUNNEL_PORT),
-        Leg("exit", far, "target", SINK_PORT, loopback=far == "target")), ends)
+    entries = {flow.name: (network.ip(flow.receiver), ports[flow.name]) for flow in run.flows}
+    return Tunnel({**entries, inside: ("127.0.0.1", TUNNEL_PORT)}, (
+        Leg("app", "client", "client", TUNNEL_PORT, loopback=True, flow=inside),
+        Leg("wan", "client", far, TUNNEL_PORT, flow=inside),
+        Leg("exit", far, "target", ports[inside], loopback=far == "target", flow=inside)), ends)
 
 
 def start_end(network: Network, ends: Ends, folder: Path, node: str, argv: list[str]) -> None:

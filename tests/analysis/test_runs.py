@@ -14,6 +14,9 @@ from analysis.runs import Broken, Run, load_results, load_run, load_series, mean
 
 CONTRACT_FILES = {"run.json", "commands.sh", "log.txt", "env.json", "flows.json", "iperf3.json", "iperf3-server.json", "legs.json",
                   "sockets.jsonl", "queues.jsonl", "hosts.jsonl", "fidelity.json", "status.json"}
+DAMAGE = ["", "[]", "null", "{", '{"a": 1}', "\x00\xff", "{\"end\": {\"sum_received\": {\"bits_per_second\": NaN}, \"sum_sent\": {}}}",
+          "[" * 5000, '{"checks": 1, "verdict": "ok", "legs": [1], "error": "x"}', '{"outcome": 3, "verdict": [], "path": 1}',
+          '{"flows": [{"name": "flow1", "goodput_bps": NaN}], "verdict": "?"}']
 
 
 def one(name: str) -> Run:
@@ -133,6 +136,14 @@ def test_an_older_lab_s_folder_says_the_same_and_shares_its_cell(tmp_path: Path)
     assert len(matrix.cells) == 1 and matrix.variant == ""
 
 
+@pytest.mark.parametrize("content", [*DAMAGE, '{"error": "unable to connect"}'])
+def test_an_older_lab_s_damaged_report_makes_a_run_corrupt(tmp_path: Path, content: str) -> None:
+    folder = synthetic.write_run(tmp_path, synthetic.old(synthetic.cell("cubic", 16)), name="one")
+    (folder / "iperf3.json").write_text(content, encoding="latin-1")
+    run = load_run(folder)
+    assert isinstance(run, Run) and run.state == "corrupt" and run.error is not None and run.error.startswith("iperf3.json: ")
+
+
 def test_flows_and_changes_are_settings_by_name(tmp_path: Path) -> None:
     change = {"at_s": 10.0, "direction": "forward", "rate_bps": 50_000_000}
     run = of(tmp_path, synthetic.several({"cc": "bbr"}, {"start_s": 5.0}, changes=[change, {**change, "loss": {"model": "random", "p": 0.01}}]))
@@ -221,10 +232,6 @@ def test_the_frame_has_a_row_per_run() -> None:
     assert to_frame([]).empty
 
 
-DAMAGE = ["", "[]", "null", "{", '{"a": 1}', "\x00\xff", "{\"end\": {\"sum_received\": {\"bits_per_second\": NaN}, \"sum_sent\": {}}}",
-          "[" * 5000, '{"checks": 1, "verdict": "ok", "legs": [1], "error": "x"}', '{"outcome": 3, "verdict": [], "path": 1}']
-
-
 @pytest.mark.parametrize("name", ["run.json", "status.json", "flows.json", "fidelity.json", "legs.json", "env.json"])
 @pytest.mark.parametrize("content", DAMAGE)
 def test_no_damage_raises_and_none_passes_for_a_good_run(tmp_path: Path, name: str, content: str) -> None:
@@ -232,7 +239,7 @@ def test_no_damage_raises_and_none_passes_for_a_good_run(tmp_path: Path, name: s
     shutil.copytree(synthetic.FIXTURE / "made-up" / "ok-tunnel-bbr", folder)
     (folder / name).write_text(content, encoding="latin-1")
     run = load_run(folder)
-    if name == "env.json" and content in (DAMAGE[4], DAMAGE[6], DAMAGE[8], DAMAGE[9]):
+    if name == "env.json" and content in (DAMAGE[4], DAMAGE[6], DAMAGE[8], DAMAGE[9], DAMAGE[10]):
         assert isinstance(run, Run) and run.environment is not None and run.environment.kernel == "unknown"
     else:
         assert isinstance(run, Broken) or not run.counts

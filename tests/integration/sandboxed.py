@@ -19,20 +19,31 @@ BIG_BUFFERS = {"rmem": [4096, 131072, 67108864], "wmem": [4096, 16384, 67108864]
 def direction(rate_bps: int = 100_000_000, delay_ms: float = 20.0, loss: float = 0.0, buffer_pkts: int = 1000,
               jitter_ms: float = 0.0) -> dict[str, Any]:
     """One direction of a path."""
-    return {"rate_bps": rate_bps, "delay_ms": delay_ms, "jitter_ms": jitter_ms,
+    return {"rate_bps": rate_bps, "delay_ms": delay_ms, "jitter_ms": jitter_ms, "ordered": False, "distribution": None,
             "loss": {"model": "random", "p": loss}, "buffer_pkts": buffer_pkts}
+
+
+def flow(name: str = "flow1", **changes: Any) -> dict[str, Any]:
+    """One flow of a run: cubic, client to target, 5 s, 40 ms."""
+    return {"name": name, "kind": "tcp", "cc": "cubic", "streams": 1, "direction": "upload", "start_s": 0.0, "duration_s": 5.0,
+            "sender": "client", "receiver": "target", "rtt_ms": 40.0, "buffers": DEBIAN_BUFFERS, "rate_bps": None,
+            "size_bytes": None, **changes}
 
 
 def describe(forward: dict[str, Any] | None = None, reverse: dict[str, Any] | None = None,
              **changes: Any) -> RunDescription:
     """A run: one cubic stream, direct, 5 s, 100 Mbit/s, 40 ms, virtual clock; `changes` replace run.json's keys."""
     values: dict[str, Any] = {
-        "schema": 1, "experiment": "test", "matrix": "test", "factors": {}, "repetition": 1, "seed": 7,
+        "schema": 2, "experiment": "test", "matrix": "test", "factors": {}, "repetition": 1, "seed": 7,
         "machine": "sandbox", "clock": "virtual", "syscall_cost_us": 5.0, "topology": "tunnel", "placement": "endpoint",
         "profile": "test", "path": {"forward": forward or direction(), "reverse": reverse or direction()},
         "tunnel": "direct", "cc": "cubic", "streams": 1, "duration_s": 5.0, "direction": "upload",
-        "buffers": DEBIAN_BUFFERS, "offloads": False, "sample_ms": 1000.0, "mtu": 1500, "memory_mib": 1024, "tcp_memory_mib": 512}
+        "buffers": DEBIAN_BUFFERS, "offloads": False, "sample_ms": 1000.0, "mtu": 1500, "memory_mib": 1024, "tcp_memory_mib": 512,
+        "sites": None, "acks": False, "changes": []}
     values.update(changes)
+    rtt_ms = sum(values["path"][way]["delay_ms"] for way in ("forward", "reverse"))
+    values.setdefault("flows", [flow(rtt_ms=rtt_ms, **{key: values[key] for key in (
+        "cc", "streams", "direction", "duration_s", "buffers")})])
     if values["clock"] == "real":
         values["syscall_cost_us"] = 0.0
     return RunDescription.from_json(values)
@@ -74,8 +85,7 @@ class Lab:
         self.parts = find_parts()
         self.kernel = require_kernel(self.parts)
         self.handed = machine.hand_over(self.parts)
-        self.keep = [path.parent for path in (self.parts.gost, self.parts.relay) if path] \
-            + list(self.parts.iproute2_dirs)
+        self.keep = machine.kept_visible(self.parts)
         self.cpu = machine.usable_cpus()[0]
         self._count = 0
 

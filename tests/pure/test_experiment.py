@@ -140,7 +140,7 @@ def test_a_run_is_its_json() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": 2}, "run.json: not a run of schema 1, the one this lab reads"),
+        ({"schema": 1}, "run.json: not a run of schema 2, the one this lab reads"),
         ({"colour": "red"}, "run.json: colour: unknown key"),
     ],
 )
@@ -165,6 +165,8 @@ def test_set_overrides_the_path() -> None:
             "rate_bps": 10**7,
             "delay_ms": 5.0,
             "jitter_ms": 0.0,
+            "ordered": False,
+            "distribution": None,
             "loss": {"model": "random", "p": 0.02},
             "buffer_pkts": 8,
         },
@@ -172,6 +174,8 @@ def test_set_overrides_the_path() -> None:
             "rate_bps": 10**7,
             "delay_ms": 5.0,
             "jitter_ms": 0.0,
+            "ordered": False,
+            "distribution": None,
             "loss": {"model": "random", "p": 0.0},
             "buffer_pkts": 8,
         },

@@ -36,6 +36,14 @@ matrices:
       syscall_cost: [0us, 5us]
     repetitions: 2
     quick: {factors: {loss: [0%]}, repetitions: 1, settings: {rate: 100mbit, delay: 5ms}}
+  - name: flows
+    draw: [series, shares]
+    settings:
+      topology: dumbbell
+      flows: {flow1: {cc: bbr, start: 1s, rtt: 20ms}, back: {kind: udp, rate: 5mbit, receiver: 1}}
+      changes: [{at: 1s, rate: 5mbit}, {at: 2s, delay: 9ms, direction: both, loss: 1%}]
+      acks: on
+    factors: {flow1.rtt: [10ms, 20ms], ordered: [on, off]}
   - {name: real, settings: {clock: real}, factors: {streams: [1, 16]}, quick: {skip: true}}
 published:
   - {matrix: main, factors: {cc: cubic, loss: 0%}, goodput_mbit: 144, retr: 63, source: thesis 4.2.1}

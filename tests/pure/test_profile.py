@@ -196,6 +196,9 @@ reverse: {rate: 100mbit, delay: 50ms, buffer: 100pkts}
 """
 
 
+SHAPED = PLAIN.replace("jitter: 1ms", "jitter: 1ms, distribution: p.dist, ordered: true")
+
+
 def test_a_path_becomes_run_jsons_path() -> None:
     path = written(PLAIN)
     assert profiles.path_json(path.forward, path.reverse) == {
@@ -205,6 +208,8 @@ def test_a_path_becomes_run_jsons_path() -> None:
             "jitter_ms": 1.0,
             "loss": {"model": "random", "p": 0.01},
             "buffer_pkts": 833,
+            "ordered": False,
+            "distribution": None,
         },
         "reverse": {
             "rate_bps": 10**8,
@@ -212,8 +217,100 @@ def test_a_path_becomes_run_jsons_path() -> None:
             "jitter_ms": 0.0,
             "loss": {"model": "random", "p": 0.0},
             "buffer_pkts": 100,
+            "ordered": False,
+            "distribution": None,
         },
     }
+
+
+def test_a_direction_may_keep_order_and_have_a_distribution_beside_the_profile(tmp_path: Path) -> None:
+    (tmp_path / "p.dist").write_text("# three numbers\n -8192 0\n8192\n", encoding="ascii")
+    (tmp_path / "p.yaml").write_text(SHAPED, encoding="utf-8")
+    path = load_profile(str(tmp_path / "p.yaml"))
+    json = profiles.path_json(path.forward, path.reverse)
+    assert json["forward"]["distribution"] == [-8192, 0, 8192]
+    assert json["forward"]["ordered"] is True
+    assert json["reverse"]["distribution"] is None
+    assert path.forward.least_delay_s == Fraction(49, 1000)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("1 2\n3 x\n", 'p.dist:2: "x": not a whole number'),
+        ("010\n", 'p.dist:1: "010": not a whole number'),
+        ("# only words\n", "p.dist: no numbers in it"),
+        ("# a\n32768\n", "p.dist:2: 32768: not within 16 bits (-32768 to 32767)"),
+        ("0 0\n" * 8192 + "1\n", "p.dist:8193: more than 16384 numbers, the most that netem takes"),
+        ("0" * 300_000, "p.dist: larger than any table should be (262144 bytes)"),
+    ],
+)
+def test_a_bad_distribution_is_refused_where_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.dist").write_text(table, encoding="ascii")
+    (tmp_path / "p.yaml").write_text(SHAPED, encoding="utf-8")
+    with pytest.raises(BadInput) as refused:
+        load_profile("./p.yaml")
+    assert str(refused.value) == message
+
+
+def test_the_longest_distribution_that_netem_takes_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "p.dist").write_text("0 1\n" * 8192, encoding="ascii")
+    (tmp_path / "p.yaml").write_text(SHAPED, encoding="utf-8")
+    table = load_profile(str(tmp_path / "p.yaml")).forward.distribution
+    assert table is not None and len(table) == 16384
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("distribution: p.dist", "distribution: q.dist", '"q.dist": no such file beside the profile'),
+        ("distribution: p.dist", "distribution: ../p.dist", "not the name of a file beside the profile"),
+        ("jitter: 1ms, ", "", "forward: distribution without jitter: it is the shape of the jitter"),
+        ("delay: 50ms", "delay: 0.75ms", "jitter and distribution reach 250 µs beyond delay"),
+        ("ordered: true", "ordered: yes", 'ordered "yes": not known here (known: true, false)'),
+    ],
+)
+def test_a_distribution_that_does_not_fit_its_direction_is_refused(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    (tmp_path / "p.dist").write_text("-8192 0 8192\n", encoding="ascii")
+    (tmp_path / "p.yaml").write_text(SHAPED.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(BadInput, match=re.escape(words)):
+        load_profile(str(tmp_path / "p.yaml"))
+
+
+def test_a_distribution_may_have_more_jitter_than_delay_where_it_never_reaches_below_0(tmp_path: Path) -> None:
+    (tmp_path / "p.dist").write_text("-100 20000\n", encoding="ascii")
+    (tmp_path / "p.yaml").write_text(SHAPED.replace("jitter: 1ms", "jitter: 80ms"), encoding="utf-8")
+    assert load_profile(str(tmp_path / "p.yaml")).forward.least_delay_s > 0
+
+
+def test_periodic_loss_loses_exactly_every_nth_packet() -> None:
+    path = written(PLAIN.replace("loss: 1%", "loss: {model: periodic, packets: 1000000}"))
+    assert path.forward.loss.to_json() == {"model": "periodic", "p": 1e-6, "packets": 1_000_000}
+    assert not path.forward.loss.lossless
+    assert "periodic loss 0.0001%" in profiles.summary(path)
+
+
+@pytest.mark.parametrize(
+    ("packets", "factors"),
+    [
+        (2, (2, 1)),
+        (10_000, (10_000, 1)),
+        (1_000_000, (10_000, 100)),
+        (10_000**2, (10_000, 10_000)),
+        (9973 * 9967, (9973, 9967)),
+        (10_007, None),
+        (99_999_989, None),
+    ],
+)
+def test_a_period_is_what_two_counters_of_ten_thousand_can_count(
+    packets: int, factors: tuple[int, int] | None
+) -> None:
+    assert profiles.period_factors(packets) == factors
 
 
 def test_gilbert_elliott_loss_has_tcs_four_numbers() -> None:
@@ -246,6 +343,23 @@ def test_a_path_may_be_unlimited_and_then_has_no_queue() -> None:
         ("delay: 50ms", "delay: 60s", 'p.yaml:2: forward.delay "60s": longer than 10 s'),
         ("loss: 1%", "loss: 101%", 'p.yaml:2: forward.loss "101%": more than 100%'),
         ("loss: 1%", "loss: {model: gemodel, p: 1%}", "p.yaml:2: forward.loss: r is missing"),
+        (
+            "loss: 1%",
+            "loss: {model: periodic, packets: 10007}",
+            'p.yaml:2: forward.loss.packets "10007": not the product of two numbers up to 10000, each of which one tc action can count to',
+        ),
+        (
+            "loss: 1%",
+            "loss: {model: periodic, packets: 1}",
+            'p.yaml:2: forward.loss.packets "1": not within 2 to 100000000',
+        ),
+        ("loss: 1%", "loss: {model: periodic, p: 1%}", "p.yaml:2: forward.loss.p: unknown key (known: model, packets)"),
+        ("loss: 1%", "loss: {packets: 100}", "p.yaml:2: forward.loss.packets: unknown key (known: model, p, r, one_minus_h, one_minus_k)"),
+        (
+            "loss: 1%",
+            "loss: {model: periodical}",
+            'p.yaml:2: forward.loss.model "periodical": not known here (did you mean periodic?)',
+        ),
         ("loss: 1%", "loss: [1%]", "p.yaml:2: forward.loss: a list where a value should be"),
         (
             "jitter: 1ms",

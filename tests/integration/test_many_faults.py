@@ -1,0 +1,277 @@
+"""More than fifty kills, ruined result folders, two schedulers at once, and a thousand runs in a row.
+
+After each: what was finished is unchanged, nothing is left behind, and the same command goes on to the same end. Every instant
+is drawn from a seed; what a process has come to by then is the machine's.
+"""
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gostlab.machine import CHECKOUT
+from tests.integration.offspring import adopt_orphans, all_gone, foreign_namespaces, mounts_in, offspring, sandboxes
+from tests.integration.sandboxed import Lab
+
+SETTINGS = "{profile: plain-100ms, rate: 10mbit, delay: 5ms, duration: 1s}"
+MATRIX = f"""name: small
+title: the smallest matrix
+settings: {SETTINGS}
+matrices:
+  - name: main
+    factors: {{cc: [cubic, bbr], streams: [1, 2, 3]}}
+"""
+ROW = f"""name: row
+title: the smallest run, many times
+settings: {SETTINGS}
+matrices:
+  - name: main
+    repetitions: COUNT
+    factors: {{cc: [cubic]}}
+"""
+SCHEDULER_KILLS, SANDBOX_KILLS = 20, 24       # and six tunnel ends
+
+
+class Desk:
+    """An experiment's file and its results folder, and the command line on them."""
+
+    def __init__(self, place: Path, matrix: str = MATRIX) -> None:
+        self.file = place / "experiment.yaml"
+        self.file.write_text(matrix)
+        self.results = place / "results"
+        self.memory_files = set(os.listdir("/dev/shm"))
+
+    def words(self, *more: str) -> list[str]:
+        return [sys.executable, "-m", "gostlab", "run", str(self.file), "--results", str(self.results), "--machine", "sandbox",
+                *more]
+
+    def start(self, *more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(self.words(*more), cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def run(self, *more: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(self.words(*more), cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    def report(self) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run([sys.executable, "-m", "gostlab", "report", "--results", str(self.results)], cwd=CHECKOUT,
+                              capture_output=True, text=True, check=False, timeout=300)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    def finished(self) -> dict[str, str]:
+        """Every finished run, and the hash of its whole folder."""
+        return {path.parent.name: folder_hash(path.parent) for path in sorted(self.results.glob("*/*/status.json"))}
+
+    def outcomes(self) -> dict[str, str]:
+        return {path.parent.name: json.loads(path.read_text())["outcome"]
+                for path in sorted(self.results.glob("*/*/status.json"))}
+
+    def check_nothing_left(self) -> None:
+        """No process, namespace, mount or memory file of ours."""
+        assert not all_gone()
+        assert not foreign_namespaces()
+        assert not mounts_in(self.results)
+        assert not {name for name in set(os.listdir("/dev/shm")) - self.memory_files if name.startswith("vm_file")}
+
+
+def folder_hash(folder: Path) -> str:
+    """The names and contents of all files below a folder."""
+    total = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        total.update(f"{path.relative_to(folder)}\0".encode())
+        if path.is_file():
+            total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+def names_asked_for(desk: Desk) -> set[str]:
+    """The runs of an undisturbed matrix."""
+    return set(desk.run("--dry-run").stdout.split())
+
+
+@pytest.fixture(autouse=True)
+def orphans(lab: Lab) -> None:
+    """Every test here needs the sandbox, and starts with no child."""
+    adopt_orphans()
+    assert not offspring()
+
+
+@pytest.fixture(scope="module")
+def whole(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A finished matrix, to be copied and ruined."""
+    desk = Desk(tmp_path_factory.mktemp("whole"))
+    assert desk.run().returncode == 0
+    return desk
+
+
+def copy_of(desk: Desk, place: Path) -> Desk:
+    shutil.copytree(desk.results, place / "results")
+    return Desk(place)
+
+
+def test_a_scheduler_killed_over_and_over_comes_to_the_same_end(tmp_path: Path) -> None:
+    desk, draw = Desk(tmp_path), random.Random(20)
+    kept: dict[str, str] = {}
+    kills = 0
+    while kills < SCHEDULER_KILLS:
+        process = desk.start()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(draw.choice((0.2, 0.4, 0.8)) + draw.uniform(0.0, 0.4))
+        if process.returncode == 0:         # all of it is done: begin again, with less
+            victim = draw.choice(sorted(kept))
+            shutil.rmtree(desk.results / "small" / victim)
+            del kept[victim]
+            continue
+        process.send_signal(signal.SIGKILL)
+        _, words = process.communicate(timeout=30)
+        kills += 1
+
+        assert "Traceback" not in words
+        desk.check_nothing_left()
+        now = desk.finished()
+        assert kept.items() <= now.items()
+        kept = now
+
+    assert desk.run().returncode == 0
+    assert kept.items() <= desk.finished().items()
+    assert desk.outcomes() == dict.fromkeys(names_asked_for(desk), "ok")
+    desk.check_nothing_left()
+
+
+def test_killed_sandboxes_fail_alone_and_are_run_again_when_asked(tmp_path: Path) -> None:
+    desk, draw = Desk(tmp_path), random.Random(21)
+    kills = 0
+    kept: dict[str, str] = {}
+    while kills < SANDBOX_KILLS:
+        process = desk.start("--retry-failed")
+        killed: set[int] = set()
+        while process.poll() is None:
+            time.sleep(draw.uniform(0.0, 0.5))
+            fresh = [victim.pid for victim in sandboxes() if victim.pid not in killed]
+            if fresh and kills < SANDBOX_KILLS:
+                killed.add(victim := draw.choice(fresh))
+                with suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
+                    kills += 1
+        _, words = process.communicate()
+
+        assert "Traceback" not in words
+        desk.check_nothing_left()
+        outcomes = desk.outcomes()
+        assert set(outcomes) == names_asked_for(desk)
+        # A kernel that was killed as it powered off has said its outcome already.
+        assert len(killed) - 2 <= list(outcomes.values()).count("failed") <= len(killed)
+        now = {name: found for name, found in desk.finished().items() if outcomes[name] == "ok"}
+        assert kept.items() <= now.items()
+        kept = now
+        if len(kept) == len(outcomes):
+            shutil.rmtree(desk.results)
+            kept = {}
+
+    assert desk.run("--retry-failed").returncode == 0
+    assert desk.outcomes() == dict.fromkeys(names_asked_for(desk), "ok")
+
+
+def test_runs_whose_tunnel_is_killed_fail_alone_with_the_ends_name(lab: Lab, tmp_path: Path) -> None:
+    draw = random.Random(22)
+    assert lab.handed["tunnel"]
+    # Poses as GOST; with more than one stream, one end is killed at an instant of the guest's own clock.
+    instants = tmp_path / "instants"
+    ends = {(cc, streams): draw.choice(("client", "target")) for cc in ("cubic", "bbr") for streams in (2, 3, 4)}
+    instants.write_text("".join(f"{cc} {streams} {'-F' if end == 'client' else 'none'} {draw.uniform(0.05, 1.2):.3f}\n"
+                                for (cc, streams), end in ends.items()))
+    program = tmp_path / "gost"
+    program.write_text(f"""#!/bin/sh
+case "$1" in -V) echo gost 3.99; exit;; esac
+end=none; for word; do [ "$word" = -F ] && end=-F; done
+run=$(python3 -c 'import json; run = json.load(open("/run/gostlab/run.json")); print(run["cc"], run["streams"])')
+instant=$(sed -n "s/^$run $end //p" {instants})
+if [ "$instant" ]; then
+    exec timeout -s KILL "$instant" {lab.handed["tunnel"]["path"]} "$@"
+fi
+exec {lab.handed["tunnel"]["path"]} "$@"
+""")
+    program.chmod(0o755)
+    desk = Desk(tmp_path, MATRIX.replace("[1, 2, 3]", "[1, 2, 3, 4]").replace("{cc:", "{tunnel: [gost+ws], cc:"))
+
+    done = desk.run("--gost", str(program))
+
+    assert done.returncode == 1
+    for path in sorted(desk.results.glob("*/*/status.json")):
+        run, status = json.loads((path.parent / "run.json").read_text()), json.loads(path.read_text())
+        end = ends.get((run["cc"], run["streams"]))
+        if end is None:
+            assert status["outcome"] == "ok", status
+        else:
+            assert status["outcome"] == "failed"
+            assert f"the tunnel's end on {end} died" in status["error"], status
+    kept = {name: found for name, found in desk.finished().items() if desk.outcomes()[name] == "ok"}
+    assert len(kept) == 2
+    desk.check_nothing_left()
+
+    instants.write_text("")
+    assert desk.run("--gost", str(program), "--retry-failed", "--set", "streams=1,2").returncode == 0
+    assert kept.items() <= desk.finished().items()
+
+
+def test_of_two_schedulers_on_one_folder_the_second_is_refused_with_the_firsts_name(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, MATRIX.replace("[1, 2, 3]", "[1]"))
+    first = desk.start()
+    while not sandboxes():
+        time.sleep(0.02)
+
+    second = desk.run()
+
+    assert second.returncode == 1
+    assert f"process {first.pid}" in second.stderr
+    first.communicate(timeout=60)
+    assert first.returncode == 0
+    assert desk.outcomes() == dict.fromkeys(names_asked_for(desk), "ok")
+    assert desk.run().returncode == 0       # the lock went with its owner
+    desk.check_nothing_left()
+
+
+def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
+    """With GOSTLAB_SOAK=1 a thousand, else twenty."""
+    count = 1000 if os.environ.get("GOSTLAB_SOAK") == "1" else 20
+    desk = Desk(tmp_path, ROW.replace("COUNT", str(count)))
+    pids_before = set(os.listdir("/proc"))
+    began, seen = time.monotonic(), []
+    process = subprocess.Popen(desk.words("--json"), cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None:
+        with suppress(OSError, ValueError):     # it may end as we look
+            resident = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 2**20
+            seen.append({"descriptors": len(os.listdir(f"/proc/{process.pid}/fd")), "processes": len(offspring()),
+                         "namespaces": len(foreign_namespaces()), "resident_mib": resident,
+                         "memory_files": len([name for name in os.listdir("/dev/shm") if name.startswith("vm_file")])})
+        time.sleep(0.2)
+
+    assert process.returncode == 0
+    assert list(desk.outcomes().values()) == ["ok"] * count
+    desk.check_nothing_left()
+    quarter = len(seen) // 4
+    most = {key: (max(row[key] for row in seen[quarter:2 * quarter]), max(row[key] for row in seen[-quarter:])) for key in seen[0]}
+    zombies = [pid for pid in set(os.listdir("/proc")) - pids_before if pid.isdigit() and is_zombie(pid)]
+    print(f"{count} runs, {time.monotonic() - began:.0f} s, {len(seen)} looks; most in the second and in the last quarter: {most}; "
+          f"zombies left: {len(zombies)}")
+    assert not zombies
+    for key in ("descriptors", "namespaces", "memory_files"):
+        assert most[key][1] <= most[key][0], (key, most)
+    assert most["processes"][1] <= 1.5 * most["processes"][0] and most["resident_mib"][1] <= most["resident_mib"][0] + 4, most
+
+
+def is_zombie(pid: str) -> bool:
+    with suppress(OSError):
+        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
+    return False
