@@ -402,7 +402,7 @@ def draw_bar(ax: Axes, x: float, width: float, row: pd.Series, figure: str, upri
                hatch=DEGRADED_HATCH if degraded else None, label=f"lab {row['cc']}", zorder=2)
         draw_spread(ax, at, row, figure, INK)
         reach = max(value for value in (row[figure], row[f"{figure}_high"], *row[f"{figure}_values"]) if value == value)
-        ax.annotate(short(row[figure]), (at, reach), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom",
+        ax.annotate(short(row[figure]), (at, reach), xytext=(0, 4), textcoords="offset points", ha="center", va="bottom",
                     fontsize=8.5, rotation=0 if upright else 90)
     else:
         ax.annotate("no valid run", (at, 0), xytext=(0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=8.5,
