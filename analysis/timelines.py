@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.cells import CC_ORDER, natural, rank
+from analysis.cells import CC_ORDER, rank
 from analysis.colours import FAINT, INK, cc_colour, cc_name
 from analysis.curves import FLOW_DASHES, level_words, named_level
 from analysis.figures import finish, new_figure, styled, thousands
@@ -29,8 +29,8 @@ RATE_WINDOW_S = 0.1
 MOST_MARKS = 8
 # A line of more points than columns of pixels is drawn by the least and the greatest value of each column.
 PIXELS = 900
-CONDITION_WIDTH = 17
-SSTHRESH = (0, (3, 1.5))
+CONDITION_WIDTH = 15
+SSTHRESH, FULL = (0, (3, 1.5)), (0, (7, 2))
 
 
 # -- one run --------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def plot_flows(run: Run, footer: str = "") -> Figure:
     handles = [Line2D([], [], color=colour, linestyle=dashes, label=flow_words(run, flow))
                for flow, (colour, dashes) in zip(run.flows, looks.values(), strict=True)]
     if rates and run.rate_bps is not None:
-        handles.append(Line2D([], [], color=FAINT, linewidth=1.0, drawstyle="steps-post", label="bottleneck, full"))
+        handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=FULL, label="bottleneck, full"))
     finish(figure, handles, footer, title=run_title(run))
     return figure
 
@@ -105,8 +105,8 @@ def draw_rates(ax: Axes, run: Run, rates: Mapping[str, Series], looks: Mapping[s
     draw_flows(ax, rates, looks)
     steps = rate_steps(run)
     if steps:
-        ax.step([t for t, _ in steps], [rate for _, rate in steps], where="post", color=FAINT, linewidth=1.0, label="bottleneck",
-                zorder=2)
+        ax.step([t for t, _ in steps], [rate for _, rate in steps], where="post", color=INK, linewidth=0.9,
+                linestyle=FULL, label="bottleneck", zorder=2)
     top = max([1.0, *(float(np.max(series.value)) for series in rates.values() if len(series))])
     full = max((rate for _, rate in steps), default=0.0)
     # A burst at the start is cut off rather than all else pressed flat; an empty link is not.
@@ -227,7 +227,7 @@ def change_words(change: Change) -> str:
 def plot_cwnd_grid(runs: Sequence[Run], footer: str = "") -> Figure:
     """cwnd and ssthresh at every ACK: a row per condition, a column per congestion control."""
     ccs = sorted({run.cc for run in runs}, key=lambda name: rank(name, CC_ORDER))
-    conditions = sorted({condition_of(run) for run in runs}, key=natural)
+    conditions = list(dict.fromkeys(condition_of(run) for run in runs))
     figure, axes = new_figure(1.25 + 1.42 * max(1, len(conditions)), max(1, len(conditions)), max(1, len(ccs)), sharex=True,
                               sharey="row")
     for row, condition in enumerate(conditions):
@@ -241,14 +241,14 @@ def plot_cwnd_grid(runs: Sequence[Run], footer: str = "") -> Figure:
             top = max(top, draw_cwnd(ax, run))
         # Rows share their axis: the last limit is that of all.
         axes[row, 0].set_ylim(0, 1.08 * top)
-        axes[row, 0].set_ylabel("\n".join(textwrap.wrap(condition, CONDITION_WIDTH)[:3]) + "\ncwnd (segments)"
-                                if condition else "cwnd (segments)")
+        axes[row, 0].set_ylabel("\n".join(textwrap.wrap(condition, CONDITION_WIDTH)[:3]))
         thousands(axes[row, 0].yaxis)
     for ax, cc in zip(axes[0], ccs, strict=False):
         ax.set_title(cc_name(cc))
     for ax in axes[-1]:
         ax.set_xlim(0, max([run.load_s for run in runs], default=1.0))
         ax.set_xlabel("Time (s)")
+    figure.supylabel("cwnd (segments)", fontsize=10.5)
     figure.align_ylabels()
     finish(figure, [Line2D([], [], color=INK, linewidth=1.2, label="cwnd, in its congestion control's colour"),
                     Line2D([], [], color=FAINT, linewidth=1.0, linestyle=SSTHRESH, label="ssthresh (none: infinite)")], footer)
@@ -285,7 +285,7 @@ def draw_cwnd(ax: Axes, run: Run) -> float:
     ax.plot(*min_max(ssthresh.t_s, ssthresh.value), color=FAINT, linewidth=1.0, linestyle=SSTHRESH, label="ssthresh", zorder=2)
     ax.plot(*min_max(cwnd.t_s, cwnd.value), color=cc_colour(run.cc), linewidth=1.1, label=f"lab {run.cc}", zorder=3)
     if run.verdict == "degraded":
-        ax.text(0.99, 0.97, "degraded", ha="right", va="top", fontsize=8.5, color=FAINT, transform=ax.transAxes)
+        ax.set_title("degraded", loc="right", fontsize=8.5, fontweight="normal", color=FAINT)
     return float(np.max(cwnd.value))
 
 
