@@ -143,3 +143,122 @@ DRAWN = {"by-loss": lambda: curves.plot_by_loss(loss_sweep(), FOOTER), "by-loss-
          "bars": lambda: curves.plot_bars(conditions(), FOOTER), "bars-single": lambda: curves.plot_bars(conditions(1), FOOTER),
          "map": lambda: curves.plot_map(star(), FOOTER), "map-short": lambda: curves.plot_map(star(2, many=False), FOOTER)}
 FOOTER = "FIXTURE, NOT MEASURED · no tunnel · Linux 0.0.0-fixture (HZ 250) · virtual clock, 5 µs per system call · lab fixture"
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, Figure]:
+    return {name: draw() for name, draw in DRAWN.items()}
+
+
+def lines(figure: Figure, label: str) -> list[Any]:
+    return [line for ax in figure.axes for line in ax.lines if line.get_label() == label]
+
+
+def words(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")) if text.get_text()]
+
+
+def test_a_facet_per_round_trip_time(drawn: dict[str, Figure]) -> None:
+    assert [ax.get_title(loc="left") for ax in drawn["by-loss"].axes] == ["RTT 10 ms", "RTT 50 ms", "RTT 100 ms"]
+
+
+def test_model_curves_are_the_models(drawn: dict[str, Figure]) -> None:
+    (model,) = models.models_for(["cubic"], ("rfc9438",))
+    for line, rtt in zip(lines(drawn["by-loss"], "model rfc9438"), (10, 50, 100), strict=True):
+        loss, rate = line.get_xdata()[120], line.get_ydata()[120]
+        assert rate == pytest.approx(model.mbit(models.Path(100e6, rtt, loss)))
+
+
+def test_loss_is_on_a_log_axis_and_none_has_a_place(drawn: dict[str, Figure]) -> None:
+    ax = drawn["by-loss"].axes[0]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert "0" in words(drawn["by-loss"]) and "10⁻⁴" in words(drawn["by-loss"])
+    assert drawn["by-loss-linear"].axes[0].get_yscale() == "linear"
+
+
+def test_published_bands_are_shaded_where_they_are_said(drawn: dict[str, Figure]) -> None:
+    bands = [band.get_paths()[0].get_extents() for ax in drawn["by-loss"].axes for band in ax.collections if band.get_label() == "band"]
+    assert [(band.y0, band.y1) for band in bands] == [(4.0, 11.0), (70.0, 100.0)]
+    assert all(band.x0 < 1e-3 * 1.13 < band.x1 * 1.3 for band in bands)
+
+
+def test_windows_have_segments_and_their_own_curve(drawn: dict[str, Figure]) -> None:
+    assert drawn["by-loss-window"].axes[0].get_ylabel() == "Mean window (segments)"
+    line = lines(drawn["by-loss-window"], "model reno")[0]
+    assert line.get_ydata()[-1] == pytest.approx(models.reno_window(line.get_xdata()[-1]))
+
+
+def test_li_s_equations_are_drawn_for_each_receive_buffer(drawn: dict[str, Figure]) -> None:
+    assert len(lines(drawn["by-rtt"], "model li-bbr")) == len(lines(drawn["by-rtt"], "model li-bbr-linux")) == 2
+    assert [ax.get_title(loc="left") for ax in drawn["by-rtt"].axes] == ["rmem 1\u00a0MB", "rmem 80\u00a0MB"]
+
+
+def test_flows_that_share_a_bottleneck_are_lines_of_their_own(drawn: dict[str, Figure]) -> None:
+    figure = drawn["by-rtt-flows"]
+    assert figure.axes[0].get_xlabel() == "Round-trip time of flow2 (ms)"
+    assert lines(figure, "lab flow1") and {line.get_marker() for line in lines(figure, "lab flow2")} == {"s"}
+    assert len(lines(figure, "study")) == 4
+
+
+def test_jain_stands_above_every_group(drawn: dict[str, Figure]) -> None:
+    assert [text.get_text() for ax in drawn["shares"].axes for text in ax.texts if text.get_label() == "jain"] == \
+        [f"{row['jain']:.2f}" for _, row in fairness().sort_values("cc", kind="stable").iterrows()]
+
+
+def test_the_study_s_goodputs_become_shares(drawn: dict[str, Figure]) -> None:
+    marks = sorted(float(line.get_ydata()[0]) for line in lines(drawn["shares"], "study"))
+    assert marks == pytest.approx([100 / 3, 100 / 3, 200 / 3, 200 / 3])
+
+
+@pytest.mark.parametrize(("name", "marks"), [("bars", 18), ("map", 88)])
+def test_the_study_s_values_stand_beside(drawn: dict[str, Figure], name: str, marks: int) -> None:
+    assert len(lines(drawn[name], "study")) == marks
+
+
+def test_a_condition_without_a_valid_run_says_so(drawn: dict[str, Figure]) -> None:
+    assert "no valid run" in words(drawn["bars"])
+
+
+def test_intervals_only_from_six_runs(drawn: dict[str, Figure]) -> None:
+    assert lines(drawn["map"], "interval") and not lines(drawn["map"], "runs")
+    assert lines(drawn["map-short"], "runs") and not lines(drawn["map-short"], "interval")
+    assert not lines(drawn["by-loss-single"], "runs") and not lines(drawn["by-loss-single"], "interval")
+
+
+def test_degraded_cells_are_hollow(drawn: dict[str, Figure]) -> None:
+    faces = [line.get_markerfacecolor() for line in lines(drawn["by-loss"], "lab reno")]
+    assert faces.count("white") == 3
+
+
+def test_sites_stand_nearest_first_by_where_they_are_seen_from() -> None:
+    sites = curves.sites_of(star())
+    assert sites[0] == "client-los-angeles" and sites[10] == "client-nanjing" and sites[11] == "target-los-angeles"
+
+
+def test_a_factor_that_another_determines_makes_no_facets() -> None:
+    table = loss_sweep(1, rtts=(10, 50))
+    table["factor:profile"] = ["near" if rtt == 10 else "far" for rtt in table["rtt_ms"]]
+    assert [title for title, _ in curves.facets_of(table, ("cc", "loss_p"), "rtt_ms")] == ["RTT 10 ms", "RTT 50 ms"]
+
+
+@pytest.mark.parametrize("name", list(DRAWN))
+def test_no_text_is_outside_small_or_on_another(drawn: dict[str, Figure], name: str) -> None:
+    figure = drawn[name]
+    figure.canvas.draw()
+    renderer, page = figure.canvas.get_renderer(), figure.bbox  # type: ignore[attr-defined]
+    unseen = {id(tick.label1) for ax in figure.axes for axis in (ax.xaxis, ax.yaxis) for tick in axis.get_major_ticks()
+              if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())}
+    for text in figure.findobj(lambda artist: hasattr(artist, "get_fontsize")):
+        if text.get_text() and text.get_visible() and id(text) not in unseen:
+            box = text.get_window_extent(renderer)
+            assert text.get_fontsize() >= 8
+            assert box.x0 >= page.x0 - 1 and box.x1 <= page.x1 + 1 and box.y0 >= page.y0 - 1 and box.y1 <= page.y1 + 1, text
+    for ax in figure.axes:
+        boxes = [tick.label1.get_window_extent(renderer) for tick in ax.xaxis.get_major_ticks()
+                 if tick.label1.get_text() and id(tick.label1) not in unseen and tick.label1.get_visible()]
+        boxes.sort(key=lambda box: box.x0)
+        assert all(first.x1 <= second.x0 + 1 for first, second in zip(boxes, boxes[1:], strict=False))
+
+
+def test_a_figure_drawn_twice_is_the_same() -> None:
+    assert figures.save(curves.plot_shares(fairness()), "svg") == figures.save(curves.plot_shares(fairness()), "svg")
