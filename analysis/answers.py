@@ -5,12 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from analysis.cells import TUNNEL_ORDER, Matrix, bdp_words, rank, wan_share
+from analysis.cells import TUNNEL_ORDER, Cell, Matrix, bdp_words, rank, wan_share
 from analysis.colours import cc_name
+from analysis.curves import facets_of, flows_of, rtt_column
 from analysis.figures import ccs_of, one_row, tunnels_of
+from analysis.models import payload_mbit
 from analysis.runs import IDLE_SHARE_LOW, LINK_SHARE_FULL, Run
+from analysis.series import reordered_share
 from analysis.statistics import Summary, paired_ratio
 from analysis.tables import NBSP, is_missing, pairs_of, per_mille, percent, rate, ratio, row_of, without
 
@@ -351,3 +355,149 @@ def other_answers(matrix: Matrix, table: pd.DataFrame, title: str) -> list[Answe
     if valid["thesis_goodput"].notna().any():
         said += agreement(valid)
     return [Answer(title, (*said, *cpu_decided(valid)))]
+
+
+# -- what a file asks to be drawn -----------------------------------------------------------------------------
+
+def drawn_answers(matrix: Matrix, table: pd.DataFrame, title: str) -> list[Answer]:
+    """What a matrix says whose file names its figures: by loss, by round-trip time, of fairness, of jitter; else in general.
+
+    table: widened by curves.beside.
+    """
+    valid = table[table["n"] > 0]
+    if valid.empty:
+        return []
+    found = [Answer(f"{title}: {heading}", said) for heading, said in (
+        ("where loss takes half of the link", loss_sentences(valid) if "by-loss" in matrix.draw else ()),
+        ("from which round-trip time on the rate falls", rtt_sentences(valid) if "by-rtt" in matrix.draw else ()),
+        ("who gets how much", fairness_sentences(valid)),
+        ("how soon it settles", convergence_sentences(valid)),
+        ("what jitter does to the order", jitter_sentences(matrix.cells))) if said]
+    return found or other_answers(matrix, table, title)
+
+
+def loss_sentences(table: pd.DataFrame) -> tuple[str, ...]:
+    """Of each congestion control and round-trip time the least loss at which less than half of the link's payload is left."""
+    said = []
+    for rtt in sorted(table["rtt_ms"].unique()):
+        for cc in ccs_of(table):
+            rows = table[(table["rtt_ms"] == rtt) & (table["cc"] == cc) & table["goodput"].notna()].sort_values("loss_p")
+            for full, alike in rows.groupby("rate_mbit"):
+                said.append(half_of_the_link(alike, cc, rtt, payload_mbit(float(full) * 1e6, int(alike["mtu_bytes"].iloc[0]))))
+    return tuple(said)
+
+
+def half_of_the_link(rows: pd.DataFrame, cc: str, rtt_ms: float, full_mbit: float) -> str:
+    """Where one congestion control falls below half of what a link carries."""
+    head, half = f"{cc_name(cc)} over {rtt_ms:g} ms", full_mbit / 2
+    below = rows[rows["goodput"] < half]
+    least, most = rows.iloc[0], rows.iloc[-1]
+    if below.empty:
+        return (f"{head} stays above half of the link's {rate(full_mbit)} Mbit/s up to the highest loss tried, "
+                f"{loss_words(most['loss_p'])}: {rate(most['goodput'])} Mbit/s there.")
+    first = below.iloc[0]
+    before = rows[rows["loss_p"] < first["loss_p"]]
+    if before.empty:
+        return (f"{head} is below half of the link's {rate(full_mbit)} Mbit/s already at the lowest loss tried, "
+                f"{loss_words(least['loss_p'])}: {rate(first['goodput'])} Mbit/s.")
+    last = before.iloc[-1]
+    return (f"{head} falls below half of the link's {rate(full_mbit)} Mbit/s between a loss of {loss_words(last['loss_p'])} "
+            f"({rate(last['goodput'])}) and {loss_words(first['loss_p'])} ({rate(first['goodput'])}).")
+
+
+def loss_words(loss: float) -> str:
+    """A loss rate: 0.01 %, none."""
+    return f"{100 * loss:.6g}{NBSP}%" if loss else "none"
+
+
+def rtt_sentences(table: pd.DataFrame) -> tuple[str, ...]:
+    """Of each line of the figure from which round-trip time on it is clearly below what it is at the shortest."""
+    axis, flows = rtt_column(table), flows_of(table)
+    lines = [(f"goodput:{flow}", flow, table) for flow in flows] or \
+        [("goodput", cc_name(cc), table[table["cc"] == cc]) for cc in ccs_of(table)]
+    said = []
+    for figure, name, cells in lines:
+        for aside, rows in facets_of(cells, known=(axis, *(() if flows else ("cc",)))):
+            there = rows[rows[figure].notna()].sort_values(axis)
+            if len(there) > 1:
+                said.append(fall_sentence(there, axis, figure, f"{name} ({aside})" if aside else name))
+    return tuple(said)
+
+
+def fall_sentence(rows: pd.DataFrame, axis: str, figure: str, name: str) -> str:
+    """From which round-trip time on one line falls."""
+    first, last = rows.iloc[0], rows.iloc[-1]
+    low = rows[rows[figure] < (1 - UNMOVED) * first[figure]]
+    start = f"{rate(first[figure])} Mbit/s at {first[axis]:g} ms"
+    if low.empty:
+        return (f"{name} keeps at least {whole_percent(1 - UNMOVED)} of its {start} up to {last[axis]:g} ms "
+                f"({rate(last[figure])}).")
+    fall = low.iloc[0]
+    return (f"{name} falls by more than {whole_percent(UNMOVED)} from {fall[axis]:g} ms on ({rate(fall[figure])}): {start}, "
+            f"{rate(last[figure])} at {last[axis]:g} ms.")
+
+
+def fairness_sentences(table: pd.DataFrame) -> tuple[str, ...]:
+    """Jain's range, and which flow gets most in how many cells."""
+    flows, rows = flows_of(table), table[table["jain"].notna()]
+    if not flows or rows.empty:
+        return ()
+    low, high = rows.loc[rows["jain"].idxmin()], rows.loc[rows["jain"].idxmax()]
+    said = [f"Jain's index goes from {ratio(low['jain'])} ({low['cell']}) to {ratio(high['jain'])} ({high['cell']}) over "
+            f"{len(rows)} cells; 1 is equal shares, {ratio(1 / len(flows))} one flow alone." if len(rows) > 1 else
+            f"Jain's index is {ratio(low['jain'])} ({low['cell']}); 1 is equal shares."]
+    winners: dict[str, list[tuple[float, str]]] = {}
+    even = 0
+    for _, row in rows.iterrows():
+        shares = {flow: row[f"share:{flow}"] for flow in flows if not is_missing(row.get(f"share:{flow}"))}
+        if not shares:
+            continue
+        best = max(shares, key=lambda flow: shares[flow])
+        if shares[best] * len(shares) < 1 + 2 * NEAR:
+            even += 1
+        else:
+            winners.setdefault(flow_name(row, best), []).append((shares[best], row["cell"]))
+    for name, won in sorted(winners.items(), key=lambda pair: -len(pair[1])):
+        share, cell = max(won)
+        said.append(f"{name} gets most in {len(won)} of {len(rows)} cells, at best {percent(share)} ({cell}).")
+    if even:
+        said.append(f"In {even} of {len(rows)} cells no flow is more than {whole_percent(2 * NEAR)} above an equal share.")
+    return tuple(said)
+
+
+def flow_name(row: pd.Series, flow: str) -> str:
+    """A flow with what sends it."""
+    return f"{flow} ({cc_name(str(row[f'cc:{flow}']))})"
+
+
+def convergence_sentences(table: pd.DataFrame) -> tuple[str, ...]:
+    """After how long shares are fair, or a rate has settled; how many runs never got there."""
+    could = table[table["convergence_s"].notna() | (table["never_converged"] > 0)]
+    if could.empty:
+        return ()
+    rows = could[could["convergence_s"].notna()]
+    never, of = int(could["never_converged"].sum()), int(could["n"].sum())
+    said = []
+    if len(rows) == 1:
+        said.append(f"{rows.iloc[0]['cell']}: after {rate(rows.iloc[0]['convergence_s'])} s (median).")
+    elif len(rows):
+        low, high = rows.loc[rows["convergence_s"].idxmin()], rows.loc[rows["convergence_s"].idxmax()]
+        said.append(f"The cells' medians go from {rate(low['convergence_s'])} s ({low['cell']}) to "
+                    f"{rate(high['convergence_s'])} s ({high['cell']}).")
+    if never:
+        said.append(f"{never} of {of} runs never do; the medians above are of those that do." if len(rows) else
+                    f"None of {of} runs does.")
+    return tuple(said)
+
+
+def jitter_sentences(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """How many segments overtook others, where jitter may reorder and where the path keeps the order."""
+    said = []
+    for ordered, words in ((False, "With jitter that may reorder"), (True, "With jitter on a path that keeps the order")):
+        found = [(float(np.median(known)), cell.label) for cell in cells if cell.like.jitter_ms and cell.like.ordered == ordered
+                 and (known := [share for run in cell.counted if (share := reordered_share(run)) is not None])]
+        if found:
+            (low, low_at), (high, high_at) = min(found), max(found)
+            span = f"{percent(low)} ({low_at}) to {percent(high)} ({high_at})" if len(found) > 1 else f"{percent(low)} ({low_at})"
+            said.append(f"{words}, {span} of the segments arrived ahead of one that was due.")
+    return tuple(said)

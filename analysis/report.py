@@ -19,9 +19,9 @@ import jinja2
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis import answers, figures, tables
+from analysis import answers, curves, figures, tables, targets, timelines
 from analysis.answers import Answer
-from analysis.cells import Matrix, buffer_cells, cpu_cells, file_name, to_matrices, to_table
+from analysis.cells import Cell, Matrix, buffer_cells, cpu_cells, file_name, to_matrices, to_table
 from analysis.runs import Results, Run, load_results, to_frame
 from analysis.study import Study, load_study
 from analysis.tables import Table
@@ -31,6 +31,8 @@ TEMPLATE_FOLDER = Path(__file__).resolve().parent
 MANIFEST = ".written.json"
 # Each run's own commands and checks are on the page up to here; beyond, only those that need a look.
 MOST_RUNS_ON_PAGE = 400
+# More runs over time than this on a page and nobody looks at any.
+MOST_SERIES = 16
 
 CAPTIONS = {
     "goodput": "Goodput (what iperf3's receiver got) by the number of parallel streams.",
@@ -41,6 +43,14 @@ CAPTIONS = {
            "system call costs what the axis says and nothing else costs time; on the real clock the machine's own CPU "
            "carries everything.",
     "buffer": "goodput and what the WAN leg sent again, by the size of the bottleneck's queue.",
+    "by-loss": "by packet loss. Broken lines are models, diamonds and shaded bands what was published, the thin line a full "
+               "link.",
+    "by-rtt": "Goodput by round-trip time; diamonds are the study's.",
+    "shares": "Each flow's share of what all flows carry together, Jain's index above: 1 is equal, 1/n one flow alone. The first "
+              "quarter of the time with all flows active is left out.",
+    "bars": "Goodput by condition; diamonds are the study's.",
+    "map": "Goodput to and from each site, nearest first; diamonds are the study's.",
+    "cwnd": "Congestion window and slow-start threshold of one run per cell, at every ACK where they are recorded.",
     "series": "Sampled from the kernel: this is one run, its samples are no independent readings.",
 }
 
@@ -74,6 +84,8 @@ class Chapter:
     left_out: Table | None
     environment: Table
     mixed: tuple[str, ...]
+    targets: tuple[targets.Target, ...] = ()
+    target_table: Table | None = None
 
     @property
     def counted(self) -> int:
@@ -100,7 +112,8 @@ def write_studies(results: Path, studies: Sequence[Study], out: Path) -> Path:
                 drawn[drawing.name] = svg
                 written.bytes(f"figures/{drawing.name}.svg", svg)
                 written.bytes(f"figures/{drawing.name}.png", figures.save(drawing.figure, "png"))
-        printed = [table for part in chapter.parts for table in part.tables]
+        printed = [table for table in (chapter.target_table,) if table is not None]
+        printed += [table for part in chapter.parts for table in part.tables]
         printed += [table for table in (chapter.left_out, chapter.environment) if table is not None]
         for table in printed:
             written.bytes(f"tables/{table.name}.csv", table.to_csv().encode("utf-8", "replace"))
@@ -148,7 +161,7 @@ class Writer:
 def to_chapter(study: Study, results: Results) -> Chapter:
     """Everything that an experiment's results say."""
     order = [name for name, _ in study.matrix_titles]
-    matrices = to_matrices(results.runs)
+    matrices = to_matrices(results.runs, study)
     matrices.sort(key=lambda each: order.index(each.name) if each.name in order else len(order))
     parts = [to_part(matrix, matrices, study, made_by_line(matrix.runs)) for matrix in matrices]
     headings = [answer.heading for part in parts for answer in part.answers]
@@ -156,10 +169,12 @@ def to_chapter(study: Study, results: Results) -> Chapter:
             for part in parts for answer in part.answers]
     said += answers.retransmission_answers(results.runs)
     name = file_name(study.name)
+    judged = targets.target_rows(study, matrices)
     return Chapter(study=study, results=results, answers=tuple(said), parts=tuple(parts),
                    left_out=tables.left_out_table(results, f"{name}-left-out", "Failed, unsupported, invalid, unfinished"),
                    environment=tables.environment_table(results, f"{name}-environment", "What produced each number"),
-                   mixed=tuple(mixed_cells(matrices)))
+                   mixed=tuple(mixed_cells(matrices)), targets=judged,
+                   target_table=targets.to_table(judged, f"{name}-targets", "Study against lab") if judged else None)
 
 
 def to_part(matrix: Matrix, matrices: Sequence[Matrix], study: Study, footer: str) -> Part:
@@ -168,11 +183,12 @@ def to_part(matrix: Matrix, matrices: Sequence[Matrix], study: Study, footer: st
     part = Part(title, note=f"{study.matrix_note(matrix.name)} {states_note(matrix)}".strip())
     name = f"{file_name(study.name)}-{matrix.key}"
     table = to_table(matrix.cells, study, references_of(matrices))
-    BUILDERS[matrix.kind](part, matrix, matrices, study, table, name, footer)
+    build = drawn_part if matrix.draw else BUILDERS[matrix.kind]
+    build(part, matrix, matrices, study, table, name, footer)
     if (table["n"] > 0).any():
         part.tables.append(tables.retransmission_table(table, matrix.cells, f"{name}-retransmissions",
                                                        "Retransmissions per leg"))
-        if matrix.kind != "cpu":
+        if matrix.kind != "cpu" and not matrix.draw:
             part.series += series_drawings(matrix, name)
     return part
 
@@ -251,6 +267,74 @@ def other_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: St
         if len(table) > figures.MOST_ROWS:
             caption += f" The first {figures.MOST_ROWS} of {len(table)} cells; the table has all."
         part.drawings.append(Drawing(f"{name}-cells", caption, figures.plot_cells(table, footer)))
+
+
+# -- what an experiment's file asks to be drawn ---------------------------------------------------------------
+
+def drawn_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: Study, table: pd.DataFrame,
+               name: str, footer: str) -> None:
+    """The figures that a matrix's `draw` names, in its order, and what they say."""
+    wide = curves.beside(table, matrix.cells, study)
+    valid = wide[wide["n"] > 0].reset_index(drop=True)
+    part.tables.append(tables.goodput_table(table, matrix.cells, f"{name}-goodput", "Goodput"))
+    if any(len(cell.flows) > 1 for cell in matrix.cells):
+        part.tables.append(tables.flows_table(table, matrix.cells, f"{name}-flows", "Flow by flow"))
+    part.answers += answers.drawn_answers(matrix, wide, part.title)
+    if valid.empty:
+        return
+    li_2018 = study.seed.lower().startswith("li")
+    for word in dict.fromkeys(matrix.draw):
+        if word == "series":
+            part.series += flow_drawings(matrix, name)
+        elif word == "cwnd":
+            runs = [run for cell in matrix.cells for run in cell.counted[:1]]
+            part.drawings.append(Drawing(f"{name}-cwnd", CAPTIONS["cwnd"], timelines.plot_cwnd_grid(runs, footer)))
+        elif word == "by-loss":
+            part.drawings += by_loss_drawings(matrix, study, valid, name, footer, li_2018)
+        elif word in CURVES:
+            # Conditions without a valid run keep their place among the bars.
+            shown = wide if word == "bars" else valid
+            more = {"li_2018": li_2018} if word == "by-rtt" else {}
+            if (plotted := CURVES[word](shown, footer, **more)) is not None:
+                part.drawings.append(Drawing(f"{name}-{word}", f"{CAPTIONS[word]} {tables.n_note(shown)}", plotted))
+
+
+def shares_curve(table: pd.DataFrame, footer: str) -> Figure | None:
+    """The shares of flows; None where only one flow competes."""
+    return curves.plot_shares(table, footer) if curves.flows_of(table) else None
+
+
+CURVES: dict[str, Callable[..., Figure | None]] = {
+    "by-rtt": curves.plot_by_rtt, "shares": shares_curve, "bars": curves.plot_bars, "map": curves.plot_map}
+
+
+def by_loss_drawings(matrix: Matrix, study: Study, table: pd.DataFrame, name: str, footer: str, li_2018: bool) -> list[Drawing]:
+    """Goodput by loss, or the mean window where that is what the study publishes of the matrix; both where it has both."""
+    published = {asked.figure for each in study.published if each.matrix == matrix.name for asked in each.asked}
+    windows = "window_pkts" in published and table["window_pkts"].notna().any()
+    chosen = (["goodput"] if published != {"window_pkts"} or not windows else []) + (["window_pkts"] if windows else [])
+    heads = {"goodput": "Goodput", "window_pkts": "Mean congestion window"}
+    return [Drawing(f"{name}-by-loss" + ("-window" if figure == "window_pkts" else ""),
+                    f"{heads[figure]} {CAPTIONS['by-loss']} {tables.n_note(table)}",
+                    curves.plot_by_loss(table, footer, figure=figure, li_2018=li_2018)) for figure in chosen]
+
+
+def flow_drawings(matrix: Matrix, name: str) -> list[Drawing]:
+    """A run of each cell over time, all of its flows in it; of many cells the first."""
+    drawings = []
+    for cell in [cell for cell in matrix.cells if typical_run(cell) is not None][:MOST_SERIES]:
+        run = typical_run(cell)
+        assert run is not None
+        words = ", ".join(word for word in (cell.label, cell.variant) if word)
+        drawings.append(Drawing(f"{name}-series-{file_name(words)}", f"{words}: {run.name} over time. {CAPTIONS['series']}",
+                                timelines.plot_flows(run, made_by_line([run]))))
+    return drawings
+
+
+def typical_run(cell: Cell) -> Run | None:
+    """The run of a cell with series whose goodput is the median, or next above it."""
+    runs = [run for run in cell.counted if (run.folder / "sockets.jsonl").exists()]
+    return sorted(runs, key=lambda run: (run.goodput_mbit or 0.0, run.repetition))[len(runs) // 2] if runs else None
 
 
 BUILDERS: dict[str, Callable[..., None]] = {"streams": streams_part, "cpu": cpu_part, "buffer": buffer_part,
@@ -350,7 +434,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                                      "result folders.", epilog="example: python3 -m analysis thesis-tunnel")
     parser.add_argument("experiment", nargs="*", help="which (default: every one with results)")
     parser.add_argument("--results", type=Path, default=Path("results"), help="where the runs are (default: results)")
-    parser.add_argument("--out", type=Path, help="where to write (default: RESULTS/report)")
+    parser.add_argument("--out", type=Path, help="where to write (default: RESULTS/report; --studies: docs/studies.md)")
+    parser.add_argument("--studies", action="store_true", help="write the page of studies instead: Markdown with its pictures")
     arguments = parser.parse_args(argv)
     out = arguments.out or arguments.results / "report"
     wanted = arguments.experiment
@@ -358,7 +443,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         wanted = sorted(path.name for path in arguments.results.iterdir()
                         if path.is_dir() and not path.name.startswith(".") and path.resolve() != out.resolve())
     try:
-        print(write_report(arguments.results, wanted, out))
+        if arguments.studies:
+            from analysis.studies import write_studies_page
+            print(write_studies_page(arguments.results, wanted, arguments.out or Path("docs/studies.md")))
+        else:
+            print(write_report(arguments.results, wanted, out))
     except OSError as error:
         print(f"{error.filename or out}: {error.strerror or error}", file=sys.stderr)
         return 2

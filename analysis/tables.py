@@ -251,6 +251,26 @@ def summary_interval(summary: Summary, show: Callable[[float], str]) -> str:
     return interval(found.low, found.high, found.coverage, show) if found else ""
 
 
+def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str) -> Table:
+    """Goodput and share of every flow, their sum while all are active, Jain's index, when they converged."""
+    flows = list(dict.fromkeys(flow for cell in cells for flow in cell.flows))
+    columns = [*level_columns(table, cells), RUNS]
+    for flow in flows:
+        columns += [Column(f"{flow}_mbit", f"{flow} (Mbit/s)", rate), Column(f"{flow}_share", f"{flow}, share", percent)]
+    columns += [Column("total_mbit", "Together (Mbit/s)", rate), Column("jain", "Jain", ratio),
+                Column("convergence_s", "Converged after (s)", rate), Column("never", "Never, runs", count), VERDICT]
+    rows = []
+    for (_, row), cell in zip(table.iterrows(), cells, strict=True):
+        told = {**levels(row, cell), "n": row["n"], "total_mbit": row["total_mbit"], "jain": row["jain"],
+                "convergence_s": row["convergence_s"], "never": row["never_converged"],
+                "verdict": row["verdict"] if row["n"] else "no valid run"}
+        for flow in flows:
+            told |= {f"{flow}_mbit": row.get(f"goodput:{flow}"), f"{flow}_share": row.get(f"share:{flow}")}
+        rows.append(told)
+    return Table(name, title, "Medians. Shares, their sum and Jain's index are of the time when all flows with a congestion "
+                              "control are active, without its first quarter.", shown_columns(columns, rows), tuple(rows))
+
+
 def signed(value: float) -> str:
     """A difference."""
     return f"{value:+,.0f}" if abs(value) >= 10 else f"{value:+.2g}"
