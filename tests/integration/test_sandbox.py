@@ -1,10 +1,13 @@
 """The sandbox: boots, keeps to its folder, ends with whoever started it and leaves nothing behind."""
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -117,6 +120,45 @@ def test_a_folder_with_a_space_works(lab: Lab) -> None:
     guest.wait()
 
     assert (folder / "hi").exists()
+
+
+def test_a_folder_in_the_hosts_memory_works(lab: Lab) -> None:
+    """/dev/shm is covered inside, and where the guest's own memory would go without a place of its own."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="gostlab-test-") as place:
+        guest = sandbox.boot(lab.kernel, Path(place), ["/bin/sh", "-c", "echo hi > /run/gostlab/hi"], sandbox.sandbox_environ(),
+                             keep=[], cpu=lab.cpu, memory_mib=256, clock="virtual", syscall_cost_us=0, seed=1, limit_s=60)
+        guest.wait()
+
+        assert (Path(place) / "hi").read_text() == "hi\n"
+
+
+def test_more_memory_than_there_is_is_refused(lab: Lab) -> None:
+    for isolation, where in ((sandbox.Isolation(True, 0), "memory available"), (sandbox.Isolation(False, 0), "/dev/shm")):
+        with pytest.raises(MachineError, match=where):
+            sandbox.check_memory(2**30, isolation)
+
+
+def test_it_has_the_callers_terminal(lab: Lab) -> None:
+    folder = lab.folder()
+    code = ("import sys; sys.path.insert(0, sys.argv[1])\n"
+            "from pathlib import Path\nfrom gostlab.machine import sandbox\n"
+            "sandbox.boot(Path(sys.argv[2]), Path(sys.argv[3]), ['/bin/sh', '-c', 'tty; read word; echo heard $word'],"
+            f" sandbox.sandbox_environ(), keep=[], cpu={lab.cpu}, memory_mib=256, clock='real', syscall_cost_us=0, seed=1,"
+            " limit_s=30, terminal=True).wait()\n")
+    ours, theirs = os.openpty()
+    process = subprocess.Popen([sys.executable, "-c", code, str(machine.CHECKOUT), str(lab.kernel), str(folder)], stdin=theirs,
+                               stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    said = b""
+    with suppress(OSError):         # its end closes the terminal
+        while chunk := os.read(ours, 1000):
+            said += chunk
+            if b"/dev/tty0" in said and b"heard" not in said:
+                os.write(ours, b"you\n" if b"you" not in said else b"")
+    process.wait()
+    os.close(ours)
+
+    assert b"/dev/tty0" in said and b"heard you" in said, said
 
 
 def test_sigint_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
