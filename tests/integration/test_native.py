@@ -10,8 +10,11 @@ from tests.integration.sandboxed import Lab
 
 RUN = ("python3 -m gostlab run thesis-tunnel --quick --matrix main --set tunnel=gost+ws --set streams=1 --set rate=20mbit"
        " --set delay=10ms --set cc=cubic --set duration=3s --machine {machine} --results /run/gostlab/results")
-STATE = ("sysctl -a 2>/dev/null | grep -E '^net[.](ipv4[.](tcp|ip_f)|core)' | grep -v -E 'available|fastopen_key|max_tw|tcp_mem';"
-         " ip -o link | cut -d: -f2; tc qdisc; ls /proc | grep -c '^[0-9]' >/dev/null; pgrep -c iperf3; pgrep -c relay; pgrep -fc mininet:")
+# All that a run could change on its machine. Left out of the sysctls: counters that move with every file looked up or process
+# started (dentry, inode, file, last pid), and what is drawn anew with every look (uuid, entropy).
+STATE = ("sysctl -a 2>/dev/null | grep -v -E '^(fs[.](dentry-state|inode-nr|inode-state|file-nr)|kernel[.](ns_last_pid|random[.]"
+         "(uuid|entropy_avail)))'; ip -o link; ip -o addr; ip route show table all; tc qdisc; cat /proc/mounts; ip netns;"
+         " lsns --noheadings --output NS,TYPE; ps --ppid 2 -p 2 --deselect -o comm=; ls /dev/shm; ls /sys/module")
 
 
 def native(lab: Lab, machine: str, before: str = "", after: str = ""):
