@@ -143,8 +143,11 @@ class Study:
 
 def on_same_path(first: Run, second: Run) -> bool:
     """Whether two runs cross one path the same way; its rate and buffer may be what a matrix varies."""
-    return (first.profile, first.rtt_ms, first.placement, first.direction) == \
-        (second.profile, second.rtt_ms, second.placement, second.direction)
+    def way(run: Run) -> Any:
+        buffers = tuple(pair for pair in run.settings if pair[0].startswith("buffers"))
+        return (run.profile, run.rtt_ms, run.placement, run.direction, run.loss_p, run.jitter_ms, run.ordered, len(run.flows), buffers)
+
+    return bool(way(first) == way(second))
 
 
 def same(first: Scalar, second: Scalar) -> bool:

@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -579,6 +580,8 @@ def resolve_path(profile: Profile, asked: Settings, data_direction: str) -> dict
     """The profile's path, with a run's own rate, delay, loss, jitter and buffer in place of the profile's. Raises BadInput."""
     if "rtt" in asked and "delay" in asked:
         raise asked["rtt"].node.bad("both rtt and delay")
+    # There the whole of a round trip is on the router's one way out.
+    one_way = "topology" in asked and asked["topology"].value == "router"
 
     def changed(direction: Direction, carries_data: bool) -> Direction:
         for name, field in (
@@ -590,7 +593,9 @@ def resolve_path(profile: Profile, asked: Settings, data_direction: str) -> dict
         ):
             if name in asked and (name not in ("loss", "jitter") or carries_data):
                 direction = replace(direction, **{field: asked[name].value})
-        if "rtt" in asked:
+        if "rtt" in asked and one_way:
+            direction = replace(direction, delay_s=asked["rtt"].value if carries_data else Fraction(0))
+        elif "rtt" in asked:
             direction = replace(direction, delay_s=asked["rtt"].value / 2)
         if "ordered" in asked and carries_data:
             direction = replace(direction, ordered=asked["ordered"].value == "on")

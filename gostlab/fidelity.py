@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gostlab.experiment import RunDescription
-from gostlab.traffic import FlowResult
+from gostlab.traffic import DATAGRAM_BYTES, FlowResult
 
 VERDICTS = ("ok", "degraded", "invalid")
 # On the virtual clock the idle RTT is exact but for the cost of the ping's own system calls.
@@ -22,6 +22,8 @@ SAMPLER_LATE_MS = 10.0
 # A bottleneck that sends for this share of the time is full.
 BOTTLENECK_FULL = 0.95
 MIN_ROUND_TRIPS = 20
+# How far a udp flow's offered rate may be from the asked one: a burst at each end of the shortest.
+OFFERED_TOLERANCE = 0.03
 # One false alarm in ten thousand delay lines.
 LOSS_CONFIDENCE = 0.9999
 
@@ -125,6 +127,21 @@ def check_rate(received_bits: float, rate_bps: float, load_s: float) -> Check:
     bad = bool(rate_bps) and got > rate_bps
     return Check("rate_within_bottleneck", "invalid" if bad else "ok", rate_bps or None, round(got), "bit/s",
                  "more came through than the bottleneck carries: the path is not what was asked" if bad else "")
+
+
+def check_offered(run: RunDescription, flows: Sequence[FlowResult]) -> list[Check]:
+    """Every udp flow offered the rate that it was asked to offer: a sender without CPU falls short of it."""
+    checks = []
+    for flow in run.flows:
+        sent = next((result for result in flows if result.name == flow.name), None)
+        if flow.kind != "udp" or sent is None or not flow.rate_bps:
+            continue
+        got_bps = 8 * (sent.sent_datagrams or 0) * DATAGRAM_BYTES / flow.duration_s
+        bad = abs(got_bps / flow.rate_bps - 1) > OFFERED_TOLERANCE
+        checks.append(Check(f"udp_offered_{flow.name}", "degraded" if bad else "ok", flow.rate_bps, round(got_bps), "bit/s",
+                            f"{flow.name} offered {got_bps / 1e6:.0f} of {flow.rate_bps / 1e6:.0f} Mbit/s: its sender had no "
+                            "more CPU" if bad else ""))
+    return checks
 
 
 def check_drops(queues: Iterable[Mapping[str, Any]], run: RunDescription) -> list[Check]:

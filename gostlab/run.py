@@ -263,6 +263,7 @@ def judge(run: RunDescription, folder: Path, load: Load, probes: Probes,
             check_cpu(run, folder),
             fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
             fidelity.check_rate(sum(8 * flow.bytes for flow in load.flows), rate_bps, load.ended_s - load.started_s),
+            *fidelity.check_offered(run, load.flows),
             *fidelity.check_drops(queues.values(), run),
             fidelity.check_sampler(probes.lateness_ms, run.clock)]
 
