@@ -241,7 +241,7 @@ def conclude(done: Sequence[Any], arguments: argparse.Namespace) -> int:
     from gostlab.schedule import Finished
     ends: Sequence[Finished] = done
     failed = [end for end in ends if end.status.get("outcome") != "ok"]
-    invalid = [end for end in ends if end.status.get("outcome") == "ok" and end.verdict == "invalid"]
+    invalid = [end for end in ends if end.status.get("outcome") == "ok" and end.verdict not in ("ok", "degraded")]
     degraded = [end for end in ends if end.status.get("outcome") == "ok" and end.verdict == "degraded"]
     if arguments.json:
         print(json.dumps({"runs": [{"name": end.run.name, "folder": str(end.folder), "verdict": end.verdict, **end.status}

@@ -109,7 +109,15 @@ def _memory() -> Finding:
 
 
 def _memory_files() -> Finding:
-    """User-Mode Linux keeps a guest's memory in a deleted file in /dev/shm."""
+    """User-Mode Linux keeps a guest's memory in a deleted file: in /dev/shm, unless the sandbox has a file system of its own."""
+    try:
+        from gostlab.machine.sandbox import available_isolation      # needs the packages, which may be what is missing
+    except ImportError:
+        isolation = None
+    else:
+        isolation = available_isolation()
+    if isolation is not None and isolation.namespaces:
+        return Finding("isolation", "there", f"{isolation}; a guest's memory is in a file system of its own")
     folder = Path("/dev/shm")
     free = shutil.disk_usage(folder).free if folder.is_dir() else 0
     ok = free >= SANDBOX_BYTES and os.access(folder, os.W_OK)

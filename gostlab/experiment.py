@@ -618,17 +618,13 @@ def check_rates(path: Mapping[str, Any], node: Node) -> None:
             )
 
 
-def matching_published(experiment: Experiment, matrix: str, factors: Mapping[str, Any]) -> Published | None:
-    """The study's number for a cell: the one all of whose levels the cell has."""
-    return next(
-        (
-            number
-            for number in experiment.published
-            if number.matrix == matrix
-            and all(factors.get(name) == level for name, level in number.factors.items())
-        ),
-        None,
-    )
+def matching_published(experiment: Experiment, matrix: str, factors: Mapping[str, Any]) -> list[Published]:
+    """The study's numbers for a cell: those all of whose levels the cell has."""
+    return [
+        number
+        for number in experiment.published
+        if number.matrix == matrix and all(factors.get(name) == level for name, level in number.factors.items())
+    ]
 
 
 __all__ = (

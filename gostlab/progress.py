@@ -30,7 +30,7 @@ class Quiet:
     def say(self, text: str) -> None:
         pass
 
-    def begin(self, total: int, already: int, expected_s: float) -> None:
+    def begin(self, total: int, already: int, expected_s: float, again: int) -> None:
         pass
 
     def started(self, run: RunDescription) -> None:
@@ -51,13 +51,14 @@ class Lines(Quiet):
         """A line outside the progress."""
         print(text, file=sys.stderr, flush=True)
 
-    def begin(self, total: int, already: int, expected_s: float) -> None:
+    def begin(self, total: int, already: int, expected_s: float, again: int) -> None:
         self._total, self._count = total, already
         self._began = time.monotonic()
         if already:
             self.say(f"{already} of {total} runs are finished already")
         if already < total:
-            self.say(f"{total - already} runs to do, about {clock_words(expected_s)}")
+            self.say(f"{total - already} runs to do, about {clock_words(expected_s)}"
+                     + (f" ({again} of them were begun before, or their files are damaged)" if again else ""))
 
     def finished(self, done: Finished, left_s: float) -> None:
         self._count += 1
@@ -77,8 +78,8 @@ class Bar(Lines):
     def say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False)
 
-    def begin(self, total: int, already: int, expected_s: float) -> None:
-        super().begin(total, already, expected_s)
+    def begin(self, total: int, already: int, expected_s: float, again: int) -> None:
+        super().begin(total, already, expected_s, again)
         if already < total:
             self._bar.update(self._task, total=total, completed=already, left=f"about {clock_words(expected_s)} left")
             self._bar.start()

@@ -27,7 +27,9 @@ class ResultsError(Exception):
 def write_json(path: Path, value: Any) -> None:
     """Write JSON for people and programs, whole or not at all (by rename)."""
     part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as file:
+    part.unlink(missing_ok=True)
+    # "x": made here and now; a link that a run left under this name would be followed out of its folder.
+    with part.open("x", encoding="utf-8") as file:
         json.dump(value, file, indent=2, sort_keys=True, ensure_ascii=False)
         file.write("\n")
         file.flush()
@@ -41,13 +43,14 @@ def finish(folder: Path, wall_s: float, complaint: str | None) -> dict[str, Any]
     A run that left no outcome.json (the machine died, or was ended: `complaint`) has failed.
     """
     path = folder / "outcome.json"
-    try:
-        status = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    status = read_object(path)
+    if status is None or status.get("outcome") not in OUTCOMES:
         status = {"outcome": "failed", "error": complaint or f"the machine ended without a word: {last_words(folder)}",
                   "guest_s": None}
     status |= {"wall_s": round(wall_s, 3), "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
     path.unlink(missing_ok=True)
+    # The machine's own files are gone by now (`clean_folder`): these are the answer, whole as long as they are this long.
+    status["files"] = {file.name: file.stat().st_size for file in sorted(folder.iterdir()) if file.is_file()}
     write_json(folder / "status.json", status)
     return dict(status)
 
@@ -62,29 +65,46 @@ def last_words(folder: Path) -> str:
                 "its log is empty")
 
 
+def read_object(path: Path) -> dict[str, Any] | None:
+    """A JSON object; None if it is not there, or anything else (the guest may write what it likes)."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def read_status(folder: Path) -> dict[str, Any] | None:
     """The status of a finished folder; None if it is unfinished or half-written."""
-    try:
-        status = json.loads((folder / "status.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return status if isinstance(status, dict) and status.get("outcome") in OUTCOMES else None
+    status = read_object(folder / "status.json")
+    return status if status is not None and status.get("outcome") in OUTCOMES else None
 
 
 def is_finished(folder: Path, run: RunDescription) -> bool:
-    """Whether the folder holds this run's answer, whole."""
-    if read_status(folder) is None:
+    """Whether the folder holds this run's answer, whole: every file as long as when it finished. (Runs of an older lab say no
+    lengths.)"""
+    status = None if folder.is_symlink() else read_status(folder)
+    if status is None:
         return False
+    lengths = status.get("files", {})
+    return read_object(folder / "run.json") == run.to_json() and isinstance(lengths, dict) and \
+        all(length_of(folder / name) == length for name, length in lengths.items())
+
+
+def length_of(path: Path) -> int | None:
+    """A file's length in bytes; None if it is not there."""
     try:
-        return bool(json.loads((folder / "run.json").read_text(encoding="utf-8")) == run.to_json())
-    except (OSError, ValueError):
-        return False
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 def prepare(results: Path, run: RunDescription) -> Path:
     """An empty folder for a run, with its run.json; an unfinished one of the same name is replaced."""
     folder = results / run.experiment / run.name
-    if folder.exists():
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink()
+    elif folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
     write_json(folder / "run.json", run.to_json())

@@ -29,7 +29,7 @@ class Finished:
 class Progress(Protocol):
     """Who is told what happens."""
 
-    def begin(self, total: int, already: int, expected_s: float) -> None: ...
+    def begin(self, total: int, already: int, expected_s: float, again: int) -> None: ...
     def started(self, run: RunDescription) -> None: ...
     def finished(self, done: Finished, left_s: float) -> None: ...
 
@@ -80,7 +80,8 @@ def run_all(runs: Sequence[RunDescription], folder: Path, slots: Sequence[int], 
     todo = missing(runs, folder, retry_failed=retry_failed)
     weight = {id(run): expected_s(run) for run in todo}
     total_weight = sum(weight.values())
-    progress.begin(len(runs), len(runs) - len(todo), total_weight / max(1, len(slots)))
+    progress.begin(len(runs), len(runs) - len(todo), total_weight / max(1, len(slots)),
+                   sum((folder / run.experiment / run.name).exists() for run in todo))
     began = time.monotonic()
     done_weight = 0.0
     waiting = list(todo)

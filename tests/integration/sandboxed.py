@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,17 +113,3 @@ class Lab:
                              syscall_cost_us=syscall_cost_us, seed=seed, limit_s=60)
         guest.wait()
         return Done(folder)
-
-
-def kernel_processes() -> set[int]:
-    """The ids of the processes that run the sandbox's kernel."""
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"rootfstype=hostfs" in words and int(entry.name) != os.getpid():
-                found.add(int(entry.name))
-    return found

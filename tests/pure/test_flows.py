@@ -78,6 +78,14 @@ def test_a_star_needs_its_site_among_its_sites_and_lays_out_all() -> None:
     assert (run.sites or {})["client-shanghai"] == run.path
 
 
+def test_a_router_shapes_what_the_client_sends_and_nothing_on_the_way_back() -> None:
+    path = one("{topology: router}").path
+    assert (path["forward"]["delay_ms"], path["reverse"]["delay_ms"]) == (40.0, 0.0)
+    text = HEAD.replace("rtt: 40ms, ", "").replace("plain-100ms", "client-tokyo") + "    settings: {topology: router}\n"
+    with pytest.raises(BadInput, match="topology router shapes what the client sends only"):
+        expand(read_experiment(parse_document(text, "f.yaml"), Path("f.yaml")))
+
+
 @pytest.mark.parametrize(("settings", "sentence"), [
     ("{flows: {A: {}}}", "a flow's name has lower-case letters"),
     ("{flows: {a: {colour: red}}}", "f.yaml:6: matrices[0].settings.flows.a.colour: unknown key"),
@@ -94,7 +102,6 @@ def test_a_star_needs_its_site_among_its_sites_and_lays_out_all() -> None:
     ("{flows: {a: {buffers: {rmem: [4KiB, 4KiB, 4KiB], wmem: [4KiB, 4KiB, 4KiB]}}, b: {}}}", "b: client has other buffers already"),
     ("{topology: dumbbell, flows: {a: {}, b: {sender: 1, receiver: 1, rtt: 90ms}}}", "two flows between the same hosts"),
     ("{topology: dumbbell, flows: {a: {}, b: {sender: 1, rtt: 90ms}, c: {sender: 1, receiver: 2, rtt: 80ms}}}", "rtt"),
-    ("{topology: router}", "shapes what the client sends only"),
     ("{topology: star}", "a star needs sites"),
     ("{topology: star, sites: [client-tokyo]}", "not one of the star's sites"),
     ("{sites: [client-tokyo]}", "sites belong to topology star"),
