@@ -68,6 +68,7 @@ class Part:
     """A section of an experiment: one matrix, its figures and tables."""
     title: str
     note: str = ""
+    matrix: str = ""
     answers: list[Answer] = field(default_factory=list)
     drawings: list[Drawing] = field(default_factory=list)
     series: list[Drawing] = field(default_factory=list)
@@ -180,7 +181,8 @@ def to_chapter(study: Study, results: Results) -> Chapter:
 def to_part(matrix: Matrix, matrices: Sequence[Matrix], study: Study, footer: str) -> Part:
     """One matrix's figures, tables and sentences."""
     title = study.matrix_title(matrix.name) + (f" ({matrix.variant})" if matrix.variant else "")
-    part = Part(title, note=f"{study.matrix_note(matrix.name)} {states_note(matrix)}".strip())
+    part = Part(title, note=f"{study.matrix_note(matrix.name)} {states_note(matrix)}".strip(),
+                matrix=matrix.name)
     name = f"{file_name(study.name)}-{matrix.key}"
     table = to_table(matrix.cells, study, references_of(matrices))
     build = drawn_part if matrix.draw else BUILDERS[matrix.kind]

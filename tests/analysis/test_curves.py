@@ -1,6 +1,7 @@
 """Figures of sweeps, looked into as objects: models, bands, the study's values, shares, and that nothing is cut off."""
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -257,7 +258,7 @@ def test_no_text_is_outside_small_or_on_another(drawn: dict[str, Figure], name: 
         boxes = [tick.label1.get_window_extent(renderer) for tick in ax.xaxis.get_major_ticks()
                  if tick.label1.get_text() and id(tick.label1) not in unseen and tick.label1.get_visible()]
         boxes.sort(key=lambda box: box.x0)
-        assert all(first.x1 <= second.x0 + 1 for first, second in zip(boxes, boxes[1:], strict=False))
+        assert all(first.x1 <= second.x0 + 1 for first, second in itertools.pairwise(boxes))
 
 
 def test_a_figure_drawn_twice_is_the_same() -> None:
