@@ -393,21 +393,21 @@ def half_of_the_link(rows: pd.DataFrame, cc: str, rtt_ms: float, full_mbit: floa
     below = rows[rows["goodput"] < half]
     least, most = rows.iloc[0], rows.iloc[-1]
     if below.empty:
-        return (f"{head} stays above half of the link's {rate(full_mbit)} Mbit/s up to the highest loss tried, "
+        return (f"{head} stays above half of the link's {rate(full_mbit)} Mbit/s up to the highest tried, "
                 f"{loss_words(most['loss_p'])}: {rate(most['goodput'])} Mbit/s there.")
     first = below.iloc[0]
     before = rows[rows["loss_p"] < first["loss_p"]]
     if before.empty:
-        return (f"{head} is below half of the link's {rate(full_mbit)} Mbit/s already at the lowest loss tried, "
+        return (f"{head} is below half of the link's {rate(full_mbit)} Mbit/s already at the lowest tried, "
                 f"{loss_words(least['loss_p'])}: {rate(first['goodput'])} Mbit/s.")
     last = before.iloc[-1]
-    return (f"{head} falls below half of the link's {rate(full_mbit)} Mbit/s between a loss of {loss_words(last['loss_p'])} "
+    return (f"{head} falls below half of the link's {rate(full_mbit)} Mbit/s between {loss_words(last['loss_p'])} "
             f"({rate(last['goodput'])}) and {loss_words(first['loss_p'])} ({rate(first['goodput'])}).")
 
 
 def loss_words(loss: float) -> str:
-    """A loss rate: 0.01 %, none."""
-    return f"{100 * loss:.6g}{NBSP}%" if loss else "none"
+    """A loss rate: 0.01 % loss, no loss."""
+    return f"{100 * loss:.6g}{NBSP}% loss" if loss else "no loss"
 
 
 def rtt_sentences(table: pd.DataFrame) -> tuple[str, ...]:

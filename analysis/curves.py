@@ -387,6 +387,8 @@ def plot_bars(table: pd.DataFrame, footer: str = "", *, figure: str = "goodput")
         ax.set_ylabel(AXES[figure])
         ax.grid(False, axis="x")
         thousands(ax.yaxis)
+    if len(factors) == 1:
+        axes[-1, 0].set_xlabel(factor_heading(factors[0]))
     handles: list[Any] = [Patch(facecolor=cc_colour(cc), label=cc_name(cc)) for cc in ccs]
     handles += [*study_handles(table, figure), *spread_handles(table, figure), *degraded_handles(table, bar=True)]
     finish(drawn, handles, footer)
@@ -534,7 +536,7 @@ def factor_heading(factor: str) -> str:
     name = factor.removeprefix("factor:")
     flow, _, field = name.rpartition(".")
     plain = FACTOR_NAMES.get(field, field)
-    return f"{plain} of {flow}" if flow else plain
+    return f"{plain} of {flow}" if flow else plain[:1].upper() + plain[1:]
 
 
 def swept_factor(table: pd.DataFrame) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from analysis import figures, tables, targets
@@ -126,9 +127,11 @@ def section(chapter: Chapter, folder: str) -> list[str]:
         if shown and part.note:
             lines += [markdown(part.note), ""]
         for drawing in shown:
-            lines += [f"![{markdown(drawing.caption)}]({folder}/{drawing.name}.png)", "", f"*{markdown(drawing.caption)}*", ""]
+            lines += [f"![{markdown(drawing.caption.split('. ')[0])}]({folder}/{drawing.name}.png)", "", f"*{markdown(drawing.caption)}*", ""]
     if chapter.target_table is not None:
-        lines += [chapter.target_table.to_markdown(), *disagreements(chapter), ""]
+        # The reasons stand below it, each once.
+        table = replace(chapter.target_table, columns=tuple(each for each in chapter.target_table.columns if each.key != "why"))
+        lines += [table.to_markdown(), *disagreements(chapter), ""]
     return [*lines, *set_aside(chapter)]
 
 

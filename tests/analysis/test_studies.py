@@ -122,8 +122,8 @@ def test_the_report_draws_what_the_file_names_and_holds_study_against_lab(result
 def test_the_sentences_follow_the_data(results: Path) -> None:
     said = {answer.heading: " ".join(answer.sentences).replace("\u00a0", " ") for answer in to_chapter(STUDY, load_results(results, "li-2018")).answers}
     loss = said["By loss: where loss takes half of the link"]
-    assert "CUBIC over 100 ms falls below half of the link's 95.6 Mbit/s between a loss of none (95) and 0.1 % (7)" in loss
-    assert "BBR over 100 ms stays above half of the link's 95.6 Mbit/s up to the highest loss tried, 1 %: 88 Mbit/s there" in loss
+    assert "CUBIC over 100 ms falls below half of the link's 95.6 Mbit/s between no loss (95) and 0.1 % loss (7)" in loss
+    assert "BBR over 100 ms stays above half of the link's 95.6 Mbit/s up to the highest tried, 1 % loss: 88 Mbit/s there" in loss
     assert "BBR falls by more than 10 % from 50 ms on (60): 95 Mbit/s at 10 ms, 60 at 50 ms" in said["By RTT: from which round-trip time on the rate falls"]
     fair = said["Two flows: who gets how much"]
     assert "Jain's index goes from 0.86 (flow2.rtt = 20ms) to 1.00 (flow2.rtt = 10ms)" in fair
