@@ -127,7 +127,8 @@ def section(chapter: Chapter, folder: str) -> list[str]:
         if shown and part.note:
             lines += [markdown(part.note), ""]
         for drawing in shown:
-            lines += [f"![{markdown(drawing.caption.split('. ')[0])}]({folder}/{drawing.name}.png)", "", f"*{markdown(drawing.caption)}*", ""]
+            lines += [f"![{markdown(drawing.caption.split('. ')[0])}]({folder}/{drawing.name}.png)", "",
+                      f"*{markdown(drawing.caption)}*", ""]
     if chapter.target_table is not None:
         # The reasons stand below it, each once.
         table = replace(chapter.target_table, columns=tuple(each for each in chapter.target_table.columns if each.key != "why"))

@@ -17,11 +17,12 @@ from matplotlib.lines import Line2D
 
 from analysis.cells import CC_ORDER, rank
 from analysis.colours import FAINT, INK, cc_colour, cc_name
-from analysis.curves import FLOW_DASHES, level_words, named_level
+from analysis.curves import FLOW_DASHES, named_level, told_apart
 from analysis.figures import finish, new_figure, styled, thousands
 from analysis.models import payload_mbit
 from analysis.runs import Change, Flow, Run, data_direction
 from analysis.series import Series, acks, flow_rates, queue_series, socket_series, span
+from analysis.study import level
 
 # Short enough for BBR's ProbeRTT (200 ms) to show.
 RATE_WINDOW_S = 0.1
@@ -96,7 +97,7 @@ def flow_words(run: Run, flow: Flow) -> str:
 
 def run_title(run: Run) -> str:
     """Which run it is."""
-    levels = [named_level(name, value) for name, value in run.factors]
+    levels = [named_level(name, level(value)) for name, value in run.factors]
     return ", ".join([*levels, f"repetition {run.repetition}"]) + (f" [{run.verdict}]" if run.verdict not in ("ok", None) else "")
 
 
@@ -228,6 +229,7 @@ def plot_cwnd_grid(runs: Sequence[Run], footer: str = "") -> Figure:
     """cwnd and ssthresh at every ACK: a row per condition, a column per congestion control."""
     ccs = sorted({run.cc for run in runs}, key=lambda name: rank(name, CC_ORDER))
     conditions = list(dict.fromkeys(condition_of(run) for run in runs))
+    shown = dict(zip(conditions, told_apart(conditions), strict=True))
     figure, axes = new_figure(1.25 + 1.42 * max(1, len(conditions)), max(1, len(conditions)), max(1, len(ccs)), sharex=True,
                               sharey="row")
     for row, condition in enumerate(conditions):
@@ -241,7 +243,7 @@ def plot_cwnd_grid(runs: Sequence[Run], footer: str = "") -> Figure:
             top = max(top, draw_cwnd(ax, run))
         # Rows share their axis: the last limit is that of all.
         axes[row, 0].set_ylim(0, 1.08 * top)
-        axes[row, 0].set_ylabel("\n".join(textwrap.wrap(condition, CONDITION_WIDTH)[:3]))
+        axes[row, 0].set_ylabel("\n".join(textwrap.wrap(shown[condition], CONDITION_WIDTH)[:3]))
         thousands(axes[row, 0].yaxis)
     for ax, cc in zip(axes[0], ccs, strict=False):
         ax.set_title(cc_name(cc))
@@ -257,14 +259,8 @@ def plot_cwnd_grid(runs: Sequence[Run], footer: str = "") -> Figure:
 
 def condition_of(run: Run) -> str:
     """A run's levels but for the congestion control."""
-    factors = [(name, value) for name, value in run.factors if name != "cc"]
-    return ", ".join(level_words(name, value) if len(factors) == 1 and not is_bare(value) else named_level(name, value)
-                     for name, value in factors)
-
-
-def is_bare(value: object) -> bool:
-    """A number without a unit, which would not say what it is."""
-    return isinstance(value, int | float)
+    return ", ".join(named_level(name, level(value)) for name, value in run.factors
+                     if name != "cc")
 
 
 def draw_cwnd(ax: Axes, run: Run) -> float:
