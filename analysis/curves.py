@@ -85,10 +85,9 @@ def beside(table: pd.DataFrame, cells: Sequence[Cell], study: Study) -> pd.DataF
                         row[f"{name}_{end}"] = value
         rows.append(row)
     wide = pd.concat([table.reset_index(drop=True), pd.DataFrame(rows)], axis=1)
-    if "goodput_study" not in wide:
-        wide["goodput_study"] = math.nan
-    wide["goodput_study"] = wide["goodput_study"].fillna(wide["thesis_goodput"])
-    return wide
+    # A figure of another matrix (thesis_goodput may be one) is of other loss or other buffers here.
+    own = wide["goodput_study"] if "goodput_study" in wide else pd.Series(math.nan, wide.index)
+    return wide.assign(goodput_study=own, thesis_goodput=own, ratio=wide["goodput"] / own)
 
 
 def rmem_bytes(run: Run) -> float | None:
@@ -344,8 +343,10 @@ def plot_shares(table: pd.DataFrame, footer: str = "") -> Figure:
         ax.set_ylim(0, 120)
         ax.set_yticks(range(0, 101, 25))
         room = 68 // len(rows) // shape[1]
-        ax.set_xticks(range(len(rows)), [wrapped(level_words(swept, words), room) for words in rows[swept]])
-        ax.set_xlim(-0.6, len(rows) - 0.4)
+        ax.set_xticks(range(len(rows)), [wrapped(level_words(swept, words), room) if swept != "cell" else "" for words in rows[swept]])
+        # One pair of bars as broad as the page says no more than a narrow one.
+        aside = 0.6 if len(rows) > 1 else 1.4
+        ax.set_xlim(-aside, len(rows) - 1 + aside)
         ax.grid(False, axis="x")
     blank(axes, len(facets))
     label_edges(axes, len(facets), factor_heading(swept), AXES["share"])
@@ -570,9 +571,9 @@ def factor_heading(factor: str) -> str:
 
 
 def swept_factor(table: pd.DataFrame) -> str:
-    """The factor for the axis: the one with most levels, of equals one that is no congestion control."""
+    """The factor for the axis: the one with most levels, of equals one that is no congestion control, or a flow's own."""
     columns = factor_columns(table) or ["cell"]
-    return max(columns, key=lambda name: (table[name].nunique(), not name.endswith("cc")))
+    return max(columns, key=lambda name: (table[name].nunique(), not name.endswith("cc"), "." in name))
 
 
 def flows_of(table: pd.DataFrame) -> list[str]:

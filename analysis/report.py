@@ -278,7 +278,7 @@ def drawn_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: St
     """The figures that a matrix's `draw` names, in its order, and what they say."""
     wide = curves.beside(table, matrix.cells, study)
     valid = wide[wide["n"] > 0].reset_index(drop=True)
-    part.tables.append(tables.goodput_table(table, matrix.cells, f"{name}-goodput", "Goodput"))
+    part.tables.append(tables.goodput_table(wide, matrix.cells, f"{name}-goodput", "Goodput", "study"))
     if any(len(cell.flows) > 1 for cell in matrix.cells):
         part.tables.append(tables.flows_table(table, matrix.cells, f"{name}-flows", "Flow by flow"))
     part.answers += answers.drawn_answers(matrix, wide, part.title)
