@@ -373,7 +373,7 @@ def drawn_answers(matrix: Matrix, table: pd.DataFrame, title: str) -> list[Answe
         ("who gets how much", fairness_sentences(valid)),
         ("how soon it settles", convergence_sentences(valid)),
         ("what jitter does to the order", jitter_sentences(matrix.cells))) if said]
-    return found or other_answers(matrix, table, title, "study")
+    return found if found and "bars" not in matrix.draw else [*other_answers(matrix, table, title, "study"), *found]
 
 
 def loss_sentences(table: pd.DataFrame) -> tuple[str, ...]:
@@ -499,5 +499,6 @@ def jitter_sentences(cells: Sequence[Cell]) -> tuple[str, ...]:
         if found:
             (low, low_at), (high, high_at) = min(found), max(found)
             span = f"{percent(low)} ({low_at}) to {percent(high)} ({high_at})" if len(found) > 1 else f"{percent(low)} ({low_at})"
-            said.append(f"{words}, {span} of the segments arrived ahead of one that was due.")
+            said.append(f"{words}, {span} of the segments arrived ahead of one that was due, "
+                        "those behind a lost one included.")
     return tuple(said)

@@ -343,7 +343,8 @@ def plot_shares(table: pd.DataFrame, footer: str = "") -> Figure:
         ax.set_ylim(0, 120)
         ax.set_yticks(range(0, 101, 25))
         room = 68 // len(rows) // shape[1]
-        ax.set_xticks(range(len(rows)), [wrapped(level_words(swept, words), room) if swept != "cell" else "" for words in rows[swept]])
+        names = ["" if swept == "cell" else wrapped(level_words(swept, words), room) for words in rows[swept]]
+        ax.set_xticks(range(len(rows)), names)
         # One pair of bars as broad as the page says no more than a narrow one.
         aside = 0.6 if len(rows) > 1 else 1.4
         ax.set_xlim(-aside, len(rows) - 1 + aside)

@@ -64,7 +64,7 @@ def plot_flows(run: Run, footer: str = "") -> Figure:
     figure.align_ylabels()
     handles = [Line2D([], [], color=colour, linestyle=dashes, label=flow_words(run, flow))
                for flow, (colour, dashes) in zip(run.flows, looks.values(), strict=True)]
-    if rates and run.rate_bps is not None:
+    if rates and any(line.get_label() == "bottleneck" for line in axes[0, 0].lines):
         handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=FULL, label="bottleneck, full"))
     finish(figure, handles, footer, title=run_title(run))
     return figure
@@ -97,7 +97,7 @@ def flow_words(run: Run, flow: Flow) -> str:
 
 def run_title(run: Run) -> str:
     """Which run it is."""
-    levels = [named_level(name, level(value)) for name, value in run.factors]
+    levels = [named_level(name, level(value)) for name, value in run.factors] or [run.matrix]
     return ", ".join([*levels, f"repetition {run.repetition}"]) + (f" [{run.verdict}]" if run.verdict not in ("ok", None) else "")
 
 
@@ -105,13 +105,13 @@ def draw_rates(ax: Axes, run: Run, rates: Mapping[str, Series], looks: Mapping[s
     """Every flow's rate, what the bottleneck carries at most, and the flows' names at the lines' ends."""
     draw_flows(ax, rates, looks)
     steps = rate_steps(run)
-    if steps:
-        ax.step([t for t, _ in steps], [rate for _, rate in steps], where="post", color=INK, linewidth=0.9,
-                linestyle=FULL, label="bottleneck", zorder=2)
-    top = max([1.0, *(float(np.max(series.value)) for series in rates.values() if len(series))])
+    top = max((float(np.max(series.value)) for series in rates.values() if len(series)), default=0.0) or 1.0
     full = max((rate for _, rate in steps), default=0.0)
     # A burst at the start is cut off rather than all else pressed flat; an empty link is not.
     ax.set_ylim(0, min(top, 1.25 * full) * 1.08 if full and top > 0.3 * full else top * 1.1)
+    if steps and min(rate for _, rate in steps) < ax.get_ylim()[1]:
+        ax.step([t for t, _ in steps], [rate for _, rate in steps], where="post", color=INK, linewidth=0.9, linestyle=FULL,
+                label="bottleneck", zorder=2)
     if len(rates) > 1:
         name_ends(ax, rates, looks)
 
@@ -131,7 +131,7 @@ def draw_flows(ax: Axes, lines: Mapping[str, Series], looks: Mapping[str, tuple[
         colour, dashes = looks[name]
         t_s, value = min_max(series.t_s, series.value)
         ax.plot(t_s, value, color=colour, linestyle=dashes, linewidth=1.2, label=f"lab {name}", zorder=3)
-    ax.set_ylim(0, 1.1 * max([1.0, *(float(np.max(series.value)) for series in lines.values() if len(series))]))
+    ax.set_ylim(0, 1.1 * (max((float(np.max(series.value)) for series in lines.values() if len(series)), default=0.0) or 1.0))
     thousands(ax.yaxis)
 
 

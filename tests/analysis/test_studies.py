@@ -135,3 +135,24 @@ def test_the_sentences_follow_the_data(results: Path) -> None:
 def test_the_command_line_writes_the_page(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["li-2018", "--studies", "--results", str(results), "--out", str(tmp_path / "s.md")]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "s.md") and (tmp_path / "s.md").exists()
+
+
+def test_one_map_shows_both_ways_of_a_star_that_the_file_has_apart(tmp_path: Path) -> None:
+    sites = {f"client-{name}": {} for name in ("paris", "tokyo")}
+    for way in ("upload", "download"):
+        for site in sites:
+            synthetic.write_run(tmp_path, synthetic.description(
+                experiment="star", matrix=f"client-{way}", topology="star", tunnel="direct", sites=sites, profile=site, direction=way,
+                factors={"cc": "bbr", "profile": site}, cc="bbr"), name=f"{way}-{site}", goodput_mbit=50)
+    study = Study("star", "Sites", matrix_draws=(("client-upload", ("map",)), ("client-download", ("map",))),
+                  matrix_titles=(("client-upload", "Uploads"), ("client-download", "Downloads")))
+    first, second = to_chapter(study, load_results(tmp_path, "star")).parts
+    (drawing,) = first.drawings
+    assert [ax.get_title(loc="left") for ax in drawing.figure.axes] == ["upload", "download"]
+    assert not second.drawings and "These cells stand in the figure of “Uploads”" in second.note
+
+
+def test_a_figure_of_another_matrix_stands_not_beside_what_a_file_draws(results: Path) -> None:
+    study = replace(STUDY, published=(Published("plain", (("cc", "bbr"),), 900.0, None, "of another loss"),))
+    part = next(part for part in to_chapter(study, load_results(results, "li-2018")).parts if part.matrix == "loss")
+    assert all("thesis_mbit" not in [column.key for column in table.columns] for table in part.tables)
