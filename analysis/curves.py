@@ -197,12 +197,14 @@ def draw_band(ax: Axes, spots: Sequence[float], rows: pd.DataFrame, figure: str,
                         zorder=1, label="band")
 
 
-def draw_band_beside(ax: Axes, x: float, row: pd.Series, figure: str, colour: str) -> None:
-    """The same as a broad pale line at one place; an open end reaches to zero or to the link."""
+def draw_band_beside(ax: Axes, x: float, row: pd.Series, figure: str, colour: str, *, scale: float = 1.0,
+                     full: float | None = None) -> None:
+    """The same as a broad pale line at one place; an open end reaches to zero or to `full` (None: the link)."""
     least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
     if least == least or most == most:
-        top = float(np.nanmax([number(row, "rate_mbit"), least])) if most != most else most
-        ax.plot([x, x], [0.0 if least != least else least, top], color=colour, alpha=0.25, linewidth=8, solid_capstyle="butt",
+        full = float(np.nanmax([number(row, "rate_mbit"), least])) if full is None else full
+        ends = [0.0 if least != least else scale * least, full if most != most else scale * most]
+        ax.plot([x, x], ends, color=colour, alpha=0.25, linewidth=8, solid_capstyle="butt",
                 zorder=1, label="band")
 
 
@@ -355,6 +357,7 @@ def plot_shares(table: pd.DataFrame, footer: str = "") -> Figure:
     shares = [f"share:{flow}" for flow in flows]
     if any(study_shares(row, flows) for _, row in table.iterrows()):
         handles.append(thesis_handle("the study"))
+    handles += [handle for handle in study_handles(table, *shares) if isinstance(handle, Patch)]
     finish(drawn, [*handles, *spread_handles(table, shares[0]), *degraded_handles(table, bar=True)] if flows else [], footer)
     return drawn
 
@@ -368,6 +371,7 @@ def draw_share(ax: Axes, x: float, width: float, row: pd.Series, flow: str, shad
         ax.bar(x, 100 * value, width * 0.9, color="white" if degraded else tint(colour, shade), edgecolor=colour, linewidth=1.2,
                hatch=DEGRADED_HATCH if degraded else None, label=f"lab {flow}", zorder=2)
         draw_spread(ax, x, row, figure, INK, scale=100)
+    draw_band_beside(ax, x + width * 0.3, row, figure, INK, scale=100, full=100)
     if study is not None:
         ax.plot([x + width * 0.3], [100 * study], linestyle="none", marker="D", markersize=5.5, markerfacecolor="white",
                 markeredgecolor=INK, markeredgewidth=1.4, label="study", zorder=6, clip_on=False)

@@ -211,6 +211,13 @@ def test_the_study_s_goodputs_become_shares(drawn: dict[str, Figure]) -> None:
     assert marks == pytest.approx([100 / 3, 100 / 3, 200 / 3, 200 / 3])
 
 
+def test_a_published_band_of_a_share_stands_beside_its_bar() -> None:
+    table = rivals()
+    table["share:bbr1_least"] = 0.6
+    (band, *more) = lines(curves.plot_shares(table), "band")
+    assert list(band.get_ydata()) == [60, 100] and len(more) == len(table) - 1
+
+
 @pytest.mark.parametrize(("name", "marks"), [("bars", 18), ("map", 88)])
 def test_the_study_s_values_stand_beside(drawn: dict[str, Figure], name: str, marks: int) -> None:
     assert len(lines(drawn[name], "study")) == marks
