@@ -198,14 +198,13 @@ def draw_band(ax: Axes, spots: Sequence[float], rows: pd.DataFrame, figure: str,
 
 
 def draw_band_beside(ax: Axes, x: float, row: pd.Series, figure: str, colour: str, *, scale: float = 1.0,
-                     full: float | None = None) -> None:
+                     full: float | None = None, zorder: float = 1) -> None:
     """The same as a broad pale line at one place; an open end reaches to zero or to `full` (None: the link)."""
     least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
     if least == least or most == most:
         full = float(np.nanmax([number(row, "rate_mbit"), least])) if full is None else full
         ends = [0.0 if least != least else scale * least, full if most != most else scale * most]
-        ax.plot([x, x], ends, color=colour, alpha=0.25, linewidth=8, solid_capstyle="butt",
-                zorder=1, label="band")
+        ax.plot([x, x], ends, color=colour, alpha=0.3, linewidth=8, solid_capstyle="butt", zorder=zorder, label="band")
 
 
 def loss_axis(ax: Axes, losses: Sequence[float], none_at: float | None, most: int = 6) -> None:
@@ -371,7 +370,7 @@ def draw_share(ax: Axes, x: float, width: float, row: pd.Series, flow: str, shad
         ax.bar(x, 100 * value, width * 0.9, color="white" if degraded else tint(colour, shade), edgecolor=colour, linewidth=1.2,
                hatch=DEGRADED_HATCH if degraded else None, label=f"lab {flow}", zorder=2)
         draw_spread(ax, x, row, figure, INK, scale=100)
-    draw_band_beside(ax, x + width * 0.3, row, figure, INK, scale=100, full=100)
+    draw_band_beside(ax, x + width * 0.3, row, figure, INK, scale=100, full=100, zorder=2.5)
     if study is not None:
         ax.plot([x + width * 0.3], [100 * study], linestyle="none", marker="D", markersize=5.5, markerfacecolor="white",
                 markeredgecolor=INK, markeredgewidth=1.4, label="study", zorder=6, clip_on=False)
@@ -433,7 +432,7 @@ def draw_bar(ax: Axes, x: float, width: float, row: pd.Series, figure: str, upri
     else:
         ax.annotate("no valid run", (at, 0), xytext=(0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=8.5,
                     color=FAINT, rotation=90)
-    draw_band_beside(ax, x + width * 0.36, row, figure, colour)
+    draw_band_beside(ax, x + width * 0.36, row, figure, INK, zorder=2.5)
     value = number(row, f"{figure}_study")
     if value == value:
         ax.plot([x + width * 0.36], [value], linestyle="none", marker="D", markersize=5.5, markerfacecolor="white",
