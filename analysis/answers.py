@@ -82,14 +82,14 @@ def gains_of(matrix: Matrix, table: pd.DataFrame, base: str, versus: str) -> lis
     return found
 
 
-def comparison(matrix: Matrix, table: pd.DataFrame, base: str, versus: str) -> tuple[str, ...]:
-    """First the answer in one sentence, then each tunnel's ratios by streams with the thesis's beside them."""
+def comparison(matrix: Matrix, table: pd.DataFrame, base: str, versus: str, source: str = "thesis") -> tuple[str, ...]:
+    """First the answer in one sentence, then each tunnel's ratios by streams with the thesis's (or other source's) beside."""
     gains = gains_of(matrix, table, base, versus)
     if not gains:
         return ("No pair of runs with the same seed yet.",)
     said = [headline(gains, cc_name(base), cc_name(versus))]
     for group in sorted({gain.group for gain in gains}, key=lambda name: rank(name, TUNNEL_ORDER)):
-        parts = [gain_words(gain) for gain in gains if gain.group == group]
+        parts = [gain_words(gain, source) for gain in gains if gain.group == group]
         said.append(f"{group + ', ' if group else ''}{cc_name(versus)} as a multiple of {cc_name(base)}: {', '.join(parts)}.")
     coverages = [gain.times.interval.coverage for gain in gains if gain.times.interval]
     if coverages:
@@ -115,12 +115,12 @@ def headline(gains: Sequence[Gain], base: str, versus: str) -> str:
     return said + (f"; behind in {len(less)}: {places(less)}." if less else "; behind in none.")
 
 
-def gain_words(gain: Gain) -> str:
+def gain_words(gain: Gain, source: str) -> str:
     """One ratio, what it rests on, the thesis's."""
     found = gain.times.interval
     aside = [f"{ratio(found.low)} to {ratio(found.high)}, n = {gain.times.n}" if found else f"n = {gain.times.n}"]
     if gain.thesis is not None:
-        aside.append(f"thesis {ratio(gain.thesis)}")
+        aside.append(f"{source} {ratio(gain.thesis)}")
     if gain.cpu_bound:
         aside.append("CPU-bound")
     return f"{ratio(gain.times.median)} at {gain.place} ({'; '.join(aside)})"
@@ -136,19 +136,19 @@ def streams(count: float) -> str:
     return f"{count:g} stream{'' if count == 1 else 's'}"
 
 
-def agreement(table: pd.DataFrame) -> tuple[str, ...]:
-    """How many cells meet the thesis's goodput, and the one furthest off on either side."""
+def agreement(table: pd.DataFrame, source: str = "thesis") -> tuple[str, ...]:
+    """How many cells meet the thesis's (or other source's) goodput, and the one furthest off on either side."""
     rows = table[table["ratio"].notna()]
     if rows.empty:
         return ()
     near = rows[(rows["ratio"] - 1).abs() <= 2 * NEAR]
-    said = [f"Of {len(rows)} cell{'' if len(rows) == 1 else 's'} with a value in the thesis, {len(near) or 'none'} "
+    said = [f"Of {len(rows)} cell{'' if len(rows) == 1 else 's'} with a value in the {source}, {len(near) or 'none'} "
             f"{'is' if len(near) < 2 else 'are'} within {whole_percent(2 * NEAR)} of it."]
     for words, index in (("Furthest below", rows["ratio"].idxmin()), ("Furthest above", rows["ratio"].idxmax())):
         row = rows.loc[index]
         if abs(row["ratio"] - 1) > 2 * NEAR and (row["ratio"] < 1) == (words == "Furthest below"):
             said.append(f"{words}: {cc_name(row['cc'])}, {row['tunnel']}, {streams(row['streams'])}: lab "
-                        f"{rate(row['goodput'])}, thesis {rate(row['thesis_goodput'])} Mbit/s "
+                        f"{rate(row['goodput'])}, {source} {rate(row['thesis_goodput'])} Mbit/s "
                         f"({ratio(row['ratio'])}; CPU idle {percent_or(row['idle_share'])}).")
     return tuple(said)
 
@@ -340,7 +340,7 @@ def gain_sentences(rows: pd.DataFrame, base: str, versus: str) -> list[str]:
             f"(at {bdp_words(high_at)} BDP){beside}."]
 
 
-def other_answers(matrix: Matrix, table: pd.DataFrame, title: str) -> list[Answer]:
+def other_answers(matrix: Matrix, table: pd.DataFrame, title: str, source: str = "thesis") -> list[Answer]:
     """Of a matrix that no other figure is made for: how far its cells lie apart, and two congestion controls."""
     valid = table[table["n"] > 0]
     if valid.empty:
@@ -351,9 +351,9 @@ def other_answers(matrix: Matrix, table: pd.DataFrame, title: str) -> list[Answe
     said = [f"From {rate(first['goodput'])} Mbit/s ({first['cell']}) to {rate(last['goodput'])} Mbit/s ({last['cell']}) over "
             f"{len(valid)} cells."]
     if (pair := two_ccs(valid)) is not None:
-        said += comparison(matrix, table, *pair)
+        said += comparison(matrix, table, *pair, source)
     if valid["thesis_goodput"].notna().any():
-        said += agreement(valid)
+        said += agreement(valid, source)
     return [Answer(title, (*said, *cpu_decided(valid)))]
 
 
@@ -373,7 +373,7 @@ def drawn_answers(matrix: Matrix, table: pd.DataFrame, title: str) -> list[Answe
         ("who gets how much", fairness_sentences(valid)),
         ("how soon it settles", convergence_sentences(valid)),
         ("what jitter does to the order", jitter_sentences(matrix.cells))) if said]
-    return found or other_answers(matrix, table, title)
+    return found if found and "bars" not in matrix.draw else [*other_answers(matrix, table, title, "study"), *found]
 
 
 def loss_sentences(table: pd.DataFrame) -> tuple[str, ...]:
@@ -393,21 +393,21 @@ def half_of_the_link(rows: pd.DataFrame, cc: str, rtt_ms: float, full_mbit: floa
     below = rows[rows["goodput"] < half]
     least, most = rows.iloc[0], rows.iloc[-1]
     if below.empty:
-        return (f"{head} stays above half of the link's {rate(full_mbit)} Mbit/s up to the highest loss tried, "
+        return (f"{head} stays above half of the link's {rate(full_mbit)} Mbit/s up to the highest tried, "
                 f"{loss_words(most['loss_p'])}: {rate(most['goodput'])} Mbit/s there.")
     first = below.iloc[0]
     before = rows[rows["loss_p"] < first["loss_p"]]
     if before.empty:
-        return (f"{head} is below half of the link's {rate(full_mbit)} Mbit/s already at the lowest loss tried, "
+        return (f"{head} is below half of the link's {rate(full_mbit)} Mbit/s already at the lowest tried, "
                 f"{loss_words(least['loss_p'])}: {rate(first['goodput'])} Mbit/s.")
     last = before.iloc[-1]
-    return (f"{head} falls below half of the link's {rate(full_mbit)} Mbit/s between a loss of {loss_words(last['loss_p'])} "
+    return (f"{head} falls below half of the link's {rate(full_mbit)} Mbit/s between {loss_words(last['loss_p'])} "
             f"({rate(last['goodput'])}) and {loss_words(first['loss_p'])} ({rate(first['goodput'])}).")
 
 
 def loss_words(loss: float) -> str:
-    """A loss rate: 0.01 %, none."""
-    return f"{100 * loss:.6g}{NBSP}%" if loss else "none"
+    """A loss rate: 0.01 % loss, no loss."""
+    return f"{100 * loss:.6g}{NBSP}% loss" if loss else "no loss"
 
 
 def rtt_sentences(table: pd.DataFrame) -> tuple[str, ...]:
@@ -499,5 +499,6 @@ def jitter_sentences(cells: Sequence[Cell]) -> tuple[str, ...]:
         if found:
             (low, low_at), (high, high_at) = min(found), max(found)
             span = f"{percent(low)} ({low_at}) to {percent(high)} ({high_at})" if len(found) > 1 else f"{percent(low)} ({low_at})"
-            said.append(f"{words}, {span} of the segments arrived ahead of one that was due.")
+            said.append(f"{words}, {span} of the segments arrived ahead of one that was due, "
+                        "those behind a lost one included.")
     return tuple(said)

@@ -48,9 +48,15 @@ FACTOR_NAMES = {"rtt": "Round-trip time", "cc": "Congestion control", "start": "
                 "loss": "Packet loss", "duration": "Duration", "rate": "Rate"}
 SHORT_NAMES = {"rtt": "RTT"}
 # A level as a file has it, to be printed with a space: 10ms, 0.5bdp.
-UNIT = re.compile(r"^([0-9.]+)([A-Za-zµ%]+)$")
+UNIT = re.compile(r"^([0-9.]+)\s*([A-Za-zµ%]+)$")
+UNITS = {"kbit": "kbit/s", "mbit": "Mbit/s", "gbit": "Gbit/s", "bdp": "BDP", "pkts": "packets"}
+SWITCHES = {"True": "on", "False": "off"}
+# A factor whose levels say what they are.
+SPEAKING = ("profile", "condition", "tunnel", "direction")
 # A value range wider than this is shown on a log axis.
 WIDE = 12.0
+# Losses that span less than this are named one by one.
+NEAR_LOSSES = 60
 # More conditions than this in a row and their names run into each other; wider rows break.
 CONDITIONS_IN_A_ROW = 6
 # Models are drawn through so many points.
@@ -79,10 +85,9 @@ def beside(table: pd.DataFrame, cells: Sequence[Cell], study: Study) -> pd.DataF
                         row[f"{name}_{end}"] = value
         rows.append(row)
     wide = pd.concat([table.reset_index(drop=True), pd.DataFrame(rows)], axis=1)
-    if "goodput_study" not in wide:
-        wide["goodput_study"] = math.nan
-    wide["goodput_study"] = wide["goodput_study"].fillna(wide["thesis_goodput"])
-    return wide
+    # A figure of another matrix (thesis_goodput may be one) is of other loss or other buffers here.
+    own = wide["goodput_study"] if "goodput_study" in wide else pd.Series(math.nan, wide.index)
+    return wide.assign(goodput_study=own, thesis_goodput=own, ratio=wide["goodput"] / own)
 
 
 def rmem_bytes(run: Run) -> float | None:
@@ -135,7 +140,8 @@ def plot_by_loss(table: pd.DataFrame, footer: str = "", *, figure: str = "goodpu
         loss_axis(ax, losses, none_at, most=4 if shape[1] > 2 else 6)
         plain_log(ax.yaxis, floor, top * 1.6) if logarithmic else thousands(ax.yaxis)
     blank(axes, len(facets))
-    label_edges(axes, len(facets), "Packet loss (share of packets)", AXES[figure])
+    near = losses[-1] / losses[0] < NEAR_LOSSES
+    label_edges(axes, len(facets), "Packet loss (%)" if near else "Packet loss (share of packets)", AXES[figure])
     handles = [*cc_handles(ccs), *model_handles(models), *link_handles(table), *study_handles(table, figure),
                *spread_handles(table, figure), *degraded_handles(table)]
     finish(drawn, handles, footer)
@@ -191,13 +197,23 @@ def draw_band(ax: Axes, spots: Sequence[float], rows: pd.DataFrame, figure: str,
                         zorder=1, label="band")
 
 
+def draw_band_beside(ax: Axes, x: float, row: pd.Series, figure: str, colour: str, *, scale: float = 1.0,
+                     full: float | None = None, zorder: float = 1) -> None:
+    """The same as a broad pale line at one place; an open end reaches to zero or to `full` (None: the link)."""
+    least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
+    if least == least or most == most:
+        full = float(np.nanmax([number(row, "rate_mbit"), least])) if full is None else full
+        ends = [0.0 if least != least else scale * least, full if most != most else scale * most]
+        ax.plot([x, x], ends, color=colour, alpha=0.3, linewidth=8, solid_capstyle="butt", zorder=zorder, label="band")
+
+
 def loss_axis(ax: Axes, losses: Sequence[float], none_at: float | None, most: int = 6) -> None:
     """A log axis of loss: decades, or the levels themselves where they are few and near; none has a place at its left."""
     ax.set_xscale("log")
     ax.set_xlim((none_at or losses[0]) / 1.8, losses[-1] * 1.8)
-    if losses[-1] / losses[0] < 60:
+    if losses[-1] / losses[0] < NEAR_LOSSES:
         marks = apart(losses, 1.5)
-        words = [f"{100 * loss:g}\u00a0%" for loss in marks]
+        words = [f"{100 * loss:g}" for loss in marks]
     else:
         first, last = math.ceil(math.log10(losses[0]) - 0.3), math.floor(math.log10(losses[-1]) + 0.3)
         every = math.ceil((last - first + 1) / most)
@@ -245,6 +261,7 @@ def plot_by_rtt(table: pd.DataFrame, footer: str = "", *, figure: str = "goodput
             draw_line(ax, points, line, colour, dashes)
             for x, row in points:
                 draw_point(ax, x, row, line, colour, name, marker=FLOW_MARKERS[place % len(FLOW_MARKERS)] if flows else "o")
+                draw_band_beside(ax, x, row, line, colour)
                 draw_study(ax, x, row, line, colour)
                 if flows and number(row, f"{line}_study") == number(row, f"{line}_study"):
                     ax.annotate(flows[place], (x, row[f"{line}_study"]), xytext=(6, 0), textcoords="offset points", va="center",
@@ -327,8 +344,11 @@ def plot_shares(table: pd.DataFrame, footer: str = "") -> Figure:
         ax.set_ylim(0, 120)
         ax.set_yticks(range(0, 101, 25))
         room = 68 // len(rows) // shape[1]
-        ax.set_xticks(range(len(rows)), [wrapped(level_words(swept, words), room) for words in rows[swept]])
-        ax.set_xlim(-0.6, len(rows) - 0.4)
+        names = ["" if swept == "cell" else wrapped(level_words(swept, words), room) for words in rows[swept]]
+        ax.set_xticks(range(len(rows)), names)
+        # One pair of bars as broad as the page says no more than a narrow one.
+        aside = 0.6 if len(rows) > 1 else 1.4
+        ax.set_xlim(-aside, len(rows) - 1 + aside)
         ax.grid(False, axis="x")
     blank(axes, len(facets))
     label_edges(axes, len(facets), factor_heading(swept), AXES["share"])
@@ -336,6 +356,7 @@ def plot_shares(table: pd.DataFrame, footer: str = "") -> Figure:
     shares = [f"share:{flow}" for flow in flows]
     if any(study_shares(row, flows) for _, row in table.iterrows()):
         handles.append(thesis_handle("the study"))
+    handles += [handle for handle in study_handles(table, *shares) if isinstance(handle, Patch)]
     finish(drawn, [*handles, *spread_handles(table, shares[0]), *degraded_handles(table, bar=True)] if flows else [], footer)
     return drawn
 
@@ -349,6 +370,7 @@ def draw_share(ax: Axes, x: float, width: float, row: pd.Series, flow: str, shad
         ax.bar(x, 100 * value, width * 0.9, color="white" if degraded else tint(colour, shade), edgecolor=colour, linewidth=1.2,
                hatch=DEGRADED_HATCH if degraded else None, label=f"lab {flow}", zorder=2)
         draw_spread(ax, x, row, figure, INK, scale=100)
+    draw_band_beside(ax, x + width * 0.3, row, figure, INK, scale=100, full=100, zorder=2.5)
     if study is not None:
         ax.plot([x + width * 0.3], [100 * study], linestyle="none", marker="D", markersize=5.5, markerfacecolor="white",
                 markeredgecolor=INK, markeredgewidth=1.4, label="study", zorder=6, clip_on=False)
@@ -370,7 +392,8 @@ def study_shares(row: pd.Series, flows: Sequence[str]) -> dict[str, float]:
 def plot_bars(table: pd.DataFrame, footer: str = "", *, figure: str = "goodput") -> Figure:
     """A group of bars per condition, one per congestion control, the study's value beside each."""
     ccs, factors = ccs_of(table), conditions_of(table)
-    groups = [(words, rows) for words, rows in by_condition(table, factors)]
+    named = list(by_condition(table, factors))
+    groups = [(words, rows) for words, (_, rows) in zip(told_apart([words for words, _ in named]), named, strict=True)]
     lines = [groups[start:start + CONDITIONS_IN_A_ROW] for start in range(0, len(groups), CONDITIONS_IN_A_ROW)]
     drawn, axes = new_figure(1.5 + 2.6 * len(lines), max(1, len(lines)), 1, sharey=True)
     top = max([1.0, *figure_values(table, figure)])
@@ -387,6 +410,8 @@ def plot_bars(table: pd.DataFrame, footer: str = "", *, figure: str = "goodput")
         ax.set_ylabel(AXES[figure])
         ax.grid(False, axis="x")
         thousands(ax.yaxis)
+    if len(factors) == 1:
+        axes[-1, 0].set_xlabel(factor_heading(factors[0]))
     handles: list[Any] = [Patch(facecolor=cc_colour(cc), label=cc_name(cc)) for cc in ccs]
     handles += [*study_handles(table, figure), *spread_handles(table, figure), *degraded_handles(table, bar=True)]
     finish(drawn, handles, footer)
@@ -407,10 +432,18 @@ def draw_bar(ax: Axes, x: float, width: float, row: pd.Series, figure: str, upri
     else:
         ax.annotate("no valid run", (at, 0), xytext=(0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=8.5,
                     color=FAINT, rotation=90)
+    draw_band_beside(ax, x + width * 0.36, row, figure, INK, zorder=2.5)
     value = number(row, f"{figure}_study")
     if value == value:
         ax.plot([x + width * 0.36], [value], linestyle="none", marker="D", markersize=5.5, markerfacecolor="white",
                 markeredgecolor=colour, markeredgewidth=1.5, label="study", zorder=6, clip_on=False)
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """Names without a first word (course-…) that all have in common."""
+    heads = {name.split("-", 1)[0] for name in names}
+    common = len(names) > 1 and len(heads) == 1 and all("-" in name for name in names)
+    return [name.split("-", 1)[1] if common else name for name in names]
 
 
 def conditions_of(table: pd.DataFrame) -> list[str]:
@@ -519,28 +552,32 @@ def facets_of(table: pd.DataFrame, known: Sequence[str], first: str | None = Non
 def named_level(factor: str, value: Any) -> str:
     """A factor's level with its name, where it would not say what it is."""
     name = factor.removeprefix("factor:")
-    return cc_name(str(value)) if name == "cc" else str(value) if name in ("profile", "tunnel", "direction") else \
+    return cc_name(str(value)) if name == "cc" else str(value) if name in SPEAKING else \
         f"{cc_name(str(value))} as {name[:-3]}" if name.endswith(".cc") else \
-        f"{SHORT_NAMES.get(name, name)} {level_words(factor, value)}"
+        f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {level_words(factor, value)}"
 
 
 def level_words(factor: str, value: Any) -> str:
     """A level on an axis that names its factor."""
-    return cc_name(str(value)) if factor.endswith("cc") else UNIT.sub("\\1\u00a0\\2", str(value))
+    said = SWITCHES.get(str(value), str(value))
+    return cc_name(said) if factor.endswith("cc") else \
+        UNIT.sub(lambda found: f"{found[1]}\u00a0{UNITS.get(found[2], found[2])}", said)
 
 
 def factor_heading(factor: str) -> str:
     """A factor as an axis names it; its levels carry their units."""
     name = factor.removeprefix("factor:")
+    if name == "cell":
+        return ""
     flow, _, field = name.rpartition(".")
     plain = FACTOR_NAMES.get(field, field)
-    return f"{plain} of {flow}" if flow else plain
+    return f"{plain} of {flow}" if flow else plain[:1].upper() + plain[1:]
 
 
 def swept_factor(table: pd.DataFrame) -> str:
-    """The factor for the axis: the one with most levels, of equals one that is no congestion control."""
+    """The factor for the axis: the one with most levels, of equals one that is no congestion control, or a flow's own."""
     columns = factor_columns(table) or ["cell"]
-    return max(columns, key=lambda name: (table[name].nunique(), not name.endswith("cc")))
+    return max(columns, key=lambda name: (table[name].nunique(), not name.endswith("cc"), "." in name))
 
 
 def flows_of(table: pd.DataFrame) -> list[str]:

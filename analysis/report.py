@@ -68,6 +68,7 @@ class Part:
     """A section of an experiment: one matrix, its figures and tables."""
     title: str
     note: str = ""
+    matrix: str = ""
     answers: list[Answer] = field(default_factory=list)
     drawings: list[Drawing] = field(default_factory=list)
     series: list[Drawing] = field(default_factory=list)
@@ -180,7 +181,8 @@ def to_chapter(study: Study, results: Results) -> Chapter:
 def to_part(matrix: Matrix, matrices: Sequence[Matrix], study: Study, footer: str) -> Part:
     """One matrix's figures, tables and sentences."""
     title = study.matrix_title(matrix.name) + (f" ({matrix.variant})" if matrix.variant else "")
-    part = Part(title, note=f"{study.matrix_note(matrix.name)} {states_note(matrix)}".strip())
+    part = Part(title, note=f"{study.matrix_note(matrix.name)} {states_note(matrix)}".strip(),
+                matrix=matrix.name)
     name = f"{file_name(study.name)}-{matrix.key}"
     table = to_table(matrix.cells, study, references_of(matrices))
     build = drawn_part if matrix.draw else BUILDERS[matrix.kind]
@@ -276,7 +278,7 @@ def drawn_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: St
     """The figures that a matrix's `draw` names, in its order, and what they say."""
     wide = curves.beside(table, matrix.cells, study)
     valid = wide[wide["n"] > 0].reset_index(drop=True)
-    part.tables.append(tables.goodput_table(table, matrix.cells, f"{name}-goodput", "Goodput"))
+    part.tables.append(tables.goodput_table(wide, matrix.cells, f"{name}-goodput", "Goodput", "study"))
     if any(len(cell.flows) > 1 for cell in matrix.cells):
         part.tables.append(tables.flows_table(table, matrix.cells, f"{name}-flows", "Flow by flow"))
     part.answers += answers.drawn_answers(matrix, wide, part.title)
@@ -292,8 +294,11 @@ def drawn_part(part: Part, matrix: Matrix, matrices: Sequence[Matrix], study: St
         elif word == "by-loss":
             part.drawings += by_loss_drawings(matrix, study, valid, name, footer, li_2018)
         elif word in CURVES:
+            if word == "map" and (first := sites_together(matrix, matrices)[0]) is not matrix:
+                part.note = f"{part.note} These cells stand in the figure of “{study.matrix_title(first.name)}”.".strip()
+                continue
             # Conditions without a valid run keep their place among the bars.
-            shown = wide if word == "bars" else valid
+            shown = wide if word == "bars" else whole_map(matrix, matrices, study) if word == "map" else valid
             more = {"li_2018": li_2018} if word == "by-rtt" else {}
             if (plotted := CURVES[word](shown, footer, **more)) is not None:
                 part.drawings.append(Drawing(f"{name}-{word}", f"{CAPTIONS[word]} {tables.n_note(shown)}", plotted))
@@ -306,6 +311,21 @@ def shares_curve(table: pd.DataFrame, footer: str) -> Figure | None:
 
 CURVES: dict[str, Callable[..., Figure | None]] = {
     "by-rtt": curves.plot_by_rtt, "shares": shares_curve, "bars": curves.plot_bars, "map": curves.plot_map}
+
+
+def sites_together(matrix: Matrix, matrices: Sequence[Matrix]) -> list[Matrix]:
+    """The matrices whose map is one: all of the same star, ways and streams apart, each in its fullest variant."""
+    alike = [other for other in matrices if "map" in other.draw and other.cells[0].like.sites == matrix.cells[0].like.sites]
+    found = {other.name: other for other in alike[::-1]}
+    first = list(dict.fromkeys(other.name for other in alike))
+    return [found[name] for name in first] if found.get(matrix.name) is matrix else [matrix]
+
+
+def whole_map(matrix: Matrix, matrices: Sequence[Matrix], study: Study) -> pd.DataFrame:
+    """The valid cells of a map, of all matrices that share it."""
+    cells = [cell for each in sites_together(matrix, matrices) for cell in each.cells]
+    wide = curves.beside(to_table(cells, study, references_of(matrices)), cells, study)
+    return wide[wide["n"] > 0].reset_index(drop=True)
 
 
 def by_loss_drawings(matrix: Matrix, study: Study, table: pd.DataFrame, name: str, footer: str, li_2018: bool) -> list[Drawing]:

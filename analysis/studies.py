@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from analysis import figures, tables, targets
-from analysis.report import Chapter, Drawing, made_by_line, to_chapter
+from analysis.report import Chapter, Drawing, Part, made_by_line, to_chapter
 from analysis.runs import Run, load_results
-from analysis.study import load_study
+from analysis.study import Study, load_study
 from analysis.tables import NBSP, markdown
 
 COMMAND = "./lab report --studies"
@@ -26,7 +27,12 @@ def write_studies_page(results: Path, names: Sequence[str], out_md: Path) -> Pat
 
     The pictures that the last page showed and this one does not are deleted, and no other file.
     """
-    chapters = [to_chapter(load_study(name), load_results(results, name)) for name in names]
+    return write_page(results, [load_study(name) for name in names], out_md)
+
+
+def write_page(results: Path, studies: Sequence[Study], out_md: Path) -> Path:
+    """The same, of experiments already read."""
+    chapters = [to_chapter(study, load_results(results, study.name)) for study in studies]
     folder = out_md.with_suffix("")
     old = own_pictures(out_md)
     written = set()
@@ -62,13 +68,12 @@ def own_pictures(page: Path) -> set[str]:
 
 def drawings_of(chapter: Chapter) -> list[Drawing]:
     """The figures of an experiment; a run over time only where its file asks for it."""
-    return [drawing for part in chapter.parts for drawing in pictures_of(chapter, part.drawings, part.series)]
+    return [drawing for part in chapter.parts for drawing in pictures_of(chapter, part)]
 
 
-def pictures_of(chapter: Chapter, drawings: Sequence[Drawing], series: Sequence[Drawing]) -> list[Drawing]:
+def pictures_of(chapter: Chapter, part: Part) -> list[Drawing]:
     """A part's figures on this page."""
-    asked = any("series" in words for _, words in chapter.study.matrix_draws)
-    return [*drawings, *(series if asked else ())]
+    return [*part.drawings, *(part.series if "series" in chapter.study.matrix_draw(part.matrix) else ())]
 
 
 # -- the page ---------------------------------------------------------------------------------------------------
@@ -89,7 +94,8 @@ def page_of(chapters: Sequence[Chapter], folder: str) -> str:
 
 def overview(chapters: Sequence[Chapter]) -> list[str]:
     """A line per study: how much has run, how much agrees."""
-    lines = ["| Study | Runs that count | Published figures | agree | disagree | not answered |", "|---|---:|---:|---:|---:|---:|"]
+    lines = ["| Study | Runs that count | Published figures | agree | disagree | not answered |",
+             "|---|---:|---:|---:|---:|---:|"]
     for chapter in chapters:
         counts = [sum(row.verdict == verdict for row in chapter.targets) for verdict in (targets.AGREES, targets.DISAGREES)]
         rest = len(chapter.targets) - sum(counts)
@@ -110,20 +116,23 @@ def section(chapter: Chapter, folder: str) -> list[str]:
     if study.question:
         lines += [f"> {markdown(study.question)}", ""]
     source = ", ".join(each for each in (study.seed, f"sections {study.sections}" if study.sections else "") if each)
-    lines += [f"**The study** ({markdown(source)}). {markdown(study.note)}" if source else f"**The study.** {markdown(study.note)}", ""]
+    lines += ["**The study" + (f"** ({markdown(source)})." if source else ".**") + f" {markdown(study.note)}".rstrip(), ""]
     lines += [f"**The lab.** {markdown(lab_words(chapter))}", ""]
     for answer in chapter.answers:
         lines += [f"**{markdown(answer.heading)}**", "", *(f"- {markdown(said)}" for said in answer.sentences), ""]
     for part in chapter.parts:
-        shown = pictures_of(chapter, part.drawings, part.series)
+        shown = pictures_of(chapter, part)
         if shown:
             lines += [f"### {markdown(part.title)}", ""]
         if shown and part.note:
             lines += [markdown(part.note), ""]
         for drawing in shown:
-            lines += [f"![{markdown(drawing.caption)}]({folder}/{drawing.name}.png)", "", f"*{markdown(drawing.caption)}*", ""]
+            lines += [f"![{markdown(drawing.caption.split('. ')[0])}]({folder}/{drawing.name}.png)", "",
+                      f"*{markdown(drawing.caption)}*", ""]
     if chapter.target_table is not None:
-        lines += [chapter.target_table.to_markdown(), *disagreements(chapter), ""]
+        # The reasons stand below it, each once.
+        table = replace(chapter.target_table, columns=tuple(each for each in chapter.target_table.columns if each.key != "why"))
+        lines += [table.to_markdown(), *disagreements(chapter), ""]
     return [*lines, *set_aside(chapter)]
 
 
@@ -140,8 +149,8 @@ def lab_words(chapter: Chapter) -> str:
     per_cell = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
     wall = [run.wall_s for run in counted if run.wall_s is not None]
     took = f", {duration(sum(wall))} of work on the machine" if wall else ""
-    return (f"{machines}; {'profile' if len(profiles) == 1 else 'profiles'} {named}; {len(counted)} runs, n = {per_cell} per cell; "
-            f"{duration(sum(run.load_s for run in counted))} of load{took}. Made by: {made_by_line(counted)}.")
+    return (f"{machines}; {'profile' if len(profiles) == 1 else 'profiles'} {named}; {len(counted)} runs, n = {per_cell} per "
+            f"cell; {duration(sum(run.load_s for run in counted))} of load{took}. Made by: {made_by_line(counted)}.")
 
 
 def cells_of(runs: Sequence[Run]) -> dict[object, list[Run]]:
@@ -168,8 +177,8 @@ def disagreements(chapter: Chapter) -> list[str]:
         reasons.setdefault(row.why, []).append(row)
     lines = ["**What does not agree, and why.**", ""]
     for why, alike in reasons.items():
-        named = "; ".join(f"{row.cell}, {row.figure}: study {row.asked}, lab {targets.lasting(row.got.median) if row.got else '–'}"
-                          for row in alike)
+        named = "; ".join(f"{row.cell}, {row.figure}: study {row.asked}, lab {targets.lasting(row.got.median)}"
+                          for row in alike if row.got is not None)
         lines.append(f"- {markdown(why or 'Not explained yet.')} ({markdown(named)})")
     return lines
 
@@ -184,7 +193,8 @@ def set_aside(chapter: Chapter) -> list[str]:
     listed = [(run.name, "degraded", tables.why(run)) for run in degraded]
     listed += [(run.name, tables.state_of(run), tables.why(run)) for run in out]
     listed += [(each.name, "unreadable", each.error) for each in broken]
-    lines += [f"- `{name.replace('`', '')}`: {state}" + (f": {markdown(why)}" if why else "") for name, state, why in listed[:MOST_LISTED]]
+    lines += [f"- `{name.replace('`', '')}`: {state}" + (f": {markdown(why)}" if why else "")
+              for name, state, why in listed[:MOST_LISTED]]
     if len(listed) > MOST_LISTED:
         lines.append(f"- and {len(listed) - MOST_LISTED} more: `./lab report {chapter.study.name}` lists all.")
     return lines

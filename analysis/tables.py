@@ -131,11 +131,12 @@ LINK = Column("link_share", "Bottleneck used", percent)
 
 # -- the tables -----------------------------------------------------------------------------------------------
 
-def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str) -> Table:
-    """The main table: every cell's goodput beside the thesis's."""
-    columns = [*level_columns(table, cells), RUNS, GOODPUT, INTERVAL, THESIS, RATIO, LINK, IDLE, VERDICT]
+def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str, source: str = "thesis") -> Table:
+    """The main table: every cell's goodput beside the thesis's, or another source's."""
+    published = [Column(THESIS.key, f"{source.capitalize()} (Mbit/s)", rate), Column(RATIO.key, f"Lab / {source}", ratio)]
     if table["thesis_goodput"].isna().all():
-        columns = [column for column in columns if column not in (THESIS, RATIO)]
+        published = []
+    columns = [*level_columns(table, cells), RUNS, GOODPUT, INTERVAL, *published, LINK, IDLE, VERDICT]
     if table["goodput_low"].isna().all():
         columns.remove(INTERVAL)
     rows = []

@@ -17,11 +17,12 @@ from matplotlib.lines import Line2D
 
 from analysis.cells import CC_ORDER, rank
 from analysis.colours import FAINT, INK, cc_colour, cc_name
-from analysis.curves import FLOW_DASHES, level_words, named_level
+from analysis.curves import FLOW_DASHES, named_level, told_apart
 from analysis.figures import finish, new_figure, styled, thousands
 from analysis.models import payload_mbit
 from analysis.runs import Change, Flow, Run, data_direction
 from analysis.series import Series, acks, flow_rates, queue_series, socket_series, span
+from analysis.study import level
 
 # Short enough for BBR's ProbeRTT (200 ms) to show.
 RATE_WINDOW_S = 0.1
@@ -63,7 +64,7 @@ def plot_flows(run: Run, footer: str = "") -> Figure:
     figure.align_ylabels()
     handles = [Line2D([], [], color=colour, linestyle=dashes, label=flow_words(run, flow))
                for flow, (colour, dashes) in zip(run.flows, looks.values(), strict=True)]
-    if rates and run.rate_bps is not None:
+    if rates and any(line.get_label() == "bottleneck" for line in axes[0, 0].lines):
         handles.append(Line2D([], [], color=INK, linewidth=0.9, linestyle=FULL, label="bottleneck, full"))
     finish(figure, handles, footer, title=run_title(run))
     return figure
@@ -96,7 +97,7 @@ def flow_words(run: Run, flow: Flow) -> str:
 
 def run_title(run: Run) -> str:
     """Which run it is."""
-    levels = [named_level(name, value) for name, value in run.factors]
+    levels = [named_level(name, level(value)) for name, value in run.factors] or [run.matrix]
     return ", ".join([*levels, f"repetition {run.repetition}"]) + (f" [{run.verdict}]" if run.verdict not in ("ok", None) else "")
 
 
@@ -104,13 +105,13 @@ def draw_rates(ax: Axes, run: Run, rates: Mapping[str, Series], looks: Mapping[s
     """Every flow's rate, what the bottleneck carries at most, and the flows' names at the lines' ends."""
     draw_flows(ax, rates, looks)
     steps = rate_steps(run)
-    if steps:
-        ax.step([t for t, _ in steps], [rate for _, rate in steps], where="post", color=INK, linewidth=0.9,
-                linestyle=FULL, label="bottleneck", zorder=2)
-    top = max([1.0, *(float(np.max(series.value)) for series in rates.values() if len(series))])
+    top = max((float(np.max(series.value)) for series in rates.values() if len(series)), default=0.0) or 1.0
     full = max((rate for _, rate in steps), default=0.0)
     # A burst at the start is cut off rather than all else pressed flat; an empty link is not.
     ax.set_ylim(0, min(top, 1.25 * full) * 1.08 if full and top > 0.3 * full else top * 1.1)
+    if steps and min(rate for _, rate in steps) < ax.get_ylim()[1]:
+        ax.step([t for t, _ in steps], [rate for _, rate in steps], where="post", color=INK, linewidth=0.9, linestyle=FULL,
+                label="bottleneck", zorder=2)
     if len(rates) > 1:
         name_ends(ax, rates, looks)
 
@@ -130,7 +131,7 @@ def draw_flows(ax: Axes, lines: Mapping[str, Series], looks: Mapping[str, tuple[
         colour, dashes = looks[name]
         t_s, value = min_max(series.t_s, series.value)
         ax.plot(t_s, value, color=colour, linestyle=dashes, linewidth=1.2, label=f"lab {name}", zorder=3)
-    ax.set_ylim(0, 1.1 * max([1.0, *(float(np.max(series.value)) for series in lines.values() if len(series))]))
+    ax.set_ylim(0, 1.1 * (max((float(np.max(series.value)) for series in lines.values() if len(series)), default=0.0) or 1.0))
     thousands(ax.yaxis)
 
 
@@ -228,6 +229,7 @@ def plot_cwnd_grid(runs: Sequence[Run], footer: str = "") -> Figure:
     """cwnd and ssthresh at every ACK: a row per condition, a column per congestion control."""
     ccs = sorted({run.cc for run in runs}, key=lambda name: rank(name, CC_ORDER))
     conditions = list(dict.fromkeys(condition_of(run) for run in runs))
+    shown = dict(zip(conditions, told_apart(conditions), strict=True))
     figure, axes = new_figure(1.25 + 1.42 * max(1, len(conditions)), max(1, len(conditions)), max(1, len(ccs)), sharex=True,
                               sharey="row")
     for row, condition in enumerate(conditions):
@@ -241,7 +243,7 @@ def plot_cwnd_grid(runs: Sequence[Run], footer: str = "") -> Figure:
             top = max(top, draw_cwnd(ax, run))
         # Rows share their axis: the last limit is that of all.
         axes[row, 0].set_ylim(0, 1.08 * top)
-        axes[row, 0].set_ylabel("\n".join(textwrap.wrap(condition, CONDITION_WIDTH)[:3]))
+        axes[row, 0].set_ylabel("\n".join(textwrap.wrap(shown[condition], CONDITION_WIDTH)[:3]))
         thousands(axes[row, 0].yaxis)
     for ax, cc in zip(axes[0], ccs, strict=False):
         ax.set_title(cc_name(cc))
@@ -257,14 +259,8 @@ def plot_cwnd_grid(runs: Sequence[Run], footer: str = "") -> Figure:
 
 def condition_of(run: Run) -> str:
     """A run's levels but for the congestion control."""
-    factors = [(name, value) for name, value in run.factors if name != "cc"]
-    return ", ".join(level_words(name, value) if len(factors) == 1 and not is_bare(value) else named_level(name, value)
-                     for name, value in factors)
-
-
-def is_bare(value: object) -> bool:
-    """A number without a unit, which would not say what it is."""
-    return isinstance(value, int | float)
+    return ", ".join(named_level(name, level(value)) for name, value in run.factors
+                     if name != "cc")
 
 
 def draw_cwnd(ax: Axes, run: Run) -> float:

@@ -1,6 +1,7 @@
 """Figures of sweeps, looked into as objects: models, bands, the study's values, shares, and that nothing is cut off."""
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -210,6 +211,13 @@ def test_the_study_s_goodputs_become_shares(drawn: dict[str, Figure]) -> None:
     assert marks == pytest.approx([100 / 3, 100 / 3, 200 / 3, 200 / 3])
 
 
+def test_a_published_band_of_a_share_stands_beside_its_bar() -> None:
+    table = rivals()
+    table["share:bbr1_least"] = 0.6
+    (band, *more) = lines(curves.plot_shares(table), "band")
+    assert list(band.get_ydata()) == [60, 100] and len(more) == len(table) - 1
+
+
 @pytest.mark.parametrize(("name", "marks"), [("bars", 18), ("map", 88)])
 def test_the_study_s_values_stand_beside(drawn: dict[str, Figure], name: str, marks: int) -> None:
     assert len(lines(drawn[name], "study")) == marks
@@ -257,7 +265,7 @@ def test_no_text_is_outside_small_or_on_another(drawn: dict[str, Figure], name: 
         boxes = [tick.label1.get_window_extent(renderer) for tick in ax.xaxis.get_major_ticks()
                  if tick.label1.get_text() and id(tick.label1) not in unseen and tick.label1.get_visible()]
         boxes.sort(key=lambda box: box.x0)
-        assert all(first.x1 <= second.x0 + 1 for first, second in zip(boxes, boxes[1:], strict=False))
+        assert all(first.x1 <= second.x0 + 1 for first, second in itertools.pairwise(boxes))
 
 
 def test_a_figure_drawn_twice_is_the_same() -> None:
