@@ -35,8 +35,10 @@ test: setup-test
 bench: setup
 	@./lab bench
 
+# First whether the path does what it was asked, then whether congestion controls behave on it as published.
 validate: setup
 	$(PYTHON) -m pytest tests/integration/test_emulation.py
+	@./lab validate
 
 kernel:
 	@./lab setup --only packages --only kernel

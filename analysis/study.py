@@ -145,7 +145,8 @@ def on_same_path(first: Run, second: Run) -> bool:
     """Whether two runs cross one path the same way; its rate and buffer may be what a matrix varies."""
     def way(run: Run) -> Any:
         buffers = tuple(pair for pair in run.settings if pair[0].startswith("buffers"))
-        return (run.profile, run.rtt_ms, run.placement, run.direction, run.loss_p, run.jitter_ms, run.ordered, len(run.flows), buffers)
+        return (run.profile, run.rtt_ms, run.placement, run.direction, run.loss_p, run.jitter_ms, run.ordered, len(run.flows),
+                buffers)
 
     return bool(way(first) == way(second))
 

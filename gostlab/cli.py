@@ -96,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("experiment", nargs="*", help="which (default: every one with results)")
     report.add_argument("--results", type=Path, default=Path("results"), help="where the runs are (default: results)")
     report.add_argument("--out", type=Path, help="where to write (default: RESULTS/report)")
+    report.add_argument("--studies", action="store_true", help="write docs/studies.md instead: a section per study, with its figures")
     report.add_argument("--json", action="store_true", help="print {\"report\": path}")
 
     shell = add_verb(verbs, "shell", shell_verb, "Mininet's prompt in the lab, on a shaped path",
@@ -274,6 +275,7 @@ def checkout_commit() -> str | None:
 def report_verb(arguments: argparse.Namespace) -> int:
     """`./lab report`."""
     from analysis.report import write_report
+    from gostlab import machine
     from gostlab.document import BadInput
     found = sorted(path.name for path in arguments.results.iterdir() if path.is_dir() and path.name != "report") \
         if arguments.results.is_dir() else []
@@ -284,7 +286,11 @@ def report_verb(arguments: argparse.Namespace) -> int:
                            f"./lab run {name}")
     if not wanted:
         raise BadInput(f"{arguments.results}: no results there: ./lab run thesis-tunnel --quick")
-    page = write_report(arguments.results, wanted, arguments.out or arguments.results / "report")
+    if arguments.studies:
+        from analysis.studies import write_studies_page
+        page = write_studies_page(arguments.results, wanted, arguments.out or machine.CHECKOUT / "docs/studies.md")
+    else:
+        page = write_report(arguments.results, wanted, arguments.out or arguments.results / "report")
     print(json.dumps({"report": str(page)}) if arguments.json else page)
     return EXIT_OK
 

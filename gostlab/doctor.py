@@ -111,7 +111,7 @@ def _memory() -> Finding:
 def _memory_files() -> Finding:
     """User-Mode Linux keeps a guest's memory in a deleted file: in /dev/shm, unless the sandbox has a file system of its own."""
     try:
-        from gostlab.machine.sandbox import available_isolation      # needs the packages, which may be what is missing
+        from gostlab.machine.sandbox import available_isolation  # needs the packages, which may be what is missing
     except ImportError:
         isolation = None
     else:

@@ -381,13 +381,17 @@ def test_published_numbers_belong_to_a_matrix_and_its_factors() -> None:
         + "published:\n  - {matrix: main, factors: {cc: cubic, loss: 0.1%}, goodput_mbit: 1, source: s}\n"
     )
     experiment = written(text)
-    number = experiments.matching_published(experiment, "main", {"cc": "cubic", "loss": "0.1%"})
-    assert number is not None and number.goodput_mbit == 1
-    assert experiments.matching_published(experiment, "main", {"cc": "bbr", "loss": "0.1%"}) is None
+    [number] = experiments.matching_published(experiment, "main", {"cc": "cubic", "loss": "0.1%"})
+    assert number.goodput_mbit == 1
+    assert experiments.matching_published(experiment, "main", {"cc": "bbr", "loss": "0.1%"}) == []
     for old, new, message in (
         ("matrix: main, f", "matrix: man, f", "no such matrix"),
         ("cc: cubic, l", "streams: 4, l", "published[0].factors.streams: unknown key"),
         ("goodput_mbit: 1, ", "", "nothing to compare with"),
+        ("goodput_mbit: 1, ", "figure: jain, ", "nothing to compare with"),
+        ("goodput_mbit: 1, ", "figure: speed, value: 1, ", "not known here"),
+        ("goodput_mbit: 1, ", "figure: ratio, value: 1, ", "figure ratio needs versus"),
+        ("goodput_mbit: 1, ", "goodput_mbit: 1, least: 1, ", "value, least and most belong to a figure"),
     ):
         with pytest.raises(BadInput) as refused:
             written(text.replace(old, new, 1))
