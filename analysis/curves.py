@@ -396,7 +396,7 @@ def plot_bars(table: pd.DataFrame, footer: str = "", *, figure: str = "goodput")
     groups = [(words, rows) for words, (_, rows) in zip(told_apart([words for words, _ in named]), named, strict=True)]
     lines = [groups[start:start + CONDITIONS_IN_A_ROW] for start in range(0, len(groups), CONDITIONS_IN_A_ROW)]
     drawn, axes = new_figure(1.5 + 2.6 * len(lines), max(1, len(lines)), 1, sharey=True)
-    top = max([1.0, *figure_values(table, figure)])
+    top = max([value for value in figure_values(table, figure, link=False) if value > 0] or [1.0])
     width = 0.84 / max(1, len(ccs))
     room = min(CONDITIONS_IN_A_ROW, max(1, len(groups)))
     for ax, line in zip(axes[:, 0], lines, strict=False):
@@ -655,12 +655,12 @@ def draw_study(ax: Axes, at: float, row: pd.Series, figure: str, colour: str, *,
                 markerfacecolor="white", markeredgecolor=colour, markeredgewidth=1.4, label="study", zorder=4)
 
 
-def figure_values(table: pd.DataFrame, figure: str) -> list[float]:
-    """Everything that a figure of these cells shows on its axis."""
+def figure_values(table: pd.DataFrame, figure: str, *, link: bool = True) -> list[float]:
+    """Everything that a figure of these cells shows on its axis, what the link can carry among it unless it draws none."""
     found = [value for end in ("", "_low", "_high", "_study", "_least", "_most") if f"{figure}{end}" in table
              for value in table[f"{figure}{end}"]]
     found += [value for values in table.get(f"{figure}_values", ()) for value in values]
-    if figure == "goodput":
+    if figure == "goodput" and link:
         found += [path.payload_mbit for path in paths_of(table)]
     return [float(value) for value in found if value == value and math.isfinite(value)]
 

@@ -96,7 +96,7 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("experiment", nargs="*", help="which (default: every one with results)")
     report.add_argument("--results", type=Path, default=Path("results"), help="where the runs are (default: results)")
     report.add_argument("--out", type=Path, help="where to write (default: RESULTS/report)")
-    report.add_argument("--studies", action="store_true", help="write docs/studies.md instead: a section per study, with its figures")
+    report.add_argument("--studies", action="store_true", help="write docs/studies.md instead: a section and the figures of each")
     report.add_argument("--json", action="store_true", help="print {\"report\": path}")
 
     shell = add_verb(verbs, "shell", shell_verb, "Mininet's prompt in the lab, on a shaped path",
