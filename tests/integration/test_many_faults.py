@@ -386,8 +386,9 @@ def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
     print(f"{count} runs, {time.monotonic() - began:.0f} s, {len(seen)} looks; most in the second and in the last quarter: {most}; "
           f"zombies left: {len(zombies)}")
     assert not zombies
+    # A look may catch a run between two steps, so two more say nothing; a leak of one per run is a quarter of all runs.
     for key in ("descriptors", "namespaces", "memory_files"):
-        assert most[key][1] <= most[key][0], (key, most)
+        assert most[key][1] <= most[key][0] + 2, (key, most)
     assert most["processes"][1] <= 1.5 * most["processes"][0] and most["resident_mib"][1] <= most["resident_mib"][0] + 4, most
 
 
