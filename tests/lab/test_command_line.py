@@ -40,6 +40,18 @@ matrices:
     (["run", "thesis-tunnel", "--gost", "/nowhere/gost"], "gost"),
     (["report", "nothing-there", "--results", "/nowhere"], "nothing-there"),
     (["profile", "show", "nowhere"], "nowhere"),
+    (["profile", "record", "nosuch.invalid"], "nosuch.invalid"),
+    (["profile", "record", "127.0.0.1", "--count", "1"], "--count 1"),
+    (["profile", "record", "127.0.0.1", "--rate", "100"], "100"),
+    (["profile", "record", "127.0.0.1", "--interval", "fast"], "fast"),
+    (["profile", "record", "127.0.0.1", "--out", "/nowhere/at/all"], "/nowhere/at/all"),
+    (["profile", "record", "127.0.0.1", "--name", "la-hamina"], "la-hamina"),
+    (["run", "li2018", "--set", "flow3.cc=bbr"], "flow3"),
+    (["run", "li2018", "--set", "flow1.colour=red"], "flow1.colour"),
+    (["run", "li2018", "--matrix", "fig8", "--set", "changes=[{at: 1s}]"], "a change of nothing"),
+    (["run", "thesis-baseline", "--set", "sites=[client-tokyo]"], "not one of the star's sites"),
+    (["run", "course-report", "--set", "acks=maybe"], "maybe"),
+    (["report", "--studies", "nothing-there", "--results", "/nowhere"], "nothing-there"),
 ])
 def test_bad_words_are_one_line_and_exit_code_2(words: list[str], says: str) -> None:
     done = lab(*words)
