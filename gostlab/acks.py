@@ -18,12 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gostlab.experiment import RunDescription
 from gostlab.netlink import INFINITE_SSTHRESH
-from gostlab.probes import CONTROL_BYTES
+from gostlab.probes import CONTROL_BYTES, rows_of
+from gostlab.traffic import Load
+from gostlab.tunnels import Leg, Tunnel
 
 TRACEFS = Path("/sys/kernel/tracing")
 HEADER = ("t_s", "flow", "cwnd_pkts", "ssthresh_pkts", "srtt_ms", "snd_wnd_bytes", "inflight_bytes")
 RING_KIB = 16_384
+# Where socket samples stand in for the tracepoint of every ACK.
+ACK_SAMPLE_MS = 10.0
 # A server that listens on both families has its IPv4 clients as ::ffff:10.0.1.1.
 LINE = re.compile(
     r"\s(?P<t>\d+\.\d+): tcp_probe: .*?src=\[?(?:::ffff:)?(?P<local>[0-9.]+)\]?:(?P<local_port>\d+)"
@@ -176,3 +181,42 @@ def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
                                row["unacked_pkts"] * row["mss"]))
                 count += 1
     return count
+
+
+def sample_s(run: RunDescription, trace: AckTrace | None) -> float:
+    """The samplers' interval: finer than asked where samples must stand in for a tracepoint that the kernel lacks."""
+    return (min(run.sample_ms, ACK_SAMPLE_MS) if run.acks and trace is None else run.sample_ms) / 1000
+
+
+def ack_filter(run: RunDescription, tunnel: Tunnel) -> str:
+    """The tracepoint's filter: the sockets that send the flows' data across the WAN."""
+    wan = [leg for leg in tunnel.legs if leg.name == "wan"]
+    return port_filter(local=[leg.port for leg in wan if direction_of(run, leg) == "download"],
+                       peer=[leg.port for leg in wan if direction_of(run, leg) == "upload"])
+
+
+def direction_of(run: RunDescription, leg: Leg) -> str:
+    """Whether a leg's flow is an upload or a download."""
+    return next(flow.direction for flow in run.flows if flow.name == leg.flow)
+
+
+def keep_acks(run: RunDescription, folder: Path, tunnel: Tunnel, trace: AckTrace | None, load: Load) -> dict[str, Any]:
+    """acks.csv.gz, and what env.json says of it."""
+    if trace is None:
+        rows = write_samples(folder, rows_of(folder, "sockets"))
+        return {"source": "socket samples: this kernel has no tcp_probe", "rows": rows, "events_lost": 0}
+    lost = trace.end()
+    hosts = {ip: node for node, ip in load.addresses.items()}
+
+    def flow_of(socket: Socket) -> str | None:
+        local, local_port, _, peer_port = socket
+        for leg in tunnel.legs:
+            if leg.name != "wan":
+                continue
+            near, far = hosts.get(local) == leg.near, hosts.get(local) == leg.far
+            if (near and peer_port == leg.port and direction_of(run, leg) == "upload") or \
+                    (far and local_port == leg.port and direction_of(run, leg) == "download"):
+                return leg.flow
+        return None
+
+    return {"source": "tracepoint tcp:tcp_probe", "rows": write_acks(folder, load.started_s, flow_of), "events_lost": lost}

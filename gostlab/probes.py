@@ -221,6 +221,12 @@ class Probes:
             file.close()
 
 
+def rows_of(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The lines of a series."""
+    with (folder / f"{name}.jsonl").open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
 def interface_index(pid: int, name: str) -> int:
     """The index of an interface in the namespace of a process."""
     link: socket.socket = netlink.open_in(pid, netlink.NETLINK_ROUTE)

@@ -22,34 +22,17 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import __version__, fidelity, results
-from gostlab.acks import AckTrace, Socket, port_filter, tracing_acks, write_acks, write_samples
+from gostlab.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
 from gostlab.experiment import RunDescription
-from gostlab.network import Network, NetworkError, lay_out, set_offloads, set_sysctls
+from gostlab.hosts import Unsupported, cc_of, check_cc_available, configure_hosts, set_tcp_memory
+from gostlab.network import Network, NetworkError, lay_out, set_offloads
 from gostlab.parts import TunnelBinary
-from gostlab.probes import Probes, probing
+from gostlab.probes import Probes, probing, rows_of
 from gostlab.shaping import Shaper, idle_rtt_ms, jitter_range_ms, lossless, ping_rtts_ms, show_qdisc, under_test
 from gostlab.traffic import Load, TrafficError, flows_json, run_flows
-from gostlab.tunnels import Leg, Tunnel, TunnelError, start_tunnel
+from gostlab.tunnels import Tunnel, TunnelError, start_tunnel
 
-# What a namespace gets besides congestion control and buffers. Metrics of an earlier connection must not speak
-# for the next one; a run must not depend on the order of runs.
-SYSCTLS = {"net.ipv4.tcp_no_metrics_save": "1"}
-RECORDED_SYSCTLS = ("net.ipv4.tcp_congestion_control", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
-                    "net.ipv4.tcp_no_metrics_save", "net.ipv4.tcp_sack", "net.ipv4.tcp_window_scaling",
-                    "net.ipv4.tcp_ecn", "net.ipv4.tcp_adv_win_scale", "net.ipv4.tcp_limit_output_bytes",
-                    "net.ipv4.tcp_notsent_lowat", "net.ipv4.tcp_mtu_probing")
-CC_SYSCTLS = {kind: Path(f"/proc/sys/net/ipv4/tcp_{kind}_congestion_control") for kind in ("available", "allowed")}
 SENDING_END = {"upload": "near", "download": "far"}
-# Where socket samples stand in for the tracepoint of every ACK.
-ACK_SAMPLE_MS = 10.0
-# Not in Linux's own tree: modules of their own, which the lab does not build so far.
-NOT_BUILT_YET = ("bbr2", "bbr3", "bbrplus")
-
-
-class Unsupported(Exception):
-    """This machine's kernel lacks what the run asks for."""
-
-
 def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     """Run it and write its folder, all but status.json; returns the verdict.
 
@@ -127,111 +110,6 @@ def nodes_crossed(network: Network, run: RunDescription) -> set[str]:
     return set(network.nodes) - idle - others
 
 
-def sample_s(run: RunDescription, trace: AckTrace | None) -> float:
-    """The samplers' interval: finer than asked where samples must stand in for a tracepoint that the kernel lacks."""
-    return (min(run.sample_ms, ACK_SAMPLE_MS) if run.acks and trace is None else run.sample_ms) / 1000
-
-
-def ack_filter(run: RunDescription, tunnel: Tunnel) -> str:
-    """The tracepoint's filter: the sockets that send the flows' data across the WAN."""
-    ports = {way: [leg.port for leg in tunnel.legs if leg.name == "wan" and direction_of(run, leg) == way] for way in SENDING_END}
-    return port_filter(local=ports["download"], peer=ports["upload"])
-
-
-def direction_of(run: RunDescription, leg: Leg) -> str:
-    """Whether a leg's flow is an upload or a download."""
-    return next(flow.direction for flow in run.flows if flow.name == leg.flow)
-
-
-def keep_acks(run: RunDescription, folder: Path, tunnel: Tunnel, trace: AckTrace | None, load: Load) -> dict[str, Any]:
-    """acks.csv.gz, and what env.json says of it."""
-    if trace is None:
-        rows = write_samples(folder, rows_of(folder, "sockets"))
-        return {"source": "socket samples: this kernel has no tcp_probe", "rows": rows, "events_lost": 0}
-    lost = trace.end()
-    hosts = {ip: node for node, ip in load.addresses.items()}
-
-    def flow_of(socket: Socket) -> str | None:
-        local, local_port, _, peer_port = socket
-        for leg in tunnel.legs:
-            if leg.name != "wan":
-                continue
-            near, far = hosts.get(local) == leg.near, hosts.get(local) == leg.far
-            if (near and peer_port == leg.port and direction_of(run, leg) == "upload") or \
-                    (far and local_port == leg.port and direction_of(run, leg) == "download"):
-                return leg.flow
-        return None
-
-    return {"source": "tracepoint tcp:tcp_probe", "rows": write_acks(folder, load.started_s, flow_of), "events_lost": lost}
-
-
-def cc_of(run: RunDescription, host: str) -> str:
-    """The congestion control of a host's namespace: that of the first flow whose data it sends, else of the first it takes
-    part in. A flow of the same host with another one asks for it on its own socket."""
-    mine = [flow for flow in run.flows if flow.cc and host in (flow.sender, flow.receiver)]
-    mine.sort(key=lambda flow: flow.data_sender != host)
-    return str(mine[0].cc) if mine else run.cc
-
-
-def buffers_of(run: RunDescription, host: str) -> Any:
-    """The socket buffers of a host: its flows' (which agree), else the run's."""
-    return next((flow.buffers for flow in run.flows if flow.kind != "udp" and host in (flow.sender, flow.receiver)), run.buffers)
-
-
-def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str, str]]:
-    """Congestion control and socket buffers in the namespace of every host that flows or tunnels end on, read back."""
-    installed = {}
-    for node in (*run.hosts, *(("gost",) if run.topology == "tunnel" else ())):
-        values = {**SYSCTLS, "net.ipv4.tcp_congestion_control": cc_of(run, node)}
-        buffers = buffers_of(run, node)
-        if isinstance(buffers, Mapping):
-            values["net.ipv4.tcp_rmem"] = " ".join(str(number) for number in buffers["rmem"])
-            values["net.ipv4.tcp_wmem"] = " ".join(str(number) for number in buffers["wmem"])
-        set_sysctls(network, node, values)
-        lines = network.read(node, ["sysctl", "-e", *RECORDED_SYSCTLS], logged=False).splitlines()
-        installed[node] = {key.strip(): " ".join(value.split()) for key, _, value in
-                           (line.partition("=") for line in lines)}
-    return installed
-
-
-def set_tcp_memory(limit_mib: int | None) -> None:
-    """Set the kernel's limit of memory for all TCP sockets, in the kernel's own proportions (low : pressure : limit =
-    3 : 4 : 6, tcp_init_mem). It is one limit for every namespace, and a sandbox is several machines: its default,
-    a tenth of one machine's memory, would decide the result long before any of the hosts' own would.
-
-    Only for a machine of the lab's own; None leaves it as it is. Raises OSError.
-    """
-    if limit_mib is not None:
-        pages = limit_mib * 2**20 // os.sysconf("SC_PAGE_SIZE")
-        Path("/proc/sys/net/ipv4/tcp_mem").write_text(f"{pages // 2} {pages * 2 // 3} {pages}", encoding="ascii")
-
-
-def check_cc_available(cc: str, machine: str) -> None:
-    """Raises Unsupported if the kernel lacks a congestion control, or does not let a namespace have it.
-
-    A namespace may only be given one that the machine allows everybody (tcp_allowed_congestion_control). A sandbox is the
-    lab's own machine, and allows all; a host's setting is its owner's.
-    """
-    available = listed("available")
-    if cc in NOT_BUILT_YET and cc not in available:
-        raise Unsupported(f"congestion control {cc}: kernel module not built yet")
-    if cc not in available:
-        subprocess.run(["modprobe", "-q", f"tcp_{cc}"], check=False, stderr=subprocess.DEVNULL)
-        available = listed("available")
-    if cc not in available:
-        raise Unsupported(f"congestion control {cc}: this kernel ({platform.release()}) has {', '.join(available)}")
-    if cc not in listed("allowed"):
-        if machine != "sandbox":
-            raise Unsupported(f"congestion control {cc}: this machine does not allow it in a namespace: add it with sysctl "
-                              "net.ipv4.tcp_allowed_congestion_control, or use --machine sandbox")
-        CC_SYSCTLS["allowed"].write_text(" ".join(available), encoding="ascii")
-
-
-def listed(kind: str) -> list[str]:
-    """The machine's "available" or "allowed" congestion controls."""
-    return CC_SYSCTLS[kind].read_text(encoding="ascii").split()
-
-
 def check_idle(network: Network, run: RunDescription, shaper: Shaper, name: str) -> list[fidelity.Check]:
     """Ping across the empty path of every flow. Raises NetworkError if nothing comes back."""
     checks, pinged = [], set()
@@ -285,12 +163,6 @@ def median_share(rows: list[dict[str, Any]], counter: str) -> float | None:
     growth = [(after[counter] - before[counter]) / (after["t_s"] - before["t_s"])
               for before, after in itertools.pairwise(rows) if after["t_s"] > before["t_s"]]
     return statistics.median(growth) if growth else None
-
-
-def rows_of(folder: Path, name: str) -> list[dict[str, Any]]:
-    """The lines of a series."""
-    with (folder / f"{name}.jsonl").open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
 
 
 def check_tcp_memory(probes: Probes, legs: Mapping[str, Any]) -> fidelity.Check:

@@ -13,8 +13,9 @@ from mininet.cli import CLI
 from mininet.log import setLogLevel
 
 from gostlab.experiment import RunDescription
+from gostlab.hosts import Unsupported, check_cc_available, configure_hosts
 from gostlab.network import NetworkError, lay_out, set_offloads
-from gostlab.run import Unsupported, check_cc_available, configure_hosts, run_environ
+from gostlab.run import run_environ
 from gostlab.shaping import Shaper, idle_rtt_ms
 
 WELCOME = """
