@@ -167,11 +167,11 @@ def cpu_decided(table: pd.DataFrame) -> tuple[str, ...]:
     starved, bound = known[known["idle_share"] < IDLE_SHARE_LOW], known[known["cpu_bound"] > 0]
     if starved.empty:
         row = known.loc[known["idle_share"].idxmin()]
-        return (f"Nowhere: in its median second the CPU that all hosts share was idle for at least "
+        return (f"Nowhere did the CPU decide: in its median second the one that all hosts share was idle for at least "
                 f"{percent(row['idle_share'])} (least: {cell_words(row)}).",)
     if bound.empty:
-        return (f"Nowhere: the CPU that all hosts share was idle for less than {low} of its median second in {len(starved)} of "
-                f"{len(known)} cells, but in each of these the bottleneck was at least {full} full.",)
+        return (f"Nowhere did the CPU decide: the one that all hosts share was idle for less than {low} of its median second in "
+                f"{len(starved)} of {len(known)} cells, but in each of these the bottleneck was at least {full} full.",)
     said = (f"of its median second while the bottleneck was less than {full} full, so that it, and not congestion control, "
             "set the rate")
     if len(bound) == len(known) > 1:

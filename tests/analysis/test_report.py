@@ -120,7 +120,7 @@ def test_other_data_give_other_answers(tmp_path: Path) -> None:
                 goodput_mbit=goodput)
     text = report(tmp_path, tmp_path / "out").text
     assert "ahead in none; behind in 1: gost+ws 16 streams (0.84)" in text
-    assert "Nowhere: in its median second the CPU" in text
+    assert "Nowhere did the CPU decide: in its median second the one" in text
     assert "BBR's 1,830 Mbit/s is met nowhere" in text and "always below it" in text
     assert "CUBIC's 1,430 Mbit/s is met within 5 % at 1 BDP (1,430)" in text
 
@@ -129,7 +129,7 @@ def test_a_busy_cpu_beside_a_full_bottleneck_has_not_decided(tmp_path: Path) -> 
     for cc in ("cubic", "bbr"):
         synthetic.write_run(tmp_path, synthetic.cell(cc, 16), goodput_mbit=1880.0, idle=0.01)
     text = report(tmp_path, tmp_path / "out").text
-    assert "Nowhere: the CPU that all hosts share was idle for less than 5 %" in text and "at least 95 % full" in text
+    assert "Nowhere did the CPU decide: the one that all hosts share was idle for less than 5 %" in text and "at least 95 % full" in text
     assert "CPU-bound" not in text
 
 
