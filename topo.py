@@ -139,9 +139,9 @@ class StarTopo(Topo):
         self.addLink('client', 'hub', params1={'ip': '10.0.1.1/24'}, params2={'ip': '10.0.1.2/24'})
         for k in range(1, sites + 1):
             near, far, site = f'near{k}', f'far{k}', f'site{k}'
-            self.addHost(near, cls=Router, ip=f'10.{k}.1.2/24',
-                         routes=[(f'10.{k}.3.0/24', f'10.{k}.2.2'), ('10.0.1.0/24', f'10.{k}.1.1')])
-            self.addHost(far, cls=Router, ip=f'10.{k}.2.2/24', routes=[('10.0.1.0/24', f'10.{k}.2.1')])
+            self.addHost(near, cls=Router, ip=f'10.{k}.1.2/24', routes=[(f'10.{k}.3.0/24', f'10.{k}.2.2')],
+                         defaultRoute=f'via 10.{k}.1.1')
+            self.addHost(far, cls=Router, ip=f'10.{k}.2.2/24', defaultRoute=f'via 10.{k}.2.1')
             self.addHost(site, cls=LabHost, ip=f'10.{k}.3.2/24', defaultRoute=f'via 10.{k}.3.1')
             self.addLink('hub', near, params1={'ip': f'10.{k}.1.1/24'},
                          params2={'ip': f'10.{k}.1.2/24', 'role': ('delay', 'reverse', site)})

@@ -71,8 +71,9 @@ def test_a_port_in_use_fails_the_run(lab: Lab, tmp_path) -> None:
     assert "address already in use" in (done.folder / "tunnel-target.log").read_text()
 
 
-def test_mn_loads_the_topology_by_itself(lab: Lab) -> None:
-    done = lab.command(f"cd {CHECKOUT}; mn --custom topo.py --topo tunnel --controller none --test pingall",
+@pytest.mark.parametrize("topology", ["tunnel", "dumbbell,senders=3,receivers=2", "router", "star,sites=2"])
+def test_mn_loads_each_topology_by_itself_and_everybody_reaches_everybody(lab: Lab, topology: str) -> None:
+    done = lab.command(f"cd {CHECKOUT}; mn --custom topo.py --topo {topology} --controller none --test pingall",
                        memory_mib=512)
 
     assert "0% dropped" in done.log, done.log
