@@ -152,23 +152,34 @@ def provide_iproute2(bench: Workbench) -> str:
     if mirror is None:
         raise SetupError(f"{too_old}, and there is no Debian mirror to take a newer one from: "
                          f"install iproute2 {oldest} or newer")
+    # One from a newer suite may want libraries that this system does not have.
+    candidate = unpack_private(bench, mirror, "iproute2", parts.OLDEST_IPROUTE2,
+                               lambda folder: parts.look_at_iproute2(folder).is_new_enough)
+    if candidate is None:
+        raise SetupError(f"{too_old}, and the mirror has none ≥ {oldest} that runs here")
+    return f"{candidate.version} from {candidate.suite}, private to the lab"
+
+
+def unpack_private(bench: Workbench, mirror: archive.Mirror, package: str, oldest: tuple[int, ...],
+                   works: Callable[[Path], bool]) -> archive.Candidate | None:
+    """Unpack one of Debian's packages for the lab alone, from the nearest suite whose version works here; None if none does.
+
+    What is unpacked and not installed starts nothing and replaces nothing on the machine."""
     apt = archive.PrivateApt(bench.cache / "build" / "apt", mirror)
-    wanted = archive.Wanted("iproute2", "iproute2", parts.OLDEST_IPROUTE2)
     # One suite at a time: the nearest one is the likeliest to run here.
     suites = [[suite] for group in archive.suite_groups(mirror.codename) for suite in group]
-    for candidate in apt.look_for(wanted, suites, bench.say):
+    for candidate in apt.look_for(archive.Wanted(package, package, oldest), suites, bench.say):
         bench.say(f"fetching {candidate}")
-        package = apt.download(candidate, bench.cache / "build" / "iproute2")
-        folder = bench.cache / "iproute2" / _dotted(candidate.upstream)
+        file = apt.download(candidate, bench.cache / "build" / package)
+        folder = bench.cache / package / _dotted(candidate.upstream)
         with replacing(folder) as unpacked:
-            run_logged(["dpkg-deb", "--extract", package, unpacked], bench.log("iproute2"))
-        shutil.rmtree(package.parent)
-        # One from a newer suite may want libraries that this system does not have.
-        if parts.look_at_iproute2(folder).is_new_enough:
-            return f"{candidate.version} from {candidate.suite}, private to the lab"
+            run_logged(["dpkg-deb", "--extract", file, unpacked], bench.log(package))
+        shutil.rmtree(file.parent)
+        if works(folder):
+            return candidate
         shutil.rmtree(folder)
     bench.notes += apt.complaints
-    raise SetupError(f"{too_old}, and the mirror has none ≥ {oldest} that runs here")
+    return None
 
 
 # -- web server -------------------------------------------------------------------------------------------
@@ -183,20 +194,10 @@ def provide_nginx(bench: Workbench) -> str:
     mirror = archive.find_mirror()
     if mirror is None:
         raise SetupError("there is no nginx, and no Debian mirror to take one from: install it")
-    apt = archive.PrivateApt(bench.cache / "build" / "apt", mirror)
-    suites = [[suite] for group in archive.suite_groups(mirror.codename) for suite in group]
-    for candidate in apt.look_for(archive.Wanted("nginx", "nginx", (1,)), suites, bench.say):
-        bench.say(f"fetching {candidate}")
-        package = apt.download(candidate, bench.cache / "build" / "nginx")
-        folder = bench.cache / "nginx" / _dotted(candidate.upstream)
-        with replacing(folder) as unpacked:
-            run_logged(["dpkg-deb", "--extract", package, unpacked], bench.log("nginx"))
-        shutil.rmtree(package.parent)
-        if parts.find_nginx(bench.cache) is not None:
-            return f"{candidate.version} from {candidate.suite}, private to the lab"
-        shutil.rmtree(folder)
-    bench.notes += apt.complaints
-    raise SetupError("there is no nginx, and the mirror has none that runs here")
+    candidate = unpack_private(bench, mirror, "nginx", (1,), lambda _: parts.find_nginx(bench.cache) is not None)
+    if candidate is None:
+        raise SetupError("there is no nginx, and the mirror has none that runs here")
+    return f"{candidate.version} from {candidate.suite}, private to the lab"
 
 
 # -- tunnel programs --------------------------------------------------------------------------------------
