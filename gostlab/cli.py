@@ -183,7 +183,7 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
 def run_verb(arguments: argparse.Namespace) -> int:
     """`./lab run`."""
     from gostlab import experiment as experiments
-    from gostlab import machine, results, schedule
+    from gostlab import guards, machine, results, schedule
     from gostlab.document import BadInput
     from gostlab.parts import find_parts, require_kernel
     from gostlab.progress import console_progress
@@ -201,9 +201,16 @@ def run_verb(arguments: argparse.Namespace) -> int:
             if name not in known:
                 raise BadInput(f"--matrix {name}: {loaded.name} has {', '.join(known)}")
         runs = [run for run in runs if run.matrix in arguments.matrix]
+    errors, warned = guards.survey(runs)
+    if errors:
+        cells = {run.cell for run, _ in errors}
+        more = f" (and {len(cells) - 1} more such cells)" if len(cells) > 1 else ""
+        raise BadInput(f"{errors[0][0].cell}: {errors[0][1].sentence}{more}")
     if arguments.dry_run:
         for run in runs:
             print(run.name)
+        for warning in warned:
+            print(warning.line, file=sys.stderr)
         return EXIT_OK
     if arguments.jobs is not None and arguments.jobs < 1:
         raise BadInput(f"--jobs {arguments.jobs}: at least 1")
@@ -232,13 +239,15 @@ def run_verb(arguments: argparse.Namespace) -> int:
             console_progress(loaded.name, quiet=arguments.json) as progress:
         progress.say(f"{loaded.title}\nmachine: {choice.name} ({choice.reason}) · {len(slots)} at a time · tunnel: "
                      f"{handed['tunnel']['version'] if handed['tunnel'] else 'none found'} · results: {arguments.results}")
+        for warning in warned:
+            progress.say(warning.line)
         done = schedule.run_all(runs, arguments.results.resolve(), slots, start, results.clean_folder, progress,
                                 retry_failed=arguments.retry_failed)
-    return conclude(done, arguments)
+    return conclude(done, arguments, warned)
 
 
-def conclude(done: Sequence[Any], arguments: argparse.Namespace) -> int:
-    """The last words of `run`, and its exit code."""
+def conclude(done: Sequence[Any], arguments: argparse.Namespace, warned: Sequence[Any] = ()) -> int:
+    """The last words of `run`, and its exit code; with --json also what was warned of before."""
     from gostlab.schedule import Finished
     ends: Sequence[Finished] = done
     failed = [end for end in ends if end.status.get("outcome") != "ok"]
@@ -246,7 +255,8 @@ def conclude(done: Sequence[Any], arguments: argparse.Namespace) -> int:
     degraded = [end for end in ends if end.status.get("outcome") == "ok" and end.verdict == "degraded"]
     if arguments.json:
         print(json.dumps({"runs": [{"name": end.run.name, "folder": str(end.folder), "verdict": end.verdict, **end.status}
-                                   for end in ends]}, indent=2, sort_keys=True))
+                                   for end in ends],
+                          "guards": [warning.to_json() for warning in warned]}, indent=2, sort_keys=True))
     else:
         for end in failed:
             complain(f"{end.run.name}: {end.status.get('outcome')}: {end.status.get('error')}")

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gostlab import __version__, fidelity, results
+from gostlab import __version__, fidelity, guards, results
 from gostlab.acks import AckTrace, Socket, port_filter, tracing_acks, write_acks, write_samples
 from gostlab.experiment import RunDescription
 from gostlab.network import Network, NetworkError, lay_out, set_offloads, set_sysctls
@@ -265,7 +265,8 @@ def judge(run: RunDescription, folder: Path, load: Load, probes: Probes,
             fidelity.check_rate(sum(8 * flow.bytes for flow in load.flows), rate_bps, load.ended_s - load.started_s),
             *fidelity.check_offered(run, load.flows),
             *fidelity.check_drops(queues.values(), run),
-            fidelity.check_sampler(probes.lateness_ms, run.clock)]
+            fidelity.check_sampler(probes.lateness_ms, run.clock),
+            *guards.checks(run)]
 
 
 def check_cpu(run: RunDescription, folder: Path) -> fidelity.Check:
