@@ -58,7 +58,7 @@ class Lines(Quiet):
             self.say(f"{already} of {total} runs are finished already")
         if already < total:
             self.say((f"round {round_number}, of cells that are not narrow enough: " if round_number > 1 else "")
-                     + f"{total - already} runs to do, about {clock_words(expected_s)}"
+                     + f"{total - already} {'run' if total - already == 1 else 'runs'} to do, about {clock_words(expected_s)}"
                      + (f" ({again} of them were begun before, or their files are damaged)" if again else ""))
 
     def finished(self, done: Finished, left_s: float) -> None:
