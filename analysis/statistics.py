@@ -66,6 +66,21 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     return Interval(float(ordered[rank - 1]), float(ordered[n - rank]), coverage)
 
 
+def relative_halfwidth(values: Sequence[float], confidence: float = CONFIDENCE) -> float | None:
+    """Half the width of the median's interval, as a share of the median: the ± that a reader sees. None below six values;
+    infinite around a median of 0.
+
+    To stop repeating as soon as this is small makes the interval a little less sure than it says: one looks until it is narrow.
+    """
+    interval = median_interval(values, confidence)
+    if interval is None:
+        return None
+    if interval.low == interval.high:
+        return 0.0
+    median = abs(float(np.median(values)))
+    return (interval.high - interval.low) / 2 / median if median else math.inf
+
+
 def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE, seed: int = 1) -> Interval | None:
     """Bootstrap (BCa) interval of the mean, by scipy. None below six values: it would be too narrow to mean anything.
 

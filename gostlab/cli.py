@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -183,7 +183,7 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
 def run_verb(arguments: argparse.Namespace) -> int:
     """`./lab run`."""
     from gostlab import experiment as experiments
-    from gostlab import machine, results, schedule
+    from gostlab import guards, machine, results, schedule
     from gostlab.document import BadInput
     from gostlab.parts import find_parts, require_kernel
     from gostlab.progress import console_progress
@@ -193,17 +193,32 @@ def run_verb(arguments: argparse.Namespace) -> int:
     clock = arguments.clock or ("real" if choice.name == "native" else None)
     if choice.name == "native" and clock == "virtual":
         raise BadInput("--clock virtual needs the sandbox: this kernel's clock is the real one")
-    runs = experiments.expand(loaded, quick=arguments.quick, overrides=overrides(arguments.set), machine=choice.name,
-                              clock=clock)
-    if arguments.matrix:
+
+    def described(repetitions_of: Mapping[str, int] = {}) -> list[experiments.RunDescription]:
+        runs = experiments.expand(loaded, quick=arguments.quick, overrides=overrides(arguments.set), machine=choice.name,
+                                  clock=clock, repetitions_of=repetitions_of)
         known = sorted({run.matrix for run in runs})
         for name in arguments.matrix:
             if name not in known:
                 raise BadInput(f"--matrix {name}: {loaded.name} has {', '.join(known)}")
-        runs = [run for run in runs if run.matrix in arguments.matrix]
+        return [run for run in runs if not arguments.matrix or run.matrix in arguments.matrix]
+
+    runs = described()
+    until = {name: rule for name, rule in experiments.stopping_rules(loaded, quick=arguments.quick).items()
+             if not arguments.matrix or name in arguments.matrix}
+    errors, warned = guards.survey(runs)
+    if errors:
+        cells = {run.cell for run, _ in errors}
+        others = f" (and {len(cells) - 1} more such cells)" if len(cells) > 1 else ""
+        raise BadInput(f"{errors[0][0].cell}: {errors[0][1].sentence}{others}")
     if arguments.dry_run:
         for run in runs:
             print(run.name)
+        for warning in warned:
+            print(warning.line, file=sys.stderr)
+        for name, rule in until.items():
+            print(f"{name}: this is the first block; there may be more, until every cell's {rule.of} is known to ± "
+                  f"{100 * rule.halfwidth:g} %, {rule.most} repetitions at most", file=sys.stderr)
         return EXIT_OK
     if arguments.jobs is not None and arguments.jobs < 1:
         raise BadInput(f"--jobs {arguments.jobs}: at least 1")
@@ -227,18 +242,32 @@ def run_verb(arguments: argparse.Namespace) -> int:
         def start(run: experiments.RunDescription, folder: Path, slot: int) -> machine.Job:
             return native.start_run(run, folder, handed, commit)
 
+    def standings(ends: Sequence[schedule.Finished]) -> list[schedule.Standing]:
+        if not until:
+            return []
+        from analysis.statistics import relative_halfwidth  # half a second, which only a stopping rule needs
+        return schedule.standings(ends, until, relative_halfwidth)
+
+    def more(ends: Sequence[schedule.Finished]) -> list[experiments.RunDescription]:
+        wanted = schedule.more_repetitions(standings(ends))
+        there = {end.run.name for end in ends}
+        return [run for run in described(wanted) if run.name not in there] if wanted else []
+
     arguments.results.mkdir(parents=True, exist_ok=True)
     with results.owned(arguments.results, loaded.name), \
             console_progress(loaded.name, quiet=arguments.json) as progress:
         progress.say(f"{loaded.title}\nmachine: {choice.name} ({choice.reason}) · {len(slots)} at a time · tunnel: "
                      f"{handed['tunnel']['version'] if handed['tunnel'] else 'none found'} · results: {arguments.results}")
+        for warning in warned:
+            progress.say(warning.line)
         done = schedule.run_all(runs, arguments.results.resolve(), slots, start, results.clean_folder, progress,
-                                retry_failed=arguments.retry_failed)
-    return conclude(done, arguments)
+                                retry_failed=arguments.retry_failed, more=more)
+    return conclude(done, arguments, warned, [standing for standing in standings(done) if not standing.narrow])
 
 
-def conclude(done: Sequence[Any], arguments: argparse.Namespace) -> int:
-    """The last words of `run`, and its exit code."""
+def conclude(done: Sequence[Any], arguments: argparse.Namespace, warned: Sequence[Any] = (), wide: Sequence[Any] = ()) -> int:
+    """The last words of `run`, and its exit code: with --json also what was warned of before; the cells that are still too
+    wide for their stopping rule."""
     from gostlab.schedule import Finished
     ends: Sequence[Finished] = done
     failed = [end for end in ends if end.status.get("outcome") != "ok"]
@@ -246,7 +275,10 @@ def conclude(done: Sequence[Any], arguments: argparse.Namespace) -> int:
     degraded = [end for end in ends if end.status.get("outcome") == "ok" and end.verdict == "degraded"]
     if arguments.json:
         print(json.dumps({"runs": [{"name": end.run.name, "folder": str(end.folder), "verdict": end.verdict, **end.status}
-                                   for end in ends]}, indent=2, sort_keys=True))
+                                   for end in ends],
+                          "guards": [warning.to_json() for warning in warned],
+                          "not_narrow_enough": [cell.to_json() for cell in wide]},
+                         indent=2, sort_keys=True))
     else:
         for end in failed:
             complain(f"{end.run.name}: {end.status.get('outcome')}: {end.status.get('error')}")
@@ -254,6 +286,8 @@ def conclude(done: Sequence[Any], arguments: argparse.Namespace) -> int:
             complain(f"{end.run.name}: invalid: see fidelity.json there")
         print(f"{len(ends)} runs: {len(ends) - len(failed) - len(invalid)} good ({len(degraded)} of them degraded), "
               f"{len(invalid)} invalid, {len(failed)} failed · {arguments.results}")
+        for cell in wide:
+            print(cell.line)
     return EXIT_FAILED if failed or invalid else EXIT_OK
 
 

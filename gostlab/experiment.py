@@ -35,6 +35,7 @@ from gostlab.document import (
     meant,
     names_in,
     one_of,
+    quantity,
     read_mapping,
     text_of,
     texts_of,
@@ -58,6 +59,7 @@ from gostlab.settings import (
 )
 from gostlab.sizing import memory_needed_mib, offloads_do_no_harm, resolve_buffers, tcp_memory_needed_mib
 from gostlab.trace import changes_of
+from gostlab.units import share
 
 FOLDER = Path(__file__).resolve().parents[1] / "experiments"
 SCHEMA = 2
@@ -173,6 +175,19 @@ class Quick:
 
 
 @dataclass(frozen=True)
+class Until:
+    """When a matrix has enough repetitions: as soon as every cell's interval of the median is narrow enough, or there are `most`.
+
+    `repetitions` are the first block; then one more at a time, of the cells that are still too wide.
+    """
+
+    halfwidth: float  # of the interval of the median, as a share of the median
+    of: str  # one of STOPPING_FIGURES
+    most: int  # repetitions
+    least: int  # runs that count, before a cell is judged
+
+
+@dataclass(frozen=True)
 class Matrix:
     """Every combination of the factors' levels, over fixed settings."""
 
@@ -182,6 +197,7 @@ class Matrix:
     settings: Settings
     factors: Factors
     repetitions: int
+    until: Until | None  # None: just the repetitions
     draw: tuple[str, ...]  # which figures show it; () as its factors suggest
     quick: Quick
     node: Node
@@ -268,7 +284,14 @@ def read_quick(node: Node) -> Quick:
 
 def read_matrix(node: Node) -> Matrix:
     """One matrix. Raises BadInput."""
-    matrix = Matrix(**read_mapping(node, MATRIX_FIELDS), node=node)
+    values = read_mapping(node, MATRIX_FIELDS)
+    if values["until"] is not None and "repetitions" not in mapping_of(node):
+        values["repetitions"] = values["until"].least
+    matrix = Matrix(**values, node=node)
+    if matrix.until is not None and not LEAST_FOR_INTERVAL <= matrix.repetitions <= matrix.until.most:
+        raise mapping_of(node)["repetitions"].bad_value(
+            f"with until, they are the first block: not within {LEAST_FOR_INTERVAL} and its most, {matrix.until.most}"
+        )
     for factor, levels in (matrix.quick.factors or {}).items():
         if factor not in matrix.factors:
             raise levels[0].node.bad_value(f"quick changes {factor}, which is no factor of {matrix.name}")
@@ -276,6 +299,17 @@ def read_matrix(node: Node) -> Matrix:
         if factor in matrix.settings:
             raise matrix.settings[factor].node.bad(f"both a setting and a factor of {matrix.name}")
     return matrix
+
+
+def read_until(node: Node) -> Until:
+    """A stopping rule. Raises BadInput."""
+    values = read_mapping(node, UNTIL_FIELDS)
+    if not 0 < values["halfwidth"] < 1:
+        raise mapping_of(node)["halfwidth"].bad_value("not between 0% and 100% of the median (like 5%)")
+    until = Until(**{**values, "halfwidth": float(values["halfwidth"])})
+    if until.least > until.most:
+        raise node.bad(f"least is {until.least}, more than most, {until.most}")
+    return until
 
 
 def read_published(node: Node) -> Published:
@@ -315,7 +349,17 @@ NO_QUICK = Quick()
 # What the report can draw of a matrix, and what a study's number can be of.
 DRAWINGS = ("series", "cwnd", "by-loss", "by-rtt", "shares", "bars", "map")
 FIGURES = ("goodput_mbit", "retr", "window_pkts", "convergence_s", "jain", "ratio", "total_mbit", "share")
+STOPPING_FIGURES = ("goodput",)  # of all flows together
 REPETITIONS = whole(1, 1000)
+# Below six runs no interval of the median reaches 95 % (analysis.statistics).
+LEAST_FOR_INTERVAL = 6
+ENOUGH = whole(LEAST_FOR_INTERVAL, 1000)
+UNTIL_FIELDS = {
+    "halfwidth": Field(quantity(share), required=True),
+    "of": Field(one_of(*STOPPING_FIGURES), default="goodput"),
+    "most": Field(ENOUGH, required=True),
+    "least": Field(ENOUGH, default=LEAST_FOR_INTERVAL),
+}
 STUDY_FIELDS = {"seed": Field(text_of), "sections": Field(text_of), "note": Field(text_of)}
 QUICK_FIELDS = {
     "skip": Field(yes_no, default=False),
@@ -330,6 +374,7 @@ MATRIX_FIELDS = {
     "settings": Field(read_settings, default={}),
     "factors": Field(read_factors, default={}),
     "repetitions": Field(REPETITIONS, default=1),
+    "until": Field(read_until),
     "draw": Field(read_draw, default=()),
     "quick": Field(read_quick, default=NO_QUICK),
 }
@@ -366,13 +411,15 @@ def expand(
     overrides: Mapping[str, str] = {},
     machine: str = "sandbox",
     clock: str | None = None,
+    repetitions_of: Mapping[str, int] = {},
 ) -> list[RunDescription]:
     """Every run of an experiment, in the order to run them.
 
     Repetitions are the outer loop, so that drift hits every cell alike; within one the order is shuffled by
     the experiment's seed, the real clock's runs last, as they need the machine for themselves. All cells of a
     repetition share its seed, so that congestion controls are compared under the same losses. `overrides` are
-    --set's words, `clock` is --clock's: both hold for every matrix. Raises BadInput.
+    --set's words, `clock` is --clock's: both hold for every matrix. `repetitions_of` are cells, by name, that have more
+    repetitions than their matrix says. Raises BadInput.
     """
     asked = {name: read_override(name, text) for name, text in overrides.items()}
     if clock is not None:
@@ -390,20 +437,28 @@ def expand(
             else:
                 settings[name] = levels[0]
         repetitions = short.repetitions or matrix.repetitions
-        count = repetitions * math.prod(len(levels) for levels in factors.values())
+        most = matrix.until.most if matrix.until and not quick else repetitions
+        count = most * math.prod(len(levels) for levels in factors.values())
         if count > MAX_RUNS:
             raise matrix.node.bad(f"{count} runs in one matrix ({MAX_RUNS} at most)")
         cells = list(expand_cells(experiment.name, matrix.name, settings, factors, machine))
-        for repetition in range(1, repetitions + 1):
+        counts = [max(repetitions, repetitions_of.get(cell.cell, 0)) if repetitions_of else repetitions for cell in cells]
+        for repetition in range(1, max(counts) + 1):
             blocks.setdefault(repetition, []).extend(
                 replace(cell, repetition=repetition, seed=1000 * experiment.seed + repetition)
-                for cell in cells
+                for cell, count in zip(cells, counts, strict=True)
+                if repetition <= count
             )
     return [
         run
         for repetition in sorted(blocks)
         for run in shuffled(blocks[repetition], experiment.seed, repetition)
     ]
+
+
+def stopping_rules(experiment: Experiment, *, quick: bool = False) -> dict[str, Until]:
+    """The matrices that repeat until their cells are narrow enough, by name. The quick form never does."""
+    return {} if quick else {matrix.name: matrix.until for matrix in experiment.matrices if matrix.until is not None}
 
 
 def shuffled(runs: list[RunDescription], seed: int, repetition: int) -> list[RunDescription]:
@@ -633,10 +688,12 @@ __all__ = (
     "Matrix",
     "Published",
     "RunDescription",
+    "Until",
     "expand",
     "list_experiments",
     "load_experiment",
     "matching_published",
     "read_experiment",
     "single_run",
+    "stopping_rules",
 )

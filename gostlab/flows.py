@@ -64,15 +64,18 @@ def resolve_flows(settings: Settings, asked: Settings, path: Mapping[str, Any], 
                 raise setting.node.bad(f"no flow is called {flow} ({meant(flow, given)})")
             given[flow][field] = setting.value
     node = (asked.get("flows") or settings["topology"]).node
-    flows = [resolve_flow(name, number, fields, settings, path, site, node)
+    # Buffers in bdp are of the longest round trip among the flows, whoever shares a host with it.
+    rtts_ms = [float(fields["rtt"] * 500) for fields in given.values() if "rtt" in fields]
+    longest = {way: {**path[way], "delay_ms": max([path[way]["delay_ms"], *rtts_ms])} for way in ("forward", "reverse")}
+    flows = [resolve_flow(name, number, fields, settings, path, longest, site, node)
              for number, (name, fields) in enumerate(given.items(), 1)]
     check_fit(flows, settings, node)
     return flows
 
 
 def resolve_flow(name: str, number: int, fields: Mapping[str, Any], settings: Settings, path: Mapping[str, Any],
-                 site: str | None, node: Node) -> Flow:
-    """One flow: its own fields, else the run's settings. Raises BadInput."""
+                 longest: Mapping[str, Any], site: str | None, node: Node) -> Flow:
+    """One flow: its own fields, else the run's settings. `longest`: the path with its longest flow's delay. Raises BadInput."""
     topology = settings["topology"].value
     kind = fields.get("kind", "tcp")
     needed = {"udp": "rate", "http": "size"}.get(kind)
@@ -96,7 +99,7 @@ def resolve_flow(name: str, number: int, fields: Mapping[str, Any], settings: Se
     rtt_ms = float(fields["rtt"] * 1000) if "rtt" in fields else sum(path[way]["delay_ms"] for way in ("forward", "reverse"))
     return Flow(name=name, kind=kind, cc=None if kind == "udp" else own("cc"), streams=own("streams"), direction=direction,
                 start_s=fields.get("start", 0.0), duration_s=own("duration"), sender=sender, receiver=receiver, rtt_ms=rtt_ms,
-                buffers="system" if kind == "udp" else resolve_buffers(own("buffers"), path),
+                buffers="system" if kind == "udp" else resolve_buffers(own("buffers"), longest),
                 rate_bps=fields.get("rate"), size_bytes=fields.get("size"))
 
 
@@ -108,15 +111,15 @@ def check_fit(flows: Sequence[Flow], settings: Settings, node: Node) -> None:
             raise tunnel.node.bad(f"{tunnel.value}: tunnels run in topology tunnel, not in {topology.value}")
         if sum(flow.kind != "udp" for flow in flows) > 1:
             raise node.bad("a tunnel carries one tcp or http flow (with several streams, if need be)")
+    for receiver in sorted({flow.receiver for flow in flows}):
+        ways = {(flow.sender, flow.rtt_ms) for flow in flows if flow.receiver == receiver}
+        if len(ways) > len({sender for sender, _ in ways}):
+            raise node.bad(f"two flows between the same hosts with different rtt ({receiver})")
     buffers: dict[str, Buffers] = {}
     for flow in flows:
         for host in (flow.sender, flow.receiver) if flow.kind != "udp" else ():
             if buffers.setdefault(host, flow.buffers) != flow.buffers:
                 raise node.bad(f"{flow.name}: {host} has other buffers already (a host's flows share its buffers)")
-    for receiver in sorted({flow.receiver for flow in flows}):
-        ways = {(flow.sender, flow.rtt_ms) for flow in flows if flow.receiver == receiver}
-        if len(ways) > len({sender for sender, _ in ways}):
-            raise node.bad(f"two flows between the same hosts with different rtt ({receiver})")
 
 
 def delays_ms(flows: Sequence[Flow], path: Mapping[str, Any]) -> dict[str, float]:

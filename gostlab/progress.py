@@ -30,7 +30,7 @@ class Quiet:
     def say(self, text: str) -> None:
         pass
 
-    def begin(self, total: int, already: int, expected_s: float, again: int) -> None:
+    def begin(self, total: int, already: int, expected_s: float, again: int, round_number: int = 1) -> None:
         pass
 
     def started(self, run: RunDescription) -> None:
@@ -51,13 +51,14 @@ class Lines(Quiet):
         """A line outside the progress."""
         print(text, file=sys.stderr, flush=True)
 
-    def begin(self, total: int, already: int, expected_s: float, again: int) -> None:
+    def begin(self, total: int, already: int, expected_s: float, again: int, round_number: int = 1) -> None:
         self._total, self._count = total, already
         self._began = time.monotonic()
-        if already:
+        if already and round_number == 1:
             self.say(f"{already} of {total} runs are finished already")
         if already < total:
-            self.say(f"{total - already} runs to do, about {clock_words(expected_s)}"
+            self.say((f"round {round_number}, of cells that are not narrow enough: " if round_number > 1 else "")
+                     + f"{total - already} {'run' if total - already == 1 else 'runs'} to do, about {clock_words(expected_s)}"
                      + (f" ({again} of them were begun before, or their files are damaged)" if again else ""))
 
     def finished(self, done: Finished, left_s: float) -> None:
@@ -70,6 +71,7 @@ class Bar(Lines):
 
     def __init__(self, title: str) -> None:
         super().__init__()
+        self._title = title
         self._console = Console(stderr=True)
         self._bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                              TextColumn("{task.fields[left]}"), console=self._console, transient=True)
@@ -78,9 +80,11 @@ class Bar(Lines):
     def say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False)
 
-    def begin(self, total: int, already: int, expected_s: float, again: int) -> None:
-        super().begin(total, already, expected_s, again)
+    def begin(self, total: int, already: int, expected_s: float, again: int, round_number: int = 1) -> None:
+        super().begin(total, already, expected_s, again, round_number)
         if already < total:
+            title = f"{self._title}, round {round_number}" if round_number > 1 else self._title
+            self._bar.update(self._task, description=title)
             self._bar.update(self._task, total=total, completed=already, left=f"about {clock_words(expected_s)} left")
             self._bar.start()
 

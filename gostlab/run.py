@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gostlab import __version__, fidelity, results
+from gostlab import __version__, fidelity, guards, results
 from gostlab.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
 from gostlab.experiment import RunDescription
 from gostlab.hosts import Unsupported, cc_of, check_cc_available, configure_hosts, set_tcp_memory
@@ -33,6 +33,8 @@ from gostlab.traffic import Load, TrafficError, flows_json, run_flows
 from gostlab.tunnels import Tunnel, TunnelError, start_tunnel
 
 SENDING_END = {"upload": "near", "download": "far"}
+
+
 def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     """Run it and write its folder, all but status.json; returns the verdict.
 
@@ -143,7 +145,8 @@ def judge(run: RunDescription, folder: Path, load: Load, probes: Probes,
             fidelity.check_rate(sum(8 * flow.bytes for flow in load.flows), rate_bps, load.ended_s - load.started_s),
             *fidelity.check_offered(run, load.flows),
             *fidelity.check_drops(queues.values(), run),
-            fidelity.check_sampler(probes.lateness_ms, run.clock)]
+            fidelity.check_sampler(probes.lateness_ms, run.clock),
+            *guards.checks(run)]
 
 
 def check_cpu(run: RunDescription, folder: Path) -> fidelity.Check:

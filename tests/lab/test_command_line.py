@@ -110,6 +110,21 @@ def test_a_dry_run_lists_the_matrix() -> None:
     assert len(names) == len(set(names)) == 18
 
 
+def test_a_trap_that_is_an_error_names_its_cell_before_anything_runs(tmp_path: Path) -> None:
+    done = lab("run", "thesis-tunnel", "--matrix", "real-clock", "--set", "loss=0.1%", "--results", str(tmp_path / "results"))
+
+    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1
+    assert "real-clock-" in done.stderr and "43 segments" in done.stderr and "(and 3 more such cells)" in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_warnings_are_said_once_per_kind_and_matrix() -> None:
+    done = lab("run", "thesis-tunnel", "--quick", "--matrix", "main", "--matrix", "memory", "--dry-run")
+
+    assert [line.split(": ")[1] for line in done.stderr.splitlines()] == ["main, 18 of 18 runs", "memory, 2 of 4 runs"]
+    assert done.stdout.split() == [word for word in done.stdout.split() if word.startswith(("main-", "memory-"))]
+
+
 def test_topo_py_runs_under_whatever_python(tmp_path: Path) -> None:
     done = subprocess.run(["python3", "topo.py", "--dry-run", "--matrix", "main"], cwd=ROOT, capture_output=True, text=True, check=False)
 

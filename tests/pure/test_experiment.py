@@ -361,6 +361,63 @@ def test_a_matrix_beyond_reason_is_refused_before_it_is_expanded() -> None:
         expand(written(text))
 
 
+UNTIL = "repetitions: 6\n    until: {halfwidth: 5%, of: goodput, most: 8}"
+
+
+def test_a_stopping_rule_begins_with_a_block_of_its_own() -> None:
+    experiment = changed("repetitions: 3", UNTIL)
+    assert experiment.matrices[0].until == experiments.Until(0.05, "goodput", 8, 6)
+    assert experiments.stopping_rules(experiment) == {"main": experiment.matrices[0].until}
+    assert experiments.stopping_rules(experiment, quick=True) == {}
+    assert Counter(run.matrix for run in expand(experiment)) == {"main": 24, "other": 1}
+    assert len(expand(experiment, quick=True)) == 2
+    first_block = changed("repetitions: 3", "until: {halfwidth: 2.5%, most: 30, least: 9}")
+    assert first_block.matrices[0].repetitions == 9
+
+
+def test_cells_with_more_repetitions_keep_the_others_order() -> None:
+    experiment = changed("repetitions: 3", UNTIL)
+    first = expand(experiment)
+    cell = next(run.cell for run in first if run.cc == "bbr")
+    longer = expand(experiment, repetitions_of={cell: 8})
+    assert longer[: len(first)] == first
+    assert [(run.cell, run.repetition, run.seed) for run in longer[len(first) :]] == [(cell, 7, 1007), (cell, 8, 1008)]
+
+
+@pytest.mark.parametrize(
+    ("until", "message"),
+    [
+        ("{most: 30}", "matrices[0].until: halfwidth is missing"),
+        ("{halfwidth: 5%}", "matrices[0].until: most is missing"),
+        ("{halfwidth: 0%, most: 30}", 'until.halfwidth "0%": not between 0% and 100% of the median'),
+        ("{halfwidth: 100%, most: 30}", 'until.halfwidth "100%": not between 0% and 100% of the median'),
+        ("{halfwidth: 5, most: 30}", 'until.halfwidth "5": '),
+        ("{halfwidth: 5%, most: 5}", 'until.most "5": not within 6 to 1000'),
+        ("{halfwidth: 5%, most: 30, least: 3}", 'until.least "3": not within 6 to 1000'),
+        ("{halfwidth: 5%, most: 8, least: 9}", "matrices[0].until: least is 9, more than most, 8"),
+        ("{halfwidth: 5%, most: 30, of: rtt}", 'until.of "rtt": not known here'),
+        ("{halfwidth: 5%, most: 30, til: 9}", "matrices[0].until.til: unknown key"),
+        ("5%", "matrices[0].until: a value where a mapping (key: value) should be"),
+        (
+            "{halfwidth: 5%, most: 30}\n    repetitions: 3",
+            'matrices[0].repetitions "3": with until, they are the first block: not within 6 and its most, 30',
+        ),
+        ("{halfwidth: 5%, most: 8}\n    repetitions: 9", "not within 6 and its most, 8"),
+    ],
+)
+def test_nonsense_stopping_rules_are_sentences(until: str, message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        changed("repetitions: 3", f"until: {until}")
+    assert message in str(refused.value)
+
+
+def test_a_stopping_rule_counts_with_its_most_against_what_is_reasonable() -> None:
+    levels = ", ".join(str(number) for number in range(1, 129))
+    text = f"name: x\ntitle: x\nmatrices: [{{name: a, until: {{halfwidth: 5%, most: 1000}}, factors: {{streams: [{levels}]}}}}]\n"
+    with pytest.raises(BadInput, match="128000 runs in one matrix"):
+        expand(written(text))
+
+
 def test_a_missing_experiment_is_refused_with_what_there_is() -> None:
     with pytest.raises(
         BadInput, match=r'^experiment "thesis-tunel": not in experiments/ \(did you mean thesis-tunnel\?\)'

@@ -44,6 +44,12 @@ def test_flows_take_from_the_run_what_they_do_not_say() -> None:
     assert run.hosts == ("s1", "r1", "s2", "r2")
 
 
+def test_buffers_in_bdp_are_of_the_longest_round_trip() -> None:
+    run = one("{topology: dumbbell, rate: 1gbit, flows: {near: {rtt: 10ms}, far: {rtt: 100ms}}}")
+    near, far = (flow.buffers["rmem"][2] for flow in run.flows)
+    assert near == far > 4 * 100e-3 * 1e9 / 8
+
+
 def test_a_factor_may_be_a_field_of_one_flow() -> None:
     found = runs("settings: {topology: dumbbell, flows: {a: {}, b: {}}}\nfactors: {b.rtt: [40ms, 80ms], a.cc: [bbr, cubic]}")
     assert [(run.flows[0].cc, run.flows[1].rtt_ms) for run in sorted(found, key=lambda run: run.name)] == [

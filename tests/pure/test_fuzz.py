@@ -34,7 +34,8 @@ matrices:
       loss: [0%, {model: gemodel, p: 1%, r: 10%}]
       buffer: [0.1bdp, 100pkts, 150kB]
       syscall_cost: [0us, 5us]
-    repetitions: 2
+    repetitions: 7
+    until: {halfwidth: 5%, of: goodput, most: 30, least: 6}
     quick: {factors: {loss: [0%]}, repetitions: 1, settings: {rate: 100mbit, delay: 5ms}}
   - name: flows
     draw: [series, shares]
