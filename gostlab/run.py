@@ -64,6 +64,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
     checks: list[fidelity.Check] = []
     with lay_out(run, folder, environ) as network:
+        silence_ipv6(network)
         sysctls = configure_hosts(network, run)
         offloads = set_offloads(network, run.offloads, nodes_crossed(network, run))
         shaper = Shaper(network, run)
@@ -210,6 +211,14 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
         installed[node] = {key.strip(): " ".join(value.split()) for key, _, value in
                            (line.partition("=") for line in lines)}
     return installed
+
+
+def silence_ipv6(network: Network) -> None:
+    """No IPv6 on the links, which carry none of the load: at instants of its own choice it would send neighbour and router
+    solicitations across the path, and each takes one of the delay line's random numbers."""
+    for node in network.nodes:
+        network.read(node, ["sysctl", "-eqw", *(f"net.ipv6.conf.{interface.name}.disable_ipv6=1" for interface in
+                                                network.interfaces if interface.node == node)])
 
 
 def set_tcp_memory(limit_mib: int | None) -> None:
