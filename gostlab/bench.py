@@ -5,6 +5,7 @@ long run, so that what surrounds a run (a figure of its own) does not count.
 """
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,13 @@ from gostlab.machine import sandbox
 from gostlab.parts import find_parts, require_kernel
 
 SHORT_S = 1.0
+# What is run again and again with one seed: single_run's arguments beside the profile.
+REPEATED_S = 10.0
+REPEATED: Mapping[str, Mapping[str, str]] = {
+    "one CUBIC flow, 0.1 % loss": {"cc": "cubic", "rate": "20mbit", "delay": "20ms", "loss": "0.1%"},
+    "one BBR flow": {"cc": "bbr", "rate": "20mbit", "delay": "20ms"},
+    "16 streams through gost+ws": {"cc": "cubic", "rate": "50mbit", "delay": "20ms", "tunnel": "gost+ws", "streams": "16"},
+}
 
 
 @dataclass(frozen=True)
@@ -127,6 +135,31 @@ class Bench:
                               if (row["role"], row["direction"]) == ("bottleneck", "forward")))
         return 1e6 * (walls[1] - walls[0]) / (counts[1] - counts[0])
 
+    def repeatability(self, runs: int) -> list[Figure]:
+        """How closely runs of one seed agree on the virtual clock: goodput, segments and for how long they are the same."""
+        return [figure for name, settings in REPEATED.items() for figure in self.agreement(name, dict(settings), runs)]
+
+    def agreement(self, name: str, settings: dict[str, str], runs: int) -> list[Figure]:
+        """The figures of one kind of run. The same: every sampled queue counter and every field of every ACK."""
+        print(f"bench: {name}, {runs} times with one seed …", file=sys.stderr, flush=True)
+        run = replace(load(REPEATED_S, settings.pop("cc"), sample="100ms", **settings), acks=True)
+        folders = []
+        for _ in range(runs):
+            guest, folder = self.start(run, self._cpus[0])
+            guest.wait()
+            check(folder)
+            folders.append(folder)
+        wan = [leg for folder in folders for leg in read_json(folder / "legs.json")["legs"] if leg["leg"] == "wan"]
+        goodput = [read_json(folder / "flows.json")["flows"][0]["goodput_bps"] / 1000 for folder in folders]
+        taken = {("goodput", "kbit/s", "equal"): goodput,
+                 ("segments retransmitted", "", "equal"): [leg["segments_retransmitted"] for leg in wan],
+                 ("data segments sent", "", "equal"): [leg["data_segments_out"] for leg in wan],
+                 ("queues the same for", "s", f"≥ {REPEATED_S:g}"): [same_for_s(queue_rows, folders[0], f) for f in folders[1:]],
+                 ("ACKs the same for", "s", f"≥ {REPEATED_S:g}"): [same_for_s(ack_rows, folders[0], f) for f in folders[1:]]}
+        said = f"one seed, {runs} runs, {name}"
+        return [Figure(f"{said}: {what}", statistics.median(values), min(values), max(values), unit, target)
+                for (what, unit, target), values in taken.items()]
+
     def pair_ratio(self) -> float:
         """How much two sandboxes side by side do of what one does alone (2: no loss)."""
         run = load(40.0, rate="100mbit")
@@ -145,6 +178,34 @@ def load(duration_s: float, cc: str = "bbr", **settings: str) -> RunDescription:
     """The benchmark's run: one stream over a 100 ms path, per packet, the default system-call cost."""
     return single_run(profile="plain-100ms", cc=cc, machine="sandbox", clock="virtual",
                       overrides={"duration": f"{duration_s:g}s", "offloads": "off", "buffers": "bdp", **settings})
+
+
+def read_json(path: Path) -> Any:
+    """A result file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+Rows = Sequence[tuple[float, str]]      # instant, s, and all that the row says
+
+
+def queue_rows(folder: Path) -> Rows:
+    """queues.jsonl."""
+    return [(json.loads(line)["t_s"], line) for line in (folder / "queues.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def ack_rows(folder: Path) -> Rows:
+    """acks.csv.gz without its header."""
+    with gzip.open(folder / "acks.csv.gz", "rt", encoding="ascii") as file:
+        return [(float(line.partition(",")[0]), line) for line in list(file)[1:]]
+
+
+def same_for_s(rows_of: Callable[[Path], Rows], one: Path, other: Path) -> float:
+    """Until when two runs' rows are the same, s; the last row's instant where all are."""
+    mine, its = rows_of(one), rows_of(other)
+    for (at_s, row), (_, twin) in zip(mine, its, strict=False):
+        if row != twin:
+            return at_s
+    return min(mine, its, key=len)[-1][0]
 
 
 def check(folder: Path) -> None:
@@ -201,6 +262,7 @@ def main(repeat: int, *, as_json: bool) -> int:
                                         host_packet_us))
         if len(machine.usable_cpus()) > 1:
             figures.append(bench.figure("two sandboxes side by side", "× one", "≥ 1.85", bench.pair_ratio))
+        figures += bench.repeatability(max(2, repeat))
     for name, rate in relay_mbit().items():
         figures.append(Figure(f"relay over loopback, {name}, one CPU", rate, rate, rate, "Mbit/s", ""))
     print(json.dumps([asdict(figure) for figure in figures], indent=2) if as_json else table(figures))

@@ -56,6 +56,14 @@ def buffers_of(run: RunDescription, host: str) -> Any:
     return next((flow.buffers for flow in run.flows if flow.kind != "udp" and host in (flow.sender, flow.receiver)), run.buffers)
 
 
+def silence_ipv6(network: Network) -> None:
+    """No IPv6 on the links, which carry none of the load: at instants of its own choice it would send neighbour and router
+    solicitations across the path, and each takes one of the delay line's random numbers."""
+    for node in network.nodes:
+        network.read(node, ["sysctl", "-eqw", *(f"net.ipv6.conf.{interface.name}.disable_ipv6=1" for interface in
+                                                 network.interfaces if interface.node == node)])
+
+
 def set_tcp_memory(limit_mib: int | None) -> None:
     """Set the kernel's limit of memory for all TCP sockets, in the kernel's own proportions (low : pressure : limit =
     3 : 4 : 6, tcp_init_mem). It is one limit for every namespace, and a sandbox is several machines: its default,

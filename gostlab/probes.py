@@ -77,7 +77,7 @@ class Probes:
     """The samplers of one run. Use through `probing`."""
 
     def __init__(self, network: Network, tunnel: Tunnel, queues: Sequence[Interface], folder: Path, interval_s: float) -> None:
-        self._interval_s = interval_s
+        self.interval_s = interval_s
         self._legs = tunnel.legs
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
         self._pids = {node: network.pid(node) for node in network.nodes}
@@ -95,6 +95,7 @@ class Probes:
         self._thread: threading.Thread | None = None
         self.error: BaseException | None = None
         self.lateness_ms: list[float] = []
+        self.longest_gap_s = 0.0
         self.missed_closes = False
         self.tcp_memory_peak_pages = 0
         self.cpu_at_start = (0.0, 0.0)
@@ -120,15 +121,18 @@ class Probes:
 
     def _sample_until_stopped(self) -> None:
         try:
-            count = 1
+            count, last_s = 1, self.started_s
             while True:
-                due = self.started_s + count * self._interval_s
+                due = self.started_s + count * self.interval_s
                 if self._stop.wait(max(0.0, due - time.monotonic())):
                     break
-                self.lateness_ms.append(1000 * (time.monotonic() - due))
-                self._sample(count * self._interval_s)
+                now_s = time.monotonic()
+                self.lateness_ms.append(1000 * (now_s - due))
+                self.longest_gap_s, last_s = max(self.longest_gap_s, now_s - last_s), now_s
+                self._sample(count * self.interval_s)
                 # An instant that has passed is left out, not made up for.
-                count = max(count + 1, int((time.monotonic() - self.started_s) / self._interval_s) + 1)
+                count = max(count + 1, int((time.monotonic() - self.started_s) / self.interval_s) + 1)
+            self.longest_gap_s = max(self.longest_gap_s, time.monotonic() - last_s)
             self._sample(time.monotonic() - self.started_s)
         except BaseException as error:  # handed to end(), which raises it
             self.error = error

@@ -17,18 +17,19 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gostlab import __version__, fidelity, guards, results
 from gostlab.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
 from gostlab.experiment import RunDescription
-from gostlab.hosts import Unsupported, cc_of, check_cc_available, configure_hosts, set_tcp_memory
-from gostlab.network import Network, NetworkError, lay_out, set_offloads
+from gostlab.hosts import Unsupported, cc_of, check_cc_available, configure_hosts, set_tcp_memory, silence_ipv6
+from gostlab.network import Interface, Network, NetworkError, lay_out, set_offloads
 from gostlab.parts import TunnelBinary
 from gostlab.probes import Probes, probing, rows_of
-from gostlab.shaping import Shaper, idle_rtt_ms, jitter_range_ms, lossless, ping_rtts_ms, show_qdisc, under_test
+from gostlab.realclock import Watch, Watched, watching
+from gostlab.shaping import DELAY_LIMIT_PKTS, Shaper, idle_rtt_ms, jitter_range_ms, lossless, ping_rtts_ms, show_qdisc, under_test
 from gostlab.traffic import Load, TrafficError, flows_json, run_flows
 from gostlab.tunnels import Tunnel, TunnelError, start_tunnel
 
@@ -48,6 +49,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
     checks: list[fidelity.Check] = []
     with lay_out(run, folder, environ) as network:
+        silence_ipv6(network)
         sysctls = configure_hosts(network, run)
         offloads = set_offloads(network, run.offloads, nodes_crossed(network, run))
         shaper = Shaper(network, run)
@@ -58,8 +60,16 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
                 raise NetworkError(f"before the load, {idle.reason} ({idle.asked} ms asked, {idle.got} ms measured)")
         queues = [interface for interface in network.shaped if under_test(run, interface)]
         with start_tunnel(network, run, binary, folder) as tunnel, tracing_acks(folder, run.acks) as trace, \
-                probing(network, tunnel, queues, folder, sample_s(run, trace)) as probes:
-            load = put_load(network, run, shaper, tunnel, probes, trace, folder, parts)
+                probing(network, tunnel, queues, folder, sample_s(run, trace)) as probes, \
+                watching(run, bottleneck_of(run, queues)) as watch:
+            try:
+                load, watched = put_load(network, run, shaper, tunnel, probes, trace, watch, folder, parts)
+            except TunnelError:
+                checks += check_tunnel(tunnel)
+                if fidelity.worst(checks) == "invalid":     # else it never got so far as to carry anything
+                    results.write_json(folder / "fidelity.json", fidelity.report(checks))
+                raise
+            checks += check_tunnel(tunnel)
             legs = probes.legs({flow.name: SENDING_END[flow.direction] for flow in run.flows})
             acks = keep_acks(run, folder, tunnel, trace, load) if run.acks else None
         results.write_json(folder / "legs.json", legs)
@@ -68,7 +78,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         qdiscs_after = {interface.name: show_qdisc(network, interface) for interface in queues}
     results.environment_file(folder, {**environment(run, binary, parts, sysctls, offloads, qdiscs_before, qdiscs_after),
                                       "acks": acks})
-    checks += judge(run, folder, load, probes, legs)
+    checks += judge(run, folder, load, probes, legs, watched)
     results.write_json(folder / "fidelity.json", fidelity.report(checks))
     return fidelity.worst(checks)
 
@@ -84,9 +94,11 @@ def run_environ(parts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def put_load(network: Network, run: RunDescription, shaper: Shaper, tunnel: Tunnel, probes: Probes, trace: AckTrace | None,
-             folder: Path, parts: Mapping[str, Any]) -> Load:
-    """The load between the samplers' first and last sample; the tunnel must outlive it."""
+             watch: Watch | None, folder: Path, parts: Mapping[str, Any]) -> tuple[Load, Watched | None]:
+    """The load between the samplers' first and last sample, and what was watched meanwhile; the tunnel must outlive it."""
     def begin() -> None:
+        if watch is not None:
+            watch.start()
         if trace is not None:
             trace.start(ack_filter(run, tunnel))
         probes.begin()
@@ -100,9 +112,16 @@ def put_load(network: Network, run: RunDescription, shaper: Shaper, tunnel: Tunn
         except TrafficError:
             tunnel.check_alive()        # a dead tunnel is the cause, iperf3's words only the effect
             raise
+    watched = watch.end() if watch is not None else None
     probes.end()
     tunnel.check_alive()
-    return load
+    return load, watched
+
+
+def bottleneck_of(run: RunDescription, queues: Sequence[Interface]) -> str:
+    """The device whose queue the flows' data wait in."""
+    return next(interface.name for interface in queues
+                if (interface.role, interface.direction) == ("bottleneck", run.data_direction))
 
 
 def nodes_crossed(network: Network, run: RunDescription) -> set[str]:
@@ -131,11 +150,17 @@ def check_idle(network: Network, run: RunDescription, shaper: Shaper, name: str)
     return checks
 
 
-def judge(run: RunDescription, folder: Path, load: Load, probes: Probes,
-          legs: Mapping[str, Any]) -> list[fidelity.Check]:
+def check_tunnel(tunnel: Tunnel) -> list[fidelity.Check]:
+    """Whether the tunnel is alive; nothing where there is none."""
+    return [fidelity.check_tunnel({node: process.poll() for node, process in tunnel.ends.items()})] if tunnel.ends else []
+
+
+def judge(run: RunDescription, folder: Path, load: Load, probes: Probes, legs: Mapping[str, Any],
+          watched: Watched | None) -> list[fidelity.Check]:
     """The checks that need the whole run."""
     data = run.data_direction
-    queues = {row["dev"]: row for row in rows_of(folder, "queues")}
+    samples = rows_of(folder, "queues")
+    queues = {row["dev"]: row for row in samples}
     rate_bps = max([run.path[data]["rate_bps"] or 0, *(change.get("rate_bps", 0) for change in run.changes
                                                        if change["direction"] == data)])
     return [*fidelity.check_cc(legs["legs"], run),
@@ -145,7 +170,12 @@ def judge(run: RunDescription, folder: Path, load: Load, probes: Probes,
             fidelity.check_rate(sum(8 * flow.bytes for flow in load.flows), rate_bps, load.ended_s - load.started_s),
             *fidelity.check_offered(run, load.flows),
             *fidelity.check_drops(queues.values(), run),
-            fidelity.check_sampler(probes.lateness_ms, run.clock),
+            *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),
+            *(fidelity.check_virtual_clock() if watched is None else [
+                fidelity.check_ticker(watched.late_ms),
+                fidelity.check_sampler(probes.lateness_ms),
+                fidelity.check_sampler_gap(probes.interval_s, probes.longest_gap_s),
+                *fidelity.check_departures(watched.gaps)]),
             *guards.checks(run)]
 
 

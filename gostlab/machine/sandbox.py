@@ -29,6 +29,9 @@ from gostlab.machine import CHECKOUT, MachineError, Watched, run_argv, wall_limi
 
 INIT = Path(__file__).with_name("init.py")
 GUEST_FOLDER = "/run/gostlab"
+# The run's folder as the guest's kernel knows it: by a name that is the same for every run, because Linux stirs its command line
+# into its random numbers, and two runs of one seed would otherwise differ by where they were written.
+WORKING_FOLDER = "/proc/self/cwd"
 # The guest's wall clock starts here on the virtual clock: a date that means nothing, the same for every run.
 VIRTUAL_EPOCH_NS = 1_700_000_000_000_000_000
 # Characters that the kernel's command line or hostfs's mount option would take for their own.
@@ -82,11 +85,13 @@ def boot_words(folder: Path, *, memory_mib: int, clock: str, syscall_cost_us: fl
         raise MachineError(f"{folder}: the sandbox cannot mount a folder with a comma, quote, backslash or control "
                            "character in its name: choose another --results")
     words = [f"mem={memory_mib}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={INIT}",
-             "con=null", "con0=fd:0,fd:1", "quiet", "seccomp=on", f"uml_dir={folder}/.uml/",
-             f'GOSTLAB_BOOT="{folder}"']
+             "con=null", "con0=fd:0,fd:1", "quiet", "seccomp=on", f"uml_dir={WORKING_FOLDER}/.uml/",
+             f"GOSTLAB_BOOT={WORKING_FOLDER}"]
     if clock == "virtual":
         words += ["time-travel=inf-cpu", f"time-travel-start={VIRTUAL_EPOCH_NS}",
-                  f"tt_syscall_ns={round(syscall_cost_us * 1000)}", f"uml_seed={seed}"]
+                  f"tt_syscall_ns={round(syscall_cost_us * 1000)}", f"uml_seed={seed}",
+                  # the driver that hands the guest the host's /dev/random, which would be stirred in on top of the seed
+                  "initcall_blacklist=rng_init"]
     return words
 
 
@@ -196,6 +201,7 @@ def settle(isolation: Isolation, folder: Path, *, memory_mib: int, cpu: int, par
     try:
         os.sched_setaffinity(0, {cpu})
         confine(isolation, folder, memory_mib)
+        os.chdir(folder)        # as it is mounted by now: WORKING_FOLDER
         # Last, as a change of rights undoes it; and the parent may be gone by now.
         checked(libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), *unused(3)), "pdeathsig")
         if os.getppid() != parent:
