@@ -156,9 +156,8 @@ class Bench:
                  ("data segments sent", "", "equal"): [leg["data_segments_out"] for leg in wan],
                  ("queues the same for", "s", f"≥ {REPEATED_S:g}"): [same_for_s(queue_rows, folders[0], f) for f in folders[1:]],
                  ("ACKs the same for", "s", f"≥ {REPEATED_S:g}"): [same_for_s(ack_rows, folders[0], f) for f in folders[1:]]}
-        said = f"one seed, {runs} runs, {name}"
-        return [Figure(f"{said}: {what}", statistics.median(values), min(values), max(values), unit, target)
-                for (what, unit, target), values in taken.items()]
+        return [Figure(f"one seed, {runs} runs, {name}: {what}", statistics.median(values), min(values), max(values), unit,
+                       target) for (what, unit, target), values in taken.items()]
 
     def pair_ratio(self) -> float:
         """How much two sandboxes side by side do of what one does alone (2: no loss)."""

@@ -93,15 +93,6 @@ def test_one_stream_with_debians_buffers_is_window_limited(lab: Lab) -> None:
     assert done.leg("wan")["segments_retransmitted"] == 0
 
 
-def test_the_same_seed_gives_the_same_run_to_a_percent(lab: Lab) -> None:
-    path = direction(rate_bps=20_000_000, delay_ms=20.0, loss=0.001, buffer_pkts=100)
-    run = describe(path, direction(rate_bps=20_000_000, delay_ms=20.0), duration_s=10.0)
-
-    one, two = lab.run(run), lab.run(run)
-
-    assert one.goodput_bps == pytest.approx(two.goodput_bps, rel=0.05)
-
-
 def test_the_virtual_clock_does_not_see_the_hosts_load(lab: Lab) -> None:
     path = direction(rate_bps=50_000_000, delay_ms=10.0, buffer_pkts=100)
     run = describe(path, path, duration_s=5.0)
