@@ -36,7 +36,7 @@ def test_idle_rtt_must_be_the_configured_one(clock: str, got_ms: float, verdict:
 
 
 def test_idle_rtt_may_be_what_jitter_makes_of_it() -> None:
-    asked = {"clock": "virtual", "syscall_cost_us": 0.0, "jitter_ms": (-5.0, 5.0)}
+    asked: dict[str, Any] = {"clock": "virtual", "syscall_cost_us": 0.0, "jitter_ms": (-5.0, 5.0)}
     assert fidelity.check_idle_rtt("idle", 40.0, [35.5], **asked).verdict == "ok"
     assert fidelity.check_idle_rtt("idle", 40.0, [34.5], **asked).verdict == "invalid"
 
