@@ -46,8 +46,8 @@ class CommandLog:
 
     def __init__(self, path: Path, title: str) -> None:
         self._file: IO[str] = path.open("w", encoding="utf-8", buffering=1)
-        self._file.write(f"#!/bin/sh\n# {title}\n# What the lab ran, in order. As root, on a kernel with sch_netem:"
-                         " sh commands.sh\nset -e\n")
+        self._file.write(f"#!/bin/sh\n# {title}\n# What the lab ran, in order. As root, on a kernel with sch_netem, with"
+                         " iproute2 6.6 or newer (netem's seed): sh commands.sh\nset -e\n")
 
     def note(self, text: str) -> None:
         """A comment line."""

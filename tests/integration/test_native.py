@@ -52,6 +52,6 @@ def test_a_killed_native_run_leaves_no_process(lab: Lab) -> None:
 def test_commands_sh_builds_the_same_path_by_hand(lab: Lab) -> None:
     done = native(lab, "native", after="sed '/iperf3/d;/ethtool/d;/relay/d' $(ls -d results 2>/dev/null) "
                   "/run/gostlab/results/thesis-tunnel/main-*/commands.sh > /run/gostlab/again.sh; mkdir -p /run/netns;"
-                  " sh /run/gostlab/again.sh && echo again $?")
+                  f" PATH={':'.join(map(str, lab.parts.iproute2_dirs))}:$PATH sh /run/gostlab/again.sh && echo again $?")
 
     assert "again 0" in done.log, done.log
