@@ -49,7 +49,9 @@ def test_a_scheduler_ended_at_any_moment_loses_nothing_and_goes_on(tmp_path: Pat
     moments = random.Random(number)
     kept: dict[str, bytes] = {}
     for _ in range(3):
-        process = subprocess.Popen(run_words(file, place), cwd=CHECKOUT, stderr=subprocess.PIPE, text=True)
+        # A job that a script put into the background ignores SIGINT, and so would its children.
+        process = subprocess.Popen(["env", "--default-signal=INT", *run_words(file, place)], cwd=CHECKOUT, stderr=subprocess.PIPE,
+                                   text=True)
         time.sleep(moments.uniform(0.3, 4.0))
         process.send_signal(number)
         _, words = process.communicate(timeout=30)

@@ -164,8 +164,8 @@ def test_it_has_the_callers_terminal(lab: Lab) -> None:
 def test_sigint_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
     results = tmp_path / "results"
     process = subprocess.Popen(
-        [sys.executable, "-m", "gostlab", "run", "thesis-tunnel", "--quick", "--results", str(results), "--machine",
-         "sandbox"], cwd=machine.CHECKOUT, stderr=subprocess.PIPE, text=True)
+        ["env", "--default-signal=INT", sys.executable, "-m", "gostlab", "run", "thesis-tunnel", "--quick", "--results",
+         str(results), "--machine", "sandbox"], cwd=machine.CHECKOUT, stderr=subprocess.PIPE, text=True)
     time.sleep(4)
 
     process.send_signal(signal.SIGINT)
