@@ -31,7 +31,8 @@ def test_retr_of_iperf3_is_the_loopback_sockets_not_the_wans(lab: Lab) -> None:
     done = lab.run(describe(lossy, PATH, tunnel="gost+ws", cc="bbr"))
 
     retr = done.json("iperf3.json")["end"]["sum_sent"]["retransmits"]
-    assert retr == done.leg("app")["segments_retransmitted"]
+    # iperf3 looks at its sockets a moment before they close: a loss probe or two may still follow.
+    assert 0 <= done.leg("app")["segments_retransmitted"] - retr <= 2
     assert done.leg("wan")["segments_retransmitted"] > 50 > retr
 
 
