@@ -534,7 +534,8 @@ def test_ctrl_c_keeps_what_is_enough(tmp_path: Path, answers: int, status: int, 
         "recording.add_arguments(parser); sys.exit(recording.record_verb(parser.parse_args()))"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", code, "host", "--out", str(tmp_path)],
+        # A job that a script put into the background ignores SIGINT, and so would its children.
+        ["/usr/bin/env", "--default-signal=INT", sys.executable, "-c", code, "host", "--out", str(tmp_path)],
         env={**os.environ, "PATH": path, "PYTHONPATH": str(CHECKOUT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
