@@ -306,6 +306,10 @@ func decodeAddress(data []byte) (endpoint, error) {
 			return endpoint{}, errTruncated
 		}
 		host, data = string(name), rest
+		// A name may spell an IP address in any way; it is encoded as an address, which has one spelling.
+		if ip := net.ParseIP(host); ip != nil {
+			host = ip.String()
+		}
 	default:
 		return endpoint{}, errAddress
 	}

@@ -162,6 +162,7 @@ func FuzzReadRequest(f *testing.F) {
 		"01 01 00 16 02 00 13 04 00000000000000000000000000000001 01 bb",
 		"01 81 00 19 04 00 02 00 01 01 00 07 03 616e6e 02 7077 02 00 07 01 01 02 03 04 00 35",
 		"01 01 00 17 03 00 14" + strings.Repeat("00", 20),
+		"01 01 00 0c 02 00 09 03 05 303a3a3031 00 50", // the name 0::01, which is the address ::1
 	} {
 		f.Add(unhex(f, seed))
 	}
@@ -183,7 +184,7 @@ func FuzzReadRequest(f *testing.F) {
 			t.Fatalf("% x: %v", encoded, err)
 		}
 		if !reflect.DeepEqual(request, again) {
-			t.Fatalf("%+v became %+v", request, again)
+			t.Fatalf("%+v (target %v) became %+v (target %v)", request, request.target, again, again.target)
 		}
 	})
 }
