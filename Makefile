@@ -4,10 +4,11 @@
 #   make test      set up with the test tools, then every check there is
 #   make bench     how fast the lab is, as ratios          make validate   does it emulate what was asked?
 #   make kernel    build the sandbox's kernel              make doctor     what is there, what is missing
+#   make catalogue every experiment's quick form, and one report of them all (FORM= for the full ones)
 #   make lint      only the checkers                       make clean      delete results and caches in this folder
 
 .DEFAULT_GOAL := run
-.PHONY: run test bench validate kernel doctor lint unit go-test go-fuzz vagrant clean setup setup-test
+.PHONY: run test bench validate catalogue kernel doctor lint unit go-test go-fuzz vagrant clean setup setup-test
 
 PYTHON := /usr/bin/python3
 # The set-up's own Go: one compiler for everyone.
@@ -40,6 +41,17 @@ bench: setup
 validate: setup
 	$(PYTHON) -m pytest tests/integration/test_emulation.py
 	@./lab validate
+
+FORM := --quick
+catalogue: setup
+	@began=$$(date +%s); worst=0; \
+	for file in experiments/*.yaml; do \
+		./lab run "$$(basename "$$file" .yaml)" $(FORM); status=$$?; \
+		[ $$status -le 1 ] || exit $$status; \
+		[ $$status -eq 0 ] || worst=$$status; \
+	done; \
+	echo "the whole catalogue: $$((($$(date +%s) - began) / 60)) min"; \
+	./lab catalogue && ./lab report && exit $$worst
 
 kernel:
 	@./lab setup --only packages --only kernel

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -241,16 +241,32 @@ class Results:
         return any(run.environment is not None and run.environment.synthetic for run in self.runs)
 
 
-def load_results(results: Path, experiment: str) -> Results:
-    """Every run folder of an experiment, in the order of their names. An absent folder has none."""
+def load_results(results: Path, experiment: str, asking: Collection[str] | None = None) -> Results:
+    """Every run folder of an experiment, in the order of their names. An absent folder has none.
+
+    asking: only the runs that answer one of these questions (see `question`); the others are left out, unread.
+    """
     folder = results / experiment
     try:
         found = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):
         found = []
-    loaded = [load_run(path) for path in found]
+    loaded = [load_run(path) for path in found if asking is None or question(read_asked(path)) in asking]
     return Results(experiment, tuple(run for run in loaded if isinstance(run, Run)),
                    tuple(run for run in loaded if isinstance(run, Broken)))
+
+
+def question(asked: Mapping[str, Any]) -> str:
+    """What a run asks, whichever of its repetitions it is, from the contents of run.json: equal for equal questions."""
+    return json.dumps({name: value for name, value in asked.items() if name not in ("repetition", "seed")}, sort_keys=True)
+
+
+def read_asked(folder: Path) -> Mapping[str, Any]:
+    """run.json's contents; nothing where there is none to read."""
+    try:
+        return read_object(folder / "run.json")
+    except Unreadable:
+        return {}
 
 
 def load_run(folder: Path) -> Run | Broken:

@@ -7,14 +7,15 @@ Markdown that a forge shows as it is. All of it is made from result folders and 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from analysis import figures, tables, targets
 from analysis.report import Chapter, Drawing, Part, made_by_line, to_chapter
 from analysis.runs import Run, load_results
-from analysis.study import Study, load_study
+from analysis.study import Study, load_study, questions
 from analysis.tables import NBSP, markdown
 
 COMMAND = "./lab report --studies"
@@ -25,14 +26,17 @@ MOST_LISTED = 20
 def write_studies_page(results: Path, names: Sequence[str], out_md: Path) -> Path:
     """Write the page of some experiments and its pictures (in a folder of the page's name); the page. Raises OSError.
 
-    The pictures that the last page showed and this one does not are deleted, and no other file.
+    Only runs of an experiment's full form count here, as its file stands now: what its quick form or one's own --set left
+    in the results is another question. The pictures that the last page showed and this one does not are deleted, and no
+    other file.
     """
-    return write_page(results, [load_study(name) for name in names], out_md)
+    return write_page(results, [load_study(name) for name in names], out_md, {name: questions(name) for name in names})
 
 
-def write_page(results: Path, studies: Sequence[Study], out_md: Path) -> Path:
-    """The same, of experiments already read."""
-    chapters = [to_chapter(study, load_results(results, study.name)) for study in studies]
+def write_page(results: Path, studies: Sequence[Study], out_md: Path,
+               asking: Mapping[str, Collection[str] | None] = MappingProxyType({})) -> Path:
+    """The same, of experiments already read; of each, the runs that ask one of these questions, or all."""
+    chapters = [to_chapter(study, load_results(results, study.name, asking.get(study.name))) for study in studies]
     folder = out_md.with_suffix("")
     old = own_pictures(out_md)
     written = set()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from analysis.runs import Run, Scalar, flatten, is_number, printable
+from analysis.runs import Run, Scalar, flatten, is_number, printable, question
 
 # What a study may have published of a cell, and what a reader calls it.
 PUBLISHED_FIGURES: Mapping[str, str] = MappingProxyType({
@@ -173,6 +173,24 @@ def load_study(name: str) -> Study:
     except (BadInput, OSError):
         return Study(name, name)
     return to_study(name, found)
+
+
+def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
+    """What the runs of an experiment's full (or quick) form ask, as its file stands now, in either machine; None without a file.
+
+    Results of an earlier file, or of one's own --set, ask something else.
+    """
+    try:
+        from gostlab.document import BadInput
+        from gostlab.experiment import expand, load_experiment
+    except ImportError:
+        return None
+    try:
+        found = load_experiment(name)
+    except (BadInput, OSError):
+        return None
+    return frozenset(question(run.to_json()) for machine in ("sandbox", "native")
+                     for run in expand(found, quick=quick, machine=machine, clock=None if machine == "sandbox" else "real"))
 
 
 def to_study(name: str, experiment: Any) -> Study:

@@ -1,6 +1,7 @@
 """The command line: `./lab VERB`. The only module that prints and exits.
 
-Exit codes: 0 all runs good, 1 some run failed or is invalid, 2 bad input, 130 interrupted.
+Exit codes: 0 all runs good (but for what this kernel cannot do), 1 some run failed or is invalid, or none was possible,
+2 bad input, 130 interrupted.
 """
 from __future__ import annotations
 
@@ -126,6 +127,12 @@ def parser() -> argparse.ArgumentParser:
     validate.add_argument("--jobs", type=int, help="runs side by side (default: one per CPU)")
     validate.add_argument("--results", type=Path, default=Path("results"), help="where results go (default: results)")
     validate.add_argument("--json", action="store_true", help="the table as JSON and nothing else")
+
+    catalogue = add_verb(verbs, "catalogue", catalogue_verb, "every experiment, what it costs, and how long it took here",
+                         "./lab catalogue --cores 2")
+    catalogue.add_argument("--results", type=Path, default=Path("results"), help="where the runs are (default: results)")
+    catalogue.add_argument("--cores", type=int, help="the CPUs that the results were made with (default: this machine's)")
+    catalogue.add_argument("--json", action="store_true", help="the table as JSON and nothing else")
 
     bench = add_verb(verbs, "bench", bench_verb, "how fast the lab is on this machine", "./lab bench --json")
     bench.add_argument("--json", action="store_true", help="the table as JSON")
@@ -270,7 +277,8 @@ def conclude(done: Sequence[Any], arguments: argparse.Namespace, warned: Sequenc
     wide for their stopping rule."""
     from gostlab.schedule import Finished
     ends: Sequence[Finished] = done
-    failed = [end for end in ends if end.status.get("outcome") != "ok"]
+    unsupported = [end for end in ends if end.status.get("outcome") == "unsupported"]
+    failed = [end for end in ends if end.status.get("outcome") not in ("ok", "unsupported")]
     invalid = [end for end in ends if end.status.get("outcome") == "ok" and end.verdict not in ("ok", "degraded")]
     degraded = [end for end in ends if end.status.get("outcome") == "ok" and end.verdict == "degraded"]
     if arguments.json:
@@ -284,11 +292,24 @@ def conclude(done: Sequence[Any], arguments: argparse.Namespace, warned: Sequenc
             complain(f"{end.run.name}: {end.status.get('outcome')}: {end.status.get('error')}")
         for end in invalid:
             complain(f"{end.run.name}: invalid: see fidelity.json there")
-        print(f"{len(ends)} runs: {len(ends) - len(failed) - len(invalid)} good ({len(degraded)} of them degraded), "
-              f"{len(invalid)} invalid, {len(failed)} failed · {arguments.results}")
+        for reason, cells in grouped(unsupported).items():
+            complain(f"not possible here: {reason} ({', '.join(cells)})")
+        good = len(ends) - len(failed) - len(invalid) - len(unsupported)
+        print(f"{len(ends)} runs: {good} good ({len(degraded)} of them degraded), {len(invalid)} invalid, {len(failed)} failed"
+              + (f", {len(unsupported)} not possible here" if unsupported else "") + f" · {arguments.results}")
         for cell in wide:
             print(cell.line)
-    return EXIT_FAILED if failed or invalid else EXIT_OK
+    # What this kernel cannot do is a row of its own beside the others; where there is nothing beside it, nothing was answered.
+    return EXIT_FAILED if failed or invalid or len(unsupported) == len(ends) else EXIT_OK
+
+
+def grouped(ends: Sequence[Any]) -> dict[str, list[str]]:
+    """The cells of some runs by the reason that their status gives."""
+    cells: dict[str, list[str]] = {}
+    for end in ends:
+        named = cells.setdefault(str(end.status.get("error")), [])
+        named += [end.run.cell] if end.run.cell not in named else []
+    return cells
 
 
 def checkout_commit() -> str | None:
@@ -388,7 +409,7 @@ def validate_verb(arguments: argparse.Namespace) -> int:
     from analysis import targets
     from analysis.cells import to_matrices
     from analysis.runs import load_results
-    from analysis.study import load_study
+    from analysis.study import load_study, questions
     words = ["run", "validation", "--machine", "sandbox", "--results", str(arguments.results)]
     words += ["--quick"] if arguments.quick else []
     words += ["--jobs", str(arguments.jobs)] if arguments.jobs else []
@@ -396,13 +417,25 @@ def validate_verb(arguments: argparse.Namespace) -> int:
         status = main(words)
     if status in (EXIT_BAD_INPUT, EXIT_INTERRUPTED):
         return status
-    rows = targets.target_rows(load_study("validation"), to_matrices(load_results(arguments.results, "validation").runs))
+    answers = load_results(arguments.results, "validation", questions("validation", quick=arguments.quick))
+    rows = targets.target_rows(load_study("validation"), to_matrices(answers.runs))
     asked = [row for row in rows if not (arguments.quick and row.verdict == "no run")]
     if arguments.json:
         print(json.dumps([vars(row) for row in asked], indent=2, default=str))
     else:
         print(targets.to_table(asked, "validation", "Target, lab, verdict").to_markdown())
     return EXIT_OK if targets.validation_verdict(asked) and status == EXIT_OK else EXIT_FAILED
+
+
+def catalogue_verb(arguments: argparse.Namespace) -> int:
+    """`./lab catalogue`."""
+    from gostlab import catalogue, machine
+    from gostlab.document import BadInput
+    if arguments.cores is not None and arguments.cores < 1:
+        raise BadInput(f"--cores {arguments.cores}: at least 1")
+    forms = catalogue.survey(arguments.results, arguments.cores or len(machine.usable_cpus()))
+    print(json.dumps([form.to_json() for form in forms], indent=2) if arguments.json else catalogue.to_markdown(forms))
+    return EXIT_OK
 
 
 def bench_verb(arguments: argparse.Namespace) -> int:

@@ -11,7 +11,8 @@ import synthetic
 from analysis.report import main, to_chapter, write_studies
 from analysis.runs import load_results
 from analysis.studies import COMMAND, write_page, write_studies_page
-from analysis.study import Published, Study
+from analysis.study import Published, Study, questions
+from gostlab.experiment import expand, load_experiment
 
 STUDY = Study(
     "li-2018", "BBR, evaluated again", "Is BBR faster, and is it fair?", "Four servers, a switch and netem at 1 Gbit/s.", seed="li2018",
@@ -156,3 +157,18 @@ def test_a_figure_of_another_matrix_stands_not_beside_what_a_file_draws(results:
     study = replace(STUDY, published=(Published("plain", (("cc", "bbr"),), 900.0, None, "of another loss"),))
     part = next(part for part in to_chapter(study, load_results(results, "li-2018")).parts if part.matrix == "loss")
     assert all("thesis_mbit" not in [column.key for column in table.columns] for table in part.tables)
+
+
+def test_the_page_rests_on_the_full_form_of_the_file_as_it_stands(tmp_path: Path) -> None:
+    full, quick = (expand(load_experiment("download"), quick=quick) for quick in (False, True))
+    asked = [full[0].to_json(), quick[0].to_json(), {**full[0].to_json(), "repetition": 40, "seed": 1040}]
+    for number, run in enumerate(asked):
+        synthetic.write_run(tmp_path, run, goodput_mbit=10, name=f"run-{number}")
+    (tmp_path / "download/broken").mkdir()
+    (tmp_path / "download/broken/run.json").write_text("{")
+    kept = load_results(tmp_path, "download", questions("download"))
+    assert [run.name for run in kept.runs] == ["run-0", "run-2"] and not kept.broken     # the quick one asks something else
+    assert [run.name for run in load_results(tmp_path, "download", questions("download", quick=True)).runs] == ["run-1"]
+    assert questions("of no file") is None
+    page = write_studies_page(tmp_path, ["download"], tmp_path / "studies.md").read_text(encoding="utf-8")
+    assert "; 2 runs, n = 2 per cell" in page.replace("\u00a0", " ")
