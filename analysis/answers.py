@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.cells import TUNNEL_ORDER, Cell, Matrix, bdp_words, rank, wan_share
+from analysis.cells import TUNNEL_ORDER, Cell, Matrix, bdp_words, rank, value_of, wan_share
 from analysis.colours import cc_name
 from analysis.curves import facets_of, flows_of, rtt_column
 from analysis.figures import ccs_of, one_row, tunnels_of
 from analysis.models import payload_mbit
 from analysis.runs import IDLE_SHARE_LOW, LINK_SHARE_FULL, Run
-from analysis.series import reordered_share
+from analysis.series import best_mean, reordered_share
 from analysis.statistics import Summary, paired_ratio
 from analysis.tables import NBSP, is_missing, pairs_of, per_mille, percent, rate, ratio, row_of, without
 
@@ -147,9 +147,8 @@ def agreement(table: pd.DataFrame, source: str = "thesis") -> tuple[str, ...]:
     for words, index in (("Furthest below", rows["ratio"].idxmin()), ("Furthest above", rows["ratio"].idxmax())):
         row = rows.loc[index]
         if abs(row["ratio"] - 1) > 2 * NEAR and (row["ratio"] < 1) == (words == "Furthest below"):
-            said.append(f"{words}: {cc_name(row['cc'])}, {row['tunnel']}, {streams(row['streams'])}: lab "
-                        f"{rate(row['goodput'])}, {source} {rate(row['thesis_goodput'])} Mbit/s "
-                        f"({ratio(row['ratio'])}; CPU idle {percent_or(row['idle_share'])}).")
+            said.append(f"{words}: {cell_words(row, table)}: lab {rate(row['goodput'])}, {source} {rate(row['thesis_goodput'])} "
+                        f"Mbit/s ({ratio(row['ratio'])}; CPU idle {percent_or(row['idle_share'])}).")
     return tuple(said)
 
 
@@ -168,7 +167,7 @@ def cpu_decided(table: pd.DataFrame) -> tuple[str, ...]:
     if starved.empty:
         row = known.loc[known["idle_share"].idxmin()]
         return (f"Nowhere did the CPU decide: in its median second the one that all hosts share was idle for at least "
-                f"{percent(row['idle_share'])} (least: {cell_words(row)}).",)
+                f"{percent(row['idle_share'])} (least: {cell_words(row, table)}).",)
     if bound.empty:
         return (f"Nowhere did the CPU decide: the one that all hosts share was idle for less than {low} of its median second in "
                 f"{len(starved)} of {len(known)} cells, but in each of these the bottleneck was at least {full} full.",)
@@ -176,14 +175,15 @@ def cpu_decided(table: pd.DataFrame) -> tuple[str, ...]:
             "set the rate")
     if len(bound) == len(known) > 1:
         return (f"Everywhere: in all {len(known)} cells the CPU that all hosts share was idle for less than {low} {said}.",)
-    alike = table.duplicated(["cc", "tunnel", "streams"]).any()
-    named = [f"{row['cell'] if alike else cell_words(row)} ({percent(row['idle_share'])} idle)" for _, row in bound.iterrows()]
+    named = [f"{cell_words(row, table)} ({percent(row['idle_share'])} idle)" for _, row in bound.iterrows()]
     return (f"In {len(bound)} of {len(known)} cells the CPU that all hosts share was idle for less than {low} {said}: "
             f"{listed(named, 8)}.",)
 
 
-def cell_words(row: pd.Series) -> str:
-    """A cell in a few words."""
+def cell_words(row: pd.Series, table: pd.DataFrame) -> str:
+    """A cell in a few words, as many as tell it from the table's others."""
+    if table.duplicated(["cc", "tunnel", "streams"]).any():
+        return str(row["cell"])
     return f"{cc_name(row['cc'])} {row['tunnel']} {streams(row['streams'])}"
 
 
@@ -372,6 +372,7 @@ def drawn_answers(matrix: Matrix, table: pd.DataFrame, title: str) -> list[Answe
         ("from which round-trip time on the rate falls", rtt_sentences(valid) if "by-rtt" in matrix.draw else ()),
         ("who gets how much", fairness_sentences(valid)),
         ("how soon it settles", convergence_sentences(valid)),
+        ("the fastest three downloads", download_sentences(matrix.cells)),
         ("what jitter does to the order", jitter_sentences(matrix.cells))) if said]
     return found if found and "bars" not in matrix.draw else [*other_answers(matrix, table, title, "study"), *found]
 
@@ -490,15 +491,30 @@ def convergence_sentences(table: pd.DataFrame) -> tuple[str, ...]:
     return tuple(said)
 
 
+def download_sentences(cells: Sequence[Cell]) -> tuple[str, ...]:
+    """Of each cell that fetches one file: the mean rate of its three fastest runs, and how long that takes."""
+    said = []
+    for cell in cells:
+        sizes = {flow.size_bytes for run in cell.counted for flow in run.flows if flow.kind == "http"}
+        best = best_mean([value for run in cell.counted if (value := value_of(run, "goodput")) is not None])
+        if best is None or len(sizes) != 1 or (size := sizes.pop()) is None:
+            continue
+        said.append(f"{cell.label}: {rate(best)} Mbit/s ({rate(best * 1000 / 8)} kB/s), {rate(size * 8e-6 / best)} s for "
+                    f"{size / 1e6:g} MB; n = {len(cell.counted)}.")
+    return tuple(said)
+
+
 def jitter_sentences(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """How many segments overtook others, where jitter may reorder and where the path keeps the order."""
+    """How many segments overtook others, where jitter may reorder and where the path keeps the order. Not where it loses as well:
+    behind a lost segment every other is ahead of one that is due."""
     said = []
     for ordered, words in ((False, "With jitter that may reorder"), (True, "With jitter on a path that keeps the order")):
-        found = [(float(np.median(known)), cell.label) for cell in cells if cell.like.jitter_ms and cell.like.ordered == ordered
+        found = [(float(np.median(known)), cell.label) for cell in cells
+                 if cell.like.jitter_ms and not cell.like.loss_p and cell.like.ordered == ordered
                  and (known := [share for run in cell.counted if (share := reordered_share(run)) is not None])]
         if found:
             (low, low_at), (high, high_at) = min(found), max(found)
             span = f"{percent(low)} ({low_at}) to {percent(high)} ({high_at})" if len(found) > 1 else f"{percent(low)} ({low_at})"
             said.append(f"{words}, {span} of the segments arrived ahead of one that was due, "
-                        "those behind a lost one included.")
+                        "those behind one that a queue dropped included.")
     return tuple(said)

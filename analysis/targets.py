@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.cells import Cell, Matrix, value_of
-from analysis.series import converges
+from analysis.series import best_mean, converges
 from analysis.statistics import Summary, paired_ratio, summarise
 from analysis.study import Asked, Published, Study, level
 from analysis.tables import Column, Table, count, interval, rate, words
@@ -95,6 +95,10 @@ def summary_of(asked: Asked, cell: Cell, cells: Sequence[Cell]) -> Summary | Non
     if asked.figure == "convergence_s":
         times = [(value_of(run, "convergence_s"), converges(run)) for run in cell.counted]
         return summarise([math.inf if time is None else time for time, could in times if could or time is not None])
+    if asked.figure == "goodput_best3":
+        values = [value for run in cell.counted if (value := value_of(run, "goodput")) is not None]
+        best = best_mean(values)
+        return Summary(tuple(values), best, None) if best is not None else None
     figure = CELL_FIGURES.get(asked.figure, asked.figure)
     if asked.flow:
         return cell.summary(f"{figure}:{asked.flow}")

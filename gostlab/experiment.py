@@ -348,7 +348,7 @@ def read_name(node: Node) -> str:
 NO_QUICK = Quick()
 # What the report can draw of a matrix, and what a study's number can be of.
 DRAWINGS = ("series", "cwnd", "by-loss", "by-rtt", "shares", "bars", "map")
-FIGURES = ("goodput_mbit", "retr", "window_pkts", "convergence_s", "jain", "ratio", "total_mbit", "share")
+FIGURES = ("goodput_mbit", "retr", "window_pkts", "convergence_s", "jain", "ratio", "total_mbit", "share", "goodput_best3")
 STOPPING_FIGURES = ("goodput",)  # of all flows together
 REPETITIONS = whole(1, 1000)
 # Below six runs no interval of the median reaches 95 % (analysis.statistics).

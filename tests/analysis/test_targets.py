@@ -10,8 +10,9 @@ import synthetic
 
 from analysis.cells import to_matrices
 from analysis.runs import load_results, load_run
-from analysis.study import Asked, Published, Study, to_study
+from analysis.study import PUBLISHED_FIGURES, Asked, Published, Study, to_study
 from analysis.targets import judge, target_rows, to_table, validation_verdict
+from gostlab.experiment import FIGURES
 
 
 def entry(figure: str, factors: tuple = (), matrix: str = "main", **what: Any) -> Published:
@@ -147,3 +148,15 @@ def test_a_matrix_that_says_what_to_draw_has_no_kind_of_its_own(tmp_path: Path) 
     runs = load_results(tmp_path, "made-up").runs
     drawn = Study("made-up", "x", matrix_draws=(("main", ("bars",)),))
     assert [(matrix.kind, matrix.draw) for study in (None, drawn) for matrix in to_matrices(runs, study)] == [("streams", ()), ("other", ("bars",))]
+
+
+def test_what_a_file_may_publish_and_draw_is_what_the_analysis_knows() -> None:
+    assert set(PUBLISHED_FIGURES) == set(FIGURES)
+
+
+def test_the_fastest_three_are_a_mean_over_the_runs(tmp_path: Path) -> None:
+    write(tmp_path, "cubic", 10.0, 50.0, 20.0, 30.0)
+    (row,) = rows_of(tmp_path, entry("goodput_best3", value=33.0))
+    assert row.got is not None and row.got.median == pytest.approx(100 / 3) and row.n == 4 and row.verdict == "agrees"
+    (none,) = rows_of(tmp_path / "other", entry("goodput_best3", value=33.0))
+    assert none.verdict == "no run"
