@@ -58,8 +58,8 @@ def test_the_tunnel_experiment_is_the_thesis_matrix_and_what_explains_it() -> No
     by_matrix = {
         name: [run for run in runs if run.matrix == name] for name in ("main", "cpu", "real-clock", "buffer")
     }
-    assert len(by_matrix["main"]) == 2 * 3 * 4 * 6
-    assert {run.duration_s for run in runs} == {30.0}
+    assert len(by_matrix["main"]) == 2 * 3 * 4 * 3
+    assert {run.duration_s for run in runs if run.matrix != "cpu"} == {30.0}
     assert {(run.clock, run.syscall_cost_us) for run in by_matrix["main"]} == {
         ("virtual", float(DEFAULT_SYSCALL_COST_US))
     }
