@@ -9,6 +9,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gostlab import machine
+from gostlab import callcost, machine
 from gostlab.experiment import RunDescription, single_run
 from gostlab.machine import sandbox
 from gostlab.parts import find_parts, require_kernel
@@ -159,6 +160,12 @@ class Bench:
         return [Figure(f"one seed, {runs} runs, {name}: {what}", statistics.median(values), min(values), max(values), unit,
                        target) for (what, unit, target), values in taken.items()]
 
+    def call_us(self, rate: str) -> float:
+        """What a system call costs the relay on this machine's own kernel, µs."""
+        if self._parts.relay is None:
+            raise RuntimeError("the lab's relay is not built: ./lab setup")
+        return callcost.call_us(self._parts.relay, rate, self.folder())
+
     def pair_ratio(self) -> float:
         """How much two sandboxes side by side do of what one does alone (2: no loss)."""
         run = load(40.0, rate="100mbit")
@@ -262,6 +269,11 @@ def main(repeat: int, *, as_json: bool) -> int:
         if len(machine.usable_cpus()) > 1:
             figures.append(bench.figure("two sandboxes side by side", "× one", "≥ 1.85", bench.pair_ratio))
         figures += bench.repeatability(max(2, repeat))
+        if shutil.which("strace"):
+            figures += [bench.figure(f"CPU time per system call of the relay's near end, ws, {rate}bit/s", "µs", "",
+                                     partial(bench.call_us, rate)) for rate in ("150M", "1G")]
+        else:
+            print("bench: without strace nothing counts system calls: that figure is left out", file=sys.stderr)
     for name, rate in relay_mbit().items():
         figures.append(Figure(f"relay over loopback, {name}, one CPU", rate, rate, rate, "Mbit/s", ""))
     print(json.dumps([asdict(figure) for figure in figures], indent=2) if as_json else table(figures))
