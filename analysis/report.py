@@ -181,7 +181,7 @@ def to_chapter(study: Study, results: Results) -> Chapter:
 def to_part(matrix: Matrix, matrices: Sequence[Matrix], study: Study, footer: str) -> Part:
     """One matrix's figures, tables and sentences."""
     title = study.matrix_title(matrix.name) + (f" ({matrix.variant})" if matrix.variant else "")
-    part = Part(title, note=f"{study.matrix_note(matrix.name)} {states_note(matrix)}".strip(),
+    part = Part(title, note=f"{study.matrix_note(matrix.name)} {states_note(matrix)}{traps_note(matrix)}".strip(),
                 matrix=matrix.name)
     name = f"{file_name(study.name)}-{matrix.key}"
     table = to_table(matrix.cells, study, references_of(matrices))
@@ -407,6 +407,15 @@ def states_note(matrix: Matrix) -> str:
     lengths = sorted({run.duration_s for run in matrix.runs})
     found = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     return f"{len(matrix.runs)} runs of {' or '.join(f'{length:g} s' for length in lengths)}: {found}."
+
+
+def traps_note(matrix: Matrix) -> str:
+    """What the lab warned of before a matrix's runs started: of each kind one run's words, and how many runs have it."""
+    counted = [run for run in matrix.runs if run.counts]
+    warned: dict[str, list[str]] = {}
+    for check in (check for run in counted for check in run.checks if check.name.startswith("guard_") and check.reason):
+        warned.setdefault(check.name, []).append(check.reason)
+    return "".join(f" Warned of, in {len(reasons)} of {len(counted)} runs: {reasons[0]}." for reasons in warned.values())
 
 
 def mixed_cells(matrices: Sequence[Matrix]) -> list[str]:

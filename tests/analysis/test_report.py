@@ -12,7 +12,7 @@ import pytest
 import synthetic
 
 from analysis.cells import to_matrices
-from analysis.report import write_report, write_studies
+from analysis.report import to_chapter, write_report, write_studies
 from analysis.runs import load_results
 from analysis.study import Study, same, to_study
 
@@ -280,3 +280,15 @@ def test_the_analysis_imports_nothing_that_measures() -> None:
     code = "import sys, analysis.report; print([m for m in sys.modules if m.startswith(('gostlab', 'mininet'))])"
     done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).resolve().parents[2], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_what_was_warned_of_stands_with_the_matrix(tmp_path: Path) -> None:
+    for repetition in (1, 2, 3):
+        folder = synthetic.write_run(tmp_path, synthetic.cell("cubic", 16, repetition=repetition), goodput_mbit=100,
+                                     verdict="invalid" if repetition == 3 else "ok")
+        fidelity = json.loads((folder / "fidelity.json").read_text())
+        fidelity["checks"].append({"name": "guard_windows", "verdict": "ok", "asked": 1, "got": 2, "unit": "B",
+                                   "reason": f"the window of {repetition} is small"})
+        (folder / "fidelity.json").write_text(json.dumps(fidelity))
+    (part,) = to_chapter(Study("made-up", "x"), load_results(tmp_path, "made-up")).parts
+    assert "Warned of, in 2 of 2 runs: the window of 1 is small." in part.note
