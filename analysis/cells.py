@@ -63,6 +63,12 @@ class Cell:
         return max((run.verdict or "ok" for run in self.counted), key=VERDICTS.index, default="none")
 
     @property
+    def absent(self) -> str:
+        """Why this kernel cannot have it, if that is why no run counts: "kernel module not built yet"."""
+        reasons = {(run.error or "").rpartition(": ")[2] for run in self.runs if run.state == "unsupported"}
+        return next(iter(reasons)) if len(reasons) == 1 and not self.counted else ""
+
+    @property
     def label(self) -> str:
         """Its levels in a line."""
         return ", ".join(f"{name} = {level(value)}" for name, value in self.factors) or self.matrix
@@ -264,8 +270,17 @@ def cell_order(cell: Cell) -> Any:
             [natural(level(value)) for name, value in cell.factors if name != "cc"], rank(run.cc, CC_ORDER))
 
 
+# What a level's unit multiplies it by: enough to put levels of one kind in order.
+UNIT_SCALE: Mapping[str, float] = MappingProxyType({
+    "us": 1e-6, "ms": 1e-3, "s": 1.0, "bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "b": 1.0, "kb": 1e3, "mb": 1e6,
+    "gb": 1e9, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30})
+
+
 def natural(words: str) -> list[tuple[bool, float, str]]:
-    """A key that puts 365MiB before 1460MiB, and both before "ample"."""
+    """A key that puts 365MiB before 1460MiB, 100mbit before 1gbit, and all before "ample"."""
+    quantity = re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z]+)", words)
+    if quantity and quantity[2].lower() in UNIT_SCALE:
+        return [(False, float(quantity[1]) * UNIT_SCALE[quantity[2].lower()], "")]
     parts = re.split(r"(\d+(?:\.\d+)?)", words)
     return [(False, float(part), "") if index % 2 else (True, 0.0, part) for index, part in enumerate(parts) if part]
 
@@ -331,6 +346,7 @@ def to_table(cells: Iterable[Cell], study: Study, references: Mapping[str, Run] 
             "buffer_pkts": run.buffer_pkts, "buffer_bdp": run.buffer_bdp, "bdp_pkts": run.bdp_pkts,
             "mtu_bytes": run.mtu_bytes, "profile": run.profile, "duration_s": run.duration_s,
             "offloads": float(run.offloads), "n": len(cell.counted), "left_out": len(cell.left_out), "verdict": cell.verdict,
+            "absent": cell.absent or "no valid run",
             "program": ", ".join(sorted({each.environment.tunnel for each in cell.counted if each.environment})),
             "thesis_goodput": published.goodput_mbit if published else None,
             "thesis_retr": published.retr if published else None,
@@ -363,5 +379,5 @@ def to_table(cells: Iterable[Cell], study: Study, references: Mapping[str, Run] 
     return table.astype(dict.fromkeys(numeric, float)) if rows else table
 
 
-TEXT_COLUMNS = frozenset({"matrix", "variant", "cell", "topology", "tunnel", "cc", "clock", "profile", "verdict", "program",
-                          "thesis_source"})
+TEXT_COLUMNS = frozenset({"absent", "matrix", "variant", "cell", "topology", "tunnel", "cc", "clock", "profile", "verdict",
+                          "program", "thesis_source"})

@@ -430,7 +430,7 @@ def draw_bar(ax: Axes, x: float, width: float, row: pd.Series, figure: str, upri
         ax.annotate(short(row[figure]), (at, reach), xytext=(0, 4), textcoords="offset points", ha="center", va="bottom",
                     fontsize=8.5, rotation=0 if upright else 90)
     else:
-        ax.annotate("no valid run", (at, 0), xytext=(0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=8.5,
+        ax.annotate(row["absent"], (at, 0), xytext=(0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=8.5,
                     color=FAINT, rotation=90)
     draw_band_beside(ax, x + width * 0.36, row, figure, INK, zorder=2.5)
     value = number(row, f"{figure}_study")

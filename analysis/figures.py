@@ -123,7 +123,7 @@ def draw_bar(ax: Axes, x: float, width: float, row: pd.Series, top: float) -> No
         ax.annotate(f"{row['goodput']:,.0f}", (x_bar, reach), xytext=(0, 2), textcoords="offset points",
                     ha="center", va="bottom", fontsize=9, color=INK)
     else:
-        ax.annotate("no valid run", (x_bar, 0), xytext=(0, 4), textcoords="offset points", ha="center",
+        ax.annotate(row["absent"], (x_bar, 0), xytext=(0, 4), textcoords="offset points", ha="center",
                     va="bottom", fontsize=8.5, color=FAINT, rotation=90)
     if thesis == thesis:
         ax.plot([x_thesis], [thesis], linestyle="none", marker="D", markersize=6, markerfacecolor="white",
@@ -520,7 +520,7 @@ def plot_cells(table: pd.DataFrame, footer: str = "") -> Figure:
     for y, (_, row) in enumerate(table.iterrows()):
         colour = cc_colour(row["cc"])
         if not row["n"]:
-            ax.annotate("no valid run", (0, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9,
+            ax.annotate(row["absent"], (0, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9,
                         color=FAINT)
             continue
         if row["goodput_low"] == row["goodput_low"]:

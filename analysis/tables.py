@@ -147,7 +147,7 @@ def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: 
             "goodput_interval": interval(row["goodput_low"], row["goodput_high"], row["goodput_coverage"]),
             "thesis_mbit": row["thesis_goodput"], "ratio": row["ratio"], "idle_share": row["idle_share"],
             "link_share": row["link_share"], "cpu_bound": bool(row["cpu_bound"]),
-            "verdict": row["verdict"] if row["n"] else "no valid run",
+            "verdict": row["verdict"] if row["n"] else row["absent"],
             "goodput_low_mbit": row["goodput_low"], "goodput_high_mbit": row["goodput_high"],
             "goodput_coverage": row["goodput_coverage"],
             "mean_mbit": sum(row["goodput_values"]) / row["n"] if row["n"] else None,
@@ -264,7 +264,7 @@ def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: st
     for (_, row), cell in zip(table.iterrows(), cells, strict=True):
         told = {**levels(row, cell), "n": row["n"], "total_mbit": row["total_mbit"], "jain": row["jain"],
                 "convergence_s": row["convergence_s"], "never": row["never_converged"],
-                "verdict": row["verdict"] if row["n"] else "no valid run"}
+                "verdict": row["verdict"] if row["n"] else row["absent"]}
         for flow in flows:
             told |= {f"{flow}_mbit": row.get(f"goodput:{flow}"), f"{flow}_share": row.get(f"share:{flow}")}
         rows.append(told)
@@ -293,7 +293,7 @@ def retransmission_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, 
     rows = [{**levels(row, cell), "n": row["n"], "wan_segments": row["wan"], "wan_share": row["wan_share"],
              "app_segments": row["app"], "exit_segments": row["exit"], "retr": row["retr"],
              "thesis_retr": row["thesis_retr"], "client_nstat_segments": row["client_nstat"],
-             "verdict": row["verdict"] if row["n"] else "no valid run"}
+             "verdict": row["verdict"] if row["n"] else row["absent"]}
             for (_, row), cell in zip(table.iterrows(), cells, strict=True)]
     if table["thesis_retr"].isna().all():
         columns = [column for column in columns if column.key != "thesis_retr"]
@@ -309,7 +309,7 @@ def cpu_table(table: pd.DataFrame, name: str, title: str) -> Table:
              "goodput_mbit": row["goodput"],
              "goodput_interval": interval(row["goodput_low"], row["goodput_high"], row["goodput_coverage"]),
              "idle_share": row["idle_share"], "link_share": row["link_share"], "thesis_mbit": row["thesis_goodput"],
-             "verdict": row["verdict"] if row["n"] else "no valid run", "clock": row["clock"],
+             "verdict": row["verdict"] if row["n"] else row["absent"], "clock": row["clock"],
              "syscall_cost_us": row["syscall_cost_us"]} for _, row in table.iterrows()]
     return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))
 
@@ -331,7 +331,7 @@ def buffer_table(table: pd.DataFrame, name: str, title: str) -> Table:
              "goodput_interval": interval(row["goodput_low"], row["goodput_high"], row["goodput_coverage"]),
              "thesis_mbit": row["thesis_goodput"], "ratio": row["ratio"], "wan_segments": row["wan"],
              "idle_share": row["idle_share"], "link_share": row["link_share"],
-             "verdict": row["verdict"] if row["n"] else "no valid run"}
+             "verdict": row["verdict"] if row["n"] else row["absent"]}
             for _, row in table.iterrows()]
     return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))
 

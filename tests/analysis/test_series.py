@@ -12,7 +12,7 @@ import synthetic
 from scipy import integrate
 
 from analysis import series
-from analysis.cells import to_matrices, to_table, value_of
+from analysis.cells import natural, to_matrices, to_table, value_of
 from analysis.runs import Run, load_results, load_run
 from analysis.study import Published, Study
 
@@ -256,3 +256,18 @@ def test_a_table_has_the_flows_figures_beside_each_other(tmp_path: Path) -> None
     assert row["convergence_s"] == pytest.approx(10.0) and row["never_converged"] == 1
     assert math.isnan(row["window_pkts"]) and row["goodput_best3"] == 100.0
     assert value_of(matrix.cells[0].runs[0], "window_pkts:flow2") == pytest.approx(100.0)
+
+
+def test_levels_stand_in_the_order_of_what_they_say() -> None:
+    levels = ["10gbit", "100mbit", "ample", "1gbit"]
+    assert sorted(levels, key=natural) == ["100mbit", "1gbit", "10gbit", "ample"]
+    assert sorted(["1460MiB", "365MiB", "2GiB"], key=natural) == ["365MiB", "1460MiB", "2GiB"]
+    assert sorted(["30s", "500ms", "0.1bdp", "8000pkts", "100pkts"], key=natural)[-1] == "8000pkts"
+
+
+def test_a_cell_that_the_kernel_lacks_says_so(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path, synthetic.cell("bbr2", 1), outcome="unsupported", error="congestion control bbr2: kernel module not built yet")
+    synthetic.write_run(tmp_path, synthetic.cell("cubic", 1), verdict="invalid")
+    (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
+    assert [cell.absent for cell in matrix.cells] == ["", "kernel module not built yet"]
+    assert list(to_table(matrix.cells, Study("made-up", "x"))["absent"]) == ["no valid run", "kernel module not built yet"]
