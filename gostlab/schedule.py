@@ -45,8 +45,8 @@ HalfWidth = Callable[[Sequence[float]], float | None]
 def expected_s(run: RunDescription) -> float:
     """A guess of a run's wall time, to weigh runs against each other for the time left.
 
-    Virtual clock: about 11 µs per packet that the path can carry (streams of Debian's buffers fill at most
-    145 Mbit/s each at 168 ms), 3 µs with offloads, and 2 s around it. Real clock: its length.
+    Virtual clock: about 19 µs per packet that path and windows can carry (the benchmark's figure), 7 µs with offloads, and
+    3.5 s around it; loss and other flows make it less or more, by 3 times. Real clock: its length.
     """
     if run.clock == "real":
         return run.length_s + 5
@@ -55,11 +55,11 @@ def expected_s(run: RunDescription) -> float:
     windows_bps = sum(flow.streams * flow.buffers["rmem"][2] * 4 / rtt_s if isinstance(flow.buffers, Mapping) else 1e10
                       for flow in run.flows)
     rate_bps = min(rate_bps, windows_bps)
-    per_packet_s = 3e-6 if run.offloads else 11e-6
+    per_packet_s = 7e-6 if run.offloads else 19e-6
     if run.tunnel != "direct":
         per_packet_s *= 1.5
     packets = min(rate_bps * run.length_s, 8 * sum(flow.size_bytes or 1e15 for flow in run.flows)) / 12000
-    return 2 + packets * per_packet_s
+    return 3.5 + packets * per_packet_s
 
 
 def missing(runs: Sequence[RunDescription], folder: Path, *, retry_failed: bool) -> list[RunDescription]:
