@@ -22,7 +22,8 @@ def row_of(values: Mapping[str, Sequence[float]], cc: str, factors: Mapping[str,
     n = max((len(runs) for runs in values.values()), default=0)
     row: dict[str, Any] = {"matrix": "m", "variant": "", "cell": ", ".join(f"{key} = {value}" for key, value in factors.items()),
                            "tunnel": "direct", "cc": cc, "streams": 1.0, "rate_mbit": 100.0, "rtt_ms": 100.0, "loss_p": 0.0,
-                           "mtu_bytes": 1500.0, "n": float(n), "left_out": 0.0, "verdict": verdict if n else "none", "profile": "plain",
+                           "mtu_bytes": 1500.0, "n": float(n), "left_out": 0.0, "verdict": verdict if n else "none", "absent": "no valid run",
+                           "profile": "plain",
                            "direction": "upload", "rmem_bytes": math.nan, **{f"factor:{key}": str(value) for key, value in factors.items()}}
     for name in {*FIGURE_NAMES, *values}:
         summary = summarise(list(values.get(name, ())))
