@@ -404,7 +404,11 @@ def plot_bars(table: pd.DataFrame, footer: str = "", *, figure: str = "goodput")
             for place, cc in enumerate(ccs):
                 for _, row in rows[rows["cc"] == cc].head(1).iterrows():
                     draw_bar(ax, index + (place - (len(ccs) - 1) / 2) * width, width, row, figure, upright=room * len(ccs) <= 9)
-        ax.set_xticks(range(len(line)), [wrapped(words, 70 // room) for words, _ in line])
+        if factors:
+            ax.set_xticks(range(len(line)), [wrapped(words, 70 // room) for words, _ in line])
+        else:       # nothing but the congestion control varies: each bar has its name
+            ax.set_xticks([(place - (len(ccs) - 1) / 2) * width - width * 0.12 for place in range(len(ccs))],
+                          [cc_name(cc) for cc in ccs])
         ax.set_xlim(-0.55, room - 0.45)
         ax.set_ylim(0, top * 1.22)
         ax.set_ylabel(AXES[figure])
