@@ -5,6 +5,8 @@ control had a say, and the reason says what. `invalid`: the number is not an ans
 """
 from __future__ import annotations
 
+import itertools
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -108,6 +110,25 @@ def check_cpu(share: float, bottleneck_share: float | None, clock: str) -> Check
     return Check("cpu_idle_share", "degraded" if bad else "ok", CPU_IDLE_DEGRADED[clock], round(share, 4), "share",
                  f"the CPU was idle for only {share:.1%} of the time and the bottleneck was not full: the CPU, not the network, "
                  "set this rate" + (" (the virtual CPU's cost per system call)" if clock == "virtual" else "") if bad else "")
+
+
+def bottleneck_used(run: RunDescription, samples: Sequence[Mapping[str, Any]]) -> float | None:
+    """The share of the bottleneck's rate that was in use, in the median interval between samples; of the rate that it had at
+    that moment, and of several bottlenecks (a star has one per site) the one that sent most. None without a rate or samples."""
+    data = run.data_direction
+    queues: dict[str, list[Mapping[str, Any]]] = {}
+    for row in samples:
+        if (row["role"], row["direction"]) == ("bottleneck", data):
+            queues.setdefault(row["dev"], []).append(row)
+    rows = max(queues.values(), key=lambda each: each[-1]["sent_bytes"], default=[])
+    rates = [(0.0, run.path[data]["rate_bps"]), *((change["at_s"], change["rate_bps"]) for change in run.changes
+                                                  if change["direction"] == data and "rate_bps" in change)]
+    shares = []
+    for before, after in itertools.pairwise(rows):
+        rate_bps = next((rate for at_s, rate in reversed(rates) if at_s <= before["t_s"]), rates[0][1])
+        if rate_bps and after["t_s"] > before["t_s"]:
+            shares.append(8 * (after["sent_bytes"] - before["sent_bytes"]) / (after["t_s"] - before["t_s"]) / rate_bps)
+    return statistics.median(shares) if shares else None
 
 
 def check_tcp_memory(peak_mib: float, low_mib: float, nstat: Mapping[str, Mapping[str, int]]) -> Check:

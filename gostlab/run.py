@@ -182,12 +182,8 @@ def judge(run: RunDescription, folder: Path, load: Load, probes: Probes, legs: M
 def check_cpu(run: RunDescription, folder: Path) -> fidelity.Check:
     """The CPU's idle share and the bottleneck's use in the median second of the load: an average would count the time
     that iperf3 takes to open its streams over a long path and to drain them, when everything is idle."""
-    data = run.data_direction
-    queue = [row for row in rows_of(folder, "queues") if (row["role"], row["direction"]) == ("bottleneck", data)]
     idle = median_share(rows_of(folder, "hosts"), "cpu_idle_s")
-    rate_bps = run.path[data]["rate_bps"]
-    sent_bps = median_share(queue, "sent_bytes")
-    used = 8 * sent_bps / rate_bps if rate_bps and sent_bps is not None else None
+    used = fidelity.bottleneck_used(run, rows_of(folder, "queues"))
     return fidelity.check_cpu(1.0 if idle is None else min(1.0, idle), used, run.clock)
 
 
