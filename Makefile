@@ -24,11 +24,12 @@ setup:
 setup-test:
 	@./lab setup --with test
 
-# A run that failed (exit status 1) is in the report too, as failed.
+# A run that failed (exit status 1) is in the report too, as failed. Some that are invalid (3) are a result: one CPU does not
+# carry the real clock's 2 Gbit/s everywhere, and the report says so.
 run: setup
 	@./lab run thesis-tunnel --quick; status=$$?; \
-	[ $$status -le 1 ] || exit $$status; \
-	./lab report thesis-tunnel && exit $$status
+	case $$status in 0|1|3) ;; *) exit $$status;; esac; \
+	./lab report thesis-tunnel && [ $$status -ne 1 ]
 
 # All of them, even when one fails: the whole list is worth more than its first line.
 test: setup-test
@@ -47,8 +48,7 @@ catalogue: setup
 	@began=$$(date +%s); worst=0; \
 	for file in experiments/*.yaml; do \
 		./lab run "$$(basename "$$file" .yaml)" $(FORM); status=$$?; \
-		[ $$status -le 1 ] || exit $$status; \
-		[ $$status -eq 0 ] || worst=$$status; \
+		case $$status in 0|3) ;; 1) worst=1;; *) exit $$status;; esac; \
 	done; \
 	echo "the whole catalogue: $$((($$(date +%s) - began) / 60)) min"; \
 	./lab catalogue && ./lab report && exit $$worst

@@ -1,7 +1,7 @@
 """The command line: `./lab VERB`. The only module that prints and exits.
 
-Exit codes: 0 all runs good (but for what this kernel cannot do), 1 some run failed or is invalid, or none was possible,
-2 bad input, 130 interrupted.
+Exit codes: 0 all runs good (but for what this kernel cannot do), 1 some run failed, or none was possible, 2 bad input, 3 all
+ran, and some are invalid: no answer to their question, and said to be none; 130 interrupted.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import Any
 
 from gostlab.parts import MissingPart
 
-EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def main(argv: Sequence[str]) -> int:
@@ -300,7 +300,9 @@ def conclude(done: Sequence[Any], arguments: argparse.Namespace, warned: Sequenc
         for cell in wide:
             print(cell.line)
     # What this kernel cannot do is a row of its own beside the others; where there is nothing beside it, nothing was answered.
-    return EXIT_FAILED if failed or invalid or len(unsupported) == len(ends) else EXIT_OK
+    if failed or len(unsupported) == len(ends):
+        return EXIT_FAILED
+    return EXIT_INVALID if invalid else EXIT_OK
 
 
 def grouped(ends: Sequence[Any]) -> dict[str, list[str]]:

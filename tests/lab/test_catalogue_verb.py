@@ -58,7 +58,7 @@ def test_spans(seconds: float, words: str) -> None:
 
 
 ENDS: dict[str, dict[str, Any]] = {
-    "good": {"outcome": "ok"}, "failed": {"outcome": "failed", "error": "died"},
+    "good": {"outcome": "ok"}, "invalid": {"outcome": "ok"}, "failed": {"outcome": "failed", "error": "died"},
     "unsupported": {"outcome": "unsupported", "error": "congestion control bbr2: kernel module not built yet"}}
 
 
@@ -66,12 +66,14 @@ ENDS: dict[str, dict[str, Any]] = {
     (["good", "good"], 0, "2 runs: 2 good (0 of them degraded), 0 invalid, 0 failed · "),
     (["good", "unsupported", "unsupported"], 0, "3 runs: 1 good (0 of them degraded), 0 invalid, 0 failed, 2 not possible here"),
     (["unsupported"], 1, "1 runs: 0 good"),
+    (["good", "invalid"], 3, "2 runs: 1 good (0 of them degraded), 1 invalid, 0 failed · "),
+    (["failed", "invalid"], 1, "2 runs: 0 good (0 of them degraded), 1 invalid, 1 failed · "),
     (["good", "failed", "unsupported"], 1, "1 good (0 of them degraded), 0 invalid, 1 failed, 1 not possible here"),
 ])
 def test_what_the_kernel_lacks_is_said_and_is_no_failure_beside_others(
         ends: list[str], code: int, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = expand(load_experiment("download"))
-    done = [Finished(run, tmp_path, ENDS[end], "ok" if end == "good" else None) for run, end in zip(runs, ends, strict=False)]
+    done = [Finished(run, tmp_path, ENDS[end], {"good": "ok", "invalid": "invalid"}.get(end)) for run, end in zip(runs, ends, strict=False)]
 
     assert cli.conclude(done, argparse.Namespace(json=False, results=tmp_path)) == code
 
