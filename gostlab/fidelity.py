@@ -142,7 +142,7 @@ def check_tcp_memory(peak_mib: float, low_mib: float, nstat: Mapping[str, Mappin
     bad = peak_mib >= low_mib or dropped > 0
     return Check("tcp_memory", "degraded" if bad else "ok", round(low_mib, 1), round(peak_mib, 1), "MiB",
                  f"TCP sockets held up to {peak_mib:.0f} MiB, and above {low_mib:.0f} MiB this kernel lets no window grow: its "
-                 "limit of TCP memory had a say in the rate" if bad else "")
+                 "limit of TCP memory had a say in the rate (the settings tcp_memory and memory raise it)" if bad else "")
 
 
 def check_length(run: RunDescription, load_s: float, flows: Sequence[FlowResult] = ()) -> Check:
