@@ -1,8 +1,24 @@
 """`python3 -m gostlab VERB`: the same as ./lab VERB."""
+import os
 import signal
 import sys
+from types import FrameType
 
-from gostlab.cli import EXIT_INTERRUPTED, main
+INTERRUPTED = 130
+
+
+def at_once(_number: int, _frame: FrameType | None) -> None:
+    """While modules are being read nothing has begun, so there is nothing to put away. (An exception could get lost there: Python
+    drops those raised in its import's own callbacks.)"""
+    os.write(2, b"gostlab: interrupted before anything began\n")
+    os._exit(INTERRUPTED)
+
+
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:       # not where a background job ignores it
+    signal.signal(signal.SIGINT, at_once)
+signal.signal(signal.SIGTERM, at_once)
+
+from gostlab.cli import main  # noqa: E402
 
 try:
     status = main(sys.argv[1:])
@@ -10,5 +26,5 @@ try:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
 except KeyboardInterrupt:
-    status = EXIT_INTERRUPTED
+    status = INTERRUPTED
 sys.exit(status)

@@ -37,7 +37,8 @@ def main(argv: Sequence[str]) -> int:
         verb: Callable[[argparse.Namespace], int] = arguments.verb
     except SystemExit as stop:              # argparse has said what is wrong
         return int(stop.code or 0)
-    signal.signal(signal.SIGTERM, interrupt)
+    if verb is not run_verb:                # which reads its modules first
+        raise_on_signals()
     try:
         return guarded(verb, arguments)
     except KeyboardInterrupt:
@@ -45,8 +46,15 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
 
 
+def raise_on_signals() -> None:
+    """From here on SIGTERM ends like Ctrl-C, by an exception: nothing of a run stays behind. An ignored Ctrl-C stays ignored."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, interrupt)
+
+
 def interrupt(_number: int, _frame: FrameType | None) -> None:
-    """SIGTERM ends like Ctrl-C: nothing of a run stays behind."""
+    """A signal's handler: Ctrl-C's exception."""
     raise KeyboardInterrupt
 
 
@@ -260,6 +268,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
         there = {end.run.name for end in ends}
         return [run for run in described(wanted) if run.name not in there] if wanted else []
 
+    raise_on_signals()
     arguments.results.mkdir(parents=True, exist_ok=True)
     with results.owned(arguments.results, loaded.name), \
             console_progress(loaded.name, quiet=arguments.json) as progress:

@@ -56,8 +56,9 @@ def test_a_scheduler_ended_at_any_moment_loses_nothing_and_goes_on(tmp_path: Pat
         process.send_signal(number)
         _, words = process.communicate(timeout=30)
 
-        assert "Traceback" not in words
-        assert process.returncode in (0, 130)
+        if place.exists():      # else a busy machine had not even begun Python, which then has words of its own
+            assert "Traceback" not in words
+            assert process.returncode in (0, 130)
         assert not all_gone()
         now = finished(place)
         assert kept.items() <= now.items()       # nothing that was finished has changed
