@@ -747,7 +747,10 @@ def plain_log(axis: Any, low: float, high: float, most: int = 7) -> None:
 
 def wrapped(words: str, width: int) -> str:
     """Words under a group of bars, in lines that do not meet their neighbours'."""
-    lines = textwrap.wrap(words, max(6, width), break_long_words=True)
+    width = max(6, width)
+    if any(len(word) > width for word in words.split(" ")):     # rather between a value and its unit than inside a word
+        words = words.replace("\u00a0", " ")
+    lines = textwrap.wrap(words, width, break_long_words=True)
     return "\n".join([*lines[:3], *(["…"] if len(lines) > 3 else [])])
 
 

@@ -271,3 +271,8 @@ def test_no_text_is_outside_small_or_on_another(drawn: dict[str, Figure], name: 
 
 def test_a_figure_drawn_twice_is_the_same() -> None:
     assert figures.save(curves.plot_shares(fairness()), "svg") == figures.save(curves.plot_shares(fairness()), "svg")
+
+
+def test_a_value_parts_from_its_unit_before_a_word_breaks() -> None:
+    assert curves.wrapped("1000\u00a0packets", 11) == "1000\npackets"
+    assert curves.wrapped("loss\u00a01\u00a0%, streams\u00a02", 12) == "loss\u00a01\u00a0%,\nstreams\u00a02"
