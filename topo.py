@@ -6,7 +6,7 @@
     sudo mn --custom topo.py --topo tunnel --controller none      only the hosts and routers, unshaped
 
 Links carry a role, never a rate: what a path does to packets is a profile's business and is installed by
-gostlab.shaping. `mn --custom` executes this file, so its top level imports nothing but Mininet.
+gostlab.guest.shaping. `mn --custom` executes this file, so its top level imports nothing but Mininet.
 """
 
 try:

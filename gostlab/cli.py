@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from gostlab.parts import MissingPart
+from gostlab.setup.parts import MissingPart
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -27,7 +27,7 @@ EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_INTERRUPTED = 0, 1, 2, 
 def main(argv: Sequence[str]) -> int:
     """Run one verb; returns the exit code."""
     if argv and argv[0] == "setup":         # before Debian's packages are there
-        from gostlab import setup
+        from gostlab.setup import steps as setup
         return int(setup.main(list(argv[1:])))
     if argv and argv[0] == "doctor":
         from gostlab import doctor
@@ -60,7 +60,7 @@ def interrupt(_number: int, _frame: FrameType | None) -> None:
 
 def guarded(verb: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
     """A verb, with every error it may meet as one line and an exit code."""
-    from gostlab.document import BadInput
+    from gostlab.ask.document import BadInput
     from gostlab.machine import MachineError
     from gostlab.results import ResultsError
     try:
@@ -118,7 +118,7 @@ def parser() -> argparse.ArgumentParser:
     add_gost_argument(shell)
 
     profile = add_verb(verbs, "profile", profile_verb, "WAN paths", "./lab profile show la-hamina")
-    from gostlab import recording
+    from gostlab.ask import recording
     actions = profile.add_subparsers(dest="action", metavar="ACTION", required=True)
     for action, what in (("list", "every path in a line"), ("show", "a path's file"),
                          ("check", "read it, recompute what it derives")):
@@ -183,7 +183,7 @@ def add_run_arguments(run: argparse.ArgumentParser) -> None:
 
 def overrides(pairs: Sequence[str]) -> dict[str, str]:
     """--set's words by name. Raises BadInput."""
-    from gostlab.document import BadInput
+    from gostlab.ask.document import BadInput
     found: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -197,11 +197,13 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
 
 def run_verb(arguments: argparse.Namespace) -> int:
     """`./lab run`."""
-    from gostlab import experiment as experiments
-    from gostlab import guards, machine, results, schedule
-    from gostlab.document import BadInput
-    from gostlab.parts import find_parts, require_kernel
-    from gostlab.progress import console_progress
+    from gostlab import machine, results
+    from gostlab.ask import experiment as experiments
+    from gostlab.ask import guards
+    from gostlab.ask.document import BadInput
+    from gostlab.matrix import schedule
+    from gostlab.matrix.progress import console_progress
+    from gostlab.setup.parts import find_parts, require_kernel
 
     loaded = experiments.load_experiment(arguments.experiment)
     choice = machine.choose(arguments.machine)
@@ -260,7 +262,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
     def standings(ends: Sequence[schedule.Finished]) -> list[schedule.Standing]:
         if not until:
             return []
-        from analysis.statistics import relative_halfwidth  # half a second, which only a stopping rule needs
+        from analysis.judge.statistics import relative_halfwidth  # half a second, which only a stopping rule needs
         return schedule.standings(ends, until, relative_halfwidth)
 
     def more(ends: Sequence[schedule.Finished]) -> list[experiments.RunDescription]:
@@ -284,7 +286,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
 def conclude(done: Sequence[Any], arguments: argparse.Namespace, warned: Sequence[Any] = (), wide: Sequence[Any] = ()) -> int:
     """The last words of `run`, and its exit code: with --json also what was warned of before; the cells that are still too
     wide for their stopping rule."""
-    from gostlab.schedule import Finished
+    from gostlab.matrix.schedule import Finished
     ends: Sequence[Finished] = done
     unsupported = [end for end in ends if end.status.get("outcome") == "unsupported"]
     failed = [end for end in ends if end.status.get("outcome") not in ("ok", "unsupported")]
@@ -340,9 +342,9 @@ def checkout_commit() -> str | None:
 
 def report_verb(arguments: argparse.Namespace) -> int:
     """`./lab report`."""
-    from analysis.report import write_report
+    from analysis.page.report import write_report
     from gostlab import machine
-    from gostlab.document import BadInput
+    from gostlab.ask.document import BadInput
     found = sorted(path.name for path in arguments.results.iterdir() if path.is_dir() and path.name != "report") \
         if arguments.results.is_dir() else []
     wanted = arguments.experiment or found
@@ -353,7 +355,7 @@ def report_verb(arguments: argparse.Namespace) -> int:
     if not wanted:
         raise BadInput(f"{arguments.results}: no results there: ./lab run thesis-tunnel --quick")
     if arguments.studies:
-        from analysis.studies import write_studies_page
+        from analysis.page.studies import write_studies_page
         page = write_studies_page(arguments.results, wanted, arguments.out or machine.CHECKOUT / "docs/studies.md")
     else:
         page = write_report(arguments.results, wanted, arguments.out or arguments.results / "report")
@@ -363,11 +365,11 @@ def report_verb(arguments: argparse.Namespace) -> int:
 
 def shell_verb(arguments: argparse.Namespace) -> int:
     """`./lab shell`: the lab on the caller's terminal."""
-    from gostlab import experiment as experiments
     from gostlab import machine
-    from gostlab.document import BadInput
+    from gostlab.ask import experiment as experiments
+    from gostlab.ask.document import BadInput
     from gostlab.machine import sandbox
-    from gostlab.parts import find_parts, require_kernel
+    from gostlab.setup.parts import find_parts, require_kernel
 
     choice = machine.choose(arguments.machine)
     clock = "real" if choice.name == "native" else arguments.clock
@@ -380,13 +382,13 @@ def shell_verb(arguments: argparse.Namespace) -> int:
         folder = Path(scratch)
         (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
         (folder / "parts.json").write_text(json.dumps(machine.hand_over(parts)), encoding="utf-8")
-        module = [sys.executable, "-m", "gostlab.shell"]
+        module = [sys.executable, "-m", "gostlab.guest.shell"]
         if choice.name == "native":
             environ = {**os.environ, "PYTHONPATH": str(machine.CHECKOUT)}
             return subprocess.run([*module, str(folder)], env=environ, check=False).returncode
         keep = [machine.CHECKOUT, *machine.kept_visible(parts)]
         guest = sandbox.boot(
-            require_kernel(parts), folder, ["/usr/bin/python3", "-m", "gostlab.shell", sandbox.GUEST_FOLDER],
+            require_kernel(parts), folder, ["/usr/bin/python3", "-m", "gostlab.guest.shell", sandbox.GUEST_FOLDER],
             sandbox.sandbox_environ({"TERM": os.environ.get("TERM", "dumb")}), keep=keep,
             cpu=machine.usable_cpus()[0], memory_mib=run.memory_mib, clock=run.clock,
             syscall_cost_us=run.syscall_cost_us, seed=run.seed, limit_s=7 * 24 * 3600, terminal=True)
@@ -401,9 +403,9 @@ def shell_verb(arguments: argparse.Namespace) -> int:
 
 def profile_verb(arguments: argparse.Namespace) -> int:
     """`./lab profile list|show|check|record`."""
-    from gostlab import profile as profiles
+    from gostlab.ask import profile as profiles
     if arguments.action == "record":
-        from gostlab import recording
+        from gostlab.ask import recording
         return recording.record_verb(arguments)
     names: Sequence[str] = [arguments.name] if arguments.name else profiles.list_profiles()
     for name in names:
@@ -417,10 +419,10 @@ def profile_verb(arguments: argparse.Namespace) -> int:
 
 def validate_verb(arguments: argparse.Namespace) -> int:
     """`./lab validate`: run the experiment `validation`, print target, lab and verdict; 1 if one disagrees."""
-    from analysis import targets
-    from analysis.cells import to_matrices
-    from analysis.runs import load_results
-    from analysis.study import load_study, questions
+    from analysis.judge import targets
+    from analysis.judge.cells import to_matrices
+    from analysis.read.runs import load_results
+    from analysis.read.study import load_study, questions
     words = ["run", "validation", "--machine", "sandbox", "--results", str(arguments.results)]
     words += ["--quick"] if arguments.quick else []
     words += ["--jobs", str(arguments.jobs)] if arguments.jobs else []
@@ -440,8 +442,9 @@ def validate_verb(arguments: argparse.Namespace) -> int:
 
 def catalogue_verb(arguments: argparse.Namespace) -> int:
     """`./lab catalogue`."""
-    from gostlab import catalogue, machine
-    from gostlab.document import BadInput
+    from gostlab import machine
+    from gostlab.ask.document import BadInput
+    from gostlab.matrix import catalogue
     if arguments.cores is not None and arguments.cores < 1:
         raise BadInput(f"--cores {arguments.cores}: at least 1")
     forms = catalogue.survey(arguments.results, arguments.cores or len(machine.usable_cpus()))
@@ -451,7 +454,7 @@ def catalogue_verb(arguments: argparse.Namespace) -> int:
 
 def bench_verb(arguments: argparse.Namespace) -> int:
     """`./lab bench`."""
-    from gostlab import bench
+    from gostlab.bench import speed as bench
     return bench.main(arguments.repeat, as_json=arguments.json)
 
 

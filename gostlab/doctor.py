@@ -20,8 +20,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from gostlab import parts, setup
-from gostlab.kernel_build import boot_time_s
+from gostlab.setup import parts
+from gostlab.setup import steps as setup
+from gostlab.setup.kernel_build import boot_time_s
 
 SETUP = "run ./lab setup"
 SANDBOX_BYTES = 1024**3      # the memory of one ordinary sandbox, which it fills as it is used

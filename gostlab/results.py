@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gostlab.experiment import RunDescription
+from gostlab.ask.experiment import RunDescription
 
 OUTCOMES = ("ok", "failed", "unsupported", "interrupted")
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from gostlab.experiment import RunDescription
-from gostlab.parts import Parts, tunnel_binary
+from gostlab.ask.experiment import RunDescription
+from gostlab.setup.parts import Parts, tunnel_binary
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -134,7 +134,7 @@ def kept_visible(parts: Parts) -> list[Path]:
 
 def run_argv(folder: str) -> list[str]:
     """The command that runs what a folder describes."""
-    return ["/usr/bin/python3", "-m", "gostlab.run", folder]
+    return ["/usr/bin/python3", "-m", "gostlab.guest.run", folder]
 
 
 def wall_limit_s(run: RunDescription) -> float:

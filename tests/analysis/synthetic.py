@@ -17,7 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from analysis.study import Published, Study
+from analysis.read.study import Published, Study
 
 FIXTURE = Path(__file__).resolve().parent / "fixture"
 BDP_PKTS = 27538                  # 1967 Mbit/s for 168 ms in packets of 1500 bytes

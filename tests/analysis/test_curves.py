@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from analysis import curves, figures, models
-from analysis.statistics import summarise
+from analysis.draw import curves, figures
+from analysis.judge import models
+from analysis.judge.statistics import summarise
 
 FIGURE_NAMES = ("goodput", "window_pkts", "jain", "convergence_s", "total_mbit")
 

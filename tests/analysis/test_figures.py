@@ -10,10 +10,10 @@ import pytest
 import synthetic
 from matplotlib.figure import Figure
 
-from analysis import figures
-from analysis.cells import Matrix, cpu_cells, to_matrices, to_table
-from analysis.colours import CC_COLOURS, cc_colour
-from analysis.runs import load_results
+from analysis.draw import figures
+from analysis.draw.colours import CC_COLOURS, cc_colour
+from analysis.judge.cells import Matrix, cpu_cells, to_matrices, to_table
+from analysis.read.runs import load_results
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from analysis import models
-from analysis.models import MODELS, Path, models_for
+from analysis.judge import models
+from analysis.judge.models import MODELS, Path, models_for
 
 
 @pytest.mark.parametrize(("loss", "reno", "cubic_100ms", "cubic_10ms"), [

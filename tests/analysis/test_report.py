@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import synthetic
 
-from analysis.cells import to_matrices
-from analysis.report import to_chapter, write_report, write_studies
-from analysis.runs import load_results
-from analysis.study import Study, same, to_study
+from analysis.judge.cells import to_matrices
+from analysis.page.report import to_chapter, write_report, write_studies
+from analysis.read.runs import load_results
+from analysis.read.study import Study, same, to_study
 
 HOSTILE = '<script>alert("x")</script> & "\' {{ 7*7 }} $\\frac$ -- | \ud800\x00\x1b[31m\u202e'
 
@@ -277,7 +277,7 @@ def test_the_command_line_writes_the_report(tmp_path: Path) -> None:
 
 
 def test_the_analysis_imports_nothing_that_measures() -> None:
-    code = "import sys, analysis.report; print([m for m in sys.modules if m.startswith(('gostlab', 'mininet'))])"
+    code = "import sys, analysis.page.report; print([m for m in sys.modules if m.startswith(('gostlab', 'mininet'))])"
     done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).resolve().parents[2], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 

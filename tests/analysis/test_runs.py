@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import synthetic
 
-from analysis.cells import to_matrices
-from analysis.runs import Broken, Run, load_results, load_run, load_series, mean_loss, printable, to_frame
+from analysis.judge.cells import to_matrices
+from analysis.read.runs import Broken, Run, load_results, load_run, load_series, mean_loss, printable, to_frame
 
 CONTRACT_FILES = {"run.json", "commands.sh", "log.txt", "env.json", "flows.json", "iperf3.json", "iperf3-server.json", "legs.json",
                   "sockets.jsonl", "queues.jsonl", "hosts.jsonl", "fidelity.json", "status.json"}

@@ -11,10 +11,10 @@ import pytest
 import synthetic
 from scipy import integrate
 
-from analysis import series
-from analysis.cells import natural, to_matrices, to_table, value_of
-from analysis.runs import Run, load_results, load_run
-from analysis.study import Published, Study
+from analysis.judge.cells import natural, to_matrices, to_table, value_of
+from analysis.read import series
+from analysis.read.runs import Run, load_results, load_run
+from analysis.read.study import Published, Study
 
 TWO = ({}, {"start_s": 10.0, "duration_s": 50.0})
 

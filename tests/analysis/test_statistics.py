@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics import (
+from analysis.judge.statistics import (
     jain_index,
     mean_interval,
     median_interval,

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import synthetic
 
-from analysis.report import main, to_chapter, write_studies
-from analysis.runs import load_results
-from analysis.studies import COMMAND, write_page, write_studies_page
-from analysis.study import Published, Study, questions
-from gostlab.experiment import expand, load_experiment
+from analysis.page.report import main, to_chapter, write_studies
+from analysis.page.studies import COMMAND, write_page, write_studies_page
+from analysis.read.runs import load_results
+from analysis.read.study import Published, Study, questions
+from gostlab.ask.experiment import expand, load_experiment
 
 STUDY = Study(
     "li-2018", "BBR, evaluated again", "Is BBR faster, and is it fair?", "Four servers, a switch and netem at 1 Gbit/s.", seed="li2018",

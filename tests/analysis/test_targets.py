@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import synthetic
 
-from analysis.cells import to_matrices
-from analysis.runs import load_results, load_run
-from analysis.study import PUBLISHED_FIGURES, Asked, Published, Study, to_study
-from analysis.targets import judge, target_rows, to_table, validation_verdict
-from gostlab.experiment import FIGURES
+from analysis.judge.cells import to_matrices
+from analysis.judge.targets import judge, target_rows, to_table, validation_verdict
+from analysis.read.runs import load_results, load_run
+from analysis.read.study import PUBLISHED_FIGURES, Asked, Published, Study, to_study
+from gostlab.ask.experiment import FIGURES
 
 
 def entry(figure: str, factors: tuple = (), matrix: str = "main", **what: Any) -> Published:

@@ -11,10 +11,10 @@ import pytest
 import synthetic
 from matplotlib.figure import Figure
 
-from analysis import figures, timelines
-from analysis.colours import CC_COLOURS
-from analysis.runs import Run, load_run
-from analysis.series import Series
+from analysis.draw import figures, timelines
+from analysis.draw.colours import CC_COLOURS
+from analysis.read.runs import Run, load_run
+from analysis.read.series import Series
 
 FOOTER = "FIXTURE, NOT MEASURED · no tunnel · Linux 0.0.0-fixture (HZ 250) · virtual clock, 5 µs per system call · lab fixture"
 

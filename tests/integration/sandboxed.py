@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import machine
-from gostlab.experiment import RunDescription
+from gostlab.ask.experiment import RunDescription
 from gostlab.machine import sandbox
-from gostlab.parts import find_parts, require_kernel
+from gostlab.setup.parts import find_parts, require_kernel
 
 DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]}
 BIG_BUFFERS = {"rmem": [4096, 131072, 67108864], "wmem": [4096, 16384, 67108864]}

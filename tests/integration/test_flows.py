@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gostlab.document import parse_document
-from gostlab.experiment import RunDescription, expand, read_experiment
+from gostlab.ask.document import parse_document
+from gostlab.ask.experiment import RunDescription, expand, read_experiment
 from tests.integration.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
 
 PAYLOAD_SHARE = 1448 / 1514

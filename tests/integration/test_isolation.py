@@ -22,7 +22,7 @@ import pytest
 from gostlab import results
 from gostlab.machine import CHECKOUT, sandbox
 from gostlab.machine.sandbox import Isolation
-from gostlab.parts import cache_folder
+from gostlab.setup.parts import cache_folder
 from tests.integration.offspring import adopt_orphans, foreign_namespaces, offspring
 from tests.integration.sandboxed import Done, Lab, describe, direction
 

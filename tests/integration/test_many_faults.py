@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.machine import CHECKOUT
-from gostlab.parts import cache_folder
+from gostlab.setup.parts import cache_folder
 from tests.integration.offspring import adopt_orphans, all_gone, foreign_namespaces, mounts_in, offspring, sandboxes
 from tests.integration.sandboxed import Lab
 

@@ -5,7 +5,7 @@ import json
 import re
 
 from gostlab.machine import CHECKOUT
-from gostlab.parts import cache_folder
+from gostlab.setup.parts import cache_folder
 from tests.integration.sandboxed import Lab
 
 RUN = ("python3 -m gostlab run thesis-tunnel --quick --matrix main --set tunnel=gost+ws --set streams=1 --set rate=20mbit"

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from scipy.stats import binom, ks_2samp
 
-from gostlab.profile import load_profile, path_json
-from gostlab.recording import Order, Pings, burst_lengths, parse_ping, ping_argv, write_profile
+from gostlab.ask.profile import load_profile, path_json
+from gostlab.ask.recording import Order, Pings, burst_lengths, parse_ping, ping_argv, write_profile
 from tests.integration.sandboxed import Lab, describe, direction
 
 INTERVAL_S = Fraction(20, 1000)
@@ -27,10 +27,10 @@ FALSE_ALARM = 0.001
 PING_ACROSS = """
 import json, os, sys
 from pathlib import Path
-from gostlab.experiment import RunDescription
-from gostlab.network import lay_out
-from gostlab.run import run_environ
-from gostlab.shaping import Shaper
+from gostlab.ask.experiment import RunDescription
+from gostlab.guest.network import lay_out
+from gostlab.guest.run import run_environ
+from gostlab.guest.shaping import Shaper
 
 folder, argv = Path(sys.argv[1]), sys.argv[2:]
 run = RunDescription.from_json(json.loads((folder / "run.json").read_text()))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gostlab import callcost
-from gostlab.parts import find_parts
+from gostlab.bench import callcost
+from gostlab.setup.parts import find_parts
 
 SUMMARY = """% time     seconds  usecs/call     calls    errors syscall
 ------ ----------- ----------- --------- --------- ----------------

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from gostlab import catalogue, cli, results
-from gostlab.experiment import RunDescription, expand, list_experiments, load_experiment
-from gostlab.schedule import Finished, expected_s
+from gostlab import cli, results
+from gostlab.ask.experiment import RunDescription, expand, list_experiments, load_experiment
+from gostlab.matrix import catalogue
+from gostlab.matrix.schedule import Finished, expected_s
 
 
 def finish(folder: Path, run: RunDescription, wall_s: float, ended_s: float | None) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gostlab import results, schedule
-from gostlab.experiment import RunDescription, expand, load_experiment
+from gostlab import results
+from gostlab.ask.experiment import RunDescription, expand, load_experiment
 from gostlab.machine import MachineError
-from gostlab.progress import Quiet
+from gostlab.matrix import schedule
+from gostlab.matrix.progress import Quiet
 
 
 def runs(count: int, clock: str = "virtual") -> list[RunDescription]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.shaping import (
+from gostlab.guest.shaping import (
     Netem,
     ShapingMismatch,
     bottleneck_netem,

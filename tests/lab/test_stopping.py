@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics import relative_halfwidth
-from gostlab import cli, schedule
-from gostlab.experiment import RunDescription
-from gostlab.schedule import total_goodput_bps
+from analysis.judge.statistics import relative_halfwidth
+from gostlab import cli
+from gostlab.ask.experiment import RunDescription
+from gostlab.matrix import schedule
+from gostlab.matrix.schedule import total_goodput_bps
 
 EXPERIMENT = """name: narrow
 title: Until it is narrow
@@ -60,8 +61,9 @@ class Job:
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, list[str]]]:
     """`./lab run` with a machine that answers at once; returns the exit code and the runs that were started."""
-    from gostlab import machine, parts
+    from gostlab import machine
     from gostlab.machine import sandbox
+    from gostlab.setup import parts
     monkeypatch.setattr(parts, "require_kernel", lambda found: None)
     monkeypatch.setattr(parts, "find_parts", lambda gost: None)
     monkeypatch.setattr(machine, "hand_over", lambda found: {"tunnel": None})

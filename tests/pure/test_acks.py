@@ -5,7 +5,7 @@ import csv
 import gzip
 from pathlib import Path
 
-from gostlab.acks import parse_line, port_filter, write_acks, write_samples
+from gostlab.guest.watch.acks import parse_line, port_filter, write_acks, write_samples
 
 LINE = ("          <idle>-0       [000] ..s2.  {t}: tcp_probe: family=AF_INET src=10.1.1.1:{port} dest=10.2.1.1:80 mark=0x0 data_len=0 "
         "snd_nxt=0x{nxt:x} snd_una=0x{una:x} snd_cwnd=12 ssthresh={ssthresh} snd_wnd=65160 srtt=20480 rcv_wnd=64256 sock_cookie=1 "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gostlab import experiment as experiments
-from gostlab.experiment import expand, load_experiment, matching_published
-from gostlab.settings import DEFAULT_SYSCALL_COST_US
+from gostlab.ask import experiment as experiments
+from gostlab.ask.experiment import expand, load_experiment, matching_published
+from gostlab.ask.settings import DEFAULT_SYSCALL_COST_US
 
 STREAMS = (1, 4, 16, 128)
 # The thesis's sections 4.2 and 4.3: receivers' goodput (Mbit/s) and Retr, by streams.

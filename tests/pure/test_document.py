@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.document import (
+from gostlab.ask.document import (
     MAX_BYTES,
     BadInput,
     Field,
@@ -23,7 +23,7 @@ from gostlab.document import (
     whole,
     yes_no,
 )
-from gostlab.units import rate
+from gostlab.ask.units import rate
 
 
 def refusal(text: str, fields: dict[str, Field] | None = None) -> str:

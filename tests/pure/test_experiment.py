@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gostlab import experiment as experiments
-from gostlab import settings
-from gostlab.document import BadInput, parse_document
-from gostlab.experiment import RunDescription, expand, load_experiment, read_experiment
+from gostlab.ask import experiment as experiments
+from gostlab.ask import settings
+from gostlab.ask.document import BadInput, parse_document
+from gostlab.ask.experiment import RunDescription, expand, load_experiment, read_experiment
 
 SMALL = """name: small
 title: A small one

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from gostlab import fidelity
-from gostlab.experiment import RunDescription
-from gostlab.realclock import Gap, Packet, Window, backlogged_gaps, lateness_ms, packets, window_of
-from gostlab.shaping import DELAY_LIMIT_PKTS
-from gostlab.traffic import FlowResult
+from gostlab.ask.experiment import RunDescription
+from gostlab.guest.shaping import DELAY_LIMIT_PKTS
+from gostlab.guest.traffic import FlowResult
+from gostlab.guest.watch import fidelity
+from gostlab.guest.watch.realclock import Gap, Packet, Window, backlogged_gaps, lateness_ms, packets, window_of
 from tests.integration.sandboxed import describe, direction, flow
 
 PACKET_S = 8 * 1514 / 100e6

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.document import BadInput, parse_document
-from gostlab.experiment import RunDescription, expand, read_experiment
-from gostlab.flows import delays_ms
+from gostlab.ask.document import BadInput, parse_document
+from gostlab.ask.experiment import RunDescription, expand, read_experiment
+from gostlab.ask.flows import delays_ms
 
 HEAD = """name: f
 title: f

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gostlab import experiment as experiments
-from gostlab import profile as profiles
-from gostlab.document import BadInput, parse_document
-from gostlab.settings import SETTINGS
+from gostlab.ask import experiment as experiments
+from gostlab.ask import profile as profiles
+from gostlab.ask.document import BadInput, parse_document
+from gostlab.ask.settings import SETTINGS
 
 FILES = 10_000
 PROFILE = (profiles.FOLDER / "client-shanghai.yaml").read_text(encoding="utf-8")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gostlab.experiment import RunDescription, expand, list_experiments, load_experiment, single_run
-from gostlab.fidelity import worst
-from gostlab.guards import Guard, checks, guards, overtaken_share, survey
+from gostlab.ask.experiment import RunDescription, expand, list_experiments, load_experiment, single_run
+from gostlab.ask.guards import Guard, checks, guards, overtaken_share, survey
+from gostlab.guest.watch.fidelity import worst
 
 
 def one(profile: str = "plain-100ms", clock: str = "virtual", **overrides: str) -> RunDescription:

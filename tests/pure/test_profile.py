@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gostlab import profile as profiles
-from gostlab.document import BadInput, parse_document
-from gostlab.profile import Measured, Profile, load_profile
-from gostlab.response import cubic_throughput_bps
+from gostlab.ask import profile as profiles
+from gostlab.ask.document import BadInput, parse_document
+from gostlab.ask.profile import Measured, Profile, load_profile
+from gostlab.ask.response import cubic_throughput_bps
 
 # Section 4.1 of the thesis, as it came.
 TABLES = Path(__file__).resolve().parents[1] / "data" / "thesis_4_1.txt"

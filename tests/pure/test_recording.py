@@ -23,11 +23,11 @@ from pathlib import Path
 import pytest
 from scipy.stats import ks_2samp
 
-from gostlab import recording
-from gostlab.document import BadInput
-from gostlab.profile import LossModel, load_profile, path_json
-from gostlab.recording import Answer, Order, Pings, delay_table, fit_loss, fit_path, parse_ping, windows_of, write_profile
-from gostlab.trace import changes_of
+from gostlab.ask import recording
+from gostlab.ask.document import BadInput
+from gostlab.ask.profile import LossModel, load_profile, path_json
+from gostlab.ask.recording import Answer, Order, Pings, delay_table, fit_loss, fit_path, parse_ping, windows_of, write_profile
+from gostlab.ask.trace import changes_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gostlab import response
+from gostlab.ask import response
 
 # RFC 9438, section 5.2: mean windows by loss: Reno, CUBIC at 100 ms, CUBIC at 10 ms.
 RFC9438_TABLE = [

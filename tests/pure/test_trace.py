@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.document import BadInput
-from gostlab.trace import Change, changes_of, parse_trace
+from gostlab.ask.document import BadInput
+from gostlab.ask.trace import Change, changes_of, parse_trace
 
 
 def test_a_trace_is_a_list_of_changes_and_an_empty_field_leaves_what_was() -> None:

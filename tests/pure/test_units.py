@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from gostlab import units
+from gostlab.ask import units
 
 
 @pytest.mark.parametrize(

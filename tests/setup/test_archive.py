@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gostlab import archive
-from gostlab.archive import Candidate, Mirror
+from gostlab.setup import archive
+from gostlab.setup.archive import Candidate, Mirror
 
 BOOKWORM = [
     # REPO_URI, RELEASE, CODENAME, ORIGIN, COMPONENT, ARCHITECTURE, SIGNED_BY

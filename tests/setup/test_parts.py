@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gostlab import parts
+from gostlab.setup import parts
 
 
 def program(path: Path, says: str) -> Path:

@@ -18,8 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from gostlab import archive, doctor, kernel_build, parts, setup, workbench
-from gostlab.workbench import HashMismatch, SetupError, Workbench
+from gostlab import doctor
+from gostlab.setup import archive, kernel_build, parts, workbench
+from gostlab.setup import steps as setup
+from gostlab.setup.workbench import HashMismatch, SetupError, Workbench
 
 
 @pytest.fixture

@@ -1,0 +1,133 @@
+"""Traces: how a path's delay, loss and rate changed over time, as a CSV file beside the profiles.
+
+    time_s,delay_ms,loss,rate_bps
+    0,84.2,0,
+    1,85.01,0.02,
+    2,,,50000000
+
+Times begin at 0 and rise; delay is one way; loss is a share from 0 to 1. An empty field leaves what was. A column
+`direction` (forward or reverse) says which way a row is about; without it, all are about forward. Read strictly:
+whatever the text, the only error that comes out is BadInput, naming file and line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from gostlab.ask.document import BadInput, meant, shown_path
+from gostlab.ask.profile import DIRECTIONS, MAX_DELAY_S
+from gostlab.ask.units import MAX_RATE_BPS, MIN_RATE_BPS, quoted
+
+MAX_ROWS = 100_000
+MAX_BYTES = 100 * MAX_ROWS
+MAX_TIME_S = 10**7
+# What a column may say, and the range of its numbers.
+RANGES = {
+    "delay_ms": (0.0, 1000.0 * MAX_DELAY_S),
+    "loss": (0.0, 1.0),
+    "rate_bps": (float(MIN_RATE_BPS), float(MAX_RATE_BPS)),
+}
+COLUMNS = ("time_s", "direction", *RANGES)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a path becomes at a time after the load's begin. None: what it was."""
+
+    at_s: float
+    direction: str  # forward | reverse
+    delay_ms: float | None = None  # one way
+    loss: float | None = None  # 0..1, of each packet
+    rate_bps: int | None = None
+
+
+def changes_of(path: Path) -> tuple[Change, ...]:
+    """The changes that a trace says, sorted by time. Raises BadInput."""
+    shown = shown_path(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise BadInput(f"{shown}: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > MAX_BYTES:
+        raise BadInput(f"{shown}: larger than any trace should be ({MAX_BYTES} bytes)")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BadInput(f"{shown}:{line}: not UTF-8 text") from None
+    return parse_trace(text, shown)
+
+
+def parse_trace(text: str, origin: str) -> tuple[Change, ...]:
+    """The changes that a trace's text says. Raises BadInput."""
+    header, *lines = text.rstrip("\n").split("\n")
+    columns = read_header(header, origin)
+    if len(lines) > MAX_ROWS:
+        raise BadInput(f"{origin}: {len(lines)} rows: more than {MAX_ROWS}")
+    if not lines:
+        raise BadInput(f"{origin}: no rows below the header")
+    changes: list[Change] = []
+    latest: dict[str, float] = {}
+    for number, line in enumerate(lines, 2):
+        change = read_row(line, columns, f"{origin}:{number}")
+        if not changes and change.at_s != 0:
+            raise BadInput(f"{origin}:{number}: time_s begins at {change.at_s:g}, not at 0")
+        # Rows of the two directions may share a time; within one, time rises.
+        if change.at_s < (changes[-1].at_s if changes else 0) or change.at_s <= latest.get(change.direction, -1):
+            raise BadInput(f"{origin}:{number}: time_s {change.at_s:g} does not rise")
+        latest[change.direction] = change.at_s
+        changes.append(change)
+    return tuple(changes)
+
+
+def read_header(line: str, origin: str) -> list[str]:
+    """The columns. Raises BadInput."""
+    columns = [word.strip() for word in line.split(",")]
+    for name in columns:
+        if name not in COLUMNS:
+            raise BadInput(f"{origin}:1: {quoted(name)}: unknown column ({meant(name, COLUMNS)})")
+        if columns.count(name) > 1:
+            raise BadInput(f"{origin}:1: column {name} is there twice")
+    if "time_s" not in columns:
+        raise BadInput(f"{origin}:1: column time_s is missing (like time_s,delay_ms,loss,rate_bps)")
+    if not set(columns) & set(RANGES):
+        raise BadInput(f"{origin}:1: no column says what changes (one of {', '.join(RANGES)})")
+    return columns
+
+
+def read_row(line: str, columns: list[str], place: str) -> Change:
+    """One change. Raises BadInput."""
+    words = [word.strip() for word in line.split(",")]
+    if len(words) != len(columns):
+        raise BadInput(f"{place}: {len(words)} fields under {len(columns)} columns")
+    fields = dict(zip(columns, words, strict=True))
+    direction = fields.get("direction", DIRECTIONS[0])
+    if direction not in DIRECTIONS:
+        raise BadInput(f"{place}: direction {quoted(direction)}: not {' or '.join(DIRECTIONS)}")
+    at_s = read_number("time_s", fields["time_s"], (0.0, float(MAX_TIME_S)), place)
+    numbers = {
+        name: read_number(name, fields[name], bounds, place)
+        for name, bounds in RANGES.items()
+        if fields.get(name)
+    }
+    if not numbers:
+        raise BadInput(f"{place}: nothing changes in this row")
+    rate = numbers.get("rate_bps")
+    if rate is not None and rate != int(rate):
+        raise BadInput(f"{place}: rate_bps {quoted(fields['rate_bps'])}: not a whole number of bits per second")
+    return Change(
+        at_s, direction, numbers.get("delay_ms"), numbers.get("loss"), None if rate is None else int(rate)
+    )
+
+
+def read_number(column: str, text: str, bounds: tuple[float, float], place: str) -> float:
+    """A plain number within bounds. Raises BadInput."""
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?", text):
+        hint = " (a share from 0 to 1)" if column == "loss" and "%" in text else ""
+        raise BadInput(f"{place}: {column} {quoted(text)}: not a plain number{hint}")
+    if not bounds[0] <= float(text) <= bounds[1]:
+        raise BadInput(f"{place}: {column} {quoted(text)}: not within {bounds[0]:g} to {bounds[1]:g}")
+    return float(text)

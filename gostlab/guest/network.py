@@ -1,0 +1,210 @@
+"""The emulated network: a Mininet built from a topology, and commands run on its nodes.
+
+The only module that imports mininet.net. Everything that is run on a node goes through `Network`, which
+writes it down in `commands.sh` so that a reader can build the same network by hand.
+"""
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from mininet.log import setLogLevel
+from mininet.net import Mininet
+
+import topo
+from gostlab.ask.experiment import RunDescription
+from gostlab.ask.flows import count_hosts
+
+OFFLOADS = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload",
+            "tx-udp-segmentation")
+OFFLOAD_SWITCHES = {"tcp-segmentation-offload": "tso", "generic-segmentation-offload": "gso",
+                    "generic-receive-offload": "gro", "tx-udp-segmentation": "tx-udp-segmentation"}
+
+
+class NetworkError(Exception):
+    """A command on a node failed, or the kernel did not install what it was asked for."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One end of a link. `role` is what the path does there, if anything; `part` whose, where a topology has several."""
+    node: str
+    name: str
+    ip: str
+    role: str | None         # bottleneck | delay
+    direction: str | None    # forward | reverse
+    part: str | None = None  # dumbbell: the host behind a delay line; star: the site at the path's end
+
+
+class CommandLog:
+    """commands.sh: what the lab ran, in order, as a script to repeat it with `ip netns`."""
+
+    def __init__(self, path: Path, title: str) -> None:
+        self._file: IO[str] = path.open("w", encoding="utf-8", buffering=1)
+        self._file.write(f"#!/bin/sh\n# {title}\n# What the lab ran, in order. As root, on a kernel with sch_netem, with"
+                         " iproute2 6.6 or newer (netem's seed): sh commands.sh\nset -e\n")
+
+    def note(self, text: str) -> None:
+        """A comment line."""
+        self._file.write(f"# {text}\n")
+
+    def write(self, line: str) -> None:
+        """A line to be run in the root namespace."""
+        self._file.write(line + "\n")
+
+    def on(self, node: str, argv: Sequence[str], *, background: bool = False, stdout: str | None = None) -> None:
+        """A command on a node."""
+        tail = (f" >{shlex.quote(stdout)}" if stdout else "") + (" &" if background else "")
+        self._file.write(f"ip netns exec {node} {shlex.join(argv)}{tail}\n")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Network:
+    """A built Mininet. Nodes are named as in the topology."""
+
+    def __init__(self, mininet: Mininet, log: CommandLog, environ: Mapping[str, str]) -> None:
+        self.mininet = mininet
+        self.log = log
+        self.environ = dict(environ)
+        self.nodes: tuple[str, ...] = tuple(host.name for host in mininet.hosts)
+        self.interfaces: tuple[Interface, ...] = tuple(
+            Interface(host.name, intf.name, intf.ip, *(intf.params.get("role") or (None, None)))  # role, direction[, part]
+            for host in mininet.hosts for intf in host.intfList() if intf.name != "lo")
+
+    @property
+    def links(self) -> list[tuple[Interface, Interface]]:
+        """The two ends of every link."""
+        by_name = {interface.name: interface for interface in self.interfaces}
+        return [(by_name[link.intf1.name], by_name[link.intf2.name]) for link in self.mininet.links]
+
+    def pid(self, node: str) -> int:
+        """The process that holds the node's network namespace."""
+        return int(self.mininet[node].pid)
+
+    def ip(self, node: str) -> str:
+        """The node's first IPv4 address."""
+        return str(self.mininet[node].IP())
+
+    @property
+    def shaped(self) -> tuple[Interface, ...]:
+        """The interfaces that make the path, or paths."""
+        return tuple(interface for interface in self.interfaces if interface.role)
+
+    def start(self, node: str, argv: Sequence[str], *, stdout: Any, stderr: Any = subprocess.STDOUT,
+              environ: Mapping[str, str] = {}, stdout_name: str | None = None) -> subprocess.Popen[bytes]:
+        """Start a process on a node and leave it running."""
+        self.log.on(node, argv, background=True, stdout=stdout_name)
+        process: subprocess.Popen[bytes] = self.mininet[node].popen(
+            list(argv), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env={**self.environ, **environ})
+        return process
+
+    def read(self, node: str, argv: Sequence[str], *, check: bool = True, logged: bool = True,
+             environ: Mapping[str, str] = {}) -> str:
+        """Run a command on a node to its end; returns its standard output.
+
+        Raises NetworkError with the command's own words if it fails (unless `check` is off)."""
+        if logged:
+            self.log.on(node, argv)
+        process = self.mininet[node].popen(list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE, env={**self.environ, **environ})
+        out, err = process.communicate()
+        if check and process.returncode != 0:
+            said = (err or out).decode(errors="replace").strip().replace("\n", "; ")
+            raise NetworkError(f"{node}: {shlex.join(argv)}: {said or f'exit status {process.returncode}'}")
+        return str(out.decode(errors="replace"))
+
+
+@contextmanager
+def lay_out(run: RunDescription, folder: Path, environ: Mapping[str, str]) -> Iterator[Network]:
+    """Build the run's topology; on leaving, end every node and with it every interface and qdisc.
+
+    Raises NetworkError if Mininet cannot build it.
+    """
+    setLogLevel("warning")
+    # Mininet.init() would raise the host's socket-buffer and neighbour sysctls, which is not ours to do and
+    # would leak into every namespace's defaults. Root is checked by the machine.
+    Mininet.inited = True
+    log = CommandLog(folder / "commands.sh", run.name)
+    mininet = Mininet(topo=topo.topos[run.topology](**topology_size(run)), controller=None, build=False)
+    try:
+        try:
+            mininet.build()
+        except Exception as error:  # Mininet raises bare Exception
+            raise NetworkError(f"Mininet cannot build topology {run.topology}: {error}") from error
+        network = Network(mininet, log, environ)
+        record_layout(network)
+        yield network
+    finally:
+        mininet.stop()
+        log.close()
+
+
+def topology_size(run: RunDescription) -> dict[str, int]:
+    """How many hosts the run's topology has, where that is not always the same."""
+    if run.topology == "dumbbell":
+        senders, receivers = count_hosts(run.flows)
+        return {"senders": senders, "receivers": receivers}
+    return {"sites": len(run.sites)} if run.sites else {}
+
+
+def record_layout(network: Network) -> None:
+    """Write the namespaces, links, addresses and routes that Mininet made into commands.sh."""
+    log = network.log
+    for node in network.nodes:
+        log.write(f"ip netns add {node}; ip -n {node} link set lo up")
+    for link in network.mininet.links:
+        one, two = link.intf1, link.intf2
+        log.write(f"ip link add {one.name} netns {one.node.name} type veth peer name {two.name} netns {two.node.name}")
+        for end in (one, two):
+            log.write(f"ip -n {end.node.name} addr add {end.ip}/{end.prefixLen} dev {end.name}; "
+                      f"ip -n {end.node.name} link set {end.name} up")
+    for host in network.mininet.hosts:
+        for destination, gateway in host.params.get("routes", ()):
+            log.write(f"ip -n {host.name} route add {destination} via {gateway}")
+        if "defaultRoute" in host.params:
+            log.write(f"ip -n {host.name} route add default {host.params['defaultRoute']}")
+        if isinstance(host, topo.Router):
+            log.write(f"ip netns exec {host.name} sysctl -qw net.ipv4.ip_forward=1")
+
+
+def set_sysctls(network: Network, node: str, values: Mapping[str, str]) -> dict[str, str]:
+    """Set sysctls in a node's namespace and read them back; returns what the kernel says.
+
+    Raises NetworkError naming the first one that differs from what was asked.
+    """
+    network.read(node, ["sysctl", "-qw", *(f"{key}={value}" for key, value in values.items())])
+    lines = network.read(node, ["sysctl", "-n", *values], logged=False).splitlines()
+    installed = dict(zip(values, (" ".join(line.split()) for line in lines), strict=True))
+    for key, asked in values.items():
+        if installed[key] != asked:
+            raise NetworkError(f"{node}: {key}: asked for {asked}, the kernel has {installed[key]}")
+    return installed
+
+
+def set_offloads(network: Network, on: bool, nodes: Collection[str] | None = None) -> dict[str, dict[str, bool]]:
+    """Switch segmentation and receive offloads on every interface (of some nodes); returns what the kernel says of each.
+
+    Raises NetworkError naming the interface that did not take it.
+    """
+    switches = [word for name in OFFLOAD_SWITCHES.values() for word in (name, "on" if on else "off")]
+    installed: dict[str, dict[str, bool]] = {}
+    for interface in network.interfaces:
+        if nodes is not None and interface.node not in nodes:
+            continue
+        network.read(interface.node, ["ethtool", "-K", interface.name, *switches])
+        shown = network.read(interface.node, ["ethtool", "-k", interface.name], logged=False)
+        state = {name.strip(): value.split()[0] == "on" for name, _, value in
+                 (line.partition(":") for line in shown.splitlines()) if value.split()}
+        installed[interface.name] = {name: state[name] for name in OFFLOADS}
+        for name in ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload"):
+            if state[name] != on:
+                raise NetworkError(f"{interface.node}: {interface.name}: {name} is {'off' if on else 'on'}, "
+                                   f"asked for {'on' if on else 'off'}")
+    return installed

@@ -1,0 +1,222 @@
+"""The sender's window at every ACK, from the kernel's tracepoint tcp:tcp_probe, as acks.csv.gz.
+
+The tracepoint fires for every segment that an established socket receives; a filter keeps those whose remote (or, for a
+download, local) port is a flow's sink, which leaves the ACKs that the data's sender gets. It works in a trace instance of the
+lab's own, so that nobody else's tracing is touched. Where the kernel has no such tracepoint the socket samples stand in.
+"""
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import re
+import select
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gostlab.ask.experiment import RunDescription
+from gostlab.guest.traffic import Load
+from gostlab.guest.tunnels import Leg, Tunnel
+from gostlab.guest.watch.netlink import INFINITE_SSTHRESH
+from gostlab.guest.watch.probes import CONTROL_BYTES, rows_of
+
+TRACEFS = Path("/sys/kernel/tracing")
+HEADER = ("t_s", "flow", "cwnd_pkts", "ssthresh_pkts", "srtt_ms", "snd_wnd_bytes", "inflight_bytes")
+RING_KIB = 16_384
+# Where socket samples stand in for the tracepoint of every ACK.
+ACK_SAMPLE_MS = 10.0
+# A server that listens on both families has its IPv4 clients as ::ffff:10.0.1.1.
+LINE = re.compile(
+    r"\s(?P<t>\d+\.\d+): tcp_probe: .*?src=\[?(?:::ffff:)?(?P<local>[0-9.]+)\]?:(?P<local_port>\d+)"
+    r" dest=\[?(?:::ffff:)?(?P<peer>[0-9.]+)\]?:(?P<peer_port>\d+).*? snd_nxt=(?P<nxt>0x[0-9a-f]+) snd_una=(?P<una>0x[0-9a-f]+)"
+    r" snd_cwnd=(?P<cwnd>\d+) ssthresh=(?P<ssthresh>\d+) snd_wnd=(?P<window>\d+) srtt=(?P<srtt>\d+)")
+
+Socket = tuple[str, int, str, int]      # local address and port, peer address and port
+
+
+@dataclass(frozen=True)
+class Ack:
+    """One line of the trace."""
+    socket: Socket
+    at_s: float
+    cwnd_pkts: int
+    ssthresh_pkts: int | None
+    srtt_ms: float
+    snd_wnd_bytes: int
+    snd_nxt: int
+    snd_una: int
+
+
+def parse_line(line: str) -> Ack | None:
+    """An ACK from a line of the trace; None for a line that is none."""
+    found = LINE.search(line)
+    if found is None:
+        return None
+    ssthresh = int(found["ssthresh"])
+    return Ack((found["local"], int(found["local_port"]), found["peer"], int(found["peer_port"])), float(found["t"]),
+               int(found["cwnd"]), None if ssthresh >= INFINITE_SSTHRESH else ssthresh, int(found["srtt"]) / 1000,
+               int(found["window"]), int(found["nxt"], 16), int(found["una"], 16))
+
+
+def port_filter(local: Iterable[int], peer: Iterable[int]) -> str:
+    """The tracepoint's filter: sockets with one of these local or peer ports."""
+    return " || ".join([*(f"sport=={port}" for port in sorted(set(local))), *(f"dport=={port}" for port in sorted(set(peer)))])
+
+
+class AckTrace:
+    """A trace instance of tcp_probe, read by a thread into a file until closed."""
+
+    def __init__(self, raw: Path, instance: Path) -> None:
+        self._raw = raw
+        self._instance = instance
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, ports: str) -> None:
+        """Begin to record. Raises OSError."""
+        (self._instance / "trace_clock").write_text("mono")        # the same clock as time.monotonic()
+        (self._instance / "buffer_size_kb").write_text(str(RING_KIB))
+        event = self._instance / "events/tcp/tcp_probe"
+        (event / "filter").write_text(ports)
+        (event / "enable").write_text("1")
+        self._thread = threading.Thread(target=self._read, name="acks", daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        pipe = os.open(self._instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
+        poll = select.poll()
+        poll.register(pipe, select.POLLIN)
+        try:
+            with self._raw.open("wb") as file:
+                while True:
+                    last = self._stop.is_set()
+                    with suppress(BlockingIOError):
+                        while piece := os.read(pipe, 1 << 16):
+                            file.write(piece)
+                    if last:
+                        return
+                    # In lumps: to be woken at every ACK would cost more than the ACK.
+                    self._stop.wait(0.05)
+        finally:
+            os.close(pipe)
+
+    def end(self) -> int:
+        """Stop recording; returns how many events the ring lost because nobody read in time."""
+        (self._instance / "events/tcp/tcp_probe/enable").write_text("0")
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        lost = 0
+        for stats in self._instance.glob("per_cpu/cpu*/stats"):
+            lines = stats.read_text(encoding="ascii").splitlines()
+            lost += sum(int(line.split()[-1]) for line in lines if line.startswith(("overrun", "dropped")))
+        return lost
+
+    def close(self) -> None:
+        """End the thread, if it still runs."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+
+@contextmanager
+def tracing_acks(folder: Path, wanted: bool) -> Iterator[AckTrace | None]:
+    """A trace instance for the run; None if it is not wanted or the kernel has no tcp_probe. Gone on leaving."""
+    if not wanted or not (TRACEFS / "events/tcp/tcp_probe").is_dir():
+        yield None
+        return
+    instance = TRACEFS / "instances" / f"gostlab-{os.getpid()}"
+    instance.mkdir()
+    trace = AckTrace(folder / "acks.raw", instance)
+    try:
+        yield trace
+    finally:
+        trace.close()
+        with suppress(OSError):
+            instance.rmdir()
+
+
+def write_acks(folder: Path, started_s: float, flow_of: Callable[[Socket], str | None]) -> int:
+    """Turn the raw trace into acks.csv.gz and delete it; returns the number of rows.
+
+    Sockets that sent little are left out: iperf3's control connection goes to the same port.
+    """
+    raw = folder / "acks.raw"
+    with raw.open(encoding="ascii", errors="replace") as lines:
+        acks = [ack for ack in map(parse_line, lines) if ack is not None]
+    ends: dict[Socket, list[int]] = {}
+    for ack in acks:
+        ends.setdefault(ack.socket, [ack.snd_una, 0])[1] = ack.snd_una
+    flows = {socket: flow_of(socket) for socket, (first, last) in ends.items() if (last - first) % 2**32 > CONTROL_BYTES}
+    count = 0
+    with gzip.open(folder / "acks.csv.gz", "wt", encoding="ascii", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(HEADER)
+        for ack in acks:
+            flow = flows.get(ack.socket)
+            if flow is not None:
+                rows.writerow((f"{ack.at_s - started_s:.6f}", flow, ack.cwnd_pkts,
+                               "" if ack.ssthresh_pkts is None else ack.ssthresh_pkts, ack.srtt_ms, ack.snd_wnd_bytes,
+                               (ack.snd_nxt - ack.snd_una) % 2**32))
+                count += 1
+    raw.unlink()
+    return count
+
+
+def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
+    """acks.csv.gz from socket samples, for a kernel without the tracepoint; returns the number of rows."""
+    count = 0
+    with gzip.open(folder / "acks.csv.gz", "wt", encoding="ascii", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(HEADER)
+        for row in sockets:
+            if row["leg"] == "wan":
+                ssthresh = "" if row["ssthresh_pkts"] is None else row["ssthresh_pkts"]
+                rows.writerow((row["t_s"], row["flow"], row["cwnd_pkts"], ssthresh, row["srtt_ms"], row["snd_wnd_bytes"],
+                               row["unacked_pkts"] * row["mss"]))
+                count += 1
+    return count
+
+
+def sample_s(run: RunDescription, trace: AckTrace | None) -> float:
+    """The samplers' interval: finer than asked where samples must stand in for a tracepoint that the kernel lacks."""
+    return (min(run.sample_ms, ACK_SAMPLE_MS) if run.acks and trace is None else run.sample_ms) / 1000
+
+
+def ack_filter(run: RunDescription, tunnel: Tunnel) -> str:
+    """The tracepoint's filter: the sockets that send the flows' data across the WAN."""
+    wan = [leg for leg in tunnel.legs if leg.name == "wan"]
+    return port_filter(local=[leg.port for leg in wan if direction_of(run, leg) == "download"],
+                       peer=[leg.port for leg in wan if direction_of(run, leg) == "upload"])
+
+
+def direction_of(run: RunDescription, leg: Leg) -> str:
+    """Whether a leg's flow is an upload or a download."""
+    return next(flow.direction for flow in run.flows if flow.name == leg.flow)
+
+
+def keep_acks(run: RunDescription, folder: Path, tunnel: Tunnel, trace: AckTrace | None, load: Load) -> dict[str, Any]:
+    """acks.csv.gz, and what env.json says of it."""
+    if trace is None:
+        rows = write_samples(folder, rows_of(folder, "sockets"))
+        return {"source": "socket samples: this kernel has no tcp_probe", "rows": rows, "events_lost": 0}
+    lost = trace.end()
+    hosts = {ip: node for node, ip in load.addresses.items()}
+
+    def flow_of(socket: Socket) -> str | None:
+        local, local_port, _, peer_port = socket
+        for leg in tunnel.legs:
+            if leg.name != "wan":
+                continue
+            near, far = hosts.get(local) == leg.near, hosts.get(local) == leg.far
+            if (near and peer_port == leg.port and direction_of(run, leg) == "upload") or \
+                    (far and local_port == leg.port and direction_of(run, leg) == "download"):
+                return leg.flow
+        return None
+
+    return {"source": "tracepoint tcp:tcp_probe", "rows": write_acks(folder, load.started_s, flow_of), "events_lost": lost}

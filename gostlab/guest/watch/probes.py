@@ -1,0 +1,272 @@
+"""Samplers: sockets, queues and the CPU at fixed instants, and the last word of every socket that closes.
+
+Instants are multiples of the sampling interval from the start of the load, not "interval after the last
+sample", so they do not drift. Everything is read by netlink and /proc from one thread.
+"""
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from gostlab.guest.network import Interface, Network
+from gostlab.guest.tunnels import Leg, Tunnel
+from gostlab.guest.watch import netlink
+
+NSTAT_KEYS = ("TcpOutSegs", "TcpRetransSegs", "TcpExtTCPLostRetransmit", "TcpExtTCPTimeouts", "TcpExtTCPFastRetrans",
+              "TcpExtTCPSpuriousRTOs", "TcpExtTCPDSACKRecv", "TcpExtTCPSACKReorder", "TcpExtTCPRcvQDrop",
+              "TcpExtTCPBacklogDrop", "TcpExtPruneCalled", "TcpExtRcvPruned", "TcpExtTCPMemoryPressures", "TcpExtTCPLossProbes",
+              "TcpExtTCPMemoryPressuresChrono", "TcpExtTCPAbortOnMemory", "TcpInSegs", "TcpExtTCPOFOQueue",
+              "TcpExtTCPDSACKOfoRecv", "TcpExtTCPDSACKIgnoredOld", "TcpExtTCPDSACKIgnoredNoUndo")
+
+
+# A socket with less than this is no sender of data: the other end's, or iperf3's control connection, whose report of 128
+# streams takes half of it.
+CONTROL_BYTES = 50_000
+
+
+@dataclass
+class LegTotal:
+    """What one leg's sending sockets did in all, from their last tcp_info."""
+    sockets: int = 0
+    segments_out: int = 0
+    data_segments_out: int = 0
+    segments_retransmitted: int = 0
+    bytes_acked: int = 0
+    busy_ms: float = 0.0
+    rwnd_limited_ms: float = 0.0
+    sndbuf_limited_ms: float = 0.0
+
+
+def cpu_seconds() -> tuple[float, float]:
+    """(busy, idle) seconds of this machine's CPUs since boot, from /proc/stat."""
+    with open("/proc/stat", encoding="ascii") as file:
+        numbers = [int(word) for word in file.readline().split()[1:9]]
+    ticks = os.sysconf("SC_CLK_TCK")
+    idle = numbers[3] + numbers[4]
+    return (sum(numbers) - idle) / ticks, idle / ticks
+
+
+def tcp_memory_pages() -> int:
+    """Pages that all TCP sockets of this machine hold together, every namespace's, from /proc/net/sockstat."""
+    with open("/proc/net/sockstat", encoding="ascii") as file:
+        words = next(line for line in file if line.startswith("TCP:")).split()
+    return int(words[words.index("mem") + 1])
+
+
+def nstat(pid: int) -> dict[str, int]:
+    """The TCP counters of a process's network namespace, named as nstat names them."""
+    found: dict[str, int] = {}
+    for name in ("snmp", "netstat"):
+        lines = Path(f"/proc/{pid}/net/{name}").read_text(encoding="ascii").splitlines()
+        for head, values in zip(lines[::2], lines[1::2], strict=True):
+            prefix, _, names = head.partition(":")
+            for key, value in zip(names.split(), values.partition(":")[2].split(), strict=True):
+                found[prefix + key] = int(value)
+    return {key: found[key] for key in NSTAT_KEYS if key in found}
+
+
+class Probes:
+    """The samplers of one run. Use through `probing`."""
+
+    def __init__(self, network: Network, tunnel: Tunnel, queues: Sequence[Interface], folder: Path, interval_s: float) -> None:
+        self.interval_s = interval_s
+        self._legs = tunnel.legs
+        self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
+        self._pids = {node: network.pid(node) for node in network.nodes}
+        self._diag = {node: netlink.open_in(self._pids[node], netlink.NETLINK_SOCK_DIAG) for node in self._hosts}
+        self._closed = {node: netlink.watch_closed_sockets(self._pids[node]) for node in self._hosts}
+        routers = {i.node for i in queues}
+        self._route = {node: netlink.open_in(self._pids[node], netlink.NETLINK_ROUTE) for node in sorted(routers)}
+        self._shaped = {(i.node, index): i for i in queues for index in [interface_index(self._pids[i.node], i.name)]}
+        self._files: dict[str, IO[str]] = {name: (folder / f"{name}.jsonl").open("w", encoding="utf-8")
+                                           for name in ("sockets", "queues", "hosts")}
+        self._nstat_before: dict[str, dict[str, int]] = {}
+        self._last: dict[tuple[str, str, str], tuple[Leg, str, netlink.TcpSocket]] = {}
+        self._cc_seen: dict[tuple[Leg, str, bool], set[str]] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.error: BaseException | None = None
+        self.lateness_ms: list[float] = []
+        self.longest_gap_s = 0.0
+        self.missed_closes = False
+        self.tcp_memory_peak_pages = 0
+        self.cpu_at_start = (0.0, 0.0)
+        self.started_s = 0.0
+
+    def begin(self) -> None:
+        """Take the counters before the load and start sampling."""
+        self._nstat_before = {node: nstat(self._pids[node]) for node in self._hosts}
+        for link in self._closed.values():
+            netlink.closed_sockets(link)        # what ended before the load is not the load's
+        self.cpu_at_start = cpu_seconds()
+        self.started_s = time.monotonic()
+        self._thread = threading.Thread(target=self._sample_until_stopped, name="probes", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop sampling after one last sample. Raises what broke the sampler, if anything did."""
+        if self._thread is not None and self._thread.is_alive():
+            self._stop.set()
+            self._thread.join()
+        if self.error is not None:
+            raise self.error
+
+    def _sample_until_stopped(self) -> None:
+        try:
+            count, last_s = 1, self.started_s
+            while True:
+                due = self.started_s + count * self.interval_s
+                if self._stop.wait(max(0.0, due - time.monotonic())):
+                    break
+                now_s = time.monotonic()
+                self.lateness_ms.append(1000 * (now_s - due))
+                self.longest_gap_s, last_s = max(self.longest_gap_s, now_s - last_s), now_s
+                self._sample(count * self.interval_s)
+                # An instant that has passed is left out, not made up for.
+                count = max(count + 1, int((time.monotonic() - self.started_s) / self.interval_s) + 1)
+            self.longest_gap_s = max(self.longest_gap_s, time.monotonic() - last_s)
+            self._sample(time.monotonic() - self.started_s)
+        except BaseException as error:  # handed to end(), which raises it
+            self.error = error
+
+    def _sample(self, at_s: float) -> None:
+        for node in self._hosts:
+            self._collect_closed(node)
+            for tcp in netlink.tcp_sockets(self._diag[node]):
+                found = classify(self._legs, node, tcp)
+                if found is None:
+                    continue
+                leg, end = found
+                sends_data = tcp.bytes_acked + tcp.unacked_pkts * tcp.mss > CONTROL_BYTES
+                if tcp.cc:
+                    self._cc_seen.setdefault((leg, end, sends_data), set()).add(tcp.cc)
+                self._last[node, tcp.local, tcp.peer] = (leg, end, tcp)
+                if sends_data:
+                    self._write("sockets", socket_row(at_s, node, leg, end, tcp))
+        for node, link in self._route.items():
+            for qdisc in netlink.qdiscs(link):
+                interface = self._shaped.get((node, qdisc.ifindex))
+                if interface is not None:
+                    self._write("queues", {
+                        "t_s": round(at_s, 6), "node": node, "dev": interface.name, "role": interface.role,
+                        "direction": interface.direction, "backlog_pkts": qdisc.backlog_pkts,
+                        "backlog_bytes": qdisc.backlog_bytes, "drops": qdisc.drops, "sent_pkts": qdisc.sent_pkts,
+                        "sent_bytes": qdisc.sent_bytes})
+        busy, idle = cpu_seconds()
+        pages = tcp_memory_pages()
+        self.tcp_memory_peak_pages = max(self.tcp_memory_peak_pages, pages)
+        self._write("hosts", {"t_s": round(at_s, 6), "cpu_busy_s": round(busy - self.cpu_at_start[0], 4),
+                              "cpu_idle_s": round(idle - self.cpu_at_start[1], 4),
+                              "tcp_memory_mib": round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 2)})
+
+    def _collect_closed(self, node: str) -> None:
+        try:
+            closed = netlink.closed_sockets(self._closed[node])
+        except OSError:
+            self.missed_closes = True     # then the last live sample of a socket stands for its end
+            return
+        for tcp in closed:
+            found = classify(self._legs, node, tcp)
+            if found is not None:
+                self._last[node, tcp.local, tcp.peer] = (*found, tcp)
+
+    def _write(self, name: str, row: Mapping[str, Any]) -> None:
+        self._files[name].write(json.dumps(row, sort_keys=True) + "\n")
+
+    def _cc_of(self, leg: Leg, end: str) -> list[str]:
+        """The congestion controls of a leg's data; of all its sockets where none sent enough to be sure that it is data."""
+        return sorted(self._cc_seen.get((leg, end, True)) or self._cc_seen.get((leg, end, False), set()))
+
+    def legs(self, sending_ends: Mapping[str, str]) -> dict[str, Any]:
+        """The contents of legs.json: per leg what its sending sockets did, and the counters of every host.
+
+        sending_ends   flow -> which end of its connections sends the data, "near" or "far"
+        """
+        for node in self._hosts:
+            self._collect_closed(node)
+        totals = {leg: LegTotal() for leg in self._legs}
+        for leg, end, tcp in self._last.values():
+            if end != sending_ends[leg.flow]:
+                continue
+            total = totals[leg]
+            total.sockets += 1
+            total.segments_out += tcp.segments_out
+            total.data_segments_out += tcp.data_segments_out
+            total.segments_retransmitted += tcp.segments_retransmitted
+            total.bytes_acked += tcp.bytes_acked
+            total.busy_ms += tcp.busy_ms
+            total.rwnd_limited_ms += tcp.rwnd_limited_ms
+            total.sndbuf_limited_ms += tcp.sndbuf_limited_ms
+        return {
+            "legs": [{"leg": leg.name, "flow": leg.flow, "sender": leg.near if end == "near" else leg.far,
+                      "loopback": leg.loopback, "cc": self._cc_of(leg, end),
+                      **vars(totals[leg])}
+                     for leg in self._legs for end in [sending_ends[leg.flow]]],
+            "nstat": {node: {key: value - self._nstat_before[node].get(key, 0)
+                             for key, value in nstat(self._pids[node]).items()} for node in self._hosts},
+            "closed_sockets_missed": self.missed_closes,
+        }
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        for link in (*self._diag.values(), *self._closed.values(), *self._route.values()):
+            link.close()
+        for file in self._files.values():
+            file.close()
+
+
+def rows_of(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The lines of a series."""
+    with (folder / f"{name}.jsonl").open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def interface_index(pid: int, name: str) -> int:
+    """The index of an interface in the namespace of a process."""
+    link: socket.socket = netlink.open_in(pid, netlink.NETLINK_ROUTE)
+    with link:
+        return netlink.interface_index(link, name)
+
+
+def classify(legs: tuple[Leg, ...], node: str, tcp: netlink.TcpSocket) -> tuple[Leg, str] | None:
+    """Which leg a socket belongs to and at which end ("near" connected, "far" accepted); None: neither."""
+    on_loopback = tcp.local.startswith("127.")
+    for leg in legs:
+        if leg.loopback != on_loopback:
+            continue
+        if node == leg.near and tcp.peer_port == leg.port:
+            return leg, "near"
+        if node == leg.far and tcp.local_port == leg.port:
+            return leg, "far"
+    return None
+
+
+def socket_row(at_s: float, node: str, leg: Leg, end: str, tcp: netlink.TcpSocket) -> dict[str, Any]:
+    """One line of sockets.jsonl."""
+    row: dict[str, Any] = {"t_s": round(at_s, 6), "host": node, "flow": leg.flow, "leg": leg.name, "end": end}
+    row.update({key: value for key, value in vars(tcp).items() if not key.startswith("bbr_") and key != "state"})
+    row["bbr"] = None if tcp.bbr_bw_bps is None else {
+        "bw_bps": tcp.bbr_bw_bps, "min_rtt_ms": tcp.bbr_min_rtt_ms, "pacing_gain": tcp.bbr_pacing_gain,
+        "cwnd_gain": tcp.bbr_cwnd_gain}
+    return row
+
+
+@contextmanager
+def probing(network: Network, tunnel: Tunnel, queues: Sequence[Interface], folder: Path,
+            interval_s: float) -> Iterator[Probes]:
+    """Open the samplers' files and sockets; close them on leaving. `queues`: the interfaces whose qdiscs are sampled."""
+    probes = Probes(network, tunnel, queues, folder, interval_s)
+    try:
+        yield probes
+    finally:
+        probes.close()

@@ -1,0 +1,253 @@
+"""What only the real clock can get wrong, measured while a load runs: a ticker's lateness and the bottleneck's departures.
+
+On the virtual clock the guest's time waits for its CPU, so neither can be late for want of the host's; nothing here runs then.
+"""
+from __future__ import annotations
+
+import gc
+import mmap
+import os
+import re
+import signal
+import struct
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from gostlab.ask.experiment import RunDescription
+from gostlab.guest.traffic import GRACE_S
+from gostlab.guest.watch.acks import TRACEFS
+
+TICK_S = 0.01
+# Ten minutes: what a longer run's first ten do not show is not looked for.
+MAX_TICKS = 60_000
+# Departures are looked at for half a second in the middle of the load, and for at most so many packets.
+WINDOW_S = 0.5
+MAX_PACKETS = 20_000
+# Two events a packet, of at most 100 bytes each. A full ring drops what comes later, so that what it holds has no holes.
+RING_KIB = 2 * MAX_PACKETS * 100 // 1024
+EVENTS = ("net_dev_queue", "net_dev_start_xmit")
+LINE = re.compile(r"\s(?P<t>\d+\.\d+): (?P<event>net_dev_queue|net_dev_start_xmit): dev=(?P<dev>\S+) .*?skbaddr=(?P<skb>\S+)"
+                  r".*? len=(?P<len>\d+)")
+
+
+class Packet(NamedTuple):
+    """A packet that enters a device's queue or leaves it for the device."""
+    at_s: float
+    leaves: bool
+    skb: str        # which one it is, as long as it is in the queue
+    bytes: int
+
+
+class Gap(NamedTuple):
+    """Two departures, one after the other, from a queue that was not empty in between; seconds."""
+    got_s: float
+    due_s: float
+
+
+class Ticker:
+    """A process that sleeps to every multiple of 10 ms and writes down how late it woke: about 1 % of a sandbox's CPU.
+
+    A process and not a thread, as Python's threads would wait for each other's samples.
+    """
+
+    def __init__(self, length_s: float) -> None:
+        self._ticks = min(MAX_TICKS, int(length_s / TICK_S) + 1)
+        self._memory = mmap.mmap(-1, 8 * (1 + self._ticks))      # when it began, then a lateness per tick
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                self._tick()
+            finally:
+                os._exit(0)
+
+    def _tick(self) -> None:
+        gc.disable()
+        began_s = time.monotonic()
+        struct.pack_into("=d", self._memory, 0, began_s)
+        for count in range(1, self._ticks + 1):
+            due_s = began_s + count * TICK_S
+            left_s = due_s - time.monotonic()
+            if left_s > 0:
+                time.sleep(left_s)
+            struct.pack_into("=d", self._memory, 8 * count, time.monotonic() - due_s)
+
+    def end(self, from_s: float) -> list[float]:
+        """Stop; how late each instant from `from_s` (monotonic) until now was, ms, those included that it has not come to."""
+        now_s = time.monotonic()
+        self.close()
+        began_s, *late_s = struct.unpack(f"={1 + self._ticks}d", self._memory[:])
+        return lateness_ms(began_s, late_s, from_s, now_s)
+
+    def close(self) -> None:
+        """End the process, if it still runs."""
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+            self._pid = 0
+
+
+def lateness_ms(began_s: float, late_s: Sequence[float], from_s: float, until_s: float) -> list[float]:
+    """How late the ticks of a stretch of time were. A tick that was never written (0, which no measured lateness is) is as late
+    as the stretch's end."""
+    due = ((began_s + count * TICK_S, late) for count, late in enumerate(late_s, 1))
+    return [1000 * (late or until_s - due_s) for due_s, late in due if from_s <= due_s < until_s]
+
+
+class DepartureTrace:
+    """A trace instance that sees what enters and leaves one device's queue for a short while."""
+
+    def __init__(self, instance: Path, device: str, from_s: float) -> None:
+        self._instance = instance
+        self._device = device
+        self._from_s = from_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="departures", daemon=True)
+
+    def start(self) -> None:
+        """Make everything ready and wait for the instant in a thread. Raises OSError."""
+        (self._instance / "trace_clock").write_text("mono")
+        (self._instance / "buffer_size_kb").write_text(str(RING_KIB))
+        (self._instance / "options/overwrite").write_text("0")
+        for event in EVENTS:
+            (self._instance / f"events/net/{event}/filter").write_text(f'name == "{self._device}"')
+        self._thread.start()
+
+    def _sample(self) -> None:
+        if not self._stop.wait(self._from_s):
+            # Entering first: a packet seen to leave but not to enter was in the queue before.
+            self._enable(EVENTS, "1")
+            self._stop.wait(WINDOW_S)
+            self._enable(EVENTS[::-1], "0")
+
+    def _enable(self, events: Iterable[str], value: str) -> None:
+        for event in events:
+            (self._instance / f"events/net/{event}/enable").write_text(value)
+
+    def end(self) -> list[Packet]:
+        """Stop, and what was seen, in order."""
+        self.close()
+        with (self._instance / "trace").open(encoding="ascii", errors="replace") as lines:
+            return packets(lines, self._device)
+
+    def close(self) -> None:
+        """End the thread, if it runs."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+
+def packets(lines: Iterable[str], device: str) -> list[Packet]:
+    """What a trace says of one device's queue."""
+    found = (LINE.search(line) for line in lines)
+    seen = [Packet(float(each["t"]), each["event"] == EVENTS[1], each["skb"], int(each["len"])) for each in found
+            if each is not None and each["dev"] == device]
+    return seen[:2 * MAX_PACKETS]
+
+
+def backlogged_gaps(seen: Sequence[Packet], rate_bps: float) -> list[Gap]:
+    """The gaps before those packets that were in the queue already when the one before them left: each should be the time that
+    the packet takes at the bottleneck's rate."""
+    entered: dict[str, float] = {}
+    gaps, last_s = [], None
+    for packet in seen:
+        if not packet.leaves:
+            entered[packet.skb] = packet.at_s
+            continue
+        entered_s = entered.pop(packet.skb, None)
+        if last_s is not None and (entered_s is None or entered_s < last_s):
+            gaps.append(Gap(packet.at_s - last_s, 8 * packet.bytes / rate_bps))
+        last_s = packet.at_s
+    return gaps
+
+
+@dataclass(frozen=True)
+class Window:
+    """When the departures are looked at, from the start of the load, and the rate that they should have then."""
+    from_s: float
+    rate_bps: float
+
+
+def window_of(run: RunDescription) -> Window | str:
+    """The middle of the load; a sentence where there is nothing to look at."""
+    data = run.path[run.data_direction]
+    from_s = max(0.0, (run.length_s - WINDOW_S) / 2)
+    rate_bps = data["rate_bps"]
+    for change in run.changes:
+        if change["direction"] == run.data_direction and "rate_bps" in change:
+            if from_s - WINDOW_S < change["at_s"] < from_s + WINDOW_S:
+                return "the bottleneck's rate changes in the middle of the load"
+            if change["at_s"] <= from_s:
+                rate_bps = change["rate_bps"]
+    return Window(from_s, rate_bps) if rate_bps else "the path has no bottleneck"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What was measured: how late every tick was, ms, and the gaps between departures, or why there are none."""
+    late_ms: Sequence[float]
+    gaps: Sequence[Gap] | str
+
+
+class Watch:
+    """Both measurements, for one load. Use through `watching`, before any thread is started, as it forks."""
+
+    def __init__(self, run: RunDescription, trace: DepartureTrace | str, rate_bps: float) -> None:
+        self._ticker = Ticker(run.length_s + GRACE_S)
+        self._started_s = 0.0
+        self._trace = trace
+        self._rate_bps = rate_bps
+
+    def start(self) -> None:
+        """With the load."""
+        self._started_s = time.monotonic()
+        if isinstance(self._trace, DepartureTrace):
+            try:
+                self._trace.start()
+            except OSError as error:
+                self._trace = f"the kernel refused its tracepoints: {error.strerror}"
+
+    def end(self) -> Watched:
+        """After the load."""
+        late_ms = self._ticker.end(self._started_s)
+        if isinstance(self._trace, str):
+            return Watched(late_ms, self._trace)
+        return Watched(late_ms, backlogged_gaps(self._trace.end(), self._rate_bps))
+
+    def close(self) -> None:
+        """End what still runs."""
+        self._ticker.close()
+        if isinstance(self._trace, DepartureTrace):
+            self._trace.close()
+
+
+@contextmanager
+def watching(run: RunDescription, device: str) -> Iterator[Watch | None]:
+    """The measurements of a run whose bottleneck is a device; None on the virtual clock. Gone on leaving."""
+    if run.clock == "virtual":
+        yield None
+        return
+    window = window_of(run)
+    instance = TRACEFS / "instances" / f"gostlab-departures-{os.getpid()}"
+    trace: DepartureTrace | str
+    if isinstance(window, str):
+        trace, rate_bps = window, 0.0
+    elif not all((TRACEFS / f"events/net/{event}").is_dir() for event in EVENTS):
+        trace, rate_bps = f"this kernel has no {TRACEFS}/events/net", 0.0
+    else:
+        try:
+            instance.mkdir()
+            trace, rate_bps = DepartureTrace(instance, device, window.from_s), window.rate_bps
+        except OSError as error:
+            trace, rate_bps = f"the kernel refused a trace instance: {error.strerror}", 0.0
+    watch = Watch(run, trace, rate_bps)
+    try:
+        yield watch
+    finally:
+        watch.close()
+        with suppress(OSError):
+            instance.rmdir()

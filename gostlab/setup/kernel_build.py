@@ -1,0 +1,243 @@
+"""The sandbox's kernel, from a source that someone vouches for to one that boots.
+
+The source is Debian's newest linux-source ≥ 6.16 that the machine's own mirror offers, or where there is
+none, the kernel.org tarball pinned in kernel/pin. What was built is kept under its version and a hash of
+kernel/ (options, patches, script); the source is deleted. Python's own library alone.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gostlab.setup import archive, parts
+from gostlab.setup.workbench import (
+    SetupError,
+    Workbench,
+    fetch,
+    last_complaint,
+    replacing,
+    require_space,
+    run_logged,
+    write_json,
+)
+
+# Measured with linux-source-7.3: package and tarball 0.33 GB, the tree 1.7 GB unpacked and 2.0 GB built.
+BUILD_BYTES = 3_000_000_000
+SOURCE_DOES_NOT_FIT = 3      # build.sh's exit status
+OLDEST = ".".join(map(str, parts.OLDEST_KERNEL))
+
+
+class SourceDoesNotFit(Exception):
+    """A patch or an option of kernel/ is not for this version."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel's source, unpacked."""
+    tree: Path
+    origin: str                          # "linux-source-7.3 7.3.4-1~bpo13+1 from trixie-backports"
+    sha256: str                          # of the file it came in
+    is_left_over: bool = False           # by a build that was cut off
+
+
+def provide_kernel(bench: Workbench) -> str:
+    """Build the sandbox's kernel, unless one of the same options, patches and script is there."""
+    named = os.environ.get("GOSTLAB_KERNEL")
+    if named:
+        version = parts.output_of([named, "--version"]).strip()
+        if not version:
+            raise SetupError(f"GOSTLAB_KERNEL names {named}, which is not a kernel that runs: "
+                             "unset it, or name one")
+        return f"{version} (GOSTLAB_KERNEL names {named})"
+    for kernel in parts.built_kernels(bench.cache):
+        return f"{parts.kernel_record(kernel)['version']} (built before)"
+    if platform.machine() != "x86_64":
+        raise SetupError(f"User-Mode Linux is for x86_64, this machine is {platform.machine()}: no sandbox "
+                         "here; runs need --machine native, as root")
+    folder = bench.cache / "build" / f"kernel-{parts.kernel_inputs_hash()}"
+    for abandoned in (bench.cache / "build").glob("kernel-*"):
+        if abandoned != folder:
+            shutil.rmtree(abandoned)
+    require_space(bench.cache, BUILD_BYTES - _size_of(folder), "the kernel's source while it builds")
+    complaints = []
+    for source in _sources(bench, folder):
+        try:
+            return _build(bench, folder, source)
+        except SourceDoesNotFit as complaint:
+            complaints.append(f"{source.origin}: {complaint}")
+        except SetupError:
+            # A build that was killed may leave a tree that cannot be gone on with: once more, from scratch.
+            if not source.is_left_over:
+                raise
+        shutil.rmtree(folder)
+    raise SetupError("no kernel source fits: " + "; ".join(complaints))
+
+
+def read_pin(text: str) -> dict[str, str]:
+    """kernel/pin: `name=value` lines and comments."""
+    return dict(re.findall(r"^(\w+)=(\S+)$", text, re.MULTILINE))
+
+
+# -- sources ----------------------------------------------------------------------------------------------
+
+def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
+    """Sources to try: what a cut-off build left, Debian's newest first, kernel.org's pinned one."""
+    left = _left_over(folder)
+    if left is not None:
+        yield left
+    mirror = archive.find_mirror()
+    if mirror is not None:
+        apt = archive.PrivateApt(bench.cache / "build" / "apt", mirror)
+        wanted = archive.Wanted("linux-source-", r"linux-source-\d+\.\d+", parts.OLDEST_KERNEL)
+        tried: set[str] = set()
+        for candidate in apt.look_for(wanted, archive.suite_groups(mirror.codename), bench.say):
+            if candidate.package not in tried:
+                tried.add(candidate.package)
+                bench.say(f"fetching {candidate}, about 170 MB")
+                package = apt.download(candidate, folder / "download")
+                yield _unpack_package(bench, folder, package, str(candidate))
+        bench.notes += apt.complaints
+    yield _fetch_pinned(bench, folder)
+
+
+def _left_over(folder: Path) -> Source | None:
+    try:
+        record = json.loads((folder / "source.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return Source(folder / "source", record["origin"], record["sha256"], is_left_over=True)
+
+
+def _unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) -> Source:
+    sha256 = parts.file_sha256(package)
+    bench.say(f"unpacking {origin}")
+    contents = folder / "package"
+    shutil.rmtree(contents, ignore_errors=True)
+    run_logged(["dpkg-deb", "--extract", package, contents], bench.log("kernel-unpack"))
+    tarball = next((contents / "usr" / "src").glob("linux-source-*.tar.*"), None)
+    if tarball is None:
+        raise SetupError(f"{origin} has no source tarball in it")
+    return _unpack_tarball(bench, folder, tarball, origin, sha256)
+
+
+def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
+    none_in_apt = f"no apt mirror here offers a linux-source ≥ {OLDEST} that fits"
+    pin = read_pin((parts.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
+    if "sha256" not in pin:
+        raise SetupError(f"{none_in_apt}, and kernel/pin pins no tarball")
+    origin = f"linux {pin['version']} from kernel.org"
+    bench.say(f"fetching {origin}, about 150 MB")
+    tarball = folder / "download" / f"linux-{pin['version']}.tar.xz"
+    tarball.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        fetch(pin["url"], tarball, pin["sha256"])
+    except OSError as error:
+        raise SetupError(f"{none_in_apt}, and kernel.org cannot be reached ({error})") from error
+    bench.say(f"unpacking {origin}")
+    return _unpack_tarball(bench, folder, tarball, origin, pin["sha256"])
+
+
+def _unpack_tarball(bench: Workbench, folder: Path, tarball: Path, origin: str, sha256: str) -> Source:
+    tree = folder / "source"
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir(parents=True)
+    run_logged(["tar", "--extract", "--file", tarball, "--directory", tree, "--strip-components=1",
+                "--no-same-owner"], bench.log("kernel-unpack"))
+    for done_with in ("package", "download"):
+        shutil.rmtree(folder / done_with, ignore_errors=True)
+    # Written last: a tree without it was cut off while unpacking.
+    write_json(folder / "source.json", {"origin": origin, "sha256": sha256})
+    return Source(tree, origin, sha256)
+
+
+# -- building ---------------------------------------------------------------------------------------------
+
+def _build(bench: Workbench, folder: Path, source: Source) -> str:
+    started = time.monotonic()
+    built = folder / "linux"
+    _run_build_script(bench, source, built)
+    bench.say("booting it")
+    version = parts.output_of([built, "--version"]).strip()
+    boot_s = boot_time_s(built, folder)
+    if not version or boot_s is None:
+        raise SetupError(f"the kernel was built but does not boot here; try it: {built} --version")
+    with replacing(bench.cache / "kernel" / f"{version}-{parts.kernel_inputs_hash()}") as finished:
+        shutil.copy2(built, finished / "linux")
+        write_json(finished / "kernel.json", {
+            "version": version, "hz": parts.kernel_hz(built), "source": source.origin,
+            "source_sha256": source.sha256, "sha256": parts.file_sha256(built),
+            "inputs_hash": parts.kernel_inputs_hash(), "jobs": bench.jobs,
+            "build_s": round(time.monotonic() - started, 1)})
+    shutil.rmtree(folder)
+    return f"{version} built from {source.origin}, boots in {boot_s:.1f} s"
+
+
+def _run_build_script(bench: Workbench, source: Source, built: Path) -> None:
+    """Run build.sh, telling how far it is. Raises SourceDoesNotFit or SetupError."""
+    argv: list[str | Path] = [parts.ROOT / "kernel" / "build.sh", source.tree, built, str(bench.jobs)]
+    log = bench.log("kernel-build")
+    started = time.monotonic()
+    objects = 0
+    with open(log, "w", encoding="utf-8") as output:
+        # A session of its own, so that all of it can be ended. The lock goes along, so that another set-up
+        # waits until the last compiler of a killed one is gone.
+        build = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True, errors="replace",
+                                 start_new_session=True, pass_fds=(bench.lock_fd,))
+        try:
+            assert build.stdout is not None
+            for line in build.stdout:
+                output.write(line)
+                objects += bool(re.match(r"\s+(CC|AS|LD|AR)\s", line))
+                bench.say(f"building {source.origin}: {objects} objects, {time.monotonic() - started:.0f} s")
+        finally:
+            if build.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    build.wait(1)        # the usual end: its output is closed, it is about to exit
+            if build.returncode is None:
+                os.killpg(build.pid, signal.SIGTERM)
+                build.wait()
+    if build.returncode == SOURCE_DOES_NOT_FIT:
+        raise SourceDoesNotFit(last_complaint(log))
+    if build.returncode != 0:
+        raise SetupError(f"the kernel's build failed: {last_complaint(log)} (all of it: {log})")
+
+
+BOOT_CHECK = """#!/bin/sh
+mount -t proc proc /proc
+echo "gostlab boots"
+echo o >/proc/sysrq-trigger
+sleep 10
+"""
+
+
+def boot_time_s(kernel: Path, scratch: Path, timeout_s: float = 30.0) -> float | None:
+    """Boot a kernel into a script that turns it off again; None if it does not get there.
+
+    `scratch` is a folder for the script; the guest sees the host's files.
+    """
+    init = scratch.absolute() / f"boot-check-{os.getpid()}"
+    init.write_text(BOOT_CHECK, encoding="utf-8")
+    init.chmod(0o755)
+    started = time.monotonic()
+    try:
+        said = parts.output_of([kernel, "mem=64M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/",
+                                "ro", f"init={init}", "con=null", "con0=null,fd:1", "quiet", "seccomp=on"],
+                               timeout_s)
+    finally:
+        init.unlink()
+    return time.monotonic() - started if "gostlab boots" in said else None
+
+
+def _size_of(folder: Path) -> int:
+    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*")) if folder.is_dir() else 0
