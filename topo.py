@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The lab's topologies, as Mininet Topo classes: pure description.
 
-    sudo python topo.py                  build the lab on this machine's kernel and run the quick matrix
-    python topo.py --cli                 open Mininet's prompt in the lab (without root: inside the sandbox)
-    sudo mn --custom topo.py --topo tunnel --controller none      only the hosts and routers, unshaped
+    sudo python topo.py             build the lab on this machine's kernel, run the quick matrix
+    python topo.py --cli            Mininet's prompt in the lab (without root: in the sandbox)
+    sudo mn --custom topo.py --topo tunnel --controller none     hosts and routers, unshaped
 
-Links carry a role, never a rate: what a path does to packets is a profile's business and is installed by
-gostlab.guest.shaping. `mn --custom` executes this file, so its top level imports nothing but Mininet.
+Links carry a role, never a rate: what a path does to packets is a profile's business and is
+installed by gostlab.guest.shaping. `mn --custom` executes this file, so its top level imports
+nothing but Mininet.
 """
 
 try:
@@ -16,10 +17,13 @@ except ImportError:  # `python` may be one that Debian's Mininet is not installe
     import os
     import sys
 
-    if __name__ == '__main__' and os.path.exists('/usr/bin/python3') \
-            and os.path.realpath(sys.executable) != os.path.realpath('/usr/bin/python3'):
-        os.execv('/usr/bin/python3', ['/usr/bin/python3', os.path.abspath(__file__), *sys.argv[1:]])
-    sys.exit('topo.py: Mininet is not installed: run ./lab setup (or apt-get install mininet)')
+    if (
+        __name__ == "__main__"
+        and os.path.exists("/usr/bin/python3")
+        and os.path.realpath(sys.executable) != os.path.realpath("/usr/bin/python3")
+    ):
+        os.execv("/usr/bin/python3", ["/usr/bin/python3", os.path.abspath(__file__), *sys.argv[1:]])
+    sys.exit("topo.py: Mininet is not installed: run ./lab setup (or apt-get install mininet)")
 
 
 class LabHost(Node):
@@ -28,7 +32,7 @@ class LabHost(Node):
     def config(self, routes=(), **params):
         result = super().config(**params)
         for destination, gateway in routes:
-            self.cmd(f'ip route add {destination} via {gateway}')
+            self.cmd(f"ip route add {destination} via {gateway}")
         return result
 
 
@@ -37,125 +41,194 @@ class Router(LabHost):
 
     def config(self, routes=(), **params):
         result = super().config(routes=routes, **params)
-        self.cmd('sysctl -qw net.ipv4.ip_forward=1')
+        self.cmd("sysctl -qw net.ipv4.ip_forward=1")
         return result
 
 
 class TunnelTopo(Topo):
     """client – wan_a – wan_b – gost – target
 
-    wan_a and wan_b are routers, and the path between the client's side and the target's is shaped on them
-    and nowhere else. In each direction the first router's way out is the bottleneck (rate, buffer) and the
-    second's the delay line (delay, jitter, loss), so that packets in flight never count against the
-    buffer and no end host's queue feels the shaping. gost is the far end of the tunnel (placement
-    gateway) or only forwards (placement endpoint: the tunnel ends on the target, as the thesis's do).
+    wan_a and wan_b are routers, and the path between the client's side and the target's is shaped
+    on them and nowhere else. In each direction the first router's way out is the bottleneck (rate,
+    buffer) and the second's the delay line (delay, jitter, loss), so that packets in flight never
+    count against the buffer and no end host's queue feels the shaping. gost is the far end of the
+    tunnel (placement gateway) or only forwards (placement endpoint: the tunnel ends on the target,
+    as the thesis's do).
 
         client ── wan_a ═════ wan_b ── gost ── target
                     └ bottleneck ┘└ delay line (forward)
     """
 
     def build(self, **_params):
-        self.addHost('client', cls=LabHost, ip='10.0.1.1/24', defaultRoute='via 10.0.1.2')
-        self.addHost('wan_a', cls=Router, ip='10.0.1.2/24',
-                     routes=[('10.0.3.0/24', '10.0.2.2'), ('10.0.4.0/24', '10.0.2.2')])
-        self.addHost('wan_b', cls=Router, ip='10.0.2.2/24',
-                     routes=[('10.0.1.0/24', '10.0.2.1'), ('10.0.4.0/24', '10.0.3.2')])
-        self.addHost('gost', cls=Router, ip='10.0.3.2/24',
-                     routes=[('10.0.1.0/24', '10.0.3.1'), ('10.0.2.0/24', '10.0.3.1')])
-        self.addHost('target', cls=LabHost, ip='10.0.4.2/24', defaultRoute='via 10.0.4.1')
-        self.addLink('client', 'wan_a', params1={'ip': '10.0.1.1/24'},
-                     params2={'ip': '10.0.1.2/24', 'role': ('delay', 'reverse')})
-        self.addLink('wan_a', 'wan_b', params1={'ip': '10.0.2.1/24', 'role': ('bottleneck', 'forward')},
-                     params2={'ip': '10.0.2.2/24', 'role': ('bottleneck', 'reverse')})
-        self.addLink('wan_b', 'gost', params1={'ip': '10.0.3.1/24', 'role': ('delay', 'forward')},
-                     params2={'ip': '10.0.3.2/24'})
-        self.addLink('gost', 'target', params1={'ip': '10.0.4.1/24'}, params2={'ip': '10.0.4.2/24'})
+        self.addHost("client", cls=LabHost, ip="10.0.1.1/24", defaultRoute="via 10.0.1.2")
+        self.addHost(
+            "wan_a",
+            cls=Router,
+            ip="10.0.1.2/24",
+            routes=[("10.0.3.0/24", "10.0.2.2"), ("10.0.4.0/24", "10.0.2.2")],
+        )
+        self.addHost(
+            "wan_b",
+            cls=Router,
+            ip="10.0.2.2/24",
+            routes=[("10.0.1.0/24", "10.0.2.1"), ("10.0.4.0/24", "10.0.3.2")],
+        )
+        self.addHost(
+            "gost",
+            cls=Router,
+            ip="10.0.3.2/24",
+            routes=[("10.0.1.0/24", "10.0.3.1"), ("10.0.2.0/24", "10.0.3.1")],
+        )
+        self.addHost("target", cls=LabHost, ip="10.0.4.2/24", defaultRoute="via 10.0.4.1")
+        self.addLink(
+            "client",
+            "wan_a",
+            params1={"ip": "10.0.1.1/24"},
+            params2={"ip": "10.0.1.2/24", "role": ("delay", "reverse")},
+        )
+        self.addLink(
+            "wan_a",
+            "wan_b",
+            params1={"ip": "10.0.2.1/24", "role": ("bottleneck", "forward")},
+            params2={"ip": "10.0.2.2/24", "role": ("bottleneck", "reverse")},
+        )
+        self.addLink(
+            "wan_b",
+            "gost",
+            params1={"ip": "10.0.3.1/24", "role": ("delay", "forward")},
+            params2={"ip": "10.0.3.2/24"},
+        )
+        self.addLink("gost", "target", params1={"ip": "10.0.4.1/24"}, params2={"ip": "10.0.4.2/24"})
 
 
 class DumbbellTopo(Topo):
     """s1 … sn – left – right – r1 … rm
 
-    Senders and receivers share one bottleneck, left to right for what senders send, right to left for what they get. Every
-    receiver has its own delay line in front of it, and every sender one for what comes back: so each pair has its own RTT.
+    Senders and receivers share one bottleneck, left to right for what senders send, right to left
+    for what they get. Every receiver has its own delay line in front of it, and every sender one
+    for what comes back: so each pair has its own RTT.
 
-        s1 ──┐                                    ┌── r1      bottleneck: left ═> right, right ═> left
+        s1 ──┐                                    ┌── r1   bottleneck: left ═> right, right ═> left
         s2 ──┤ left ═══════ bottleneck ═══ right ─┤           delay line (forward): right ─> rj
-        sn ──┘                                    └── rm      delay line (reverse): left ─> si
+        sn ──┘                                    └── rm   delay line (reverse): left ─> si
     """
 
     def build(self, senders=2, receivers=2, **_params):
-        self.addHost('left', cls=Router, ip='10.0.0.1/24', routes=[('10.2.0.0/16', '10.0.0.2')])
-        self.addHost('right', cls=Router, ip='10.0.0.2/24', routes=[('10.1.0.0/16', '10.0.0.1')])
-        self.addLink('left', 'right', params1={'ip': '10.0.0.1/24', 'role': ('bottleneck', 'forward')},
-                     params2={'ip': '10.0.0.2/24', 'role': ('bottleneck', 'reverse')})
-        for side, router, letter, count, direction in ((1, 'left', 's', senders, 'reverse'),
-                                                       (2, 'right', 'r', receivers, 'forward')):
+        self.addHost("left", cls=Router, ip="10.0.0.1/24", routes=[("10.2.0.0/16", "10.0.0.2")])
+        self.addHost("right", cls=Router, ip="10.0.0.2/24", routes=[("10.1.0.0/16", "10.0.0.1")])
+        self.addLink(
+            "left",
+            "right",
+            params1={"ip": "10.0.0.1/24", "role": ("bottleneck", "forward")},
+            params2={"ip": "10.0.0.2/24", "role": ("bottleneck", "reverse")},
+        )
+        for side, router, letter, count, direction in (
+            (1, "left", "s", senders, "reverse"),
+            (2, "right", "r", receivers, "forward"),
+        ):
             for number in range(1, count + 1):
-                net = f'10.{side}.{number}'
-                name = f'{letter}{number}'
-                self.addHost(name, cls=LabHost, ip=f'{net}.1/24', defaultRoute=f'via {net}.2')
-                self.addLink(name, router, params1={'ip': f'{net}.1/24'},
-                             params2={'ip': f'{net}.2/24', 'role': ('delay', direction, name)})
+                net = f"10.{side}.{number}"
+                name = f"{letter}{number}"
+                self.addHost(name, cls=LabHost, ip=f"{net}.1/24", defaultRoute=f"via {net}.2")
+                self.addLink(
+                    name,
+                    router,
+                    params1={"ip": f"{net}.1/24"},
+                    params2={"ip": f"{net}.2/24", "role": ("delay", direction, name)},
+                )
 
 
 class RouterTopo(Topo):
     """client – host – router – server
 
-    The course report's network: one router with netem on its one way out to the server, so that only what the client
-    sends is delayed or lost. `host` is the machine that carried the report's virtual ones: its limit is the bottleneck, as it
-    was theirs, and it stands before the router because netem's rate would put jittered packets back in order.
+    The course report's network: one router with netem on its one way out to the server, so that
+    only what the client sends is delayed or lost. `host` is the machine that carried the report's
+    virtual ones: its limit is the bottleneck, as it was theirs, and it stands before the router
+    because netem's rate would put jittered packets back in order.
 
         client ── host ═════════ router ──────────── server
                    └ bottleneck ┘   └ delay line (forward: delay, jitter, loss)
     """
 
     def build(self, **_params):
-        self.addHost('client', cls=LabHost, ip='192.168.1.2/24', defaultRoute='via 192.168.1.1')
-        self.addHost('host', cls=Router, ip='192.168.1.1/24', routes=[('192.168.2.0/24', '192.168.3.2')])
-        self.addHost('router', cls=Router, ip='192.168.3.2/24', routes=[('192.168.1.0/24', '192.168.3.1')])
-        self.addHost('server', cls=LabHost, ip='192.168.2.2/24', defaultRoute='via 192.168.2.1')
-        self.addLink('client', 'host', params1={'ip': '192.168.1.2/24'}, params2={'ip': '192.168.1.1/24'})
-        self.addLink('host', 'router', params1={'ip': '192.168.3.1/24', 'role': ('bottleneck', 'forward')},
-                     params2={'ip': '192.168.3.2/24', 'role': ('bottleneck', 'reverse')})
-        self.addLink('router', 'server', params1={'ip': '192.168.2.1/24', 'role': ('delay', 'forward')},
-                     params2={'ip': '192.168.2.2/24'})
+        self.addHost("client", cls=LabHost, ip="192.168.1.2/24", defaultRoute="via 192.168.1.1")
+        self.addHost(
+            "host", cls=Router, ip="192.168.1.1/24", routes=[("192.168.2.0/24", "192.168.3.2")]
+        )
+        self.addHost(
+            "router", cls=Router, ip="192.168.3.2/24", routes=[("192.168.1.0/24", "192.168.3.1")]
+        )
+        self.addHost("server", cls=LabHost, ip="192.168.2.2/24", defaultRoute="via 192.168.2.1")
+        self.addLink(
+            "client", "host", params1={"ip": "192.168.1.2/24"}, params2={"ip": "192.168.1.1/24"}
+        )
+        self.addLink(
+            "host",
+            "router",
+            params1={"ip": "192.168.3.1/24", "role": ("bottleneck", "forward")},
+            params2={"ip": "192.168.3.2/24", "role": ("bottleneck", "reverse")},
+        )
+        self.addLink(
+            "router",
+            "server",
+            params1={"ip": "192.168.2.1/24", "role": ("delay", "forward")},
+            params2={"ip": "192.168.2.2/24"},
+        )
 
 
 class StarTopo(Topo):
     """client – hub, and for each site k: hub – near_k – far_k – site_k
 
-    One vantage point and its sites, each on a path of its own that is shaped like TunnelTopo's: bottlenecks between near_k and
-    far_k, delay lines behind them.
+    One vantage point and its sites, each on a path of its own that is shaped like TunnelTopo's:
+    bottlenecks between near_k and far_k, delay lines behind them.
 
                        ┌─ near1 ═══════ far1 ── site1      bottleneck: near ═> far, far ═> near
-        client ── hub ─┤                                   delay line: far ─> site (forward), near ─> hub (reverse)
+        client ── hub ─┤                                delay line: far ─> site, near ─> hub
                        └─ near2 ═══════ far2 ── site2
     """
 
     def build(self, sites=2, **_params):
-        across = [(f'10.{k}.0.0/16', f'10.{k}.1.2') for k in range(1, sites + 1)]
-        self.addHost('client', cls=LabHost, ip='10.0.1.1/24', defaultRoute='via 10.0.1.2')
-        self.addHost('hub', cls=Router, ip='10.0.1.2/24', routes=across)
-        self.addLink('client', 'hub', params1={'ip': '10.0.1.1/24'}, params2={'ip': '10.0.1.2/24'})
+        across = [(f"10.{k}.0.0/16", f"10.{k}.1.2") for k in range(1, sites + 1)]
+        self.addHost("client", cls=LabHost, ip="10.0.1.1/24", defaultRoute="via 10.0.1.2")
+        self.addHost("hub", cls=Router, ip="10.0.1.2/24", routes=across)
+        self.addLink("client", "hub", params1={"ip": "10.0.1.1/24"}, params2={"ip": "10.0.1.2/24"})
         for k in range(1, sites + 1):
-            near, far, site = f'near{k}', f'far{k}', f'site{k}'
-            self.addHost(near, cls=Router, ip=f'10.{k}.1.2/24', routes=[(f'10.{k}.3.0/24', f'10.{k}.2.2')],
-                         defaultRoute=f'via 10.{k}.1.1')
-            self.addHost(far, cls=Router, ip=f'10.{k}.2.2/24', defaultRoute=f'via 10.{k}.2.1')
-            self.addHost(site, cls=LabHost, ip=f'10.{k}.3.2/24', defaultRoute=f'via 10.{k}.3.1')
-            self.addLink('hub', near, params1={'ip': f'10.{k}.1.1/24'},
-                         params2={'ip': f'10.{k}.1.2/24', 'role': ('delay', 'reverse', site)})
-            self.addLink(near, far, params1={'ip': f'10.{k}.2.1/24', 'role': ('bottleneck', 'forward', site)},
-                         params2={'ip': f'10.{k}.2.2/24', 'role': ('bottleneck', 'reverse', site)})
-            self.addLink(far, site, params1={'ip': f'10.{k}.3.1/24', 'role': ('delay', 'forward', site)},
-                         params2={'ip': f'10.{k}.3.2/24'})
+            near, far, site = f"near{k}", f"far{k}", f"site{k}"
+            self.addHost(
+                near,
+                cls=Router,
+                ip=f"10.{k}.1.2/24",
+                routes=[(f"10.{k}.3.0/24", f"10.{k}.2.2")],
+                defaultRoute=f"via 10.{k}.1.1",
+            )
+            self.addHost(far, cls=Router, ip=f"10.{k}.2.2/24", defaultRoute=f"via 10.{k}.2.1")
+            self.addHost(site, cls=LabHost, ip=f"10.{k}.3.2/24", defaultRoute=f"via 10.{k}.3.1")
+            self.addLink(
+                "hub",
+                near,
+                params1={"ip": f"10.{k}.1.1/24"},
+                params2={"ip": f"10.{k}.1.2/24", "role": ("delay", "reverse", site)},
+            )
+            self.addLink(
+                near,
+                far,
+                params1={"ip": f"10.{k}.2.1/24", "role": ("bottleneck", "forward", site)},
+                params2={"ip": f"10.{k}.2.2/24", "role": ("bottleneck", "reverse", site)},
+            )
+            self.addLink(
+                far,
+                site,
+                params1={"ip": f"10.{k}.3.1/24", "role": ("delay", "forward", site)},
+                params2={"ip": f"10.{k}.3.2/24"},
+            )
 
 
-topos = {'tunnel': TunnelTopo, 'dumbbell': DumbbellTopo, 'router': RouterTopo, 'star': StarTopo}
+topos = {"tunnel": TunnelTopo, "dumbbell": DumbbellTopo, "router": RouterTopo, "star": StarTopo}
 
 
-if __name__ == '__main__':
+if __name__ == "__main__":
     import sys
 
     from gostlab.cli import main_topo
+
     sys.exit(main_topo(sys.argv[1:]))

@@ -1,4 +1,5 @@
 """`python3 -m analysis [EXPERIMENT…]`: write the report."""
+
 import sys
 
 from analysis.page.report import main

@@ -1,4 +1,5 @@
 """`python3 -m gostlab VERB`: the same as ./lab VERB."""
+
 import os
 import signal
 import sys
@@ -8,13 +9,16 @@ INTERRUPTED = 130
 
 
 def at_once(_number: int, _frame: FrameType | None) -> None:
-    """While modules are being read nothing has begun, so there is nothing to put away. (An exception could get lost there: Python
-    drops those raised in its import's own callbacks.)"""
+    """While modules are being read nothing has begun, so there is nothing to put away. (An
+    exception could get lost there: Python drops those raised in its import's own callbacks.)
+    """
     os.write(2, b"gostlab: interrupted before anything began\n")
     os._exit(INTERRUPTED)
 
 
-if signal.getsignal(signal.SIGINT) is signal.default_int_handler:       # not where a background job ignores it
+if (
+    signal.getsignal(signal.SIGINT) is signal.default_int_handler
+):  # not where a background job ignores it
     signal.signal(signal.SIGINT, at_once)
 signal.signal(signal.SIGTERM, at_once)
 

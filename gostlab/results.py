@@ -1,8 +1,9 @@
 """Result folders: the only interface between measuring and analysing.
 
-A folder is finished when it has status.json, which is written last and by rename. What is not finished is
-run again. Names end in a hash of the inputs, so the same question finds its answer.
+A folder is finished when it has status.json, which is written last and by rename. What is not
+finished is run again. Names end in a hash of the inputs, so the same question finds its answer.
 """
+
 from __future__ import annotations
 
 import fcntl
@@ -28,7 +29,8 @@ def write_json(path: Path, value: Any) -> None:
     """Write JSON for people and programs, whole or not at all (by rename)."""
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
-    # "x": made here and now; a link that a run left under this name would be followed out of its folder.
+    # "x": made here and now; a link that a run left under this name would be followed out of its
+    # folder.
     with part.open("x", encoding="utf-8") as file:
         json.dump(value, file, indent=2, sort_keys=True, ensure_ascii=False)
         file.write("\n")
@@ -45,12 +47,21 @@ def finish(folder: Path, wall_s: float, complaint: str | None) -> dict[str, Any]
     path = folder / "outcome.json"
     status = read_object(path)
     if status is None or status.get("outcome") not in OUTCOMES:
-        status = {"outcome": "failed", "error": complaint or f"the machine ended without a word: {last_words(folder)}",
-                  "guest_s": None}
-    status |= {"wall_s": round(wall_s, 3), "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        status = {
+            "outcome": "failed",
+            "error": complaint or f"the machine ended without a word: {last_words(folder)}",
+            "guest_s": None,
+        }
+    status |= {
+        "wall_s": round(wall_s, 3),
+        "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
     path.unlink(missing_ok=True)
-    # The machine's own files are gone by now (`clean_folder`): these are the answer, whole as long as they are this long.
-    status["files"] = {file.name: file.stat().st_size for file in sorted(folder.iterdir()) if file.is_file()}
+    # The machine's own files are gone by now (`clean_folder`): these are the answer, whole as long
+    # as they are this long.
+    status["files"] = {
+        file.name: file.stat().st_size for file in sorted(folder.iterdir()) if file.is_file()
+    }
     write_json(folder / "status.json", status)
     return dict(status)
 
@@ -61,12 +72,16 @@ def last_words(folder: Path) -> str:
         lines = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
         lines = []
-    return next((line.strip() for line in reversed(lines) if line.strip() and "reboot:" not in line),
-                "its log is empty")
+    return next(
+        (line.strip() for line in reversed(lines) if line.strip() and "reboot:" not in line),
+        "its log is empty",
+    )
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """A JSON object; None if it is not there, or anything else (the guest may write what it likes)."""
+    """A JSON object; None if it is not there, or anything else (the guest may write what it
+    likes).
+    """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -81,14 +96,18 @@ def read_status(folder: Path) -> dict[str, Any] | None:
 
 
 def is_finished(folder: Path, run: RunDescription) -> bool:
-    """Whether the folder holds this run's answer, whole: every file as long as when it finished. (Runs of an older lab say no
-    lengths.)"""
+    """Whether the folder holds this run's answer, whole: every file as long as when it finished.
+    (Runs of an older lab say no lengths.)
+    """
     status = None if folder.is_symlink() else read_status(folder)
     if status is None:
         return False
     lengths = status.get("files", {})
-    return read_object(folder / "run.json") == run.to_json() and isinstance(lengths, dict) and \
-        all(length_of(folder / name) == length for name, length in lengths.items())
+    return (
+        read_object(folder / "run.json") == run.to_json()
+        and isinstance(lengths, dict)
+        and all(length_of(folder / name) == length for name, length in lengths.items())
+    )
 
 
 def length_of(path: Path) -> int | None:
@@ -100,7 +119,9 @@ def length_of(path: Path) -> int | None:
 
 
 def prepare(results: Path, run: RunDescription) -> Path:
-    """An empty folder for a run, with its run.json; an unfinished one of the same name is replaced."""
+    """An empty folder for a run, with its run.json; an unfinished one of the same name is
+    replaced.
+    """
     folder = results / run.experiment / run.name
     if folder.is_symlink() or folder.is_file():
         folder.unlink()
@@ -122,14 +143,18 @@ def owned(results: Path, experiment: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("a+", encoding="ascii")
     except OSError as error:
-        raise ResultsError(f"{folder}: {error.strerror}: results cannot be written there (see --results)") from error
+        raise ResultsError(
+            f"{folder}: {error.strerror}: results cannot be written there (see --results)"
+        ) from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.seek(0)
-            raise ResultsError(f"{folder}: another run of this experiment (process {lock.read().strip() or '?'}) is "
-                               "writing here: wait for it or choose another --results") from None
+            raise ResultsError(
+                f"{folder}: another run of this experiment (process {lock.read().strip() or '?'})"
+                " is writing here: wait for it or choose another --results"
+            ) from None
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
@@ -140,8 +165,10 @@ def check_space(results: Path, needed_bytes: int) -> None:
     """Raises ResultsError if the disk under a results folder has less than is needed."""
     free = shutil.disk_usage(results).free
     if free < needed_bytes:
-        raise ResultsError(f"{results}: {free / 1e6:.0f} MB free, {needed_bytes / 1e6:.0f} MB needed: free some space; "
-                           "finished runs are kept, and the same command goes on from there")
+        raise ResultsError(
+            f"{results}: {free / 1e6:.0f} MB free, {needed_bytes / 1e6:.0f} MB needed: free some"
+            " space; finished runs are kept, and the same command goes on from there"
+        )
 
 
 def environment_file(folder: Path, values: Mapping[str, Any]) -> None:

@@ -1,34 +1,42 @@
-"""How fast a congestion control should be, by formula, to be drawn beside what it was: a model has a source and a line style.
+"""How fast a congestion control should be, by formula, to be drawn beside what it was: a model has
+a source and a line style.
 
-Windows are means in segments of MSS_BYTES, rates Mbit/s of payload. Nothing here knows of queues, buffers at the bottleneck or
-start-up: a model is what a paper says of one long flow on an otherwise idle path.
+Windows are means in segments of MSS_BYTES, rates Mbit/s of payload. Nothing here knows of queues,
+buffers at the bottleneck or start-up: a model is what a paper says of one long flow on an otherwise
+idle path.
 """
+
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# A packet of 1500 bytes less IPv4, TCP and its timestamp option; netem counts the Ethernet header of 14 bytes too.
+# A packet of 1500 bytes less IPv4, TCP and its timestamp option; netem counts the Ethernet header
+# of 14 bytes too.
 MSS_BYTES = 1448
 TCP_IP_BYTES = 52
 ETHERNET_BYTES = 14
-# Li et al. 2018, section 4.1: the additive increase and the multiplicative decrease that they put in for CUBIC.
+# Li et al. 2018, section 4.1: the additive increase and the multiplicative decrease that they put
+# in for CUBIC.
 LI_ALPHA = 1.0
 LI_BETA = 0.8
-# The part of the time that BBR is not in ProbeRTT (Li et al. 2018, equation 7; Cardwell et al., ACM Queue 14(5), 2016).
+# The part of the time that BBR is not in ProbeRTT (Li et al. 2018, equation 7; Cardwell et al., ACM
+# Queue 14(5), 2016).
 PROBE_RTT_REST = 0.98
-# Linux keeps half of the receive buffer for overhead (tcp_adv_win_scale = 1), so this much of tcp_rmem is window.
+# Linux keeps half of the receive buffer for overhead (tcp_adv_win_scale = 1), so this much of
+# tcp_rmem is window.
 RMEM_WINDOW_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Path:
     """What a model knows of a path."""
+
     rate_bps: float | None
     rtt_ms: float
     loss: float
-    rmem_bytes: float | None = None       # tcp_rmem's greatest
+    rmem_bytes: float | None = None  # tcp_rmem's greatest
     mtu_bytes: int = 1500
 
     @property
@@ -52,63 +60,85 @@ def window_pkts(rate_mbit: float, rtt_ms: float, mss_bytes: int = MSS_BYTES) -> 
     return rate_mbit * 1e6 * (rtt_ms / 1000) / 8 / mss_bytes
 
 
-# -- windows by loss ------------------------------------------------------------------------------------------
+# -- windows by loss
+
 
 def reno_window(loss: float) -> float:
-    """Mean Reno window under one loss every 1/loss packets: 1.2 / √p (RFC 9438, section 5.1, table 1)."""
+    """Mean Reno window under one loss every 1/loss packets: 1.2 / √p (RFC 9438, section 5.1, table
+    1).
+    """
     return 1.2 / math.sqrt(loss)
 
 
 def mathis_window(loss: float, delayed_acks: bool = False) -> float:
-    """The same by Mathis, Semke, Mahdavi & Ott (CCR 27(3), 1997): C / √p, C = √(3/2), or √(3/4) with an ACK per two packets."""
+    """The same by Mathis, Semke, Mahdavi & Ott (CCR 27(3), 1997): C / √p, C = √(3/2), or √(3/4)
+    with an ACK per two packets.
+    """
     return math.sqrt((0.75 if delayed_acks else 1.5) / loss)
 
 
 def cubic_window(loss: float, rtt_ms: float) -> float:
-    """Mean CUBIC window with C = 0.4, β = 0.7 (RFC 9438, section 5.1): 1.054 · RTT^¾ / p^¾, or Reno's if that is larger."""
-    from gostlab.ask.response import cubic_window as rfc9438  # the lab's formulas; a page without curves needs none of it
+    """Mean CUBIC window with C = 0.4, β = 0.7 (RFC 9438, section 5.1): 1.054 · RTT^¾ / p^¾, or
+    Reno's if that is larger.
+    """
+    from gostlab.ask.response import (
+        cubic_window as rfc9438,
+    )  # the lab's formulas; a page without curves needs none of it
 
     return rfc9438(loss, rtt_ms / 1000)
 
 
 def li_cubic_window(loss: float, alpha: float = LI_ALPHA, beta: float = LI_BETA) -> float:
-    """CUBIC's mean window by Li et al. 2018, equation 6: √(α/2 · (1+β)/(1−β) / p), that of any AIMD; per RTT it is the rate."""
+    """CUBIC's mean window by Li et al. 2018, equation 6: √(α/2 · (1+β)/(1−β) / p), that of any
+    AIMD; per RTT it is the rate.
+    """
     return math.sqrt(alpha / 2 * (1 + beta) / (1 - beta) / loss)
 
 
-# -- BBR ------------------------------------------------------------------------------------------------------
+# -- BBR
+
 
 def bbr_mbit(path: Path) -> float:
-    """BBR's upper bound under random loss: what is not lost of a full link, (1 − p) C (Cardwell et al., CACM 60(2), 2017)."""
+    """BBR's upper bound under random loss: what is not lost of a full link, (1 − p) C (Cardwell et
+    al., CACM 60(2), 2017).
+    """
     return (1 - path.loss) * path.payload_mbit
 
 
 def li_bbr_mbit(path: Path, window_share: float = 1.0) -> float:
-    """BBR's rate by Li et al. 2018, equation 7: bandwidth · 0.98 · min(1, tcp_rmem / BDP), no more than the link's payload.
+    """BBR's rate by Li et al. 2018, equation 7: bandwidth · 0.98 · min(1, tcp_rmem / BDP), no more
+    than the link's payload.
 
-    window_share: how much of tcp_rmem is window: all of it in the paper, half of it in Linux (RMEM_WINDOW_SHARE). The paper's
-    own 960 Mbit/s at 1 Gbit/s and 10 ms takes 1025 kB for the BDP; it is 1250 kB. Infinite without a rate.
+    window_share: how much of tcp_rmem is window: all of it in the paper, half of it in Linux
+    (RMEM_WINDOW_SHARE). The paper's own 960 Mbit/s at 1 Gbit/s and 10 ms takes 1025 kB for the BDP;
+    it is 1250 kB. Infinite without a rate.
     """
     if path.rate_bps is None:
         return math.inf
     bdp_bytes = path.rate_bps * path.rtt_ms / 1000 / 8
-    limited = 1.0 if path.rmem_bytes is None else min(1.0, window_share * path.rmem_bytes / bdp_bytes)
+    limited = (
+        1.0 if path.rmem_bytes is None else min(1.0, window_share * path.rmem_bytes / bdp_bytes)
+    )
     return min(path.rate_bps / 1e6 * PROBE_RTT_REST * limited, path.payload_mbit)
 
 
-# -- models as curves -----------------------------------------------------------------------------------------
+# -- models as curves
+
 
 @dataclass(frozen=True)
 class Model:
     """A curve: whose it is, its name for a legend, its line style, the rate that it gives."""
+
     name: str
     cc: str
     label: str
     dashes: tuple[float, ...]
-    rate: Callable[[Path], float]         # Mbit/s, without regard to the link
+    rate: Callable[[Path], float]  # Mbit/s, without regard to the link
 
     def mbit(self, path: Path) -> float | None:
-        """Goodput on a path, no more than its link's payload; None where the model says nothing (no loss on no link)."""
+        """Goodput on a path, no more than its link's payload; None where the model says nothing (no
+        loss on no link).
+        """
         # Without loss every window grows until the link is full; BBR's models do not need any.
         endless = path.loss <= 0 and self.cc != "bbr"
         found = min(math.inf if endless else self.rate(path), path.payload_mbit)
@@ -127,14 +157,43 @@ def by_window(window: Callable[[Path], float]) -> Callable[[Path], float]:
 
 DASHED, DOTTED, MIXED = (5.0, 2.0), (1.0, 1.5), (6.0, 2.0, 1.0, 2.0)
 MODELS = (
-    Model("rfc9438", "cubic", "CUBIC by RFC 9438", DASHED, by_window(lambda path: cubic_window(path.loss, path.rtt_ms))),
-    Model("reno", "reno", "Reno by RFC 9438: 1.2/√p", DASHED, by_window(lambda path: reno_window(path.loss))),
-    Model("mathis", "reno", "Reno by Mathis, delayed ACKs", DOTTED,
-          by_window(lambda path: mathis_window(path.loss, delayed_acks=True))),
+    Model(
+        "rfc9438",
+        "cubic",
+        "CUBIC by RFC 9438",
+        DASHED,
+        by_window(lambda path: cubic_window(path.loss, path.rtt_ms)),
+    ),
+    Model(
+        "reno",
+        "reno",
+        "Reno by RFC 9438: 1.2/√p",
+        DASHED,
+        by_window(lambda path: reno_window(path.loss)),
+    ),
+    Model(
+        "mathis",
+        "reno",
+        "Reno by Mathis, delayed ACKs",
+        DOTTED,
+        by_window(lambda path: mathis_window(path.loss, delayed_acks=True)),
+    ),
     Model("bbr", "bbr", "BBR at most: (1 − p) × link", DASHED, bbr_mbit),
-    Model("li-cubic", "cubic", "CUBIC by Li 2018, eq. 6", DOTTED, by_window(lambda path: li_cubic_window(path.loss))),
+    Model(
+        "li-cubic",
+        "cubic",
+        "CUBIC by Li 2018, eq. 6",
+        DOTTED,
+        by_window(lambda path: li_cubic_window(path.loss)),
+    ),
     Model("li-bbr", "bbr", "BBR by Li 2018, eq. 7", DOTTED, li_bbr_mbit),
-    Model("li-bbr-linux", "bbr", "eq. 7, window = ½ tcp_rmem", MIXED, lambda path: li_bbr_mbit(path, RMEM_WINDOW_SHARE)),
+    Model(
+        "li-bbr-linux",
+        "bbr",
+        "eq. 7, window = ½ tcp_rmem",
+        MIXED,
+        lambda path: li_bbr_mbit(path, RMEM_WINDOW_SHARE),
+    ),
 )
 GENERAL = ("rfc9438", "reno", "mathis", "bbr")
 LI_2018 = ("rfc9438", "li-cubic", "li-bbr", "li-bbr-linux")

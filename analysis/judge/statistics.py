@@ -1,8 +1,10 @@
 """What n runs say about a cell. The run is the unit: samples within a run are never pooled.
 
-Medians come with an interval from order statistics, which assumes nothing of the runs but that they are
-independent; its coverage is exact and stated. Below six runs no such interval reaches 95 %, and none is given.
+Medians come with an interval from order statistics, which assumes nothing of the runs but that they
+are independent; its coverage is exact and stated. Below six runs no such interval reaches 95 %, and
+none is given.
 """
+
 from __future__ import annotations
 
 import math
@@ -21,17 +23,19 @@ RESAMPLES = 9999
 @dataclass(frozen=True)
 class Interval:
     """Where a figure lies, and how surely."""
+
     low: float
     high: float
-    coverage: float               # exact for the median's, nominal for the bootstrap's
+    coverage: float  # exact for the median's, nominal for the bootstrap's
 
 
 @dataclass(frozen=True)
 class Summary:
     """What one cell's runs say of one figure."""
+
     values: tuple[float, ...]
     median: float
-    interval: Interval | None     # None: fewer than six runs
+    interval: Interval | None  # None: fewer than six runs
 
     @property
     def n(self) -> int:
@@ -47,10 +51,12 @@ def summarise(values: Sequence[float]) -> Summary | None:
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """The narrowest symmetric pair of order statistics that covers the median with at least `confidence`.
+    """The narrowest symmetric pair of order statistics that covers the median with at least
+    `confidence`.
 
     The number of values below the median is binomial with p = 1/2 (Conover, Practical Nonparametric
-    Statistics, section 3.2; Hahn & Meeker, Statistical Intervals, section 5.2). None if even least to greatest does not reach it.
+    Statistics, section 3.2; Hahn & Meeker, Statistical Intervals, section 5.2). None if even least
+    to greatest does not reach it.
     """
     n = len(values)
     best = None
@@ -67,10 +73,11 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 
 
 def relative_halfwidth(values: Sequence[float], confidence: float = CONFIDENCE) -> float | None:
-    """Half the width of the median's interval, as a share of the median: the ± that a reader sees. None below six values;
-    infinite around a median of 0.
+    """Half the width of the median's interval, as a share of the median: the ± that a reader sees.
+    None below six values; infinite around a median of 0.
 
-    To stop repeating as soon as this is small makes the interval a little less sure than it says: one looks until it is narrow.
+    To stop repeating as soon as this is small makes the interval a little less sure than it says:
+    one looks until it is narrow.
     """
     interval = median_interval(values, confidence)
     if interval is None:
@@ -81,8 +88,11 @@ def relative_halfwidth(values: Sequence[float], confidence: float = CONFIDENCE) 
     return (interval.high - interval.low) / 2 / median if median else math.inf
 
 
-def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE, seed: int = 1) -> Interval | None:
-    """Bootstrap (BCa) interval of the mean, by scipy. None below six values: it would be too narrow to mean anything.
+def mean_interval(
+    values: Sequence[float], confidence: float = CONFIDENCE, seed: int = 1
+) -> Interval | None:
+    """Bootstrap (BCa) interval of the mean, by scipy. None below six values: it would be too narrow
+    to mean anything.
 
     Seeded, so that a page made twice reads the same.
     """
@@ -90,28 +100,45 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE, seed:
         return None
     if min(values) == max(values):
         return Interval(float(values[0]), float(values[0]), confidence)
-    found = stats.bootstrap((np.asarray(values, dtype=float),), np.mean, confidence_level=confidence,
-                            n_resamples=RESAMPLES, method="BCa", random_state=np.random.default_rng(seed))
-    return Interval(float(found.confidence_interval.low), float(found.confidence_interval.high), confidence)
+    found = stats.bootstrap(
+        (np.asarray(values, dtype=float),),
+        np.mean,
+        confidence_level=confidence,
+        n_resamples=RESAMPLES,
+        method="BCa",
+        random_state=np.random.default_rng(seed),
+    )
+    return Interval(
+        float(found.confidence_interval.low), float(found.confidence_interval.high), confidence
+    )
 
 
-def paired(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -> list[tuple[float, float]]:
+def paired(
+    first: Mapping[Hashable, float], second: Mapping[Hashable, float]
+) -> list[tuple[float, float]]:
     """The values of two cells that share a key: a seed, and so the same pattern of loss."""
     return [(first[key], second[key]) for key in first if key in second]
 
 
-def paired_difference(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -> Summary | None:
+def paired_difference(
+    first: Mapping[Hashable, float], second: Mapping[Hashable, float]
+) -> Summary | None:
     """second - first, pair by pair; None without a pair."""
     return summarise([b - a for a, b in paired(first, second)])
 
 
-def paired_ratio(first: Mapping[Hashable, float], second: Mapping[Hashable, float]) -> Summary | None:
-    """second / first, pair by pair; None without a pair. A pair whose first is 0 has no ratio and is left out."""
+def paired_ratio(
+    first: Mapping[Hashable, float], second: Mapping[Hashable, float]
+) -> Summary | None:
+    """second / first, pair by pair; None without a pair. A pair whose first is 0 has no ratio and
+    is left out.
+    """
     return summarise([b / a for a, b in paired(first, second) if a > 0])
 
 
 def jain_index(shares: Sequence[float]) -> float:
-    """Fairness of shares, 1/n to 1 (Jain, Chiu, Hawe: DEC-TR-301, 1984). NaN of nothing, or of zeros alone.
+    """Fairness of shares, 1/n to 1 (Jain, Chiu, Hawe: DEC-TR-301, 1984). NaN of nothing, or of
+    zeros alone.
 
     Give it active flows only, and show the shares beside it.
     """

@@ -2,6 +2,7 @@
 
 The same rows are a report's summary of study and lab, and what `lab validate` prints.
 """
+
 from __future__ import annotations
 
 import math
@@ -24,15 +25,16 @@ CELL_FIGURES = {"goodput_mbit": "goodput"}
 @dataclass(frozen=True)
 class Target:
     """One figure of a study beside the lab's."""
+
     matrix: str
-    cell: str                     # its levels in a line; the study's own where there is no such cell
-    figure: str                   # in words
-    asked: str                    # value, band or both, in words
-    got: Summary | None           # over the runs that count; inf: never converged
-    verdict: str                  # one of VERDICTS
+    cell: str  # its levels in a line; the study's own where there is no such cell
+    figure: str  # in words
+    asked: str  # value, band or both, in words
+    got: Summary | None  # over the runs that count; inf: never converged
+    verdict: str  # one of VERDICTS
     source: str
-    why: str                      # why they differ, if the experiment's file says
-    target: Asked                 # the same as `figure` and `asked`, for figures
+    why: str  # why they differ, if the experiment's file says
+    target: Asked  # the same as `figure` and `asked`, for figures
     variant: str = ""
 
     @property
@@ -44,8 +46,12 @@ class Target:
 def judge(study: Study, cells: Sequence[Cell]) -> tuple[Target, ...]:
     """What the study says of these cells' matrices, row by row in the file's order."""
     names = {cell.matrix for cell in cells}
-    return tuple(target for published in study.published if published.matrix is None or published.matrix in names
-                 for target in judged(published, cells))
+    return tuple(
+        target
+        for published in study.published
+        if published.matrix is None or published.matrix in names
+        for target in judged(published, cells)
+    )
 
 
 def target_rows(study: Study, matrices: Iterable[Matrix]) -> tuple[Target, ...]:
@@ -66,12 +72,30 @@ def judged(published: Published, cells: Sequence[Cell]) -> list[Target]:
     rows = []
     for asked in published.asked:
         # the ratio of a congestion control to itself says nothing
-        found = [cell for cell in about if cell.variant == ran[0].variant and not (asked.versus and cell.like.cc == asked.versus)]
+        found = [
+            cell
+            for cell in about
+            if cell.variant == ran[0].variant
+            and not (asked.versus and cell.like.cc == asked.versus)
+        ]
         rows += [judged_cell(published, asked, cell, cells) for cell in found]
         if not found:
-            said = ", ".join(f"{name} = {level(value)}" for name, value in published.factors) or (published.matrix or "")
-            rows.append(Target(published.matrix or "", said, asked.figure_words, asked.words, None, NO_RUN, published.source,
-                               published.why, asked))
+            said = ", ".join(f"{name} = {level(value)}" for name, value in published.factors) or (
+                published.matrix or ""
+            )
+            rows.append(
+                Target(
+                    published.matrix or "",
+                    said,
+                    asked.figure_words,
+                    asked.words,
+                    None,
+                    NO_RUN,
+                    published.source,
+                    published.why,
+                    asked,
+                )
+            )
     return rows
 
 
@@ -83,18 +107,43 @@ def judged_cell(published: Published, asked: Asked, cell: Cell, cells: Sequence[
     else:
         invalid = any(run.state == "ok" and run.verdict == "invalid" for run in cell.runs)
         verdict = INVALID if invalid and not cell.counted else NO_RUN
-    return Target(cell.matrix, cell.label, asked.figure_words, asked.words, got, verdict, published.source, published.why, asked,
-                  cell.variant)
+    return Target(
+        cell.matrix,
+        cell.label,
+        asked.figure_words,
+        asked.words,
+        got,
+        verdict,
+        published.source,
+        published.why,
+        asked,
+        cell.variant,
+    )
 
 
 def summary_of(asked: Asked, cell: Cell, cells: Sequence[Cell]) -> Summary | None:
-    """A cell's figure; None if no run that counts has it. A run that never converged took for ever."""
+    """A cell's figure; None if no run that counts has it. A run that never converged took for
+    ever.
+    """
     if asked.figure == "ratio":
-        base = next((other for other in cells if place(other) == place(cell) and other.like.cc == asked.versus), None)
+        base = next(
+            (
+                other
+                for other in cells
+                if place(other) == place(cell) and other.like.cc == asked.versus
+            ),
+            None,
+        )
         return paired_ratio(base.by_seed(), cell.by_seed()) if base is not None else None
     if asked.figure == "convergence_s":
         times = [(value_of(run, "convergence_s"), converges(run)) for run in cell.counted]
-        return summarise([math.inf if time is None else time for time, could in times if could or time is not None])
+        return summarise(
+            [
+                math.inf if time is None else time
+                for time, could in times
+                if could or time is not None
+            ]
+        )
     if asked.figure == "goodput_best3":
         values = [value for run in cell.counted if (value := value_of(run, "goodput")) is not None]
         best = best_mean(values)
@@ -107,25 +156,59 @@ def summary_of(asked: Asked, cell: Cell, cells: Sequence[Cell]) -> Summary | Non
 
 def place(cell: Cell) -> Any:
     """What tells cells apart that have the same congestion control."""
-    return (cell.matrix, tuple(pair for pair in cell.factors if pair[0] != "cc"),
-            tuple(pair for pair in cell.like.settings if pair[0] != "cc"))
+    return (
+        cell.matrix,
+        tuple(pair for pair in cell.factors if pair[0] != "cc"),
+        tuple(pair for pair in cell.like.settings if pair[0] != "cc"),
+    )
 
 
-def to_table(rows: Sequence[Target], name: str = "targets", title: str = "The study and the lab") -> Table:
+def to_table(
+    rows: Sequence[Target], name: str = "targets", title: str = "The study and the lab"
+) -> Table:
     """The rows as a table."""
-    columns = [Column("matrix", "Matrix", words, False), Column("cell", "Cell", words, False),
-               Column("figure", "Figure", words, False), Column("asked", "Study", words), Column("got", "Lab, median", lasting),
-               Column("n", "n", count), Column("interval", "Interval (coverage)", words),
-               Column("verdict", "Verdict", words, False), Column("source", "Source", words, False),
-               Column("why", "Why they differ", words, False)]
+    columns = [
+        Column("matrix", "Matrix", words, False),
+        Column("cell", "Cell", words, False),
+        Column("figure", "Figure", words, False),
+        Column("asked", "Study", words),
+        Column("got", "Lab, median", lasting),
+        Column("n", "n", count),
+        Column("interval", "Interval (coverage)", words),
+        Column("verdict", "Verdict", words, False),
+        Column("source", "Source", words, False),
+        Column("why", "Why they differ", words, False),
+    ]
     optional = {"interval", "why"}
-    shown = [{"matrix": row.matrix, "cell": row.cell + (f" ({row.variant})" if row.variant else ""), "figure": row.figure,
-              "asked": row.asked, "got": row.got.median if row.got else None, "n": row.n,
-              "interval": interval(row.got.interval.low, row.got.interval.high, row.got.interval.coverage, lasting)
-              if row.got and row.got.interval else "",
-              "verdict": row.verdict, "source": row.source, "why": row.why, "value": row.target.value,
-              "least": row.target.least, "most": row.target.most} for row in rows]
-    kept = tuple(column for column in columns if column.key not in optional or any(row[column.key] for row in shown))
+    shown = [
+        {
+            "matrix": row.matrix,
+            "cell": row.cell + (f" ({row.variant})" if row.variant else ""),
+            "figure": row.figure,
+            "asked": row.asked,
+            "got": row.got.median if row.got else None,
+            "n": row.n,
+            "interval": (
+                interval(
+                    row.got.interval.low, row.got.interval.high, row.got.interval.coverage, lasting
+                )
+                if row.got and row.got.interval
+                else ""
+            ),
+            "verdict": row.verdict,
+            "source": row.source,
+            "why": row.why,
+            "value": row.target.value,
+            "least": row.target.least,
+            "most": row.target.most,
+        }
+        for row in rows
+    ]
+    kept = tuple(
+        column
+        for column in columns
+        if column.key not in optional or any(row[column.key] for row in shown)
+    )
     return Table(name, title, targets_note(rows), kept, tuple(shown))
 
 
@@ -134,8 +217,11 @@ def targets_note(rows: Sequence[Target]) -> str:
     if not rows:
         return "The experiment's file holds no figure of a study."
     counted = [(verdict, sum(row.verdict == verdict for row in rows)) for verdict in VERDICTS]
-    return f"Of {len(rows)}: " + ", ".join(f"{number} {verdict}" for verdict, number in counted if number) + \
-        ". The median agrees if it is inside the band; without one, within 10 % of the value."
+    return (
+        f"Of {len(rows)}: "
+        + ", ".join(f"{number} {verdict}" for verdict, number in counted if number)
+        + ". The median agrees if it is inside the band; without one, within 10 % of the value."
+    )
 
 
 def lasting(value: float) -> str:

@@ -1,4 +1,7 @@
-"""Tables: what the figures draw, in figures; and what they leave out. As Markdown, CSV and for the page."""
+"""Tables: what the figures draw, in figures; and what they leave out. As Markdown, CSV and for the
+page.
+"""
+
 from __future__ import annotations
 
 import math
@@ -15,13 +18,24 @@ from analysis.read.runs import Broken, Environment, Results, Run
 
 MISSING = "–"
 NBSP = "\u00a0"
-FACTOR_HEADINGS = {"syscall_cost": "System call", "buffer": "Buffer", "duration": "Run length", "rate": "Rate",
-                   "delay": "Delay", "loss": "Loss", "clock": "Clock", "profile": "Profile"}
+FACTOR_HEADINGS = {
+    "syscall_cost": "System call",
+    "buffer": "Buffer",
+    "duration": "Run length",
+    "rate": "Rate",
+    "delay": "Delay",
+    "loss": "Loss",
+    "clock": "Clock",
+    "profile": "Profile",
+}
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its key (a CSV's heading, with the unit), its heading for people, how a value is printed."""
+    """A column: its key (a CSV's heading, with the unit), its heading for people, how a value is
+    printed.
+    """
+
     key: str
     heading: str
     show: Callable[[Any], str]
@@ -31,7 +45,8 @@ class Column:
 @dataclass(frozen=True)
 class Table:
     """A table that can be printed."""
-    name: str                     # a file's name
+
+    name: str  # a file's name
     title: str
     note: str
     columns: tuple[Column, ...]
@@ -39,14 +54,21 @@ class Table:
 
     def shown(self) -> list[list[str]]:
         """Every cell as people read it."""
-        return [[MISSING if is_missing(row.get(column.key)) else column.show(row[column.key])
-                 for column in self.columns] for row in self.rows]
+        return [
+            [
+                MISSING if is_missing(row.get(column.key)) else column.show(row[column.key])
+                for column in self.columns
+            ]
+            for row in self.rows
+        ]
 
     def to_frame(self) -> pd.DataFrame:
         """The rows, unrounded; a column of row keys that the table does not show is kept too."""
         keys = [column.key for column in self.columns]
         keys += [key for row in self.rows[:1] for key in row if key not in keys]
-        return pd.DataFrame([{key: row.get(key) for key in keys} for row in self.rows], columns=keys)
+        return pd.DataFrame(
+            [{key: row.get(key) for key in keys} for row in self.rows], columns=keys
+        )
 
     def to_csv(self) -> str:
         """CSV, numbers unrounded, units in the headings."""
@@ -57,15 +79,19 @@ class Table:
         lines = [f"### {markdown(self.title)}", ""]
         if self.note:
             lines += [markdown(self.note), ""]
-        lines += ["| " + " | ".join(markdown(column.heading) for column in self.columns) + " |",
-                  "|" + "|".join("---:" if column.numeric else "---" for column in self.columns) + "|"]
+        lines += [
+            "| " + " | ".join(markdown(column.heading) for column in self.columns) + " |",
+            "|" + "|".join("---:" if column.numeric else "---" for column in self.columns) + "|",
+        ]
         lines += ["| " + " | ".join(markdown(cell) for cell in row) + " |" for row in self.shown()]
         return "\n".join(lines) + "\n"
 
 
 def markdown(words: str) -> str:
     """Words that are no mark-up, whatever they say."""
-    escaped = words.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = (
+        words.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    )
     for mark in "|`*_[]":
         escaped = escaped.replace(mark, "\\" + mark)
     return escaped.replace("\n", " ")
@@ -76,7 +102,8 @@ def is_missing(value: Any) -> bool:
     return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
-# -- how values are printed -----------------------------------------------------------------------------------
+# -- how values are printed
+
 
 def words(value: Any) -> str:
     """As it is."""
@@ -100,7 +127,11 @@ def ratio(value: float) -> str:
 
 def percent(value: float) -> str:
     """A share in per cent."""
-    return f"{100 * value:.1f}{NBSP}%" if value < 0.0995 or value > 0.9 else f"{100 * value:.0f}{NBSP}%"
+    return (
+        f"{100 * value:.1f}{NBSP}%"
+        if value < 0.0995 or value > 0.9
+        else f"{100 * value:.0f}{NBSP}%"
+    )
 
 
 def per_mille(value: float) -> str:
@@ -108,7 +139,12 @@ def per_mille(value: float) -> str:
     return f"{1000 * value:.3g}{NBSP}‰"
 
 
-def interval(low: float | None, high: float | None, coverage: float | None, show: Callable[[float], str] = rate) -> str:
+def interval(
+    low: float | None,
+    high: float | None,
+    coverage: float | None,
+    show: Callable[[float], str] = rate,
+) -> str:
     """Low to high with the coverage; empty without."""
     if is_missing(low) or is_missing(high):
         return ""
@@ -129,30 +165,58 @@ IDLE = Column("idle_share", "CPU idle", percent)
 LINK = Column("link_share", "Bottleneck used", percent)
 
 
-# -- the tables -----------------------------------------------------------------------------------------------
+# -- the tables
 
-def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str, source: str = "thesis") -> Table:
+
+def goodput_table(
+    table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str, source: str = "thesis"
+) -> Table:
     """The main table: every cell's goodput beside the thesis's, or another source's."""
-    published = [Column(THESIS.key, f"{source.capitalize()} (Mbit/s)", rate), Column(RATIO.key, f"Lab / {source}", ratio)]
+    published = [
+        Column(THESIS.key, f"{source.capitalize()} (Mbit/s)", rate),
+        Column(RATIO.key, f"Lab / {source}", ratio),
+    ]
     if table["thesis_goodput"].isna().all():
         published = []
-    columns = [*level_columns(table, cells), RUNS, GOODPUT, INTERVAL, *published, LINK, IDLE, VERDICT]
+    columns = [
+        *level_columns(table, cells),
+        RUNS,
+        GOODPUT,
+        INTERVAL,
+        *published,
+        LINK,
+        IDLE,
+        VERDICT,
+    ]
     if table["goodput_low"].isna().all():
         columns.remove(INTERVAL)
     rows = []
     for (_, row), cell in zip(table.iterrows(), cells, strict=True):
         mean = mean_interval(row["goodput_values"]) if row["n"] else None
-        rows.append({
-            **levels(row, cell), "n": row["n"], "goodput_mbit": row["goodput"],
-            "goodput_interval": interval(row["goodput_low"], row["goodput_high"], row["goodput_coverage"]),
-            "thesis_mbit": row["thesis_goodput"], "ratio": row["ratio"], "idle_share": row["idle_share"],
-            "link_share": row["link_share"], "cpu_bound": bool(row["cpu_bound"]),
-            "verdict": row["verdict"] if row["n"] else row["absent"],
-            "goodput_low_mbit": row["goodput_low"], "goodput_high_mbit": row["goodput_high"],
-            "goodput_coverage": row["goodput_coverage"],
-            "mean_mbit": sum(row["goodput_values"]) / row["n"] if row["n"] else None,
-            "mean_low_mbit": mean.low if mean else None, "mean_high_mbit": mean.high if mean else None,
-            "left_out": row["left_out"], "thesis_source": row["thesis_source"]})
+        rows.append(
+            {
+                **levels(row, cell),
+                "n": row["n"],
+                "goodput_mbit": row["goodput"],
+                "goodput_interval": interval(
+                    row["goodput_low"], row["goodput_high"], row["goodput_coverage"]
+                ),
+                "thesis_mbit": row["thesis_goodput"],
+                "ratio": row["ratio"],
+                "idle_share": row["idle_share"],
+                "link_share": row["link_share"],
+                "cpu_bound": bool(row["cpu_bound"]),
+                "verdict": row["verdict"] if row["n"] else row["absent"],
+                "goodput_low_mbit": row["goodput_low"],
+                "goodput_high_mbit": row["goodput_high"],
+                "goodput_coverage": row["goodput_coverage"],
+                "mean_mbit": sum(row["goodput_values"]) / row["n"] if row["n"] else None,
+                "mean_low_mbit": mean.low if mean else None,
+                "mean_high_mbit": mean.high if mean else None,
+                "left_out": row["left_out"],
+                "thesis_source": row["thesis_source"],
+            }
+        )
     return Table(name, title, n_note(table), tuple(columns), tuple(rows))
 
 
@@ -161,14 +225,29 @@ def level_columns(table: pd.DataFrame, cells: Sequence[Cell]) -> list[Column]:
     usual = [TUNNEL, STREAMS, CC]
     known = {"tunnel", "streams", "cc"}
     others = sorted({key for cell in cells for key, _ in cell.factors} - known)
-    return [*usual, *(Column(f"factor_{key}", FACTOR_HEADINGS.get(key, key), words, numeric=False) for key in others)]
+    return [
+        *usual,
+        *(
+            Column(f"factor_{key}", FACTOR_HEADINGS.get(key, key), words, numeric=False)
+            for key in others
+        ),
+    ]
 
 
 def levels(row: pd.Series, cell: Cell) -> dict[str, Any]:
     """A cell's levels, for those columns."""
     from analysis.read.study import level
-    return {"tunnel": row["tunnel"], "streams": row["streams"], "cc": row["cc"],
-            **{f"factor_{key}": level(value) for key, value in cell.factors if key not in ("tunnel", "streams", "cc")}}
+
+    return {
+        "tunnel": row["tunnel"],
+        "streams": row["streams"],
+        "cc": row["cc"],
+        **{
+            f"factor_{key}": level(value)
+            for key, value in cell.factors
+            if key not in ("tunnel", "streams", "cc")
+        },
+    }
 
 
 def n_note(table: pd.DataFrame) -> str:
@@ -178,16 +257,34 @@ def n_note(table: pd.DataFrame) -> str:
     least, most = int(table.loc[table["n"] > 0, "n"].min()), int(table["n"].max())
     said = f"n = {least}" if least == most else f"n = {least} to {most}"
     if most == 1:
-        return f"{said}: one run per cell. These are single readings; nothing here says how far another would fall."
+        return (
+            f"{said}: one run per cell. These are single readings; nothing here says how far"
+            " another would fall."
+        )
     if most < 6:
-        return f"{said} runs per cell: too few for an interval (that takes six), so the figures show every run."
-    note = f"{said} runs per cell. The interval is that of the median by order statistics, its exact coverage beside it"
+        return (
+            f"{said} runs per cell: too few for an interval (that takes six), so the figures show"
+            " every run."
+        )
+    note = (
+        f"{said} runs per cell. The interval is that of the median by order statistics, its exact"
+        " coverage beside it"
+    )
     return note + ("; cells with fewer than six runs have none." if least < 6 else ".")
 
 
-def comparison_table(matrix: Matrix, table: pd.DataFrame, name: str, title: str, *, base: str = "cubic",
-                     versus: str = "bbr") -> Table:
-    """Two congestion controls at the same levels, run against run of the same seed; the thesis's ratio beside it."""
+def comparison_table(
+    matrix: Matrix,
+    table: pd.DataFrame,
+    name: str,
+    title: str,
+    *,
+    base: str = "cubic",
+    versus: str = "bbr",
+) -> Table:
+    """Two congestion controls at the same levels, run against run of the same seed; the thesis's
+    ratio beside it.
+    """
     rows = []
     for first, second in pairs_of(matrix.cells, base, versus):
         times = paired_ratio(first.by_seed(), second.by_seed())
@@ -196,48 +293,86 @@ def comparison_table(matrix: Matrix, table: pd.DataFrame, name: str, title: str,
         apart = paired_difference(first.by_seed(), second.by_seed())
         published = published_goodput(table, first), published_goodput(table, second)
         thesis_ratio = published[1] / published[0] if published[0] and published[1] else None
-        rows.append({
-            **levels(row_of(table, first), without(first, "cc")), "n": times.n, "ratio": times.median,
-            "ratio_interval": summary_interval(times, ratio), "difference_mbit": apart.median if apart else None,
-            "difference_interval": summary_interval(apart, signed) if apart else "",
-            "thesis_ratio": thesis_ratio,
-            "idle_share": least(first.summary("idle_share"), second.summary("idle_share")),
-            "verdict": max((first.verdict, second.verdict), key=("ok", "degraded", "none").index),
-            "ratio_low": times.interval.low if times.interval else None,
-            "ratio_high": times.interval.high if times.interval else None,
-            "ratio_coverage": times.interval.coverage if times.interval else None})
-    others = [column for column in level_columns(table, matrix.cells) if column is not CC and column.key != "factor_cc"]
-    columns = [*others, Column("n", "Pairs", count), Column("ratio", f"{cc_name(versus)} / {cc_name(base)}, lab", ratio),
-               Column("ratio_interval", "Interval (coverage)", words),
-               Column("thesis_ratio", f"{cc_name(versus)} / {cc_name(base)}, thesis", ratio),
-               Column("difference_mbit", "Difference (Mbit/s)", signed),
-               Column("idle_share", "CPU idle, the lesser", percent), VERDICT]
+        rows.append(
+            {
+                **levels(row_of(table, first), without(first, "cc")),
+                "n": times.n,
+                "ratio": times.median,
+                "ratio_interval": summary_interval(times, ratio),
+                "difference_mbit": apart.median if apart else None,
+                "difference_interval": summary_interval(apart, signed) if apart else "",
+                "thesis_ratio": thesis_ratio,
+                "idle_share": least(first.summary("idle_share"), second.summary("idle_share")),
+                "verdict": max(
+                    (first.verdict, second.verdict), key=("ok", "degraded", "none").index
+                ),
+                "ratio_low": times.interval.low if times.interval else None,
+                "ratio_high": times.interval.high if times.interval else None,
+                "ratio_coverage": times.interval.coverage if times.interval else None,
+            }
+        )
+    others = [
+        column
+        for column in level_columns(table, matrix.cells)
+        if column is not CC and column.key != "factor_cc"
+    ]
+    columns = [
+        *others,
+        Column("n", "Pairs", count),
+        Column("ratio", f"{cc_name(versus)} / {cc_name(base)}, lab", ratio),
+        Column("ratio_interval", "Interval (coverage)", words),
+        Column("thesis_ratio", f"{cc_name(versus)} / {cc_name(base)}, thesis", ratio),
+        Column("difference_mbit", "Difference (Mbit/s)", signed),
+        Column("idle_share", "CPU idle, the lesser", percent),
+        VERDICT,
+    ]
     for key in ("ratio_interval", "thesis_ratio"):
         if all(is_missing(row[key]) for row in rows):
             columns = [column for column in columns if column.key != key]
-    return Table(name, title, "Each pair is one run of either with the same seed; the ratio is the median of the "
-                              "pairs' ratios.", tuple(columns), tuple(rows))
+    return Table(
+        name,
+        title,
+        "Each pair is one run of either with the same seed; the ratio is the median of the "
+        "pairs' ratios.",
+        tuple(columns),
+        tuple(rows),
+    )
 
 
 def pairs_of(cells: Sequence[Cell], base: str, versus: str) -> list[tuple[Cell, Cell]]:
     """Cells that differ in nothing but the congestion control."""
+
     def place(cell: Cell) -> Any:
-        return tuple(pair for pair in cell.factors if pair[0] != "cc"), \
-            tuple(pair for pair in cell.like.settings if pair[0] != "cc")
+        return tuple(pair for pair in cell.factors if pair[0] != "cc"), tuple(
+            pair for pair in cell.like.settings if pair[0] != "cc"
+        )
+
     seconds = {place(cell): cell for cell in cells if cell.like.cc == versus}
-    return [(cell, seconds[place(cell)]) for cell in cells if cell.like.cc == base and place(cell) in seconds]
+    return [
+        (cell, seconds[place(cell)])
+        for cell in cells
+        if cell.like.cc == base and place(cell) in seconds
+    ]
 
 
 def row_of(table: pd.DataFrame, cell: Cell) -> pd.Series:
     """A cell's row."""
-    return table[(table["cell"] == cell.label) & (table["matrix"] == cell.matrix)
-                 & (table["variant"] == cell.variant)].iloc[0]
+    return table[
+        (table["cell"] == cell.label)
+        & (table["matrix"] == cell.matrix)
+        & (table["variant"] == cell.variant)
+    ].iloc[0]
 
 
 def without(cell: Cell, factor: str) -> Cell:
     """A cell without one of its levels."""
-    return Cell(cell.experiment, cell.matrix, cell.variant, tuple(pair for pair in cell.factors if pair[0] != factor),
-                cell.runs)
+    return Cell(
+        cell.experiment,
+        cell.matrix,
+        cell.variant,
+        tuple(pair for pair in cell.factors if pair[0] != factor),
+        cell.runs,
+    )
 
 
 def published_goodput(table: pd.DataFrame, cell: Cell) -> float | None:
@@ -253,23 +388,48 @@ def summary_interval(summary: Summary, show: Callable[[float], str]) -> str:
 
 
 def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str) -> Table:
-    """Goodput and share of every flow, their sum while all are active, Jain's index, when they converged."""
+    """Goodput and share of every flow, their sum while all are active, Jain's index, when they
+    converged.
+    """
     flows = list(dict.fromkeys(flow for cell in cells for flow in cell.flows))
     columns = [*level_columns(table, cells), RUNS]
     for flow in flows:
-        columns += [Column(f"{flow}_mbit", f"{flow} (Mbit/s)", rate), Column(f"{flow}_share", f"{flow}, share", percent)]
-    columns += [Column("total_mbit", "Together (Mbit/s)", rate), Column("jain", "Jain", ratio),
-                Column("convergence_s", "Converged after (s)", rate), Column("never", "Never, runs", count), VERDICT]
+        columns += [
+            Column(f"{flow}_mbit", f"{flow} (Mbit/s)", rate),
+            Column(f"{flow}_share", f"{flow}, share", percent),
+        ]
+    columns += [
+        Column("total_mbit", "Together (Mbit/s)", rate),
+        Column("jain", "Jain", ratio),
+        Column("convergence_s", "Converged after (s)", rate),
+        Column("never", "Never, runs", count),
+        VERDICT,
+    ]
     rows = []
     for (_, row), cell in zip(table.iterrows(), cells, strict=True):
-        told = {**levels(row, cell), "n": row["n"], "total_mbit": row["total_mbit"], "jain": row["jain"],
-                "convergence_s": row["convergence_s"], "never": row["never_converged"],
-                "verdict": row["verdict"] if row["n"] else row["absent"]}
+        told = {
+            **levels(row, cell),
+            "n": row["n"],
+            "total_mbit": row["total_mbit"],
+            "jain": row["jain"],
+            "convergence_s": row["convergence_s"],
+            "never": row["never_converged"],
+            "verdict": row["verdict"] if row["n"] else row["absent"],
+        }
         for flow in flows:
-            told |= {f"{flow}_mbit": row.get(f"goodput:{flow}"), f"{flow}_share": row.get(f"share:{flow}")}
+            told |= {
+                f"{flow}_mbit": row.get(f"goodput:{flow}"),
+                f"{flow}_share": row.get(f"share:{flow}"),
+            }
         rows.append(told)
-    return Table(name, title, "Medians. Shares, their sum and Jain's index are of the time when all flows with a congestion "
-                              "control are active, without its first quarter.", shown_columns(columns, rows), tuple(rows))
+    return Table(
+        name,
+        title,
+        "Medians. Shares, their sum and Jain's index are of the time when all flows with a"
+        " congestion control are active, without its first quarter.",
+        shown_columns(columns, rows),
+        tuple(rows),
+    )
 
 
 def signed(value: float) -> str:
@@ -282,35 +442,84 @@ def least(*summaries: Summary | None) -> float | None:
     return min((summary.median for summary in summaries if summary), default=None)
 
 
-def retransmission_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str) -> Table:
+def retransmission_table(
+    table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str
+) -> Table:
     """Segments sent again per leg, beside iperf3's Retr and the thesis's."""
-    columns = [*level_columns(table, cells), RUNS, Column("wan_segments", "WAN leg", count),
-               Column("wan_share", "WAN, of segments sent", per_mille),
-               Column("app_segments", "Loopback before the tunnel", count),
-               Column("exit_segments", "After the tunnel", count), Column("retr", "iperf3's Retr", count),
-               Column("thesis_retr", "Retr, thesis", count),
-               Column("client_nstat_segments", "Client's whole host (nstat)", count), VERDICT]
-    rows = [{**levels(row, cell), "n": row["n"], "wan_segments": row["wan"], "wan_share": row["wan_share"],
-             "app_segments": row["app"], "exit_segments": row["exit"], "retr": row["retr"],
-             "thesis_retr": row["thesis_retr"], "client_nstat_segments": row["client_nstat"],
-             "verdict": row["verdict"] if row["n"] else row["absent"]}
-            for (_, row), cell in zip(table.iterrows(), cells, strict=True)]
+    columns = [
+        *level_columns(table, cells),
+        RUNS,
+        Column("wan_segments", "WAN leg", count),
+        Column("wan_share", "WAN, of segments sent", per_mille),
+        Column("app_segments", "Loopback before the tunnel", count),
+        Column("exit_segments", "After the tunnel", count),
+        Column("retr", "iperf3's Retr", count),
+        Column("thesis_retr", "Retr, thesis", count),
+        Column("client_nstat_segments", "Client's whole host (nstat)", count),
+        VERDICT,
+    ]
+    rows = [
+        {
+            **levels(row, cell),
+            "n": row["n"],
+            "wan_segments": row["wan"],
+            "wan_share": row["wan_share"],
+            "app_segments": row["app"],
+            "exit_segments": row["exit"],
+            "retr": row["retr"],
+            "thesis_retr": row["thesis_retr"],
+            "client_nstat_segments": row["client_nstat"],
+            "verdict": row["verdict"] if row["n"] else row["absent"],
+        }
+        for (_, row), cell in zip(table.iterrows(), cells, strict=True)
+    ]
     if table["thesis_retr"].isna().all():
         columns = [column for column in columns if column.key != "thesis_retr"]
-    return Table(name, title, "Medians of segments. In a tunnel iperf3's Retr counts the loopback connection between "
-                 "iperf3 and the tunnel's near end; only the WAN leg crosses the path.", tuple(columns), tuple(rows))
+    return Table(
+        name,
+        title,
+        "Medians of segments. In a tunnel iperf3's Retr counts the loopback connection between "
+        "iperf3 and the tunnel's near end; only the WAN leg crosses the path.",
+        tuple(columns),
+        tuple(rows),
+    )
 
 
 def cpu_table(table: pd.DataFrame, name: str, title: str) -> Table:
     """Goodput and idle share by the cost of a system call."""
-    columns = (TUNNEL, STREAMS, CC, Column("cost", "System call", words), RUNS, GOODPUT, INTERVAL, LINK, IDLE, THESIS, VERDICT)
-    rows = [{"tunnel": row["tunnel"], "streams": row["streams"], "cc": row["cc"],
-             "cost": cost_words(row), "n": row["n"],
-             "goodput_mbit": row["goodput"],
-             "goodput_interval": interval(row["goodput_low"], row["goodput_high"], row["goodput_coverage"]),
-             "idle_share": row["idle_share"], "link_share": row["link_share"], "thesis_mbit": row["thesis_goodput"],
-             "verdict": row["verdict"] if row["n"] else row["absent"], "clock": row["clock"],
-             "syscall_cost_us": row["syscall_cost_us"]} for _, row in table.iterrows()]
+    columns = (
+        TUNNEL,
+        STREAMS,
+        CC,
+        Column("cost", "System call", words),
+        RUNS,
+        GOODPUT,
+        INTERVAL,
+        LINK,
+        IDLE,
+        THESIS,
+        VERDICT,
+    )
+    rows = [
+        {
+            "tunnel": row["tunnel"],
+            "streams": row["streams"],
+            "cc": row["cc"],
+            "cost": cost_words(row),
+            "n": row["n"],
+            "goodput_mbit": row["goodput"],
+            "goodput_interval": interval(
+                row["goodput_low"], row["goodput_high"], row["goodput_coverage"]
+            ),
+            "idle_share": row["idle_share"],
+            "link_share": row["link_share"],
+            "thesis_mbit": row["thesis_goodput"],
+            "verdict": row["verdict"] if row["n"] else row["absent"],
+            "clock": row["clock"],
+            "syscall_cost_us": row["syscall_cost_us"],
+        }
+        for _, row in table.iterrows()
+    ]
     return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))
 
 
@@ -323,34 +532,79 @@ def cost_words(row: pd.Series) -> str:
 
 def buffer_table(table: pd.DataFrame, name: str, title: str) -> Table:
     """Goodput and WAN retransmissions by the bottleneck's buffer."""
-    columns = (TUNNEL, STREAMS, CC, Column("buffer_bdp", "Buffer (BDP)", bdp_words),
-               Column("buffer_pkts", "Buffer (packets)", count), RUNS, GOODPUT, INTERVAL, THESIS, RATIO,
-               Column("wan_segments", "Retransmitted on the WAN", count), LINK, IDLE, VERDICT)
-    rows = [{"tunnel": row["tunnel"], "streams": row["streams"], "cc": row["cc"], "buffer_bdp": row["buffer_bdp"],
-             "buffer_pkts": row["buffer_pkts"], "n": row["n"], "goodput_mbit": row["goodput"],
-             "goodput_interval": interval(row["goodput_low"], row["goodput_high"], row["goodput_coverage"]),
-             "thesis_mbit": row["thesis_goodput"], "ratio": row["ratio"], "wan_segments": row["wan"],
-             "idle_share": row["idle_share"], "link_share": row["link_share"],
-             "verdict": row["verdict"] if row["n"] else row["absent"]}
-            for _, row in table.iterrows()]
+    columns = (
+        TUNNEL,
+        STREAMS,
+        CC,
+        Column("buffer_bdp", "Buffer (BDP)", bdp_words),
+        Column("buffer_pkts", "Buffer (packets)", count),
+        RUNS,
+        GOODPUT,
+        INTERVAL,
+        THESIS,
+        RATIO,
+        Column("wan_segments", "Retransmitted on the WAN", count),
+        LINK,
+        IDLE,
+        VERDICT,
+    )
+    rows = [
+        {
+            "tunnel": row["tunnel"],
+            "streams": row["streams"],
+            "cc": row["cc"],
+            "buffer_bdp": row["buffer_bdp"],
+            "buffer_pkts": row["buffer_pkts"],
+            "n": row["n"],
+            "goodput_mbit": row["goodput"],
+            "goodput_interval": interval(
+                row["goodput_low"], row["goodput_high"], row["goodput_coverage"]
+            ),
+            "thesis_mbit": row["thesis_goodput"],
+            "ratio": row["ratio"],
+            "wan_segments": row["wan"],
+            "idle_share": row["idle_share"],
+            "link_share": row["link_share"],
+            "verdict": row["verdict"] if row["n"] else row["absent"],
+        }
+        for _, row in table.iterrows()
+    ]
     return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))
 
 
-def shown_columns(columns: Iterable[Column], rows: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+def shown_columns(
+    columns: Iterable[Column], rows: Sequence[Mapping[str, Any]]
+) -> tuple[Column, ...]:
     """The columns that at least one row fills."""
-    return tuple(column for column in columns if not rows or any(not is_missing(row.get(column.key)) for row in rows))
+    return tuple(
+        column
+        for column in columns
+        if not rows or any(not is_missing(row.get(column.key)) for row in rows)
+    )
 
 
 def left_out_table(results: Results, name: str, title: str) -> Table | None:
     """Every folder that no summary rests on, and why; None if there is none."""
-    rows: list[dict[str, Any]] = [{"run": run.name, "matrix": run.matrix, "state": state_of(run), "why": why(run)}
-                                  for run in results.runs if not run.counts]
-    rows += [{"run": each.name, "matrix": "", "state": "unreadable", "why": each.error} for each in results.broken]
+    rows: list[dict[str, Any]] = [
+        {"run": run.name, "matrix": run.matrix, "state": state_of(run), "why": why(run)}
+        for run in results.runs
+        if not run.counts
+    ]
+    rows += [
+        {"run": each.name, "matrix": "", "state": "unreadable", "why": each.error}
+        for each in results.broken
+    ]
     if not rows:
         return None
-    columns = (Column("run", "Run", words, False), Column("matrix", "Matrix", words, False),
-               Column("state", "State", words, False), Column("why", "Why", words, False))
-    return Table(name, title, "No table, figure or sentence above rests on these.", columns, tuple(rows))
+    columns = (
+        Column("run", "Run", words, False),
+        Column("matrix", "Matrix", words, False),
+        Column("state", "State", words, False),
+        Column("why", "Why", words, False),
+    )
+    return Table(
+        name, title, "No table, figure or sentence above rests on these.", columns, tuple(rows)
+    )
 
 
 def state_of(run: Run) -> str:
@@ -363,27 +617,53 @@ def why(run: Run | Broken) -> str:
     if run.error or isinstance(run, Broken):
         return run.error or ""
     bad = [check for check in run.checks if check.verdict != "ok"]
-    return "; ".join(check.reason or f"{check.name}: asked {check.asked} {check.unit}, got {check.got}" for check in bad)
+    return "; ".join(
+        check.reason or f"{check.name}: asked {check.asked} {check.unit}, got {check.got}"
+        for check in bad
+    )
 
 
 def environment_table(results: Results, name: str, title: str) -> Table:
     """What produced each number: every environment once, with a letter that the runs refer to."""
     rows = []
     for letter, (environment, runs) in environments(results).items():
-        rows.append({
-            "letter": letter, "runs": float(len(runs)), "kernel": environment.kernel, "hz": environment.hz,
-            "machine": f"{environment.machine}, {environment.clock} clock",
-            "syscall_cost": "the CPU's own" if environment.clock == "real" or environment.syscall_cost_us is None
-            else f"{environment.syscall_cost_us:g} µs",
-            "tunnel": environment.tunnel, "sha256": environment.tunnel_sha256[:16], "iperf3": environment.iperf3,
-            "iproute2": environment.iproute2, "mininet": environment.mininet, "lab": environment.lab,
-            "host": environment.host, "sha256_whole": environment.tunnel_sha256})
-    columns = (Column("letter", "", words, False), Column("runs", "Runs", count), Column("kernel", "Kernel", words, False),
-               Column("hz", "HZ", words), Column("machine", "Machine", words, False),
-               Column("syscall_cost", "System call", words), Column("tunnel", "Tunnel program", words, False),
-               Column("sha256", "its SHA-256", words, False), Column("iperf3", "iperf3", words, False),
-               Column("iproute2", "iproute2", words, False), Column("mininet", "Mininet", words, False),
-               Column("lab", "Lab", words, False), Column("host", "Host", words, False))
+        rows.append(
+            {
+                "letter": letter,
+                "runs": float(len(runs)),
+                "kernel": environment.kernel,
+                "hz": environment.hz,
+                "machine": f"{environment.machine}, {environment.clock} clock",
+                "syscall_cost": (
+                    "the CPU's own"
+                    if environment.clock == "real" or environment.syscall_cost_us is None
+                    else f"{environment.syscall_cost_us:g} µs"
+                ),
+                "tunnel": environment.tunnel,
+                "sha256": environment.tunnel_sha256[:16],
+                "iperf3": environment.iperf3,
+                "iproute2": environment.iproute2,
+                "mininet": environment.mininet,
+                "lab": environment.lab,
+                "host": environment.host,
+                "sha256_whole": environment.tunnel_sha256,
+            }
+        )
+    columns = (
+        Column("letter", "", words, False),
+        Column("runs", "Runs", count),
+        Column("kernel", "Kernel", words, False),
+        Column("hz", "HZ", words),
+        Column("machine", "Machine", words, False),
+        Column("syscall_cost", "System call", words),
+        Column("tunnel", "Tunnel program", words, False),
+        Column("sha256", "its SHA-256", words, False),
+        Column("iperf3", "iperf3", words, False),
+        Column("iproute2", "iproute2", words, False),
+        Column("mininet", "Mininet", words, False),
+        Column("lab", "Lab", words, False),
+        Column("host", "Host", words, False),
+    )
     return Table(name, title, "", columns, tuple(rows))
 
 

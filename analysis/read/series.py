@@ -1,8 +1,10 @@
 """One run over time: rates, windows and queues, and what they say of fairness and of settling.
 
-Every function reads one run's folder and nothing else. What was not recorded is an empty series, an empty dict or None.
-Times are seconds since the load began; rates are Mbit/s of payload, on the WAN where there is a tunnel.
+Every function reads one run's folder and nothing else. What was not recorded is an empty series, an
+empty dict or None. Times are seconds since the load began; rates are Mbit/s of payload, on the WAN
+where there is a tunnel.
 """
+
 from __future__ import annotations
 
 import io
@@ -19,32 +21,54 @@ import numpy as np
 import pandas as pd
 
 from analysis.judge.statistics import jain_index
-from analysis.read.runs import Flow, Run, Unreadable, data_direction, is_number, load_series, read_object
+from analysis.read.runs import (
+    Flow,
+    Run,
+    Unreadable,
+    data_direction,
+    is_number,
+    load_series,
+    read_object,
+)
 
-# A share is fair within this part of 1/n: "0.1-fair" (Bansal, Balakrishnan, Floyd, Shenker, SIGCOMM 2001).
+# A share is fair within this part of 1/n: "0.1-fair" (Bansal, Balakrishnan, Floyd, Shenker, SIGCOMM
+# 2001).
 DELTA = 0.1
-# Shares are taken over windows of this length, and must stay fair for so long to count as converged.
+# Shares are taken over windows of this length, and must stay fair for so long to count as
+# converged.
 FAIR_WINDOW_S = 1.0
 FAIR_HOLD_S = 5.0
 # A rate has settled when it stays within this part of its new value for so long.
 SETTLE_BAND = 0.1
 SETTLE_HOLD_S = 2.0
-# A window of BBR's bandwidth probing: a cycle of eight round trips, so that its 1.25 and 0.75 do not show; but no less than this.
+# A window of BBR's bandwidth probing: a cycle of eight round trips, so that its 1.25 and 0.75 do
+# not show; but no less than this.
 PROBE_CYCLE_ROUNDS = 8
 SETTLE_WINDOW_S = 0.25
-# The first part of a flow's (or of all flows' common) time, which no mean of a steady state includes: slow start ends far
-# above what loss allows, and it takes CUBIC several losses, 0.7 times each, to come down.
+# The first part of a flow's (or of all flows' common) time, which no mean of a steady state
+# includes: slow start ends far above what loss allows, and it takes CUBIC several losses, 0.7 times
+# each, to come down.
 WARM_UP_SHARE = 0.25
-# BBR's pacing gain in ProbeBW is 1.25, 0.75 or 1; in Startup 2.89, in Drain 0.35 (Cardwell et al., ACM Queue 14(5), 2016).
+# BBR's pacing gain in ProbeBW is 1.25, 0.75 or 1; in Startup 2.89, in Drain 0.35 (Cardwell et al.,
+# ACM Queue 14(5), 2016).
 PROBE_BW_GAINS = (0.7, 1.3)
 # Where a path changes more often than this, it has no states to settle in.
 MOST_EVENTS = 20
-ACK_COLUMNS = ("t_s", "flow", "cwnd_pkts", "ssthresh_pkts", "srtt_ms", "snd_wnd_bytes", "inflight_bytes")
+ACK_COLUMNS = (
+    "t_s",
+    "flow",
+    "cwnd_pkts",
+    "ssthresh_pkts",
+    "srtt_ms",
+    "snd_wnd_bytes",
+    "inflight_bytes",
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
     """Values over time."""
+
     t_s: np.ndarray
     value: np.ndarray
 
@@ -54,28 +78,37 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """What a flow had delivered by when: each of its sockets (or its receiver's report) as cumulative bytes over time."""
+    """What a flow had delivered by when: each of its sockets (or its receiver's report) as
+    cumulative bytes over time.
+    """
+
     start_s: float
-    end_s: float                  # the flow's, or of its last sample if that is sooner
+    end_s: float  # the flow's, or of its last sample if that is sooner
     curves: tuple[tuple[np.ndarray, np.ndarray], ...]
 
     def bytes_between(self, first_s: Any, last_s: Any) -> Any:
         """Bytes delivered between instants, or between arrays of them; between samples evenly."""
-        return sum(np.interp(last_s, t_s, total) - np.interp(first_s, t_s, total) for t_s, total in self.curves)
+        return sum(
+            np.interp(last_s, t_s, total) - np.interp(first_s, t_s, total)
+            for t_s, total in self.curves
+        )
 
     def mbit_between(self, first_s: float, last_s: float) -> float:
         """The mean rate."""
         return float(self.bytes_between(first_s, last_s)) * 8 / 1e6 / (last_s - first_s)
 
 
-# -- series ---------------------------------------------------------------------------------------------------
+# -- series
+
 
 def flow_rates(run: Run, window_s: float, origin_s: float = 0.0) -> dict[str, Series]:
-    """Each flow's rate in windows of that length; `t_s` is a window's end, `origin_s` where one begins.
+    """Each flow's rate in windows of that length; `t_s` is a window's end, `origin_s` where one
+    begins.
 
-    TCP's is what its receivers acknowledged, SACKed segments included (delivered_pkts × mss, all sockets of the flow), so a
-    loss neither stops nor bursts it; UDP's is what its receiver reports, in intervals of its own. The first and last window
-    count with the part in which the flow was active, and are left out if that is less than half.
+    TCP's is what its receivers acknowledged, SACKed segments included (delivered_pkts × mss, all
+    sockets of the flow), so a loss neither stops nor bursts it; UDP's is what its receiver reports,
+    in intervals of its own. The first and last window count with the part in which the flow was
+    active, and are left out if that is less than half.
     """
     found = {}
     for flow in run.flows:
@@ -88,14 +121,18 @@ def flow_rates(run: Run, window_s: float, origin_s: float = 0.0) -> dict[str, Se
         begin, end = np.maximum(edges[:-1], progress.start_s), np.minimum(edges[1:], progress.end_s)
         kept = end - begin >= window_s / 2
         begin, end, windows = begin[kept], end[kept], edges[1:][kept]
-        found[flow.name] = Series(windows, progress.bytes_between(begin, end) * 8 / 1e6 / (end - begin))
+        found[flow.name] = Series(
+            windows, progress.bytes_between(begin, end) * 8 / 1e6 / (end - begin)
+        )
     return found
 
 
 def socket_series(run: Run, key: str) -> dict[str, Series]:
-    """A field of sockets.jsonl by flow, at the instants of sampling: of several sockets the sum, of times (…_ms) the mean.
+    """A field of sockets.jsonl by flow, at the instants of sampling: of several sockets the sum, of
+    times (…_ms) the mean.
 
-    A dot reaches inside ("bbr.bw_bps"). What is null (an infinite ssthresh) is no value; an instant without one is left out.
+    A dot reaches inside ("bbr.bw_bps"). What is null (an infinite ssthresh) is no value; an instant
+    without one is left out.
     """
     found = {}
     mean = key.endswith("_ms")
@@ -108,34 +145,50 @@ def socket_series(run: Run, key: str) -> dict[str, Series]:
             if is_number(value):
                 at.setdefault(row["t_s"], []).append(float(value))
         if at:
-            found[flow] = Series(np.array(sorted(at)), np.array([
-                math.fsum(at[t_s]) / (len(at[t_s]) if mean else 1) for t_s in sorted(at)]))
+            found[flow] = Series(
+                np.array(sorted(at)),
+                np.array(
+                    [math.fsum(at[t_s]) / (len(at[t_s]) if mean else 1) for t_s in sorted(at)]
+                ),
+            )
     return found
 
 
 def queue_series(run: Run) -> Series:
-    """The bottleneck's backlog in the direction that the data takes, in packets. A star's idle bottlenecks add nothing."""
+    """The bottleneck's backlog in the direction that the data takes, in packets. A star's idle
+    bottlenecks add nothing.
+    """
     at: dict[float, float] = {}
     for row in load_series(run.folder, "queues"):
-        if (row.get("role"), row.get("direction")) == ("bottleneck", data_direction(run.direction)) \
-                and is_number(row.get("backlog_pkts")):
+        if (row.get("role"), row.get("direction")) == (
+            "bottleneck",
+            data_direction(run.direction),
+        ) and is_number(row.get("backlog_pkts")):
             at[row["t_s"]] = at.get(row["t_s"], 0.0) + row["backlog_pkts"]
     return Series(np.array(sorted(at)), np.array([at[t_s] for t_s in sorted(at)]))
 
 
 def acks(run: Run, columns: Sequence[str] = ACK_COLUMNS) -> pd.DataFrame:
-    """acks.csv.gz: a row per ACK that a sending socket got, by time. Empty, with its columns, where it is absent.
+    """acks.csv.gz: a row per ACK that a sending socket got, by time. Empty, with its columns, where
+    it is absent.
 
-    An infinite ssthresh is NaN. A file that was cut short gives what is whole of it. columns: t_s, cwnd_pkts, and which else
-    of ACK_COLUMNS; a run may have 10^5 rows.
+    An infinite ssthresh is NaN. A file that was cut short gives what is whole of it. columns: t_s,
+    cwnd_pkts, and which else of ACK_COLUMNS; a run may have 10^5 rows.
     """
-    nothing = pd.DataFrame({name: pd.Series(dtype=object if name == "flow" else float) for name in columns})
+    nothing = pd.DataFrame(
+        {name: pd.Series(dtype=object if name == "flow" else float) for name in columns}
+    )
     try:
         text = unzipped(run.folder / "acks.csv.gz")
         # the last line may be half a line; a whole file ends with a line's end
-        found = pd.read_csv(io.BytesIO(text[:text.rfind(b"\n") + 1]), usecols=list(columns), dtype={"flow": str},
-                            on_bad_lines="skip", encoding_errors="replace")
-    except (OSError, ValueError):       # a missing column is a ValueError too
+        found = pd.read_csv(
+            io.BytesIO(text[: text.rfind(b"\n") + 1]),
+            usecols=list(columns),
+            dtype={"flow": str},
+            on_bad_lines="skip",
+            encoding_errors="replace",
+        )
+    except (OSError, ValueError):  # a missing column is a ValueError too
         return nothing
     for name in columns:
         if name != "flow":
@@ -157,7 +210,8 @@ def unzipped(path: Path) -> bytes:
     return whole
 
 
-# -- the edge: rows to flows ----------------------------------------------------------------------------------
+# -- the edge: rows to flows
+
 
 def rows_by_flow(run: Run) -> dict[str, list[dict[str, Any]]]:
     """The rows of sockets.jsonl that are of the WAN's sockets, by flow."""
@@ -177,8 +231,12 @@ def rows_by_flow(run: Run) -> dict[str, list[dict[str, Any]]]:
 
 @lru_cache(maxsize=2)
 def socket_rows(folder: Path, stamp: tuple[int, int]) -> tuple[dict[str, Any], ...]:
-    """Those rows of all flows; kept, because one run's figures ask for them one after the other. `stamp`: of the file."""
-    return tuple(row for row in load_series(folder, "sockets") if row.get("leg") not in ("app", "exit"))
+    """Those rows of all flows; kept, because one run's figures ask for them one after the other.
+    `stamp`: of the file.
+    """
+    return tuple(
+        row for row in load_series(folder, "sockets") if row.get("leg") not in ("app", "exit")
+    )
 
 
 def progress_of(run: Run, flow: Flow) -> Progress | None:
@@ -198,7 +256,9 @@ def progress_of(run: Run, flow: Flow) -> Progress | None:
 def span(flow: Flow) -> tuple[float, float]:
     """When a flow was active: as measured where that is known, and never longer than asked."""
     start_s = flow.start_s if flow.started_s is None else flow.started_s
-    return start_s, min(start_s + flow.duration_s, math.inf if flow.ended_s is None else flow.ended_s)
+    return start_s, min(
+        start_s + flow.duration_s, math.inf if flow.ended_s is None else flow.ended_s
+    )
 
 
 def socket_curves(run: Run, flow: Flow, start_s: float) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -213,7 +273,7 @@ def socket_curves(run: Run, flow: Flow, start_s: float) -> list[tuple[np.ndarray
         before = sockets.setdefault(socket, [])
         if is_number(delivered) and is_number(mss):
             total = (before[-1][1] if before else 0.0) + (delivered - last.get(socket, 0.0)) * mss  # type: ignore[operator]
-            last[socket] = delivered        # type: ignore[assignment]
+            last[socket] = delivered  # type: ignore[assignment]
         elif is_number(row.get("bytes_acked")):
             total = float(row["bytes_acked"])
         else:
@@ -223,17 +283,22 @@ def socket_curves(run: Run, flow: Flow, start_s: float) -> list[tuple[np.ndarray
     curves = []
     for samples in sockets.values():
         if samples:
-            # what its first sample tells was delivered since the sample before, which did not have it yet
+            # what its first sample tells was delivered since the sample before, which did not have
+            # it yet
             seen = int(np.searchsorted(instants, samples[0][0]))
             opened = max(start_s, float(instants[seen - 1]) if seen else 0.0)
             points = [(opened, 0.0), *samples] if opened < samples[0][0] else samples
-            curves.append((np.array([t_s for t_s, _ in points]), np.array([total for _, total in points])))
+            curves.append(
+                (np.array([t_s for t_s, _ in points]), np.array([total for _, total in points]))
+            )
     return curves
 
 
 def udp_curve(run: Run, flow: Flow, start_s: float) -> tuple[np.ndarray, np.ndarray] | None:
     """(time, bytes received) of a UDP flow, from the intervals of its receiver's report."""
-    names = [f"iperf3-{flow.name}-server.json"] + (["iperf3-server.json"] if len(run.flows) == 1 else [])
+    names = [f"iperf3-{flow.name}-server.json"] + (
+        ["iperf3-server.json"] if len(run.flows) == 1 else []
+    )
     for name in names:
         try:
             intervals = read_object(run.folder / name).get("intervals")
@@ -242,7 +307,9 @@ def udp_curve(run: Run, flow: Flow, start_s: float) -> tuple[np.ndarray, np.ndar
         points = [(start_s, 0.0)]
         for interval in intervals if isinstance(intervals, list) else ():
             told = interval.get("sum") if isinstance(interval, dict) else None
-            if not isinstance(told, dict) or not all(is_number(told.get(key)) for key in ("start", "end", "bits_per_second")):
+            if not isinstance(told, dict) or not all(
+                is_number(told.get(key)) for key in ("start", "end", "bits_per_second")
+            ):
                 break
             received = told["bits_per_second"] / 8 * (told["end"] - told["start"])
             if start_s + told["end"] > points[-1][0]:
@@ -252,15 +319,20 @@ def udp_curve(run: Run, flow: Flow, start_s: float) -> tuple[np.ndarray, np.ndar
     return None
 
 
-# -- windows --------------------------------------------------------------------------------------------------
+# -- windows
 
-def mean_window_pkts(run: Run, flow: str | None = None, skip_s: float | None = None) -> float | None:
-    """A flow's mean congestion window after its start-up, weighted by time, in packets; None where nothing tells.
 
-    flow: None is the first that has a congestion control. skip_s: how much of the flow's time counts as its start-up; None
-    is the first quarter (WARM_UP_SHARE), or until it leaves slow start (BBR: Startup and Drain) if that is later. The
-    windows are those of acks.csv.gz where it is recorded and the flow is one socket (its rows do not tell sockets apart),
-    else the samples of the sockets, added up.
+def mean_window_pkts(
+    run: Run, flow: str | None = None, skip_s: float | None = None
+) -> float | None:
+    """A flow's mean congestion window after its start-up, weighted by time, in packets; None where
+    nothing tells.
+
+    flow: None is the first that has a congestion control. skip_s: how much of the flow's time
+    counts as its start-up; None is the first quarter (WARM_UP_SHARE), or until it leaves slow start
+    (BBR: Startup and Drain) if that is later. The windows are those of acks.csv.gz where it is
+    recorded and the flow is one socket (its rows do not tell sockets apart), else the samples of
+    the sockets, added up.
     """
     asked = next((each for each in run.flows if each.competes and flow in (None, each.name)), None)
     if asked is None:
@@ -275,7 +347,9 @@ def mean_window_pkts(run: Run, flow: str | None = None, skip_s: float | None = N
 
 
 def windows_of(run: Run, flow: Flow) -> tuple[Series, float]:
-    """A flow's congestion window over time, and when it left slow start (or BBR's Startup and Drain); -inf: never seen to."""
+    """A flow's congestion window over time, and when it left slow start (or BBR's Startup and
+    Drain); -inf: never seen to.
+    """
     left_s = -math.inf
     gains = socket_series(run, "bbr.pacing_gain").get(flow.name)
     if gains is not None and flow.streams == 1:
@@ -287,16 +361,22 @@ def windows_of(run: Run, flow: Flow) -> tuple[Series, float]:
         found = found[found["flow"] == flow.name]
         if len(found):
             limited = found.loc[found["ssthresh_pkts"].notna(), "t_s"]
-            return Series(found["t_s"].to_numpy(float), found["cwnd_pkts"].to_numpy(float)), \
-                max(left_s, float(limited.iloc[0]) if len(limited) else -math.inf)
+            return Series(found["t_s"].to_numpy(float), found["cwnd_pkts"].to_numpy(float)), max(
+                left_s, float(limited.iloc[0]) if len(limited) else -math.inf
+            )
     thresholds = socket_series(run, "ssthresh_pkts").get(flow.name)
     if thresholds is not None:
         left_s = max(left_s, float(thresholds.t_s[0]))
-    return socket_series(run, "cwnd_pkts").get(flow.name, Series(np.array([]), np.array([]))), left_s
+    return (
+        socket_series(run, "cwnd_pkts").get(flow.name, Series(np.array([]), np.array([]))),
+        left_s,
+    )
 
 
 def step_mean(series: Series, first_s: float, last_s: float) -> float | None:
-    """The mean over a time of what holds its value until the next, from its first value on; None of no time."""
+    """The mean over a time of what holds its value until the next, from its first value on; None of
+    no time.
+    """
     first_s = max(first_s, float(series.t_s[0])) if len(series) else first_s
     if not len(series) or last_s <= first_s:
         return None
@@ -306,12 +386,15 @@ def step_mean(series: Series, first_s: float, last_s: float) -> float | None:
     return float(np.dot(held, np.diff(edges)) / (last_s - first_s))
 
 
-# -- fairness -------------------------------------------------------------------------------------------------
+# -- fairness
+
 
 def active_rates(run: Run) -> dict[str, float]:
-    """Each flow's mean rate over the time when all flows that have a congestion control are active; empty if they never are.
+    """Each flow's mean rate over the time when all flows that have a congestion control are active;
+    empty if they never are.
 
-    The first quarter of that time (WARM_UP_SHARE) is left out. UDP in the background is not among them.
+    The first quarter of that time (WARM_UP_SHARE) is left out. UDP in the background is not among
+    them.
     """
     flows = [flow for flow in run.flows if flow.competes]
     progress = {flow.name: progress_of(run, flow) for flow in flows}
@@ -322,7 +405,11 @@ def active_rates(run: Run) -> dict[str, float]:
     first_s += WARM_UP_SHARE * (last_s - first_s)
     if last_s <= first_s:
         return {}
-    return {name: each.mbit_between(first_s, last_s) for name, each in progress.items() if each is not None}
+    return {
+        name: each.mbit_between(first_s, last_s)
+        for name, each in progress.items()
+        if each is not None
+    }
 
 
 def shares(run: Run) -> dict[str, float]:
@@ -333,19 +420,24 @@ def shares(run: Run) -> dict[str, float]:
 
 
 def jain(run: Run) -> float | None:
-    """Jain's index of the active flows' rates; None with fewer than two flows, or where they never are active together."""
+    """Jain's index of the active flows' rates; None with fewer than two flows, or where they never
+    are active together.
+    """
     rates = active_rates(run)
     return jain_index(list(rates.values())) if len(rates) > 1 and any(rates.values()) else None
 
 
-def convergence_s(run: Run, delta: float = DELTA, window_s: float = FAIR_WINDOW_S, hold_s: float = FAIR_HOLD_S) -> float | None:
+def convergence_s(
+    run: Run, delta: float = DELTA, window_s: float = FAIR_WINDOW_S, hold_s: float = FAIR_HOLD_S
+) -> float | None:
     """How long after the last flow's start the shares are fair; None where they never are.
 
-    RFC 5166, section 2.3: the delta-fair convergence time is the time that two flows take from shares of 100/101 and 1/101
-    to (1 + delta)/2 and (1 - delta)/2. So of n flows each must have 1/n, within delta (0.1) of it: for n = 2 the RFC's own;
-    the start is what the last flow finds, not 100/101. Shares are those of windows of 1 s from the last start on, and they
-    must stay fair for 5 s, while all are active; the time is that of the first such window's beginning. With one flow that
-    has a congestion control, it is the longest of its `settling` times.
+    RFC 5166, section 2.3: the delta-fair convergence time is the time that two flows take from
+    shares of 100/101 and 1/101 to (1 + delta)/2 and (1 - delta)/2. So of n flows each must have
+    1/n, within delta (0.1) of it: for n = 2 the RFC's own; the start is what the last flow finds,
+    not 100/101. Shares are those of windows of 1 s from the last start on, and they must stay fair
+    for 5 s, while all are active; the time is that of the first such window's beginning. With one
+    flow that has a congestion control, it is the longest of its `settling` times.
     """
     flows = [flow for flow in run.flows if flow.competes]
     if len(flows) < 2:
@@ -357,17 +449,28 @@ def convergence_s(run: Run, delta: float = DELTA, window_s: float = FAIR_WINDOW_
     fair = []
     for at in windows.values():
         total = math.fsum(at)
-        fair.append(total > 0 and all(abs(rate / total * len(at) - 1) <= delta + 1e-9 for rate in at))
+        fair.append(
+            total > 0 and all(abs(rate / total * len(at) - 1) <= delta + 1e-9 for rate in at)
+        )
     return first_lasting(fair, window_s, hold_s)
 
 
-def settle_s(run: Run, event_s: float, target_mbit: float, flow: str | None = None, band: float = SETTLE_BAND,
-             window_s: float | None = None, hold_s: float = SETTLE_HOLD_S) -> float | None:
-    """How long after an event (a change, a start or stop in the background) the rate stays near its new value; None: never.
+def settle_s(
+    run: Run,
+    event_s: float,
+    target_mbit: float,
+    flow: str | None = None,
+    band: float = SETTLE_BAND,
+    window_s: float | None = None,
+    hold_s: float = SETTLE_HOLD_S,
+) -> float | None:
+    """How long after an event (a change, a start or stop in the background) the rate stays near its
+    new value; None: never.
 
-    Near is within `band` (0.1) of the target, staying is for 2 s and until no later than the next event. The rate is that of
-    a flow, or of all that have a congestion control, in windows of 0.25 s or of BBR's probing cycle (8 round trips) if that
-    is longer; the time is that of the first such window's beginning.
+    Near is within `band` (0.1) of the target, staying is for 2 s and until no later than the next
+    event. The rate is that of a flow, or of all that have a congestion control, in windows of 0.25
+    s or of BBR's probing cycle (8 round trips) if that is longer; the time is that of the first
+    such window's beginning.
     """
     wanted = {each.name for each in run.flows if each.competes} if flow is None else {flow}
     window_s = window_s or settle_window_s(run)
@@ -377,38 +480,49 @@ def settle_s(run: Run, event_s: float, target_mbit: float, flow: str | None = No
 
 
 def settling(run: Run) -> dict[float, float | None]:
-    """After each event how long the flows' rate takes to settle: near the median of the later half of the time it has.
+    """After each event how long the flows' rate takes to settle: near the median of the later half
+    of the time it has.
 
-    So the new value is the flow's own, not what it could have had. Empty where nothing happens, or all the time.
+    So the new value is the flow's own, not what it could have had. Empty where nothing happens, or
+    all the time.
     """
     window_s, found = settle_window_s(run), {}
     for event_s in events(run) if rows_by_flow(run) else ():
-        windows = summed_windows(run, {flow.name for flow in run.flows if flow.competes}, event_s, window_s)
-        later = windows[len(windows) // 2:]
+        windows = summed_windows(
+            run, {flow.name for flow in run.flows if flow.competes}, event_s, window_s
+        )
+        later = windows[len(windows) // 2 :]
         found[event_s] = settle_s(run, event_s, float(np.median(later))) if later else None
     return found
 
 
 def events(run: Run) -> tuple[float, ...]:
-    """When something changes while the flows with a congestion control are active: the path, or who else is on it.
+    """When something changes while the flows with a congestion control are active: the path, or who
+    else is on it.
 
-    Of those that follow each other too soon for anything to settle (2 s) only the last counts, and none so near the end.
-    Empty where there are more than 20: such a path has no states.
+    Of those that follow each other too soon for anything to settle (2 s) only the last counts, and
+    none so near the end. Empty where there are more than 20: such a path has no states.
     """
     spans = [span(flow) for flow in run.flows if flow.competes]
     if not spans:
         return ()
     first_s, last_s = min(start for start, _ in spans), max(end for _, end in spans)
-    happens = {change.at_s for change in run.changes} | {instant for flow in run.flows for instant in span(flow)}
+    happens = {change.at_s for change in run.changes} | {
+        instant for flow in run.flows for instant in span(flow)
+    }
     inside = sorted(instant for instant in happens if first_s < instant < last_s)
     if len(inside) > MOST_EVENTS:
         return ()
-    return tuple(first for first, second in pairwise([*inside, last_s]) if second - first >= SETTLE_HOLD_S)
+    return tuple(
+        first for first, second in pairwise([*inside, last_s]) if second - first >= SETTLE_HOLD_S
+    )
 
 
 def converges(run: Run) -> bool:
     """Whether a run has something to converge from, and a record of how."""
-    return bool(active_rates(run)) and (sum(flow.competes for flow in run.flows) > 1 or bool(events(run)))
+    return bool(active_rates(run)) and (
+        sum(flow.competes for flow in run.flows) > 1 or bool(events(run))
+    )
 
 
 def settle_window_s(run: Run) -> float:
@@ -417,21 +531,39 @@ def settle_window_s(run: Run) -> float:
 
 
 def summed_windows(run: Run, flows: set[str], event_s: float, window_s: float) -> list[float]:
-    """The rate of some flows together in windows from an event until the next, or until one of them ends."""
+    """The rate of some flows together in windows from an event until the next, or until one of them
+    ends.
+    """
     rates = [series for name, series in flow_rates(run, window_s, event_s).items() if name in flows]
     until_s = min((instant for instant in events(run) if instant > event_s), default=math.inf)
-    return [math.fsum(at) for end_s, at in together(rates, event_s).items() if end_s <= until_s + 1e-6]
+    return [
+        math.fsum(at) for end_s, at in together(rates, event_s).items() if end_s <= until_s + 1e-6
+    ]
 
 
 def together(rates: Sequence[Series], since_s: float) -> dict[float, tuple[float, ...]]:
-    """Window's end -> every series' value, of the windows since an instant that all of them have."""
-    columns = [{round(float(t_s), 6): float(value) for t_s, value in zip(each.t_s, each.value, strict=True)} for each in rates]
+    """Window's end -> every series' value, of the windows since an instant that all of them
+    have.
+    """
+    columns = [
+        {
+            round(float(t_s), 6): float(value)
+            for t_s, value in zip(each.t_s, each.value, strict=True)
+        }
+        for each in rates
+    ]
     common = set.intersection(*(set(column) for column in columns)) if columns else set()
-    return {t_s: tuple(column[t_s] for column in columns) for t_s in sorted(common) if t_s > since_s + 1e-6}
+    return {
+        t_s: tuple(column[t_s] for column in columns)
+        for t_s in sorted(common)
+        if t_s > since_s + 1e-6
+    }
 
 
 def first_lasting(good: Sequence[bool], window_s: float, hold_s: float) -> float | None:
-    """When the first of windows begins from which on they are good for so long; None if there is none."""
+    """When the first of windows begins from which on they are good for so long; None if there is
+    none.
+    """
     needed = math.ceil(hold_s / window_s - 1e-9)
     run_length = 0
     for index, each in enumerate(good):
@@ -448,15 +580,18 @@ def longest(times: Iterable[float | None]) -> float | None:
     return max(known) if found and len(known) == len(found) else None
 
 
-# -- order ----------------------------------------------------------------------------------------------------
+# -- order
+
 
 def reordered_share(run: Run) -> float | None:
-    """Data segments that arrived ahead of one that was due, per data segment that arrived; None where nothing tells.
+    """Data segments that arrived ahead of one that was due, per data segment that arrived; None
+    where nothing tells.
 
-    Linux counts them at the receiver (TCPOFOQueue), and after a loss all that come before the gap is filled, so it is
-    reordering alone only on a path without loss. Hosts that receive no data over the WAN count none, nor do loopbacks, so the
-    counts of all hosts are added up. What arrived is what the WAN legs' senders sent less what was lost, and what was lost
-    is what was sent again, but for that which DSACKs say arrived twice: sent - sent again + DSACKs. TcpInSegs would not do:
+    Linux counts them at the receiver (TCPOFOQueue), and after a loss all that come before the gap
+    is filled, so it is reordering alone only on a path without loss. Hosts that receive no data
+    over the WAN count none, nor do loopbacks, so the counts of all hosts are added up. What arrived
+    is what the WAN legs' senders sent less what was lost, and what was lost is what was sent again,
+    but for that which DSACKs say arrived twice: sent - sent again + DSACKs. TcpInSegs would not do:
     it counts ACKs and the tunnel's loopback legs too.
     """
     sent, again, counters = wan_counts(run)
@@ -467,9 +602,11 @@ def reordered_share(run: Run) -> float | None:
 
 
 def spurious_share(run: Run) -> float | None:
-    """Segments that arrived twice, by the receivers' DSACKs, per segment sent again; None of none sent again.
+    """Segments that arrived twice, by the receivers' DSACKs, per segment sent again; None of none
+    sent again.
 
-    RFC 2883; of data below the cumulative ACK (TCPDSACKRecv) and of data that was SACKed before (TCPDSACKOfoRecv).
+    RFC 2883; of data below the cumulative ACK (TCPDSACKRecv) and of data that was SACKed before
+    (TCPDSACKOfoRecv).
     """
     _, again, counters = wan_counts(run)
     if again <= 0 or not any("TcpExtTCPDSACKRecv" in each for each in counters):
@@ -479,23 +616,44 @@ def spurious_share(run: Run) -> float | None:
 
 def duplicates(counters: Sequence[Mapping[str, int]]) -> int:
     """Segments that hosts were told arrived twice."""
-    return sum(each.get(key, 0) for each in counters for key in ("TcpExtTCPDSACKRecv", "TcpExtTCPDSACKOfoRecv"))
+    return sum(
+        each.get(key, 0)
+        for each in counters
+        for key in ("TcpExtTCPDSACKRecv", "TcpExtTCPDSACKOfoRecv")
+    )
 
 
 def wan_counts(run: Run) -> tuple[int, int, list[dict[str, int]]]:
-    """(data segments sent over the WAN, those sent again, every host's counters), from legs.json; zeros where nothing tells."""
+    """(data segments sent over the WAN, those sent again, every host's counters), from legs.json;
+    zeros where nothing tells.
+    """
     try:
         told = read_object(run.folder / "legs.json")
     except Unreadable:
         return 0, 0, []
     legs, nodes = told.get("legs"), told.get("nstat")
-    wan = [leg for leg in legs if isinstance(leg, dict) and leg.get("leg") == "wan"] if isinstance(legs, list) else []
-    sent, again = (sum(int(leg[key]) for leg in wan if is_number(leg.get(key)))
-                   for key in ("data_segments_out", "segments_retransmitted"))
-    return sent, again, [{key: int(value) for key, value in node.items() if is_number(value)}
-                         for node in (nodes.values() if isinstance(nodes, dict) else ()) if isinstance(node, dict)]
+    wan = (
+        [leg for leg in legs if isinstance(leg, dict) and leg.get("leg") == "wan"]
+        if isinstance(legs, list)
+        else []
+    )
+    sent, again = (
+        sum(int(leg[key]) for leg in wan if is_number(leg.get(key)))
+        for key in ("data_segments_out", "segments_retransmitted")
+    )
+    return (
+        sent,
+        again,
+        [
+            {key: int(value) for key, value in node.items() if is_number(value)}
+            for node in (nodes.values() if isinstance(nodes, dict) else ())
+            if isinstance(node, dict)
+        ],
+    )
 
 
 def best_mean(values: Sequence[float], best: int = 3) -> float | None:
-    """The mean of the greatest few: what a study that names "the fastest 3" reports. None of fewer values than that."""
+    """The mean of the greatest few: what a study that names "the fastest 3" reports. None of fewer
+    values than that.
+    """
     return math.fsum(sorted(values)[-best:]) / best if len(values) >= best else None

@@ -1,4 +1,7 @@
-"""What an experiment's file says about its runs: title, question, and the study's own numbers to set beside."""
+"""What an experiment's file says about its runs: title, question, and the study's own numbers to
+set beside.
+"""
+
 from __future__ import annotations
 
 import math
@@ -10,11 +13,19 @@ from typing import Any
 from analysis.read.runs import Run, Scalar, flatten, is_number, printable, question
 
 # What a study may have published of a cell, and what a reader calls it.
-PUBLISHED_FIGURES: Mapping[str, str] = MappingProxyType({
-    "goodput_mbit": "goodput (Mbit/s)", "retr": "retransmissions (iperf3's Retr)", "window_pkts": "mean window (packets)",
-    "convergence_s": "time to converge (s)", "jain": "Jain's index", "ratio": "goodput, ratio",
-    "total_mbit": "all flows together (Mbit/s)", "share": "share of the sum",
-    "goodput_best3": "goodput, mean of the fastest three (Mbit/s)"})
+PUBLISHED_FIGURES: Mapping[str, str] = MappingProxyType(
+    {
+        "goodput_mbit": "goodput (Mbit/s)",
+        "retr": "retransmissions (iperf3's Retr)",
+        "window_pkts": "mean window (packets)",
+        "convergence_s": "time to converge (s)",
+        "jain": "Jain's index",
+        "ratio": "goodput, ratio",
+        "total_mbit": "all flows together (Mbit/s)",
+        "share": "share of the sum",
+        "goodput_best3": "goodput, mean of the fastest three (Mbit/s)",
+    }
+)
 # Without a band of its own, a value agrees within this.
 TOLERANCE = 0.10
 
@@ -22,18 +33,22 @@ TOLERANCE = 0.10
 @dataclass(frozen=True)
 class Asked:
     """What a lab's figure is held against: a value, a band, or both."""
-    figure: str                   # one of PUBLISHED_FIGURES
+
+    figure: str  # one of PUBLISHED_FIGURES
     value: float | None
     least: float | None = None
     most: float | None = None
-    flow: str | None = None       # None: of the run as a whole
-    versus: str | None = None     # ratio: the congestion control to divide by
+    flow: str | None = None  # None: of the run as a whole
+    versus: str | None = None  # ratio: the congestion control to divide by
 
     @property
     def band(self) -> tuple[float, float]:
         """From where to where a figure agrees."""
         if self.least is not None or self.most is not None:
-            return (-math.inf if self.least is None else self.least, math.inf if self.most is None else self.most)
+            return (
+                -math.inf if self.least is None else self.least,
+                math.inf if self.most is None else self.most,
+            )
         if self.value is None:
             return -math.inf, math.inf
         return tuple(sorted((self.value * (1 - TOLERANCE), self.value * (1 + TOLERANCE))))  # type: ignore[return-value]
@@ -47,11 +62,19 @@ class Asked:
     def words(self) -> str:
         """The same for people: "4 to 11", "144 ± 10 %", "0.9 (at least 0.75)"."""
         if self.least is None and self.most is None:
-            return f"{self.value:,.6g} ± {100 * TOLERANCE:.0f}\u00a0%" if self.value is not None else ""
+            return (
+                f"{self.value:,.6g} ± {100 * TOLERANCE:.0f}\u00a0%"
+                if self.value is not None
+                else ""
+            )
         if self.least is not None and self.most is not None:
             band = f"{self.least:,.6g} to {self.most:,.6g}"
         else:
-            band = f"at least {self.least:,.6g}" if self.least is not None else f"at most {self.most:,.6g}"
+            band = (
+                f"at least {self.least:,.6g}"
+                if self.least is not None
+                else f"at most {self.most:,.6g}"
+            )
         return band if self.value is None else f"{self.value:,.6g} ({band})"
 
     @property
@@ -65,27 +88,33 @@ class Asked:
 
 @dataclass(frozen=True)
 class Published:
-    """What the study that an experiment repeats says of a cell: goodput, iperf3's Retr, or a figure of any kind."""
+    """What the study that an experiment repeats says of a cell: goodput, iperf3's Retr, or a figure
+    of any kind.
+    """
+
     matrix: str | None
     factors: tuple[tuple[str, Scalar], ...]
     goodput_mbit: float | None
     retr: float | None
     source: str
-    figure: str | None = None     # one of PUBLISHED_FIGURES; None: goodput_mbit and retr say it
+    figure: str | None = None  # one of PUBLISHED_FIGURES; None: goodput_mbit and retr say it
     value: float | None = None
-    least: float | None = None    # the band in which the lab's figure agrees
+    least: float | None = None  # the band in which the lab's figure agrees
     most: float | None = None
     flow: str | None = None
     versus: str | None = None
-    why: str = ""                 # why study and lab differ, where somebody found out
+    why: str = ""  # why study and lab differ, where somebody found out
 
     @property
     def asked(self) -> tuple[Asked, ...]:
         """Everything that it says, one by one."""
         if self.figure is not None:
             return (Asked(self.figure, self.value, self.least, self.most, self.flow, self.versus),)
-        return tuple(Asked(figure, value) for figure, value in (("goodput_mbit", self.goodput_mbit), ("retr", self.retr))
-                     if value is not None)
+        return tuple(
+            Asked(figure, value)
+            for figure, value in (("goodput_mbit", self.goodput_mbit), ("retr", self.retr))
+            if value is not None
+        )
 
     def is_about(self, run: Run, *, any_matrix: bool = False) -> bool:
         """Whether a run is an attempt at this figure."""
@@ -98,6 +127,7 @@ class Published:
 @dataclass(frozen=True)
 class Study:
     """An experiment, as the report names it."""
+
     name: str
     title: str
     question: str = ""
@@ -106,7 +136,7 @@ class Study:
     matrix_notes: tuple[tuple[str, str], ...] = ()
     published: tuple[Published, ...] = ()
     matrix_draws: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    seed: str = ""                # the document that the experiment repeats
+    seed: str = ""  # the document that the experiment repeats
     sections: str = ""
 
     def matrix_title(self, matrix: str) -> str:
@@ -117,19 +147,38 @@ class Study:
         """What the file says about a matrix."""
         return dict(self.matrix_notes).get(matrix, "")
 
-    def published_for(self, run: Run, references: Mapping[str, Run] = MappingProxyType({})) -> Published | None:
-        """The study's figure for a run's cell: of its own matrix, else of another that has the same levels.
+    def published_for(
+        self, run: Run, references: Mapping[str, Run] = MappingProxyType({})
+    ) -> Published | None:
+        """The study's figure for a run's cell: of its own matrix, else of another that has the same
+        levels.
 
-        references: a run of each matrix. A figure of another matrix stands beside a run only on the same path.
+        references: a run of each matrix. A figure of another matrix stands beside a run only on the
+        same path.
         """
-        numbers = [each for each in self.published if each.goodput_mbit is not None or each.retr is not None]
-        own = sorted((each for each in numbers if each.is_about(run)), key=lambda each: -len(each.factors))
+        numbers = [
+            each
+            for each in self.published
+            if each.goodput_mbit is not None or each.retr is not None
+        ]
+        own = sorted(
+            (each for each in numbers if each.is_about(run)), key=lambda each: -len(each.factors)
+        )
         if own:
-            return replace(own[0], goodput_mbit=next((each.goodput_mbit for each in own if each.goodput_mbit is not None), None),
-                           retr=next((each.retr for each in own if each.retr is not None), None))
+            return replace(
+                own[0],
+                goodput_mbit=next(
+                    (each.goodput_mbit for each in own if each.goodput_mbit is not None), None
+                ),
+                retr=next((each.retr for each in own if each.retr is not None), None),
+            )
         for each in numbers:
             reference = references.get(each.matrix or "")
-            if each.factors and each.is_about(run, any_matrix=True) and (reference is None or on_same_path(reference, run)):
+            if (
+                each.factors
+                and each.is_about(run, any_matrix=True)
+                and (reference is None or on_same_path(reference, run))
+            ):
                 return each
         return None
 
@@ -143,11 +192,23 @@ class Study:
 
 
 def on_same_path(first: Run, second: Run) -> bool:
-    """Whether two runs cross one path the same way; its rate and buffer may be what a matrix varies."""
+    """Whether two runs cross one path the same way; its rate and buffer may be what a matrix
+    varies.
+    """
+
     def way(run: Run) -> Any:
         buffers = tuple(pair for pair in run.settings if pair[0].startswith("buffers"))
-        return (run.profile, run.rtt_ms, run.placement, run.direction, run.loss_p, run.jitter_ms, run.ordered, len(run.flows),
-                buffers)
+        return (
+            run.profile,
+            run.rtt_ms,
+            run.placement,
+            run.direction,
+            run.loss_p,
+            run.jitter_ms,
+            run.ordered,
+            len(run.flows),
+            buffers,
+        )
 
     return bool(way(first) == way(second))
 
@@ -163,7 +224,9 @@ def level(value: Scalar) -> str:
 
 
 def load_study(name: str) -> Study:
-    """The experiment of that name. Results without a file (a user's own, since moved) are named after their folder."""
+    """The experiment of that name. Results without a file (a user's own, since moved) are named
+    after their folder.
+    """
     try:
         from gostlab.ask.document import BadInput
         from gostlab.ask.experiment import load_experiment
@@ -177,7 +240,8 @@ def load_study(name: str) -> Study:
 
 
 def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
-    """What the runs of an experiment's full (or quick) form ask, as its file stands now, in either machine; None without a file.
+    """What the runs of an experiment's full (or quick) form ask, as its file stands now, in either
+    machine; None without a file.
 
     Results of an earlier file, or of one's own --set, ask something else.
     """
@@ -190,20 +254,37 @@ def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
         found = load_experiment(name)
     except (BadInput, OSError):
         return None
-    return frozenset(question(run.to_json()) for machine in ("sandbox", "native")
-                     for run in expand(found, quick=quick, machine=machine, clock=None if machine == "sandbox" else "real"))
+    return frozenset(
+        question(run.to_json())
+        for machine in ("sandbox", "native")
+        for run in expand(
+            found, quick=quick, machine=machine, clock=None if machine == "sandbox" else "real"
+        )
+    )
 
 
 def to_study(name: str, experiment: Any) -> Study:
     """The part of a gostlab.ask.experiment.Experiment that the report uses."""
     source = part(experiment, "study")
     matrices = part(experiment, "matrices") or ()
-    return Study(name=name, title=words(part(experiment, "title")) or name, question=words(part(experiment, "question")),
-                 note=words(part(source, "note")), seed=words(part(source, "seed")), sections=words(part(source, "sections")),
-                 matrix_titles=tuple((words(part(each, "name")), words(part(each, "title"))) for each in matrices),
-                 matrix_notes=tuple((words(part(each, "name")), words(part(each, "note"))) for each in matrices),
-                 matrix_draws=tuple((words(part(each, "name")), to_draw(part(each, "draw"))) for each in matrices),
-                 published=tuple(to_published(each) for each in part(experiment, "published") or ()))
+    return Study(
+        name=name,
+        title=words(part(experiment, "title")) or name,
+        question=words(part(experiment, "question")),
+        note=words(part(source, "note")),
+        seed=words(part(source, "seed")),
+        sections=words(part(source, "sections")),
+        matrix_titles=tuple(
+            (words(part(each, "name")), words(part(each, "title"))) for each in matrices
+        ),
+        matrix_notes=tuple(
+            (words(part(each, "name")), words(part(each, "note"))) for each in matrices
+        ),
+        matrix_draws=tuple(
+            (words(part(each, "name")), to_draw(part(each, "draw"))) for each in matrices
+        ),
+        published=tuple(to_published(each) for each in part(experiment, "published") or ()),
+    )
 
 
 def to_draw(named: Any) -> tuple[str, ...]:
@@ -212,14 +293,24 @@ def to_draw(named: Any) -> tuple[str, ...]:
 
 
 def to_published(entry: Any) -> Published:
-    """One entry of `published`. A goodput or Retr of the whole run is that, however it is written."""
-    numbers = {key: float(part(entry, key)) if is_number(part(entry, key)) else None
-               for key in ("goodput_mbit", "retr", "value", "least", "most")}
+    """One entry of `published`. A goodput or Retr of the whole run is that, however it is
+    written.
+    """
+    numbers = {
+        key: float(part(entry, key)) if is_number(part(entry, key)) else None
+        for key in ("goodput_mbit", "retr", "value", "least", "most")
+    }
     named = {key: words(part(entry, key)) or None for key in ("figure", "flow", "versus")}
     if named["figure"] in ("goodput_mbit", "retr") and not named["flow"]:
         numbers[named["figure"]] = numbers["value"]
-    return Published(matrix=words(part(entry, "matrix")) or None, factors=flatten(dict(part(entry, "factors") or {})),
-                     source=words(part(entry, "source")), why=words(part(entry, "why")), **named, **numbers)  # type: ignore[arg-type]
+    return Published(
+        matrix=words(part(entry, "matrix")) or None,
+        factors=flatten(dict(part(entry, "factors") or {})),
+        source=words(part(entry, "source")),
+        why=words(part(entry, "why")),
+        **named,  # type: ignore[arg-type]
+        **numbers,  # type: ignore[arg-type]
+    )
 
 
 def part(holder: Any, name: str) -> Any:

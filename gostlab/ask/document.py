@@ -1,8 +1,9 @@
 """YAML files that people write, read strictly, every value with its line.
 
-Scalars stay text until a field's own reader takes them, so that `off`, `1e3` or `12:30` mean what the field
-says and not what YAML's type guessing says. Duplicate keys, unknown keys, aliases, tags, depth and size
-beyond reason are refused. Whatever the text, the only error that comes out is BadInput.
+Scalars stay text until a field's own reader takes them, so that `off`, `1e3` or `12:30` mean what
+the field says and not what YAML's type guessing says. Duplicate keys, unknown keys, aliases, tags,
+depth and size beyond reason are refused. Whatever the text, the only error that comes out is
+BadInput.
 """
 
 from __future__ import annotations
@@ -57,7 +58,13 @@ class Node:
         """What stands there, in a word."""
         if self.fields is not None:
             return "a mapping"
-        return "a list" if self.items is not None else "a value" if self.text is not None else "nothing"
+        return (
+            "a list"
+            if self.items is not None
+            else "a value"
+            if self.text is not None
+            else "nothing"
+        )
 
     def bad(self, problem: str) -> BadInput:
         """The error for this place."""
@@ -77,7 +84,8 @@ def load_document(path: Path) -> Node:
             raise BadInput(f"{shown}: not a file")
         if status.st_size > MAX_BYTES:
             raise BadInput(
-                f"{shown}: {status.st_size} bytes: larger than any such file should be ({MAX_BYTES})"
+                f"{shown}: {status.st_size} bytes: larger than any such file should be"
+                f" ({MAX_BYTES})"
             )
         data = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -91,7 +99,9 @@ def load_document(path: Path) -> Node:
 
 
 def find_document(name_or_path: str, folder: Path, what: str) -> Path:
-    """The file that a name in a folder, or a path, stands for. Raises BadInput saying what there is."""
+    """The file that a name in a folder, or a path, stands for. Raises BadInput saying what there
+    is.
+    """
     written = name_or_path.strip()
     if "/" in written or written.endswith((".yaml", ".yml")):
         if not os.path.exists(written.replace("\0", "")):
@@ -130,7 +140,10 @@ def parse_document(text: str, origin: str, *, line_numbers: bool = True) -> Node
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
         where = f"{origin}:{mark.line + 1}" if mark is not None and line_numbers else origin
         raise BadInput(f"{where}: not YAML: {problem}") from None
-    except (ValueError, OverflowError) as error:  # PyYAML lets some through, as of a character beyond Unicode
+    except (
+        ValueError,
+        OverflowError,
+    ) as error:  # PyYAML lets some through, as of a character beyond Unicode
         raise BadInput(f"{origin}: not YAML: {error}") from None
     if builder.root is None:
         raise BadInput(f"{origin}: empty")
@@ -150,7 +163,9 @@ class Open:
 
 
 class Builder:
-    """Builds nodes from the parser's events, without recursion: depth is the file's choice, not ours."""
+    """Builds nodes from the parser's events, without recursion: depth is the file's choice, not
+    ours.
+    """
 
     def __init__(self, origin: str, line_numbers: bool) -> None:
         self._origin = origin
@@ -166,9 +181,13 @@ class Builder:
         if self._count > MAX_VALUES:
             self._refuse(line, f"more than {MAX_VALUES} values")
         if isinstance(event, yaml.AliasEvent):
-            self._refuse(line, f"*{event.anchor}: YAML aliases are not read here (write the value out)")
+            self._refuse(
+                line, f"*{event.anchor}: YAML aliases are not read here (write the value out)"
+            )
         if getattr(event, "tag", None) not in (None, "!"):
-            self._refuse(line, f"{quoted(event.tag)}: YAML tags are not read here (write the plain value)")
+            self._refuse(
+                line, f"{quoted(event.tag)}: YAML tags are not read here (write the plain value)"
+            )
         if isinstance(event, yaml.DocumentStartEvent) and self.root is not None:
             self._refuse(line, "a second YAML document (one per file)")
         if isinstance(event, yaml.ScalarEvent):
@@ -194,14 +213,20 @@ class Builder:
             name = event.value
             if name in above.fields:
                 self._refuse(
-                    line, f"{join(above.key, name)}: written twice (first in line {above.keys[name]})"
+                    line,
+                    f"{join(above.key, name)}: written twice (first in line {above.keys[name]})",
                 )
             above.pending = name
             above.keys[name] = line
             return
         plain_null = event.implicit[0] and event.value in ("", "~", "null", "Null", "NULL")
         self._place(
-            Node(self._origin, self._shown(line), self._key(), text=None if plain_null else event.value)
+            Node(
+                self._origin,
+                self._shown(line),
+                self._key(),
+                text=None if plain_null else event.value,
+            )
         )
 
     def _start(self, mapping: bool, line: int) -> None:
@@ -242,7 +267,9 @@ class Builder:
 
     def _refuse(self, line: int, problem: str) -> NoReturn:
         raise BadInput(
-            f"{self._origin}:{line}: {problem}" if self._line_numbers else f"{self._origin}: {problem}"
+            f"{self._origin}:{line}: {problem}"
+            if self._line_numbers
+            else f"{self._origin}: {problem}"
         )
 
 
@@ -327,7 +354,9 @@ def texts_of(fields: Mapping[str, Field]) -> Callable[[Node], dict[str, str]]:
 def text_of(node: Node) -> str:
     """A scalar's text, not empty. Raises BadInput."""
     if node.text is None or not node.text.strip():
-        raise node.bad(f"{'an empty text' if node.text is not None else node.kind} where a value should be")
+        raise node.bad(
+            f"{'an empty text' if node.text is not None else node.kind} where a value should be"
+        )
     return node.text.strip()
 
 
@@ -349,7 +378,11 @@ def whole(least: int, most: int) -> Callable[[Node], int]:
 
     def read_whole(node: Node) -> int:
         text = text_of(node)
-        if len(text) > 19 or not text.removeprefix("-").isascii() or not text.removeprefix("-").isdigit():
+        if (
+            len(text) > 19
+            or not text.removeprefix("-").isascii()
+            or not text.removeprefix("-").isdigit()
+        ):
             raise node.bad_value("not a whole number")
         if not least <= int(text) <= most:
             raise node.bad_value(f"not within {least} to {most}")

@@ -1,10 +1,10 @@
 """Experiments: a YAML file of factors and their levels, and the runs it stands for.
 
-Reading and expanding are pure. What comes out is a list of RunDescriptions, each of which is also the file
-run.json and all that a machine needs to know.
+Reading and expanding are pure. What comes out is a list of RunDescriptions, each of which is also
+the file run.json and all that a machine needs to know.
 
-What stands under `settings` is one value, what stands under `factors` is a list of levels. A later word wins:
-defaults, the experiment's settings, the matrix's, its quick preset's, --set.
+What stands under `settings` is one value, what stands under `factors` is a list of levels. A later
+word wins: defaults, the experiment's settings, the matrix's, its quick preset's, --set.
 """
 
 from __future__ import annotations
@@ -45,7 +45,15 @@ from gostlab.ask.document import (
 )
 from gostlab.ask.flows import Flow, count_hosts, delays_ms, resolve_flows
 from gostlab.ask.profile import FOLDER as profile_folder
-from gostlab.ask.profile import MTU_BYTES, Direction, LossModel, Profile, find_profile, load_profile, path_json
+from gostlab.ask.profile import (
+    MTU_BYTES,
+    Direction,
+    LossModel,
+    Profile,
+    find_profile,
+    load_profile,
+    path_json,
+)
 from gostlab.ask.settings import (
     CONGESTION_CONTROLS,
     DEFAULTS,
@@ -57,7 +65,12 @@ from gostlab.ask.settings import (
     read_override,
     read_settings,
 )
-from gostlab.ask.sizing import memory_needed_mib, offloads_do_no_harm, resolve_buffers, tcp_memory_needed_mib
+from gostlab.ask.sizing import (
+    memory_needed_mib,
+    offloads_do_no_harm,
+    resolve_buffers,
+    tcp_memory_needed_mib,
+)
 from gostlab.ask.trace import changes_of
 from gostlab.ask.units import share
 
@@ -81,8 +94,12 @@ class RunDescription:
     topology: str
     placement: str  # endpoint | gateway
     profile: str
-    path: Mapping[str, Any]  # forward, reverse: rate_bps, delay_ms, jitter_ms, ordered, distribution, loss, buffer_pkts
-    sites: Mapping[str, Any] | None  # star: the path of every site by its profile's name; `path` is the one under test
+    path: Mapping[
+        str, Any
+    ]  # forward, reverse: rate_bps, delay_ms, jitter_ms, ordered, distribution, loss, buffer_pkts
+    sites: (
+        Mapping[str, Any] | None
+    )  # star: the path of every site by its profile's name; `path` is the one under test
     tunnel: str
     cc: str
     streams: int
@@ -96,7 +113,9 @@ class RunDescription:
     tcp_memory_mib: int  # its limit for all TCP sockets of all hosts together
     acks: bool  # record the sender's window at every ACK
     flows: list[Flow]
-    changes: list[Mapping[str, Any]]  # of the path while the load runs: at_s, direction, what changes
+    changes: list[
+        Mapping[str, Any]
+    ]  # of the path while the load runs: at_s, direction, what changes
     schema: int = SCHEMA
 
     def to_json(self) -> dict[str, Any]:
@@ -130,7 +149,9 @@ class RunDescription:
     @property
     def hosts(self) -> tuple[str, ...]:
         """The nodes that the flows run between."""
-        return tuple(dict.fromkeys(host for flow in self.flows for host in (flow.sender, flow.receiver)))
+        return tuple(
+            dict.fromkeys(host for flow in self.flows for host in (flow.sender, flow.receiver))
+        )
 
     @property
     def data_direction(self) -> str:
@@ -139,7 +160,9 @@ class RunDescription:
 
     @property
     def cell(self) -> str:
-        """The name without repetition: readable, ending in a hash of everything but repetition and seed."""
+        """The name without repetition: readable, ending in a hash of everything but repetition and
+        seed.
+        """
         inputs = self.to_json()
         del inputs["repetition"], inputs["seed"]
         return f"{self._words}-{digest(inputs)}"
@@ -176,9 +199,11 @@ class Quick:
 
 @dataclass(frozen=True)
 class Until:
-    """When a matrix has enough repetitions: as soon as every cell's interval of the median is narrow enough, or there are `most`.
+    """When a matrix has enough repetitions: as soon as every cell's interval of the median is
+    narrow enough, or there are `most`.
 
-    `repetitions` are the first block; then one more at a time, of the cells that are still too wide.
+    `repetitions` are the first block; then one more at a time, of the cells that are still too
+    wide.
     """
 
     halfwidth: float  # of the interval of the median, as a share of the median
@@ -205,7 +230,9 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Published:
-    """A study's own number, for the cells that have these levels: a goodput, iperf3's Retr, or a figure by name."""
+    """A study's own number, for the cells that have these levels: a goodput, iperf3's Retr, or a
+    figure by name.
+    """
 
     matrix: str
     factors: Mapping[str, Any]
@@ -256,7 +283,9 @@ def read_experiment(document: Node, path: Path) -> Experiment:
         if matrix.name in {earlier.name for earlier in experiment.matrices[:index]}:
             raise matrix.node.bad(f"a second matrix called {matrix.name}")
     if "published" in nodes:
-        for published, node in zip(experiment.published, nodes["published"].items or (), strict=True):
+        for published, node in zip(
+            experiment.published, nodes["published"].items or (), strict=True
+        ):
             check_published(published, node, experiment.matrices)
     return experiment
 
@@ -265,7 +294,9 @@ def check_published(published: Published, node: Node, matrices: Iterable[Matrix]
     """A study's number must belong to a matrix and its factors. Raises BadInput."""
     by_name = {matrix.name: matrix for matrix in matrices}
     if published.matrix not in by_name:
-        raise mapping_of(node)["matrix"].bad_value(f"no such matrix ({meant(published.matrix, by_name)})")
+        raise mapping_of(node)["matrix"].bad_value(
+            f"no such matrix ({meant(published.matrix, by_name)})"
+        )
     if "factors" not in mapping_of(node):
         return
     given = mapping_of(node)["factors"]
@@ -288,13 +319,19 @@ def read_matrix(node: Node) -> Matrix:
     if values["until"] is not None and "repetitions" not in mapping_of(node):
         values["repetitions"] = values["until"].least
     matrix = Matrix(**values, node=node)
-    if matrix.until is not None and not LEAST_FOR_INTERVAL <= matrix.repetitions <= matrix.until.most:
+    if (
+        matrix.until is not None
+        and not LEAST_FOR_INTERVAL <= matrix.repetitions <= matrix.until.most
+    ):
         raise mapping_of(node)["repetitions"].bad_value(
-            f"with until, they are the first block: not within {LEAST_FOR_INTERVAL} and its most, {matrix.until.most}"
+            f"with until, they are the first block: not within {LEAST_FOR_INTERVAL} and its most,"
+            f" {matrix.until.most}"
         )
     for factor, levels in (matrix.quick.factors or {}).items():
         if factor not in matrix.factors:
-            raise levels[0].node.bad_value(f"quick changes {factor}, which is no factor of {matrix.name}")
+            raise levels[0].node.bad_value(
+                f"quick changes {factor}, which is no factor of {matrix.name}"
+            )
     for factor in matrix.factors:
         if factor in matrix.settings:
             raise matrix.settings[factor].node.bad(f"both a setting and a factor of {matrix.name}")
@@ -305,7 +342,9 @@ def read_until(node: Node) -> Until:
     """A stopping rule. Raises BadInput."""
     values = read_mapping(node, UNTIL_FIELDS)
     if not 0 < values["halfwidth"] < 1:
-        raise mapping_of(node)["halfwidth"].bad_value("not between 0% and 100% of the median (like 5%)")
+        raise mapping_of(node)["halfwidth"].bad_value(
+            "not between 0% and 100% of the median (like 5%)"
+        )
     until = Until(**{**values, "halfwidth": float(values["halfwidth"])})
     if until.least > until.most:
         raise node.bad(f"least is {until.least}, more than most, {until.most}")
@@ -325,9 +364,14 @@ def read_published(node: Node) -> Published:
         if any(numbers[name] is not None for name in ("value", "least", "most")):
             raise node.bad("value, least and most belong to a figure")
     elif all(numbers[name] is None for name in ("value", "least", "most")):
-        raise node.bad(f"figure {values['figure']} without value, least or most: nothing to compare with")
+        raise node.bad(
+            f"figure {values['figure']} without value, least or most: nothing to compare with"
+        )
     if (values["figure"] == "ratio") != (values["versus"] is not None):
-        raise node.bad("figure ratio needs versus (the congestion control it is a ratio to), and nothing else has it")
+        raise node.bad(
+            "figure ratio needs versus (the congestion control it is a ratio to), and nothing else"
+            " has it"
+        )
     factors = {name: level.written for name, level in values.pop("factors").items()}
     return Published(**{**values, **numbers}, factors=factors)
 
@@ -348,7 +392,17 @@ def read_name(node: Node) -> str:
 NO_QUICK = Quick()
 # What the report can draw of a matrix, and what a study's number can be of.
 DRAWINGS = ("series", "cwnd", "by-loss", "by-rtt", "shares", "bars", "map")
-FIGURES = ("goodput_mbit", "retr", "window_pkts", "convergence_s", "jain", "ratio", "total_mbit", "share", "goodput_best3")
+FIGURES = (
+    "goodput_mbit",
+    "retr",
+    "window_pkts",
+    "convergence_s",
+    "jain",
+    "ratio",
+    "total_mbit",
+    "share",
+    "goodput_best3",
+)
 STOPPING_FIGURES = ("goodput",)  # of all flows together
 REPETITIONS = whole(1, 1000)
 # Below six runs no interval of the median reaches 95 % (analysis.judge.statistics).
@@ -415,11 +469,12 @@ def expand(
 ) -> list[RunDescription]:
     """Every run of an experiment, in the order to run them.
 
-    Repetitions are the outer loop, so that drift hits every cell alike; within one the order is shuffled by
-    the experiment's seed, the real clock's runs last, as they need the machine for themselves. All cells of a
-    repetition share its seed, so that congestion controls are compared under the same losses. `overrides` are
-    --set's words, `clock` is --clock's: both hold for every matrix. `repetitions_of` are cells, by name, that have more
-    repetitions than their matrix says. Raises BadInput.
+    Repetitions are the outer loop, so that drift hits every cell alike; within one the order is
+    shuffled by the experiment's seed, the real clock's runs last, as they need the machine for
+    themselves. All cells of a repetition share its seed, so that congestion controls are compared
+    under the same losses. `overrides` are --set's words, `clock` is --clock's: both hold for every
+    matrix. `repetitions_of` are cells, by name, that have more repetitions than their matrix says.
+    Raises BadInput.
     """
     asked = {name: read_override(name, text) for name, text in overrides.items()}
     if clock is not None:
@@ -442,7 +497,10 @@ def expand(
         if count > MAX_RUNS:
             raise matrix.node.bad(f"{count} runs in one matrix ({MAX_RUNS} at most)")
         cells = list(expand_cells(experiment.name, matrix.name, settings, factors, machine))
-        counts = [max(repetitions, repetitions_of.get(cell.cell, 0)) if repetitions_of else repetitions for cell in cells]
+        counts = [
+            max(repetitions, repetitions_of.get(cell.cell, 0)) if repetitions_of else repetitions
+            for cell in cells
+        ]
         for repetition in range(1, max(counts) + 1):
             blocks.setdefault(repetition, []).extend(
                 replace(cell, repetition=repetition, seed=1000 * experiment.seed + repetition)
@@ -457,8 +515,16 @@ def expand(
 
 
 def stopping_rules(experiment: Experiment, *, quick: bool = False) -> dict[str, Until]:
-    """The matrices that repeat until their cells are narrow enough, by name. The quick form never does."""
-    return {} if quick else {matrix.name: matrix.until for matrix in experiment.matrices if matrix.until is not None}
+    """The matrices that repeat until their cells are narrow enough, by name. The quick form never
+    does.
+    """
+    return (
+        {}
+        if quick
+        else {
+            matrix.name: matrix.until for matrix in experiment.matrices if matrix.until is not None
+        }
+    )
 
 
 def shuffled(runs: list[RunDescription], seed: int, repetition: int) -> list[RunDescription]:
@@ -470,7 +536,9 @@ def shuffled(runs: list[RunDescription], seed: int, repetition: int) -> list[Run
 def expand_cells(
     experiment: str, matrix: str, settings: Settings, factors: Factors, machine: str
 ) -> Iterable[RunDescription]:
-    """Every combination of levels, once: on the real clock, levels of syscall_cost are no difference."""
+    """Every combination of levels, once: on the real clock, levels of syscall_cost are no
+    difference.
+    """
     seen = []
     for levels in itertools.product(*factors.values()):
         cell = dict(zip(factors, levels, strict=True))
@@ -520,7 +588,9 @@ def resolve(
         and flows[0].kind != "udp"
         and offloads_do_no_harm(path, values["direction"], streams, flows[0].buffers)
     )
-    needed_mib = sum(tcp_memory_needed_mib(flow.streams, values["tunnel"], flow.buffers, path) for flow in flows)
+    needed_mib = sum(
+        tcp_memory_needed_mib(flow.streams, values["tunnel"], flow.buffers, path) for flow in flows
+    )
     tcp_memory_mib = values["tcp_memory"] or needed_mib
     return RunDescription(
         experiment=experiment,
@@ -545,7 +615,8 @@ def resolve(
         offloads=offloads,
         sample_ms=values["sample"],
         mtu=MTU_BYTES,
-        memory_mib=values["memory"] or memory_needed_mib(min(tcp_memory_mib, needed_mib) // 2, path),
+        memory_mib=values["memory"]
+        or memory_needed_mib(min(tcp_memory_mib, needed_mib) // 2, path),
         tcp_memory_mib=tcp_memory_mib,
         acks=values["acks"] == "on",
         flows=flows,
@@ -553,15 +624,21 @@ def resolve(
     )
 
 
-def resolve_sites(settings: Settings, asked: Settings, path: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A star's sites, each with its own profile's path; the one under test with the run's. Raises BadInput."""
+def resolve_sites(
+    settings: Settings, asked: Settings, path: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """A star's sites, each with its own profile's path; the one under test with the run's. Raises
+    BadInput.
+    """
     topology, tested = settings["topology"], settings["profile"]
     if topology.value != "star":
         if "sites" in asked:
             raise asked["sites"].node.bad(f"sites belong to topology star, not to {topology.value}")
         return None
     if "sites" not in asked:
-        raise topology.node.bad("a star needs sites (a list of profiles, one of them the run's own)")
+        raise topology.node.bad(
+            "a star needs sites (a list of profiles, one of them the run's own)"
+        )
     if tested.value not in asked["sites"].value:
         raise tested.node.bad_value("not one of the star's sites")
     found = {}
@@ -577,8 +654,10 @@ def check_topology(settings: Settings, path: Mapping[str, Any], flows: list[Flow
     if topology.value == "router":
         back = path["reverse"]
         if back["delay_ms"] or back["jitter_ms"] or not read_back_lossless(back):
-            raise settings["profile"].node.bad("topology router shapes what the client sends only: the profile's reverse has a "
-                                               "delay, jitter or loss")
+            raise settings["profile"].node.bad(
+                "topology router shapes what the client sends only: the profile's reverse has a "
+                "delay, jitter or loss"
+            )
     if topology.value == "dumbbell":
         try:
             delays_ms(flows, path)
@@ -593,21 +672,40 @@ def read_back_lossless(direction: Mapping[str, Any]) -> bool:
 
 
 def resolve_changes(asked: Settings, data_direction: str) -> list[Mapping[str, Any]]:
-    """The changes of the path while the load runs, those of a trace among them, in the order of time. Raises BadInput."""
+    """The changes of the path while the load runs, those of a trace among them, in the order of
+    time. Raises BadInput.
+    """
     data = "forward" if data_direction == "upload" else "reverse"
     found: list[dict[str, Any]] = []
     for change in asked["changes"].value if "changes" in asked else ():
-        ways = ("forward", "reverse") if change["direction"] == "both" else (change["direction"] or data,)
-        found += [{"at_s": change["at"], "direction": way,
-                   "rate_bps": change["rate"],
-                   "delay_ms": None if change["delay"] is None else float(change["delay"] * 1000),
-                   "jitter_ms": None if change["jitter"] is None else float(change["jitter"] * 1000),
-                   "loss": None if change["loss"] is None else change["loss"].to_json()} for way in ways]
+        ways = (
+            ("forward", "reverse")
+            if change["direction"] == "both"
+            else (change["direction"] or data,)
+        )
+        found += [
+            {
+                "at_s": change["at"],
+                "direction": way,
+                "rate_bps": change["rate"],
+                "delay_ms": None if change["delay"] is None else float(change["delay"] * 1000),
+                "jitter_ms": None if change["jitter"] is None else float(change["jitter"] * 1000),
+                "loss": None if change["loss"] is None else change["loss"].to_json(),
+            }
+            for way in ways
+        ]
     if "trace" in asked:
         for step in changes_of(trace_path(asked["trace"])):
-            found.append({"at_s": step.at_s, "direction": step.direction, "rate_bps": step.rate_bps, "delay_ms": step.delay_ms,
-                          "jitter_ms": None,
-                          "loss": None if step.loss is None else LossModel("random", step.loss).to_json()})
+            found.append(
+                {
+                    "at_s": step.at_s,
+                    "direction": step.direction,
+                    "rate_bps": step.rate_bps,
+                    "delay_ms": step.delay_ms,
+                    "jitter_ms": None,
+                    "loss": None if step.loss is None else LossModel("random", step.loss).to_json(),
+                }
+            )
     found.sort(key=lambda change: change["at_s"])
     return [{key: value for key, value in change.items() if value is not None} for change in found]
 
@@ -616,14 +714,16 @@ def trace_path(setting: Setting) -> Path:
     """The file that `trace` names: a path, or one beside the profiles. Raises BadInput."""
     name = setting.value
     for path in (Path(name), profile_folder / name):
-        with suppress(OSError, ValueError):      # a name that no file can have
+        with suppress(OSError, ValueError):  # a name that no file can have
             if path.is_file():
                 return path
     raise setting.node.bad_value("no such file, here or in netem_profiles/")
 
 
 def load_profile_of(setting: Setting) -> Profile:
-    """The profile that a setting names. Raises BadInput, where the name stands if there is no such profile."""
+    """The profile that a setting names. Raises BadInput, where the name stands if there is no such
+    profile.
+    """
     try:
         path = find_profile(setting.value)
     except BadInput as error:
@@ -632,7 +732,9 @@ def load_profile_of(setting: Setting) -> Profile:
 
 
 def resolve_path(profile: Profile, asked: Settings, data_direction: str) -> dict[str, Any]:
-    """The profile's path, with a run's own rate, delay, loss, jitter and buffer in place of the profile's. Raises BadInput."""
+    """The profile's path, with a run's own rate, delay, loss, jitter and buffer in place of the
+    profile's. Raises BadInput.
+    """
     if "rtt" in asked and "delay" in asked:
         raise asked["rtt"].node.bad("both rtt and delay")
     # There the whole of a round trip is on the router's one way out.
@@ -649,7 +751,9 @@ def resolve_path(profile: Profile, asked: Settings, data_direction: str) -> dict
             if name in asked and (name not in ("loss", "jitter") or carries_data):
                 direction = replace(direction, **{field: asked[name].value})
         if "rtt" in asked and one_way:
-            direction = replace(direction, delay_s=asked["rtt"].value if carries_data else Fraction(0))
+            direction = replace(
+                direction, delay_s=asked["rtt"].value if carries_data else Fraction(0)
+            )
         elif "rtt" in asked:
             direction = replace(direction, delay_s=asked["rtt"].value / 2)
         if "ordered" in asked and carries_data:
@@ -664,21 +768,27 @@ def resolve_path(profile: Profile, asked: Settings, data_direction: str) -> dict
 
 
 def check_rates(path: Mapping[str, Any], node: Node) -> None:
-    """On the virtual clock a path without a rate is infinitely fast, its run endless. Raises BadInput."""
+    """On the virtual clock a path without a rate is infinitely fast, its run endless. Raises
+    BadInput.
+    """
     for name, direction in path.items():
         if direction["rate_bps"] is None:
             raise node.bad(
-                f"the {name} direction has no rate limit: on the virtual clock it would be infinitely fast "
-                "and the run never end (give it one, like rate: 10gbit, or clock: real)"
+                f"the {name} direction has no rate limit: on the virtual clock it would be"
+                " infinitely fast and the run never end (give it one, like rate: 10gbit, or clock:"
+                " real)"
             )
 
 
-def matching_published(experiment: Experiment, matrix: str, factors: Mapping[str, Any]) -> list[Published]:
+def matching_published(
+    experiment: Experiment, matrix: str, factors: Mapping[str, Any]
+) -> list[Published]:
     """The study's numbers for a cell: those all of whose levels the cell has."""
     return [
         number
         for number in experiment.published
-        if number.matrix == matrix and all(factors.get(name) == level for name, level in number.factors.items())
+        if number.matrix == matrix
+        and all(factors.get(name) == level for name, level in number.factors.items())
     ]
 
 

@@ -1,7 +1,8 @@
 """A run's flows: who sends what to whom, from when to when, with which congestion control.
 
-A run without `flows` has one, called flow1: the load of a tunnel matrix. Reading is gostlab.ask.settings' business; here what
-was read becomes numbers and the names of a topology's nodes.
+A run without `flows` has one, called flow1: the load of a tunnel matrix. Reading is
+gostlab.ask.settings' business; here what was read becomes numbers and the names of a topology's
+nodes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ ENDS = {"tunnel": ("client", "target"), "router": ("client", "server")}
 
 @dataclass(frozen=True)
 class Flow:
-    """One flow. It runs between `sender` and `receiver`; a download's data come from the receiver."""
+    """One flow. It runs between `sender` and `receiver`; a download's data come from the
+    receiver.
+    """
 
     name: str
     kind: str  # tcp | udp | http
@@ -47,10 +50,13 @@ class Flow:
         return self.sender if self.direction == "upload" else self.receiver
 
 
-def resolve_flows(settings: Settings, asked: Settings, path: Mapping[str, Any], site: str | None) -> list[Flow]:
+def resolve_flows(
+    settings: Settings, asked: Settings, path: Mapping[str, Any], site: str | None
+) -> list[Flow]:
     """The flows of a run, in the order of their names' writing.
 
-    settings  every setting of the run, defaults included      asked  what was written, for fields like `flow2.rtt`
+    settings  every setting of the run, defaults included
+    asked     what was written, for fields like `flow2.rtt`
     path      its path, for the round trip                       site   a star's node under test
     Raises BadInput where a flow does not fit its topology.
     """
@@ -66,22 +72,39 @@ def resolve_flows(settings: Settings, asked: Settings, path: Mapping[str, Any], 
     node = (asked.get("flows") or settings["topology"]).node
     # Buffers in bdp are of the longest round trip among the flows, whoever shares a host with it.
     rtts_ms = [float(fields["rtt"] * 500) for fields in given.values() if "rtt" in fields]
-    longest = {way: {**path[way], "delay_ms": max([path[way]["delay_ms"], *rtts_ms])} for way in ("forward", "reverse")}
-    flows = [resolve_flow(name, number, fields, settings, path, longest, site, node)
-             for number, (name, fields) in enumerate(given.items(), 1)]
+    longest = {
+        way: {**path[way], "delay_ms": max([path[way]["delay_ms"], *rtts_ms])}
+        for way in ("forward", "reverse")
+    }
+    flows = [
+        resolve_flow(name, number, fields, settings, path, longest, site, node)
+        for number, (name, fields) in enumerate(given.items(), 1)
+    ]
     check_fit(flows, settings, node)
     return flows
 
 
-def resolve_flow(name: str, number: int, fields: Mapping[str, Any], settings: Settings, path: Mapping[str, Any],
-                 longest: Mapping[str, Any], site: str | None, node: Node) -> Flow:
-    """One flow: its own fields, else the run's settings. `longest`: the path with its longest flow's delay. Raises BadInput."""
+def resolve_flow(
+    name: str,
+    number: int,
+    fields: Mapping[str, Any],
+    settings: Settings,
+    path: Mapping[str, Any],
+    longest: Mapping[str, Any],
+    site: str | None,
+    node: Node,
+) -> Flow:
+    """One flow: its own fields, else the run's settings. `longest`: the path with its longest
+    flow's delay. Raises BadInput.
+    """
     topology = settings["topology"].value
     kind = fields.get("kind", "tcp")
     needed = {"udp": "rate", "http": "size"}.get(kind)
     for field in ("rate", "size"):
         if (field in fields) != (field == needed):
-            raise node.bad(f"{name}: a {kind} flow {'needs' if field == needed else 'has no'} {field}")
+            raise node.bad(
+                f"{name}: a {kind} flow {'needs' if field == needed else 'has no'} {field}"
+            )
     if kind == "udp" and {"cc", "buffers"} & set(fields):
         raise node.bad(f"{name}: a udp flow has no congestion control and no TCP buffers")
     if topology == "dumbbell":
@@ -89,18 +112,38 @@ def resolve_flow(name: str, number: int, fields: Mapping[str, Any], settings: Se
     else:
         for field in ("sender", "receiver", "rtt"):
             if field in fields:
-                raise node.bad(f"{name}: {field} belongs to topology dumbbell; in {topology} every flow takes the one path")
+                raise node.bad(
+                    f"{name}: {field} belongs to topology dumbbell; in {topology} every flow takes"
+                    " the one path"
+                )
         sender, receiver = ENDS.get(topology, ("client", site or ""))
+
     def own(field: str) -> Any:
         return fields[field] if field in fields else settings[field].value
+
     direction = own("direction")
     if kind == "http" and direction != "download":
         raise node.bad(f"{name}: an http flow is a download (direction: download)")
-    rtt_ms = float(fields["rtt"] * 1000) if "rtt" in fields else sum(path[way]["delay_ms"] for way in ("forward", "reverse"))
-    return Flow(name=name, kind=kind, cc=None if kind == "udp" else own("cc"), streams=own("streams"), direction=direction,
-                start_s=fields.get("start", 0.0), duration_s=own("duration"), sender=sender, receiver=receiver, rtt_ms=rtt_ms,
-                buffers="system" if kind == "udp" else resolve_buffers(own("buffers"), longest),
-                rate_bps=fields.get("rate"), size_bytes=fields.get("size"))
+    rtt_ms = (
+        float(fields["rtt"] * 1000)
+        if "rtt" in fields
+        else sum(path[way]["delay_ms"] for way in ("forward", "reverse"))
+    )
+    return Flow(
+        name=name,
+        kind=kind,
+        cc=None if kind == "udp" else own("cc"),
+        streams=own("streams"),
+        direction=direction,
+        start_s=fields.get("start", 0.0),
+        duration_s=own("duration"),
+        sender=sender,
+        receiver=receiver,
+        rtt_ms=rtt_ms,
+        buffers="system" if kind == "udp" else resolve_buffers(own("buffers"), longest),
+        rate_bps=fields.get("rate"),
+        size_bytes=fields.get("size"),
+    )
 
 
 def check_fit(flows: Sequence[Flow], settings: Settings, node: Node) -> None:
@@ -108,9 +151,13 @@ def check_fit(flows: Sequence[Flow], settings: Settings, node: Node) -> None:
     topology, tunnel = settings["topology"], settings["tunnel"]
     if tunnel.value != "direct":
         if topology.value != "tunnel":
-            raise tunnel.node.bad(f"{tunnel.value}: tunnels run in topology tunnel, not in {topology.value}")
+            raise tunnel.node.bad(
+                f"{tunnel.value}: tunnels run in topology tunnel, not in {topology.value}"
+            )
         if sum(flow.kind != "udp" for flow in flows) > 1:
-            raise node.bad("a tunnel carries one tcp or http flow (with several streams, if need be)")
+            raise node.bad(
+                "a tunnel carries one tcp or http flow (with several streams, if need be)"
+            )
     for receiver in sorted({flow.receiver for flow in flows}):
         ways = {(flow.sender, flow.rtt_ms) for flow in flows if flow.receiver == receiver}
         if len(ways) > len({sender for sender, _ in ways}):
@@ -119,12 +166,17 @@ def check_fit(flows: Sequence[Flow], settings: Settings, node: Node) -> None:
     for flow in flows:
         for host in (flow.sender, flow.receiver) if flow.kind != "udp" else ():
             if buffers.setdefault(host, flow.buffers) != flow.buffers:
-                raise node.bad(f"{flow.name}: {host} has other buffers already (a host's flows share its buffers)")
+                raise node.bad(
+                    f"{flow.name}: {host} has other buffers already (a host's flows share its"
+                    " buffers)"
+                )
 
 
 def delays_ms(flows: Sequence[Flow], path: Mapping[str, Any]) -> dict[str, float]:
-    """A dumbbell's one-way delay in front of each host: half the least RTT of a receiver's flows before it, what is left
-    of a flow's RTT before its sender. Raises ValueError if a sender's flows would need two different delays."""
+    """A dumbbell's one-way delay in front of each host: half the least RTT of a receiver's flows
+    before it, what is left of a flow's RTT before its sender. Raises ValueError if a sender's flows
+    would need two different delays.
+    """
     own: dict[str, float] = {}
     base = path["forward"]["delay_ms"] + path["reverse"]["delay_ms"]
     share = path["forward"]["delay_ms"] / base if base else 0.5
@@ -133,13 +185,18 @@ def delays_ms(flows: Sequence[Flow], path: Mapping[str, Any]) -> dict[str, float
     for flow in flows:
         back = flow.rtt_ms - own[flow.receiver]
         if abs(own.setdefault(flow.sender, back) - back) > 1e-9:
-            raise ValueError(f"{flow.sender}: its flows' rtt would need two different delays in front of it")
+            raise ValueError(
+                f"{flow.sender}: its flows' rtt would need two different delays in front of it"
+            )
     return own
 
 
 def count_hosts(flows: Sequence[Flow]) -> tuple[int, int]:
     """How many senders and receivers a dumbbell needs."""
-    return (max(int(flow.sender[1:]) for flow in flows), max(int(flow.receiver[1:]) for flow in flows))
+    return (
+        max(int(flow.sender[1:]) for flow in flows),
+        max(int(flow.receiver[1:]) for flow in flows),
+    )
 
 
 def flows_json(flows: Sequence[Flow]) -> list[dict[str, Any]]:
@@ -147,4 +204,12 @@ def flows_json(flows: Sequence[Flow]) -> list[dict[str, Any]]:
     return [asdict(flow) for flow in flows]
 
 
-__all__ = ("Flow", "Setting", "check_fit", "count_hosts", "delays_ms", "flows_json", "resolve_flows")
+__all__ = (
+    "Flow",
+    "Setting",
+    "check_fit",
+    "count_hosts",
+    "delays_ms",
+    "flows_json",
+    "resolve_flows",
+)

@@ -1,8 +1,11 @@
-"""Known traps, looked for before a run starts: what in its description would spoil its number, and by how much.
+"""Known traps, looked for before a run starts: what in its description would spoil its number, and
+by how much.
 
-An error is a run whose number would answer another question: it is not started. A warning is for whoever reads the number;
-it is said once before a matrix runs, and stands in fidelity.json of every run that it holds for.
+An error is a run whose number would answer another question: it is not started. A warning is for
+whoever reads the number; it is said once before a matrix runs, and stands in fidelity.json of every
+run that it holds for.
 """
+
 from __future__ import annotations
 
 import math
@@ -17,7 +20,12 @@ from gostlab.ask.experiment import RunDescription
 from gostlab.ask.flows import Flow, delays_ms
 from gostlab.ask.profile import DISTRIBUTION_SCALE, MTU_BYTES
 from gostlab.ask.response import bdp_bytes, window_limit_bps
-from gostlab.ask.sizing import OFFLOAD_SHARE, memory_needed_mib, offloads_do_no_harm, tcp_memory_needed_mib
+from gostlab.ask.sizing import (
+    OFFLOAD_SHARE,
+    memory_needed_mib,
+    offloads_do_no_harm,
+    tcp_memory_needed_mib,
+)
 from gostlab.guest.shaping import DELAY_LIMIT_PKTS, lossless
 from gostlab.guest.traffic import UDP_BURST_PKTS
 from gostlab.guest.watch.fidelity import MIN_ROUND_TRIPS, Check
@@ -30,19 +38,21 @@ LUMP_PKTS = 65_536 // MTU_BYTES
 UNLIMITED_BPS = 10**10
 # Steps of the integral over jitter: the share is then exact to a few in ten thousand.
 JITTER_STEPS = 1000
-# The warnings after which a number may be another than the one asked for, each with what has a say then: lumps instead of
-# packets (offloads_queue, burst), slow start (few_round_trips).
-# The others leave it what was asked: window_limit, as those sizes were written down, and the default is Debian's on purpose;
-# reordering, as netem's jitter is such, and `ordered` asks for the other; tcp_memory and no_rate, as the run itself measures
-# whether memory or the CPU had a say (the checks tcp_memory and cpu_idle_share).
+# The warnings after which a number may be another than the one asked for, each with what has a say
+# then: lumps instead of packets (offloads_queue, burst), slow start (few_round_trips). The others
+# leave it what was asked: window_limit, as those sizes were written down, and the default is
+# Debian's on purpose; reordering, as netem's jitter is such, and `ordered` asks for the other;
+# tcp_memory and no_rate, as the run itself measures whether memory or the CPU had a say (the checks
+# tcp_memory and cpu_idle_share).
 SPOILING = frozenset({"offloads_queue", "burst", "few_round_trips"})
 
 
 @dataclass(frozen=True)
 class Guard:
     """A trap that a run walks into, and the number that decides."""
+
     name: str
-    level: str          # error | warning
+    level: str  # error | warning
     sentence: str
     asked: float | None
     limit: float | None
@@ -57,10 +67,20 @@ class Guard:
 
 
 def guards(run: RunDescription) -> tuple[Guard, ...]:
-    """The traps that a run walks into, at most one of a name: of several flows or directions, the worst."""
+    """The traps that a run walks into, at most one of a name: of several flows or directions, the
+    worst.
+    """
     found: dict[str, Guard] = {}
-    for guard in (*delay_line(run), *offloads(run), *memory(run), *rates(run), *windows(run), *bursts(run), *reordering(run),
-                  *lengths(run)):
+    for guard in (
+        *delay_line(run),
+        *offloads(run),
+        *memory(run),
+        *rates(run),
+        *windows(run),
+        *bursts(run),
+        *reordering(run),
+        *lengths(run),
+    ):
         if guard.name not in found or guard.distance > found[guard.name].distance:
             found[guard.name] = guard
     return tuple(found.values())
@@ -68,13 +88,23 @@ def guards(run: RunDescription) -> tuple[Guard, ...]:
 
 def checks(run: RunDescription) -> list[Check]:
     """The same as lines of fidelity.json."""
-    return [Check(f"guard_{guard.name}", "degraded" if guard.level == "error" or guard.name in SPOILING else "ok", guard.limit,
-                  guard.asked, guard.unit, guard.sentence) for guard in guards(run)]
+    return [
+        Check(
+            f"guard_{guard.name}",
+            "degraded" if guard.level == "error" or guard.name in SPOILING else "ok",
+            guard.limit,
+            guard.asked,
+            guard.unit,
+            guard.sentence,
+        )
+        for guard in guards(run)
+    ]
 
 
 @dataclass(frozen=True)
 class Warned:
     """A warning of a matrix: the worst of its runs', and how many have it."""
+
     matrix: str
     guard: Guard
     runs: int
@@ -90,7 +120,9 @@ class Warned:
         return {"matrix": self.matrix, "runs": self.runs, "of": self.of, **asdict(self.guard)}
 
 
-def survey(runs: Iterable[RunDescription]) -> tuple[list[tuple[RunDescription, Guard]], list[Warned]]:
+def survey(
+    runs: Iterable[RunDescription],
+) -> tuple[list[tuple[RunDescription, Guard]], list[Warned]]:
     """All runs' errors, and their warnings once per kind and matrix."""
     errors: list[tuple[RunDescription, Guard]] = []
     worst: dict[tuple[str, str], Guard] = {}
@@ -106,73 +138,146 @@ def survey(runs: Iterable[RunDescription]) -> tuple[list[tuple[RunDescription, G
             held[key] = held.get(key, 0) + 1
             if key not in worst or guard.distance > worst[key].distance:
                 worst[key] = guard
-    return errors, [Warned(key[0], guard, held[key], of[key[0]]) for key, guard in sorted(worst.items())]
+    return errors, [
+        Warned(key[0], guard, held[key], of[key[0]]) for key, guard in sorted(worst.items())
+    ]
 
 
 def delay_line(run: RunDescription) -> Iterator[Guard]:
-    """netem counts what is in flight against its limit, and drops what is too much: a loss that nobody asked for.
+    """netem counts what is in flight against its limit, and drops what is too much: a loss that
+    nobody asked for.
 
     In flight is no more than rate times delay, and no more than all senders' buffers together.
     """
-    held = sum(flow.streams * min(flow.buffers["rmem"][2], flow.buffers["wmem"][2]) if isinstance(flow.buffers, Mapping)
-               else math.inf for flow in run.flows) / MTU_BYTES
+    held = (
+        sum(
+            (
+                flow.streams * min(flow.buffers["rmem"][2], flow.buffers["wmem"][2])
+                if isinstance(flow.buffers, Mapping)
+                else math.inf
+            )
+            for flow in run.flows
+        )
+        / MTU_BYTES
+    )
     for way, lines in delay_lines_ms(run).items():
-        longest_s = (max(lines) + largest(run, way, "jitter_ms") * reach(run.path[way]["distribution"])[1]) / 1000
-        packets = min(held, (largest(run, way, "rate_bps") or UNLIMITED_BPS) * longest_s / (8 * MTU_BYTES))
+        longest_s = (
+            max(lines) + largest(run, way, "jitter_ms") * reach(run.path[way]["distribution"])[1]
+        ) / 1000
+        packets = min(
+            held, (largest(run, way, "rate_bps") or UNLIMITED_BPS) * longest_s / (8 * MTU_BYTES)
+        )
         if packets > DELAY_LIMIT_PKTS:
-            yield Guard("delay_line", "error", f"{packets:.0f} packets can be in flight {way}, and the delay line holds "
-                        f"{DELAY_LIMIT_PKTS}: it would drop the rest (a lower rate or delay)",
-                        round(packets), DELAY_LIMIT_PKTS, "packets")
+            yield Guard(
+                "delay_line",
+                "error",
+                f"{packets:.0f} packets can be in flight {way}, and the delay line holds "
+                f"{DELAY_LIMIT_PKTS}: it would drop the rest (a lower rate or delay)",
+                round(packets),
+                DELAY_LIMIT_PKTS,
+                "packets",
+            )
 
 
 def offloads(run: RunDescription) -> Iterator[Guard]:
-    """With offloads netem handles super-packets: one drop loses up to 43 segments, one queued packet is 64 kB."""
+    """With offloads netem handles super-packets: one drop loses up to 43 segments, one queued
+    packet is 64 kB.
+    """
     if not run.offloads:
         return
     for way in run.path:
-        for loss in (run.path[way]["loss"], *(change["loss"] for change in changes(run, way) if "loss" in change)):
+        for loss in (
+            run.path[way]["loss"],
+            *(change["loss"] for change in changes(run, way) if "loss" in change),
+        ):
             if not lossless(loss):
-                yield Guard("offloads_loss", "warning" if "offloads" in run.factors else "error",
-                            f"offloads are on and the {way} direction loses packets: each loss would take up to {LUMP_PKTS} "
-                            "segments at once (offloads: off, or auto)", LUMP_PKTS, 1, "packets")
+                yield Guard(
+                    "offloads_loss",
+                    "warning" if "offloads" in run.factors else "error",
+                    f"offloads are on and the {way} direction loses packets: each loss would take"
+                    f" up to {LUMP_PKTS} segments at once (offloads: off, or auto)",
+                    LUMP_PKTS,
+                    1,
+                    "packets",
+                )
     streams = sum(flow.streams for flow in run.flows)
-    if run.changes or len(run.flows) > 1 or not all(
-            offloads_do_no_harm(run.path, flow.direction, streams, flow.buffers) for flow in run.flows):
+    if (
+        run.changes
+        or len(run.flows) > 1
+        or not all(
+            offloads_do_no_harm(run.path, flow.direction, streams, flow.buffers)
+            for flow in run.flows
+        )
+    ):
         rate_bps = min(rate_of(run, flow) for flow in run.flows)
         wanted_bps = sum(wanted(run, flow) for flow in run.flows)
-        yield Guard("offloads_queue", "warning", f"offloads are on where the queue (or jitter) decides: packets come in lumps of "
-                    f"up to {LUMP_PKTS}, and what is queued, dropped or overtaken is lumps (the flows want "
-                    f"{units.show_rate(wanted_bps)}; up to {units.show_rate(OFFLOAD_SHARE * rate_bps)} no queue builds)",
-                    round(wanted_bps), round(OFFLOAD_SHARE * rate_bps), "bit/s")
+        yield Guard(
+            "offloads_queue",
+            "warning",
+            "offloads are on where the queue (or jitter) decides: packets come in lumps of up to"
+            f" {LUMP_PKTS}, and what is queued, dropped or overtaken is lumps (the flows want"
+            f" {units.show_rate(wanted_bps)}; up to {units.show_rate(OFFLOAD_SHARE * rate_bps)} no"
+            " queue builds)",
+            round(wanted_bps),
+            round(OFFLOAD_SHARE * rate_bps),
+            "bit/s",
+        )
 
 
 def memory(run: RunDescription) -> Iterator[Guard]:
-    """The sandbox's memory, and its limit of all TCP sockets', against what the streams' buffers can hold."""
+    """The sandbox's memory, and its limit of all TCP sockets', against what the streams' buffers
+    can hold.
+    """
     if run.machine != "sandbox":
         return
-    needed_mib = sum(tcp_memory_needed_mib(flow.streams, run.tunnel, flow.buffers, run.path) for flow in run.flows)
+    needed_mib = sum(
+        tcp_memory_needed_mib(flow.streams, run.tunnel, flow.buffers, run.path)
+        for flow in run.flows
+    )
     if run.tcp_memory_mib < needed_mib:
-        yield Guard("tcp_memory", "warning", f"TCP may hold {run.tcp_memory_mib} MiB, and full buffers would be {needed_mib}: "
-                    "above half of its limit no window grows any more", run.tcp_memory_mib, needed_mib, "MiB")
+        yield Guard(
+            "tcp_memory",
+            "warning",
+            f"TCP may hold {run.tcp_memory_mib} MiB, and full buffers would be {needed_mib}: "
+            "above half of its limit no window grows any more",
+            run.tcp_memory_mib,
+            needed_mib,
+            "MiB",
+        )
     least_mib = memory_needed_mib(min(run.tcp_memory_mib, needed_mib) // 2, run.path)
     if run.memory_mib < least_mib:
-        yield Guard("memory", "error", f"the sandbox has {run.memory_mib} MiB, and kernel, packets and sockets can take "
-                    f"{least_mib}: it would run out in the middle (memory: auto, or a lower tcp_memory)",
-                    run.memory_mib, least_mib, "MiB")
+        yield Guard(
+            "memory",
+            "error",
+            f"the sandbox has {run.memory_mib} MiB, and kernel, packets and sockets can take "
+            f"{least_mib}: it would run out in the middle (memory: auto, or a lower tcp_memory)",
+            run.memory_mib,
+            least_mib,
+            "MiB",
+        )
 
 
 def rates(run: RunDescription) -> Iterator[Guard]:
-    """Without a rate nothing paces, and nothing queues: the CPU is the bottleneck. (On the virtual clock no such path is
-    read at all: gostlab.ask.experiment.check_rates.)"""
+    """Without a rate nothing paces, and nothing queues: the CPU is the bottleneck. (On the virtual
+    clock no such path is read at all: gostlab.ask.experiment.check_rates.)
+    """
     for way in data_ways(run):
         if run.path[way]["rate_bps"] is None:
-            yield Guard("no_rate", "warning", f"the {way} direction has no rate: the CPU is its bottleneck, without a queue",
-                        None, None, "bit/s")
+            yield Guard(
+                "no_rate",
+                "warning",
+                f"the {way} direction has no rate: the CPU is its bottleneck, without a queue",
+                None,
+                None,
+                "bit/s",
+            )
 
 
 def windows(run: RunDescription) -> Iterator[Guard]:
-    """A flow whose streams' windows together are below what path and queue hold is limited by them, whatever the congestion
-    control. Sizes that were written down are meant so, and Debian's are the default on purpose; `bdp` makes them large enough."""
+    """A flow whose streams' windows together are below what path and queue hold is limited by them,
+    whatever the congestion control. Sizes that were written down are meant so, and Debian's are the
+    default on purpose; `bdp` makes them large enough.
+    """
     for flow in run.flows:
         window = window_bytes(flow)
         if flow.kind == "udp" or math.isinf(window) or not flow.rtt_ms:
@@ -183,24 +288,44 @@ def windows(run: RunDescription) -> Iterator[Guard]:
         if window >= needed:
             continue
         which = f"{flow.name}'s" if len(run.flows) > 1 else "the"
-        what = f"{which} {units.show_size(window)} of window are less than the {units.show_size(needed)} that path and queue hold"
-        effect = f"about {units.show_rate(wanted(run, flow))} of {units.show_rate(rate_bps)}, by any congestion control" \
-            if window < path_bytes else "the queue is never full"
-        yield Guard("window_limit", "warning", f"{what}: {effect}", round(window), round(needed), "B")
+        what = (
+            f"{which} {units.show_size(window)} of window are less than the"
+            f" {units.show_size(needed)} that path and queue hold"
+        )
+        effect = (
+            f"about {units.show_rate(wanted(run, flow))} of {units.show_rate(rate_bps)}, by any"
+            " congestion control"
+            if window < path_bytes
+            else "the queue is never full"
+        )
+        yield Guard(
+            "window_limit", "warning", f"{what}: {effect}", round(window), round(needed), "B"
+        )
 
 
 def bursts(run: RunDescription) -> Iterator[Guard]:
-    """What leaves a sender back to back, against what the path holds: beyond a tenth of it, bursts and not rates fill queues."""
+    """What leaves a sender back to back, against what the path holds: beyond a tenth of it, bursts
+    and not rates fill queues.
+    """
     for flow in run.flows:
         burst = max(UDP_BURST_PKTS if flow.kind == "udp" else 1, LUMP_PKTS if run.offloads else 1)
         limit = BURST_SHARE * bdp_bytes(rate_of(run, flow), flow.rtt_ms / 1000) / MTU_BYTES
         if burst > max(1, limit):
-            yield Guard("burst", "warning", f"{flow.name} sends {burst} packets back to back where the path holds "
-                        f"{limit / BURST_SHARE:.3g}: bursts, not rates, make the queue", burst, round(limit, 3), "packets")
+            yield Guard(
+                "burst",
+                "warning",
+                f"{flow.name} sends {burst} packets back to back where the path holds "
+                f"{limit / BURST_SHARE:.3g}: bursts, not rates, make the queue",
+                burst,
+                round(limit, 3),
+                "packets",
+            )
 
 
 def reordering(run: RunDescription) -> Iterator[Guard]:
-    """Jitter draws every packet's delay for itself; where it spreads further than packets are apart, some overtake others."""
+    """Jitter draws every packet's delay for itself; where it spreads further than packets are
+    apart, some overtake others.
+    """
     for way in data_ways(run):
         jitter_ms, table = largest(run, way, "jitter_ms"), run.path[way]["distribution"]
         low, high = reach(table)
@@ -209,19 +334,37 @@ def reordering(run: RunDescription) -> Iterator[Guard]:
         if run.path[way]["ordered"] or spread_ms <= spacing_ms:
             continue
         share = overtaken_share(spacing_ms / jitter_ms, tuple(table) if table else None)
-        yield Guard("reordering", "warning", f"jitter spreads packets over {spread_ms:.3g} ms, and at the full rate they are "
-                    f"{spacing_ms:.3g} ms apart: {share:.0%} of them then come after a later one (ordered: on keeps the order)",
-                    spread_ms, round(spacing_ms, 6), "ms")
+        yield Guard(
+            "reordering",
+            "warning",
+            f"jitter spreads packets over {spread_ms:.3g} ms, and at the full rate they are"
+            f" {spacing_ms:.3g} ms apart: {share:.0%} of them then come after a later one (ordered:"
+            " on keeps the order)",
+            spread_ms,
+            round(spacing_ms, 6),
+            "ms",
+        )
 
 
 def lengths(run: RunDescription) -> Iterator[Guard]:
-    """A flow of fewer than twenty round trips is mostly its own beginning. (An http flow lasts until it has its file.)"""
+    """A flow of fewer than twenty round trips is mostly its own beginning. (An http flow lasts
+    until it has its file.)
+    """
     for flow in run.flows:
-        rtt_ms = flow.rtt_ms + sum(largest(run, way, "delay_ms") - run.path[way]["delay_ms"] for way in run.path)
+        rtt_ms = flow.rtt_ms + sum(
+            largest(run, way, "delay_ms") - run.path[way]["delay_ms"] for way in run.path
+        )
         least_s = MIN_ROUND_TRIPS * rtt_ms / 1000
         if flow.kind != "http" and flow.duration_s < least_s:
-            yield Guard("few_round_trips", "warning", f"{flow.name} lasts {flow.duration_s:g} s, less than {MIN_ROUND_TRIPS} "
-                        f"round trips of {rtt_ms:g} ms: mostly its own beginning", flow.duration_s, round(least_s, 3), "s")
+            yield Guard(
+                "few_round_trips",
+                "warning",
+                f"{flow.name} lasts {flow.duration_s:g} s, less than {MIN_ROUND_TRIPS} "
+                f"round trips of {rtt_ms:g} ms: mostly its own beginning",
+                flow.duration_s,
+                round(least_s, 3),
+                "s",
+            )
 
 
 def changes(run: RunDescription, way: str) -> list[Mapping[str, Any]]:
@@ -238,7 +381,10 @@ def delay_lines_ms(run: RunDescription) -> dict[str, list[float]]:
     """The longest delay of every delay line that the flows' packets cross, by direction."""
     found: dict[str, list[float]] = {}
     own = delays_ms(run.flows, run.path) if run.topology == "dumbbell" else {}
-    for way, ends in (("forward", {flow.receiver for flow in run.flows}), ("reverse", {flow.sender for flow in run.flows})):
+    for way, ends in (
+        ("forward", {flow.receiver for flow in run.flows}),
+        ("reverse", {flow.sender for flow in run.flows}),
+    ):
         extra_ms = largest(run, way, "delay_ms") - run.path[way]["delay_ms"]
         found[way] = [own.get(end, run.path[way]["delay_ms"]) + extra_ms for end in sorted(ends)]
     return found
@@ -260,33 +406,46 @@ def rate_of(run: RunDescription, flow: Flow) -> float:
 
 
 def window_bytes(flow: Flow) -> float:
-    """All its streams' windows: half a receive buffer each (tcp_adv_win_scale's default), no more than is kept for sending.
-    Infinite where the kernel's own sizes are used, which nobody has written down."""
+    """All its streams' windows: half a receive buffer each (tcp_adv_win_scale's default), no more
+    than is kept for sending. Infinite where the kernel's own sizes are used, which nobody has
+    written down.
+    """
     if not isinstance(flow.buffers, Mapping):
         return math.inf
     return float(flow.streams * min(flow.buffers["rmem"][2] / 2, flow.buffers["wmem"][2]))
 
 
 def wanted(run: RunDescription, flow: Flow) -> float:
-    """What a flow would send if nothing but its windows, or its own rate, held it, bit/s; at most what the path carries where
-    nobody knows its windows."""
+    """What a flow would send if nothing but its windows, or its own rate, held it, bit/s; at most
+    what the path carries where nobody knows its windows.
+    """
     if flow.kind == "udp":
         return float(flow.rate_bps or 0)
     window = window_bytes(flow)
-    return rate_of(run, flow) if math.isinf(window) or not flow.rtt_ms else window_limit_bps(window, flow.rtt_ms / 1000)
+    return (
+        rate_of(run, flow)
+        if math.isinf(window) or not flow.rtt_ms
+        else window_limit_bps(window, flow.rtt_ms / 1000)
+    )
 
 
 def reach(table: Sequence[int] | None) -> tuple[float, float]:
-    """How far jitter reaches below and above the delay, in jitters: netem draws evenly from -1 to 1 without a table."""
-    return (min(table) / DISTRIBUTION_SCALE, max(table) / DISTRIBUTION_SCALE) if table else (-1.0, 1.0)
+    """How far jitter reaches below and above the delay, in jitters: netem draws evenly from -1 to 1
+    without a table.
+    """
+    return (
+        (min(table) / DISTRIBUTION_SCALE, max(table) / DISTRIBUTION_SCALE) if table else (-1.0, 1.0)
+    )
 
 
 @lru_cache(maxsize=1000)
 def overtaken_share(spacing: float, table: tuple[int, ...] | None = None) -> float:
-    """The share of packets, sent `spacing` jitters apart, that arrive after one sent later (reordered in RFC 4737's sense).
+    """The share of packets, sent `spacing` jitters apart, that arrive after one sent later
+    (reordered in RFC 4737's sense).
 
-    A packet that is delayed by x is in order if none of those behind it, k spacings later, has a delay below x - k spacings:
-    the product of 1 - F(x - k spacing) over k, and its mean over x. F is the delay's distribution, even or a table's.
+    A packet that is delayed by x is in order if none of those behind it, k spacings later, has a
+    delay below x - k spacings: the product of 1 - F(x - k spacing) over k, and its mean over x. F
+    is the delay's distribution, even or a table's.
     """
     if table:
         ordered = sorted(entry / DISTRIBUTION_SCALE for entry in table)
@@ -294,8 +453,9 @@ def overtaken_share(spacing: float, table: tuple[int, ...] | None = None) -> flo
         def below(x: float) -> float:
             return bisect_left(ordered, x) / len(ordered)
 
-        delays: Sequence[float] = ordered[::max(1, len(ordered) // JITTER_STEPS)]
+        delays: Sequence[float] = ordered[:: max(1, len(ordered) // JITTER_STEPS)]
     else:
+
         def below(x: float) -> float:
             return min(1.0, max(0.0, (x + 1) / 2))
 

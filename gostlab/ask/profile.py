@@ -1,4 +1,5 @@
-"""WAN paths: one YAML file each in netem_profiles/, what was measured beside what was derived from it.
+"""WAN paths: one YAML file each in netem_profiles/, what was measured beside what was derived from
+it.
 
     name: la-hamina
     source: {seed: thesis, table: "4.1, 4.2"}
@@ -14,11 +15,13 @@
 
 `forward` carries uploads (client or vantage point to target or site), `reverse` downloads.
 
-A direction may also say `ordered: true` (jitter never lets a packet overtake another) and `distribution: NAME.dist`: the
-jitter's shape, a file beside the profile in tc's own format (numbers between blanks, lines with # are comments). netem draws
-a number t of it for every packet and delays that by delay + jitter * t / 8192; without one, jitter is uniform.
+A direction may also say `ordered: true` (jitter never lets a packet overtake another) and
+`distribution: NAME.dist`: the jitter's shape, a file beside the profile in tc's own format (numbers
+between blanks, lines with # are comments). netem draws a number t of it for every packet and delays
+that by delay + jitter * t / 8192; without one, jitter is uniform.
 
-A recorded path (./lab profile record) has `recorded`, what ping saw, in the place of `measured` and `derived`.
+A recorded path (./lab profile record) has `recorded`, what ping saw, in the place of `measured` and
+`derived`.
 """
 
 from __future__ import annotations
@@ -58,7 +61,8 @@ DIRECTIONS = ("forward", "reverse")
 # The MTU of the lab's links; a buffer counts packets of this size.
 MTU_BYTES = 1500
 MAX_DELAY_S = 10
-# netem: a table's number that stands for one jitter, how long a table may be, what fits its 16 bits.
+# netem: a table's number that stands for one jitter, how long a table may be, what fits its 16
+# bits.
 DISTRIBUTION_SCALE = 8192
 MAX_DISTRIBUTION = 16384
 MAX_DISTRIBUTION_BYTES = 256 * 1024
@@ -66,12 +70,13 @@ LEAST_ENTRY, MOST_ENTRY = -(2**15), 2**15 - 1
 # The most that one tc action counts to; two in a row count to the product.
 MAX_PERIOD = 10_000
 
-# What one connection can have in flight: Debian's tcp_rmem ends at 6 MiB, half of which becomes window.
+# What one connection can have in flight: Debian's tcp_rmem ends at 6 MiB, half of which becomes
+# window.
 DEBIAN_WINDOW_BYTES = 3 * 2**20
 # A rate this near the cap is explained by the cap.
 CAP_SHARE = 0.9
-# A rate this near what all connections' windows allow is explained by them: a test of some ten seconds
-# spends a good part of it opening the windows.
+# A rate this near what all connections' windows allow is explained by them: a test of some ten
+# seconds spends a good part of it opening the windows.
 WINDOW_SHARE = 0.75
 # Derived numbers are written with four digits.
 DERIVED_TOLERANCE = 1e-3
@@ -79,8 +84,9 @@ DERIVED_TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class LossModel:
-    """Loss on the delay line: random, each packet with p; gemodel, Gilbert-Elliott, tc's p r 1-h 1-k; or periodic, exactly
-    every packets-th packet, p being 1/packets."""
+    """Loss on the delay line: random, each packet with p; gemodel, Gilbert-Elliott, tc's p r 1-h
+    1-k; or periodic, exactly every packets-th packet, p being 1/packets.
+    """
 
     model: str
     p: float
@@ -114,7 +120,9 @@ NO_LOSS = LossModel("random", 0.0)
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction of a WAN path. `buffer` is as written: what a bdp is, only both directions say."""
+    """One direction of a WAN path. `buffer` is as written: what a bdp is, only both directions
+    say.
+    """
 
     rate_bps: int | None  # None: no limit, possible only on the real clock
     delay_s: Fraction  # one way
@@ -150,7 +158,9 @@ class Direction:
 
 @dataclass(frozen=True)
 class Measured:
-    """One row of a source's table. Numbers keep the source's digits; all None where `missing` says why."""
+    """One row of a source's table. Numbers keep the source's digits; all None where `missing` says
+    why.
+    """
 
     cc: str
     upload_mbit: Decimal | None
@@ -162,7 +172,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class DerivedDirection:
-    """What explains one measured rate: loss, the windows of all connections together, or the rate cap."""
+    """What explains one measured rate: loss, the windows of all connections together, or the rate
+    cap.
+    """
 
     connections: int
     explained_by: str  # loss | windows | cap
@@ -237,7 +249,9 @@ def find_profile(name_or_path: str) -> Path:
 
 
 def load_profile(name_or_path: str) -> Profile:
-    """Read and check a profile by its name in netem_profiles/ or its file's path. Raises BadInput."""
+    """Read and check a profile by its name in netem_profiles/ or its file's path. Raises
+    BadInput.
+    """
     path = find_profile(name_or_path)
     try:
         status = path.stat()
@@ -248,13 +262,16 @@ def load_profile(name_or_path: str) -> Profile:
 
 @lru_cache(maxsize=100)
 def read_unchanged(path: Path, _mtime_ns: int, _size: int) -> Profile:
-    """A profile, read again only when its file has changed: a matrix asks for the same one in every cell."""
+    """A profile, read again only when its file has changed: a matrix asks for the same one in every
+    cell.
+    """
     return read_profile(load_document(path), path)
 
 
 def read_profile(document: Node, path: Path) -> Profile:
-    """A profile from a document, its derived numbers recomputed; `path` says what it should be called and where its
-    distributions are. Raises BadInput."""
+    """A profile from a document, its derived numbers recomputed; `path` says what it should be
+    called and where its distributions are. Raises BadInput.
+    """
     direction = Field(direction_in(path.parent), required=True)
     values = read_mapping(document, {**PROFILE_FIELDS, "forward": direction, "reverse": direction})
     profile = Profile(**values, path_on_disk=path)
@@ -275,9 +292,9 @@ def path_json(forward: Direction, reverse: Direction) -> dict[str, Any]:
 def derive(rate_mbit: float, rtt_ms: float, connections: int, cap_mbit: float) -> DerivedDirection:
     """What explains the rate of a speed test with CUBIC, as the method rfc9438-inverse has it.
 
-    A rate near the cap is the cap's; one near what the connections' windows allow is the windows'; neither
-    says anything of loss, so none is assumed. Any other rate is loss's, equally shared by the connections, by
-    the inverse of RFC 9438's response function.
+    A rate near the cap is the cap's; one near what the connections' windows allow is the windows';
+    neither says anything of loss, so none is assumed. Any other rate is loss's, equally shared by
+    the connections, by the inverse of RFC 9438's response function.
     """
 
     def loss_with(count: float) -> float:
@@ -285,16 +302,24 @@ def derive(rate_mbit: float, rtt_ms: float, connections: int, cap_mbit: float) -
 
     if rate_mbit >= CAP_SHARE * cap_mbit:
         return DerivedDirection(connections, "cap", 0.0, 0.0, 0.0)
-    if rate_mbit * 1e6 >= WINDOW_SHARE * connections * window_limit_bps(DEBIAN_WINDOW_BYTES, rtt_ms / 1000):
+    if rate_mbit * 1e6 >= WINDOW_SHARE * connections * window_limit_bps(
+        DEBIAN_WINDOW_BYTES, rtt_ms / 1000
+    ):
         return DerivedDirection(connections, "windows", 0.0, 0.0, 0.0)
     return DerivedDirection(
-        connections, "loss", loss_with(connections), loss_with(connections / 2), loss_with(connections * 2)
+        connections,
+        "loss",
+        loss_with(connections),
+        loss_with(connections / 2),
+        loss_with(connections * 2),
     )
 
 
 def check_derived(profile: Profile, derived: Derived, node: Node) -> None:
     """Recompute what a profile says was derived. Raises BadInput naming what differs."""
-    row = next((row for row in profile.measured if row.cc == derived.cc and row.missing is None), None)
+    row = next(
+        (row for row in profile.measured if row.cc == derived.cc and row.missing is None), None
+    )
     if row is None:
         raise node.bad(f"no measured row with cc {derived.cc} to derive from")
     for name, direction, rate_mbit in (
@@ -303,16 +328,23 @@ def check_derived(profile: Profile, derived: Derived, node: Node) -> None:
     ):
         written: DerivedDirection = getattr(derived, name)
         if direction.rate_bps is None or rate_mbit is None or row.rtt_ms is None:
-            raise node.bad(f"{name}: deriving needs the measured rate and RTT, and a rate cap in {name}.rate")
-        computed = derive(float(rate_mbit), float(row.rtt_ms), written.connections, direction.rate_bps / 1e6)
+            raise node.bad(
+                f"{name}: deriving needs the measured rate and RTT, and a rate cap in {name}.rate"
+            )
+        computed = derive(
+            float(rate_mbit), float(row.rtt_ms), written.connections, direction.rate_bps / 1e6
+        )
         if written.explained_by != computed.explained_by:
             raise node.bad(
-                f"{name}.explained_by is {written.explained_by}, recomputed it is {computed.explained_by}"
+                f"{name}.explained_by is {written.explained_by}, recomputed it is"
+                f" {computed.explained_by}"
             )
         for key in ("loss", "loss_if_half", "loss_if_twice"):
             stands, should = getattr(written, key), getattr(computed, key)
             if abs(stands - should) > DERIVED_TOLERANCE * should:
-                raise node.bad(f"{name}.{key} is {share_text(stands)}, recomputed it is {share_text(should)}")
+                raise node.bad(
+                    f"{name}.{key} is {share_text(stands)}, recomputed it is {share_text(should)}"
+                )
         if direction.loss != LossModel("random", written.loss):
             raise node.bad(
                 f"{name}.loss is {share_text(written.loss)}, but the path's {name}.loss is another"
@@ -334,7 +366,9 @@ def summary(profile: Profile) -> str:
             if direction.loss.lossless
             else f"{direction.loss.model} loss {share_text(direction.loss.p)}"
         )
-        words.append(f"{name} {units.show_rate(direction.rate_bps)}, {loss}, buffer {direction.buffer}")
+        words.append(
+            f"{name} {units.show_rate(direction.rate_bps)}, {loss}, buffer {direction.buffer}"
+        )
     return " · ".join(words)
 
 
@@ -352,7 +386,8 @@ def read_delay(node: Node) -> Fraction:
 
 
 def read_loss(node: Node) -> LossModel:
-    """`1.5%`, {model: gemodel, p: …, r: …, one_minus_h: …, one_minus_k: …} or {model: periodic, packets: …}.
+    """`1.5%`, {model: gemodel, p: …, r: …, one_minus_h: …, one_minus_k: …} or {model: periodic,
+    packets: …}.
 
     Raises BadInput.
     """
@@ -362,7 +397,9 @@ def read_loss(node: Node) -> LossModel:
         packets = read_mapping(node, LOSS_FIELDS["periodic"])["packets"]
         return LossModel("periodic", 1 / packets, packets=packets)
     values = read_mapping(node, LOSS_FIELDS["gemodel"])
-    p, r, one_minus_h, one_minus_k = (float(values[key]) for key in ("p", "r", "one_minus_h", "one_minus_k"))
+    p, r, one_minus_h, one_minus_k = (
+        float(values[key]) for key in ("p", "r", "one_minus_h", "one_minus_k")
+    )
     return LossModel("gemodel", p, r, one_minus_h, one_minus_k)
 
 
@@ -371,14 +408,16 @@ def read_period(node: Node) -> int:
     packets = whole(2, MAX_PERIOD**2)(node)
     if period_factors(packets) is None:
         raise node.bad_value(
-            f"not the product of two numbers up to {MAX_PERIOD}, each of which one tc action can count to"
+            f"not the product of two numbers up to {MAX_PERIOD}, each of which one tc action can"
+            " count to"
         )
     return packets
 
 
 def period_factors(packets: int) -> tuple[int, int] | None:
-    """Two numbers, the larger one first, that two tc actions in a row count to, every one of the first's packets being
-    one to the second; None where there are none."""
+    """Two numbers, the larger one first, that two tc actions in a row count to, every one of the
+    first's packets being one to the second; None where there are none.
+    """
     for one in range(min(packets, MAX_PERIOD), 0, -1):
         if packets % one == 0:
             other = packets // one
@@ -408,7 +447,8 @@ def direction_in(folder: Path) -> Callable[[Node], Direction]:
         if direction.least_delay_s < 0:
             short = units.show_time(float(-direction.least_delay_s))
             raise node.bad(
-                f"jitter and distribution reach {short} beyond delay: no packet arrives before it was sent"
+                f"jitter and distribution reach {short} beyond delay: no packet arrives before it"
+                " was sent"
             )
         return direction
 
@@ -426,8 +466,9 @@ def distribution_beside(node: Node, folder: Path) -> tuple[int, ...]:
 
 
 def load_distribution(path: Path) -> tuple[int, ...]:
-    """A netem delay table in tc's format, more strictly than tc reads it, which ends a line silently at what is no number
-    and takes 010 for 8. Raises BadInput, naming file and line."""
+    """A netem delay table in tc's format, more strictly than tc reads it, which ends a line
+    silently at what is no number and takes 010 for 8. Raises BadInput, naming file and line.
+    """
     shown = shown_path(path)
     try:
         with path.open("rb") as file:
@@ -444,10 +485,14 @@ def load_distribution(path: Path) -> tuple[int, ...]:
             if not re.fullmatch(r"0|-?[1-9][0-9]{0,8}", word):
                 raise BadInput(f"{shown}:{number}: {units.quoted(word)}: not a whole number")
             if not LEAST_ENTRY <= int(word) <= MOST_ENTRY:
-                raise BadInput(f"{shown}:{number}: {word}: not within 16 bits ({LEAST_ENTRY} to {MOST_ENTRY})")
+                raise BadInput(
+                    f"{shown}:{number}: {word}: not within 16 bits ({LEAST_ENTRY} to {MOST_ENTRY})"
+                )
             table.append(int(word))
         if len(table) > MAX_DISTRIBUTION:
-            raise BadInput(f"{shown}:{number}: more than {MAX_DISTRIBUTION} numbers, the most that netem takes")
+            raise BadInput(
+                f"{shown}:{number}: more than {MAX_DISTRIBUTION} numbers, the most that netem takes"
+            )
     if not table:
         raise BadInput(f"{shown}: no numbers in it")
     return tuple(table)
@@ -458,8 +503,15 @@ def read_recorded(node: Node) -> Recorded:
     values = read_mapping(node, RECORDED_FIELDS)
     recorded = Recorded(interval_s=values.pop("interval"), **values)
     if recorded.answered + recorded.lost != recorded.sent:
-        raise node.bad(f"answered and lost are {recorded.answered + recorded.lost} together, sent is {recorded.sent}")
-    if not recorded.rtt_min_ms <= min(recorded.rtt_median_ms, recorded.rtt_mean_ms) <= recorded.rtt_max_ms:
+        raise node.bad(
+            f"answered and lost are {recorded.answered + recorded.lost} together, sent is"
+            f" {recorded.sent}"
+        )
+    if (
+        not recorded.rtt_min_ms
+        <= min(recorded.rtt_median_ms, recorded.rtt_mean_ms)
+        <= recorded.rtt_max_ms
+    ):
         raise node.bad("rtt_min_ms, rtt_median_ms, rtt_mean_ms and rtt_max_ms are not in order")
     return recorded
 
@@ -470,7 +522,8 @@ def read_measured(node: Node) -> Measured:
     numbers = (row.upload_mbit, row.download_mbit, row.rtt_ms)
     if row.missing is None and not all(number is not None and number > 0 for number in numbers):
         raise node.bad(
-            "upload_mbit, download_mbit and rtt_ms above 0 are needed (or missing: why there are none)"
+            "upload_mbit, download_mbit and rtt_ms above 0 are needed (or missing: why there are"
+            " none)"
         )
     if row.missing is not None and any(number is not None for number in numbers):
         raise node.bad("numbers in a row that says it is missing")
@@ -538,8 +591,22 @@ RECORDED_FIELDS = {
     "address": Field(text_of),
     "date": Field(text_of, required=True),
     "interval": Field(quantity(units.seconds), required=True),
-    **dict.fromkeys(("sent", "answered", "lost", "bursts", "longest_burst", "duplicates", "errors", "overtaken"), COUNT),
-    **dict.fromkeys(("rtt_min_ms", "rtt_median_ms", "rtt_mean_ms", "rtt_p95_ms", "rtt_max_ms"), MILLISECONDS),
+    **dict.fromkeys(
+        (
+            "sent",
+            "answered",
+            "lost",
+            "bursts",
+            "longest_burst",
+            "duplicates",
+            "errors",
+            "overtaken",
+        ),
+        COUNT,
+    ),
+    **dict.fromkeys(
+        ("rtt_min_ms", "rtt_median_ms", "rtt_mean_ms", "rtt_p95_ms", "rtt_max_ms"), MILLISECONDS
+    ),
 }
 SOURCE_FIELDS = {"seed": Field(text_of), "table": Field(text_of), "note": Field(text_of)}
 TEXTS = list_of(text_of)

@@ -4,7 +4,8 @@
     NAME.dist    the shape of the delay, a netem table
     NAME.csv     delay and loss over time, a trace
 
-Only ping's text goes in (`parse_ping`), only files come out (`write_profile`); between them are pure functions.
+Only ping's text goes in (`parse_ping`), only files come out (`write_profile`); between them are
+pure functions.
 """
 
 from __future__ import annotations
@@ -36,7 +37,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from gostlab.ask import profile as profiles
 from gostlab.ask import units
 from gostlab.ask.document import BadInput
-from gostlab.ask.profile import DISTRIBUTION_SCALE, LEAST_ENTRY, MOST_ENTRY, NO_LOSS, LossModel, share_text
+from gostlab.ask.profile import (
+    DISTRIBUTION_SCALE,
+    LEAST_ENTRY,
+    MOST_ENTRY,
+    NO_LOSS,
+    LossModel,
+    share_text,
+)
 from gostlab.ask.trace import changes_of
 from gostlab.ask.units import quoted
 
@@ -57,8 +65,8 @@ PING_BITS = (64 + 20 + 14) * 8
 TABLE_ENTRIES = 4096
 # netem's delays are compared to a microsecond when read back: less is no jitter.
 LEAST_JITTER_MS = 0.001
-# Below this many bursts, a burst's mean length is not known to a third (its relative standard error is at most
-# 1/sqrt(bursts)), and no model of bursts is fitted.
+# Below this many bursts, a burst's mean length is not known to a third (its relative standard error
+# is at most 1/sqrt(bursts)), and no model of bursts is fitted.
 BURSTS_TO_FIT = 10
 # Fewer answers that were overtaken than this may be an accident, as of a route that changed.
 LEAST_OVERTAKEN = 3
@@ -86,7 +94,9 @@ class Pings:
     sent: int
     answers: tuple[Answer, ...]  # in the order they came
     duplicates: int
-    errors: int  # messages that a packet could not be sent or delivered, and answers that came damaged
+    errors: (
+        int  # messages that a packet could not be sent or delivered, and answers that came damaged
+    )
     resolution_ms: float  # of the coarsest time that ping printed
 
     @property
@@ -116,8 +126,10 @@ COUNTS = re.compile(r"(?P<sent>\d+) packets transmitted, (?P<received>\d+) recei
 def parse_ping(text: str, *, interrupted: bool = False) -> Pings:
     """What iputils' ping says, in English (LC_ALL=C).
 
-    interrupted   ping was ended while packets were on their way: those after the last answer are not counted
-    Raises BadInput where it says what this does not understand: an answer not understood would be a loss.
+    interrupted   ping was ended while packets were on their way: those after the last answer
+                  are not counted
+    Raises BadInput where it says what this does not understand: an answer not understood would be a
+    loss.
     """
     address: str | None = None
     answers: dict[int, Answer] = {}
@@ -134,9 +146,13 @@ def parse_ping(text: str, *, interrupted: bool = False) -> Pings:
             elif found["rtt"] is None:
                 raise BadInput(f"ping says {quoted(line)}: an answer without its time")
             elif seq in answers or not 1 <= seq <= MOST_PACKETS:
-                raise BadInput(f"ping says {quoted(line)}: a second answer that it does not call one")
+                raise BadInput(
+                    f"ping says {quoted(line)}: a second answer that it does not call one"
+                )
             else:
-                answers[seq] = Answer(seq, float(found["rtt"]), float(found["at"]) if found["at"] else None)
+                answers[seq] = Answer(
+                    seq, float(found["rtt"]), float(found["at"]) if found["at"] else None
+                )
                 resolution_ms = max(resolution_ms, 10.0 ** -len(found["digits"] or ""))
         elif ERROR.fullmatch(line) or line.startswith("ping: sendmsg: "):
             errors += 1
@@ -145,7 +161,9 @@ def parse_ping(text: str, *, interrupted: bool = False) -> Pings:
         elif summed := COUNTS.fullmatch(line):
             counts = summed
         elif "icmp_seq=" in line and not WAITING.fullmatch(line):
-            raise BadInput(f"ping says {quoted(line)}: not understood (iputils' ping, in English, is)")
+            raise BadInput(
+                f"ping says {quoted(line)}: not understood (iputils' ping, in English, is)"
+            )
     if counts is None and not interrupted:
         raise BadInput("ping's text ends before it says how many packets it sent")
     if counts is not None and int(counts["received"]) != len(answers):
@@ -159,7 +177,9 @@ def parse_ping(text: str, *, interrupted: bool = False) -> Pings:
 
 @dataclass(frozen=True)
 class DelayTable:
-    """A delay's distribution as netem replays it: delay_ms + jitter_ms * t / 8192, t drawn from the table."""
+    """A delay's distribution as netem replays it: delay_ms + jitter_ms * t / 8192, t drawn from the
+    table.
+    """
 
     delay_ms: float
     jitter_ms: float
@@ -179,17 +199,19 @@ class Fitted:
 def fit_path(pings: Pings, interval_s: float, rate_bps: int) -> Fitted:
     """The path whose pings are like these.
 
-    ping cannot tell the two directions apart. Half the least round trip is given to each, what is above it, and every
-    loss, to forward. What the rate takes to send a ping comes on top of a path's delay, and is taken off here.
-    Raises BadInput if a ping alone would take longer at that rate.
+    ping cannot tell the two directions apart. Half the least round trip is given to each, what is
+    above it, and every loss, to forward. What the rate takes to send a ping comes on top of a
+    path's delay, and is taken off here. Raises BadInput if a ping alone would take longer at that
+    rate.
     """
     rtts_ms = [answer.rtt_ms for answer in pings.answers]
     each_way_ms = min(rtts_ms) / 2
     reverse_ms = round(each_way_ms - 1000 * PING_BITS / rate_bps, 6)
     if reverse_ms < 0:
         raise BadInput(
-            f"--rate {units.show_rate(rate_bps)}: a ping alone would take {units.show_time(2 * PING_BITS / rate_bps)}, "
-            f"the least round trip is {min(rtts_ms):g} ms (give the path's real rate)"
+            f"--rate {units.show_rate(rate_bps)}: a ping alone would take"
+            f" {units.show_time(2 * PING_BITS / rate_bps)}, the least round trip is"
+            f" {min(rtts_ms):g} ms (give the path's real rate)"
         )
     taken_ms = each_way_ms + 1000 * PING_BITS / rate_bps
     forward = delay_table([rtt_ms - taken_ms for rtt_ms in rtts_ms])
@@ -197,11 +219,12 @@ def fit_path(pings: Pings, interval_s: float, rate_bps: int) -> Fitted:
 
 
 def delay_table(delays_ms: Sequence[float]) -> DelayTable:
-    """The netem table of these delays: all of them where there are up to 4096, else 4096 evenly spaced quantiles.
+    """The netem table of these delays: all of them where there are up to 4096, else 4096 evenly
+    spaced quantiles.
 
-    As in iproute2's maketable, its mean is 0 and 8192 stands for one jitter. There, a jitter is one standard deviation,
-    and what lies more than four from the mean does not fit 16 bits and is cut. Nothing is cut here: where a delay lies
-    further, the jitter is as large as it needs to be.
+    As in iproute2's maketable, its mean is 0 and 8192 stands for one jitter. There, a jitter is one
+    standard deviation, and what lies more than four from the mean does not fit 16 bits and is cut.
+    Nothing is cut here: where a delay lies further, the jitter is as large as it needs to be.
     """
     mean_ms = round(statistics.fmean(delays_ms), 6)
     off_ms = [delay_ms - mean_ms for delay_ms in delays_ms]
@@ -215,8 +238,13 @@ def delay_table(delays_ms: Sequence[float]) -> DelayTable:
     jitter_ms = math.ceil(needed_ms * 1e6) / 1e6
     # However the entries are rounded, no delay may come out below 0.
     least = max(LEAST_ENTRY, -math.floor(mean_ms / jitter_ms * DISTRIBUTION_SCALE))
-    entries = (round(off / jitter_ms * DISTRIBUTION_SCALE) for off in quantiles(sorted(off_ms), TABLE_ENTRIES))
-    return DelayTable(mean_ms, jitter_ms, tuple(min(MOST_ENTRY, max(least, entry)) for entry in entries))
+    entries = (
+        round(off / jitter_ms * DISTRIBUTION_SCALE)
+        for off in quantiles(sorted(off_ms), TABLE_ENTRIES)
+    )
+    return DelayTable(
+        mean_ms, jitter_ms, tuple(min(MOST_ENTRY, max(least, entry)) for entry in entries)
+    )
 
 
 def quantiles(ordered: Sequence[float], most: int) -> list[float]:
@@ -232,8 +260,10 @@ def burst_lengths(lost: Sequence[bool]) -> list[int]:
 
 
 def overtaken_by_chance(pings: Pings, interval_s: float) -> float:
-    """How many answers would have been overtaken if each packet had been delayed by itself: what the recording's own delays
-    make, shuffled (some times, always in the same ways), of its own sending times."""
+    """How many answers would have been overtaken if each packet had been delayed by itself: what
+    the recording's own delays make, shuffled (some times, always in the same ways), of its own
+    sending times.
+    """
     sent_s = send_times_s(pings, interval_s)
     seqs = sorted(answer.seq for answer in pings.answers)
     rtts_ms = [answer.rtt_ms for answer in pings.answers]
@@ -241,29 +271,40 @@ def overtaken_by_chance(pings: Pings, interval_s: float) -> float:
     counts = []
     for _ in range(SHUFFLES):
         shuffle(rtts_ms)
-        came_s = [sent_s[seq - 1] + rtt_ms / 1000 for seq, rtt_ms in zip(seqs, rtts_ms, strict=True)]
+        came_s = [
+            sent_s[seq - 1] + rtt_ms / 1000 for seq, rtt_ms in zip(seqs, rtts_ms, strict=True)
+        ]
         first_later_s = itertools.accumulate(reversed(came_s[1:]), min)
-        counts.append(sum(one > later for one, later in zip(reversed(came_s[:-1]), first_later_s, strict=True)))
+        counts.append(
+            sum(
+                one > later for one, later in zip(reversed(came_s[:-1]), first_later_s, strict=True)
+            )
+        )
     return statistics.fmean(counts)
 
 
 def keeps_order(pings: Pings, interval_s: float) -> bool:
-    """Whether packets are better replayed in order: they were overtaken far less often than by chance, or hardly at all.
+    """Whether packets are better replayed in order: they were overtaken far less often than by
+    chance, or hardly at all.
 
-    netem draws every packet's delay by itself. Without order, that reorders packets that are close together, as TCP's are,
-    all the time, whatever ping's, which are not, did.
+    netem draws every packet's delay by itself. Without order, that reorders packets that are close
+    together, as TCP's are, all the time, whatever ping's, which are not, did.
     """
-    return pings.overtaken < LEAST_OVERTAKEN or pings.overtaken <= overtaken_by_chance(pings, interval_s) / 2
+    return (
+        pings.overtaken < LEAST_OVERTAKEN
+        or pings.overtaken <= overtaken_by_chance(pings, interval_s) / 2
+    )
 
 
 def fit_loss(lost: Sequence[bool]) -> LossModel:
     """The loss model of a sequence of packets.
 
-    Gilbert's channel (Capacity of a Burst-Noise Channel, Bell System Technical Journal 39, 1960) in its simple form,
-    where all is lost in the bad state and nothing in the good one: the states are then seen, and the likeliest
-    probabilities of leaving them are the shares of packets in a state after which it was left (Hasslinger and Hohlfeld,
-    The Gilbert-Elliott Model for Packet Loss in Real Time Services on the Internet, MMB 2008). Bursts are 1/r long.
-    With fewer than BURSTS_TO_FIT bursts there is too little to tell: random loss with their share.
+    Gilbert's channel (Capacity of a Burst-Noise Channel, Bell System Technical Journal 39, 1960) in
+    its simple form, where all is lost in the bad state and nothing in the good one: the states are
+    then seen, and the likeliest probabilities of leaving them are the shares of packets in a state
+    after which it was left (Hasslinger and Hohlfeld, The Gilbert-Elliott Model for Packet Loss in
+    Real Time Services on the Internet, MMB 2008). Bursts are 1/r long. With fewer than
+    BURSTS_TO_FIT bursts there is too little to tell: random loss with their share.
     """
     if not any(lost):
         return NO_LOSS
@@ -272,7 +313,13 @@ def fit_loss(lost: Sequence[bool]) -> LossModel:
     steps = list(itertools.pairwise(lost))
     good = [after for before, after in steps if not before]
     bad = [after for before, after in steps if before]
-    return LossModel("gemodel", p=sum(good) / len(good), r=1 - sum(bad) / len(bad), one_minus_h=1.0, one_minus_k=0.0)
+    return LossModel(
+        "gemodel",
+        p=sum(good) / len(good),
+        r=1 - sum(bad) / len(bad),
+        one_minus_h=1.0,
+        one_minus_k=0.0,
+    )
 
 
 @dataclass(frozen=True)
@@ -290,7 +337,9 @@ def windows_of(pings: Pings, interval_s: float) -> list[Window]:
     rtts_ms = {answer.seq: answer.rtt_ms for answer in pings.answers}
     sent_s = send_times_s(pings, interval_s)
     windows = []
-    for number, group in itertools.groupby(range(1, pings.sent + 1), key=lambda seq: int(sent_s[seq - 1] // length_s)):
+    for number, group in itertools.groupby(
+        range(1, pings.sent + 1), key=lambda seq: int(sent_s[seq - 1] // length_s)
+    ):
         seqs = list(group)
         answered = [rtts_ms[seq] for seq in seqs if seq in rtts_ms]
         median_ms = statistics.median(answered) if answered else None
@@ -299,8 +348,9 @@ def windows_of(pings: Pings, interval_s: float) -> list[Window]:
 
 
 def send_times_s(pings: Pings, interval_s: float) -> list[float]:
-    """When each packet was sent, since the first: when its answer came less what that took; for a lost one, and without
-    ping's own times, by the interval from the one before. Never falling."""
+    """When each packet was sent, since the first: when its answer came less what that took; for a
+    lost one, and without ping's own times, by the interval from the one before. Never falling.
+    """
     known = {a.seq: a.at_s - a.rtt_ms / 1000 for a in pings.answers if a.at_s is not None}
     first = min(known, default=1)
     begin_s = known.get(first, 0.0) - (first - 1) * interval_s
@@ -326,9 +376,11 @@ class Order:
 
 
 def write_profile(order: Order, pings: Pings, date: str) -> Path:
-    """Write a recording's profile, distribution and trace into order.out, and read them back before they get their names.
+    """Write a recording's profile, distribution and trace into order.out, and read them back before
+    they get their names.
 
-    Raises BadInput, also where the folder cannot be written; then nothing is there that was not before.
+    Raises BadInput, also where the folder cannot be written; then nothing is there that was not
+    before.
     """
     fitted = fit_path(pings, float(order.interval_s), units.rate(order.rate))
     windows = windows_of(pings, float(order.interval_s))
@@ -360,8 +412,8 @@ def distribution_text(order: Order, delay: DelayTable) -> str:
     """A table as tc reads it."""
     rows = (delay.table[start : start + 8] for start in range(0, len(delay.table), 8))
     return (
-        f"# The delay to {order.host}, recorded: of {show_ms(delay.delay_ms)} ms, {DISTRIBUTION_SCALE} is"
-        f" {show_ms(delay.jitter_ms)} ms more.\n"
+        f"# The delay to {order.host}, recorded: of {show_ms(delay.delay_ms)} ms,"
+        f" {DISTRIBUTION_SCALE} is {show_ms(delay.jitter_ms)} ms more.\n"
         + "".join(" " + " ".join(str(entry) for entry in row) + "\n" for row in rows)
     )
 
@@ -379,7 +431,9 @@ def trace_text(windows: Sequence[Window], fitted: Fitted, rate_bps: int) -> str:
 def profile_text(order: Order, pings: Pings, fitted: Fitted, date: str) -> str:
     """A recording as a profile."""
     delay = fitted.forward
-    direction = f"rate: {order.rate}, delay: {{delay}}ms, jitter: {{jitter}}ms, {{more}}buffer: 1bdp"
+    direction = (
+        f"rate: {order.rate}, delay: {{delay}}ms, jitter: {{jitter}}ms, {{more}}buffer: 1bdp"
+    )
     shape = f"distribution: {order.name}.dist, " if delay.table else ""
     ordered = f"ordered: {'true' if fitted.ordered else 'false'}, " if delay.table else ""
     forward = direction.format(
@@ -390,8 +444,10 @@ def profile_text(order: Order, pings: Pings, fitted: Fitted, date: str) -> str:
     reverse = direction.format(delay=show_ms(fitted.reverse_ms), jitter="0", more="loss: 0%, ")
     lines = [
         f"# The path to {order.host} as ping saw it. Recorded by",
-        f"#     ./lab profile record {order.host} --name {order.name} --count {order.count} --interval"
-        f" {show_interval(order.interval_s)} --rate {order.rate}",
+        (
+            f"#     ./lab profile record {order.host} --name {order.name} --count {order.count}"
+            f" --interval {show_interval(order.interval_s)} --rate {order.rate}"
+        ),
         f"name: {order.name}",
         f"title: {json.dumps(f'Ping to {order.host}, {date[:10]}', ensure_ascii=False)}",
         "recorded:",
@@ -400,8 +456,8 @@ def profile_text(order: Order, pings: Pings, fitted: Fitted, date: str) -> str:
         *(line for text in assumptions(order, pings, fitted) for line in folded(text)),
         "notes:",
         *folded(
-            f"{order.name}.csv has the median delay and the loss of every {window_words(order)}: a trace, for a path without "
-            "jitter and loss of its own."
+            f"{order.name}.csv has the median delay and the loss of every {window_words(order)}: a"
+            " trace, for a path without jitter and loss of its own."
         ),
         f"forward: {{{forward}}}",
         f"reverse: {{{reverse}}}",
@@ -446,38 +502,57 @@ def assumptions(order: Order, pings: Pings, fitted: Fitted) -> list[str]:
     least_ms = min(answer.rtt_ms for answer in pings.answers)
     interval = show_interval(order.interval_s)
     said = [
-        f"ping cannot tell the two directions apart. Half the least round trip, {show_ms(least_ms / 2)} ms, is given to each; "
-        "all that is above it, and all loss, to forward. What the rate takes to send a ping is taken off.",
-        f"Rate {order.rate}, each way: not measured, given by --rate. Buffer one BDP: nobody measured it.",
-        "Routers may treat ping's packets unlike others, and answer or drop them by rules of their own.",
+        (
+            "ping cannot tell the two directions apart. Half the least round trip,"
+            f" {show_ms(least_ms / 2)} ms, is given to each; all that is above it, and all loss, to"
+            " forward. What the rate takes to send a ping is taken off."
+        ),
+        (
+            f"Rate {order.rate}, each way: not measured, given by --rate. Buffer one BDP: nobody"
+            " measured it."
+        ),
+        (
+            "Routers may treat ping's packets unlike others, and answer or drop them by rules of"
+            " their own."
+        ),
     ]
     if fitted.forward.table:
         said.append(
-            "The delay of each packet is drawn by itself: the distribution has how often a delay was seen, not how long it "
-            f"stayed ({order.name}.csv has that)."
+            "The delay of each packet is drawn by itself: the distribution has how often a delay"
+            f" was seen, not how long it stayed ({order.name}.csv has that)."
         )
         chance = overtaken_by_chance(pings, float(order.interval_s))
         said.append(
-            f"{pings.overtaken} of {len(pings.answers)} answers were overtaken by a later packet's, where about {chance:.0f} "
-            "would have been if each packet were delayed by itself: "
-            + ("none is, and one held up holds up those close behind it." if fitted.ordered else "packets overtake.")
+            f"{pings.overtaken} of {len(pings.answers)} answers were overtaken by a later packet's,"
+            f" where about {chance:.0f} would have been if each packet were delayed by itself: "
+            + (
+                "none is, and one held up holds up those close behind it."
+                if fitted.ordered
+                else "packets overtake."
+            )
         )
     if pings.resolution_ms > 0.01:
-        said.append(f"ping rounds times of this length to {pings.resolution_ms:g} ms; so does the distribution.")
+        said.append(
+            f"ping rounds times of this length to {pings.resolution_ms:g} ms; so does the"
+            " distribution."
+        )
     if fitted.loss.model == "gemodel":
         said.append(
-            f"Loss: Gilbert's model, fitted to {lost} packets lost in {bursts} bursts. Its bursts are as many packets long as "
-            f"ping's, which were {interval} apart, however close the packets are."
+            f"Loss: Gilbert's model, fitted to {lost} packets lost in {bursts} bursts. Its bursts"
+            f" are as many packets long as ping's, which were {interval} apart, however close the"
+            " packets are."
         )
     elif lost:
         said.append(
-            f"Loss: {lost} of {pings.sent} packets, in {bursts} burst{'s' if bursts > 1 else ''}. Fewer than {BURSTS_TO_FIT} "
-            "bursts are too few to fit a model of them: each packet is lost with that share, whatever became of the one before."
+            f"Loss: {lost} of {pings.sent} packets, in {bursts} burst{'s' if bursts > 1 else ''}."
+            f" Fewer than {BURSTS_TO_FIT} bursts are too few to fit a model of them: each packet is"
+            " lost with that share, whatever became of the one before."
         )
     else:
         said.append(
-            f"No loss: none of {pings.sent} packets was lost, so that less than {share_text(3 / pings.sent)} are likely to be "
-            "(95 of 100 times, if each is by itself)."
+            f"No loss: none of {pings.sent} packets was lost, so that less than"
+            f" {share_text(3 / pings.sent)} are likely to be (95 of 100 times, if each is by"
+            " itself)."
         )
     return said
 
@@ -491,7 +566,13 @@ def loss_text(loss: LossModel) -> str:
 
 def folded(text: str) -> list[str]:
     """An item of a YAML list, a text of several lines."""
-    return ["  - >-", *(f"    {line}" for line in textwrap.wrap(text, 112, break_long_words=False, break_on_hyphens=False))]
+    return [
+        "  - >-",
+        *(
+            f"    {line}"
+            for line in textwrap.wrap(text, 112, break_long_words=False, break_on_hyphens=False)
+        ),
+    ]
 
 
 def show_ms(time_ms: float) -> str:
@@ -514,16 +595,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `./lab profile record` takes."""
     parser.add_argument("host", help="a name or address that answers ping")
     parser.add_argument("--name", help="the profile's name (default: made of the host's)")
-    parser.add_argument("--count", type=int, default=DEFAULT_COUNT, help=f"packets (default: {DEFAULT_COUNT})")
+    parser.add_argument(
+        "--count", type=int, default=DEFAULT_COUNT, help=f"packets (default: {DEFAULT_COUNT})"
+    )
     parser.add_argument(
         "--interval",
-        help=f"between packets (default: {show_interval(DEFAULT_INTERVAL_S)}; {show_interval(USERS_INTERVAL_S)} where ping lets "
-        "only root send more often)",
+        help=(
+            f"between packets (default: {show_interval(DEFAULT_INTERVAL_S)};"
+            f" {show_interval(USERS_INTERVAL_S)} where ping lets only root send more often)"
+        ),
     )
     parser.add_argument(
-        "--rate", default=DEFAULT_RATE, help=f"the path's rate, which ping does not see (default: {DEFAULT_RATE})"
+        "--rate",
+        default=DEFAULT_RATE,
+        help=f"the path's rate, which ping does not see (default: {DEFAULT_RATE})",
     )
-    parser.add_argument("--out", type=Path, default=profiles.FOLDER, help="where to write (default: netem_profiles/)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=profiles.FOLDER,
+        help="where to write (default: netem_profiles/)",
+    )
     parser.add_argument("--force", action="store_true", help="replace a profile of that name")
 
 
@@ -538,14 +630,17 @@ def record_verb(arguments: argparse.Namespace) -> int:
         return EXIT_INTERRUPTED
     pings = parse_ping(text, interrupted=interrupted)
     if interrupted and len(pings.answers) < LEAST_ANSWERS:
-        say(f"gostlab: interrupted after {len(pings.answers)} answers, fewer than the {LEAST_ANSWERS} of a profile: not kept")
+        say(
+            f"gostlab: interrupted after {len(pings.answers)} answers, fewer than the"
+            f" {LEAST_ANSWERS} of a profile: not kept"
+        )
         return EXIT_INTERRUPTED
     if not pings.answers:
         raise BadInput(f"{order.host}: {why_none(text)}")
     if len(pings.answers) < LEAST_ANSWERS:
         raise BadInput(
-            f"{order.host}: {len(pings.answers)} of {pings.sent} packets were answered, and a profile needs {LEAST_ANSWERS}: use "
-            "a larger --count"
+            f"{order.host}: {len(pings.answers)} of {pings.sent} packets were answered, and a"
+            f" profile needs {LEAST_ANSWERS}: use a larger --count"
         )
     path = write_profile(order, pings, date)
     if interrupted:
@@ -563,7 +658,9 @@ def read_order(arguments: argparse.Namespace) -> Order:
         raise BadInput(f"host {quoted(arguments.host)}: not a host's name or address")
     name = arguments.name or re.sub(r"[^a-z0-9]+", "-", host.lower()).strip("-")[:60].strip("-")
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,59}", name):
-        raise BadInput(f"--name {quoted(name)}: not a profile's name (small letters, digits and -, up to 60)")
+        raise BadInput(
+            f"--name {quoted(name)}: not a profile's name (small letters, digits and -, up to 60)"
+        )
     if not LEAST_ANSWERS <= arguments.count <= MOST_PACKETS:
         raise BadInput(f"--count {arguments.count}: not within {LEAST_ANSWERS} to {MOST_PACKETS}")
     try:
@@ -599,22 +696,29 @@ def check_place(order: Order) -> None:
         raise BadInput(f"--out {order.out}: {error.strerror or error}") from None
     for taken in (order.out / f"{order.name}{ending}" for ending in (".yaml", ".dist", ".csv")):
         if taken.exists() and not order.force:
-            raise BadInput(f"--name {order.name}: {taken} is there already (choose another, or --force to replace it)")
+            raise BadInput(
+                f"--name {order.name}: {taken} is there already (choose another, or --force to"
+                " replace it)"
+            )
 
 
 def require_ping() -> None:
     """Raises BadInput if the machine's ping is none, or not one whose text is understood."""
     if shutil.which("ping") is None:
         raise BadInput("no ping on this machine: install iputils-ping")
-    version = subprocess.run(["ping", "-V"], capture_output=True, text=True, check=False, env=english())
+    version = subprocess.run(
+        ["ping", "-V"], capture_output=True, text=True, check=False, env=english()
+    )
     if "iputils" not in version.stdout + version.stderr:
         raise BadInput("this machine's ping is not iputils': install iputils-ping")
 
 
 def record(order: Order) -> tuple[Order, str, bool, str]:
-    """Ping the host: what was asked for in the end, ping's text, whether it was interrupted, when it began (UTC).
+    """Ping the host: what was asked for in the end, ping's text, whether it was interrupted, when
+    it began (UTC).
 
-    Raises BadInput if the host does not answer at all, KeyboardInterrupt if interrupted before the recording.
+    Raises BadInput if the host does not answer at all, KeyboardInterrupt if interrupted before the
+    recording.
     """
     reach(order.host)
     exact = knows_exact_times()
@@ -627,13 +731,14 @@ def record(order: Order) -> tuple[Order, str, bool, str]:
             return order, text, interrupted, date
         if order.interval_written or order.interval_s >= USERS_INTERVAL_S:
             raise BadInput(
-                f"--interval {show_interval(order.interval_s)}: this machine's ping lets only root send more often than every "
-                f"{refused[1]} ms: use --interval {refused[1]}ms, or sudo"
+                f"--interval {show_interval(order.interval_s)}: this machine's ping lets only root"
+                f" send more often than every {refused[1]} ms: use --interval {refused[1]}ms, or"
+                " sudo"
             )
         order = slower(order)
         say(
-            f"gostlab: this machine's ping lets only root send more often than every {refused[1]} ms: sending every "
-            f"{show_interval(order.interval_s)}"
+            f"gostlab: this machine's ping lets only root send more often than every {refused[1]}"
+            f" ms: sending every {show_interval(order.interval_s)}"
         )
 
 
@@ -643,13 +748,17 @@ def slower(order: Order) -> Order:
 
 
 def ping_argv(order: Order, *, exact: bool) -> list[str]:
-    """The recording's ping: -D and -O, so that its text says when each packet was answered, or not yet."""
+    """The recording's ping: -D and -O, so that its text says when each packet was answered, or not
+    yet.
+    """
     argv = ["ping", "-n", "-D", "-O", *(["-3"] if exact else []), "-c", str(order.count)]
     return [*argv, "-i", f"{float(order.interval_s):g}", "-W", str(LINGER_S), "--", order.host]
 
 
 def reach(host: str) -> None:
-    """Wait for a first answer, which is not recorded: it pays for looking up addresses. Raises BadInput."""
+    """Wait for a first answer, which is not recorded: it pays for looking up addresses. Raises
+    BadInput.
+    """
     argv = ["ping", "-n", "-c", "1", "-w", str(REACH_S), "-i", "0.2", "--", host]
     text, interrupted = run_ping(argv, lambda _: None)
     if interrupted:
@@ -664,13 +773,17 @@ def why_none(text: str) -> str:
     own = [line for line in lines if line.startswith("ping: ")]
     if own:
         return own[0].removeprefix("ping: ").rpartition(": ")[2]
-    told = [found[1] for line in lines if (found := re.search(r"From \S+.*? icmp_seq=\d+ (.+)", line))]
+    told = [
+        found[1] for line in lines if (found := re.search(r"From \S+.*? icmp_seq=\d+ (.+)", line))
+    ]
     return f"no answer ({told[-1]})" if told else "no answer to any ping"
 
 
 def knows_exact_times() -> bool:
     """Whether this ping has -3, not to round times."""
-    shown = subprocess.run(["ping", "-h"], capture_output=True, text=True, check=False, env=english())
+    shown = subprocess.run(
+        ["ping", "-h"], capture_output=True, text=True, check=False, env=english()
+    )
     return bool(re.search(r"^\s*-3\s", shown.stdout + shown.stderr, re.MULTILINE))
 
 
@@ -717,10 +830,15 @@ def english() -> dict[str, str]:
 
 
 def console_progress(order: Order) -> AbstractContextManager[Callable[[int], None]]:
-    """A bar with time left on a terminal, a line elsewhere; what it gives is to be told the last packet's number."""
+    """A bar with time left on a terminal, a line elsewhere; what it gives is to be told the last
+    packet's number.
+    """
     expected = units.show_time(float(order.count * order.interval_s))
     if not sys.stderr.isatty():
-        say(f"ping {order.host}: {order.count} packets every {show_interval(order.interval_s)}, about {expected}")
+        say(
+            f"ping {order.host}: {order.count} packets every {show_interval(order.interval_s)},"
+            f" about {expected}"
+        )
         return nullcontext(lambda _: None)
     return Bar(order)
 
@@ -730,7 +848,12 @@ class Bar:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task(f"ping {order.host}", total=order.count, left="")
 

@@ -1,4 +1,5 @@
-"""What a run can be asked for: every setting, who reads it from YAML, and what holds where nobody wrote it.
+"""What a run can be asked for: every setting, who reads it from YAML, and what holds where nobody
+wrote it.
 
 Any setting may be a factor: then a list of levels stands in its place.
 """
@@ -34,13 +35,30 @@ from gostlab.ask.sizing import MAX_BUFFER_BYTES, MAX_MEMORY_MIB, MIB
 # What one system call costs on the virtual clock, µs, unless the experiment says otherwise.
 DEFAULT_SYSCALL_COST_US = 5
 MAX_STREAMS = 128  # iperf3's own limit
-# Those that Linux has had, in its tree or beside it; whether this kernel has one, only a run can say.
-# fmt: off
+# Those that Linux has had, in its tree or beside it; whether this kernel has one, only a run can
+# say.
 CONGESTION_CONTROLS = (
-    "bbr", "bbr2", "bbr3", "bbrplus", "bic", "cdg", "cubic", "dctcp", "highspeed", "htcp", "hybla", "illinois", "lp", "nv",
-    "reno", "scalable", "vegas", "veno", "westwood", "yeah",
+    "bbr",
+    "bbr2",
+    "bbr3",
+    "bbrplus",
+    "bic",
+    "cdg",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "reno",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
 )
-# fmt: on
 TUNNELS = ("direct", "gost+ws", "gost+wss")
 TOPOLOGIES = ("tunnel", "dumbbell", "router", "star")
 MAX_FLOWS = 64
@@ -106,8 +124,15 @@ def read_flows(node: Node) -> dict[str, dict[str, Any]]:
     flows: dict[str, dict[str, Any]] = {}
     for name, fields in mapping_of(node).items():
         if not re.fullmatch(r"[a-z][a-z0-9_-]{0,15}", name):
-            raise node.bad(f"{units.quoted(name)}: a flow's name has lower-case letters, digits, - and _, 16 at most")
-        given = {} if fields.text is None and fields.fields is None and fields.items is None else mapping_of(fields)
+            raise node.bad(
+                f"{units.quoted(name)}: a flow's name has lower-case letters, digits, - and _, 16"
+                " at most"
+            )
+        given = (
+            {}
+            if fields.text is None and fields.fields is None and fields.items is None
+            else mapping_of(fields)
+        )
         for key in given:
             if key not in FLOW_FIELDS:
                 raise unknown_key(fields, key, FLOW_FIELDS)
@@ -121,7 +146,9 @@ def read_changes(node: Node) -> list[dict[str, Any]]:
     """Changes of the path while the load runs, in the order of time. Raises BadInput."""
     changes = [read_mapping(item, CHANGE_FIELDS) for item in node.items or ()]
     if node.items is None or len(changes) > MAX_CHANGES:
-        raise node.bad(f"not a list of at most {MAX_CHANGES} changes (like [{{at: 10s, rate: 50mbit}}])")
+        raise node.bad(
+            f"not a list of at most {MAX_CHANGES} changes (like [{{at: 10s, rate: 50mbit}}])"
+        )
     for item, change in zip(node.items, changes, strict=True):
         if all(change[key] is None for key in ("rate", "delay", "jitter", "loss")):
             raise item.bad("a change of nothing (rate, delay, jitter or loss)")
@@ -168,7 +195,9 @@ def read_buffers(node: Node) -> str | dict[str, list[int]]:
     """debian, system, bdp, or {rmem: [least, initial, most], wmem: …}. Raises BadInput."""
     if node.fields is None:
         return one_of("debian", "system", "bdp")(node)
-    return read_mapping(node, {name: Field(read_buffer_sizes, required=True) for name in ("rmem", "wmem")})
+    return read_mapping(
+        node, {name: Field(read_buffer_sizes, required=True) for name in ("rmem", "wmem")}
+    )
 
 
 def read_buffer_sizes(node: Node) -> list[int]:
@@ -176,7 +205,8 @@ def read_buffer_sizes(node: Node) -> list[int]:
     sizes = list(list_of(quantity(units.size))(node))
     if len(sizes) != 3 or sizes != sorted(sizes) or sizes[0] < 4096 or sizes[2] > MAX_BUFFER_BYTES:
         raise node.bad(
-            "not three sizes, least, initial, most, between 4KiB and 1GiB (like [4KiB, 128KiB, 6MiB])"
+            "not three sizes, least, initial, most, between 4KiB and 1GiB (like [4KiB, 128KiB,"
+            " 6MiB])"
         )
     return sizes
 
@@ -201,8 +231,9 @@ def read_tcp_memory(node: Node) -> int | None:
     return int(mib)
 
 
-# What a flow may be asked for besides what the run says for all of its flows. `sender` and `receiver` are numbers of a
-# dumbbell's hosts, `rate` is a udp flow's offered rate, `size` an http flow's file.
+# What a flow may be asked for besides what the run says for all of its flows. `sender` and
+# `receiver` are numbers of a dumbbell's hosts, `rate` is a udp flow's offered rate, `size` an http
+# flow's file.
 FLOW_FIELDS: Mapping[str, Callable[[Node], Any]] = {
     "kind": one_of("tcp", "udp", "http"),
     "cc": one_of(*CONGESTION_CONTROLS),
@@ -217,9 +248,9 @@ FLOW_FIELDS: Mapping[str, Callable[[Node], Any]] = {
     "sender": whole(1, MAX_FLOWS),
     "receiver": whole(1, MAX_FLOWS),
 }
-# What a run can be asked for, and who reads it. `delay` is one way, and of both directions, as are `rate` and
-# `buffer`; `rtt` is twice the delay; `loss`, `jitter` and `ordered` are of the direction that the data takes. All of them
-# stand in for the profile's own.
+# What a run can be asked for, and who reads it. `delay` is one way, and of both directions, as are
+# `rate` and `buffer`; `rtt` is twice the delay; `loss`, `jitter` and `ordered` are of the direction
+# that the data takes. All of them stand in for the profile's own.
 SETTINGS: Mapping[str, Callable[[Node], Any]] = {
     "topology": one_of(*TOPOLOGIES),
     "placement": one_of("endpoint", "gateway"),
@@ -249,7 +280,8 @@ SETTINGS: Mapping[str, Callable[[Node], Any]] = {
     "sites": read_sites,
     "acks": one_of("on", "off"),
 }
-# What nobody wrote. rate, delay, rtt, jitter, ordered, loss and buffer are the profile's then; there is one flow.
+# What nobody wrote. rate, delay, rtt, jitter, ordered, loss and buffer are the profile's then;
+# there is one flow.
 DEFAULTS = {
     "topology": "tunnel",
     "placement": "endpoint",
@@ -284,7 +316,9 @@ def is_setting(name: str) -> bool:
 
 
 def json_text(node: Node) -> Any:
-    """What was written, without the blanks that mean nothing: `10 Gbit` and `10Gbit` are one level."""
+    """What was written, without the blanks that mean nothing: `10 Gbit` and `10Gbit` are one
+    level.
+    """
     if node.fields is not None:
         return {key: json_text(value) for key, value in node.fields.items()}
     if node.items is not None:
@@ -322,7 +356,9 @@ def read_levels(name: str, node: Node) -> tuple[Setting, ...]:
 
 
 def read_override(name: str, text: str, *, origin: str | None = None) -> tuple[Setting, ...]:
-    """The levels that --set gives a factor or setting, written as in YAML. Raises BadInput naming --set."""
+    """The levels that --set gives a factor or setting, written as in YAML. Raises BadInput naming
+    --set.
+    """
     origin = origin or f"--set {units.quoted(name)[1:-1]}"
     if not is_setting(name):
         raise BadInput(f"{origin}: no such factor or setting ({meant(name, SETTINGS)})")

@@ -1,4 +1,6 @@
-"""How large a run's socket buffers and memory must be, and whether its packets may travel in lumps."""
+"""How large a run's socket buffers and memory must be, and whether its packets may travel in
+lumps.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,13 @@ from gostlab.ask.profile import MTU_BYTES
 from gostlab.ask.response import bdp_bytes, window_limit_bps
 
 MIB = 2**20
-# Debian 11's and 12's on a machine of 1 GiB or more: least, initial, most. The kernel's own follow its memory
-# (and from 6.16 end at 32 MiB), so a sandbox of another size would be another machine: hence written down.
+# Debian 11's and 12's on a machine of 1 GiB or more: least, initial, most. The kernel's own follow
+# its memory (and from 6.16 end at 32 MiB), so a sandbox of another size would be another machine:
+# hence written down.
 DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6 * MIB], "wmem": [4096, 16384, 4 * MIB]}
 MAX_BUFFER_BYTES = 2**30  # TCP's window scale ends there
-# With offloads, packets travel in lumps of up to 64 kB. Below this share of the rate no queue builds that
-# would care.
+# With offloads, packets travel in lumps of up to 64 kB. Below this share of the rate no queue
+# builds that would care.
 OFFLOAD_SHARE = 0.9
 # Kernel memory that one full-size packet takes: its data, sk_buff and page rounding.
 PACKET_MEMORY_BYTES = 2500
@@ -32,7 +35,9 @@ def round_trip_s(path: Mapping[str, Any]) -> float:
 
 
 def bytes_in_path(path: Mapping[str, Any]) -> float:
-    """What the fuller direction can hold, in flight and queued. One without a rate counts as 10 Gbit/s."""
+    """What the fuller direction can hold, in flight and queued. One without a rate counts as 10
+    Gbit/s.
+    """
     return max(
         bdp_bytes(direction["rate_bps"] or 10**10, round_trip_s(path))
         + (direction["buffer_pkts"] or 0) * MTU_BYTES
@@ -43,9 +48,9 @@ def bytes_in_path(path: Mapping[str, Any]) -> float:
 def resolve_buffers(buffers: Buffers, path: Mapping[str, Any]) -> Buffers:
     """Socket buffers as numbers, but for `system`, the kernel's own.
 
-    `bdp`: so large that windows never limit. Linux offers half of a receive buffer as window and counts a
-    packet's overhead against a send buffer, hence four times what path and queue can hold; never less than
-    Debian's.
+    `bdp`: so large that windows never limit. Linux offers half of a receive buffer as window and
+    counts a packet's overhead against a send buffer, hence four times what path and queue can hold;
+    never less than Debian's.
     """
     if buffers == "debian":
         return copy.deepcopy(DEBIAN_BUFFERS)
@@ -58,9 +63,13 @@ def resolve_buffers(buffers: Buffers, path: Mapping[str, Any]) -> Buffers:
     return buffers
 
 
-def offloads_do_no_harm(path: Mapping[str, Any], data_direction: str, streams: int, buffers: Buffers) -> bool:
-    """Whether packets may travel in lumps: where nothing is lost, nothing reordered, and all streams' windows
-    together stay so far below the rate that the bottleneck's queue decides nothing."""
+def offloads_do_no_harm(
+    path: Mapping[str, Any], data_direction: str, streams: int, buffers: Buffers
+) -> bool:
+    """Whether packets may travel in lumps: where nothing is lost, nothing reordered, and all
+    streams' windows together stay so far below the rate that the bottleneck's queue decides
+    nothing.
+    """
     if any(
         direction["loss"]["p"] or direction["loss"].get("one_minus_k") or direction["jitter_ms"]
         for direction in path.values()
@@ -71,28 +80,35 @@ def offloads_do_no_harm(path: Mapping[str, Any], data_direction: str, streams: i
         return False
     window = min(buffers["rmem"][2] / 2, buffers["wmem"][2])
     return (
-        rate_bps is None or streams * window_limit_bps(window, round_trip_s(path)) < OFFLOAD_SHARE * rate_bps
+        rate_bps is None
+        or streams * window_limit_bps(window, round_trip_s(path)) < OFFLOAD_SHARE * rate_bps
     )
 
 
-def tcp_memory_needed_mib(streams: int, tunnel: str, buffers: Buffers, path: Mapping[str, Any]) -> int:
+def tcp_memory_needed_mib(
+    streams: int, tunnel: str, buffers: Buffers, path: Mapping[str, Any]
+) -> int:
     """Memory of all TCP sockets when every buffer of every leg is as full as it can be.
 
-    A tunnel has three legs, and iperf3 a control connection beside its streams. Buffers above Debian's fill
-    no further than about four times what the path can hold.
+    A tunnel has three legs, and iperf3 a control connection beside its streams. Buffers above
+    Debian's fill no further than about four times what the path can hold.
     """
     sizes = DEBIAN_BUFFERS if isinstance(buffers, str) else buffers
     connections = streams + 1
     debian = connections * (DEBIAN_BUFFERS["rmem"][2] + DEBIAN_BUFFERS["wmem"][2])
-    leg = min(connections * (sizes["rmem"][2] + sizes["wmem"][2]), max(debian, 4 * bytes_in_path(path)))
+    leg = min(
+        connections * (sizes["rmem"][2] + sizes["wmem"][2]), max(debian, 4 * bytes_in_path(path))
+    )
     return 64 + math.ceil((1 if tunnel == "direct" else 3) * leg / MIB)
 
 
 def memory_needed_mib(tcp_memory_mib: int, path: Mapping[str, Any]) -> int:
-    """The sandbox's memory: base, what sockets hold, packets in flight and in queues; in steps of 64 MiB.
+    """The sandbox's memory: base, what sockets hold, packets in flight and in queues; in steps of
+    64 MiB.
 
-    Sockets hold no more than half of TCP's limit: from there on the kernel lets no window grow (measured: 0.9 to
-    1.2 GiB of 3.9 GiB with 128 streams), and the run is marked."""
+    Sockets hold no more than half of TCP's limit: from there on the kernel lets no window grow
+    (measured: 0.9 to 1.2 GiB of 3.9 GiB with 128 streams), and the run is marked.
+    """
     packets = sum(
         bdp_bytes(direction["rate_bps"] or 10**10, direction["delay_ms"] / 1000) / MTU_BYTES
         + min(direction["buffer_pkts"] or 0, 10**6)

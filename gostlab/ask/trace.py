@@ -5,9 +5,10 @@
     1,85.01,0.02,
     2,,,50000000
 
-Times begin at 0 and rise; delay is one way; loss is a share from 0 to 1. An empty field leaves what was. A column
-`direction` (forward or reverse) says which way a row is about; without it, all are about forward. Read strictly:
-whatever the text, the only error that comes out is BadInput, naming file and line.
+Times begin at 0 and rise; delay is one way; loss is a share from 0 to 1. An empty field leaves what
+was. A column `direction` (forward or reverse) says which way a row is about; without it, all are
+about forward. Read strictly: whatever the text, the only error that comes out is BadInput, naming
+file and line.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ def parse_trace(text: str, origin: str) -> tuple[Change, ...]:
         if not changes and change.at_s != 0:
             raise BadInput(f"{origin}:{number}: time_s begins at {change.at_s:g}, not at 0")
         # Rows of the two directions may share a time; within one, time rises.
-        if change.at_s < (changes[-1].at_s if changes else 0) or change.at_s <= latest.get(change.direction, -1):
+        if change.at_s < (changes[-1].at_s if changes else 0) or change.at_s <= latest.get(
+            change.direction, -1
+        ):
             raise BadInput(f"{origin}:{number}: time_s {change.at_s:g} does not rise")
         latest[change.direction] = change.at_s
         changes.append(change)
@@ -117,9 +120,15 @@ def read_row(line: str, columns: list[str], place: str) -> Change:
         raise BadInput(f"{place}: nothing changes in this row")
     rate = numbers.get("rate_bps")
     if rate is not None and rate != int(rate):
-        raise BadInput(f"{place}: rate_bps {quoted(fields['rate_bps'])}: not a whole number of bits per second")
+        raise BadInput(
+            f"{place}: rate_bps {quoted(fields['rate_bps'])}: not a whole number of bits per second"
+        )
     return Change(
-        at_s, direction, numbers.get("delay_ms"), numbers.get("loss"), None if rate is None else int(rate)
+        at_s,
+        direction,
+        numbers.get("delay_ms"),
+        numbers.get("loss"),
+        None if rate is None else int(rate),
     )
 
 
@@ -129,5 +138,7 @@ def read_number(column: str, text: str, bounds: tuple[float, float], place: str)
         hint = " (a share from 0 to 1)" if column == "loss" and "%" in text else ""
         raise BadInput(f"{place}: {column} {quoted(text)}: not a plain number{hint}")
     if not bounds[0] <= float(text) <= bounds[1]:
-        raise BadInput(f"{place}: {column} {quoted(text)}: not within {bounds[0]:g} to {bounds[1]:g}")
+        raise BadInput(
+            f"{place}: {column} {quoted(text)}: not within {bounds[0]:g} to {bounds[1]:g}"
+        )
     return float(text)

@@ -3,11 +3,11 @@
     rate     1967mbit · 10 Gbit · 512kbit/s    kbit = 1000 bit, kibit = 1024 bit, as tc(8) has them
     time     84ms · 30s · 5us · 2min
     share    0.1% · 100%
-    size     6MiB · 150kB                      kB = 1000 bytes, KiB = 1024 (tc itself reads kB as 1024)
+    size     6MiB · 150kB         kB = 1000 bytes, KiB = 1024 (tc itself reads kB as 1024)
     buffer   1bdp · 0.5bdp · 100pkts · 150kB
 
-A number without a unit is refused: nobody knows whether 100 meant bits or megabits. Every reader raises
-UnitError, whose text says what to write instead.
+A number without a unit is refused: nobody knows whether 100 meant bits or megabits. Every reader
+raises UnitError, whose text says what to write instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-# One number, then what is left as its unit. 15 digits each side: beyond any quantity here, and bounded work.
+# One number, then what is left as its unit. 15 digits each side: beyond any quantity here, and
+# bounded work.
 NUMBER = re.compile(
     r"([+-]?)(\d{1,15}(?:\.\d{1,15})?|\.\d{1,15})(?:e([+-]?\d{1,2}))?\s*(.*)",
     re.IGNORECASE | re.DOTALL | re.ASCII,
@@ -71,7 +72,9 @@ class UnitError(ValueError):
 
 
 def quoted(text: str) -> str:
-    """What was written, fit for one line of a message: in quotes, no control characters, not endless."""
+    """What was written, fit for one line of a message: in quotes, no control characters, not
+    endless.
+    """
     safe = "".join(char if char.isprintable() else "?" for char in text[:41])
     return f'"{safe[:40]}…"' if len(safe) > 40 else f'"{safe}"'
 
@@ -103,7 +106,8 @@ def rate(text: str) -> int:
             raise UnitError(
                 "rate",
                 text,
-                "tc reads bps as bytes per second and most people as bits: write bits, like 100mbit",
+                "tc reads bps as bytes per second and most people as bits: write bits, like"
+                " 100mbit",
             )
         raise UnitError("rate", text, f"unknown unit {quoted(unit)} (write it like 100mbit)")
     bps = number * RATE_UNITS[word]
@@ -143,7 +147,9 @@ def size(text: str) -> int:
     if not unit:
         raise UnitError("size", text, f"no unit (write {text.strip()}kB, or B, MiB)")
     if unit not in SIZE_UNITS:
-        raise UnitError("size", text, f"unknown unit {quoted(unit)} (one of B, kB, MB, GB, KiB, MiB, GiB)")
+        raise UnitError(
+            "size", text, f"unknown unit {quoted(unit)} (one of B, kB, MB, GB, KiB, MiB, GiB)"
+        )
     found = number * SIZE_UNITS[unit]
     if found > 2**50:
         raise UnitError("size", text, "larger than any machine")
@@ -176,14 +182,18 @@ def buffer(text: str) -> Buffer:
     if not unit:
         raise UnitError("buffer", text, f"no unit (write {text.strip()}bdp, or pkts, kB)")
     if not number:
-        raise UnitError("buffer", text, "a queue of nothing passes nothing (write 1pkts for the smallest)")
+        raise UnitError(
+            "buffer", text, "a queue of nothing passes nothing (write 1pkts for the smallest)"
+        )
     if unit.lower() == "bdp":
         if number > 1000:
             raise UnitError("buffer", text, "more than 1000 times the path's BDP")
         return Buffer(number, "bdp")
     if unit.lower() in PACKET_UNITS:
         if number.denominator != 1 or number > 10**9:
-            raise UnitError("buffer", text, "not a whole number of packets up to a thousand million")
+            raise UnitError(
+                "buffer", text, "not a whole number of packets up to a thousand million"
+            )
         return Buffer(number, "pkts")
     if unit in SIZE_UNITS:
         return Buffer(Fraction(size(text)), "bytes")

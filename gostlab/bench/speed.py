@@ -1,8 +1,9 @@
 """How fast the lab is on this machine: medians and ratios, never asserted in a test.
 
-Speed on the virtual clock is a slope: how much wall time one more second of load takes, from a short and a
-long run, so that what surrounds a run (a figure of its own) does not count.
+Speed on the virtual clock is a slope: how much wall time one more second of load takes, from a
+short and a long run, so that what surrounds a run (a figure of its own) does not count.
 """
+
 from __future__ import annotations
 
 import gzip
@@ -31,15 +32,29 @@ SHORT_S = 1.0
 # What is run again and again with one seed: single_run's arguments beside the profile.
 REPEATED_S = 10.0
 REPEATED: Mapping[str, Mapping[str, str]] = {
-    "one CUBIC flow, 0.1 % loss": {"cc": "cubic", "rate": "20mbit", "delay": "20ms", "loss": "0.1%"},
+    "one CUBIC flow, 0.1 % loss": {
+        "cc": "cubic",
+        "rate": "20mbit",
+        "delay": "20ms",
+        "loss": "0.1%",
+    },
     "one BBR flow": {"cc": "bbr", "rate": "20mbit", "delay": "20ms"},
-    "16 streams through gost+ws": {"cc": "cubic", "rate": "50mbit", "delay": "20ms", "tunnel": "gost+ws", "streams": "16"},
+    "16 streams through gost+ws": {
+        "cc": "cubic",
+        "rate": "50mbit",
+        "delay": "20ms",
+        "tunnel": "gost+ws",
+        "streams": "16",
+    },
 }
 
 
 @dataclass(frozen=True)
 class Load:
-    """What the lab is timed on: these congestion controls one after the other, one stream each, per packet."""
+    """What the lab is timed on: these congestion controls one after the other, one stream each, per
+    packet.
+    """
+
     name: str
     ccs: tuple[str, ...]
     settings: Mapping[str, str]
@@ -49,9 +64,27 @@ class Load:
 
 BOTH = ("cubic", "bbr")
 LOADS = (
-    Load("10 Mbit/s, 100 ms, 0.1 % loss, CUBIC and BBR", BOTH, {"rate": "10mbit", "loss": "0.1%"}, 61.0, "≥ 30"),
-    Load("100 Mbit/s, 100 ms, 0.1 % loss, CUBIC and BBR", BOTH, {"rate": "100mbit", "loss": "0.1%"}, 61.0, "≥ 10"),
-    Load("1 Gbit/s, 168 ms, no loss, CUBIC and BBR", BOTH, {"rate": "1gbit", "delay": "84ms"}, 11.0, "≥ 0.75"),
+    Load(
+        "10 Mbit/s, 100 ms, 0.1 % loss, CUBIC and BBR",
+        BOTH,
+        {"rate": "10mbit", "loss": "0.1%"},
+        61.0,
+        "≥ 30",
+    ),
+    Load(
+        "100 Mbit/s, 100 ms, 0.1 % loss, CUBIC and BBR",
+        BOTH,
+        {"rate": "100mbit", "loss": "0.1%"},
+        61.0,
+        "≥ 10",
+    ),
+    Load(
+        "1 Gbit/s, 168 ms, no loss, CUBIC and BBR",
+        BOTH,
+        {"rate": "1gbit", "delay": "84ms"},
+        11.0,
+        "≥ 0.75",
+    ),
     Load("100 Mbit/s, 100 ms, no loss, a full BBR stream", ("bbr",), {"rate": "100mbit"}, 31.0, ""),
 )
 
@@ -59,6 +92,7 @@ LOADS = (
 @dataclass(frozen=True)
 class Figure:
     """One line of the table."""
+
     name: str
     median: float
     least: float
@@ -95,8 +129,19 @@ class Bench:
     def boot_s(self) -> float:
         """Boot, run `true`, power off; wall seconds."""
         began = time.monotonic()
-        guest = sandbox.boot(self._kernel, self.folder(), ["/bin/true"], sandbox.sandbox_environ(), keep=[],
-                             cpu=self._cpus[0], memory_mib=1024, clock="virtual", syscall_cost_us=0, seed=1, limit_s=60)
+        guest = sandbox.boot(
+            self._kernel,
+            self.folder(),
+            ["/bin/true"],
+            sandbox.sandbox_environ(),
+            keep=[],
+            cpu=self._cpus[0],
+            memory_mib=1024,
+            clock="virtual",
+            syscall_cost_us=0,
+            seed=1,
+            limit_s=60,
+        )
         if guest.wait() != 0:
             raise RuntimeError("the sandbox did not boot")
         return time.monotonic() - began
@@ -105,7 +150,9 @@ class Bench:
         """Start a run on a CPU."""
         folder = self.folder()
         (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
-        keep = [path.parent for path in (self._parts.gost, self._parts.relay) if path] + list(self._parts.iproute2_dirs)
+        keep = [path.parent for path in (self._parts.gost, self._parts.relay) if path] + list(
+            self._parts.iproute2_dirs
+        )
         return sandbox.start_run(self._kernel, run, folder, self._handed, keep, cpu, None), folder
 
     def wall_s(self, run: RunDescription) -> float:
@@ -119,12 +166,17 @@ class Bench:
 
     def speed(self, timed: Load) -> float:
         """Seconds of load per wall second."""
-        wall_s = sum(sign * self.wall_s(load(duration_s, cc, **timed.settings)) for cc in timed.ccs
-                     for sign, duration_s in ((1, timed.long_s), (-1, SHORT_S)))
+        wall_s = sum(
+            sign * self.wall_s(load(duration_s, cc, **timed.settings))
+            for cc in timed.ccs
+            for sign, duration_s in ((1, timed.long_s), (-1, SHORT_S))
+        )
         return len(timed.ccs) * (timed.long_s - SHORT_S) / wall_s
 
     def packet_us(self) -> float:
-        """Wall µs per packet of a full 1 Gbit/s BBR stream on the forward path, from the same slope."""
+        """Wall µs per packet of a full 1 Gbit/s BBR stream on the forward path, from the same
+        slope.
+        """
         counts, walls = [], []
         for duration_s in (4.0, 10.0):
             began = time.monotonic()
@@ -133,16 +185,29 @@ class Bench:
             walls.append(time.monotonic() - began)
             check(folder)
             rows = [json.loads(line) for line in (folder / "queues.jsonl").read_text().splitlines()]
-            counts.append(max(row["sent_pkts"] for row in rows
-                              if (row["role"], row["direction"]) == ("bottleneck", "forward")))
+            counts.append(
+                max(
+                    row["sent_pkts"]
+                    for row in rows
+                    if (row["role"], row["direction"]) == ("bottleneck", "forward")
+                )
+            )
         return 1e6 * (walls[1] - walls[0]) / (counts[1] - counts[0])
 
     def repeatability(self, runs: int) -> list[Figure]:
-        """How closely runs of one seed agree on the virtual clock: goodput, segments and for how long they are the same."""
-        return [figure for name, settings in REPEATED.items() for figure in self.agreement(name, dict(settings), runs)]
+        """How closely runs of one seed agree on the virtual clock: goodput, segments and for how
+        long they are the same.
+        """
+        return [
+            figure
+            for name, settings in REPEATED.items()
+            for figure in self.agreement(name, dict(settings), runs)
+        ]
 
     def agreement(self, name: str, settings: dict[str, str], runs: int) -> list[Figure]:
-        """The figures of one kind of run. The same: every sampled queue counter and every field of every ACK."""
+        """The figures of one kind of run. The same: every sampled queue counter and every field of
+        every ACK.
+        """
         print(f"bench: {name}, {runs} times with one seed …", file=sys.stderr, flush=True)
         run = replace(load(REPEATED_S, settings.pop("cc"), sample="100ms", **settings), acks=True)
         folders = []
@@ -151,15 +216,37 @@ class Bench:
             guest.wait()
             check(folder)
             folders.append(folder)
-        wan = [leg for folder in folders for leg in read_json(folder / "legs.json")["legs"] if leg["leg"] == "wan"]
-        goodput = [read_json(folder / "flows.json")["flows"][0]["goodput_bps"] / 1000 for folder in folders]
-        taken = {("goodput", "kbit/s", "equal"): goodput,
-                 ("segments retransmitted", "", "equal"): [leg["segments_retransmitted"] for leg in wan],
-                 ("data segments sent", "", "equal"): [leg["data_segments_out"] for leg in wan],
-                 ("queues the same for", "s", f"≥ {REPEATED_S:g}"): [same_for_s(queue_rows, folders[0], f) for f in folders[1:]],
-                 ("ACKs the same for", "s", f"≥ {REPEATED_S:g}"): [same_for_s(ack_rows, folders[0], f) for f in folders[1:]]}
-        return [Figure(f"one seed, {runs} runs, {name}: {what}", statistics.median(values), min(values), max(values), unit,
-                       target) for (what, unit, target), values in taken.items()]
+        wan = [
+            leg
+            for folder in folders
+            for leg in read_json(folder / "legs.json")["legs"]
+            if leg["leg"] == "wan"
+        ]
+        goodput = [
+            read_json(folder / "flows.json")["flows"][0]["goodput_bps"] / 1000 for folder in folders
+        ]
+        taken = {
+            ("goodput", "kbit/s", "equal"): goodput,
+            ("segments retransmitted", "", "equal"): [leg["segments_retransmitted"] for leg in wan],
+            ("data segments sent", "", "equal"): [leg["data_segments_out"] for leg in wan],
+            ("queues the same for", "s", f"≥ {REPEATED_S:g}"): [
+                same_for_s(queue_rows, folders[0], f) for f in folders[1:]
+            ],
+            ("ACKs the same for", "s", f"≥ {REPEATED_S:g}"): [
+                same_for_s(ack_rows, folders[0], f) for f in folders[1:]
+            ],
+        }
+        return [
+            Figure(
+                f"one seed, {runs} runs, {name}: {what}",
+                statistics.median(values),
+                min(values),
+                max(values),
+                unit,
+                target,
+            )
+            for (what, unit, target), values in taken.items()
+        ]
 
     def call_us(self, rate: str) -> float:
         """What a system call costs the relay on this machine's own kernel, µs."""
@@ -182,9 +269,16 @@ class Bench:
 
 
 def load(duration_s: float, cc: str = "bbr", **settings: str) -> RunDescription:
-    """The benchmark's run: one stream over a 100 ms path, per packet, the default system-call cost."""
-    return single_run(profile="plain-100ms", cc=cc, machine="sandbox", clock="virtual",
-                      overrides={"duration": f"{duration_s:g}s", "offloads": "off", "buffers": "bdp", **settings})
+    """The benchmark's run: one stream over a 100 ms path, per packet, the default system-call
+    cost.
+    """
+    return single_run(
+        profile="plain-100ms",
+        cc=cc,
+        machine="sandbox",
+        clock="virtual",
+        overrides={"duration": f"{duration_s:g}s", "offloads": "off", "buffers": "bdp", **settings},
+    )
 
 
 def read_json(path: Path) -> Any:
@@ -192,12 +286,15 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-Rows = Sequence[tuple[float, str]]      # instant, s, and all that the row says
+Rows = Sequence[tuple[float, str]]  # instant, s, and all that the row says
 
 
 def queue_rows(folder: Path) -> Rows:
     """queues.jsonl."""
-    return [(json.loads(line)["t_s"], line) for line in (folder / "queues.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        (json.loads(line)["t_s"], line)
+        for line in (folder / "queues.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def ack_rows(folder: Path) -> Rows:
@@ -223,7 +320,9 @@ def check(folder: Path) -> None:
 
 
 def host_packet_us() -> float:
-    """CPU µs per packet of this machine's own kernel: iperf3 between two namespaces, one veth, no netem, offloads off."""
+    """CPU µs per packet of this machine's own kernel: iperf3 between two namespaces, one veth, no
+    netem, offloads off.
+    """
     script = """
 set -e
 ip link set lo up
@@ -232,13 +331,18 @@ sleep 0.1
 ip link add v0 type veth peer name v1 netns $peer
 ip addr add 10.9.0.1/24 dev v0; ip link set v0 up
 nsenter -n -t $peer ip addr add 10.9.0.2/24 dev v1; nsenter -n -t $peer ip link set v1 up
-ethtool -K v0 tso off gso off gro off >/dev/null; nsenter -n -t $peer ethtool -K v1 tso off gso off gro off >/dev/null
+ethtool -K v0 tso off gso off gro off >/dev/null
+nsenter -n -t $peer ethtool -K v1 tso off gso off gro off >/dev/null
 nsenter -n -t $peer iperf3 -s -1 -p 5201 >/dev/null & sleep 0.3
 taskset -c 0 iperf3 -c 10.9.0.2 -p 5201 -t 3 -J
 kill $peer
 """
-    out = subprocess.run(["taskset", "-c", "0", "unshare", "-n", "sh", "-c", script], capture_output=True, text=True,
-                         check=True).stdout
+    out = subprocess.run(
+        ["taskset", "-c", "0", "unshare", "-n", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     end = json.loads(out)["end"]
     packets = end["sum_received"]["bytes"] / 1448
     return float(1e6 * end["sum_received"]["seconds"] / packets)
@@ -246,9 +350,16 @@ kill $peer
 
 def relay_mbit() -> dict[str, float]:
     """The relay's throughput over loopback by `go test -bench`, Mbit/s per kind."""
-    done = subprocess.run(["go", "test", "-run", "^$", "-bench", "Throughput", "-cpu", "1", "-benchtime", "2s", "."],
-                          cwd=machine.CHECKOUT / "tunnel", capture_output=True, text=True, check=False)
-    found = re.findall(r"^BenchmarkThroughput/(\S+?)(?:-\d+)?\s+\d+\s+.*?([\d.]+) MB/s", done.stdout, re.MULTILINE)
+    done = subprocess.run(
+        ["go", "test", "-run", "^$", "-bench", "Throughput", "-cpu", "1", "-benchtime", "2s", "."],
+        cwd=machine.CHECKOUT / "tunnel",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = re.findall(
+        r"^BenchmarkThroughput/(\S+?)(?:-\d+)?\s+\d+\s+.*?([\d.]+) MB/s", done.stdout, re.MULTILINE
+    )
     return {name: 8 * float(rate) for name, rate in found}
 
 
@@ -258,33 +369,75 @@ def main(repeat: int, *, as_json: bool) -> int:
     with tempfile.TemporaryDirectory(prefix="gostlab-bench-") as scratch:
         bench = Bench(Path(scratch), repeat)
         figures.append(bench.figure("boot to power-off", "s", "≤ 0.5", bench.boot_s))
-        figures.append(bench.figure("a run's overhead: one second at 1 Mbit/s, all of it", "s", "≤ 2",
-                                    lambda: bench.wall_s(load(1.0, rate="1mbit"))))
+        figures.append(
+            bench.figure(
+                "a run's overhead: one second at 1 Mbit/s, all of it",
+                "s",
+                "≤ 2",
+                lambda: bench.wall_s(load(1.0, rate="1mbit")),
+            )
+        )
         for timed in LOADS:
-            figures.append(bench.figure(f"virtual clock, per packet: {timed.name}", "× real time", timed.target,
-                                        partial(bench.speed, timed)))
-        figures.append(bench.figure("wall time per packet, a full 1 Gbit/s BBR stream", "µs", "", bench.packet_us))
+            figures.append(
+                bench.figure(
+                    f"virtual clock, per packet: {timed.name}",
+                    "× real time",
+                    timed.target,
+                    partial(bench.speed, timed),
+                )
+            )
+        figures.append(
+            bench.figure(
+                "wall time per packet, a full 1 Gbit/s BBR stream", "µs", "", bench.packet_us
+            )
+        )
         if os.geteuid() == 0:
-            figures.append(bench.figure("the same on this machine's own kernel, one veth, no netem, one CPU", "µs", "",
-                                        host_packet_us))
+            figures.append(
+                bench.figure(
+                    "the same on this machine's own kernel, one veth, no netem, one CPU",
+                    "µs",
+                    "",
+                    host_packet_us,
+                )
+            )
         if len(machine.usable_cpus()) > 1:
-            figures.append(bench.figure("two sandboxes side by side", "× one", "≥ 1.85", bench.pair_ratio))
+            figures.append(
+                bench.figure("two sandboxes side by side", "× one", "≥ 1.85", bench.pair_ratio)
+            )
         figures += bench.repeatability(max(2, repeat))
         if shutil.which("strace"):
-            figures += [bench.figure(f"CPU time per system call of the relay's near end, ws, {rate}bit/s", "µs", "",
-                                     partial(bench.call_us, rate)) for rate in ("150M", "1G")]
+            figures += [
+                bench.figure(
+                    f"CPU time per system call of the relay's near end, ws, {rate}bit/s",
+                    "µs",
+                    "",
+                    partial(bench.call_us, rate),
+                )
+                for rate in ("150M", "1G")
+            ]
         else:
-            print("bench: without strace nothing counts system calls: that figure is left out", file=sys.stderr)
+            print(
+                "bench: without strace nothing counts system calls: that figure is left out",
+                file=sys.stderr,
+            )
     for name, rate in relay_mbit().items():
-        figures.append(Figure(f"relay over loopback, {name}, one CPU", rate, rate, rate, "Mbit/s", ""))
-    print(json.dumps([asdict(figure) for figure in figures], indent=2) if as_json else table(figures))
+        figures.append(
+            Figure(f"relay over loopback, {name}, one CPU", rate, rate, rate, "Mbit/s", "")
+        )
+    print(
+        json.dumps([asdict(figure) for figure in figures], indent=2) if as_json else table(figures)
+    )
     return 0
 
 
 def table(figures: Sequence[Figure]) -> str:
     """The table as Markdown."""
     rows = ["| what | median | least – most | unit | target |", "|---|---|---|---|---|"]
-    rows += [f"| {f.name} | {number(f.median)} | {number(f.least)} – {number(f.most)} | {f.unit} | {f.target} |" for f in figures]
+    rows += [
+        f"| {f.name} | {number(f.median)} | {number(f.least)} – {number(f.most)} | {f.unit} |"
+        f" {f.target} |"
+        for f in figures
+    ]
     return "\n".join(rows)
 
 

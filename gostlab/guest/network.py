@@ -1,8 +1,9 @@
 """The emulated network: a Mininet built from a topology, and commands run on its nodes.
 
-The only module that imports mininet.net. Everything that is run on a node goes through `Network`, which
-writes it down in `commands.sh` so that a reader can build the same network by hand.
+The only module that imports mininet.net. Everything that is run on a node goes through `Network`,
+which writes it down in `commands.sh` so that a reader can build the same network by hand.
 """
+
 from __future__ import annotations
 
 import shlex
@@ -20,10 +21,18 @@ import topo
 from gostlab.ask.experiment import RunDescription
 from gostlab.ask.flows import count_hosts
 
-OFFLOADS = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload",
-            "tx-udp-segmentation")
-OFFLOAD_SWITCHES = {"tcp-segmentation-offload": "tso", "generic-segmentation-offload": "gso",
-                    "generic-receive-offload": "gro", "tx-udp-segmentation": "tx-udp-segmentation"}
+OFFLOADS = (
+    "tcp-segmentation-offload",
+    "generic-segmentation-offload",
+    "generic-receive-offload",
+    "tx-udp-segmentation",
+)
+OFFLOAD_SWITCHES = {
+    "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro",
+    "tx-udp-segmentation": "tx-udp-segmentation",
+}
 
 
 class NetworkError(Exception):
@@ -32,13 +41,18 @@ class NetworkError(Exception):
 
 @dataclass(frozen=True)
 class Interface:
-    """One end of a link. `role` is what the path does there, if anything; `part` whose, where a topology has several."""
+    """One end of a link. `role` is what the path does there, if anything; `part` whose, where a
+    topology has several.
+    """
+
     node: str
     name: str
     ip: str
-    role: str | None         # bottleneck | delay
-    direction: str | None    # forward | reverse
-    part: str | None = None  # dumbbell: the host behind a delay line; star: the site at the path's end
+    role: str | None  # bottleneck | delay
+    direction: str | None  # forward | reverse
+    part: str | None = (
+        None  # dumbbell: the host behind a delay line; star: the site at the path's end
+    )
 
 
 class CommandLog:
@@ -46,8 +60,10 @@ class CommandLog:
 
     def __init__(self, path: Path, title: str) -> None:
         self._file: IO[str] = path.open("w", encoding="utf-8", buffering=1)
-        self._file.write(f"#!/bin/sh\n# {title}\n# What the lab ran, in order. As root, on a kernel with sch_netem, with"
-                         " iproute2 6.6 or newer (netem's seed): sh commands.sh\nset -e\n")
+        self._file.write(
+            f"#!/bin/sh\n# {title}\n# What the lab ran, in order. As root, on a kernel with"
+            " sch_netem, with iproute2 6.6 or newer (netem's seed): sh commands.sh\nset -e\n"
+        )
 
     def note(self, text: str) -> None:
         """A comment line."""
@@ -57,7 +73,9 @@ class CommandLog:
         """A line to be run in the root namespace."""
         self._file.write(line + "\n")
 
-    def on(self, node: str, argv: Sequence[str], *, background: bool = False, stdout: str | None = None) -> None:
+    def on(
+        self, node: str, argv: Sequence[str], *, background: bool = False, stdout: str | None = None
+    ) -> None:
         """A command on a node."""
         tail = (f" >{shlex.quote(stdout)}" if stdout else "") + (" &" if background else "")
         self._file.write(f"ip netns exec {node} {shlex.join(argv)}{tail}\n")
@@ -75,8 +93,13 @@ class Network:
         self.environ = dict(environ)
         self.nodes: tuple[str, ...] = tuple(host.name for host in mininet.hosts)
         self.interfaces: tuple[Interface, ...] = tuple(
-            Interface(host.name, intf.name, intf.ip, *(intf.params.get("role") or (None, None)))  # role, direction[, part]
-            for host in mininet.hosts for intf in host.intfList() if intf.name != "lo")
+            Interface(
+                host.name, intf.name, intf.ip, *(intf.params.get("role") or (None, None))
+            )  # role, direction[, part]
+            for host in mininet.hosts
+            for intf in host.intfList()
+            if intf.name != "lo"
+        )
 
     @property
     def links(self) -> list[tuple[Interface, Interface]]:
@@ -97,27 +120,54 @@ class Network:
         """The interfaces that make the path, or paths."""
         return tuple(interface for interface in self.interfaces if interface.role)
 
-    def start(self, node: str, argv: Sequence[str], *, stdout: Any, stderr: Any = subprocess.STDOUT,
-              environ: Mapping[str, str] = {}, stdout_name: str | None = None) -> subprocess.Popen[bytes]:
+    def start(
+        self,
+        node: str,
+        argv: Sequence[str],
+        *,
+        stdout: Any,
+        stderr: Any = subprocess.STDOUT,
+        environ: Mapping[str, str] = {},
+        stdout_name: str | None = None,
+    ) -> subprocess.Popen[bytes]:
         """Start a process on a node and leave it running."""
         self.log.on(node, argv, background=True, stdout=stdout_name)
         process: subprocess.Popen[bytes] = self.mininet[node].popen(
-            list(argv), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env={**self.environ, **environ})
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            env={**self.environ, **environ},
+        )
         return process
 
-    def read(self, node: str, argv: Sequence[str], *, check: bool = True, logged: bool = True,
-             environ: Mapping[str, str] = {}) -> str:
+    def read(
+        self,
+        node: str,
+        argv: Sequence[str],
+        *,
+        check: bool = True,
+        logged: bool = True,
+        environ: Mapping[str, str] = {},
+    ) -> str:
         """Run a command on a node to its end; returns its standard output.
 
         Raises NetworkError with the command's own words if it fails (unless `check` is off)."""
         if logged:
             self.log.on(node, argv)
-        process = self.mininet[node].popen(list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                           stderr=subprocess.PIPE, env={**self.environ, **environ})
+        process = self.mininet[node].popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**self.environ, **environ},
+        )
         out, err = process.communicate()
         if check and process.returncode != 0:
             said = (err or out).decode(errors="replace").strip().replace("\n", "; ")
-            raise NetworkError(f"{node}: {shlex.join(argv)}: {said or f'exit status {process.returncode}'}")
+            raise NetworkError(
+                f"{node}: {shlex.join(argv)}: {said or f'exit status {process.returncode}'}"
+            )
         return str(out.decode(errors="replace"))
 
 
@@ -128,11 +178,13 @@ def lay_out(run: RunDescription, folder: Path, environ: Mapping[str, str]) -> It
     Raises NetworkError if Mininet cannot build it.
     """
     setLogLevel("warning")
-    # Mininet.init() would raise the host's socket-buffer and neighbour sysctls, which is not ours to do and
-    # would leak into every namespace's defaults. Root is checked by the machine.
+    # Mininet.init() would raise the host's socket-buffer and neighbour sysctls, which is not ours
+    # to do and would leak into every namespace's defaults. Root is checked by the machine.
     Mininet.inited = True
     log = CommandLog(folder / "commands.sh", run.name)
-    mininet = Mininet(topo=topo.topos[run.topology](**topology_size(run)), controller=None, build=False)
+    mininet = Mininet(
+        topo=topo.topos[run.topology](**topology_size(run)), controller=None, build=False
+    )
     try:
         try:
             mininet.build()
@@ -161,10 +213,15 @@ def record_layout(network: Network) -> None:
         log.write(f"ip netns add {node}; ip -n {node} link set lo up")
     for link in network.mininet.links:
         one, two = link.intf1, link.intf2
-        log.write(f"ip link add {one.name} netns {one.node.name} type veth peer name {two.name} netns {two.node.name}")
+        log.write(
+            f"ip link add {one.name} netns {one.node.name} type veth peer name {two.name} netns"
+            f" {two.node.name}"
+        )
         for end in (one, two):
-            log.write(f"ip -n {end.node.name} addr add {end.ip}/{end.prefixLen} dev {end.name}; "
-                      f"ip -n {end.node.name} link set {end.name} up")
+            log.write(
+                f"ip -n {end.node.name} addr add {end.ip}/{end.prefixLen} dev {end.name}; "
+                f"ip -n {end.node.name} link set {end.name} up"
+            )
     for host in network.mininet.hosts:
         for destination, gateway in host.params.get("routes", ()):
             log.write(f"ip -n {host.name} route add {destination} via {gateway}")
@@ -188,23 +245,37 @@ def set_sysctls(network: Network, node: str, values: Mapping[str, str]) -> dict[
     return installed
 
 
-def set_offloads(network: Network, on: bool, nodes: Collection[str] | None = None) -> dict[str, dict[str, bool]]:
-    """Switch segmentation and receive offloads on every interface (of some nodes); returns what the kernel says of each.
+def set_offloads(
+    network: Network, on: bool, nodes: Collection[str] | None = None
+) -> dict[str, dict[str, bool]]:
+    """Switch segmentation and receive offloads on every interface (of some nodes); returns what the
+    kernel says of each.
 
     Raises NetworkError naming the interface that did not take it.
     """
-    switches = [word for name in OFFLOAD_SWITCHES.values() for word in (name, "on" if on else "off")]
+    switches = [
+        word for name in OFFLOAD_SWITCHES.values() for word in (name, "on" if on else "off")
+    ]
     installed: dict[str, dict[str, bool]] = {}
     for interface in network.interfaces:
         if nodes is not None and interface.node not in nodes:
             continue
         network.read(interface.node, ["ethtool", "-K", interface.name, *switches])
         shown = network.read(interface.node, ["ethtool", "-k", interface.name], logged=False)
-        state = {name.strip(): value.split()[0] == "on" for name, _, value in
-                 (line.partition(":") for line in shown.splitlines()) if value.split()}
+        state = {
+            name.strip(): value.split()[0] == "on"
+            for name, _, value in (line.partition(":") for line in shown.splitlines())
+            if value.split()
+        }
         installed[interface.name] = {name: state[name] for name in OFFLOADS}
-        for name in ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload"):
+        for name in (
+            "tcp-segmentation-offload",
+            "generic-segmentation-offload",
+            "generic-receive-offload",
+        ):
             if state[name] != on:
-                raise NetworkError(f"{interface.node}: {interface.name}: {name} is {'off' if on else 'on'}, "
-                                   f"asked for {'on' if on else 'off'}")
+                raise NetworkError(
+                    f"{interface.node}: {interface.name}: {name} is {'off' if on else 'on'}, "
+                    f"asked for {'on' if on else 'off'}"
+                )
     return installed

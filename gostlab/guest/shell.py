@@ -1,7 +1,9 @@
-"""Mininet's prompt in the lab: the topology, shaped as a run describes it, on the caller's terminal.
+"""Mininet's prompt in the lab: the topology, shaped as a run describes it, on the caller's
+terminal.
 
-    python3 -m gostlab.guest.shell FOLDER     FOLDER holds run.json and parts.json
+python3 -m gostlab.guest.shell FOLDER     FOLDER holds run.json and parts.json
 """
+
 from __future__ import annotations
 
 import json
@@ -20,8 +22,8 @@ from gostlab.guest.shaping import Shaper, idle_rtt_ms
 
 WELCOME = """
 {nodes}
-Path {profile}: {rtt_ms:.1f} ms round trip, {rate}, shaped on wan_a and wan_b. Congestion control: {cc}.
-Clock: {clock}. Tunnel program: {tunnel}
+Path {profile}: {rtt_ms:.1f} ms round trip, {rate}, shaped on wan_a and wan_b.
+Congestion control: {cc}. Clock: {clock}. Tunnel program: {tunnel}
 
   client ping -c 3 target                          the path
   target iperf3 -s -D -p 80                        a sink, then
@@ -32,7 +34,9 @@ Clock: {clock}. Tunnel program: {tunnel}
 
 
 def main(argv: list[str]) -> int:
-    """Build, greet, hand over. Exit status 1 with a line on standard error if the lab cannot be built."""
+    """Build, greet, hand over. Exit status 1 with a line on standard error if the lab cannot be
+    built.
+    """
     folder = Path(argv[1])
     run = RunDescription.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))
@@ -54,10 +58,19 @@ def main(argv: list[str]) -> int:
             shaper.install()
             rate = run.path["forward"]["rate_bps"]
             links = ", ".join(f"{one.node} – {two.node}" for one, two in network.links)
-            print(WELCOME.format(nodes=links, profile=run.profile, rtt_ms=idle_rtt_ms(shaper.path_of_flow(run.flows[0])),
-                                 rate=f"{rate / 1e6:g} Mbit/s" if rate else "no rate limit", cc=run.cc, clock=run.clock,
-                                 tunnel=parts["tunnel"]["version"] if parts.get("tunnel") else "none"), flush=True)
-            setLogLevel("output")       # the prompt prints what commands say at this level
+            print(
+                WELCOME.format(
+                    nodes=links,
+                    profile=run.profile,
+                    rtt_ms=idle_rtt_ms(shaper.path_of_flow(run.flows[0])),
+                    rate=f"{rate / 1e6:g} Mbit/s" if rate else "no rate limit",
+                    cc=run.cc,
+                    clock=run.clock,
+                    tunnel=parts["tunnel"]["version"] if parts.get("tunnel") else "none",
+                ),
+                flush=True,
+            )
+            setLogLevel("output")  # the prompt prints what commands say at this level
             CLI(network.mininet)
     except (NetworkError, Unsupported) as error:
         print(f"gostlab: {error}", file=sys.stderr)

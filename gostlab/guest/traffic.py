@@ -1,8 +1,10 @@
 """The load: every flow of a run by iperf3 or by wget from nginx, each report kept as it came.
 
-Servers listen before the load begins. Then a timeline starts each flow at its instant and changes the path at its own; both
-are measured from the start of the load, and what was really done when is written down.
+Servers listen before the load begins. Then a timeline starts each flow at its instant and changes
+the path at its own; both are measured from the start of the load, and what was really done when is
+written down.
 """
+
 from __future__ import annotations
 
 import json
@@ -22,12 +24,13 @@ from gostlab.ask.flows import Flow
 from gostlab.guest.network import Network
 from gostlab.guest.tunnels import Tunnel, sink_ports, stop, wait_until_listening
 
-# How much longer than its load iperf3 may take, on the run's clock: connecting n streams over a long path, and
-# draining what is queued when the time is up.
+# How much longer than its load iperf3 may take, on the run's clock: connecting n streams over a
+# long path, and draining what is queued when the time is up.
 GRACE_S = 60.0
 POLL_S = 0.1
-# A udp flow's datagrams fill the MTU like a TCP segment with timestamps. Eight go out back to back: one at a time, iperf3 asks
-# the clock and waits between any two, and the CPU for that would decide the rate.
+# A udp flow's datagrams fill the MTU like a TCP segment with timestamps. Eight go out back to back:
+# one at a time, iperf3 asks the clock and waits between any two, and the CPU for that would decide
+# the rate.
 DATAGRAM_BYTES = 1448
 UDP_BURST_PKTS = 8
 DOCUMENT = "document"
@@ -40,38 +43,43 @@ class TrafficError(Exception):
 @dataclass(frozen=True)
 class FlowResult:
     """What one flow did: a row of flows.json. Times are seconds from the start of the load."""
+
     name: str
     kind: str
     started_s: float
     ended_s: float
-    goodput_bps: float      # what the receiver got, payload
+    goodput_bps: float  # what the receiver got, payload
     bytes: int
-    seconds: float          # over which the goodput is
+    seconds: float  # over which the goodput is
     retransmits: int | None  # iperf3's Retr: its own sockets' segments sent again
-    lost_datagrams: int | None = None   # udp
+    lost_datagrams: int | None = None  # udp
     sent_datagrams: int | None = None
 
 
 @dataclass(frozen=True)
 class Load:
     """When the load ran, on the run's monotonic clock, and what each flow did."""
+
     started_s: float
     ended_s: float
     flows: tuple[FlowResult, ...]
-    addresses: Mapping[str, str]        # node -> IPv4 address
+    addresses: Mapping[str, str]  # node -> IPv4 address
 
 
 @dataclass
 class Active:
     """A flow that runs."""
+
     flow: Flow
     process: subprocess.Popen[bytes]
-    ending: int             # a file descriptor that becomes readable when the process ends
+    ending: int  # a file descriptor that becomes readable when the process ends
     started_s: float
 
 
 def report_name(run: RunDescription, flow: Flow, end: str = "") -> str:
-    """The file of a flow's own report: iperf3.json where a run has one flow, else with the flow's name."""
+    """The file of a flow's own report: iperf3.json where a run has one flow, else with the flow's
+    name.
+    """
     own = f"-{flow.name}" if len(run.flows) > 1 else ""
     return f"wget{own}.log" if flow.kind == "http" else f"iperf3{own}{end}.json"
 
@@ -85,14 +93,35 @@ def client_argv(flow: Flow, entry: tuple[str, int], node_cc: str) -> list[str]:
     """The command that makes a flow: for tcp the thesis's (section 4.2), with JSON out."""
     address, port = entry
     if flow.kind == "http":
-        return ["wget", "--no-proxy", "--tries=1", "--no-verbose", "-O", "/dev/null", f"http://{address}:{port}/{DOCUMENT}"]
-    argv = ["iperf3", "-c", address, "-p", str(port), "-t", f"{flow.duration_s:g}", "-P", str(flow.streams), "-i", "1", "-J"]
+        return [
+            "wget",
+            "--no-proxy",
+            "--tries=1",
+            "--no-verbose",
+            "-O",
+            "/dev/null",
+            f"http://{address}:{port}/{DOCUMENT}",
+        ]
+    argv = [
+        "iperf3",
+        "-c",
+        address,
+        "-p",
+        str(port),
+        "-t",
+        f"{flow.duration_s:g}",
+        "-P",
+        str(flow.streams),
+        "-i",
+        "1",
+        "-J",
+    ]
     if flow.direction == "download":
         argv.append("-R")
     if flow.kind == "udp":
         argv += ["-u", "-b", f"{flow.rate_bps}/{UDP_BURST_PKTS}", "-l", str(DATAGRAM_BYTES)]
     elif flow.cc != node_cc:
-        argv += ["-C", str(flow.cc)]     # two flows of one host, each with its own
+        argv += ["-C", str(flow.cc)]  # two flows of one host, each with its own
     return argv
 
 
@@ -104,7 +133,8 @@ events {{ }}
 http {{
     access_log off;
     sendfile on;
-    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
+    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
     server {{ listen {port}; root {folder}; }}
 }}
@@ -112,28 +142,47 @@ http {{
 
 
 def nginx_argv(program: str, folder: Path, flow: Flow, port: int) -> list[str]:
-    """nginx with a configuration, files and temporary folders of its own, and the flow's document: a file of its size."""
+    """nginx with a configuration, files and temporary folders of its own, and the flow's document:
+    a file of its size.
+    """
     folder.mkdir(mode=0o755)
-    (folder / "nginx.conf").write_text(NGINX_CONF.format(folder=folder, port=port), encoding="utf-8")
+    (folder / "nginx.conf").write_text(
+        NGINX_CONF.format(folder=folder, port=port), encoding="utf-8"
+    )
     with (folder / DOCUMENT).open("wb") as document:
         document.truncate(flow.size_bytes)
     return [program, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", "stderr"]
 
 
-def run_flows(network: Network, run: RunDescription, tunnel: Tunnel, folder: Path, *, node_cc: Mapping[str, str],
-              nginx: str | None, scratch: Path, begin: Callable[[], None], watch: Callable[[], None],
-              change: Callable[[Mapping[str, Any]], list[dict[str, Any]]]) -> Load:
+def run_flows(
+    network: Network,
+    run: RunDescription,
+    tunnel: Tunnel,
+    folder: Path,
+    *,
+    node_cc: Mapping[str, str],
+    nginx: str | None,
+    scratch: Path,
+    begin: Callable[[], None],
+    watch: Callable[[], None],
+    change: Callable[[Mapping[str, Any]], list[dict[str, Any]]],
+) -> Load:
     """Start every sink, wait until all listen, then follow the timeline to its end.
 
     node_cc   each node's own congestion control        scratch   where nginx may write
-    begin     called just before the load starts         watch     called all the time; may raise to end the run
+    begin     called just before the load starts
+    watch     called all the time; may raise to end the run
     change    applies one of the run's changes, and says what it did: a line each in changes.jsonl
     Writes each flow's own report, and flows.json. Raises TrafficError.
     """
     ports = sink_ports(run)
     with ExitStack() as undo:
-        servers = {flow.name: start_server(network, run, flow, ports[flow.name], folder, nginx, scratch, undo)
-                   for flow in run.flows}
+        servers = {
+            flow.name: start_server(
+                network, run, flow, ports[flow.name], folder, nginx, scratch, undo
+            )
+            for flow in run.flows
+        }
         for flow in run.flows:
             # A udp test begins with a TCP connection to the same port.
             wait_until_listening(network, flow.receiver, ports[flow.name], alive=lambda: None)
@@ -143,19 +192,32 @@ def run_flows(network: Network, run: RunDescription, tunnel: Tunnel, folder: Pat
         ended = time.monotonic()
         for flow in run.flows:
             if flow.kind != "http":
-                with suppress(subprocess.TimeoutExpired):     # stopped on leaving; the client's report is complete
+                with suppress(
+                    subprocess.TimeoutExpired
+                ):  # stopped on leaving; the client's report is complete
                     servers[flow.name].wait(10)
     results = tuple(result_of(run, flow, folder, *ends[flow.name]) for flow in run.flows)
     return Load(started, ended, results, {host: network.ip(host) for host in run.hosts})
 
 
-def start_server(network: Network, run: RunDescription, flow: Flow, port: int, folder: Path, nginx: str | None, scratch: Path,
-                 undo: ExitStack) -> subprocess.Popen[bytes]:
+def start_server(
+    network: Network,
+    run: RunDescription,
+    flow: Flow,
+    port: int,
+    folder: Path,
+    nginx: str | None,
+    scratch: Path,
+    undo: ExitStack,
+) -> subprocess.Popen[bytes]:
     """A flow's sink, or the web server it fetches from; stopped by `undo`. Raises TrafficError."""
     if flow.kind == "http":
         if nginx is None:
             raise TrafficError("nginx was not found: run ./lab setup")
-        argv, name = nginx_argv(nginx, scratch / f"nginx-{flow.name}", flow, port), f"nginx-{flow.name}.log"
+        argv, name = (
+            nginx_argv(nginx, scratch / f"nginx-{flow.name}", flow, port),
+            f"nginx-{flow.name}.log",
+        )
     else:
         argv, name = server_argv(flow, port), report_name(run, flow, "-server")
     with (folder / name).open("wb") as output:
@@ -164,11 +226,19 @@ def start_server(network: Network, run: RunDescription, flow: Flow, port: int, f
     return server
 
 
-def follow_timeline(network: Network, run: RunDescription, tunnel: Tunnel, folder: Path, started: float,
-                    node_cc: Mapping[str, str], watch: Callable[[], None],
-                    change: Callable[[Mapping[str, Any]], list[dict[str, Any]]],
-                    undo: ExitStack) -> dict[str, tuple[float, float]]:
-    """Start flows and change the path at their instants until all flows are over; when each began and ended.
+def follow_timeline(
+    network: Network,
+    run: RunDescription,
+    tunnel: Tunnel,
+    folder: Path,
+    started: float,
+    node_cc: Mapping[str, str],
+    watch: Callable[[], None],
+    change: Callable[[Mapping[str, Any]], list[dict[str, Any]]],
+    undo: ExitStack,
+) -> dict[str, tuple[float, float]]:
+    """Start flows and change the path at their instants until all flows are over; when each began
+    and ended.
 
     Raises TrafficError naming the flow that failed or did not end.
     """
@@ -180,25 +250,46 @@ def follow_timeline(network: Network, run: RunDescription, tunnel: Tunnel, folde
         while waiting or active:
             now = time.monotonic() - started
             while waiting and waiting[0].start_s <= now:
-                active.append(begin_flow(network, run, waiting.pop(0), tunnel, folder, started, node_cc, undo))
+                active.append(
+                    begin_flow(network, run, waiting.pop(0), tunnel, folder, started, node_cc, undo)
+                )
             while changes and changes[0]["at_s"] <= now:
                 asked = changes.pop(0)
                 applied = time.monotonic() - started
                 for line in change(asked):
-                    log.write(json.dumps({"at_s": asked["at_s"], "applied_s": round(applied, 6),
-                                          "direction": asked["direction"], **line}, sort_keys=True) + "\n")
+                    log.write(
+                        json.dumps(
+                            {
+                                "at_s": asked["at_s"],
+                                "applied_s": round(applied, 6),
+                                "direction": asked["direction"],
+                                **line,
+                            },
+                            sort_keys=True,
+                        )
+                        + "\n"
+                    )
             for each in list(active):
                 if each.process.poll() is not None:
                     active.remove(each)
                     ends[each.flow.name] = each.started_s, time.monotonic() - started
                     if each.process.returncode != 0:
                         raise TrafficError(failure_of(run, each.flow, folder))
-                elif now > each.started_s + each.flow.duration_s + (0 if each.flow.kind == "http" else GRACE_S):
-                    raise TrafficError(f"{each.flow.name} ({each.flow.kind}) did not end within "
-                                       f"{now - each.started_s:.0f} s of the run's clock")
+                elif now > each.started_s + each.flow.duration_s + (
+                    0 if each.flow.kind == "http" else GRACE_S
+                ):
+                    raise TrafficError(
+                        f"{each.flow.name} ({each.flow.kind}) did not end within "
+                        f"{now - each.started_s:.0f} s of the run's clock"
+                    )
             watch()
-            instants = [flow.start_s for flow in waiting[:1]] + [each["at_s"] for each in changes[:1]]
-            wait_for_any(active, min([POLL_S, *(instant - (time.monotonic() - started) for instant in instants)]))
+            instants = [flow.start_s for flow in waiting[:1]] + [
+                each["at_s"] for each in changes[:1]
+            ]
+            wait_for_any(
+                active,
+                min([POLL_S, *(instant - (time.monotonic() - started) for instant in instants)]),
+            )
     return ends
 
 
@@ -210,47 +301,90 @@ def wait_for_any(active: Sequence[Active], at_most_s: float) -> None:
     poll.poll(max(0.0, 1000 * at_most_s))
 
 
-def begin_flow(network: Network, run: RunDescription, flow: Flow, tunnel: Tunnel, folder: Path, started: float,
-               node_cc: Mapping[str, str], undo: ExitStack) -> Active:
+def begin_flow(
+    network: Network,
+    run: RunDescription,
+    flow: Flow,
+    tunnel: Tunnel,
+    folder: Path,
+    started: float,
+    node_cc: Mapping[str, str],
+    undo: ExitStack,
+) -> Active:
     """Start a flow's client; stopped by `undo`."""
     name = report_name(run, flow)
     with (folder / name).open("wb") as output:
-        process = network.start(flow.sender, client_argv(flow, tunnel.entries[flow.name], node_cc.get(flow.data_sender, "")),
-                                stdout=output, stdout_name=name)
+        process = network.start(
+            flow.sender,
+            client_argv(flow, tunnel.entries[flow.name], node_cc.get(flow.data_sender, "")),
+            stdout=output,
+            stdout_name=name,
+        )
     undo.callback(stop, process)
     ending = os.pidfd_open(process.pid)
     undo.callback(os.close, ending)
     return Active(flow, process, ending, time.monotonic() - started)
 
 
-def result_of(run: RunDescription, flow: Flow, folder: Path, started_s: float, ended_s: float) -> FlowResult:
+def result_of(
+    run: RunDescription, flow: Flow, folder: Path, started_s: float, ended_s: float
+) -> FlowResult:
     """What a flow's reports say it did. Raises TrafficError if they do not say it."""
     times = round(started_s, 6), round(ended_s, 6)
     if flow.kind == "http":
-        return fetched(flow, (folder / report_name(run, flow)).read_text(encoding="utf-8", errors="replace"), *times)
+        return fetched(
+            flow,
+            (folder / report_name(run, flow)).read_text(encoding="utf-8", errors="replace"),
+            *times,
+        )
     try:
         report = json.loads((folder / report_name(run, flow)).read_text(encoding="utf-8"))
         if flow.kind == "udp":
             total = report["end"]["sum"]
             lost, sent = int(total["lost_packets"]), int(total["packets"])
             got = max(0, sent - lost) * DATAGRAM_BYTES
-            return FlowResult(flow.name, flow.kind, *times, 8 * got / float(total["seconds"]), got, float(total["seconds"]), None,
-                              lost, sent)
+            return FlowResult(
+                flow.name,
+                flow.kind,
+                *times,
+                8 * got / float(total["seconds"]),
+                got,
+                float(total["seconds"]),
+                None,
+                lost,
+                sent,
+            )
         received = report["end"]["sum_received"]
-        return FlowResult(flow.name, flow.kind, *times, float(received["bits_per_second"]), int(received["bytes"]),
-                          float(received["seconds"]), report["end"]["sum_sent"].get("retransmits"))
+        return FlowResult(
+            flow.name,
+            flow.kind,
+            *times,
+            float(received["bits_per_second"]),
+            int(received["bytes"]),
+            float(received["seconds"]),
+            report["end"]["sum_sent"].get("retransmits"),
+        )
     except (ValueError, KeyError, TypeError, OSError) as error:
-        raise TrafficError(f"{flow.name}: iperf3's report cannot be read ({type(error).__name__}: {error})") from error
+        raise TrafficError(
+            f"{flow.name}: iperf3's report cannot be read ({type(error).__name__}: {error})"
+        ) from error
 
 
 def fetched(flow: Flow, words: str, started_s: float, ended_s: float) -> FlowResult:
-    """An http flow's row from wget's own line, `… URL [SIZE/SIZE] -> …`, and the time that wget ran. Raises TrafficError."""
+    """An http flow's row from wget's own line, `… URL [SIZE/SIZE] -> …`, and the time that wget
+    ran. Raises TrafficError.
+    """
     found = re.search(r"\[(\d+)/(\d+)\]", words)
     if found is None or int(found[1]) != flow.size_bytes:
-        raise TrafficError(f"{flow.name}: wget did not fetch all of it: {words.strip()[-200:] or 'it said nothing'}")
+        raise TrafficError(
+            f"{flow.name}: wget did not fetch all of it:"
+            f" {words.strip()[-200:] or 'it said nothing'}"
+        )
     seconds = ended_s - started_s
     size = int(found[1])
-    return FlowResult(flow.name, flow.kind, started_s, ended_s, 8 * size / seconds, size, round(seconds, 6), None)
+    return FlowResult(
+        flow.name, flow.kind, started_s, ended_s, 8 * size / seconds, size, round(seconds, 6), None
+    )
 
 
 def failure_of(run: RunDescription, flow: Flow, folder: Path) -> str:

@@ -1,7 +1,9 @@
 """Machines: where a run happens. Each starts a run in a folder and gives a Job to watch.
 
-`sandbox` boots the lab's own kernel as an unprivileged process; `native` uses the host's kernel as root.
+`sandbox` boots the lab's own kernel as an unprivileged process; `native` uses the host's kernel as
+root.
 """
+
 from __future__ import annotations
 
 import os
@@ -63,12 +65,13 @@ class Watched:
         return int(self._process.returncode)
 
     def kill(self) -> None:
-        """End it now, and everything of it: a guest's processes end with its kernel, a native run's with the first
-        process of their PID namespace."""
+        """End it now, and everything of it: a guest's processes end with its kernel, a native run's
+        with the first process of their PID namespace.
+        """
         if self._process.poll() is None:
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
-            except ProcessLookupError:      # on the caller's terminal it has no group of its own
+            except ProcessLookupError:  # on the caller's terminal it has no group of its own
                 self._process.kill()
         self._process.wait()
 
@@ -76,6 +79,7 @@ class Watched:
 @dataclass(frozen=True)
 class Choice:
     """The machine that was taken, and why."""
+
     name: str
     reason: str
 
@@ -87,27 +91,40 @@ def host_has_netem() -> bool:
     release = platform.release()
     for name in ("modules.builtin", "modules.dep"):
         try:
-            if "/sch_netem.ko" in Path(f"/lib/modules/{release}/{name}").read_text(encoding="utf-8"):
+            if "/sch_netem.ko" in Path(f"/lib/modules/{release}/{name}").read_text(
+                encoding="utf-8"
+            ):
                 return True
         except OSError:
             continue
-    # A kernel without a modules folder may have it built in: ask it, in a namespace that ends with the question.
+    # A kernel without a modules folder may have it built in: ask it, in a namespace that ends with
+    # the question.
     if os.geteuid() != 0:
         return False
-    asked = subprocess.run(["unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"],
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    asked = subprocess.run(
+        ["unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
     return asked.returncode == 0
 
 
 def choose(asked: str) -> Choice:
-    """native, sandbox or auto -> the machine to use. Raises MachineError if native is asked for and cannot be."""
+    """native, sandbox or auto -> the machine to use. Raises MachineError if native is asked for and
+    cannot be.
+    """
     root, netem = os.geteuid() == 0, host_has_netem()
     if asked == "native":
         if not root:
-            raise MachineError("--machine native needs root: use sudo, or --machine sandbox, which does not")
+            raise MachineError(
+                "--machine native needs root: use sudo, or --machine sandbox, which does not"
+            )
         if not netem:
-            raise MachineError(f"--machine native needs sch_netem, which this kernel ({platform.release()}) lacks: "
-                               "use --machine sandbox")
+            raise MachineError(
+                f"--machine native needs sch_netem, which this kernel ({platform.release()}) lacks:"
+                " use --machine sandbox"
+            )
         return Choice("native", "asked for")
     if asked == "sandbox":
         return Choice("sandbox", "asked for")
@@ -119,15 +136,27 @@ def choose(asked: str) -> Choice:
 def hand_over(parts: Parts) -> dict[str, Any]:
     """parts.json: what a run needs to know of what set-up made, as plain data."""
     binary = tunnel_binary(parts)
-    return {"path_dirs": [str(path) for path in parts.iproute2_dirs],
-            "tc_lib_dir": str(parts.tc_lib_dir) if parts.tc_lib_dir else None,
-            "nginx": str(parts.nginx) if parts.nginx else None,
-            "tunnel": {"path": str(binary.path), "kind": binary.kind, "version": binary.version,
-                       "sha256": binary.sha256} if binary else None}
+    return {
+        "path_dirs": [str(path) for path in parts.iproute2_dirs],
+        "tc_lib_dir": str(parts.tc_lib_dir) if parts.tc_lib_dir else None,
+        "nginx": str(parts.nginx) if parts.nginx else None,
+        "tunnel": (
+            {
+                "path": str(binary.path),
+                "kind": binary.kind,
+                "version": binary.version,
+                "sha256": binary.sha256,
+            }
+            if binary
+            else None
+        ),
+    }
 
 
 def kept_visible(parts: Parts) -> list[Path]:
-    """The folders outside the checkout that a guest must see although it has its own /tmp and /run."""
+    """The folders outside the checkout that a guest must see although it has its own /tmp and
+    /run.
+    """
     programs = (parts.gost, parts.relay, parts.nginx)
     return [*(path.parent for path in programs if path), *parts.iproute2_dirs]
 
@@ -140,12 +169,14 @@ def run_argv(folder: str) -> list[str]:
 def wall_limit_s(run: RunDescription) -> float:
     """How long a run may take by the wall clock before it is ended: far more than any should.
 
-    About 20 µs per full-size packet at the path's rate on the virtual clock with a cost, ten times that for
-    safety; five times its length on the real clock; never less than five minutes.
+    About 20 µs per full-size packet at the path's rate on the virtual clock with a cost, ten times
+    that for safety; five times its length on the real clock; never less than five minutes.
     """
     rate_bps = max(run.path[name]["rate_bps"] or 0 for name in ("forward", "reverse"))
     packets = rate_bps / 12000 * run.length_s
-    return float(max(300.0, 5 * run.length_s + 60, packets * 200e-6 if run.clock == "virtual" else 0.0))
+    return float(
+        max(300.0, 5 * run.length_s + 60, packets * 200e-6 if run.clock == "virtual" else 0.0)
+    )
 
 
 def usable_cpus() -> Sequence[int]:

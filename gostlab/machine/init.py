@@ -11,6 +11,7 @@ GOSTLAB_BOOT  the folder on the host that the guest may write; the orders are in
     keep        host paths that must stay visible although /tmp and the like are covered
     terminal    true: give the command the console as its controlling terminal
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -28,9 +29,13 @@ COVERED = ("/run", "/tmp", "/var/tmp", "/dev/shm")
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def mount(source: str, target: str, kind: str | None, flags: int = 0, options: str | None = None) -> None:
+def mount(
+    source: str, target: str, kind: str | None, flags: int = 0, options: str | None = None
+) -> None:
     """mount(2). Raises OSError naming the target."""
-    encoded = [text.encode() if text is not None else None for text in (source, target, kind, options)]
+    encoded = [
+        text.encode() if text is not None else None for text in (source, target, kind, options)
+    ]
     if libc.mount(encoded[0], encoded[1], encoded[2], flags, encoded[3]) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), target)
@@ -59,8 +64,12 @@ def mount_all(writable: str) -> dict:
         if path.startswith(tuple(f"{folder}/" for folder in COVERED)):
             os.makedirs(path, exist_ok=True)
             mount(HOST + path, path, None, MS_BIND)
-    for link, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"),
-                         ("stderr", "/proc/self/fd/2")):
+    for link, target in (
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ):
         if not os.path.lexists(f"/dev/{link}"):
             os.symlink(target, f"/dev/{link}")
     return orders
@@ -78,6 +87,7 @@ def run(orders: dict) -> int:
                     os.dup2(console, descriptor)
                 import fcntl
                 import termios
+
                 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
             os.execvpe(orders["argv"][0], orders["argv"], orders["environ"])
         except OSError as error:

@@ -1,8 +1,9 @@
 """The host's own kernel, as root: the same run in the host's network namespaces.
 
-Everything is in namespaces that Mininet's shells hold, so that it ends with them. One run at a time: runs
-share the CPUs and, on the real clock, would disturb each other.
+Everything is in namespaces that Mininet's shells hold, so that it ends with them. One run at a
+time: runs share the CPUs and, on the real clock, would disturb each other.
 """
+
 from __future__ import annotations
 
 import json
@@ -20,18 +21,39 @@ from gostlab.machine.sandbox import host_facts
 ISOLATION = "namespaces of networks, mounts and processes (as root)"
 
 
-def start_run(run: RunDescription, folder: Path, parts: Mapping[str, Any], commit: str | None) -> Watched:
+def start_run(
+    run: RunDescription, folder: Path, parts: Mapping[str, Any], commit: str | None
+) -> Watched:
     """Start a run on this kernel. Raises OSError.
 
-    `unshare --pid --kill-child` makes everything that the run starts end with it, whatever ends it: Mininet's
-    shells would outlive a killed parent otherwise, and hold their namespaces.
+    `unshare --pid --kill-child` makes everything that the run starts end with it, whatever ends it:
+    Mininet's shells would outlive a killed parent otherwise, and hold their namespaces.
     """
     (folder / "parts.json").write_text(json.dumps(dict(parts)), encoding="utf-8")
-    environ = {**os.environ, "PYTHONPATH": str(CHECKOUT), "GOSTLAB_COMMIT": json.dumps(commit),
-               "GOSTLAB_HOST": json.dumps(host_facts(ISOLATION))}
+    environ = {
+        **os.environ,
+        "PYTHONPATH": str(CHECKOUT),
+        "GOSTLAB_COMMIT": json.dumps(commit),
+        "GOSTLAB_HOST": json.dumps(host_facts(ISOLATION)),
+    }
     with (folder / "log.txt").open("ab") as log:
         process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--mount", "--mount-proc", "--fork",
-             "--kill-child=KILL", *run_argv(str(folder))],
-            env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+            [
+                "setpriv",
+                "--pdeathsig",
+                "KILL",
+                "unshare",
+                "--pid",
+                "--mount",
+                "--mount-proc",
+                "--fork",
+                "--kill-child=KILL",
+                *run_argv(str(folder)),
+            ],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     return Watched(process, wall_limit_s(run))

@@ -1,12 +1,13 @@
 """The sandbox: a User-Mode Linux kernel as one unprivileged process, pinned to one CPU.
 
-The host's files are its read-only root, the run's folder is the one writable place, its memory is an
-unlinked file. It ends with its parent (PR_SET_PDEATHSIG), and its own children end with it.
+The host's files are its read-only root, the run's folder is the one writable place, its memory is
+an unlinked file. It ends with its parent (PR_SET_PDEATHSIG), and its own children end with it.
 
-The guest's read-only mount is its own kernel's word, and its root may mount the host's files once more. So the
-process itself is held by the host's kernel, without root, in what it can have of namespaces and Landlock
-(`Isolation`; SECURITY.md says what each of them keeps).
+The guest's read-only mount is its own kernel's word, and its root may mount the host's files once
+more. So the process itself is held by the host's kernel, without root, in what it can have of
+namespaces and Landlock (`Isolation`; SECURITY.md says what each of them keeps).
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -29,35 +30,70 @@ from gostlab.machine import CHECKOUT, MachineError, Watched, run_argv, wall_limi
 
 INIT = Path(__file__).with_name("init.py")
 GUEST_FOLDER = "/run/gostlab"
-# The run's folder as the guest's kernel knows it: by a name that is the same for every run, because Linux stirs its command line
-# into its random numbers, and two runs of one seed would otherwise differ by where they were written.
+# The run's folder as the guest's kernel knows it: by a name that is the same for every run, because
+# Linux stirs its command line into its random numbers, and two runs of one seed would otherwise
+# differ by where they were written.
 WORKING_FOLDER = "/proc/self/cwd"
-# The guest's wall clock starts here on the virtual clock: a date that means nothing, the same for every run.
+# The guest's wall clock starts here on the virtual clock: a date that means nothing, the same for
+# every run.
 VIRTUAL_EPOCH_NS = 1_700_000_000_000_000_000
 # Characters that the kernel's command line or hostfs's mount option would take for their own.
-UNSAFE = set("\"\\,\n\t")
-# A tmpfs has pages of its own besides the guest's memory (and the guest's kernel is mapped there too).
+UNSAFE = set('"\\,\n\t')
+# A tmpfs has pages of its own besides the guest's memory (and the guest's kernel is mapped there
+# too).
 MEMORY_SLACK_MIB = 64
 
-# -- the host's kernel: <linux/sched.h>, <linux/mount.h>, <linux/prctl.h>, <linux/capability.h>, <linux/landlock.h>. The
-#    system calls' numbers are the same on every architecture, as of all that are younger than Linux 5.1.
-CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x08000000, 0x10000000, 0x40000000
+# -- the host's kernel: <linux/sched.h>, <linux/mount.h>, <linux/prctl.h>, <linux/capability.h>,
+# <linux/landlock.h>. The system calls' numbers are the same on every architecture, as of all that
+# are younger than Linux 5.1.
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = (
+    0x00020000,
+    0x08000000,
+    0x10000000,
+    0x40000000,
+)
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 24, 38
-# What root keeps of its rights: to read what is there, and to write a run's folder that belongs to somebody else.
-CAPABILITIES_KEPT = {1, 2}      # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+# What root keeps of its rights: to read what is there, and to write a run's folder that belongs to
+# somebody else.
+CAPABILITIES_KEPT = {1, 2}  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_ADD_RULE, SYS_LANDLOCK_RESTRICT_SELF = 444, 445, 446
 LANDLOCK_CREATE_RULESET_VERSION, LANDLOCK_RULE_PATH_BENEATH = 1, 1
-ACCESS = {"write_file": 1 << 1, "remove_dir": 1 << 4, "remove_file": 1 << 5, "make_char": 1 << 6, "make_dir": 1 << 7,
-          "make_reg": 1 << 8, "make_sock": 1 << 9, "make_fifo": 1 << 10, "make_block": 1 << 11, "make_sym": 1 << 12,
-          "refer": 1 << 13, "truncate": 1 << 14, "ioctl_dev": 1 << 15}
-ACCESS_SINCE = {"refer": 2, "truncate": 3, "ioctl_dev": 5}      # the ABI that brought it; the others: 1
-# In the run's folder. No symbolic link, which who reads the results could follow out of it, and no FIFO, at which he
-# would wait; User-Mode Linux makes a socket (its console for the host) and, where it has no tmpfs of its own, its memory.
-IN_FOLDER = ("write_file", "remove_dir", "remove_file", "make_dir", "make_reg", "make_sock", "refer", "truncate")
+ACCESS = {
+    "write_file": 1 << 1,
+    "remove_dir": 1 << 4,
+    "remove_file": 1 << 5,
+    "make_char": 1 << 6,
+    "make_dir": 1 << 7,
+    "make_reg": 1 << 8,
+    "make_sock": 1 << 9,
+    "make_fifo": 1 << 10,
+    "make_block": 1 << 11,
+    "make_sym": 1 << 12,
+    "refer": 1 << 13,
+    "truncate": 1 << 14,
+    "ioctl_dev": 1 << 15,
+}
+ACCESS_SINCE = {"refer": 2, "truncate": 3, "ioctl_dev": 5}  # the ABI that brought it; the others: 1
+# In the run's folder. No symbolic link, which who reads the results could follow out of it, and no
+# FIFO, at which he would wait; User-Mode Linux makes a socket (its console for the host) and, where
+# it has no tmpfs of its own, its memory.
+IN_FOLDER = (
+    "write_file",
+    "remove_dir",
+    "remove_file",
+    "make_dir",
+    "make_reg",
+    "make_sock",
+    "refer",
+    "truncate",
+)
 IN_MEMORY = ("write_file", "remove_file", "make_reg", "truncate")
-AT_TERMINALS = ("write_file", "ioctl_dev")      # User-Mode Linux tries a pseudo-terminal as it boots, and complains without
+AT_TERMINALS = (
+    "write_file",
+    "ioctl_dev",
+)  # User-Mode Linux tries a pseudo-terminal as it boots, and complains without
 TCP_BIND_AND_CONNECT, SCOPE_SOCKETS_AND_SIGNALS = 3, 3
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -67,63 +103,125 @@ libc = ctypes.CDLL(None, use_errno=True)
 class Isolation:
     """How the host's kernel holds the sandbox's process.
 
-    namespaces  of mounts (all read-only but the run's folder, its memory a tmpfs that ends with it), network (none) and IPC
+    namespaces  of mounts (all read-only but the run's folder, its memory a tmpfs that ends with
+                it), network (none) and IPC
     landlock    the ABI of the Landlock rules it is under; 0: none
     """
+
     namespaces: bool
     landlock: int
 
     def __str__(self) -> str:
-        held = (["read-only mounts and no network (namespaces)"] if self.namespaces else []) \
-            + ([f"Landlock ABI {self.landlock}"] if self.landlock else [])
+        held = (["read-only mounts and no network (namespaces)"] if self.namespaces else []) + (
+            [f"Landlock ABI {self.landlock}"] if self.landlock else []
+        )
         return " and ".join(held) or "only the guest's own read-only mount"
 
 
-def boot_words(folder: Path, *, memory_mib: int, clock: str, syscall_cost_us: float, seed: int) -> list[str]:
+def boot_words(
+    folder: Path, *, memory_mib: int, clock: str, syscall_cost_us: float, seed: int
+) -> list[str]:
     """The kernel's command line. Raises MachineError for a folder whose name it cannot carry."""
     if set(str(folder)) & UNSAFE:
-        raise MachineError(f"{folder}: the sandbox cannot mount a folder with a comma, quote, backslash or control "
-                           "character in its name: choose another --results")
-    words = [f"mem={memory_mib}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={INIT}",
-             "con=null", "con0=fd:0,fd:1", "quiet", "seccomp=on", f"uml_dir={WORKING_FOLDER}/.uml/",
-             f"GOSTLAB_BOOT={WORKING_FOLDER}"]
+        raise MachineError(
+            f"{folder}: the sandbox cannot mount a folder with a comma, quote, backslash or control"
+            " character in its name: choose another --results"
+        )
+    words = [
+        f"mem={memory_mib}M",
+        "root=/dev/root",
+        "rootfstype=hostfs",
+        "rootflags=/",
+        "ro",
+        f"init={INIT}",
+        "con=null",
+        "con0=fd:0,fd:1",
+        "quiet",
+        "seccomp=on",
+        f"uml_dir={WORKING_FOLDER}/.uml/",
+        f"GOSTLAB_BOOT={WORKING_FOLDER}",
+    ]
     if clock == "virtual":
-        words += ["time-travel=inf-cpu", f"time-travel-start={VIRTUAL_EPOCH_NS}",
-                  f"tt_syscall_ns={round(syscall_cost_us * 1000)}", f"uml_seed={seed}",
-                  # the driver that hands the guest the host's /dev/random, which would be stirred in on top of the seed
-                  "initcall_blacklist=rng_init"]
+        words += [
+            "time-travel=inf-cpu",
+            f"time-travel-start={VIRTUAL_EPOCH_NS}",
+            f"tt_syscall_ns={round(syscall_cost_us * 1000)}",
+            f"uml_seed={seed}",
+            # the driver that hands the guest the host's /dev/random, which would be stirred in on
+            # top of the seed
+            "initcall_blacklist=rng_init",
+        ]
     return words
 
 
-def boot(kernel: Path, folder: Path, argv: Sequence[str], environ: Mapping[str, str], *, keep: Sequence[Path],
-         cpu: int, memory_mib: int, clock: str, syscall_cost_us: float, seed: int, limit_s: float,
-         terminal: bool = False) -> Watched:
+def boot(
+    kernel: Path,
+    folder: Path,
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    keep: Sequence[Path],
+    cpu: int,
+    memory_mib: int,
+    clock: str,
+    syscall_cost_us: float,
+    seed: int,
+    limit_s: float,
+    terminal: bool = False,
+) -> Watched:
     """Boot a guest that runs one command and powers off.
 
-    folder    the host's folder that the guest may write, /run/gostlab inside; boot.json and log.txt go there
-    keep      host folders that must stay visible inside although the guest has its own /tmp and /run
+    folder    the host's folder that the guest may write, /run/gostlab inside; boot.json and
+              log.txt go there
+    keep      host folders that must stay visible inside although the guest has its own /tmp
+              and /run
     terminal  the guest's console is the caller's terminal, instead of log.txt
     Raises MachineError or OSError.
     """
     folder = folder.resolve()
     isolation = available_isolation()
-    words = boot_words(folder, memory_mib=memory_mib, clock=clock, syscall_cost_us=syscall_cost_us, seed=seed)
+    words = boot_words(
+        folder, memory_mib=memory_mib, clock=clock, syscall_cost_us=syscall_cost_us, seed=seed
+    )
     check_memory(memory_mib, isolation)
-    orders = {"argv": list(argv), "environ": dict(environ), "keep": sorted({str(path.resolve()) for path in keep}),
-              "terminal": terminal}
+    orders = {
+        "argv": list(argv),
+        "environ": dict(environ),
+        "keep": sorted({str(path.resolve()) for path in keep}),
+        "terminal": terminal,
+    }
     (folder / "boot.json").write_text(json.dumps(orders), encoding="utf-8")
     (folder / ".uml").mkdir(exist_ok=True)
-    quiet_environ = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(folder),
-                     "TMPDIR": str(memory_folder(isolation, folder))}
+    quiet_environ = {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": str(folder),
+        "TMPDIR": str(memory_folder(isolation, folder)),
+    }
     try:
         with nullcontext() if terminal else (folder / "log.txt").open("ab") as log:
-            streams: dict[str, Any] = {} if log is None else {
-                "stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT, "start_new_session": True}
-            process = subprocess.Popen([str(kernel), *words], env=quiet_environ, **streams, preexec_fn=partial(  # noqa: PLW1509
-                settle, isolation, folder, memory_mib=memory_mib, cpu=cpu, parent=os.getpid()))     # (there is one thread)
+            streams: dict[str, Any] = (
+                {}
+                if log is None
+                else {
+                    "stdin": subprocess.DEVNULL,
+                    "stdout": log,
+                    "stderr": subprocess.STDOUT,
+                    "start_new_session": True,
+                }
+            )
+            process = subprocess.Popen(
+                [str(kernel), *words],
+                env=quiet_environ,
+                **streams,
+                preexec_fn=partial(  # noqa: PLW1509
+                    settle, isolation, folder, memory_mib=memory_mib, cpu=cpu, parent=os.getpid()
+                ),
+            )  # (there is one thread)
     except subprocess.SubprocessError as error:
-        raise MachineError(f"{folder}: the host would not hold the sandbox in it ({isolation}); the folder's log.txt says "
-                           "why") from error
+        raise MachineError(
+            f"{folder}: the host would not hold the sandbox in it ({isolation}); the folder's"
+            " log.txt says why"
+        ) from error
     return Watched(process, limit_s)
 
 
@@ -135,51 +233,108 @@ def memory_folder(isolation: Isolation, folder: Path) -> Path:
 
 
 def check_memory(memory_mib: int, isolation: Isolation) -> None:
-    """Refuse a guest whose memory does not fit, or it would die of SIGBUS (in the host's /dev/shm) or be killed."""
+    """Refuse a guest whose memory does not fit, or it would die of SIGBUS (in the host's /dev/shm)
+    or be killed.
+    """
     if isolation.namespaces:
-        free_mib = next(int(line.split()[1]) // 1024 for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-                        if line.startswith("MemAvailable:"))
+        free_mib = next(
+            int(line.split()[1]) // 1024
+            for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+            if line.startswith("MemAvailable:")
+        )
         if free_mib < memory_mib:
-            raise MachineError(f"this machine has {free_mib} MiB of memory available, the sandbox needs {memory_mib} MiB: end "
-                               "what else takes it or run fewer --jobs")
+            raise MachineError(
+                f"this machine has {free_mib} MiB of memory available, the sandbox needs"
+                f" {memory_mib} MiB: end what else takes it or run fewer --jobs"
+            )
         return
     free_mib = shutil.disk_usage("/dev/shm").free // 2**20 if Path("/dev/shm").is_dir() else 0
     if free_mib < memory_mib:
-        raise MachineError(f"/dev/shm has {free_mib} MiB free, the sandbox needs {memory_mib} MiB: enlarge it "
-                           f"(mount -o remount,size={2 * memory_mib}M /dev/shm) or run fewer --jobs")
+        raise MachineError(
+            f"/dev/shm has {free_mib} MiB free, the sandbox needs {memory_mib} MiB: enlarge it "
+            f"(mount -o remount,size={2 * memory_mib}M /dev/shm) or run fewer --jobs"
+        )
 
 
 def sandbox_environ(extra: Mapping[str, str] = {}) -> dict[str, str]:
     """The environment of a command in the guest."""
-    return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/root", "TMPDIR": "/tmp",
-            "PYTHONPATH": str(CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", **extra}
+    return {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "LC_ALL": "C.UTF-8",
+        "HOME": "/root",
+        "TMPDIR": "/tmp",
+        "PYTHONPATH": str(CHECKOUT),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        **extra,
+    }
 
 
-def start_run(kernel: Path, run: RunDescription, folder: Path, parts: Mapping[str, Any], keep: Sequence[Path],
-              cpu: int, commit: str | None) -> Watched:
+def start_run(
+    kernel: Path,
+    run: RunDescription,
+    folder: Path,
+    parts: Mapping[str, Any],
+    keep: Sequence[Path],
+    cpu: int,
+    commit: str | None,
+) -> Watched:
     """Boot a guest that executes a run. Raises MachineError or OSError."""
     (folder / "parts.json").write_text(json.dumps(parts), encoding="utf-8")
     facts = host_facts(str(available_isolation()))
-    environ = sandbox_environ({"GOSTLAB_COMMIT": json.dumps(commit), "GOSTLAB_HOST": json.dumps(facts)})
-    return boot(kernel, folder, run_argv(GUEST_FOLDER), environ, keep=[CHECKOUT, *keep], cpu=cpu,
-                memory_mib=run.memory_mib, clock=run.clock, syscall_cost_us=run.syscall_cost_us, seed=run.seed,
-                limit_s=wall_limit_s(run))
+    environ = sandbox_environ(
+        {"GOSTLAB_COMMIT": json.dumps(commit), "GOSTLAB_HOST": json.dumps(facts)}
+    )
+    return boot(
+        kernel,
+        folder,
+        run_argv(GUEST_FOLDER),
+        environ,
+        keep=[CHECKOUT, *keep],
+        cpu=cpu,
+        memory_mib=run.memory_mib,
+        clock=run.clock,
+        syscall_cost_us=run.syscall_cost_us,
+        seed=run.seed,
+        limit_s=wall_limit_s(run),
+    )
 
 
 def host_facts(isolation: str) -> dict[str, Any]:
     """The host as far as a real-clock result depends on it, and what kept the run from it."""
-    model = next((line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-                  if line.startswith("model name")), "unknown")
-    return {"kernel": os.uname().release, "cpu": model, "cpus": os.cpu_count(), "isolation": isolation}
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        "unknown",
+    )
+    return {
+        "kernel": os.uname().release,
+        "cpu": model,
+        "cpus": os.cpu_count(),
+        "isolation": isolation,
+    }
 
 
-# -- isolation -------------------------------------------------------------------------------------------------------------
+# -- isolation
+
 
 @cache
 def available_isolation() -> Isolation:
-    """The most that this host's kernel grants this process: tried once, in a child that ends with the question."""
-    abi = max(0, libc.syscall(SYS_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0),
-                              ctypes.c_uint(LANDLOCK_CREATE_RULESET_VERSION)))
+    """The most that this host's kernel grants this process: tried once, in a child that ends with
+    the question.
+    """
+    abi = max(
+        0,
+        libc.syscall(
+            SYS_LANDLOCK_CREATE_RULESET,
+            None,
+            ctypes.c_size_t(0),
+            ctypes.c_uint(LANDLOCK_CREATE_RULESET_VERSION),
+        ),
+    )
     for isolation in (Isolation(True, abi), Isolation(False, abi)):
         with tempfile.TemporaryDirectory(prefix="gostlab-") as scratch:
             Path(scratch, ".uml").mkdir()
@@ -196,14 +351,18 @@ def available_isolation() -> Isolation:
 
 
 def settle(isolation: Isolation, folder: Path, *, memory_mib: int, cpu: int, parent: int) -> None:
-    """What becomes the sandbox, between fork and exec: on one CPU, as unpinned every guest system call would wake another
-    core; held to its folder; and ended with its parent, whatever ends that. Raises OSError, said on stderr."""
+    """What becomes the sandbox, between fork and exec: on one CPU, as unpinned every guest system
+    call would wake another core; held to its folder; and ended with its parent, whatever ends that.
+    Raises OSError, said on stderr.
+    """
     try:
         os.sched_setaffinity(0, {cpu})
         confine(isolation, folder, memory_mib)
-        os.chdir(folder)        # as it is mounted by now: WORKING_FOLDER
+        os.chdir(folder)  # as it is mounted by now: WORKING_FOLDER
         # Last, as a change of rights undoes it; and the parent may be gone by now.
-        checked(libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), *unused(3)), "pdeathsig")
+        checked(
+            libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), *unused(3)), "pdeathsig"
+        )
         if os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)
     except OSError as error:
@@ -221,36 +380,75 @@ def confine(isolation: Isolation, folder: Path, memory_mib: int) -> None:
 
 
 def enter_namespaces(folder: Path, memory_mib: int) -> None:
-    """Every mount read-only but the folder, a tmpfs for the memory, no network. Who is not root gets it as the root of a user
-    namespace, in which he is himself and nobody else, and loses that with the exec. Raises OSError."""
+    """Every mount read-only but the folder, a tmpfs for the memory, no network. Who is not root
+    gets it as the root of a user namespace, in which he is himself and nobody else, and loses that
+    with the exec. Raises OSError.
+    """
     user, group = os.geteuid(), os.getegid()
-    checked(libc.unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | (CLONE_NEWUSER if user else 0)), "unshare")
+    checked(
+        libc.unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | (CLONE_NEWUSER if user else 0)),
+        "unshare",
+    )
     if user:
-        for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        for name, line in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
             Path("/proc/self", name).write_text(line, encoding="ascii")
     set_mounts("/", AT_RECURSIVE, readonly=True)
     place = os.fsencode(folder)
     checked(libc.mount(place, place, None, ctypes.c_ulong(MS_BIND | MS_REC), None), str(folder))
     set_mounts(str(folder), 0, readonly=False)
-    checked(libc.mount(b"tmpfs", place + b"/.uml", b"tmpfs", ctypes.c_ulong(MS_NOSUID | MS_NODEV),
-                       f"mode=0700,size={memory_mib + MEMORY_SLACK_MIB}M".encode()), f"{folder}/.uml")
-    checked(libc.mount(b"devpts", b"/dev/pts", b"devpts", ctypes.c_ulong(MS_NOSUID), b"ptmxmode=0666"), "/dev/pts")
-    checked(libc.mount(b"/dev/pts/ptmx", b"/dev/ptmx", None, ctypes.c_ulong(MS_BIND), None), "/dev/ptmx")
+    checked(
+        libc.mount(
+            b"tmpfs",
+            place + b"/.uml",
+            b"tmpfs",
+            ctypes.c_ulong(MS_NOSUID | MS_NODEV),
+            f"mode=0700,size={memory_mib + MEMORY_SLACK_MIB}M".encode(),
+        ),
+        f"{folder}/.uml",
+    )
+    checked(
+        libc.mount(b"devpts", b"/dev/pts", b"devpts", ctypes.c_ulong(MS_NOSUID), b"ptmxmode=0666"),
+        "/dev/pts",
+    )
+    checked(
+        libc.mount(b"/dev/pts/ptmx", b"/dev/ptmx", None, ctypes.c_ulong(MS_BIND), None), "/dev/ptmx"
+    )
 
 
 def set_mounts(path: str, flags: int, *, readonly: bool) -> None:
-    """mount_setattr(2): a mount, or with AT_RECURSIVE all below it, private and read-only or not. Raises OSError."""
-    attributes = (ctypes.c_uint64 * 4)(MOUNT_ATTR_RDONLY * readonly, MOUNT_ATTR_RDONLY * (not readonly), MS_PRIVATE, 0)
-    checked(libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, os.fsencode(path), ctypes.c_uint(flags), attributes,
-                         ctypes.c_size_t(ctypes.sizeof(attributes))), path)
+    """mount_setattr(2): a mount, or with AT_RECURSIVE all below it, private and read-only or not.
+    Raises OSError.
+    """
+    attributes = (ctypes.c_uint64 * 4)(
+        MOUNT_ATTR_RDONLY * readonly, MOUNT_ATTR_RDONLY * (not readonly), MS_PRIVATE, 0
+    )
+    checked(
+        libc.syscall(
+            SYS_MOUNT_SETATTR,
+            AT_FDCWD,
+            os.fsencode(path),
+            ctypes.c_uint(flags),
+            attributes,
+            ctypes.c_size_t(ctypes.sizeof(attributes)),
+        ),
+        path,
+    )
 
 
 def drop_rights() -> None:
-    """No program that is executed from here on gains rights (set-user-id), and root's are few. Raises OSError."""
+    """No program that is executed from here on gains rights (set-user-id), and root's are few.
+    Raises OSError.
+    """
     capability = 0
-    while os.geteuid() == 0 and (capability in CAPABILITIES_KEPT or
-                                 libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), *unused(3)) == 0):
-        capability += 1         # to the first that this kernel does not know
+    while os.geteuid() == 0 and (
+        capability in CAPABILITIES_KEPT
+        or libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), *unused(3)) == 0
+    ):
+        capability += 1  # to the first that this kernel does not know
     checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *unused(3)), "no_new_privs")
 
 
@@ -260,20 +458,41 @@ def unused(count: int) -> list[ctypes.c_ulong]:
 
 
 def enter_landlock(isolation: Isolation, folder: Path) -> None:
-    """Writing in the folder only, no TCP, no signals to processes outside. Needs no_new_privs. Raises OSError."""
+    """Writing in the folder only, no TCP, no signals to processes outside. Needs no_new_privs.
+    Raises OSError.
+    """
     abi = isolation.landlock
     handled = {name: bit for name, bit in ACCESS.items() if ACCESS_SINCE.get(name, 1) <= abi}
-    attributes = (ctypes.c_uint64 * 3)(sum(handled.values()), TCP_BIND_AND_CONNECT if abi >= 4 else 0,
-                                       SCOPE_SOCKETS_AND_SIGNALS if abi >= 6 else 0)
+    attributes = (ctypes.c_uint64 * 3)(
+        sum(handled.values()),
+        TCP_BIND_AND_CONNECT if abi >= 4 else 0,
+        SCOPE_SOCKETS_AND_SIGNALS if abi >= 6 else 0,
+    )
     size = 8 if abi < 4 else 16 if abi < 6 else 24
-    ruleset = checked(libc.syscall(SYS_LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint(0)), "landlock")
-    places: dict[Path, tuple[str, ...]] = {Path("/dev/ptmx"): AT_TERMINALS, Path("/dev/pts"): AT_TERMINALS,
-                                           memory_folder(isolation, folder): IN_MEMORY, folder: IN_FOLDER}
+    ruleset = checked(
+        libc.syscall(
+            SYS_LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint(0)
+        ),
+        "landlock",
+    )
+    places: dict[Path, tuple[str, ...]] = {
+        Path("/dev/ptmx"): AT_TERMINALS,
+        Path("/dev/pts"): AT_TERMINALS,
+        memory_folder(isolation, folder): IN_MEMORY,
+        folder: IN_FOLDER,
+    }
     for place, names in places.items():
         descriptor = os.open(place, os.O_PATH)
         # struct landlock_path_beneath_attr is packed: 64 bits of rights, 32 of descriptor
-        rule = sum(handled.get(name, 0) for name in names).to_bytes(8, sys.byteorder) + descriptor.to_bytes(4, sys.byteorder)
-        checked(libc.syscall(SYS_LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, ctypes.c_uint(0)), str(place))
+        rule = sum(handled.get(name, 0) for name in names).to_bytes(
+            8, sys.byteorder
+        ) + descriptor.to_bytes(4, sys.byteorder)
+        checked(
+            libc.syscall(
+                SYS_LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, ctypes.c_uint(0)
+            ),
+            str(place),
+        )
         os.close(descriptor)
     checked(libc.syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint(0)), "landlock")
     os.close(ruleset)

@@ -1,4 +1,7 @@
-"""The catalogue: every experiment, how many runs its two forms have, how many seconds they load, and how long that took here."""
+"""The catalogue: every experiment, how many runs its two forms have, how many seconds they load,
+and how long that took here.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,12 +16,15 @@ from gostlab.matrix.schedule import expected_s
 @dataclass(frozen=True)
 class Form:
     """The quick or the full form of an experiment, and what of it has been run."""
+
     experiment: str
     quick: bool
     runs: int
     finished: int
-    load_s: float           # what the same seconds take in real time, one run after the other
-    wall_s: float | None    # on so many CPUs; of what is finished, and the rest at its pace; None: nothing is finished
+    load_s: float  # what the same seconds take in real time, one run after the other
+    wall_s: (
+        float | None
+    )  # on so many CPUs; of what is finished, and the rest at its pace; None: nothing is finished
 
     def to_json(self) -> dict[str, object]:
         """For programs."""
@@ -37,32 +43,50 @@ class Form:
 
 
 def survey(folder: Path, cpus: int) -> list[Form]:
-    """Every experiment of the lab in its two forms, and how long its results in a folder took on so many CPUs.
+    """Every experiment of the lab in its two forms, and how long its results in a folder took on so
+    many CPUs.
 
-    A form's wall time is its runs' own, added up and divided by the CPUs; runs on the real clock have the machine for
-    themselves. Raises BadInput if an experiment's file is wrong.
+    A form's wall time is its runs' own, added up and divided by the CPUs; runs on the real clock
+    have the machine for themselves. Raises BadInput if an experiment's file is wrong.
     """
-    return [survey_form(folder, expand(load_experiment(name), quick=quick), quick, cpus)
-            for name in list_experiments() for quick in (True, False)]
+    return [
+        survey_form(folder, expand(load_experiment(name), quick=quick), quick, cpus)
+        for name in list_experiments()
+        for quick in (True, False)
+    ]
 
 
 def survey_form(folder: Path, runs: Sequence[RunDescription], quick: bool, cpus: int) -> Form:
-    """One form. What is missing is guessed by the scheduler, set right by how wrong it was about the finished runs."""
+    """One form. What is missing is guessed by the scheduler, set right by how wrong it was about
+    the finished runs.
+    """
+
     def share(run: RunDescription) -> float:
         return 1.0 if run.clock == "real" else 1.0 / cpus
 
     places = {run.name: folder / run.experiment / run.name for run in runs}
     finished = [run for run in runs if results.is_finished(places[run.name], run)]
     load_s = sum(loaded_s(places[run.name]) if run in finished else run.length_s for run in runs)
-    took_s = sum(share(run) * (results.read_status(places[run.name]) or {}).get("wall_s", 0.0) for run in finished)
+    took_s = sum(
+        share(run) * (results.read_status(places[run.name]) or {}).get("wall_s", 0.0)
+        for run in finished
+    )
     expected_finished_s = sum(share(run) * expected_s(run) for run in finished)
     expected_all_s = sum(share(run) * expected_s(run) for run in runs)
-    return Form(runs[0].experiment, quick, len(runs), len(finished), load_s,
-                took_s * expected_all_s / expected_finished_s if finished else None)
+    return Form(
+        runs[0].experiment,
+        quick,
+        len(runs),
+        len(finished),
+        load_s,
+        took_s * expected_all_s / expected_finished_s if finished else None,
+    )
 
 
 def loaded_s(folder: Path) -> float:
-    """How long a finished run's load lasted, which a download decides itself; 0 if there was none."""
+    """How long a finished run's load lasted, which a download decides itself; 0 if there was
+    none.
+    """
     flows = (results.read_object(folder / "flows.json") or {}).get("flows") or ()
     return max((float(flow["ended_s"]) for flow in flows), default=0.0)
 
@@ -72,17 +96,32 @@ def to_markdown(forms: Sequence[Form]) -> str:
     by_name: dict[str, dict[bool, Form]] = {}
     for form in forms:
         by_name.setdefault(form.experiment, {})[form.quick] = form
-    rows = [f"| `{name}` | {found[True].words} | {found[False].words} |" for name, found in by_name.items()]
-    return "\n".join(["| experiment | quick: runs, load → wall | full: runs, load → wall |", "|---|---|---|", *rows,
-                      f"| all | {total(forms, True)} | {total(forms, False)} |"])
+    rows = [
+        f"| `{name}` | {found[True].words} | {found[False].words} |"
+        for name, found in by_name.items()
+    ]
+    return "\n".join(
+        [
+            "| experiment | quick: runs, load → wall | full: runs, load → wall |",
+            "|---|---|---|",
+            *rows,
+            f"| all | {total(forms, True)} | {total(forms, False)} |",
+        ]
+    )
 
 
 def total(forms: Sequence[Form], quick: bool) -> str:
     """The sum of one form over all experiments, in words."""
     found = [form for form in forms if form.quick == quick]
     known = [form.wall_s for form in found if form.wall_s is not None]
-    whole = Form("all", quick, sum(form.runs for form in found), sum(form.finished for form in found),
-                 sum(form.load_s for form in found), sum(known) if known else None)
+    whole = Form(
+        "all",
+        quick,
+        sum(form.runs for form in found),
+        sum(form.finished for form in found),
+        sum(form.load_s for form in found),
+        sum(known) if known else None,
+    )
     return whole.words + ("" if len(known) in (0, len(found)) else ", without those not run")
 
 
@@ -91,4 +130,10 @@ def span(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = seconds / 60
-    return f"{minutes:.2g} min" if minutes < 10 else f"{minutes:.0f} min" if minutes < 180 else f"{minutes / 60:.1f} h"
+    return (
+        f"{minutes:.2g} min"
+        if minutes < 10
+        else f"{minutes:.0f} min"
+        if minutes < 180
+        else f"{minutes / 60:.1f} h"
+    )

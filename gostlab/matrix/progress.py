@@ -1,4 +1,7 @@
-"""Progress for people: a bar with time left on a terminal, plain lines elsewhere, nothing when asked to be quiet."""
+"""Progress for people: a bar with time left on a terminal, plain lines elsewhere, nothing when
+asked to be quiet.
+"""
+
 from __future__ import annotations
 
 import sys
@@ -30,7 +33,9 @@ class Quiet:
     def say(self, text: str) -> None:
         pass
 
-    def begin(self, total: int, already: int, expected_s: float, again: int, round_number: int = 1) -> None:
+    def begin(
+        self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
+    ) -> None:
         pass
 
     def started(self, run: RunDescription) -> None:
@@ -51,15 +56,28 @@ class Lines(Quiet):
         """A line outside the progress."""
         print(text, file=sys.stderr, flush=True)
 
-    def begin(self, total: int, already: int, expected_s: float, again: int, round_number: int = 1) -> None:
+    def begin(
+        self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
+    ) -> None:
         self._total, self._count = total, already
         self._began = time.monotonic()
         if already and round_number == 1:
             self.say(f"{already} of {total} runs are finished already")
         if already < total:
-            self.say((f"round {round_number}, of cells that are not narrow enough: " if round_number > 1 else "")
-                     + f"{total - already} {'run' if total - already == 1 else 'runs'} to do, about {clock_words(expected_s)}"
-                     + (f" ({again} of them were begun before, or their files are damaged)" if again else ""))
+            self.say(
+                (
+                    f"round {round_number}, of cells that are not narrow enough: "
+                    if round_number > 1
+                    else ""
+                )
+                + f"{total - already} {'run' if total - already == 1 else 'runs'} to do, about"
+                f" {clock_words(expected_s)}"
+                + (
+                    f" ({again} of them were begun before, or their files are damaged)"
+                    if again
+                    else ""
+                )
+            )
 
     def finished(self, done: Finished, left_s: float) -> None:
         self._count += 1
@@ -73,19 +91,32 @@ class Bar(Lines):
         super().__init__()
         self._title = title
         self._console = Console(stderr=True)
-        self._bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-                             TextColumn("{task.fields[left]}"), console=self._console, transient=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=self._console,
+            transient=True,
+        )
         self._task = self._bar.add_task(title, total=None, left="")
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False)
 
-    def begin(self, total: int, already: int, expected_s: float, again: int, round_number: int = 1) -> None:
+    def begin(
+        self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
+    ) -> None:
         super().begin(total, already, expected_s, again, round_number)
         if already < total:
             title = f"{self._title}, round {round_number}" if round_number > 1 else self._title
             self._bar.update(self._task, description=title)
-            self._bar.update(self._task, total=total, completed=already, left=f"about {clock_words(expected_s)} left")
+            self._bar.update(
+                self._task,
+                total=total,
+                completed=already,
+                left=f"about {clock_words(expected_s)} left",
+            )
             self._bar.start()
 
     def finished(self, done: Finished, left_s: float) -> None:

@@ -1,4 +1,7 @@
-"""A matrix of runs: what is finished stays, what is not is run, one per slot, with progress and time left."""
+"""A matrix of runs: what is finished stays, what is not is run, one per slot, with progress and
+time left.
+"""
+
 from __future__ import annotations
 
 import math
@@ -13,7 +16,8 @@ from gostlab import results
 from gostlab.ask.experiment import RunDescription, Until
 from gostlab.machine import Job, MachineError
 
-# What a run's folder may grow to: iperf3's report and samples of 128 streams over 30 s are about 12 MB.
+# What a run's folder may grow to: iperf3's report and samples of 128 streams over 30 s are about 12
+# MB.
 SPACE_PER_RUN_BYTES = 40_000_000
 POLL_S = 0.02
 
@@ -21,6 +25,7 @@ POLL_S = 0.02
 @dataclass(frozen=True)
 class Finished:
     """A run that has a status."""
+
     run: RunDescription
     folder: Path
     status: Mapping[str, Any]
@@ -30,7 +35,9 @@ class Finished:
 class Progress(Protocol):
     """Who is told what happens."""
 
-    def begin(self, total: int, already: int, expected_s: float, again: int, round_number: int = 1) -> None: ...
+    def begin(
+        self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
+    ) -> None: ...
     def started(self, run: RunDescription) -> None: ...
     def finished(self, done: Finished, left_s: float) -> None: ...
 
@@ -45,24 +52,35 @@ HalfWidth = Callable[[Sequence[float]], float | None]
 def expected_s(run: RunDescription) -> float:
     """A guess of a run's wall time, to weigh runs against each other for the time left.
 
-    Virtual clock: about 19 µs per packet that path and windows can carry (the benchmark's figure), 7 µs with offloads, and
-    3.5 s around it; loss and other flows make it less or more, by 3 times. Real clock: its length.
+    Virtual clock: about 19 µs per packet that path and windows can carry (the benchmark's figure),
+    7 µs with offloads, and 3.5 s around it; loss and other flows make it less or more, by 3 times.
+    Real clock: its length.
     """
     if run.clock == "real":
         return run.length_s + 5
     rate_bps = min(run.path[name]["rate_bps"] or 1e10 for name in ("forward", "reverse"))
     rtt_s = max(0.001, sum(run.path[name]["delay_ms"] for name in ("forward", "reverse")) / 1000)
-    windows_bps = sum(flow.streams * flow.buffers["rmem"][2] * 4 / rtt_s if isinstance(flow.buffers, Mapping) else 1e10
-                      for flow in run.flows)
+    windows_bps = sum(
+        (
+            flow.streams * flow.buffers["rmem"][2] * 4 / rtt_s
+            if isinstance(flow.buffers, Mapping)
+            else 1e10
+        )
+        for flow in run.flows
+    )
     rate_bps = min(rate_bps, windows_bps)
     per_packet_s = 7e-6 if run.offloads else 19e-6
     if run.tunnel != "direct":
         per_packet_s *= 1.5
-    packets = min(rate_bps * run.length_s, 8 * sum(flow.size_bytes or 1e15 for flow in run.flows)) / 12000
+    packets = (
+        min(rate_bps * run.length_s, 8 * sum(flow.size_bytes or 1e15 for flow in run.flows)) / 12000
+    )
     return 3.5 + packets * per_packet_s
 
 
-def missing(runs: Sequence[RunDescription], folder: Path, *, retry_failed: bool) -> list[RunDescription]:
+def missing(
+    runs: Sequence[RunDescription], folder: Path, *, retry_failed: bool
+) -> list[RunDescription]:
     """The runs that have no answer yet, in order."""
     left = []
     for run in runs:
@@ -80,33 +98,69 @@ def no_more(_done: Sequence[Finished]) -> Sequence[RunDescription]:
     return ()
 
 
-def run_all(runs: Sequence[RunDescription], folder: Path, slots: Sequence[int], start: Starter, clean: Callable[[Path], None],
-            progress: Progress, *, retry_failed: bool = False, more: More = no_more) -> list[Finished]:
-    """Run what is missing, block after block until `more` knows of none; returns every run's end, old and new.
+def run_all(
+    runs: Sequence[RunDescription],
+    folder: Path,
+    slots: Sequence[int],
+    start: Starter,
+    clean: Callable[[Path], None],
+    progress: Progress,
+    *,
+    retry_failed: bool = False,
+    more: More = no_more,
+) -> list[Finished]:
+    """Run what is missing, block after block until `more` knows of none; returns every run's end,
+    old and new.
 
     Raises ResultsError, OSError.
     """
     done: list[Finished] = []
     block, number = runs, 1
     while block:
-        done += run_block(block, folder, slots, start, clean, progress, retry_failed=retry_failed, before=len(done),
-                          number=number)
+        done += run_block(
+            block,
+            folder,
+            slots,
+            start,
+            clean,
+            progress,
+            retry_failed=retry_failed,
+            before=len(done),
+            number=number,
+        )
         block, number = more(done), number + 1
     return done
 
 
-def run_block(runs: Sequence[RunDescription], folder: Path, slots: Sequence[int], start: Starter, clean: Callable[[Path], None],
-              progress: Progress, *, retry_failed: bool, before: int = 0, number: int = 1) -> list[Finished]:
-    """Run what is missing of a block, the n-th after so many runs, at most one run per slot (a CPU); returns every run's end.
+def run_block(
+    runs: Sequence[RunDescription],
+    folder: Path,
+    slots: Sequence[int],
+    start: Starter,
+    clean: Callable[[Path], None],
+    progress: Progress,
+    *,
+    retry_failed: bool,
+    before: int = 0,
+    number: int = 1,
+) -> list[Finished]:
+    """Run what is missing of a block, the n-th after so many runs, at most one run per slot (a
+    CPU); returns every run's end.
 
-    Runs on the real clock have the machine for themselves. On an interrupt or an error every running guest
-    is ended and its folder left unfinished; what was finished stays. Raises ResultsError, OSError.
+    Runs on the real clock have the machine for themselves. On an interrupt or an error every
+    running guest is ended and its folder left unfinished; what was finished stays. Raises
+    ResultsError, OSError.
     """
     todo = missing(runs, folder, retry_failed=retry_failed)
     weight = {id(run): expected_s(run) for run in todo}
     total_weight = sum(weight.values())
-    progress.begin(before + len(runs), before + len(runs) - len(todo), total_weight / max(1, len(slots)),
-                   sum((folder / run.experiment / run.name).exists() for run in todo), number)
+    progress.begin(
+        before + len(runs),
+        before + len(runs) - len(todo),
+        total_weight / max(1, len(slots)),
+        sum((folder / run.experiment / run.name).exists() for run in todo),
+        number,
+    )
     began = time.monotonic()
     done_weight = 0.0
     waiting = list(todo)
@@ -117,35 +171,49 @@ def run_block(runs: Sequence[RunDescription], folder: Path, slots: Sequence[int]
                 results.check_space(folder, SPACE_PER_RUN_BYTES * (1 + len(running)))
                 place = results.prepare(folder, run)
                 progress.started(run)
-                running[slot] = Running(run, place, started(start, run, place, slot), time.monotonic())
+                running[slot] = Running(
+                    run, place, started(start, run, place, slot), time.monotonic()
+                )
             time.sleep(POLL_S)
             for slot, active in list(running.items()):
                 if active.job.poll() is None:
                     continue
                 del running[slot]
                 clean(active.folder)
-                status = results.finish(active.folder, time.monotonic() - active.started_s, active.job.complaint)
+                status = results.finish(
+                    active.folder, time.monotonic() - active.started_s, active.job.complaint
+                )
                 done_weight += weight[id(active.run)]
                 spent = time.monotonic() - began
                 left_s = spent * (total_weight - done_weight) / done_weight if done_weight else 0.0
-                progress.finished(Finished(active.run, active.folder, status, verdict(active.folder)), left_s)
-    return [Finished(run, place, results.read_status(place) or {}, verdict(place))
-            for run in runs for place in [folder / run.experiment / run.name]]
+                progress.finished(
+                    Finished(active.run, active.folder, status, verdict(active.folder)), left_s
+                )
+    return [
+        Finished(run, place, results.read_status(place) or {}, verdict(place))
+        for run in runs
+        for place in [folder / run.experiment / run.name]
+    ]
 
 
 @dataclass(frozen=True)
 class Standing:
     """How far a cell is that repeats until it is narrow enough."""
+
     cell: str
     until: Until
-    repetitions: int                # so far, whatever became of them
-    values: tuple[float, ...]       # of the runs that count, in the order of repetition
-    halfwidth: float | None         # relative; None: too few
+    repetitions: int  # so far, whatever became of them
+    values: tuple[float, ...]  # of the runs that count, in the order of repetition
+    halfwidth: float | None  # relative; None: too few
 
     @property
     def narrow(self) -> bool:
         """Whether its runs are enough and agree."""
-        return len(self.values) >= self.until.least and self.halfwidth is not None and self.halfwidth <= self.until.halfwidth
+        return (
+            len(self.values) >= self.until.least
+            and self.halfwidth is not None
+            and self.halfwidth <= self.until.halfwidth
+        )
 
     @property
     def wants_more(self) -> bool:
@@ -155,29 +223,46 @@ class Standing:
     @property
     def line(self) -> str:
         """For people, of a cell that is not narrow."""
-        got = f"± {100 * self.halfwidth:.2g} %" if self.halfwidth is not None else f"({len(self.values)} of its runs count)"
+        got = (
+            f"± {100 * self.halfwidth:.2g} %"
+            if self.halfwidth is not None
+            else f"({len(self.values)} of its runs count)"
+        )
         return f"not narrow enough after {self.repetitions}: {self.cell} {got}"
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
         known = self.halfwidth is not None and math.isfinite(self.halfwidth)
-        return {"cell": self.cell, "repetitions": self.repetitions, "runs_that_count": len(self.values),
-                "halfwidth": self.halfwidth if known else None, "asked": self.until.halfwidth}
+        return {
+            "cell": self.cell,
+            "repetitions": self.repetitions,
+            "runs_that_count": len(self.values),
+            "halfwidth": self.halfwidth if known else None,
+            "asked": self.until.halfwidth,
+        }
 
 
-def standings(done: Sequence[Finished], until: Mapping[str, Until], halfwidth: HalfWidth) -> list[Standing]:
-    """Every cell of the matrices that have a stopping rule. It depends on what their finished runs say, and on nothing else, so
-    an interrupted matrix comes to the same end as any."""
+def standings(
+    done: Sequence[Finished], until: Mapping[str, Until], halfwidth: HalfWidth
+) -> list[Standing]:
+    """Every cell of the matrices that have a stopping rule. It depends on what their finished runs
+    say, and on nothing else, so an interrupted matrix comes to the same end as any.
+    """
     cells: dict[str, list[Finished]] = {}
     for end in sorted(done, key=lambda end: end.run.repetition):
         if end.run.matrix in until:
             cells.setdefault(end.run.cell, []).append(end)
     found = []
     for cell, ends in sorted(cells.items()):
-        goodputs = [total_goodput_bps(end.folder) for end in ends
-                    if end.status.get("outcome") == "ok" and end.verdict in ("ok", "degraded")]
+        goodputs = [
+            total_goodput_bps(end.folder)
+            for end in ends
+            if end.status.get("outcome") == "ok" and end.verdict in ("ok", "degraded")
+        ]
         values = tuple(value for value in goodputs if value is not None)
-        found.append(Standing(cell, until[ends[0].run.matrix], len(ends), values, halfwidth(values)))
+        found.append(
+            Standing(cell, until[ends[0].run.matrix], len(ends), values, halfwidth(values))
+        )
     return found
 
 
@@ -187,8 +272,9 @@ def more_repetitions(found: Sequence[Standing]) -> dict[str, int]:
 
 
 def total_goodput_bps(folder: Path) -> float | None:
-    """What a run's flows got together, as the analysis counts it: without udp, unless there is nothing else. None if it cannot
-    be read."""
+    """What a run's flows got together, as the analysis counts it: without udp, unless there is
+    nothing else. None if it cannot be read.
+    """
     try:
         flows = (results.read_object(folder / "flows.json") or {})["flows"]
         asking = [flow for flow in flows if flow["kind"] != "udp"] or flows
@@ -211,7 +297,9 @@ class NeverStarted:
 
 
 def started(start: Starter, run: RunDescription, folder: Path, slot: int) -> Job:
-    """Start a run; one that cannot start here (too little memory for it, say) fails alone, and the rest goes on."""
+    """Start a run; one that cannot start here (too little memory for it, say) fails alone, and the
+    rest goes on.
+    """
     try:
         return start(run, folder, slot)
     except MachineError as error:
@@ -221,6 +309,7 @@ def started(start: Starter, run: RunDescription, folder: Path, slot: int) -> Job
 @dataclass
 class Running:
     """A run in a slot."""
+
     run: RunDescription
     folder: Path
     job: Job
@@ -238,9 +327,13 @@ def running_jobs() -> Iterator[dict[int, Running]]:
             active.job.kill()
 
 
-def free_slot(slots: Sequence[int], running: Mapping[int, Running], run: RunDescription) -> int | None:
+def free_slot(
+    slots: Sequence[int], running: Mapping[int, Running], run: RunDescription
+) -> int | None:
     """A slot for a run, if it may start now: what runs on the real clock tolerates no neighbour."""
-    if running and (run.clock == "real" or any(active.run.clock == "real" for active in running.values())):
+    if running and (
+        run.clock == "real" or any(active.run.clock == "real" for active in running.values())
+    ):
         return None
     return next((slot for slot in slots if slot not in running), None)
 
@@ -248,6 +341,7 @@ def free_slot(slots: Sequence[int], running: Mapping[int, Running], run: RunDesc
 def verdict(folder: Path) -> str | None:
     """A run's fidelity verdict; None if it has none."""
     import json
+
     try:
         return str(json.loads((folder / "fidelity.json").read_text(encoding="utf-8"))["verdict"])
     except (OSError, ValueError, KeyError):

@@ -1,9 +1,11 @@
 """Debian's archive, read privately: packages from newer suites of the machine's own mirror.
 
-The machine's apt says which mirror it uses; an apt with its own lists, cache and configuration, all in
-one folder of the lab's, then asks that mirror for other suites. Everything that comes back is verified
-by the archive's keyring as always. Nothing is installed; the machine's apt stays as it was.
+The machine's apt says which mirror it uses; an apt with its own lists, cache and configuration, all
+in one folder of the lab's, then asks that mirror for other suites. Everything that comes back is
+verified by the archive's keyring as always. Nothing is installed; the machine's apt stays as it
+was.
 """
+
 from __future__ import annotations
 
 import os
@@ -16,14 +18,27 @@ from pathlib import Path
 
 from gostlab.setup.parts import version_tuple
 
-# In the order of release. A codename that is younger than this list still works, without its successors.
+# In the order of release. A codename that is younger than this list still works, without its
+# successors.
 CODENAMES = ("bullseye", "bookworm", "trixie", "forky", "duke")
-KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg",
-            "/usr/share/keyrings/debian-archive-keyring.pgp")
-TARGET_FIELDS = ("REPO_URI", "RELEASE", "CODENAME", "ORIGIN", "COMPONENT", "ARCHITECTURE", "SIGNED_BY")
-# What of the machine's apt configuration says how its mirror is reached. The rest is left out, above all
-# the hooks that it runs after an update.
-TRANSPORT = re.compile(r"^Acquire::(https?|ForceIPv[46]|Check-|Max-ValidTime|Retries|Queue-Mode)", re.I)
+KEYRINGS = (
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+    "/usr/share/keyrings/debian-archive-keyring.pgp",
+)
+TARGET_FIELDS = (
+    "REPO_URI",
+    "RELEASE",
+    "CODENAME",
+    "ORIGIN",
+    "COMPONENT",
+    "ARCHITECTURE",
+    "SIGNED_BY",
+)
+# What of the machine's apt configuration says how its mirror is reached. The rest is left out,
+# above all the hooks that it runs after an update.
+TRANSPORT = re.compile(
+    r"^Acquire::(https?|ForceIPv[46]|Check-|Max-ValidTime|Retries|Queue-Mode)", re.I
+)
 
 
 class ArchiveError(Exception):
@@ -33,23 +48,26 @@ class ArchiveError(Exception):
 @dataclass(frozen=True)
 class Mirror:
     """Where this machine gets Debian from."""
+
     uri: str
-    codename: str                # the suite that the machine runs: bookworm
+    codename: str  # the suite that the machine runs: bookworm
     architecture: str
-    keyring: Path | None         # None: the keys that the machine's apt trusts
+    keyring: Path | None  # None: the keys that the machine's apt trusts
 
 
 @dataclass(frozen=True)
 class Wanted:
     """A kind of package to look for."""
-    prefix: str                  # of its name
-    pattern: str                 # which the whole name matches
-    oldest: tuple[int, ...]      # upstream version
+
+    prefix: str  # of its name
+    pattern: str  # which the whole name matches
+    oldest: tuple[int, ...]  # upstream version
 
 
 @dataclass(frozen=True)
 class Candidate:
     """One package in one suite."""
+
     package: str
     version: str
     suite: str
@@ -63,45 +81,62 @@ class Candidate:
         return f"{self.package} {self.version} from {self.suite}"
 
 
-# -- pure: what apt said, and what follows ----------------------------------------------------------------
+# -- pure: what apt said, and what follows
+
 
 def targets_argv(*, downloaded: bool) -> list[str]:
-    """Ask apt which package lists it has (or, with downloaded=False, would have after an update)."""
+    """Ask apt which package lists it has (or, with downloaded=False, would have after an
+    update).
+    """
     fields = "\t".join(f"$({field})" for field in TARGET_FIELDS)
     release_info = [] if downloaded else ["--no-release-info"]
     return ["apt-get", "indextargets", *release_info, "--format", fields, "Created-By: Packages"]
 
 
-def parse_mirror(targets: str, os_codename: str, keyrings: Iterable[str] = KEYRINGS) -> Mirror | None:
+def parse_mirror(
+    targets: str, os_codename: str, keyrings: Iterable[str] = KEYRINGS
+) -> Mirror | None:
     """The mirror behind the answer to `targets_argv`; None where apt knows none of Debian's.
 
-    A field that apt does not know is printed as it was asked for, "$(SIGNED_BY)"; Debian 12's apt does
-    that. `os_codename` stands in where the lists, which name the codename, are not there yet.
+    A field that apt does not know is printed as it was asked for, "$(SIGNED_BY)"; Debian 12's apt
+    does that. `os_codename` stands in where the lists, which name the codename, are not there yet.
     """
     for line in targets.splitlines():
         values = line.split("\t")
         if len(values) != len(TARGET_FIELDS):
             continue
-        field = {name: "" if value == f"$({name})" else value
-                 for name, value in zip(TARGET_FIELDS, values, strict=True)}
+        field = {
+            name: "" if value == f"$({name})" else value
+            for name, value in zip(TARGET_FIELDS, values, strict=True)
+        }
         named = field["RELEASE"] if field["RELEASE"] in (*CODENAMES, "sid") else os_codename
         codename = field["CODENAME"] or named
         is_main_suite = "-" not in field["RELEASE"] and "-" not in codename and codename != ""
-        if field["ORIGIN"] not in ("", "Debian") or field["COMPONENT"] != "main" or not is_main_suite:
+        if (
+            field["ORIGIN"] not in ("", "Debian")
+            or field["COMPONENT"] != "main"
+            or not is_main_suite
+        ):
             continue
         # Signed-By may also be a fingerprint, or a key written out.
-        known = [path for path in (field["SIGNED_BY"], *keyrings)
-                 if path.startswith("/") and os.path.isfile(path)]
-        return Mirror(field["REPO_URI"], codename, field["ARCHITECTURE"], Path(known[0]) if known else None)
+        known = [
+            path
+            for path in (field["SIGNED_BY"], *keyrings)
+            if path.startswith("/") and os.path.isfile(path)
+        ]
+        return Mirror(
+            field["REPO_URI"], codename, field["ARCHITECTURE"], Path(known[0]) if known else None
+        )
     return None
 
 
 def suite_groups(codename: str) -> list[list[str]]:
-    """The suites to look through for something newer, nearest relation first; a group is read as one.
+    """The suites to look through for something newer, nearest relation first; a group is read as
+    one.
 
     Backports are built to be added to a stable release, so they come before whole newer releases.
     """
-    later = list(CODENAMES[CODENAMES.index(codename):]) if codename in CODENAMES else [codename]
+    later = list(CODENAMES[CODENAMES.index(codename) :]) if codename in CODENAMES else [codename]
     if codename == "sid":
         return [["sid"]]
     return [[f"{name}-backports" for name in later], *([name] for name in later), ["sid"]]
@@ -109,25 +144,37 @@ def suite_groups(codename: str) -> list[list[str]]:
 
 def parse_madison(text: str) -> list[Candidate]:
     """The answer of `apt-cache madison`: one package, version and suite per line."""
-    lines = re.findall(r"^\s*(\S+) \|\s+(\S+) \|\s+\S+ ([^\s/]+)/\S+ .*Packages$", text, re.MULTILINE)
+    lines = re.findall(
+        r"^\s*(\S+) \|\s+(\S+) \|\s+\S+ ([^\s/]+)/\S+ .*Packages$", text, re.MULTILINE
+    )
     return [Candidate(*line) for line in lines]
 
 
 def newest_first(candidates: Iterable[Candidate], oldest: tuple[int, ...]) -> list[Candidate]:
     """Those of at least version `oldest`, the newest upstream version first."""
-    return sorted((one for one in candidates if one.upstream >= oldest),
-                  key=lambda one: (one.upstream, one.version), reverse=True)
+    return sorted(
+        (one for one in candidates if one.upstream >= oldest),
+        key=lambda one: (one.upstream, one.version),
+        reverse=True,
+    )
 
 
 def apt_configuration(folder: Path, machine_dump: str) -> str:
-    """The private apt's whole configuration; `machine_dump` is the machine's (`apt-config dump`)."""
+    """The private apt's whole configuration; `machine_dump` is the machine's (`apt-config
+    dump`).
+    """
     own = {
         # The machine's own configuration files are not read on top of this one.
-        "Dir::Etc::main": "/dev/null", "Dir::Etc::parts": "/dev/null",
-        "Dir::Etc::sourcelist": str(folder / "sources.list"), "Dir::Etc::sourceparts": "/dev/null",
-        "Dir::Etc::preferences": "/dev/null", "Dir::Etc::preferencesparts": "/dev/null",
-        "Dir::State": str(folder / "state"), "Dir::State::status": str(folder / "state/status"),
-        "Dir::Cache": str(folder / "cache"), "Dir::Log": str(folder / "log"),
+        "Dir::Etc::main": "/dev/null",
+        "Dir::Etc::parts": "/dev/null",
+        "Dir::Etc::sourcelist": str(folder / "sources.list"),
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::Etc::preferences": "/dev/null",
+        "Dir::Etc::preferencesparts": "/dev/null",
+        "Dir::State": str(folder / "state"),
+        "Dir::State::status": str(folder / "state/status"),
+        "Dir::Cache": str(folder / "cache"),
+        "Dir::Log": str(folder / "log"),
         # Its methods work as whoever runs this: the _apt user may not enter a home folder.
         "APT::Sandbox::User": "root" if os.geteuid() == 0 else "",
         "Acquire::Languages": "none",
@@ -137,8 +184,17 @@ def apt_configuration(folder: Path, machine_dump: str) -> str:
         "APT::Get::AllowUnauthenticated": "false",
     }
     transport = [line for line in machine_dump.splitlines() if TRANSPORT.match(line)]
-    return "\n".join(['Acquire::Retries "3";', 'Acquire::http::Timeout "20";', *transport,
-                      *(f'{key} "{value}";' for key, value in own.items())]) + "\n"
+    return (
+        "\n".join(
+            [
+                'Acquire::Retries "3";',
+                'Acquire::http::Timeout "20";',
+                *transport,
+                *(f'{key} "{value}";' for key, value in own.items()),
+            ]
+        )
+        + "\n"
+    )
 
 
 def sources_list(mirror: Mirror, suites: Iterable[str]) -> str:
@@ -149,7 +205,8 @@ def sources_list(mirror: Mirror, suites: Iterable[str]) -> str:
     return "".join(f"deb [{options}] {mirror.uri} {suite} main\n" for suite in suites)
 
 
-# -- reading ----------------------------------------------------------------------------------------------
+# -- reading
+
 
 def find_mirror() -> Mirror | None:
     """The mirror that this machine's apt uses; None where there is no apt, or not Debian's."""
@@ -159,8 +216,9 @@ def find_mirror() -> Mirror | None:
     if os_release.get("ID") != "debian":
         return None
     for downloaded in (True, False):
-        targets = subprocess.run(targets_argv(downloaded=downloaded), capture_output=True, text=True,
-                                 check=False).stdout
+        targets = subprocess.run(
+            targets_argv(downloaded=downloaded), capture_output=True, text=True, check=False
+        ).stdout
         mirror = parse_mirror(targets, os_release.get("VERSION_CODENAME", ""))
         if mirror is not None:
             return mirror
@@ -177,15 +235,22 @@ class PrivateApt:
         for name in ("state/lists/partial", "cache/archives/partial", "log"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / "state/status").touch()
-        dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=False).stdout
+        dump = subprocess.run(
+            ["apt-config", "dump"], capture_output=True, text=True, check=False
+        ).stdout
         (folder / "apt.conf").write_text(apt_configuration(folder, dump), encoding="utf-8")
 
-    def look_for(self, wanted: Wanted, groups: Iterable[Sequence[str]],
-                 say: Callable[[str], None] = lambda _: None) -> Iterator[Candidate]:
+    def look_for(
+        self,
+        wanted: Wanted,
+        groups: Iterable[Sequence[str]],
+        say: Callable[[str], None] = lambda _: None,
+    ) -> Iterator[Candidate]:
         """The packages that will do, the newest of a group first.
 
-        A group of suites is only asked for when the taker wants more than the ones before it offered. What
-        apt complains about is kept in `complaints`, except for a suite that does not exist yet.
+        A group of suites is only asked for when the taker wants more than the ones before it
+        offered. What apt complains about is kept in `complaints`, except for a suite that does not
+        exist yet.
         """
         for suites in groups:
             say(f"looking in {', '.join(suites)}")
@@ -195,15 +260,18 @@ class PrivateApt:
     def download(self, candidate: Candidate, into: Path) -> Path:
         """Fetch a package file, verified against the signed lists. Raises ArchiveError."""
         into.mkdir(parents=True, exist_ok=True)
-        done = self._run("apt-get", "--quiet=2", "download", f"{candidate.package}={candidate.version}",
-                         cwd=into)
+        done = self._run(
+            "apt-get", "--quiet=2", "download", f"{candidate.package}={candidate.version}", cwd=into
+        )
         files = sorted(into.glob(f"{candidate.package}_*.deb"))
         if done.returncode != 0 or not files:
             raise ArchiveError(f"{candidate} did not come: {_last_line(done.stderr.splitlines())}")
         return files[-1]
 
     def _update(self, suites: Sequence[str]) -> None:
-        (self.folder / "sources.list").write_text(sources_list(self.mirror, suites), encoding="utf-8")
+        (self.folder / "sources.list").write_text(
+            sources_list(self.mirror, suites), encoding="utf-8"
+        )
         said = self._run("apt-get", "--quiet=2", "update").stderr.splitlines()
         # Not every release has backports yet.
         said = [line for line in said if "does not have a Release file" not in line]
@@ -211,14 +279,28 @@ class PrivateApt:
             self.complaints.append(f"apt said of {', '.join(suites)}: {_last_line(said)}")
 
     def _candidates(self, wanted: Wanted) -> list[Candidate]:
-        names = [name for name in self._run("apt-cache", "pkgnames", wanted.prefix).stdout.split()
-                 if re.fullmatch(wanted.pattern, name)]
+        names = [
+            name
+            for name in self._run("apt-cache", "pkgnames", wanted.prefix).stdout.split()
+            if re.fullmatch(wanted.pattern, name)
+        ]
         return parse_madison(self._run("apt-cache", "madison", *names).stdout) if names else []
 
     def _run(self, *argv: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "APT_CONFIG": str(self.folder / "apt.conf"), "LC_ALL": "C.UTF-8"}
-        return subprocess.run(argv, env=environment, cwd=cwd, capture_output=True, text=True, check=False,
-                              stdin=subprocess.DEVNULL)
+        environment = {
+            **os.environ,
+            "APT_CONFIG": str(self.folder / "apt.conf"),
+            "LC_ALL": "C.UTF-8",
+        }
+        return subprocess.run(
+            argv,
+            env=environment,
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
 
 
 def _os_release() -> dict[str, str]:
@@ -226,7 +308,9 @@ def _os_release() -> dict[str, str]:
         text = Path("/etc/os-release").read_text(encoding="utf-8")
     except OSError:
         return {}
-    return {key: value.strip("\"'") for key, value in re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE)}
+    return {
+        key: value.strip("\"'") for key, value in re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE)
+    }
 
 
 def _last_line(said: Sequence[str]) -> str:

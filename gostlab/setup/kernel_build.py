@@ -1,9 +1,10 @@
 """The sandbox's kernel, from a source that someone vouches for to one that boots.
 
-The source is Debian's newest linux-source ≥ 6.16 that the machine's own mirror offers, or where there is
-none, the kernel.org tarball pinned in kernel/pin. What was built is kept under its version and a hash of
-kernel/ (options, patches, script); the source is deleted. Python's own library alone.
+The source is Debian's newest linux-source ≥ 6.16 that the machine's own mirror offers, or where
+there is none, the kernel.org tarball pinned in kernel/pin. What was built is kept under its version
+and a hash of kernel/ (options, patches, script); the source is deleted. Python's own library alone.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -31,9 +32,10 @@ from gostlab.setup.workbench import (
     write_json,
 )
 
-# Measured with linux-source-7.3: package and tarball 0.33 GB, the tree 1.7 GB unpacked and 2.0 GB built.
+# Measured with linux-source-7.3: package and tarball 0.33 GB, the tree 1.7 GB unpacked and 2.0 GB
+# built.
 BUILD_BYTES = 3_000_000_000
-SOURCE_DOES_NOT_FIT = 3      # build.sh's exit status
+SOURCE_DOES_NOT_FIT = 3  # build.sh's exit status
 OLDEST = ".".join(map(str, parts.OLDEST_KERNEL))
 
 
@@ -44,10 +46,11 @@ class SourceDoesNotFit(Exception):
 @dataclass(frozen=True)
 class Source:
     """A kernel's source, unpacked."""
+
     tree: Path
-    origin: str                          # "linux-source-7.3 7.3.4-1~bpo13+1 from trixie-backports"
-    sha256: str                          # of the file it came in
-    is_left_over: bool = False           # by a build that was cut off
+    origin: str  # "linux-source-7.3 7.3.4-1~bpo13+1 from trixie-backports"
+    sha256: str  # of the file it came in
+    is_left_over: bool = False  # by a build that was cut off
 
 
 def provide_kernel(bench: Workbench) -> str:
@@ -56,19 +59,25 @@ def provide_kernel(bench: Workbench) -> str:
     if named:
         version = parts.output_of([named, "--version"]).strip()
         if not version:
-            raise SetupError(f"GOSTLAB_KERNEL names {named}, which is not a kernel that runs: "
-                             "unset it, or name one")
+            raise SetupError(
+                f"GOSTLAB_KERNEL names {named}, which is not a kernel that runs: "
+                "unset it, or name one"
+            )
         return f"{version} (GOSTLAB_KERNEL names {named})"
     for kernel in parts.built_kernels(bench.cache):
         return f"{parts.kernel_record(kernel)['version']} (built before)"
     if platform.machine() != "x86_64":
-        raise SetupError(f"User-Mode Linux is for x86_64, this machine is {platform.machine()}: no sandbox "
-                         "here; runs need --machine native, as root")
+        raise SetupError(
+            f"User-Mode Linux is for x86_64, this machine is {platform.machine()}: no sandbox "
+            "here; runs need --machine native, as root"
+        )
     folder = bench.cache / "build" / f"kernel-{parts.kernel_inputs_hash()}"
     for abandoned in (bench.cache / "build").glob("kernel-*"):
         if abandoned != folder:
             shutil.rmtree(abandoned)
-    require_space(bench.cache, BUILD_BYTES - _size_of(folder), "the kernel's source while it builds")
+    require_space(
+        bench.cache, BUILD_BYTES - _size_of(folder), "the kernel's source while it builds"
+    )
     complaints = []
     for source in _sources(bench, folder):
         try:
@@ -76,7 +85,8 @@ def provide_kernel(bench: Workbench) -> str:
         except SourceDoesNotFit as complaint:
             complaints.append(f"{source.origin}: {complaint}")
         except SetupError:
-            # A build that was killed may leave a tree that cannot be gone on with: once more, from scratch.
+            # A build that was killed may leave a tree that cannot be gone on with: once more, from
+            # scratch.
             if not source.is_left_over:
                 raise
         shutil.rmtree(folder)
@@ -88,7 +98,8 @@ def read_pin(text: str) -> dict[str, str]:
     return dict(re.findall(r"^(\w+)=(\S+)$", text, re.MULTILINE))
 
 
-# -- sources ----------------------------------------------------------------------------------------------
+# -- sources
+
 
 def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
     """Sources to try: what a cut-off build left, Debian's newest first, kernel.org's pinned one."""
@@ -147,12 +158,25 @@ def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
     return _unpack_tarball(bench, folder, tarball, origin, pin["sha256"])
 
 
-def _unpack_tarball(bench: Workbench, folder: Path, tarball: Path, origin: str, sha256: str) -> Source:
+def _unpack_tarball(
+    bench: Workbench, folder: Path, tarball: Path, origin: str, sha256: str
+) -> Source:
     tree = folder / "source"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
-    run_logged(["tar", "--extract", "--file", tarball, "--directory", tree, "--strip-components=1",
-                "--no-same-owner"], bench.log("kernel-unpack"))
+    run_logged(
+        [
+            "tar",
+            "--extract",
+            "--file",
+            tarball,
+            "--directory",
+            tree,
+            "--strip-components=1",
+            "--no-same-owner",
+        ],
+        bench.log("kernel-unpack"),
+    )
     for done_with in ("package", "download"):
         shutil.rmtree(folder / done_with, ignore_errors=True)
     # Written last: a tree without it was cut off while unpacking.
@@ -160,7 +184,8 @@ def _unpack_tarball(bench: Workbench, folder: Path, tarball: Path, origin: str, 
     return Source(tree, origin, sha256)
 
 
-# -- building ---------------------------------------------------------------------------------------------
+# -- building
+
 
 def _build(bench: Workbench, folder: Path, source: Source) -> str:
     started = time.monotonic()
@@ -173,37 +198,60 @@ def _build(bench: Workbench, folder: Path, source: Source) -> str:
         raise SetupError(f"the kernel was built but does not boot here; try it: {built} --version")
     with replacing(bench.cache / "kernel" / f"{version}-{parts.kernel_inputs_hash()}") as finished:
         shutil.copy2(built, finished / "linux")
-        write_json(finished / "kernel.json", {
-            "version": version, "hz": parts.kernel_hz(built), "source": source.origin,
-            "source_sha256": source.sha256, "sha256": parts.file_sha256(built),
-            "inputs_hash": parts.kernel_inputs_hash(), "jobs": bench.jobs,
-            "build_s": round(time.monotonic() - started, 1)})
+        write_json(
+            finished / "kernel.json",
+            {
+                "version": version,
+                "hz": parts.kernel_hz(built),
+                "source": source.origin,
+                "source_sha256": source.sha256,
+                "sha256": parts.file_sha256(built),
+                "inputs_hash": parts.kernel_inputs_hash(),
+                "jobs": bench.jobs,
+                "build_s": round(time.monotonic() - started, 1),
+            },
+        )
     shutil.rmtree(folder)
     return f"{version} built from {source.origin}, boots in {boot_s:.1f} s"
 
 
 def _run_build_script(bench: Workbench, source: Source, built: Path) -> None:
     """Run build.sh, telling how far it is. Raises SourceDoesNotFit or SetupError."""
-    argv: list[str | Path] = [parts.ROOT / "kernel" / "build.sh", source.tree, built, str(bench.jobs)]
+    argv: list[str | Path] = [
+        parts.ROOT / "kernel" / "build.sh",
+        source.tree,
+        built,
+        str(bench.jobs),
+    ]
     log = bench.log("kernel-build")
     started = time.monotonic()
     objects = 0
     with open(log, "w", encoding="utf-8") as output:
-        # A session of its own, so that all of it can be ended. The lock goes along, so that another set-up
-        # waits until the last compiler of a killed one is gone.
-        build = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                 stderr=subprocess.STDOUT, text=True, errors="replace",
-                                 start_new_session=True, pass_fds=(bench.lock_fd,))
+        # A session of its own, so that all of it can be ended. The lock goes along, so that another
+        # set-up waits until the last compiler of a killed one is gone.
+        build = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            pass_fds=(bench.lock_fd,),
+        )
         try:
             assert build.stdout is not None
             for line in build.stdout:
                 output.write(line)
                 objects += bool(re.match(r"\s+(CC|AS|LD|AR)\s", line))
-                bench.say(f"building {source.origin}: {objects} objects, {time.monotonic() - started:.0f} s")
+                bench.say(
+                    f"building {source.origin}: {objects} objects,"
+                    f" {time.monotonic() - started:.0f} s"
+                )
         finally:
             if build.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    build.wait(1)        # the usual end: its output is closed, it is about to exit
+                    build.wait(1)  # the usual end: its output is closed, it is about to exit
             if build.returncode is None:
                 os.killpg(build.pid, signal.SIGTERM)
                 build.wait()
@@ -231,9 +279,22 @@ def boot_time_s(kernel: Path, scratch: Path, timeout_s: float = 30.0) -> float |
     init.chmod(0o755)
     started = time.monotonic()
     try:
-        said = parts.output_of([kernel, "mem=64M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/",
-                                "ro", f"init={init}", "con=null", "con0=null,fd:1", "quiet", "seccomp=on"],
-                               timeout_s)
+        said = parts.output_of(
+            [
+                kernel,
+                "mem=64M",
+                "root=/dev/root",
+                "rootfstype=hostfs",
+                "rootflags=/",
+                "ro",
+                f"init={init}",
+                "con=null",
+                "con0=null,fd:1",
+                "quiet",
+                "seccomp=on",
+            ],
+            timeout_s,
+        )
     finally:
         init.unlink()
     return time.monotonic() - started if "gostlab boots" in said else None

@@ -3,12 +3,14 @@
 The set-up (gostlab.setup) puts everything that it builds or fetches into one cache folder:
 
     kernel/<version>-<hash of kernel/>/linux    the sandbox's kernel, with kernel.json beside it
-    iproute2/<version>/                         a newer iproute2, where the system's is older than 6.6
+    iproute2/<version>/                         iproute2 ≥ 6.6 where the system's is older
     relay/<hash of tunnel/>/relay               the lab's own relay
     gost/<version>/gost                         GOST, where its release page could be reached
 
-This module only looks; it builds, fetches and changes nothing, and imports Python's own library alone.
+This module only looks; it builds, fetches and changes nothing, and imports Python's own library
+alone.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -25,8 +27,8 @@ from typing import Literal
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-OLDEST_KERNEL = (6, 16)      # the first whose User-Mode Linux has seccomp=on
-OLDEST_IPROUTE2 = (6, 6)     # the first whose tc sets netem's seed
+OLDEST_KERNEL = (6, 16)  # the first whose User-Mode Linux has seccomp=on
+OLDEST_IPROUTE2 = (6, 6)  # the first whose tc sets netem's seed
 
 
 class MissingPart(Exception):
@@ -36,15 +38,18 @@ class MissingPart(Exception):
 @dataclass(frozen=True)
 class Parts:
     """Where each part is; None for one that is not there."""
+
     kernel: Path | None
     kernel_version: str | None
-    iproute2_dirs: tuple[Path, ...]      # go in front of PATH; empty: the system's own
+    iproute2_dirs: tuple[Path, ...]  # go in front of PATH; empty: the system's own
     relay: Path | None
     gost: Path | None
     gost_version: str | None
-    tc_lib_dir: Path | None = None       # where that tc finds netem's tables; None: where the system's does
+    tc_lib_dir: Path | None = (
+        None  # where that tc finds netem's tables; None: where the system's does
+    )
     iproute2_version: str | None = None
-    nginx: Path | None = None            # the download experiments' server
+    nginx: Path | None = None  # the download experiments' server
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
         """A process environment in which ip, tc and ss are the lab's (`base`: os.environ)."""
@@ -60,17 +65,18 @@ class Parts:
 @dataclass(frozen=True)
 class TunnelBinary:
     """The program that carries the tunnels: a real GOST, or the lab's relay."""
+
     path: Path
     kind: Literal["gost", "relay"]
-    version: str                         # "gost 3.2.6", "relay 0.1"
+    version: str  # "gost 3.2.6", "relay 0.1"
     sha256: str
 
 
 def cache_folder() -> Path:
     """The folder of everything that the set-up made.
 
-    $GOSTLAB_CACHE, else gostlab in $XDG_CACHE_HOME or ~/.cache. Under sudo it is the calling user's, if
-    that user has one: what `./lab setup` made is found again by `sudo python topo.py`.
+    $GOSTLAB_CACHE, else gostlab in $XDG_CACHE_HOME or ~/.cache. Under sudo it is the calling
+    user's, if that user has one: what `./lab setup` made is found again by `sudo python topo.py`.
     """
     named = os.environ.get("GOSTLAB_CACHE")
     if named:
@@ -89,15 +95,24 @@ def cache_folder() -> Path:
 
 
 def find_parts(gost: Path | None = None) -> Parts:
-    """Look for every part. `gost` is the binary the user named, which must then be one (MissingPart)."""
+    """Look for every part. `gost` is the binary the user named, which must then be one
+    (MissingPart).
+    """
     kernel, kernel_version = _find_kernel()
     iproute2 = find_iproute2()
     found_gost, gost_version = _find_gost(gost)
     relay = cache_folder() / "relay" / relay_inputs_hash() / "relay"
-    return Parts(kernel=kernel, kernel_version=kernel_version, iproute2_dirs=iproute2.dirs,
-                 relay=relay if os.access(relay, os.X_OK) else None,
-                 gost=found_gost, gost_version=gost_version,
-                 tc_lib_dir=iproute2.tc_lib_dir, iproute2_version=iproute2.version, nginx=find_nginx())
+    return Parts(
+        kernel=kernel,
+        kernel_version=kernel_version,
+        iproute2_dirs=iproute2.dirs,
+        relay=relay if os.access(relay, os.X_OK) else None,
+        gost=found_gost,
+        gost_version=gost_version,
+        tc_lib_dir=iproute2.tc_lib_dir,
+        iproute2_version=iproute2.version,
+        nginx=find_nginx(),
+    )
 
 
 def require_kernel(parts: Parts) -> Path:
@@ -106,22 +121,32 @@ def require_kernel(parts: Parts) -> Path:
         return parts.kernel
     named = os.environ.get("GOSTLAB_KERNEL")
     if named:
-        raise MissingPart(f"GOSTLAB_KERNEL names {named}, which is not a kernel that runs: "
-                          "unset it, or name one")
+        raise MissingPart(
+            f"GOSTLAB_KERNEL names {named}, which is not a kernel that runs: unset it, or name one"
+        )
     raise MissingPart("the sandbox's kernel is missing: run ./lab setup")
 
 
 def tunnel_binary(parts: Parts) -> TunnelBinary:
-    """The program to run tunnels with: GOST where there is one, else the relay. Raises MissingPart."""
+    """The program to run tunnels with: GOST where there is one, else the relay. Raises
+    MissingPart.
+    """
     if parts.gost is not None:
-        return TunnelBinary(parts.gost, "gost", f"gost {parts.gost_version}", file_sha256(parts.gost))
+        return TunnelBinary(
+            parts.gost, "gost", f"gost {parts.gost_version}", file_sha256(parts.gost)
+        )
     if parts.relay is not None:
-        return TunnelBinary(parts.relay, "relay", _first_words(output_of([parts.relay, "-V"]), 2) or "relay",
-                            file_sha256(parts.relay))
+        return TunnelBinary(
+            parts.relay,
+            "relay",
+            _first_words(output_of([parts.relay, "-V"]), 2) or "relay",
+            file_sha256(parts.relay),
+        )
     raise MissingPart("there is neither GOST nor the lab's relay: run ./lab setup")
 
 
-# -- the sandbox's kernel ---------------------------------------------------------------------------------
+# -- the sandbox's kernel
+
 
 def kernel_inputs_hash(folder: Path = ROOT / "kernel") -> str:
     """What a kernel was built with, besides its source: options, patches and script."""
@@ -137,13 +162,18 @@ def built_kernels(cache: Path | None = None) -> list[Path]:
 
 
 def kernel_record(kernel: Path) -> dict[str, object]:
-    """What is known of a kernel: its kernel.json, or for one from elsewhere what it says of itself."""
+    """What is known of a kernel: its kernel.json, or for one from elsewhere what it says of
+    itself.
+    """
     try:
         with open(kernel.parent / "kernel.json", encoding="utf-8") as file:
             record: dict[str, object] = json.load(file)
             return record
     except (OSError, ValueError):
-        return {"version": output_of([kernel, "--version"]).strip() or None, "hz": kernel_hz(kernel)}
+        return {
+            "version": output_of([kernel, "--version"]).strip() or None,
+            "hz": kernel_hz(kernel),
+        }
 
 
 def kernel_hz(kernel: Path) -> int | None:
@@ -163,11 +193,13 @@ def _find_kernel() -> tuple[Path | None, str | None]:
     return None, None
 
 
-# -- iproute2 ---------------------------------------------------------------------------------------------
+# -- iproute2
+
 
 @dataclass(frozen=True)
 class Iproute2:
     """One iproute2: `dirs` is empty for the system's own; `version` is None where there is none."""
+
     version: str | None
     dirs: tuple[Path, ...] = ()
     tc_lib_dir: Path | None = None
@@ -178,7 +210,9 @@ class Iproute2:
 
 
 def find_iproute2(cache: Path | None = None) -> Iproute2:
-    """The system's iproute2 where it is new enough, else the lab's private one, else the system's old one."""
+    """The system's iproute2 where it is new enough, else the lab's private one, else the system's
+    old one.
+    """
     system = Iproute2(_iproute2_version(SYSTEM_PATH))
     if system.is_new_enough:
         return system
@@ -192,7 +226,9 @@ def find_iproute2(cache: Path | None = None) -> Iproute2:
 
 def look_at_iproute2(folder: Path) -> Iproute2:
     """An iproute2 unpacked into a folder; its version is None unless ip, tc and ss all run here."""
-    dirs = tuple(folder / name for name in ("sbin", "usr/sbin", "bin", "usr/bin") if (folder / name).is_dir())
+    dirs = tuple(
+        folder / name for name in ("sbin", "usr/sbin", "bin", "usr/bin") if (folder / name).is_dir()
+    )
     tables = next((path.parent for path in folder.glob("**/tc/normal.dist")), None)
     return Iproute2(_iproute2_version(":".join(map(str, dirs))), dirs, tables)
 
@@ -201,21 +237,30 @@ def _iproute2_version(search_path: str) -> str | None:
     versions = []
     for tool in ("tc", "ip", "ss"):
         path = shutil.which(tool, path=search_path)
-        found = re.search(r"iproute2-(?:ss)?v?([\d.]*\d)", output_of([path, "-V"])) if path else None
+        found = (
+            re.search(r"iproute2-(?:ss)?v?([\d.]*\d)", output_of([path, "-V"])) if path else None
+        )
         if found is None:
             return None
         versions.append(found[1])
     return versions[0]
 
 
-# -- web server -------------------------------------------------------------------------------------------
+# -- web server
+
 
 def find_nginx(cache: Path | None = None) -> Path | None:
     """The system's nginx, else the one that set-up unpacked; None if neither runs."""
     system = shutil.which("nginx", path=SYSTEM_PATH)
-    private = sorted(((cache or cache_folder()) / "nginx").glob("*[0-9]/usr/sbin/nginx"),
-                     key=lambda path: version_tuple(path.parents[2].name), reverse=True)
-    return next((path for path in [*([Path(system)] if system else []), *private] if nginx_version(path)), None)
+    private = sorted(
+        ((cache or cache_folder()) / "nginx").glob("*[0-9]/usr/sbin/nginx"),
+        key=lambda path: version_tuple(path.parents[2].name),
+        reverse=True,
+    )
+    return next(
+        (path for path in [*([Path(system)] if system else []), *private] if nginx_version(path)),
+        None,
+    )
 
 
 def nginx_version(program: Path) -> str | None:
@@ -224,7 +269,8 @@ def nginx_version(program: Path) -> str | None:
     return found[0] if found else None
 
 
-# -- tunnel programs --------------------------------------------------------------------------------------
+# -- tunnel programs
+
 
 def relay_inputs_hash(folder: Path = ROOT / "tunnel") -> str:
     """The relay's source, without its tests."""
@@ -242,7 +288,9 @@ def _find_gost(named: Path | None) -> tuple[Path | None, str | None]:
     if named is not None:
         version = gost_version(named.absolute())
         if version is None:
-            raise MissingPart(f"{named} is not a GOST that runs here (`{named} -V` does not say so)")
+            raise MissingPart(
+                f"{named} is not a GOST that runs here (`{named} -V` does not say so)"
+            )
         return named.absolute(), version
     on_path = shutil.which("gost")
     candidates = [Path(on_path).absolute()] if on_path else []
@@ -255,7 +303,8 @@ def _find_gost(named: Path | None) -> tuple[Path | None, str | None]:
     return None, None
 
 
-# -- shared by the above ----------------------------------------------------------------------------------
+# -- shared by the above
+
 
 def version_tuple(version: str) -> tuple[int, ...]:
     """The leading numbers of a version: "7.3.4-1~bpo13+1" is (7, 3, 4)."""
@@ -270,10 +319,18 @@ def file_sha256(path: Path) -> str:
 
 
 def output_of(argv: list[str | Path], timeout_s: float = 5.0) -> str:
-    """What a program prints, standard error included; empty for one that cannot run or does not end."""
+    """What a program prints, standard error included; empty for one that cannot run or does not
+    end.
+    """
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=timeout_s, check=False)
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.decode(errors="replace")

@@ -1,11 +1,13 @@
 """The set-up: brings every part of the lab to this machine, once.
 
 Debian's packages go where Debian puts them. Everything else stays in the lab's cache folder (see
-gostlab.setup.parts) and is keyed by what it was made from, so that a second set-up only looks. A set-up that
-was cut off goes on where it was. Nothing is started, and the machine's apt configuration and sysctls stay.
+gostlab.setup.parts) and is keyed by what it was made from, so that a second set-up only looks. A
+set-up that was cut off goes on where it was. Nothing is started, and the machine's apt
+configuration and sysctls stay.
 
 Uses Python's own library alone: it runs before the packages are there.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -27,30 +29,86 @@ from types import FrameType
 
 from gostlab.setup import archive, parts
 from gostlab.setup.kernel_build import provide_kernel
-from gostlab.setup.workbench import SetupError, Workbench, fetch, last_complaint, replacing, run_logged, write_json
+from gostlab.setup.workbench import (
+    SetupError,
+    Workbench,
+    fetch,
+    last_complaint,
+    replacing,
+    run_logged,
+    write_json,
+)
 
-# -- what the lab is made of ------------------------------------------------------------------------------
+# -- what the lab is made of
 
 LAB_PACKAGES = (
-    "mininet", "iperf3", "iproute2", "ethtool", "iputils-ping", "procps", "wget",
-    "python3-matplotlib", "python3-pandas", "python3-scipy", "python3-yaml", "python3-jinja2", "python3-rich",
-    "python3-jsonschema", "python3-pyroute2", "python3-pytest",
+    "mininet",
+    "iperf3",
+    "iproute2",
+    "ethtool",
+    "iputils-ping",
+    "procps",
+    "wget",
+    "python3-matplotlib",
+    "python3-pandas",
+    "python3-scipy",
+    "python3-yaml",
+    "python3-jinja2",
+    "python3-rich",
+    "python3-jsonschema",
+    "python3-pyroute2",
+    "python3-pytest",
 )
 BUILD_PACKAGES = (
-    "gcc", "libc6-dev", "make", "flex", "bison", "bc", "xz-utils", "patch",      # the sandbox's kernel
-    "golang-go", "ca-certificates",                                              # the relay
+    "gcc",
+    "libc6-dev",
+    "make",
+    "flex",
+    "bison",
+    "bc",
+    "xz-utils",
+    "patch",  # the sandbox's kernel
+    "golang-go",
+    "ca-certificates",  # the relay
 )
 TEST_PACKAGES = ("shellcheck", "python3-venv")
 # The same as programs and modules, for a machine that is not Debian's.
-PROGRAMS = ("mnexec", "iperf3", "tc", "ip", "ss", "ethtool", "ping", "sysctl", "wget",
-            "gcc", "make", "flex", "bison", "bc", "xz", "patch", "go")
-MODULES = ("mininet", "matplotlib", "pandas", "scipy", "yaml", "jinja2", "rich", "jsonschema", "pyroute2",
-           "pytest")
+PROGRAMS = (
+    "mnexec",
+    "iperf3",
+    "tc",
+    "ip",
+    "ss",
+    "ethtool",
+    "ping",
+    "sysctl",
+    "wget",
+    "gcc",
+    "make",
+    "flex",
+    "bison",
+    "bc",
+    "xz",
+    "patch",
+    "go",
+)
+MODULES = (
+    "mininet",
+    "matplotlib",
+    "pandas",
+    "scipy",
+    "yaml",
+    "jinja2",
+    "rich",
+    "jsonschema",
+    "pyroute2",
+    "pytest",
+)
 
 # Pinned, so that a new release of a checker turns nobody's build red.
 TEST_TOOLS = ("ruff==0.17.5", "mypy==2.4.1", "types-PyYAML==6.0.12.20261113")
 
-GOST_VERSION = "3.2.6"       # the version whose source and documents the relay was written from
+GOST_VERSION = "3.2.6"  # the version whose source and documents the relay was written from
 GOST_SHA256 = {
     ("3.3.0", "amd64"): "676fb7f78d267b6ae73df719c0c7f2b565dde7147da935cfafbc1e1da558b6d5",
     ("3.3.0", "arm64"): "d03699e3f385d4ff5dad68046712adfcc7515325a064d2ab046e0bece30f8f8f",
@@ -62,28 +120,37 @@ GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 RETRY_GOST_AFTER_S = 3600.0
 
 
-# -- packages ---------------------------------------------------------------------------------------------
+# -- packages
+
 
 def missing_packages(wanted: Sequence[str]) -> list[str]:
     """Those of Debian's packages that are not installed."""
     argv = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *wanted]
-    return not_installed(wanted, subprocess.run(argv, capture_output=True, text=True, check=False).stdout)
+    return not_installed(
+        wanted, subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+    )
 
 
 def not_installed(wanted: Sequence[str], dpkg_answer: str) -> list[str]:
     """Reads the answer of dpkg-query: "name installed" per line (some names have several)."""
-    installed = {line.split()[0] for line in dpkg_answer.splitlines() if line.endswith(" installed")}
+    installed = {
+        line.split()[0] for line in dpkg_answer.splitlines() if line.endswith(" installed")
+    }
     return [name for name in wanted if name not in installed]
 
 
 def install_packages(bench: Workbench, *extra: str) -> str:
-    """Install what is missing, and nothing recommended (Mininet's Open vSwitch would start a service)."""
+    """Install what is missing, and nothing recommended (Mininet's Open vSwitch would start a
+    service).
+    """
     wanted = [*LAB_PACKAGES, *BUILD_PACKAGES, *extra]
     if shutil.which("dpkg-query") is None or shutil.which("apt-get") is None:
         missing = missing_programs()
         if missing:
-            raise SetupError("this machine has no apt-get; install these with its own package manager: "
-                             + ", ".join(missing))
+            raise SetupError(
+                "this machine has no apt-get; install these with its own package manager: "
+                + ", ".join(missing)
+            )
         return "no Debian here, but every program is there"
     missing = missing_packages(wanted)
     if not missing:
@@ -105,15 +172,19 @@ def install_packages(bench: Workbench, *extra: str) -> str:
         _apt_get(install, log)
     still_missing = missing_packages(missing)
     if still_missing:
-        raise SetupError(f"apt-get did not install {' '.join(still_missing)}; its output is in {log}")
+        raise SetupError(
+            f"apt-get did not install {' '.join(still_missing)}; its output is in {log}"
+        )
     return f"installed {len(missing)} of {len(wanted)}"
 
 
 def missing_programs() -> list[str]:
     """The programs and Python modules that the lab needs and that are not there."""
     search_path = os.environ.get("PATH", "") + ":" + parts.SYSTEM_PATH
-    return [*(name for name in PROGRAMS if shutil.which(name, path=search_path) is None),
-            *(f"Python's {name}" for name in MODULES if importlib.util.find_spec(name) is None)]
+    return [
+        *(name for name in PROGRAMS if shutil.which(name, path=search_path) is None),
+        *(f"Python's {name}" for name in MODULES if importlib.util.find_spec(name) is None),
+    ]
 
 
 def as_root_argv(is_root: bool, has_sudo: bool, is_terminal: bool) -> list[str]:
@@ -121,25 +192,41 @@ def as_root_argv(is_root: bool, has_sudo: bool, is_terminal: bool) -> list[str]:
     if is_root:
         return []
     if not has_sudo:
-        raise SetupError("packages are missing, and only root may install them: run ./lab setup as root once "
-                         "(or install sudo)")
+        raise SetupError(
+            "packages are missing, and only root may install them: run ./lab setup as root once "
+            "(or install sudo)"
+        )
     return ["sudo"] if is_terminal else ["sudo", "--non-interactive"]
 
 
 def _apt_get(arguments: list[str], log: Path) -> None:
     as_root = as_root_argv(os.geteuid() == 0, shutil.which("sudo") is not None, sys.stdin.isatty())
-    argv = [*as_root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet",
-            "-o", "DPkg::Lock::Timeout=300", *arguments]
+    argv = [
+        *as_root,
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "--quiet",
+        "-o",
+        "DPkg::Lock::Timeout=300",
+        *arguments,
+    ]
     with open(log, "a", encoding="utf-8") as output:
         output.write(f"$ {' '.join(argv)}\n")
         output.flush()
-        done = subprocess.run(argv, stdin=None if sys.stdin.isatty() else subprocess.DEVNULL,
-                              stdout=output, stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run(
+            argv,
+            stdin=None if sys.stdin.isatty() else subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
     if done.returncode != 0:
         raise SetupError(f"apt-get {arguments[0]} failed: {last_complaint(log)} (all of it: {log})")
 
 
-# -- iproute2 ---------------------------------------------------------------------------------------------
+# -- iproute2
+
 
 def provide_iproute2(bench: Workbench) -> str:
     """A private iproute2 where the system's is too old to set netem's seed."""
@@ -150,21 +237,35 @@ def provide_iproute2(bench: Workbench) -> str:
     oldest = _dotted(parts.OLDEST_IPROUTE2)
     mirror = archive.find_mirror()
     if mirror is None:
-        raise SetupError(f"{too_old}, and there is no Debian mirror to take a newer one from: "
-                         f"install iproute2 {oldest} or newer")
+        raise SetupError(
+            f"{too_old}, and there is no Debian mirror to take a newer one from: "
+            f"install iproute2 {oldest} or newer"
+        )
     # One from a newer suite may want libraries that this system does not have.
-    candidate = unpack_private(bench, mirror, "iproute2", parts.OLDEST_IPROUTE2,
-                               lambda folder: parts.look_at_iproute2(folder).is_new_enough)
+    candidate = unpack_private(
+        bench,
+        mirror,
+        "iproute2",
+        parts.OLDEST_IPROUTE2,
+        lambda folder: parts.look_at_iproute2(folder).is_new_enough,
+    )
     if candidate is None:
         raise SetupError(f"{too_old}, and the mirror has none ≥ {oldest} that runs here")
     return f"{candidate.version} from {candidate.suite}, private to the lab"
 
 
-def unpack_private(bench: Workbench, mirror: archive.Mirror, package: str, oldest: tuple[int, ...],
-                   works: Callable[[Path], bool]) -> archive.Candidate | None:
-    """Unpack one of Debian's packages for the lab alone, from the nearest suite whose version works here; None if none does.
+def unpack_private(
+    bench: Workbench,
+    mirror: archive.Mirror,
+    package: str,
+    oldest: tuple[int, ...],
+    works: Callable[[Path], bool],
+) -> archive.Candidate | None:
+    """Unpack one of Debian's packages for the lab alone, from the nearest suite whose version works
+    here; None if none does.
 
-    What is unpacked and not installed starts nothing and replaces nothing on the machine."""
+    What is unpacked and not installed starts nothing and replaces nothing on the machine.
+    """
     apt = archive.PrivateApt(bench.cache / "build" / "apt", mirror)
     # One suite at a time: the nearest one is the likeliest to run here.
     suites = [[suite] for group in archive.suite_groups(mirror.codename) for suite in group]
@@ -182,25 +283,31 @@ def unpack_private(bench: Workbench, mirror: archive.Mirror, package: str, oldes
     return None
 
 
-# -- web server -------------------------------------------------------------------------------------------
+# -- web server
+
 
 def provide_nginx(bench: Workbench) -> str:
-    """The server of the download experiments: the system's nginx, else Debian's package unpacked for the lab alone.
+    """The server of the download experiments: the system's nginx, else Debian's package unpacked
+    for the lab alone.
 
-    Not installed, because installing it starts a web server on the machine."""
+    Not installed, because installing it starts a web server on the machine.
+    """
     found = parts.find_nginx(bench.cache)
     if found is not None:
         return f"{parts.nginx_version(found)} ({found})"
     mirror = archive.find_mirror()
     if mirror is None:
         raise SetupError("there is no nginx, and no Debian mirror to take one from: install it")
-    candidate = unpack_private(bench, mirror, "nginx", (1,), lambda _: parts.find_nginx(bench.cache) is not None)
+    candidate = unpack_private(
+        bench, mirror, "nginx", (1,), lambda _: parts.find_nginx(bench.cache) is not None
+    )
     if candidate is None:
         raise SetupError("there is no nginx, and the mirror has none that runs here")
     return f"{candidate.version} from {candidate.suite}, private to the lab"
 
 
-# -- tunnel programs --------------------------------------------------------------------------------------
+# -- tunnel programs
+
 
 def provide_relay(bench: Workbench) -> str:
     """Build the lab's own relay from tunnel/."""
@@ -212,11 +319,16 @@ def provide_relay(bench: Workbench) -> str:
     if go is None:
         raise SetupError("there is no Go to build the relay with: install golang-go")
     bench.say("building")
-    # Which module proxy to ask is the environment's business. One toolchain: the one that is installed.
+    # Which module proxy to ask is the environment's business. One toolchain: the one that is
+    # installed.
     environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
     with replacing(folder) as finished:
-        run_logged([go, "build", "-trimpath", "-buildvcs=false", "-o", finished / "relay", "."],
-                   bench.log("relay-build"), cwd=source, environment=environment)
+        run_logged(
+            [go, "build", "-trimpath", "-buildvcs=false", "-o", finished / "relay", "."],
+            bench.log("relay-build"),
+            cwd=source,
+            environment=environment,
+        )
     said = parts.output_of([folder / "relay", "-V"]).strip()
     if not said:
         shutil.rmtree(folder)
@@ -247,7 +359,10 @@ def provide_gost(bench: Workbench) -> str:
     except OSError as error:
         write_json(failure, {"at": time.time(), "reason": str(error)})
         return unreachable
-    with replacing(bench.cache / "gost" / GOST_VERSION) as finished, tarfile.open(tarball) as contents:
+    with (
+        replacing(bench.cache / "gost" / GOST_VERSION) as finished,
+        tarfile.open(tarball) as contents,
+    ):
         # Its content alone, whatever owner, mode or path the archive says.
         program = contents.extractfile("gost")
         if program is None:
@@ -268,7 +383,8 @@ def failed_lately(record: Path, now_s: float) -> bool:
     return 0 <= now_s - float(at) < RETRY_GOST_AFTER_S
 
 
-# -- test tools -------------------------------------------------------------------------------------------
+# -- test tools
+
 
 def provide_test_tools(bench: Workbench) -> str:
     """Ruff and mypy, which Debian 12 lacks or has too old, in a Python environment of their own."""
@@ -281,7 +397,12 @@ def provide_test_tools(bench: Workbench) -> str:
     log = bench.log("test-tools")
     shutil.rmtree(folder, ignore_errors=True)
     run_logged([sys.executable, "-m", "venv", folder], log)
-    pip: list[str | Path] = [folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip: list[str | Path] = [
+        folder / "bin" / "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
     run_logged([*pip, *TEST_TOOLS], log)
     complete.write_text(wanted, encoding="utf-8")
     return " ".join(TEST_TOOLS)
@@ -291,18 +412,23 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-# -- the whole --------------------------------------------------------------------------------------------
+# -- the whole
 
 Step = Callable[[Workbench], str]
 
 
 def steps(with_test: bool, with_gost: bool) -> dict[str, Step]:
     """The set-up's steps in their order."""
+
     def packages(bench: Workbench) -> str:
         return install_packages(bench, *(TEST_PACKAGES if with_test else ()))
 
-    chosen: dict[str, Step] = {"packages": packages, "iproute2": provide_iproute2, "nginx": provide_nginx,
-                               "relay": provide_relay}
+    chosen: dict[str, Step] = {
+        "packages": packages,
+        "iproute2": provide_iproute2,
+        "nginx": provide_nginx,
+        "relay": provide_relay,
+    }
     if with_gost:
         chosen["gost"] = provide_gost
     if with_test:
@@ -345,7 +471,10 @@ class Progress:
             return
         took = time.monotonic() - self._started
         clear = "\r\033[K" if self.is_terminal else ""
-        print(f"{clear}{self._head}{text}  {word}" + (f", {took:.0f} s" if took >= 1 else ""), flush=True)
+        print(
+            f"{clear}{self._head}{text}  {word}" + (f", {took:.0f} s" if took >= 1 else ""),
+            flush=True,
+        )
 
 
 @contextlib.contextmanager
@@ -356,7 +485,10 @@ def _locked(cache: Path, say: Callable[[str], None]) -> Iterator[int]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            say(f"another set-up is at work (process {lock.read().strip() or 'unknown'}): waiting for it")
+            say(
+                f"another set-up is at work (process {lock.read().strip() or 'unknown'}): waiting"
+                " for it"
+            )
             fcntl.flock(lock, fcntl.LOCK_EX)
         lock.truncate(0)
         lock.write(str(os.getpid()))
@@ -376,18 +508,37 @@ def _hand_to_owner(cache: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`./lab setup`. Exit status: 0 all is there, 1 a step failed, 2 bad arguments, 130 interrupted."""
+    """`./lab setup`. Exit status: 0 all is there, 1 a step failed, 2 bad arguments, 130
+    interrupted.
+    """
     every_step = list(steps(with_test=True, with_gost=True))
     parser = argparse.ArgumentParser(
         prog="lab setup",
         description="Bring every part of the lab to this machine. Run again, it only looks.",
-        epilog="example: ./lab setup --only kernel --jobs 4")
-    parser.add_argument("--only", action="append", choices=every_step, metavar="STEP",
-                        help=f"only this step (may be given again): {', '.join(every_step)}")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N",
-                        help="compile with so many processes (default: one per CPU)")
-    parser.add_argument("--with", dest="extras", action="append", default=[], choices=["test"],
-                        help="test: also the tools that `make test` needs")
+        epilog="example: ./lab setup --only kernel --jobs 4",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=every_step,
+        metavar="STEP",
+        help=f"only this step (may be given again): {', '.join(every_step)}",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        metavar="N",
+        help="compile with so many processes (default: one per CPU)",
+    )
+    parser.add_argument(
+        "--with",
+        dest="extras",
+        action="append",
+        default=[],
+        choices=["test"],
+        help="test: also the tools that `make test` needs",
+    )
     parser.add_argument("--no-gost", action="store_true", help="do not fetch GOST")
     parser.add_argument("--quiet", action="store_true", help="say only what failed")
     arguments = parser.parse_args(argv)
@@ -405,7 +556,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         for folder in ("log", "build"):
             (cache / folder).mkdir(parents=True, exist_ok=True)
         with _locked(cache, print) as lock_fd:
-            failed = _take_steps(chosen, progress, Workbench(cache, arguments.jobs, progress.say, lock_fd))
+            failed = _take_steps(
+                chosen, progress, Workbench(cache, arguments.jobs, progress.say, lock_fd)
+            )
             shutil.rmtree(cache / "build" / "apt", ignore_errors=True)
             _hand_to_owner(cache)
     except KeyboardInterrupt:
@@ -433,12 +586,10 @@ def _take_steps(chosen: dict[str, Step], progress: Progress, bench: Workbench) -
         except (SetupError, archive.ArchiveError) as error:
             progress.end("; ".join([str(error), *bench.notes]), "FAILED")
             failed.append(name)
-            if name == "packages":       # the other steps are made with them
+            if name == "packages":  # the other steps are made with them
                 break
     return failed
 
 
 def _exit_on_signal(number: int, _frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
-
-

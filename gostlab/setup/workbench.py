@@ -1,9 +1,10 @@
 """The workbench: what every step of the set-up works with.
 
-Programs run with their output in a log, downloads that must have a pinned sum, and folders that take
-their name only when all of their content is there, so that a step which is cut off leaves nothing that
-looks finished. Python's own library alone.
+Programs run with their output in a log, downloads that must have a pinned sum, and folders that
+take their name only when all of their content is there, so that a step which is cut off leaves
+nothing that looks finished. Python's own library alone.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -34,11 +35,12 @@ class HashMismatch(SetupError):
 @dataclass
 class Workbench:
     """What every step works with."""
+
     cache: Path
     jobs: int
-    say: Callable[[str], None]           # progress within a step; on a terminal it overwrites itself
-    lock_fd: int                         # handed to long builds, so that the lock lives as long as they do
-    notes: list[str] = field(default_factory=list)      # said with the step's failure, if it fails
+    say: Callable[[str], None]  # progress within a step; on a terminal it overwrites itself
+    lock_fd: int  # handed to long builds, so that the lock lives as long as they do
+    notes: list[str] = field(default_factory=list)  # said with the step's failure, if it fails
 
     def log(self, name: str) -> Path:
         """The log of a step."""
@@ -49,8 +51,10 @@ def require_space(folder: Path, needed_bytes: int, purpose: str) -> None:
     """Raises SetupError if a folder's file system has less free than that."""
     free = shutil.disk_usage(folder).free
     if free < needed_bytes:
-        raise SetupError(f"{folder} needs {needed_bytes / 1e9:.1f} GB for {purpose}, and its disk has "
-                         f"{free / 1e9:.1f} GB free: make room, or set GOSTLAB_CACHE to a folder on another")
+        raise SetupError(
+            f"{folder} needs {needed_bytes / 1e9:.1f} GB for {purpose}, and its disk has "
+            f"{free / 1e9:.1f} GB free: make room, or set GOSTLAB_CACHE to a folder on another"
+        )
 
 
 @contextlib.contextmanager
@@ -64,12 +68,24 @@ def replacing(folder: Path) -> Iterator[Path]:
     partial.rename(folder)
 
 
-def run_logged(argv: Sequence[str | Path], log: Path, *, cwd: Path | None = None,
-               environment: dict[str, str] | None = None) -> None:
+def run_logged(
+    argv: Sequence[str | Path],
+    log: Path,
+    *,
+    cwd: Path | None = None,
+    environment: dict[str, str] | None = None,
+) -> None:
     """Run a program with its output in a log. Raises SetupError."""
     with open(log, "w", encoding="utf-8") as output:
-        done = subprocess.run(argv, cwd=cwd, env=environment, stdin=subprocess.DEVNULL,
-                              stdout=output, stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run(
+            argv,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
     if done.returncode != 0:
         raise SetupError(f"{Path(argv[0]).name} failed: {last_complaint(log)} (all of it: {log})")
 
@@ -78,7 +94,9 @@ def last_complaint(log: Path) -> str:
     """The line of a log that most likely says what went wrong."""
     text = log.read_text(encoding="utf-8", errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = re.compile(r"\berror\b|\bmissing\b|^E: |^kernel: |No space left|Permission denied", re.I)
+    telling = re.compile(
+        r"\berror\b|\bmissing\b|^E: |^kernel: |No space left|Permission denied", re.I
+    )
     return ([line for line in lines if telling.search(line)] or lines or ["no output"])[-1]
 
 
@@ -100,8 +118,10 @@ def fetch(url: str, into: Path, sha256: str) -> None:
             shutil.copyfileobj(answer, file, 1 << 20)
         got = parts.file_sha256(partial)
         if got != sha256:
-            raise HashMismatch(f"{url} is not the file that was pinned: its SHA-256 is {got}, not {sha256} "
-                               "(it has been deleted)")
+            raise HashMismatch(
+                f"{url} is not the file that was pinned: its SHA-256 is {got}, not {sha256} "
+                "(it has been deleted)"
+            )
         partial.rename(into)
     finally:
         partial.unlink(missing_ok=True)

@@ -1,4 +1,5 @@
 """The made-up results are made by a module beside the tests."""
+
 import sys
 from pathlib import Path
 

@@ -1,4 +1,5 @@
 """Figures, looked into as objects: units, colours, the thesis's values, what is left out."""
+
 from __future__ import annotations
 
 import re
@@ -33,18 +34,33 @@ def tables(matrices: dict[str, Matrix]) -> dict[str, pd.DataFrame]:
 @pytest.fixture(scope="module")
 def drawn(matrices: dict[str, Matrix], tables: dict[str, pd.DataFrame]) -> dict[str, Figure]:
     run = next(cell.counted[0] for cell in matrices["main"].cells if cell.like.cc == "bbr")
-    return {"goodput": figures.plot_goodput(tables["main"]), "ratio": figures.plot_ratio(tables["main"]),
-            "retransmissions": figures.plot_retransmissions(tables["main"]), "cpu": figures.plot_cpu(tables["cpu"]),
-            "buffer": figures.plot_buffer(tables["buffer"]), "series": figures.plot_time_series(run),
-            "cells": figures.plot_cells(tables["main"])}
+    return {
+        "goodput": figures.plot_goodput(tables["main"]),
+        "ratio": figures.plot_ratio(tables["main"]),
+        "retransmissions": figures.plot_retransmissions(tables["main"]),
+        "cpu": figures.plot_cpu(tables["cpu"]),
+        "buffer": figures.plot_buffer(tables["buffer"]),
+        "series": figures.plot_time_series(run),
+        "cells": figures.plot_cells(tables["main"]),
+    }
 
 
 FIGURES = ["goodput", "ratio", "retransmissions", "cpu", "buffer", "series", "cells"]
 
 
 def artists(figure: Figure, label: str) -> list:
-    return [artist for ax in figure.axes for artist in (*ax.lines, *ax.patches) if artist.get_label() == label] + \
-           [bar for ax in figure.axes for bars in ax.containers if bars.get_label() == label for bar in bars]
+    return [
+        artist
+        for ax in figure.axes
+        for artist in (*ax.lines, *ax.patches)
+        if artist.get_label() == label
+    ] + [
+        bar
+        for ax in figure.axes
+        for bars in ax.containers
+        if bars.get_label() == label
+        for bar in bars
+    ]
 
 
 def colour_of(artist: object) -> str:
@@ -54,13 +70,22 @@ def colour_of(artist: object) -> str:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_axis_that_is_named_has_a_unit(drawn: dict[str, Figure], name: str) -> None:
-    labels = [label for ax in drawn[name].axes for label in (ax.get_xlabel(), ax.get_ylabel()) if label]
+    labels = [
+        label for ax in drawn[name].axes for label in (ax.get_xlabel(), ax.get_ylabel()) if label
+    ]
     assert len(labels) >= 2 or name == "cells"
-    assert all(re.search(r"\((Mbit/s|ratio|number|segments|packets|ms|s|µs|%|% of a second|BDP; .*)\)$", label) for label in labels), labels
+    assert all(
+        re.search(
+            r"\((Mbit/s|ratio|number|segments|packets|ms|s|µs|%|% of a second|BDP; .*)\)$", label
+        )
+        for label in labels
+    ), labels
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_congestion_control_has_one_colour_everywhere(drawn: dict[str, Figure], name: str) -> None:
+def test_a_congestion_control_has_one_colour_everywhere(
+    drawn: dict[str, Figure], name: str
+) -> None:
     for cc in ("cubic", "bbr"):
         found = {colour_of(artist) for artist in artists(drawn[name], f"lab {cc}")}
         assert found <= {CC_COLOURS[cc].upper()}
@@ -69,22 +94,37 @@ def test_a_congestion_control_has_one_colour_everywhere(drawn: dict[str, Figure]
 
 
 def test_colours_are_distinct_and_unknown_names_keep_theirs() -> None:
-    usual = [cc_colour(cc) for cc in ("cubic", "bbr", "reno", "westwood", "vegas", "bbrplus", "bbr2")]
+    usual = [
+        cc_colour(cc) for cc in ("cubic", "bbr", "reno", "westwood", "vegas", "bbrplus", "bbr2")
+    ]
     assert len(set(usual)) == len(usual)
     assert cc_colour("somebody's") == cc_colour("somebody's")
 
 
-@pytest.mark.parametrize(("name", "count"), [("goodput", 16), ("retransmissions", 16), ("cells", 16)])
-def test_the_thesis_has_a_marker_for_each_of_its_values(drawn: dict[str, Figure], name: str, count: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "count"), [("goodput", 16), ("retransmissions", 16), ("cells", 16)]
+)
+def test_the_thesis_has_a_marker_for_each_of_its_values(
+    drawn: dict[str, Figure], name: str, count: int
+) -> None:
     markers = artists(drawn[name], "thesis")
     assert len(markers) == count
-    values = sorted(float(marker.get_xydata()[0][0 if name == "cells" else 1]) for marker in markers)
-    published = [goodput if name != "retransmissions" else retr for rows in synthetic.THESIS.values() for goodput, retr in rows.values()]
+    values = sorted(
+        float(marker.get_xydata()[0][0 if name == "cells" else 1]) for marker in markers
+    )
+    published = [
+        goodput if name != "retransmissions" else retr
+        for rows in synthetic.THESIS.values()
+        for goodput, retr in rows.values()
+    ]
     assert values == sorted(published)
 
 
 def test_the_buffer_figure_has_the_thesis_s_two_levels(drawn: dict[str, Figure]) -> None:
-    levels = {cc: [line.get_ydata()[0] for line in artists(drawn["buffer"], f"thesis {cc}")] for cc in ("cubic", "bbr")}
+    levels = {
+        cc: [line.get_ydata()[0] for line in artists(drawn["buffer"], f"thesis {cc}")]
+        for cc in ("cubic", "bbr")
+    }
     assert levels == {"cubic": [1430.0], "bbr": [1830.0]}
     assert drawn["buffer"].axes[1].get_xscale() == "log"
 
@@ -101,7 +141,9 @@ def test_zeros_have_a_place_among_the_retransmissions(drawn: dict[str, Figure]) 
     assert any(line.get_ydata()[0] == 0 for line in artists(drawn["retransmissions"], "wan cubic"))
 
 
-def test_invalid_runs_are_in_no_figure_and_no_median(tables: dict[str, pd.DataFrame], drawn: dict[str, Figure]) -> None:
+def test_invalid_runs_are_in_no_figure_and_no_median(
+    tables: dict[str, pd.DataFrame], drawn: dict[str, Figure]
+) -> None:
     row = figures.one_row(tables["main"], tunnel="gost+ws", cc="cubic", streams=4)
     assert row is not None and row["n"] == 5 and row["left_out"] == 1
     assert max(row["goodput_values"]) < 9999.0
@@ -119,16 +161,25 @@ def test_intervals_only_with_six_runs(tmp_path: Path, drawn: dict[str, Figure]) 
     synthetic.write_matrix(tmp_path, 1)
     (single,) = to_matrices(load_results(tmp_path, "made-up").runs)
     figure = figures.plot_goodput(to_table(single.cells, synthetic.STUDY))
+
     def errorbars(of: Figure) -> int:
-        return sum(type(each).__name__ == "ErrorbarContainer" for ax in of.axes for each in ax.containers)
+        return sum(
+            type(each).__name__ == "ErrorbarContainer" for ax in of.axes for each in ax.containers
+        )
+
     assert errorbars(figure) == 0
-    assert errorbars(drawn["goodput"]) == 22       # of 24 cells, one has an invalid and one a failed run among six
+    assert (
+        errorbars(drawn["goodput"]) == 22
+    )  # of 24 cells, one has an invalid and one a failed run among six
 
 
 def test_the_real_clock_stands_in_the_cpu_figure(drawn: dict[str, Figure]) -> None:
     ticks = [tick.get_text() for tick in drawn["cpu"].axes[2].get_xticklabels()]
     assert ticks == ["0", "2", "5", "20", "real\nclock"]
-    assert [ax.get_title(loc="left") for ax in drawn["cpu"].axes[:2]] == ["16 streams", "128 streams"]
+    assert [ax.get_title(loc="left") for ax in drawn["cpu"].axes[:2]] == [
+        "16 streams",
+        "128 streams",
+    ]
 
 
 def test_no_value_is_cut_off(drawn: dict[str, Figure]) -> None:
@@ -151,13 +202,23 @@ def test_no_text_is_small_or_outside(drawn: dict[str, Figure], name: str) -> Non
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     page = figure.bbox
-    unseen = {id(tick.label1) for ax in figure.axes for axis in (ax.xaxis, ax.yaxis) for tick in axis.get_major_ticks()
-              if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())}
+    unseen = {
+        id(tick.label1)
+        for ax in figure.axes
+        for axis in (ax.xaxis, ax.yaxis)
+        for tick in axis.get_major_ticks()
+        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+    }
     for text in figure.findobj(lambda artist: hasattr(artist, "get_fontsize")):
         if text.get_text() and text.get_visible() and id(text) not in unseen:
             assert text.get_fontsize() >= 8
             box = text.get_window_extent(renderer)
-            assert box.x0 >= page.x0 - 1 and box.x1 <= page.x1 + 1 and box.y0 >= page.y0 - 1 and box.y1 <= page.y1 + 1, text
+            assert (
+                box.x0 >= page.x0 - 1
+                and box.x1 <= page.x1 + 1
+                and box.y0 >= page.y0 - 1
+                and box.y1 <= page.y1 + 1
+            ), text
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -1,4 +1,5 @@
 """Model curves against their sources' own tables."""
+
 from __future__ import annotations
 
 import math
@@ -9,9 +10,19 @@ from analysis.judge import models
 from analysis.judge.models import MODELS, Path, models_for
 
 
-@pytest.mark.parametrize(("loss", "reno", "cubic_100ms", "cubic_10ms"), [
-    (1e-2, 12, 12, 12), (1e-3, 38, 38, 38), (1e-4, 120, 187, 120), (1e-5, 379, 1054, 379), (1e-6, 1200, 5926, 1200)])
-def test_windows_are_those_of_rfc_9438_s_tables(loss: float, reno: float, cubic_100ms: float, cubic_10ms: float) -> None:
+@pytest.mark.parametrize(
+    ("loss", "reno", "cubic_100ms", "cubic_10ms"),
+    [
+        (1e-2, 12, 12, 12),
+        (1e-3, 38, 38, 38),
+        (1e-4, 120, 187, 120),
+        (1e-5, 379, 1054, 379),
+        (1e-6, 1200, 5926, 1200),
+    ],
+)
+def test_windows_are_those_of_rfc_9438_s_tables(
+    loss: float, reno: float, cubic_100ms: float, cubic_10ms: float
+) -> None:
     assert models.reno_window(loss) == pytest.approx(reno, rel=0.005)
     assert models.cubic_window(loss, 100) == pytest.approx(cubic_100ms, rel=0.025)
     assert models.cubic_window(loss, 10) == pytest.approx(cubic_10ms, rel=0.025)
@@ -43,7 +54,9 @@ def test_li_2018_s_equation_6_with_its_alpha_and_beta() -> None:
 
 def test_li_2018_s_equation_7_falls_where_the_window_no_longer_covers_the_path() -> None:
     whole = Path(1e9, 10, 1e-4, rmem_bytes=80e6)
-    assert models.li_bbr_mbit(whole) == pytest.approx(whole.payload_mbit)          # 980 is more than a link of 1 Gbit/s carries
+    assert models.li_bbr_mbit(whole) == pytest.approx(
+        whole.payload_mbit
+    )  # 980 is more than a link of 1 Gbit/s carries
     small = Path(1e9, 20, 1e-4, rmem_bytes=1e6)
     assert models.li_bbr_mbit(small) == pytest.approx(980 * 1e6 / 2.5e6)
     assert models.li_bbr_mbit(small, models.RMEM_WINDOW_SHARE) == pytest.approx(980 * 0.5e6 / 2.5e6)
@@ -65,4 +78,9 @@ def test_no_model_exceeds_the_link_and_its_window_is_its_rate_s(model: models.Mo
 
 def test_models_are_those_of_the_congestion_controls_that_ran() -> None:
     assert [model.name for model in models_for(["bbr", "westwood"])] == ["bbr"]
-    assert [model.name for model in models_for(["bbr", "cubic"], models.LI_2018)] == ["rfc9438", "li-cubic", "li-bbr", "li-bbr-linux"]
+    assert [model.name for model in models_for(["bbr", "cubic"], models.LI_2018)] == [
+        "rfc9438",
+        "li-cubic",
+        "li-bbr",
+        "li-bbr-linux",
+    ]

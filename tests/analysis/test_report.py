@@ -1,4 +1,7 @@
-"""The page: everything in it, nothing needed beside it, sentences that follow the data, partial and hostile results."""
+"""The page: everything in it, nothing needed beside it, sentences that follow the data, partial and
+hostile results.
+"""
+
 from __future__ import annotations
 
 import json
@@ -21,6 +24,7 @@ HOSTILE = '<script>alert("x")</script> & "\' {{ 7*7 }} $\\frac$ -- | \ud800\x00\
 
 class Page(HTMLParser):
     """A page's references, ids, text, and whether its tags close in order."""
+
     VOID = frozenset({"meta", "img", "br", "hr", "link", "input"})
 
     def __init__(self, html: str) -> None:
@@ -61,7 +65,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
 
 def test_the_page_needs_nothing_beside_it(whole: tuple[Path, Page]) -> None:
     _, page = whole
-    assert not [tag for tag, _ in page.tags if tag in ("script", "link", "iframe", "object", "embed")]
+    assert not [
+        tag for tag, _ in page.tags if tag in ("script", "link", "iframe", "object", "embed")
+    ]
     for _, attributes in page.tags:
         for name in ("src", "href", "srcset", "poster", "data", "action"):
             assert (attributes.get(name) or "#").startswith(("data:", "#"))
@@ -79,19 +85,43 @@ def test_every_figure_is_on_the_page_and_a_file_in_both_formats(whole: tuple[Pat
     out, page = whole
     images = [attributes for tag, attributes in page.tags if tag == "img"]
     names = {path.stem for path in (out / "figures").iterdir()}
-    assert all((out / "figures" / f"{name}.{kind}").stat().st_size > 1000 for name in names for kind in ("svg", "png"))
+    assert all(
+        (out / "figures" / f"{name}.{kind}").stat().st_size > 1000
+        for name in names
+        for kind in ("svg", "png")
+    )
     assert len(images) == len(names)
     assert all(image["alt"] for image in images)
-    for part in ("main-goodput", "main-ratio", "main-retransmissions", "cpu-cpu", "buffer-buffer", "main-series-bbr"):
+    for part in (
+        "main-goodput",
+        "main-ratio",
+        "main-retransmissions",
+        "cpu-cpu",
+        "buffer-buffer",
+        "main-series-bbr",
+    ):
         assert f"made-up-{part}" in names
 
 
 def test_the_page_says_what_was_asked_answered_and_made(whole: tuple[Path, Page]) -> None:
     text = whole[1].text
-    for words in (synthetic.STUDY.question, "BBR against CUBIC", "Lab against thesis", "Where the CPU decided", "Is it the CPU?",
-                  "Which buffer explains the thesis?", "What iperf3's Retr says", "What produced each number", "0.0.0-fixture",
-                  "fixture relay 0", "0f0f0f0f0f0f0f0f", "Made-up numbers", "iperf3's Retr in a tunnel is not the WAN's",
-                  "ip netns add client", "repetition 1 · seed 1001"):
+    for words in (
+        synthetic.STUDY.question,
+        "BBR against CUBIC",
+        "Lab against thesis",
+        "Where the CPU decided",
+        "Is it the CPU?",
+        "Which buffer explains the thesis?",
+        "What iperf3's Retr says",
+        "What produced each number",
+        "0.0.0-fixture",
+        "fixture relay 0",
+        "0f0f0f0f0f0f0f0f",
+        "Made-up numbers",
+        "iperf3's Retr in a tunnel is not the WAN's",
+        "ip netns add client",
+        "repetition 1 · seed 1001",
+    ):
         assert words in text, words
 
 
@@ -104,20 +134,39 @@ def test_failed_and_invalid_runs_are_shown_with_their_reasons(whole: tuple[Path,
 
 def test_the_answers_follow_the_data(whole: tuple[Path, Page]) -> None:
     text = whole[1].text
-    assert "gost+ws, BBR as a multiple of CUBIC: 1.09 at 1 stream (1.08 to 1.10, n = 6; thesis 0.94), 1.10 at 4 streams (n = 5; thesis 0.99)" in text
-    assert "CUBIC's 1,430 Mbit/s is met at no buffer tried, but passed between 0.3 and 1 BDP" in text
+    assert (
+        "gost+ws, BBR as a multiple of CUBIC: 1.09 at 1 stream (1.08 to 1.10, n = 6; thesis 0.94),"
+        " 1.10 at 4 streams (n = 5; thesis 0.99)" in text
+    )
+    assert (
+        "CUBIC's 1,430 Mbit/s is met at no buffer tried, but passed between 0.3 and 1 BDP" in text
+    )
     assert "BBR's 1,830 Mbit/s is met within 5 % at every buffer tried (0.01 to 4 BDP)" in text
     assert "No buffer tried gives CUBIC and BBR their values at once" in text
-    assert "In 6 of 24 cells the CPU that all hosts share was idle for less than 5 % of its median second while the bottleneck was less" in text
+    assert (
+        "In 6 of 24 cells the CPU that all hosts share was idle for less than 5 % of its median"
+        " second while the bottleneck was less" in text
+    )
 
 
 def test_other_data_give_other_answers(tmp_path: Path) -> None:
     for cc, goodput in (("cubic", 1430.0), ("bbr", 1200.0)):
         for repetition in (1, 2):
-            synthetic.write_run(tmp_path, synthetic.cell(cc, 16, repetition=repetition), goodput_mbit=goodput)
-            synthetic.write_run(tmp_path, synthetic.description(
-                matrix="buffer", cc=cc, streams=16, repetition=repetition, seed=1000 + repetition, factors={"cc": cc, "buffer": "1bdp"}),
-                goodput_mbit=goodput)
+            synthetic.write_run(
+                tmp_path, synthetic.cell(cc, 16, repetition=repetition), goodput_mbit=goodput
+            )
+            synthetic.write_run(
+                tmp_path,
+                synthetic.description(
+                    matrix="buffer",
+                    cc=cc,
+                    streams=16,
+                    repetition=repetition,
+                    seed=1000 + repetition,
+                    factors={"cc": cc, "buffer": "1bdp"},
+                ),
+                goodput_mbit=goodput,
+            )
     text = report(tmp_path, tmp_path / "out").text
     assert "ahead in none; behind in 1: gost+ws 16 streams (0.84)" in text
     assert "Nowhere did the CPU decide: in its median second the one" in text
@@ -129,7 +178,11 @@ def test_a_busy_cpu_beside_a_full_bottleneck_has_not_decided(tmp_path: Path) -> 
     for cc in ("cubic", "bbr"):
         synthetic.write_run(tmp_path, synthetic.cell(cc, 16), goodput_mbit=1880.0, idle=0.01)
     text = report(tmp_path, tmp_path / "out").text
-    assert "Nowhere did the CPU decide: the one that all hosts share was idle for less than 5 %" in text and "at least 95 % full" in text
+    assert (
+        "Nowhere did the CPU decide: the one that all hosts share was idle for less than 5 %"
+        in text
+        and "at least 95 % full" in text
+    )
     assert "CPU-bound" not in text
 
 
@@ -144,7 +197,10 @@ def test_the_fixture_s_every_folder_is_on_the_page(tmp_path: Path) -> None:
     page = report(synthetic.FIXTURE, tmp_path)
     for path in (synthetic.FIXTURE / "made-up").iterdir():
         assert path.name in page.text
-    assert "run.json: it is empty" in page.text and "10 run folders, 4 of them in the summaries" in page.text
+    assert (
+        "run.json: it is empty" in page.text
+        and "10 run folders, 4 of them in the summaries" in page.text
+    )
 
 
 @pytest.mark.parametrize("experiments", [[], ["nothing"]])
@@ -161,21 +217,41 @@ def test_only_unfinished_runs_give_a_page_that_says_so(tmp_path: Path) -> None:
 
 def test_an_unknown_experiment_gets_a_general_figure(tmp_path: Path) -> None:
     for loss in (0.0, 0.001, 0.01):
-        synthetic.write_run(tmp_path, synthetic.description(experiment="mine", matrix="loss", cc="westwood", factors={"loss": loss}),
-                            goodput_mbit=100 - 1000 * loss, name=f"loss-{loss}")
+        synthetic.write_run(
+            tmp_path,
+            synthetic.description(
+                experiment="mine", matrix="loss", cc="westwood", factors={"loss": loss}
+            ),
+            goodput_mbit=100 - 1000 * loss,
+            name=f"loss-{loss}",
+        )
     page = Page(write_report(tmp_path, ["mine"], tmp_path / "out").read_text(encoding="utf-8"))
     assert (tmp_path / "out/figures/mine-loss-cells.svg").exists()
     assert "From 90 Mbit/s (loss = 0.01) to 100 Mbit/s (loss = 0)" in page.text
 
 
 def test_hostile_words_stay_words(tmp_path: Path) -> None:
-    run = synthetic.description(experiment="made-up", matrix=HOSTILE, cc=HOSTILE, tunnel=HOSTILE, profile=HOSTILE,
-                                factors={HOSTILE: HOSTILE, "streams": 1})
-    folder = synthetic.write_run(tmp_path, {**run, "matrix": "m", "cc": "c", "tunnel": "t"}, name='x"><img src=x onerror=y>')
+    run = synthetic.description(
+        experiment="made-up",
+        matrix=HOSTILE,
+        cc=HOSTILE,
+        tunnel=HOSTILE,
+        profile=HOSTILE,
+        factors={HOSTILE: HOSTILE, "streams": 1},
+    )
+    folder = synthetic.write_run(
+        tmp_path, {**run, "matrix": "m", "cc": "c", "tunnel": "t"}, name='x"><img src=x onerror=y>'
+    )
     (folder / "run.json").write_text(json.dumps(run))
     (folder / "log.txt").write_bytes(b"\xff\xfe</pre><script>")
-    synthetic.write_run(tmp_path, {**run, "matrix": "m", "cc": "c", "tunnel": "t", "repetition": 2}, outcome="failed",
-                        error="</details><script>1", name="failed", log="</pre><script>")
+    synthetic.write_run(
+        tmp_path,
+        {**run, "matrix": "m", "cc": "c", "tunnel": "t", "repetition": 2},
+        outcome="failed",
+        error="</details><script>1",
+        name="failed",
+        log="</pre><script>",
+    )
     study = Study("made-up", HOSTILE, HOSTILE, HOSTILE)
     out = tmp_path / "out"
     page = report(tmp_path, out, study)
@@ -187,7 +263,9 @@ def test_hostile_words_stay_words(tmp_path: Path) -> None:
 
 def test_runs_of_other_settings_are_not_pooled(tmp_path: Path) -> None:
     for repetition in (1, 2):
-        synthetic.write_run(tmp_path, synthetic.cell("bbr", 16, repetition=repetition), goodput_mbit=1000.0)
+        synthetic.write_run(
+            tmp_path, synthetic.cell("bbr", 16, repetition=repetition), goodput_mbit=1000.0
+        )
     synthetic.write_run(tmp_path, synthetic.cell("bbr", 16, duration_s=5.0), goodput_mbit=10.0)
     first, second = to_matrices(load_results(tmp_path, "made-up").runs)
     assert (first.variant, second.variant) == ("duration_s = 30", "duration_s = 5")
@@ -198,45 +276,99 @@ def test_runs_of_other_settings_are_not_pooled(tmp_path: Path) -> None:
 def test_the_study_s_values_stand_beside_a_sweep_on_the_same_path_only(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path, synthetic.cell("bbr", 16), goodput_mbit=1000.0)
     for profile in ("la-hamina", "elsewhere"):
-        synthetic.write_run(tmp_path, synthetic.description(matrix=f"at-{profile}", profile=profile, cc="bbr", streams=16,
-                                                            factors={"cc": "bbr"}), goodput_mbit=915.0, name=profile)
+        synthetic.write_run(
+            tmp_path,
+            synthetic.description(
+                matrix=f"at-{profile}", profile=profile, cc="bbr", streams=16, factors={"cc": "bbr"}
+            ),
+            goodput_mbit=915.0,
+            name=profile,
+        )
     page = report(tmp_path, tmp_path / "out")
     tables = {path.stem: path.read_text() for path in (tmp_path / "out/tables").iterdir()}
-    assert "1830.0" in tables["made-up-at-la-hamina-goodput"] and "1830.0" not in tables["made-up-at-elsewhere-goodput"]
+    assert (
+        "1830.0" in tables["made-up-at-la-hamina-goodput"]
+        and "1830.0" not in tables["made-up-at-elsewhere-goodput"]
+    )
     assert "Of 1 cell with a value in the thesis, none is within 10 %" in page.text
 
 
-def test_the_real_clock_joins_the_sweep_even_with_offloads_and_another_length(tmp_path: Path) -> None:
+def test_the_real_clock_joins_the_sweep_even_with_offloads_and_another_length(
+    tmp_path: Path,
+) -> None:
     for cost in (0.0, 20.0):
-        synthetic.write_run(tmp_path, synthetic.description(matrix="cpu", streams=16, syscall_cost_us=cost, duration_s=8.0,
-                                                            factors={"syscall_cost": f"{cost:g}us"}), goodput_mbit=1000 - 45 * cost,
-                            idle=0.5 - cost / 40)
-    synthetic.write_run(tmp_path, synthetic.description(matrix="real-clock", streams=16, clock="real", syscall_cost_us=0.0, offloads=True,
-                                                        factors={"cc": "cubic"}), goodput_mbit=777.0, idle=0.02)
+        synthetic.write_run(
+            tmp_path,
+            synthetic.description(
+                matrix="cpu",
+                streams=16,
+                syscall_cost_us=cost,
+                duration_s=8.0,
+                factors={"syscall_cost": f"{cost:g}us"},
+            ),
+            goodput_mbit=1000 - 45 * cost,
+            idle=0.5 - cost / 40,
+        )
+    synthetic.write_run(
+        tmp_path,
+        synthetic.description(
+            matrix="real-clock",
+            streams=16,
+            clock="real",
+            syscall_cost_us=0.0,
+            offloads=True,
+            factors={"cc": "cubic"},
+        ),
+        goodput_mbit=777.0,
+        idle=0.02,
+    )
     text = report(tmp_path, tmp_path / "out").text
-    assert "CUBIC 1,000 → 100 Mbit/s (CPU idle 50 % → 0.0 %, bottleneck used 53 % → 5.3 %)" in text and "CUBIC on the real clock 777 Mbit/s" in text
+    assert (
+        "CUBIC 1,000 → 100 Mbit/s (CPU idle 50 % → 0.0 %, bottleneck used 53 % → 5.3 %)" in text
+        and "CUBIC on the real clock 777 Mbit/s" in text
+    )
     assert "real clock, offloads on" in text and "Runs of 8 s and 30 s stand side by side" in text
     assert "there it is the CPU's, whatever the congestion control" in text
 
 
 def test_a_buffer_sweep_takes_in_the_same_cell_of_another_matrix(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path, synthetic.cell("cubic", 16), goodput_mbit=1430.0)
-    synthetic.write_run(tmp_path, synthetic.description(matrix="buffer", streams=16, buffer_pkts=synthetic.BDP_PKTS // 10,
-                                                        factors={"cc": "cubic", "buffer": "0.1bdp"}), goodput_mbit=900.0)
-    assert "CUBIC's 1,430 Mbit/s is met within 5 % at 1 BDP (1,430); over 0.1 to 1 BDP" in report(tmp_path, tmp_path / "out").text
+    synthetic.write_run(
+        tmp_path,
+        synthetic.description(
+            matrix="buffer",
+            streams=16,
+            buffer_pkts=synthetic.BDP_PKTS // 10,
+            factors={"cc": "cubic", "buffer": "0.1bdp"},
+        ),
+        goodput_mbit=900.0,
+    )
+    assert (
+        "CUBIC's 1,430 Mbit/s is met within 5 % at 1 BDP (1,430); over 0.1 to 1 BDP"
+        in report(tmp_path, tmp_path / "out").text
+    )
 
 
 def test_long_and_like_names_make_different_files(tmp_path: Path) -> None:
     for number, matrix in enumerate(("a" * 300, "a" * 299 + "b", "m/1", "m 1", "../up", "M/1")):
-        synthetic.write_run(tmp_path, synthetic.description(matrix=matrix, factors={"cc": "cubic"}), name=f"run-{number}")
+        synthetic.write_run(
+            tmp_path,
+            synthetic.description(matrix=matrix, factors={"cc": "cubic"}),
+            name=f"run-{number}",
+        )
     report(tmp_path, tmp_path / "out")
     assert len(list((tmp_path / "out/figures").glob("*-cells.svg"))) == 6
 
 
 def test_cells_made_by_two_programs_are_pointed_out(tmp_path: Path) -> None:
     for repetition, sha in ((1, "aa"), (2, "bb")):
-        synthetic.write_run(tmp_path, synthetic.cell("bbr", 16, repetition=repetition),
-                            env={"tunnel": {"kind": "gost", "version": "gost v3", "path": "/x", "sha256": sha * 32}})
+        synthetic.write_run(
+            tmp_path,
+            synthetic.cell("bbr", 16, repetition=repetition),
+            env={
+                "tunnel": {"kind": "gost", "version": "gost v3", "path": "/x", "sha256": sha * 32}
+            },
+        )
     assert "Not all of one making" in report(tmp_path, tmp_path / "out").text
 
 
@@ -253,7 +385,11 @@ def test_a_report_made_again_is_the_same_and_leaves_nothing_old(tmp_path: Path) 
 
 
 def test_two_experiments_on_one_page_have_a_way_to_each(tmp_path: Path) -> None:
-    page = Page(write_studies(synthetic.FIXTURE, [synthetic.STUDY, Study("none", "An empty one")], tmp_path).read_text(encoding="utf-8"))
+    page = Page(
+        write_studies(
+            synthetic.FIXTURE, [synthetic.STUDY, Study("none", "An empty one")], tmp_path
+        ).read_text(encoding="utf-8")
+    )
     assert [a["href"] for tag, a in page.tags if tag == "a"] == ["#e1", "#e2"]
 
 
@@ -263,32 +399,84 @@ def test_levels_are_compared_as_people_mean_them() -> None:
 
 
 def test_a_study_is_read_from_mappings_and_objects_alike() -> None:
-    study = to_study("x", {"title": "T", "question": None, "matrices": [{"name": "main", "title": "M"}],
-                           "published": [{"matrix": "main", "factors": {"cc": "cubic", "streams": 16}, "goodput_mbit": 1430, "retr": None,
-                                          "source": "s"}]})
-    assert study.matrix_title("main") == "M" and study.published[0].factors == (("cc", "cubic"), ("streams", 16.0))
+    study = to_study(
+        "x",
+        {
+            "title": "T",
+            "question": None,
+            "matrices": [{"name": "main", "title": "M"}],
+            "published": [
+                {
+                    "matrix": "main",
+                    "factors": {"cc": "cubic", "streams": 16},
+                    "goodput_mbit": 1430,
+                    "retr": None,
+                    "source": "s",
+                }
+            ],
+        },
+    )
+    assert study.matrix_title("main") == "M" and study.published[0].factors == (
+        ("cc", "cubic"),
+        ("streams", 16.0),
+    )
 
 
 def test_the_command_line_writes_the_report(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "analysis", "--results", str(synthetic.FIXTURE), "--out", str(tmp_path)],
-                          cwd=Path(__file__).resolve().parents[2], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "analysis",
+            "--results",
+            str(synthetic.FIXTURE),
+            "--out",
+            str(tmp_path),
+        ],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(tmp_path / "report.html") and (tmp_path / "report.html").exists()
+    assert (
+        done.stdout.strip() == str(tmp_path / "report.html") and (tmp_path / "report.html").exists()
+    )
 
 
 def test_the_analysis_imports_nothing_that_measures() -> None:
-    code = "import sys, analysis.page.report; print([m for m in sys.modules if m.startswith(('gostlab', 'mininet'))])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).resolve().parents[2], capture_output=True, text=True)
+    code = (
+        "import sys, analysis.page.report; print([m for m in sys.modules if"
+        " m.startswith(('gostlab', 'mininet'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
 def test_what_was_warned_of_stands_with_the_matrix(tmp_path: Path) -> None:
     for repetition in (1, 2, 3):
-        folder = synthetic.write_run(tmp_path, synthetic.cell("cubic", 16, repetition=repetition), goodput_mbit=100,
-                                     verdict="invalid" if repetition == 3 else "ok")
+        folder = synthetic.write_run(
+            tmp_path,
+            synthetic.cell("cubic", 16, repetition=repetition),
+            goodput_mbit=100,
+            verdict="invalid" if repetition == 3 else "ok",
+        )
         fidelity = json.loads((folder / "fidelity.json").read_text())
-        fidelity["checks"].append({"name": "guard_windows", "verdict": "ok", "asked": 1, "got": 2, "unit": "B",
-                                   "reason": f"the window of {repetition} is small"})
+        fidelity["checks"].append(
+            {
+                "name": "guard_windows",
+                "verdict": "ok",
+                "asked": 1,
+                "got": 2,
+                "unit": "B",
+                "reason": f"the window of {repetition} is small",
+            }
+        )
         (folder / "fidelity.json").write_text(json.dumps(fidelity))
     (part,) = to_chapter(Study("made-up", "x"), load_results(tmp_path, "made-up")).parts
     assert "Warned of, in 2 of 2 runs: the window of 1 is small." in part.note

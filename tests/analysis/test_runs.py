@@ -1,4 +1,5 @@
 """What a folder holds is what the analysis says of it, and nothing is left out in silence."""
+
 from __future__ import annotations
 
 import json
@@ -10,13 +11,45 @@ import pytest
 import synthetic
 
 from analysis.judge.cells import to_matrices
-from analysis.read.runs import Broken, Run, load_results, load_run, load_series, mean_loss, printable, to_frame
+from analysis.read.runs import (
+    Broken,
+    Run,
+    load_results,
+    load_run,
+    load_series,
+    mean_loss,
+    printable,
+    to_frame,
+)
 
-CONTRACT_FILES = {"run.json", "commands.sh", "log.txt", "env.json", "flows.json", "iperf3.json", "iperf3-server.json", "legs.json",
-                  "sockets.jsonl", "queues.jsonl", "hosts.jsonl", "fidelity.json", "status.json"}
-DAMAGE = ["", "[]", "null", "{", '{"a": 1}', "\x00\xff", "{\"end\": {\"sum_received\": {\"bits_per_second\": NaN}, \"sum_sent\": {}}}",
-          "[" * 5000, '{"checks": 1, "verdict": "ok", "legs": [1], "error": "x"}', '{"outcome": 3, "verdict": [], "path": 1}',
-          '{"flows": [{"name": "flow1", "goodput_bps": NaN}], "verdict": "?"}']
+CONTRACT_FILES = {
+    "run.json",
+    "commands.sh",
+    "log.txt",
+    "env.json",
+    "flows.json",
+    "iperf3.json",
+    "iperf3-server.json",
+    "legs.json",
+    "sockets.jsonl",
+    "queues.jsonl",
+    "hosts.jsonl",
+    "fidelity.json",
+    "status.json",
+}
+DAMAGE = [
+    "",
+    "[]",
+    "null",
+    "{",
+    '{"a": 1}',
+    "\x00\xff",
+    '{"end": {"sum_received": {"bits_per_second": NaN}, "sum_sent": {}}}',
+    "[" * 5000,
+    '{"checks": 1, "verdict": "ok", "legs": [1], "error": "x"}',
+    '{"outcome": 3, "verdict": [], "path": 1}',
+    '{"flows": [{"name": "flow1", "goodput_bps": NaN}], "verdict": "?"}',
+]
 
 
 def one(name: str) -> Run:
@@ -27,8 +60,16 @@ def one(name: str) -> Run:
 
 def test_the_checked_in_fixture_is_what_its_script_writes(tmp_path: Path) -> None:
     synthetic.write_fixture(tmp_path)
-    written = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    kept = {path.relative_to(synthetic.FIXTURE): path.read_bytes() for path in synthetic.FIXTURE.rglob("*") if path.is_file()}
+    written = {
+        path.relative_to(tmp_path): path.read_bytes()
+        for path in tmp_path.rglob("*")
+        if path.is_file()
+    }
+    kept = {
+        path.relative_to(synthetic.FIXTURE): path.read_bytes()
+        for path in synthetic.FIXTURE.rglob("*")
+        if path.is_file()
+    }
     assert written == kept
 
 
@@ -42,12 +83,15 @@ def test_the_fixture_has_every_file_of_the_contract_and_says_that_it_is_made_up(
 def test_figures_come_from_the_files_that_own_them() -> None:
     run = one("ok-tunnel-bbr")
     assert (run.state, run.verdict, run.counts) == ("ok", "ok", True)
-    assert run.goodput_mbit == 2222.0             # the receiver's, not the sender's
+    assert run.goodput_mbit == 2222.0  # the receiver's, not the sender's
     assert run.retr == 900
     assert [run.retransmitted(leg) for leg in ("app", "wan", "exit")] == [900, 44, 0]
     assert dict(run.nstat) == {"client": 944, "target": 0}
     assert run.idle_share == 0.5
-    assert run.environment is not None and (run.environment.tunnel_kind, run.environment.tunnel) == ("relay", "fixture relay 0")
+    assert run.environment is not None and (
+        run.environment.tunnel_kind,
+        run.environment.tunnel,
+    ) == ("relay", "fixture relay 0")
     assert run.rtt_ms == 168.0
     assert run.bdp_pkts == pytest.approx(1967e6 * 0.168 / 8 / 1500)
     assert run.buffer_bdp == pytest.approx(1.0, abs=1e-4)
@@ -60,9 +104,15 @@ def test_a_direct_run_has_one_leg_and_its_missing_ones_are_none() -> None:
     assert run.environment is not None and run.environment.tunnel == "none"
 
 
-@pytest.mark.parametrize(("name", "state", "words"), [
-    ("failed", "failed", "died"), ("unsupported", "unsupported", "this kernel has"),
-    ("unfinished", "unfinished", "status.json"), ("corrupt-flows", "corrupt", "flows.json: not JSON")])
+@pytest.mark.parametrize(
+    ("name", "state", "words"),
+    [
+        ("failed", "failed", "died"),
+        ("unsupported", "unsupported", "this kernel has"),
+        ("unfinished", "unfinished", "status.json"),
+        ("corrupt-flows", "corrupt", "flows.json: not JSON"),
+    ],
+)
 def test_what_did_not_end_well_is_kept_as_such(name: str, state: str, words: str) -> None:
     run = one(name)
     assert run.state == state
@@ -79,7 +129,9 @@ def test_an_invalid_run_is_kept_and_does_not_count() -> None:
 def test_every_folder_is_accounted_for() -> None:
     results = load_results(synthetic.FIXTURE, "made-up")
     folders = {path.name for path in (synthetic.FIXTURE / "made-up").iterdir()}
-    assert {run.name for run in results.runs} | {broken.name for broken in results.broken} == folders
+    assert {run.name for run in results.runs} | {
+        broken.name for broken in results.broken
+    } == folders
     assert [broken.error for broken in results.broken] == ["run.json: it is empty"]
 
 
@@ -88,8 +140,12 @@ def test_idle_time_is_that_of_the_median_second_not_of_the_whole(tmp_path: Path)
     shutil.copytree(synthetic.FIXTURE / "made-up" / "ok-tunnel-bbr", folder)
     # given a CPU that rests while connections open and while the last data drain, and never between
     busy_idle = [(0.1, 0.9), (0.3, 1.7), (1.3, 1.7), (2.3, 1.7), (3.3, 1.7), (4.3, 1.7), (4.4, 2.6)]
-    (folder / "hosts.jsonl").write_text("".join(json.dumps({"t_s": t + 1.0, "cpu_busy_s": busy, "cpu_idle_s": idle}) + "\n"
-                                                for t, (busy, idle) in enumerate(busy_idle)))
+    (folder / "hosts.jsonl").write_text(
+        "".join(
+            json.dumps({"t_s": t + 1.0, "cpu_busy_s": busy, "cpu_idle_s": idle}) + "\n"
+            for t, (busy, idle) in enumerate(busy_idle)
+        )
+    )
     run = load_run(folder)
     assert isinstance(run, Run) and run.idle_share == 0.0 and run.idle_share_load == 0.5
 
@@ -102,27 +158,59 @@ def of(tmp_path: Path, run: dict, name: str = "one", **measured: object) -> Run:
 
 def test_goodput_is_the_flows_together_without_udp(tmp_path: Path) -> None:
     udp = {"kind": "udp", "cc": None, "rate_bps": 30_000_000, "start_s": 5.0, "duration_s": 10.0}
-    run = of(tmp_path, synthetic.several({"cc": "bbr"}, {"rtt_ms": 20.0, "kind": "http", "size_bytes": 10**8}, udp), goodput_mbit=60.0, wan=7)
-    assert run.goodput_mbit == 60.0 and run.retr == 7            # wget has no Retr
-    assert [(flow.name, flow.kind, flow.cc, flow.goodput_mbit, flow.retransmits) for flow in run.flows] == [
-        ("flow1", "tcp", "bbr", 30.0, 7), ("flow2", "http", "cubic", 30.0, None), ("flow3", "udp", None, 30.0, None)]
+    run = of(
+        tmp_path,
+        synthetic.several(
+            {"cc": "bbr"}, {"rtt_ms": 20.0, "kind": "http", "size_bytes": 10**8}, udp
+        ),
+        goodput_mbit=60.0,
+        wan=7,
+    )
+    assert run.goodput_mbit == 60.0 and run.retr == 7  # wget has no Retr
+    assert [
+        (flow.name, flow.kind, flow.cc, flow.goodput_mbit, flow.retransmits) for flow in run.flows
+    ] == [
+        ("flow1", "tcp", "bbr", 30.0, 7),
+        ("flow2", "http", "cubic", 30.0, None),
+        ("flow3", "udp", None, 30.0, None),
+    ]
     assert [flow.competes for flow in run.flows] == [True, True, False]
-    assert run.flows[1].rtt_ms == 20.0 and run.flows[2].started_s == 5.0 and run.topology == "dumbbell"
+    assert (
+        run.flows[1].rtt_ms == 20.0 and run.flows[2].started_s == 5.0 and run.topology == "dumbbell"
+    )
     assert run.flow("flow3") is run.flows[2] and run.flow("flow4") is None
 
 
 def test_udp_alone_is_the_question(tmp_path: Path) -> None:
-    assert of(tmp_path, synthetic.several({"kind": "udp", "cc": None, "rate_bps": 30_000_000})).goodput_mbit == 30.0
+    assert (
+        of(
+            tmp_path, synthetic.several({"kind": "udp", "cc": None, "rate_bps": 30_000_000})
+        ).goodput_mbit
+        == 30.0
+    )
 
 
-@pytest.mark.parametrize("broken", [{"goodput_bps": None}, {"error": "iperf3: unable to connect"}, {"name": "flow9"}, {"retransmits": "many"}])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"goodput_bps": None},
+        {"error": "iperf3: unable to connect"},
+        {"name": "flow9"},
+        {"retransmits": "many"},
+    ],
+)
 def test_a_flow_without_its_measurement_makes_a_run_corrupt(tmp_path: Path, broken: dict) -> None:
     folder = synthetic.write_run(tmp_path, synthetic.several({}, {}), name="one")
     told = json.loads((folder / "flows.json").read_text())
     told["flows"][1] |= broken
     synthetic.put(folder, "flows.json", told)
     run = load_run(folder)
-    assert isinstance(run, Run) and run.state == "corrupt" and run.error is not None and run.error.startswith("flows.json: ")
+    assert (
+        isinstance(run, Run)
+        and run.state == "corrupt"
+        and run.error is not None
+        and run.error.startswith("flows.json: ")
+    )
 
 
 def test_an_older_lab_s_folder_says_the_same_and_shares_its_cell(tmp_path: Path) -> None:
@@ -131,7 +219,9 @@ def test_an_older_lab_s_folder_says_the_same_and_shares_its_cell(tmp_path: Path)
     assert not (old.folder / "flows.json").exists()
     assert (old.goodput_mbit, old.retr) == (new.goodput_mbit, new.retr) == (100.0, 10)
     assert old.settings == new.settings
-    assert [(flow.name, flow.cc, flow.streams, flow.rtt_ms) for flow in old.flows] == [("flow1", "cubic", 16, 168.0)]
+    assert [(flow.name, flow.cc, flow.streams, flow.rtt_ms) for flow in old.flows] == [
+        ("flow1", "cubic", 16, 168.0)
+    ]
     (matrix,) = to_matrices([new, old])
     assert len(matrix.cells) == 1 and matrix.variant == ""
 
@@ -141,41 +231,85 @@ def test_an_older_lab_s_damaged_report_makes_a_run_corrupt(tmp_path: Path, conte
     folder = synthetic.write_run(tmp_path, synthetic.old(synthetic.cell("cubic", 16)), name="one")
     (folder / "iperf3.json").write_text(content, encoding="latin-1")
     run = load_run(folder)
-    assert isinstance(run, Run) and run.state == "corrupt" and run.error is not None and run.error.startswith("iperf3.json: ")
+    assert (
+        isinstance(run, Run)
+        and run.state == "corrupt"
+        and run.error is not None
+        and run.error.startswith("iperf3.json: ")
+    )
 
 
 def test_flows_and_changes_are_settings_by_name(tmp_path: Path) -> None:
     change = {"at_s": 10.0, "direction": "forward", "rate_bps": 50_000_000}
-    run = of(tmp_path, synthetic.several({"cc": "bbr"}, {"start_s": 5.0}, changes=[change, {**change, "loss": {"model": "random", "p": 0.01}}]))
+    run = of(
+        tmp_path,
+        synthetic.several(
+            {"cc": "bbr"},
+            {"start_s": 5.0},
+            changes=[change, {**change, "loss": {"model": "random", "p": 0.01}}],
+        ),
+    )
     settings = dict(run.settings)
-    assert settings["flows.flow1.cc"] == "bbr" and "flows.flow2.cc" not in settings and settings["flows.flow2.start_s"] == 5.0
-    assert settings["changes.10 s.forward.rate_bps"] == 5e7 and settings["changes.10 s.forward.loss.p"] == 0.01
-    assert [(each.at_s, each.rate_bps, each.loss) for each in run.changes] == [(10.0, 5e7, None), (10.0, 5e7, 0.01)]
+    assert (
+        settings["flows.flow1.cc"] == "bbr"
+        and "flows.flow2.cc" not in settings
+        and settings["flows.flow2.start_s"] == 5.0
+    )
+    assert (
+        settings["changes.10 s.forward.rate_bps"] == 5e7
+        and settings["changes.10 s.forward.loss.p"] == 0.01
+    )
+    assert [(each.at_s, each.rate_bps, each.loss) for each in run.changes] == [
+        (10.0, 5e7, None),
+        (10.0, 5e7, 0.01),
+    ]
 
 
 def test_a_variant_is_named_by_the_flow_that_differs(tmp_path: Path) -> None:
-    runs = [of(tmp_path, synthetic.several({}, {"start_s": start}), f"s{start}") for start in (5.0, 10.0)]
-    assert {matrix.variant for matrix in to_matrices(runs)} == {"flows.flow2.start_s = 5", "flows.flow2.start_s = 10"}
+    runs = [
+        of(tmp_path, synthetic.several({}, {"start_s": start}), f"s{start}")
+        for start in (5.0, 10.0)
+    ]
+    assert {matrix.variant for matrix in to_matrices(runs)} == {
+        "flows.flow2.start_s = 5",
+        "flows.flow2.start_s = 10",
+    }
 
 
 def test_how_a_run_is_watched_and_what_it_does_not_cross_are_no_settings(tmp_path: Path) -> None:
-    plain, watched = of(tmp_path, synthetic.several({}), "a"), of(tmp_path, synthetic.several({}, acks=True, sites={"x": {}, "y": {}}), "b")
+    plain, watched = (
+        of(tmp_path, synthetic.several({}), "a"),
+        of(tmp_path, synthetic.several({}, acks=True, sites={"x": {}, "y": {}}), "b"),
+    )
     assert plain.settings == watched.settings and watched.acks and watched.sites == ("x", "y")
 
 
 def test_a_long_list_is_a_short_setting(tmp_path: Path) -> None:
     runs = []
     for name, last in (("a", 1.0), ("b", 2.0)):
-        asked = synthetic.several({}, changes=[{"at_s": float(t), "direction": "forward", "delay_ms": last} for t in range(500)])
+        asked = synthetic.several(
+            {},
+            changes=[
+                {"at_s": float(t), "direction": "forward", "delay_ms": last} for t in range(500)
+            ],
+        )
         asked["path"]["forward"]["distribution"] = [int(last)] * 4096
         runs.append(of(tmp_path, asked, name))
-    assert all(len(str(value)) <= 100 for run in runs for _, value in run.settings) and len(runs[0].settings) < 60
+    assert (
+        all(len(str(value)) <= 100 for run in runs for _, value in run.settings)
+        and len(runs[0].settings) < 60
+    )
     differ = {key for key, value in runs[0].settings if dict(runs[1].settings)[key] != value}
     assert differ == {"changes", "path.forward.distribution"}
 
 
-@pytest.mark.parametrize(("p", "r", "bad", "good"), [(0.01, 0.2, 1.0, 0.0), (0.05, 0.5, 0.7, 0.01), (0.3, 0.1, 0.5, 0.2), (1.0, 1.0, 1.0, 0.0)])
-def test_the_mean_loss_of_a_gilbert_elliott_channel_is_that_of_its_markov_chain(p: float, r: float, bad: float, good: float) -> None:
+@pytest.mark.parametrize(
+    ("p", "r", "bad", "good"),
+    [(0.01, 0.2, 1.0, 0.0), (0.05, 0.5, 0.7, 0.01), (0.3, 0.1, 0.5, 0.2), (1.0, 1.0, 1.0, 0.0)],
+)
+def test_the_mean_loss_of_a_gilbert_elliott_channel_is_that_of_its_markov_chain(
+    p: float, r: float, bad: float, good: float
+) -> None:
     values, vectors = np.linalg.eig(np.array([[1 - p, p], [r, 1 - r]]).T)
     stay = np.real(vectors[:, np.argmin(abs(values - 1))])
     stay /= stay.sum()
@@ -185,24 +319,42 @@ def test_the_mean_loss_of_a_gilbert_elliott_channel_is_that_of_its_markov_chain(
 
 def test_the_mean_loss_of_other_models() -> None:
     assert mean_loss({"model": "periodic", "p": 1e-6, "packets": 10**6}) == 1e-6
-    assert mean_loss({"model": "gemodel", "p": 0.0, "r": 0.0, "one_minus_h": 1.0, "one_minus_k": 0.03}) == 0.03
+    assert (
+        mean_loss({"model": "gemodel", "p": 0.0, "r": 0.0, "one_minus_h": 1.0, "one_minus_k": 0.03})
+        == 0.03
+    )
     assert mean_loss(None) == mean_loss({}) == 0.0 and mean_loss(0.02) == 0.02
 
 
 def test_loss_and_jitter_are_those_where_the_data_goes(tmp_path: Path) -> None:
     asked = synthetic.description(direction="download")
-    asked["path"]["reverse"] |= {"jitter_ms": 15.0, "ordered": True, "loss": {"model": "random", "p": 0.08}}
+    asked["path"]["reverse"] |= {
+        "jitter_ms": 15.0,
+        "ordered": True,
+        "loss": {"model": "random", "p": 0.08},
+    }
     run = of(tmp_path, asked)
     assert (run.loss_p, run.jitter_ms, run.ordered) == (0.08, 15.0, True)
 
 
 def test_a_bottleneck_s_use_follows_its_rate(tmp_path: Path) -> None:
-    asked = synthetic.several({}, changes=[{"at_s": 10.0, "direction": "forward", "rate_bps": 50_000_000}])
+    asked = synthetic.several(
+        {}, changes=[{"at_s": 10.0, "direction": "forward", "rate_bps": 50_000_000}]
+    )
     folder = synthetic.write_run(tmp_path, asked, name="one")
     rows, sent = [], 0.0
     for t in range(60):
         for dev, part in (("busy", 0.9), ("idle", 0.0)):
-            rows.append({"t_s": float(t), "node": "w", "dev": dev, "role": "bottleneck", "direction": "forward", "sent_bytes": part * sent})
+            rows.append(
+                {
+                    "t_s": float(t),
+                    "node": "w",
+                    "dev": dev,
+                    "role": "bottleneck",
+                    "direction": "forward",
+                    "sent_bytes": part * sent,
+                }
+            )
         sent += (100e6 if t < 10 else 50e6) / 8
     synthetic.put_lines(folder, "queues", rows)
     run = load_run(folder)
@@ -232,26 +384,41 @@ def test_the_frame_has_a_row_per_run() -> None:
     assert to_frame([]).empty
 
 
-@pytest.mark.parametrize("name", ["run.json", "status.json", "flows.json", "fidelity.json", "legs.json", "env.json"])
+@pytest.mark.parametrize(
+    "name", ["run.json", "status.json", "flows.json", "fidelity.json", "legs.json", "env.json"]
+)
 @pytest.mark.parametrize("content", DAMAGE)
-def test_no_damage_raises_and_none_passes_for_a_good_run(tmp_path: Path, name: str, content: str) -> None:
+def test_no_damage_raises_and_none_passes_for_a_good_run(
+    tmp_path: Path, name: str, content: str
+) -> None:
     folder = tmp_path / "run"
     shutil.copytree(synthetic.FIXTURE / "made-up" / "ok-tunnel-bbr", folder)
     (folder / name).write_text(content, encoding="latin-1")
     run = load_run(folder)
     if name == "env.json" and content in (DAMAGE[4], DAMAGE[6], DAMAGE[8], DAMAGE[9], DAMAGE[10]):
-        assert isinstance(run, Run) and run.environment is not None and run.environment.kernel == "unknown"
+        assert (
+            isinstance(run, Run)
+            and run.environment is not None
+            and run.environment.kernel == "unknown"
+        )
     else:
         assert isinstance(run, Broken) or not run.counts
 
 
 @pytest.mark.parametrize("name", ["flows.json", "fidelity.json", "legs.json", "env.json"])
-def test_a_finished_run_without_one_of_its_files_is_corrupt_and_names_it(tmp_path: Path, name: str) -> None:
+def test_a_finished_run_without_one_of_its_files_is_corrupt_and_names_it(
+    tmp_path: Path, name: str
+) -> None:
     folder = tmp_path / "run"
     shutil.copytree(synthetic.FIXTURE / "made-up" / "ok-tunnel-bbr", folder)
     (folder / name).unlink()
     run = load_run(folder)
-    assert isinstance(run, Run) and run.state == "corrupt" and run.error is not None and name in run.error
+    assert (
+        isinstance(run, Run)
+        and run.state == "corrupt"
+        and run.error is not None
+        and name in run.error
+    )
 
 
 def test_a_series_that_was_cut_short_keeps_what_is_whole(tmp_path: Path) -> None:

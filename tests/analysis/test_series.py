@@ -1,4 +1,7 @@
-"""One run over time, on made-up folders whose rates are known: what is read, and what fairness and settling make of it."""
+"""One run over time, on made-up folders whose rates are known: what is read, and what fairness and
+settling make of it.
+"""
+
 from __future__ import annotations
 
 import math
@@ -19,8 +22,13 @@ from analysis.read.study import Published, Study
 TWO = ({}, {"start_s": 10.0, "duration_s": 50.0})
 
 
-def made(tmp_path: Path, run: Mapping[str, Any], rates: Mapping[str, Callable[[float], float]] | None = None,
-         name: str = "one", **kept: Any) -> Run:
+def made(
+    tmp_path: Path,
+    run: Mapping[str, Any],
+    rates: Mapping[str, Callable[[float], float]] | None = None,
+    name: str = "one",
+    **kept: Any,
+) -> Run:
     folder = synthetic.write_run(tmp_path, run, name=name)
     if rates is not None:
         synthetic.write_over_time(folder, run, rates, **kept)
@@ -30,7 +38,9 @@ def made(tmp_path: Path, run: Mapping[str, Any], rates: Mapping[str, Callable[[f
 
 
 def test_a_flow_s_rate_is_its_sockets_payload_together(tmp_path: Path) -> None:
-    run = made(tmp_path, synthetic.several({"streams": 4}), {"flow1": lambda t: 40.0 if t < 30 else 80.0})
+    run = made(
+        tmp_path, synthetic.several({"streams": 4}), {"flow1": lambda t: 40.0 if t < 30 else 80.0}
+    )
     rates = series.flow_rates(run, 1.0)["flow1"]
     assert list(rates.t_s) == [float(t) for t in range(1, 61)]
     assert rates.value == pytest.approx([40.0] * 30 + [80.0] * 30)
@@ -40,35 +50,63 @@ def test_a_flow_s_rate_is_its_sockets_payload_together(tmp_path: Path) -> None:
 def test_the_windows_hold_what_was_delivered_and_no_more(tmp_path: Path, window_s: float) -> None:
     run = made(tmp_path, synthetic.several({}), {"flow1": lambda t: 50 + 40 * math.sin(t)})
     rates = series.flow_rates(run, window_s)["flow1"]
-    delivered, _ = integrate.quad(lambda t: 50 + 40 * math.sin(t), 0, rates.t_s[-1] if rates.t_s[-1] <= 60 else 60.0, limit=200)
+    delivered, _ = integrate.quad(
+        lambda t: 50 + 40 * math.sin(t),
+        0,
+        rates.t_s[-1] if rates.t_s[-1] <= 60 else 60.0,
+        limit=200,
+    )
     ends = np.minimum(rates.t_s, 60.0)
-    assert float(np.dot(rates.value, np.diff(np.concatenate(([0.0], ends))))) == pytest.approx(delivered, rel=1e-3)
+    assert float(np.dot(rates.value, np.diff(np.concatenate(([0.0], ends))))) == pytest.approx(
+        delivered, rel=1e-3
+    )
 
 
 def test_a_flow_that_starts_and_ends_within_a_window_has_its_own_rate_there(tmp_path: Path) -> None:
-    run = made(tmp_path, synthetic.several({}, {"start_s": 10.3, "duration_s": 20.0}), {"flow1": lambda t: 50.0, "flow2": lambda t: 30.0})
+    run = made(
+        tmp_path,
+        synthetic.several({}, {"start_s": 10.3, "duration_s": 20.0}),
+        {"flow1": lambda t: 50.0, "flow2": lambda t: 30.0},
+    )
     rates = series.flow_rates(run, 1.0)["flow2"]
-    assert (rates.t_s[0], rates.t_s[-1]) == (11.0, 30.0)      # 30.0 to 30.3 is less than half a window
+    assert (rates.t_s[0], rates.t_s[-1]) == (11.0, 30.0)  # 30.0 to 30.3 is less than half a window
     assert rates.value == pytest.approx([30.0] * 20)
 
 
 def test_udp_s_rate_is_what_its_receiver_reports(tmp_path: Path) -> None:
     udp = {"kind": "udp", "cc": None, "rate_bps": 30_000_000, "start_s": 5.0, "duration_s": 10.0}
-    run = made(tmp_path, synthetic.several({}, udp), {"flow1": lambda t: 50.0, "flow2": lambda t: 29.0 if t < 10 else 27.0})
+    run = made(
+        tmp_path,
+        synthetic.several({}, udp),
+        {"flow1": lambda t: 50.0, "flow2": lambda t: 29.0 if t < 10 else 27.0},
+    )
     rates = series.flow_rates(run, 1.0)["flow2"]
     assert rates.t_s[0] == 6.0 and rates.value == pytest.approx([29.0] * 5 + [27.0] * 5)
 
 
 def test_fields_add_up_over_sockets_and_times_are_means(tmp_path: Path) -> None:
-    run = made(tmp_path, synthetic.several({"streams": 3}), {"flow1": lambda t: 30.0}, windows={"flow1": lambda t: 7})
+    run = made(
+        tmp_path,
+        synthetic.several({"streams": 3}),
+        {"flow1": lambda t: 30.0},
+        windows={"flow1": lambda t: 7},
+    )
     assert set(series.socket_series(run, "cwnd_pkts")["flow1"].value) == {21.0}
     assert set(series.socket_series(run, "srtt_ms")["flow1"].value) == {11.0}
-    assert series.socket_series(run, "ssthresh_pkts") == {} and series.socket_series(run, "bbr.bw_bps") == {}
+    assert (
+        series.socket_series(run, "ssthresh_pkts") == {}
+        and series.socket_series(run, "bbr.bw_bps") == {}
+    )
 
 
 def test_the_queue_is_the_bottleneck_s_where_the_data_goes(tmp_path: Path) -> None:
     queue = series.queue_series(made(tmp_path, synthetic.several({})))
-    assert list(queue.value) == [0.0, 50.0, 100.0, 150.0] and list(queue.t_s) == [1.0, 2.0, 3.0, 4.0]
+    assert list(queue.value) == [0.0, 50.0, 100.0, 150.0] and list(queue.t_s) == [
+        1.0,
+        2.0,
+        3.0,
+        4.0,
+    ]
 
 
 def test_acks_are_read_and_an_absent_or_broken_file_is_empty(tmp_path: Path) -> None:
@@ -76,10 +114,14 @@ def test_acks_are_read_and_an_absent_or_broken_file_is_empty(tmp_path: Path) -> 
     assert series.acks(run).empty and list(series.acks(run).columns) == list(series.ACK_COLUMNS)
     synthetic.write_acks(run.folder, [(0.1, "flow1", 10, ""), (0.2, "flow1", 20, 15)])
     found = series.acks(run)
-    assert list(found["cwnd_pkts"]) == [10.0, 20.0] and math.isnan(found["ssthresh_pkts"][0]) and found["ssthresh_pkts"][1] == 15.0
+    assert (
+        list(found["cwnd_pkts"]) == [10.0, 20.0]
+        and math.isnan(found["ssthresh_pkts"][0])
+        and found["ssthresh_pkts"][1] == 15.0
+    )
     synthetic.write_acks(run.folder, [(t / 1000, "flow1", t, 9) for t in range(1, 20000)])
     whole = (run.folder / "acks.csv.gz").read_bytes()
-    (run.folder / "acks.csv.gz").write_bytes(whole[:len(whole) // 2])
+    (run.folder / "acks.csv.gz").write_bytes(whole[: len(whole) // 2])
     cut = series.acks(run)
     assert 1000 < len(cut) < 19999 and (np.diff(cut["cwnd_pkts"]) == 1).all()
     for damage in (b"", b"no gzip", whole[:5], b"\x1f\x8b" + bytes(50)):
@@ -89,37 +131,67 @@ def test_acks_are_read_and_an_absent_or_broken_file_is_empty(tmp_path: Path) -> 
 
 def test_the_mean_window_is_weighted_by_time_not_by_acks(tmp_path: Path) -> None:
     run = made(tmp_path, synthetic.several({"duration_s": 40.0}))
-    # given a window of 100 that is acknowledged ten times as often as the one of 10, each held for 10 of the last 20 s
-    rows = [(0.5, "flow1", 500, ""), *((10 + t / 100, "flow1", 100, 50) for t in range(2000)), *((30 + t, "flow1", 10, 50) for t in range(11))]
+    # given a window of 100 that is acknowledged ten times as often as the one of 10, each held for
+    # 10 of the last 20 s
+    rows = [
+        (0.5, "flow1", 500, ""),
+        *((10 + t / 100, "flow1", 100, 50) for t in range(2000)),
+        *((30 + t, "flow1", 10, 50) for t in range(11)),
+    ]
     synthetic.write_acks(run.folder, rows)
     assert series.mean_window_pkts(run, "flow1", skip_s=20.0) == pytest.approx(55.0)
-    assert series.mean_window_pkts(run) == pytest.approx((100 * 20 + 10 * 10) / 30)    # from 10 s on: a quarter of 40
+    assert series.mean_window_pkts(run) == pytest.approx(
+        (100 * 20 + 10 * 10) / 30
+    )  # from 10 s on: a quarter of 40
     assert series.mean_window_pkts(run, "flow9") is None
 
 
 def test_a_saw_tooth_s_mean_window_is_its_integral(tmp_path: Path) -> None:
     def tooth(t: float) -> int:
         return int(100 + 10 * (t % 10))
-    run = made(tmp_path, synthetic.several({"duration_s": 40.0}), {"flow1": lambda t: 9.0}, windows={"flow1": tooth}, sample_s=0.05)
+
+    run = made(
+        tmp_path,
+        synthetic.several({"duration_s": 40.0}),
+        {"flow1": lambda t: 9.0},
+        windows={"flow1": tooth},
+        sample_s=0.05,
+    )
     mean, _ = integrate.quad(lambda t: 100 + 10 * (t % 10), 10, 40, points=[20, 30])
     assert series.mean_window_pkts(run) == pytest.approx(mean / 30, abs=1.0)
 
 
 def test_a_mean_window_begins_when_slow_start_ends_if_that_is_late(tmp_path: Path) -> None:
     run = made(tmp_path, synthetic.several({"duration_s": 40.0}))
-    synthetic.write_acks(run.folder, [(t / 10, "flow1", 1000 if t < 300 else 40, "" if t < 300 else 20) for t in range(401)])
+    synthetic.write_acks(
+        run.folder,
+        [(t / 10, "flow1", 1000 if t < 300 else 40, "" if t < 300 else 20) for t in range(401)],
+    )
     assert series.mean_window_pkts(run) == pytest.approx(40.0)
 
 
 def test_several_sockets_of_a_flow_are_added_up_though_acks_are_there(tmp_path: Path) -> None:
-    run = made(tmp_path, synthetic.several({"streams": 2}), {"flow1": lambda t: 30.0}, windows={"flow1": lambda t: 7})
+    run = made(
+        tmp_path,
+        synthetic.several({"streams": 2}),
+        {"flow1": lambda t: 30.0},
+        windows={"flow1": lambda t: 7},
+    )
     synthetic.write_acks(run.folder, [(1.0, "flow1", 7, ""), (50.0, "flow1", 7, "")])
     assert series.mean_window_pkts(run) == pytest.approx(14.0)
 
 
 def test_shares_are_of_the_time_when_all_flows_are_active(tmp_path: Path) -> None:
-    # given a first flow that has the path for itself for 10 s, and 12.5 s of the common 50 in which the second starts up
-    run = made(tmp_path, synthetic.several(*TWO), {"flow1": lambda t: 90.0 if t < 22.5 else 60.0, "flow2": lambda t: 1.0 if t < 22.5 else 30.0})
+    # given a first flow that has the path for itself for 10 s, and 12.5 s of the common 50 in which
+    # the second starts up
+    run = made(
+        tmp_path,
+        synthetic.several(*TWO),
+        {
+            "flow1": lambda t: 90.0 if t < 22.5 else 60.0,
+            "flow2": lambda t: 1.0 if t < 22.5 else 30.0,
+        },
+    )
     assert series.active_rates(run) == {"flow1": pytest.approx(60.0), "flow2": pytest.approx(30.0)}
     assert series.shares(run) == {"flow1": pytest.approx(2 / 3), "flow2": pytest.approx(1 / 3)}
     assert series.jain(run) == pytest.approx((60 + 30) ** 2 / (2 * (60**2 + 30**2)))
@@ -127,63 +199,107 @@ def test_shares_are_of_the_time_when_all_flows_are_active(tmp_path: Path) -> Non
 
 def test_one_flow_has_no_fairness(tmp_path: Path) -> None:
     run = made(tmp_path, synthetic.several({}), {"flow1": lambda t: 50.0})
-    assert series.jain(run) is None and series.convergence_s(run) is None and not series.converges(run)
+    assert (
+        series.jain(run) is None and series.convergence_s(run) is None and not series.converges(run)
+    )
     assert series.active_rates(run) == {"flow1": pytest.approx(50.0)}
 
 
 def test_flows_that_never_meet_have_no_shares(tmp_path: Path) -> None:
-    run = made(tmp_path, synthetic.several({"duration_s": 10.0}, {"start_s": 20.0, "duration_s": 10.0}), {"flow1": lambda t: 50.0, "flow2": lambda t: 50.0})
-    assert series.active_rates(run) == {} and series.jain(run) is None and series.convergence_s(run) is None
+    run = made(
+        tmp_path,
+        synthetic.several({"duration_s": 10.0}, {"start_s": 20.0, "duration_s": 10.0}),
+        {"flow1": lambda t: 50.0, "flow2": lambda t: 50.0},
+    )
+    assert (
+        series.active_rates(run) == {}
+        and series.jain(run) is None
+        and series.convergence_s(run) is None
+    )
 
 
 def test_background_has_no_share(tmp_path: Path) -> None:
     udp = {"kind": "udp", "cc": None, "rate_bps": 30_000_000}
-    run = made(tmp_path, synthetic.several({}, {}, udp), {"flow1": lambda t: 40.0, "flow2": lambda t: 30.0, "flow3": lambda t: 30.0})
+    run = made(
+        tmp_path,
+        synthetic.several({}, {}, udp),
+        {"flow1": lambda t: 40.0, "flow2": lambda t: 30.0, "flow3": lambda t: 30.0},
+    )
     assert set(series.shares(run)) == {"flow1", "flow2"}
 
 
 def second_from(fair_s: float) -> dict[str, Callable[[float], float]]:
     """Two flows that share 100 Mbit/s, 99 to 1 until fair_s and 52 to 48 from then on."""
-    return {"flow1": lambda t: 99.0 if t < fair_s else 52.0, "flow2": lambda t: 1.0 if t < fair_s else 48.0}
+    return {
+        "flow1": lambda t: 99.0 if t < fair_s else 52.0,
+        "flow2": lambda t: 1.0 if t < fair_s else 48.0,
+    }
 
 
 @pytest.mark.parametrize("after_s", [0.0, 3.0, 17.0])
 def test_convergence_is_counted_from_the_last_start(tmp_path: Path, after_s: float) -> None:
-    assert series.convergence_s(made(tmp_path, synthetic.several(*TWO), second_from(10 + after_s))) == pytest.approx(after_s)
+    assert series.convergence_s(
+        made(tmp_path, synthetic.several(*TWO), second_from(10 + after_s))
+    ) == pytest.approx(after_s)
 
 
 def test_fair_shares_that_do_not_last_are_no_convergence(tmp_path: Path) -> None:
-    passing = made(tmp_path, synthetic.several(*TWO), {"flow1": lambda t: 50.0 if 20 <= t < 24 else 90.0, "flow2": lambda t: 50.0 if 20 <= t < 24 else 10.0})
+    passing = made(
+        tmp_path,
+        synthetic.several(*TWO),
+        {
+            "flow1": lambda t: 50.0 if 20 <= t < 24 else 90.0,
+            "flow2": lambda t: 50.0 if 20 <= t < 24 else 10.0,
+        },
+    )
     assert series.convergence_s(passing) is None and series.converges(passing)
     late = made(tmp_path, synthetic.several(*TWO), second_from(56.0), name="late")
-    assert series.convergence_s(late) is None                  # 4 s of the 5 s that it takes
+    assert series.convergence_s(late) is None  # 4 s of the 5 s that it takes
 
 
 @pytest.mark.parametrize(("share", "fair"), [(0.54, True), (0.56, False)])
 def test_delta_is_that_of_rfc_5166(tmp_path: Path, share: float, fair: bool) -> None:
     # (1 + delta)/2 with delta = 0.1 is 0.55
-    run = made(tmp_path, synthetic.several(*TWO), {"flow1": lambda t: 100 * share, "flow2": lambda t: 100 * (1 - share)})
+    run = made(
+        tmp_path,
+        synthetic.several(*TWO),
+        {"flow1": lambda t: 100 * share, "flow2": lambda t: 100 * (1 - share)},
+    )
     assert (series.convergence_s(run) == 0.0) is fair
 
 
 def test_settling_is_counted_from_the_event_to_the_new_value(tmp_path: Path) -> None:
     udp = {"kind": "udp", "cc": None, "rate_bps": 50_000_000, "start_s": 20.0, "duration_s": 20.0}
+
     def tcp(t: float) -> float:
-        return 95.0 if t < 20 else 20.0 if t < 23 else 45.0 if t < 40 else 45 + 10 * (t - 40) if t < 45 else 95.0
+        return (
+            95.0
+            if t < 20
+            else 20.0
+            if t < 23
+            else 45.0
+            if t < 40
+            else 45 + 10 * (t - 40)
+            if t < 45
+            else 95.0
+        )
+
     run = made(tmp_path, synthetic.several({}, udp), {"flow1": tcp, "flow2": lambda t: 50.0})
     assert series.events(run) == (20.0, 40.0)
     assert series.settle_s(run, 20.0, 45.0) == pytest.approx(3.0)
     assert series.settle_s(run, 20.0, 70.0) is None
-    assert series.settle_s(run, 20.0, 95.0) is None            # it is there again only after the next event
+    assert series.settle_s(run, 20.0, 95.0) is None  # it is there again only after the next event
     found = series.settling(run)
     assert found[20.0] == pytest.approx(3.0)
-    assert found[40.0] == pytest.approx(4.05, abs=0.25)        # within 10 % of 95 from 85.5 on
+    assert found[40.0] == pytest.approx(4.05, abs=0.25)  # within 10 % of 95 from 85.5 on
     assert series.convergence_s(run) == found[40.0]
 
 
 def test_changes_of_the_path_are_events_unless_it_never_rests(tmp_path: Path) -> None:
     change = {"direction": "forward", "rate_bps": 50_000_000}
-    few = synthetic.several({}, changes=[{"at_s": 20.0, **change}, {"at_s": 20.5, **change}, {"at_s": 59.0, **change}])
+    few = synthetic.several(
+        {}, changes=[{"at_s": 20.0, **change}, {"at_s": 20.5, **change}, {"at_s": 59.0, **change}]
+    )
     assert series.events(made(tmp_path, few, {"flow1": lambda t: 50.0})) == (20.5,)
     trace = synthetic.several({}, changes=[{"at_s": float(t), **change} for t in range(1, 50)])
     assert series.events(made(tmp_path, trace, {"flow1": lambda t: 50.0}, name="trace")) == ()
@@ -191,10 +307,34 @@ def test_changes_of_the_path_are_events_unless_it_never_rests(tmp_path: Path) ->
 
 def test_segments_out_of_order_are_counted_per_segment_that_arrived(tmp_path: Path) -> None:
     run = made(tmp_path, synthetic.several({}))
-    synthetic.put(run.folder, "legs.json", {
-        "legs": [{"leg": "wan", "data_segments_out": 1010, "segments_retransmitted": 20, "segments_out": 1100},
-                 {"leg": "exit", "data_segments_out": 5000, "segments_retransmitted": 0, "segments_out": 5000}],
-        "nstat": {"client": {"TcpExtTCPDSACKRecv": 8, "TcpExtTCPDSACKOfoRecv": 2, "TcpExtTCPOFOQueue": 0}, "target": {"TcpExtTCPOFOQueue": 50}}})
+    synthetic.put(
+        run.folder,
+        "legs.json",
+        {
+            "legs": [
+                {
+                    "leg": "wan",
+                    "data_segments_out": 1010,
+                    "segments_retransmitted": 20,
+                    "segments_out": 1100,
+                },
+                {
+                    "leg": "exit",
+                    "data_segments_out": 5000,
+                    "segments_retransmitted": 0,
+                    "segments_out": 5000,
+                },
+            ],
+            "nstat": {
+                "client": {
+                    "TcpExtTCPDSACKRecv": 8,
+                    "TcpExtTCPDSACKOfoRecv": 2,
+                    "TcpExtTCPOFOQueue": 0,
+                },
+                "target": {"TcpExtTCPOFOQueue": 50},
+            },
+        },
+    )
     # given 20 sent again, 10 of them for nothing: 10 of 1010 were lost
     assert series.reordered_share(run) == pytest.approx(50 / 1000)
     assert series.spurious_share(run) == pytest.approx(0.5)
@@ -208,31 +348,62 @@ def test_the_best_three_of_five() -> None:
     assert series.best_mean([1.0, 2.0]) is None
 
 
-@pytest.mark.parametrize("damage", ["", "{", '{"t_s": 1}\n', '{"t_s": 1.0, "flow": "flow1", "delivered_pkts": "x", "mss": 1}\n', "[]\n"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "",
+        "{",
+        '{"t_s": 1}\n',
+        '{"t_s": 1.0, "flow": "flow1", "delivered_pkts": "x", "mss": 1}\n',
+        "[]\n",
+    ],
+)
 def test_a_damaged_series_raises_nothing(tmp_path: Path, damage: str) -> None:
     run = made(tmp_path, synthetic.several(*TWO))
     for name in ("sockets.jsonl", "queues.jsonl", "iperf3-flow2-server.json"):
         (run.folder / name).write_text(damage)
-    assert series.flow_rates(run, 1.0) == {} and series.jain(run) is None and series.convergence_s(run) is None
-    assert series.mean_window_pkts(run) is None and len(series.queue_series(run)) == 0 and not series.converges(run)
+    assert (
+        series.flow_rates(run, 1.0) == {}
+        and series.jain(run) is None
+        and series.convergence_s(run) is None
+    )
+    assert (
+        series.mean_window_pkts(run) is None
+        and len(series.queue_series(run)) == 0
+        and not series.converges(run)
+    )
 
 
 def test_an_older_lab_s_series_are_read_by_bytes_acked(tmp_path: Path) -> None:
     run = synthetic.old(synthetic.description(tunnel="direct", duration_s=4.0))
     folder = synthetic.write_run(tmp_path, run, name="old")
-    rows = [{"t_s": float(t), "leg": "wan", "local": "a", "peer": "b", "bytes_acked": 125_000 * t, "cwnd_pkts": 10} for t in range(1, 5)]
+    rows = [
+        {
+            "t_s": float(t),
+            "leg": "wan",
+            "local": "a",
+            "peer": "b",
+            "bytes_acked": 125_000 * t,
+            "cwnd_pkts": 10,
+        }
+        for t in range(1, 5)
+    ]
     synthetic.put_lines(folder, "sockets", rows)
     found = load_run(folder)
     assert isinstance(found, Run)
     assert series.flow_rates(found, 1.0)["flow1"].value == pytest.approx([1.0] * 4)
 
 
-def test_series_are_read_only_where_a_matrix_asks_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_series_are_read_only_where_a_matrix_asks_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = synthetic.description()
     synthetic.write_run(tmp_path, run)
     (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
+
     def read(*_: Any) -> None:
         raise AssertionError("it was read")
+
     monkeypatch.setattr(series, "rows_by_flow", read)
     monkeypatch.setattr(series, "acks", read)
     table = to_table(matrix.cells, synthetic.STUDY)
@@ -240,7 +411,12 @@ def test_series_are_read_only_where_a_matrix_asks_for_them(tmp_path: Path, monke
     with pytest.raises(AssertionError, match="it was read"):
         to_table(matrix.cells, Study("x", "x", matrix_draws=(("main", ("by-loss",)),)))
     with pytest.raises(AssertionError, match="it was read"):
-        to_table(matrix.cells, Study("x", "x", published=(Published("main", (), None, None, "s", "window_pkts", 10.0),)))
+        to_table(
+            matrix.cells,
+            Study(
+                "x", "x", published=(Published("main", (), None, None, "s", "window_pkts", 10.0),)
+            ),
+        )
 
 
 def test_a_table_has_the_flows_figures_beside_each_other(tmp_path: Path) -> None:
@@ -249,7 +425,13 @@ def test_a_table_has_the_flows_figures_beside_each_other(tmp_path: Path) -> None
         made(tmp_path, run, second_from(20.0 if repetition < 3 else 70.0), name=f"r{repetition}")
     (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
     (row,) = [row for _, row in to_table(matrix.cells, Study("x", "x")).iterrows()]
-    assert (row["topology"], row["rtt_ms"], row["loss_p"], row["ordered"], row["flows"]) == ("dumbbell", 10.0, 0.0, 0.0, 2)
+    assert (row["topology"], row["rtt_ms"], row["loss_p"], row["ordered"], row["flows"]) == (
+        "dumbbell",
+        10.0,
+        0.0,
+        0.0,
+        2,
+    )
     assert row["goodput:flow1"] == 50.0 and row["goodput"] == 100.0
     assert row["share:flow1"] == pytest.approx(0.52) and len(row["share:flow2_values"]) == 3
     assert row["total_mbit"] == pytest.approx(100.0)
@@ -266,8 +448,16 @@ def test_levels_stand_in_the_order_of_what_they_say() -> None:
 
 
 def test_a_cell_that_the_kernel_lacks_says_so(tmp_path: Path) -> None:
-    synthetic.write_run(tmp_path, synthetic.cell("bbr2", 1), outcome="unsupported", error="congestion control bbr2: kernel module not built yet")
+    synthetic.write_run(
+        tmp_path,
+        synthetic.cell("bbr2", 1),
+        outcome="unsupported",
+        error="congestion control bbr2: kernel module not built yet",
+    )
     synthetic.write_run(tmp_path, synthetic.cell("cubic", 1), verdict="invalid")
     (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
     assert [cell.absent for cell in matrix.cells] == ["", "kernel module not built yet"]
-    assert list(to_table(matrix.cells, Study("made-up", "x"))["absent"]) == ["no valid run", "kernel module not built yet"]
+    assert list(to_table(matrix.cells, Study("made-up", "x"))["absent"]) == [
+        "no valid run",
+        "kernel module not built yet",
+    ]

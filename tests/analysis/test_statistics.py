@@ -1,4 +1,5 @@
 """Statistics, against scipy's own and published values, not against themselves."""
+
 from __future__ import annotations
 
 import math
@@ -46,7 +47,8 @@ def test_the_median_s_interval_holds_what_scipy_s_sign_test_does_not_reject(n: i
 
 
 def test_known_ranks_and_coverages() -> None:
-    # Hahn & Meeker, Statistical Intervals, table for the median: n = 10 takes x(2)..x(9) at 97.85 %, n = 20 x(6)..x(15) at 95.86 %.
+    # Hahn & Meeker, Statistical Intervals, table for the median: n = 10 takes x(2)..x(9) at 97.85
+    # %, n = 20 x(6)..x(15) at 95.86 %.
     for n, low, high, coverage in ((10, 2, 9, 0.97852), (20, 6, 15, 0.95861)):
         interval = median_interval(range(1, n + 1))
         assert interval is not None
@@ -55,7 +57,8 @@ def test_known_ranks_and_coverages() -> None:
 
 
 def test_the_stated_coverage_is_kept_on_a_skewed_distribution() -> None:
-    # 4000 draws of 8: the share that covers is within 4.5 standard errors (false alarm: 7 in a million).
+    # 4000 draws of 8: the share that covers is within 4.5 standard errors (false alarm: 7 in a
+    # million).
     draws = np.random.default_rng(7).lognormal(size=(4000, 8))
     found = [median_interval(row) for row in draws]
     hit = np.mean([each is not None and each.low <= 1.0 <= each.high for each in found])
@@ -67,7 +70,9 @@ def test_the_mean_s_interval_is_scipy_s_bootstrap() -> None:
     rng = random.Random(1)
     values = [rng.expovariate(1.0) for _ in range(12)]
     mine = mean_interval(values, seed=5)
-    theirs = stats.bootstrap((np.array(values),), np.mean, n_resamples=9999, random_state=np.random.default_rng(5)).confidence_interval
+    theirs = stats.bootstrap(
+        (np.array(values),), np.mean, n_resamples=9999, random_state=np.random.default_rng(5)
+    ).confidence_interval
     assert mine is not None
     assert (mine.low, mine.high) == (theirs.low, theirs.high)
     assert mine == mean_interval(values, seed=5)
@@ -78,7 +83,9 @@ def test_the_mean_s_interval_is_near_student_s_on_normal_runs() -> None:
     interval = mean_interval(list(values))
     low, high = stats.t.interval(0.95, 59, loc=values.mean(), scale=stats.sem(values))
     assert interval is not None
-    assert interval.low == pytest.approx(low, abs=0.2) and interval.high == pytest.approx(high, abs=0.2)
+    assert interval.low == pytest.approx(low, abs=0.2) and interval.high == pytest.approx(
+        high, abs=0.2
+    )
 
 
 def test_runs_that_all_agree_have_an_interval_of_no_width() -> None:
@@ -110,8 +117,10 @@ def test_a_pair_without_a_base_has_no_ratio() -> None:
     assert ratio is not None and ratio.values == (2.0,)
 
 
-@pytest.mark.parametrize(("shares", "index"), [([1, 1, 1, 1], 1.0), ([1, 0, 0, 0], 0.25), ([50, 30, 20], 1 / (3 * 0.38)),
-                                               ([7], 1.0)])
+@pytest.mark.parametrize(
+    ("shares", "index"),
+    [([1, 1, 1, 1], 1.0), ([1, 0, 0, 0], 0.25), ([50, 30, 20], 1 / (3 * 0.38)), ([7], 1.0)],
+)
 def test_jain_index_of_known_shares(shares: list[float], index: float) -> None:
     assert jain_index(shares) == pytest.approx(index)
 

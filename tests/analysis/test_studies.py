@@ -1,4 +1,7 @@
-"""The page of studies, and the report's figures, tables and sentences for what an experiment's file asks to be drawn."""
+"""The page of studies, and the report's figures, tables and sentences for what an experiment's file
+asks to be drawn.
+"""
+
 from __future__ import annotations
 
 import re
@@ -15,40 +18,139 @@ from analysis.read.study import Published, Study, questions
 from gostlab.ask.experiment import expand, load_experiment
 
 STUDY = Study(
-    "li-2018", "BBR, evaluated again", "Is BBR faster, and is it fair?", "Four servers, a switch and netem at 1 Gbit/s.", seed="li2018",
-    sections="4.1, 4.3", matrix_titles=(("loss", "By loss"), ("fair", "Two flows"), ("rtt", "By RTT"), ("jitter", "Jitter"), ("plain", "Plain")),
-    matrix_draws=(("loss", ("by-loss", "bars")), ("fair", ("shares", "series", "by-rtt")), ("rtt", ("by-rtt",)), ("jitter", ("bars", "cwnd"))),
-    published=(Published("loss", (("cc", "cubic"), ("loss", 0.001)), None, None, "CACM 60(2), figure 8", "goodput_mbit", 8.0, 4.0, 11.0),
-               Published("loss", (("cc", "bbr"), ("loss", 0.001)), 50.0, None, "made up", why="The study's link was slower."),
-               Published("loss", (("cc", "bbr"), ("loss", 0.5)), 1.0, None, "never run"),
-               Published("fair", (("flow2.rtt", "20ms"),), None, None, "4.3", "jain", 0.99, flow=None)))
+    "li-2018",
+    "BBR, evaluated again",
+    "Is BBR faster, and is it fair?",
+    "Four servers, a switch and netem at 1 Gbit/s.",
+    seed="li2018",
+    sections="4.1, 4.3",
+    matrix_titles=(
+        ("loss", "By loss"),
+        ("fair", "Two flows"),
+        ("rtt", "By RTT"),
+        ("jitter", "Jitter"),
+        ("plain", "Plain"),
+    ),
+    matrix_draws=(
+        ("loss", ("by-loss", "bars")),
+        ("fair", ("shares", "series", "by-rtt")),
+        ("rtt", ("by-rtt",)),
+        ("jitter", ("bars", "cwnd")),
+    ),
+    published=(
+        Published(
+            "loss",
+            (("cc", "cubic"), ("loss", 0.001)),
+            None,
+            None,
+            "CACM 60(2), figure 8",
+            "goodput_mbit",
+            8.0,
+            4.0,
+            11.0,
+        ),
+        Published(
+            "loss",
+            (("cc", "bbr"), ("loss", 0.001)),
+            50.0,
+            None,
+            "made up",
+            why="The study's link was slower.",
+        ),
+        Published("loss", (("cc", "bbr"), ("loss", 0.5)), 1.0, None, "never run"),
+        Published("fair", (("flow2.rtt", "20ms"),), None, None, "4.3", "jain", 0.99, flow=None),
+    ),
+)
 
 
 def write_results(results: Path) -> None:
     """A few runs of each kind."""
-    base = {"experiment": "li-2018", "tunnel": "direct", "rate_bps": 100_000_000, "rtt_ms": 100.0, "duration_s": 40.0}
+    base = {
+        "experiment": "li-2018",
+        "tunnel": "direct",
+        "rate_bps": 100_000_000,
+        "rtt_ms": 100.0,
+        "duration_s": 40.0,
+    }
     for loss, rates in ((0.0, (95, 94)), (0.001, (7, 93)), (0.01, (1.5, 88))):
         for cc, rate in zip(("cubic", "bbr"), rates, strict=True):
             for repetition in (1, 2):
-                synthetic.write_run(results, synthetic.description(
-                    matrix="loss", cc=cc, repetition=repetition, loss={"model": "random", "p": loss}, factors={"cc": cc, "loss": loss}, **base),
-                    goodput_mbit=rate, name=f"loss-{loss}-{cc}-{repetition}", verdict="degraded" if (cc, loss) == ("bbr", 0.01) else "ok")
+                synthetic.write_run(
+                    results,
+                    synthetic.description(
+                        matrix="loss",
+                        cc=cc,
+                        repetition=repetition,
+                        loss={"model": "random", "p": loss},
+                        factors={"cc": cc, "loss": loss},
+                        **base,
+                    ),
+                    goodput_mbit=rate,
+                    name=f"loss-{loss}-{cc}-{repetition}",
+                    verdict="degraded" if (cc, loss) == ("bbr", 0.01) else "ok",
+                )
     for rtt, share in ((10, 0.5), (20, 0.7)):
-        run = synthetic.several({"cc": "bbr"}, {"cc": "bbr", "rtt_ms": float(rtt)}, experiment="li-2018", matrix="fair", cc="bbr",
-                                factors={"flow2.rtt": f"{rtt}ms"})
+        run = synthetic.several(
+            {"cc": "bbr"},
+            {"cc": "bbr", "rtt_ms": float(rtt)},
+            experiment="li-2018",
+            matrix="fair",
+            cc="bbr",
+            factors={"flow2.rtt": f"{rtt}ms"},
+        )
         folder = synthetic.write_run(results, run, goodput_mbit=95, name=f"fair-{rtt}")
-        synthetic.write_over_time(folder, run, {"flow1": lambda t, s=share: 95 * s, "flow2": lambda t, s=share: 95 * (1 - s)}, sample_s=0.5)
+        synthetic.write_over_time(
+            folder,
+            run,
+            {"flow1": lambda t, s=share: 95 * s, "flow2": lambda t, s=share: 95 * (1 - s)},
+            sample_s=0.5,
+        )
     for rtt, rate in ((10.0, 95), (20.0, 94), (50.0, 60)):
-        synthetic.write_run(results, synthetic.description(**{**base, "matrix": "rtt", "cc": "bbr", "rtt_ms": rtt, "factors": {"rtt": f"{rtt:g}ms"}}),
-                            goodput_mbit=rate, name=f"rtt-{rtt:g}")
+        synthetic.write_run(
+            results,
+            synthetic.description(
+                **{
+                    **base,
+                    "matrix": "rtt",
+                    "cc": "bbr",
+                    "rtt_ms": rtt,
+                    "factors": {"rtt": f"{rtt:g}ms"},
+                }
+            ),
+            goodput_mbit=rate,
+            name=f"rtt-{rtt:g}",
+        )
     for cc in ("cubic", "reno"):
-        run = synthetic.description(matrix="jitter", cc=cc, factors={"cc": cc, "jitter": "10ms"}, acks=True, **base)
+        run = synthetic.description(
+            matrix="jitter", cc=cc, factors={"cc": cc, "jitter": "10ms"}, acks=True, **base
+        )
         run["path"]["forward"]["jitter_ms"] = 10.0
         folder = synthetic.write_run(results, run, goodput_mbit=20, wan=4, name=f"jitter-{cc}")
-        synthetic.write_acks(folder, [(0.01 * index, "flow1", 10 + index % 50, "" if index < 100 else 30) for index in range(4000)])
-    synthetic.write_run(results, synthetic.description(matrix="plain", cc="bbr", factors={"cc": "bbr"}, **base), goodput_mbit=93, name="plain")
-    synthetic.write_run(results, synthetic.description(matrix="plain", cc="cubic", factors={"cc": "cubic"}, **base), name="bad", verdict="invalid")
-    synthetic.write_run(results, synthetic.description(matrix="plain", cc="reno", factors={"cc": "reno"}, **base), name="cut", outcome=None)
+        synthetic.write_acks(
+            folder,
+            [
+                (0.01 * index, "flow1", 10 + index % 50, "" if index < 100 else 30)
+                for index in range(4000)
+            ],
+        )
+    synthetic.write_run(
+        results,
+        synthetic.description(matrix="plain", cc="bbr", factors={"cc": "bbr"}, **base),
+        goodput_mbit=93,
+        name="plain",
+    )
+    synthetic.write_run(
+        results,
+        synthetic.description(matrix="plain", cc="cubic", factors={"cc": "cubic"}, **base),
+        name="bad",
+        verdict="invalid",
+    )
+    synthetic.write_run(
+        results,
+        synthetic.description(matrix="plain", cc="reno", factors={"cc": "reno"}, **base),
+        name="cut",
+        outcome=None,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -65,21 +167,47 @@ def page(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_page_says_what_makes_it_what_was_asked_and_what_was_done(page: Path) -> None:
     text = page.read_text(encoding="utf-8").replace("\u00a0", " ")
-    for words in (COMMAND, "do not edit", STUDY.title, STUDY.question, STUDY.note, "li2018, sections 4.1, 4.3", "sandbox, virtual clock", "n = 1 to 2 per cell",
-                  "of load", "Of 22 run folders, 2 are degraded", "2 are in no figure", "`cut`: unfinished", "`bad`: invalid", "| 4 | 1 | 2 | 1 |"):
+    for words in (
+        COMMAND,
+        "do not edit",
+        STUDY.title,
+        STUDY.question,
+        STUDY.note,
+        "li2018, sections 4.1, 4.3",
+        "sandbox, virtual clock",
+        "n = 1 to 2 per cell",
+        "of load",
+        "Of 22 run folders, 2 are degraded",
+        "2 are in no figure",
+        "`cut`: unfinished",
+        "`bad`: invalid",
+        "| 4 | 1 | 2 | 1 |",
+    ):
         assert words in text, words
 
 
 def test_what_disagrees_is_said_with_its_reason(page: Path) -> None:
     text = page.read_text(encoding="utf-8").replace("\u00a0", " ")
-    assert "What does not agree, and why" in text and "The study's link was slower." in text and "Not explained yet." in text
+    assert (
+        "What does not agree, and why" in text
+        and "The study's link was slower." in text
+        and "Not explained yet." in text
+    )
     assert "4 to 11" in text and "no run" in text
 
 
 def test_every_picture_is_shown_and_every_shown_picture_is_there(page: Path) -> None:
     shown = set(re.findall(r"\]\((studies/[^)]+\.png)\)", page.read_text(encoding="utf-8")))
     assert shown == {f"studies/{path.name}" for path in (page.parent / "studies").iterdir()}
-    for part in ("loss-by-loss", "loss-bars", "fair-shares", "fair-by-rtt", "rtt-by-rtt", "jitter-bars", "jitter-cwnd"):
+    for part in (
+        "loss-by-loss",
+        "loss-bars",
+        "fair-shares",
+        "fair-by-rtt",
+        "rtt-by-rtt",
+        "jitter-bars",
+        "jitter-cwnd",
+    ):
         assert f"studies/li-2018-{part}.png" in shown
     assert sum("fair-series" in name for name in shown) == 2
     assert not any("plain-series" in name for name in shown)
@@ -93,7 +221,11 @@ def test_made_again_it_is_the_same_and_only_its_own_pictures_go(results: Path, p
     assert {path: path.read_bytes() for path in before} == before
     write_page(results, [replace(STUDY, matrix_draws=(("loss", ("bars",)),))], page)
     names = {path.name for path in (page.parent / "studies").iterdir()}
-    assert "mine.png" in names and "li-2018-loss-bars.png" in names and "li-2018-loss-by-loss.png" not in names
+    assert (
+        "mine.png" in names
+        and "li-2018-loss-bars.png" in names
+        and "li-2018-loss-by-loss.png" not in names
+    )
     mine.unlink()
     write_page(results, [STUDY], page)
 
@@ -107,46 +239,104 @@ def test_a_page_that_something_else_wrote_loses_no_pictures(results: Path, tmp_p
 
 
 def test_no_results_give_a_page_that_says_so(tmp_path: Path) -> None:
-    assert "There are no results yet" in write_studies_page(tmp_path, [], tmp_path / "studies.md").read_text()
-    assert "No run counts yet" in write_studies_page(tmp_path, ["nothing"], tmp_path / "studies.md").read_text()
+    assert (
+        "There are no results yet"
+        in write_studies_page(tmp_path, [], tmp_path / "studies.md").read_text()
+    )
+    assert (
+        "No run counts yet"
+        in write_studies_page(tmp_path, ["nothing"], tmp_path / "studies.md").read_text()
+    )
 
 
-def test_the_report_draws_what_the_file_names_and_holds_study_against_lab(results: Path, tmp_path: Path) -> None:
+def test_the_report_draws_what_the_file_names_and_holds_study_against_lab(
+    results: Path, tmp_path: Path
+) -> None:
     html = write_studies(results, [STUDY], tmp_path).read_text(encoding="utf-8")
     names = {path.stem for path in (tmp_path / "figures").iterdir()}
-    assert {"li-2018-loss-by-loss", "li-2018-loss-bars", "li-2018-fair-shares", "li-2018-jitter-cwnd"} <= names
+    assert {
+        "li-2018-loss-by-loss",
+        "li-2018-loss-bars",
+        "li-2018-fair-shares",
+        "li-2018-jitter-cwnd",
+    } <= names
     assert not any(name.startswith("li-2018-loss-series") for name in names)
-    assert "Study against lab" in html and 'badge ok">agrees' in html and 'badge degraded">disagrees' in html
-    assert (tmp_path / "tables/li-2018-targets.csv").exists() and (tmp_path / "tables/li-2018-fair-flows.csv").exists()
+    assert (
+        "Study against lab" in html
+        and 'badge ok">agrees' in html
+        and 'badge degraded">disagrees' in html
+    )
+    assert (tmp_path / "tables/li-2018-targets.csv").exists() and (
+        tmp_path / "tables/li-2018-fair-flows.csv"
+    ).exists()
 
 
 def test_the_sentences_follow_the_data(results: Path) -> None:
-    said = {answer.heading: " ".join(answer.sentences).replace("\u00a0", " ") for answer in to_chapter(STUDY, load_results(results, "li-2018")).answers}
+    said = {
+        answer.heading: " ".join(answer.sentences).replace("\u00a0", " ")
+        for answer in to_chapter(STUDY, load_results(results, "li-2018")).answers
+    }
     loss = said["By loss: where loss takes half of the link"]
-    assert "CUBIC over 100 ms falls below half of the link's 95.6 Mbit/s between no loss (95) and 0.1 % loss (7)" in loss
-    assert "BBR over 100 ms stays above half of the link's 95.6 Mbit/s up to the highest tried, 1 % loss: 88 Mbit/s there" in loss
-    assert "BBR falls by more than 10 % from 50 ms on (60): 95 Mbit/s at 10 ms, 60 at 50 ms" in said["By RTT: from which round-trip time on the rate falls"]
+    assert (
+        "CUBIC over 100 ms falls below half of the link's 95.6 Mbit/s between no loss (95) and 0.1"
+        " % loss (7)" in loss
+    )
+    assert (
+        "BBR over 100 ms stays above half of the link's 95.6 Mbit/s up to the highest tried, 1 %"
+        " loss: 88 Mbit/s there" in loss
+    )
+    assert (
+        "BBR falls by more than 10 % from 50 ms on (60): 95 Mbit/s at 10 ms, 60 at 50 ms"
+        in said["By RTT: from which round-trip time on the rate falls"]
+    )
     fair = said["Two flows: who gets how much"]
     assert "Jain's index goes from 0.86 (flow2.rtt = 20ms) to 1.00 (flow2.rtt = 10ms)" in fair
     assert "flow1 (BBR) gets most in 1 of 2 cells, at best 70 % (flow2.rtt = 20ms)" in fair
     assert "1 of 2 runs never do" in said["Two flows: how soon it settles"]
-    assert "of the segments arrived ahead of one that was due" in said["Jitter: what jitter does to the order"]
+    assert (
+        "of the segments arrived ahead of one that was due"
+        in said["Jitter: what jitter does to the order"]
+    )
 
 
-def test_the_command_line_writes_the_page(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["li-2018", "--studies", "--results", str(results), "--out", str(tmp_path / "s.md")]) == 0
-    assert capsys.readouterr().out.strip() == str(tmp_path / "s.md") and (tmp_path / "s.md").exists()
+def test_the_command_line_writes_the_page(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["li-2018", "--studies", "--results", str(results), "--out", str(tmp_path / "s.md")])
+        == 0
+    )
+    assert (
+        capsys.readouterr().out.strip() == str(tmp_path / "s.md") and (tmp_path / "s.md").exists()
+    )
 
 
 def test_one_map_shows_both_ways_of_a_star_that_the_file_has_apart(tmp_path: Path) -> None:
     sites = {f"client-{name}": {} for name in ("paris", "tokyo")}
     for way in ("upload", "download"):
         for site in sites:
-            synthetic.write_run(tmp_path, synthetic.description(
-                experiment="star", matrix=f"client-{way}", topology="star", tunnel="direct", sites=sites, profile=site, direction=way,
-                factors={"cc": "bbr", "profile": site}, cc="bbr"), name=f"{way}-{site}", goodput_mbit=50)
-    study = Study("star", "Sites", matrix_draws=(("client-upload", ("map",)), ("client-download", ("map",))),
-                  matrix_titles=(("client-upload", "Uploads"), ("client-download", "Downloads")))
+            synthetic.write_run(
+                tmp_path,
+                synthetic.description(
+                    experiment="star",
+                    matrix=f"client-{way}",
+                    topology="star",
+                    tunnel="direct",
+                    sites=sites,
+                    profile=site,
+                    direction=way,
+                    factors={"cc": "bbr", "profile": site},
+                    cc="bbr",
+                ),
+                name=f"{way}-{site}",
+                goodput_mbit=50,
+            )
+    study = Study(
+        "star",
+        "Sites",
+        matrix_draws=(("client-upload", ("map",)), ("client-download", ("map",))),
+        matrix_titles=(("client-upload", "Uploads"), ("client-download", "Downloads")),
+    )
     first, second = to_chapter(study, load_results(tmp_path, "star")).parts
     (drawing,) = first.drawings
     assert [ax.get_title(loc="left") for ax in drawing.figure.axes] == ["upload", "download"]
@@ -154,21 +344,41 @@ def test_one_map_shows_both_ways_of_a_star_that_the_file_has_apart(tmp_path: Pat
 
 
 def test_a_figure_of_another_matrix_stands_not_beside_what_a_file_draws(results: Path) -> None:
-    study = replace(STUDY, published=(Published("plain", (("cc", "bbr"),), 900.0, None, "of another loss"),))
-    part = next(part for part in to_chapter(study, load_results(results, "li-2018")).parts if part.matrix == "loss")
-    assert all("thesis_mbit" not in [column.key for column in table.columns] for table in part.tables)
+    study = replace(
+        STUDY, published=(Published("plain", (("cc", "bbr"),), 900.0, None, "of another loss"),)
+    )
+    part = next(
+        part
+        for part in to_chapter(study, load_results(results, "li-2018")).parts
+        if part.matrix == "loss"
+    )
+    assert all(
+        "thesis_mbit" not in [column.key for column in table.columns] for table in part.tables
+    )
 
 
 def test_the_page_rests_on_the_full_form_of_the_file_as_it_stands(tmp_path: Path) -> None:
     full, quick = (expand(load_experiment("download"), quick=quick) for quick in (False, True))
-    asked = [full[0].to_json(), quick[0].to_json(), {**full[0].to_json(), "repetition": 40, "seed": 1040}]
+    asked = [
+        full[0].to_json(),
+        quick[0].to_json(),
+        {**full[0].to_json(), "repetition": 40, "seed": 1040},
+    ]
     for number, run in enumerate(asked):
         synthetic.write_run(tmp_path, run, goodput_mbit=10, name=f"run-{number}")
     (tmp_path / "download/broken").mkdir()
     (tmp_path / "download/broken/run.json").write_text("{")
     kept = load_results(tmp_path, "download", questions("download"))
-    assert [run.name for run in kept.runs] == ["run-0", "run-2"] and not kept.broken     # the quick one asks something else
-    assert [run.name for run in load_results(tmp_path, "download", questions("download", quick=True)).runs] == ["run-1"]
+    assert [run.name for run in kept.runs] == [
+        "run-0",
+        "run-2",
+    ] and not kept.broken  # the quick one asks something else
+    assert [
+        run.name
+        for run in load_results(tmp_path, "download", questions("download", quick=True)).runs
+    ] == ["run-1"]
     assert questions("of no file") is None
-    page = write_studies_page(tmp_path, ["download"], tmp_path / "studies.md").read_text(encoding="utf-8")
+    page = write_studies_page(tmp_path, ["download"], tmp_path / "studies.md").read_text(
+        encoding="utf-8"
+    )
     assert "; 2 runs, n = 2 per cell" in page.replace("\u00a0", " ")

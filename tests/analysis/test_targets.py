@@ -1,4 +1,5 @@
 """What a study published beside what the lab got."""
+
 from __future__ import annotations
 
 import math
@@ -26,51 +27,102 @@ def rows_of(results: Path, *published: Published) -> tuple:
 
 def write(results: Path, cc: str, *goodputs: float, **changes: Any) -> None:
     for repetition, goodput in enumerate(goodputs, 1):
-        synthetic.write_run(results, synthetic.cell(cc, 16, repetition=repetition), goodput_mbit=goodput, retr=800, **changes)
+        synthetic.write_run(
+            results,
+            synthetic.cell(cc, 16, repetition=repetition),
+            goodput_mbit=goodput,
+            retr=800,
+            **changes,
+        )
 
 
-@pytest.mark.parametrize(("asked", "got", "holds"), [
-    (Asked("retr", 100.0), 110.0, True), (Asked("retr", 100.0), 111.0, False), (Asked("retr", 100.0), 89.0, False),
-    (Asked("retr", 100.0, least=95.0), 1e9, True), (Asked("retr", 100.0, least=95.0), 94.0, False),
-    (Asked("retr", None, 4.0, 11.0), 11.0, True), (Asked("retr", None, 4.0, 11.0), 11.1, False), (Asked("convergence_s", None, most=2.0), math.inf, False)])
-def test_a_value_agrees_within_its_band_or_ten_percent(asked: Asked, got: float, holds: bool) -> None:
+@pytest.mark.parametrize(
+    ("asked", "got", "holds"),
+    [
+        (Asked("retr", 100.0), 110.0, True),
+        (Asked("retr", 100.0), 111.0, False),
+        (Asked("retr", 100.0), 89.0, False),
+        (Asked("retr", 100.0, least=95.0), 1e9, True),
+        (Asked("retr", 100.0, least=95.0), 94.0, False),
+        (Asked("retr", None, 4.0, 11.0), 11.0, True),
+        (Asked("retr", None, 4.0, 11.0), 11.1, False),
+        (Asked("convergence_s", None, most=2.0), math.inf, False),
+    ],
+)
+def test_a_value_agrees_within_its_band_or_ten_percent(
+    asked: Asked, got: float, holds: bool
+) -> None:
     assert asked.holds(got) is holds
 
 
 def test_a_target_reads_as_people_write_it() -> None:
     assert Asked("retr", 144.0).words == "144 ± 10\u00a0%"
     assert Asked("retr", None, 4.0, 11.0).words == "4 to 11"
-    assert Asked("retr", 20.0, least=8.0).words == "20 (at least 8)" and Asked("retr", None, most=2.0).words == "at most 2"
+    assert (
+        Asked("retr", 20.0, least=8.0).words == "20 (at least 8)"
+        and Asked("retr", None, most=2.0).words == "at most 2"
+    )
     assert Asked("share", 0.5, flow="flow2").figure_words == "share of the sum, flow2"
     assert Asked("ratio", 8.0, versus="cubic").figure_words == "goodput / that of cubic"
 
 
 def test_the_median_of_the_runs_that_count_is_judged(tmp_path: Path) -> None:
     write(tmp_path, "cubic", 90.0, 100.0, 500.0)
-    synthetic.write_run(tmp_path, synthetic.cell("cubic", 16, repetition=4), goodput_mbit=9999.0, verdict="invalid")
-    agrees, disagrees = rows_of(tmp_path, entry("goodput_mbit", value=95.0), entry("retr", value=10.0, why="another leg"))
-    assert agrees.verdict == "agrees" and agrees.got is not None and (agrees.got.median, agrees.n) == (100.0, 3)
-    assert (disagrees.verdict, disagrees.why, disagrees.source) == ("disagrees", "another leg", "a source")
-    assert validation_verdict((agrees,)) and not validation_verdict((agrees, disagrees)) and not validation_verdict(())
+    synthetic.write_run(
+        tmp_path, synthetic.cell("cubic", 16, repetition=4), goodput_mbit=9999.0, verdict="invalid"
+    )
+    agrees, disagrees = rows_of(
+        tmp_path, entry("goodput_mbit", value=95.0), entry("retr", value=10.0, why="another leg")
+    )
+    assert (
+        agrees.verdict == "agrees"
+        and agrees.got is not None
+        and (agrees.got.median, agrees.n) == (100.0, 3)
+    )
+    assert (disagrees.verdict, disagrees.why, disagrees.source) == (
+        "disagrees",
+        "another leg",
+        "a source",
+    )
+    assert (
+        validation_verdict((agrees,))
+        and not validation_verdict((agrees, disagrees))
+        and not validation_verdict(())
+    )
 
 
 def test_an_old_entry_has_a_row_for_goodput_and_one_for_retr(tmp_path: Path) -> None:
     write(tmp_path, "cubic", 1400.0)
     factors = (("cc", "cubic"), ("streams", 16.0), ("tunnel", "gost+ws"))
     rows = rows_of(tmp_path, Published("main", factors, 1430.0, 807.0, "thesis"))
-    assert [(row.figure, row.verdict) for row in rows] == [("goodput (Mbit/s)", "agrees"), ("retransmissions (iperf3's Retr)", "agrees")]
+    assert [(row.figure, row.verdict) for row in rows] == [
+        ("goodput (Mbit/s)", "agrees"),
+        ("retransmissions (iperf3's Retr)", "agrees"),
+    ]
 
 
 def test_what_has_not_run_or_not_well_is_told_apart(tmp_path: Path) -> None:
     write(tmp_path, "cubic", 100.0, verdict="invalid")
     write(tmp_path, "bbr", 100.0, outcome="failed", error="it died")
-    rows = rows_of(tmp_path, *(entry("goodput_mbit", (("cc", cc),), value=100.0) for cc in ("cubic", "bbr", "reno")),
-                   entry("goodput_mbit", matrix="absent", value=1.0), entry("window_pkts", (("cc", "cubic"),), value=1.0))
-    assert [row.verdict for row in rows] == ["invalid runs only", "no run", "no run", "no run", "invalid runs only"]
+    rows = rows_of(
+        tmp_path,
+        *(entry("goodput_mbit", (("cc", cc),), value=100.0) for cc in ("cubic", "bbr", "reno")),
+        entry("goodput_mbit", matrix="absent", value=1.0),
+        entry("window_pkts", (("cc", "cubic"),), value=1.0),
+    )
+    assert [row.verdict for row in rows] == [
+        "invalid runs only",
+        "no run",
+        "no run",
+        "no run",
+        "invalid runs only",
+    ]
     assert [row.cell for row in rows[2:4]] == ["cc = reno", "absent"]
 
 
-def test_an_entry_about_several_cells_has_a_row_for_each_also_for_the_invalid(tmp_path: Path) -> None:
+def test_an_entry_about_several_cells_has_a_row_for_each_also_for_the_invalid(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, "cubic", 100.0)
     write(tmp_path, "bbr", 100.0, verdict="invalid")
     rows = rows_of(tmp_path, entry("goodput_mbit", value=100.0))
@@ -88,17 +140,39 @@ def test_a_ratio_is_that_of_runs_of_one_seed(tmp_path: Path) -> None:
     write(tmp_path, "cubic", 1.0, 10.0, 100.0)
     write(tmp_path, "bbr", 9.0, 90.0, 900.0)
     (row,) = rows_of(tmp_path, entry("ratio", least=8.0, versus="cubic"))
-    assert row.cell.startswith("cc = bbr") and row.got is not None and row.got.values == (9.0, 9.0, 9.0) and row.verdict == "agrees"
+    assert (
+        row.cell.startswith("cc = bbr")
+        and row.got is not None
+        and row.got.values == (9.0, 9.0, 9.0)
+        and row.verdict == "agrees"
+    )
 
 
 def test_a_flow_s_figure_is_its_own(tmp_path: Path) -> None:
     run = synthetic.several({}, {})
     folder = synthetic.write_run(tmp_path, run, goodput_mbit=100.0, name="one")
     synthetic.write_over_time(folder, run, {"flow1": lambda t: 60.0, "flow2": lambda t: 30.0})
-    rows = rows_of(tmp_path, *(entry(figure, matrix="fair", value=value, flow=flow) for figure, value, flow in (
-        ("goodput_mbit", 50.0, "flow2"), ("share", 1 / 3, "flow2"), ("share", 2 / 3, "flow1"), ("jain", 0.9, None), ("total_mbit", 90.0, None))))
+    rows = rows_of(
+        tmp_path,
+        *(
+            entry(figure, matrix="fair", value=value, flow=flow)
+            for figure, value, flow in (
+                ("goodput_mbit", 50.0, "flow2"),
+                ("share", 1 / 3, "flow2"),
+                ("share", 2 / 3, "flow1"),
+                ("jain", 0.9, None),
+                ("total_mbit", 90.0, None),
+            )
+        ),
+    )
     assert [row.verdict for row in rows] == ["agrees"] * 5
-    assert [row.got.median for row in rows if row.got] == [50.0, pytest.approx(1 / 3), pytest.approx(2 / 3), pytest.approx(0.9), pytest.approx(90.0)]
+    assert [row.got.median for row in rows if row.got] == [
+        50.0,
+        pytest.approx(1 / 3),
+        pytest.approx(2 / 3),
+        pytest.approx(0.9),
+        pytest.approx(90.0),
+    ]
 
 
 def test_a_run_that_never_converges_disagrees_with_any_time(tmp_path: Path) -> None:
@@ -112,7 +186,14 @@ def test_a_run_that_never_converges_disagrees_with_any_time(tmp_path: Path) -> N
 
 def test_judging_cells_is_about_their_matrices_alone(tmp_path: Path) -> None:
     write(tmp_path, "cubic", 100.0)
-    study = Study("made-up", "x", published=(entry("goodput_mbit", value=100.0), entry("goodput_mbit", matrix="absent", value=100.0)))
+    study = Study(
+        "made-up",
+        "x",
+        published=(
+            entry("goodput_mbit", value=100.0),
+            entry("goodput_mbit", matrix="absent", value=100.0),
+        ),
+    )
     (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
     assert [row.matrix for row in judge(study, matrix.cells)] == ["main"]
     assert [row.matrix for row in target_rows(study, [matrix])] == ["main", "absent"]
@@ -120,34 +201,71 @@ def test_judging_cells_is_about_their_matrices_alone(tmp_path: Path) -> None:
 
 def test_the_table_counts_what_agrees_and_keeps_the_numbers(tmp_path: Path) -> None:
     write(tmp_path, "cubic", *[100.0 + step for step in range(6)])
-    table = to_table(rows_of(tmp_path, entry("goodput_mbit", value=100.0), entry("retr", value=1.0)))
+    table = to_table(
+        rows_of(tmp_path, entry("goodput_mbit", value=100.0), entry("retr", value=1.0))
+    )
     assert table.note.startswith("Of 2: 1 agrees, 1 disagrees.")
-    (first, _) = table.shown()
-    assert first[2:8] == ["goodput (Mbit/s)", "100 ± 10\u00a0%", "102", "6", "100 to 105 (96.9\u00a0%)", "agrees"]
+    first, _ = table.shown()
+    assert first[2:8] == [
+        "goodput (Mbit/s)",
+        "100 ± 10\u00a0%",
+        "102",
+        "6",
+        "100 to 105 (96.9\u00a0%)",
+        "agrees",
+    ]
     assert "Why they differ" not in [column.heading for column in table.columns]
     assert list(table.to_frame()["value"]) == [100.0, 1.0] and table.to_markdown().count("\n") > 4
     assert to_table([]).note == "The experiment's file holds no figure of a study."
 
 
 def test_a_study_is_read_with_its_draw_words_and_figures(tmp_path: Path) -> None:
-    study = to_study("x", {"title": "T", "study": {"seed": "a paper", "sections": "4", "note": "N"},
-                           "matrices": [{"name": "main", "draw": ["series", "shares"]}, {"name": "other"}],
-                           "published": [{"matrix": "main", "factors": {}, "figure": "jain", "least": 0.9, "source": "s", "why": "w"},
-                                         {"matrix": "main", "factors": {"cc": "cubic"}, "figure": "goodput_mbit", "value": 5, "source": "s"}]})
-    assert study.matrix_draw("main") == ("series", "shares") and study.matrix_draw("other") == study.matrix_draw("absent") == ()
+    study = to_study(
+        "x",
+        {
+            "title": "T",
+            "study": {"seed": "a paper", "sections": "4", "note": "N"},
+            "matrices": [{"name": "main", "draw": ["series", "shares"]}, {"name": "other"}],
+            "published": [
+                {
+                    "matrix": "main",
+                    "factors": {},
+                    "figure": "jain",
+                    "least": 0.9,
+                    "source": "s",
+                    "why": "w",
+                },
+                {
+                    "matrix": "main",
+                    "factors": {"cc": "cubic"},
+                    "figure": "goodput_mbit",
+                    "value": 5,
+                    "source": "s",
+                },
+            ],
+        },
+    )
+    assert (
+        study.matrix_draw("main") == ("series", "shares")
+        and study.matrix_draw("other") == study.matrix_draw("absent") == ()
+    )
     assert (study.seed, study.sections, study.note) == ("a paper", "4", "N")
     assert study.published[0].asked == (Asked("jain", None, 0.9),) and study.published[0].why == "w"
     run = load_run(synthetic.write_run(tmp_path, synthetic.cell("cubic", 1)))
-    assert study.published_all_for(run) == study.published           # type: ignore[arg-type]
-    found = study.published_for(run)                                 # type: ignore[arg-type]
-    assert found is not None and found.goodput_mbit == 5.0           # however it is written, and never the band's
+    assert study.published_all_for(run) == study.published  # type: ignore[arg-type]
+    found = study.published_for(run)  # type: ignore[arg-type]
+    assert (
+        found is not None and found.goodput_mbit == 5.0
+    )  # however it is written, and never the band's
 
 
 def test_a_matrix_that_says_what_to_draw_has_no_kind_of_its_own(tmp_path: Path) -> None:
     write(tmp_path, "cubic", 100.0)
     runs = load_results(tmp_path, "made-up").runs
     drawn = Study("made-up", "x", matrix_draws=(("main", ("bars",)),))
-    assert [(matrix.kind, matrix.draw) for study in (None, drawn) for matrix in to_matrices(runs, study)] == [("streams", ()), ("other", ("bars",))]
+    assert [
+        (matrix.kind, matrix.draw) for study in (None, drawn) for matrix in to_matrices(runs, study)
+    ] == [("streams", ()), ("other", ("bars",))]
 
 
 def test_what_a_file_may_publish_and_draw_is_what_the_analysis_knows() -> None:
@@ -157,6 +275,11 @@ def test_what_a_file_may_publish_and_draw_is_what_the_analysis_knows() -> None:
 def test_the_fastest_three_are_a_mean_over_the_runs(tmp_path: Path) -> None:
     write(tmp_path, "cubic", 10.0, 50.0, 20.0, 30.0)
     (row,) = rows_of(tmp_path, entry("goodput_best3", value=33.0))
-    assert row.got is not None and row.got.median == pytest.approx(100 / 3) and row.n == 4 and row.verdict == "agrees"
+    assert (
+        row.got is not None
+        and row.got.median == pytest.approx(100 / 3)
+        and row.n == 4
+        and row.verdict == "agrees"
+    )
     (none,) = rows_of(tmp_path / "other", entry("goodput_best3", value=33.0))
     assert none.verdict == "no run"

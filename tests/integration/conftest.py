@@ -1,4 +1,5 @@
 """Fixtures of the tests that boot the sandbox."""
+
 from __future__ import annotations
 
 import pytest
@@ -10,4 +11,3 @@ from tests.integration.sandboxed import Lab
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """The sandbox as tests use it; skipped where it has not been built."""
     return Lab(tmp_path_factory.mktemp("lab"))
-

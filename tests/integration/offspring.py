@@ -1,4 +1,7 @@
-"""Everything that a test has started, directly or not, alive or orphaned, whatever else runs on the machine."""
+"""Everything that a test has started, directly or not, alive or orphaned, whatever else runs on the
+machine.
+"""
+
 from __future__ import annotations
 
 import ctypes
@@ -11,12 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36
-ADOPTED = ("linux", "uml-userspace", "python3", "iperf3")     # what may be left to us as an orphan, and is reaped then
+ADOPTED = (
+    "linux",
+    "uml-userspace",
+    "python3",
+    "iperf3",
+)  # what may be left to us as an orphan, and is reaped then
 
 
 @dataclass(frozen=True)
 class Process:
     """A line of /proc."""
+
     pid: int
     parent: int
     name: str
@@ -40,7 +49,9 @@ class Process:
 
 
 def adopt_orphans() -> None:
-    """From here on the orphans of this process's descendants become its own children, instead of process 1's."""
+    """From here on the orphans of this process's descendants become its own children, instead of
+    process 1's.
+    """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -84,7 +95,11 @@ def foreign_namespaces() -> set[str]:
 
 def mounts_in(place: Path) -> list[str]:
     """The mounts in this process's namespace that have anything to do with a folder."""
-    return [line for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines() if str(place) in line]
+    return [
+        line
+        for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+        if str(place) in line
+    ]
 
 
 def _processes() -> Iterator[Process]:

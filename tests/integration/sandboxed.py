@@ -1,4 +1,7 @@
-"""Runs in the sandbox for tests: describe a run by what differs from a plain one, get its folder back."""
+"""Runs in the sandbox for tests: describe a run by what differs from a plain one, get its folder
+back.
+"""
+
 from __future__ import annotations
 
 import json
@@ -15,34 +18,94 @@ DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304
 BIG_BUFFERS = {"rmem": [4096, 131072, 67108864], "wmem": [4096, 16384, 67108864]}
 
 
-def direction(rate_bps: int = 100_000_000, delay_ms: float = 20.0, loss: float = 0.0, buffer_pkts: int = 1000,
-              jitter_ms: float = 0.0) -> dict[str, Any]:
+def direction(
+    rate_bps: int = 100_000_000,
+    delay_ms: float = 20.0,
+    loss: float = 0.0,
+    buffer_pkts: int = 1000,
+    jitter_ms: float = 0.0,
+) -> dict[str, Any]:
     """One direction of a path."""
-    return {"rate_bps": rate_bps, "delay_ms": delay_ms, "jitter_ms": jitter_ms, "ordered": False, "distribution": None,
-            "loss": {"model": "random", "p": loss}, "buffer_pkts": buffer_pkts}
+    return {
+        "rate_bps": rate_bps,
+        "delay_ms": delay_ms,
+        "jitter_ms": jitter_ms,
+        "ordered": False,
+        "distribution": None,
+        "loss": {"model": "random", "p": loss},
+        "buffer_pkts": buffer_pkts,
+    }
 
 
 def flow(name: str = "flow1", **changes: Any) -> dict[str, Any]:
     """One flow of a run: cubic, client to target, 5 s, 40 ms."""
-    return {"name": name, "kind": "tcp", "cc": "cubic", "streams": 1, "direction": "upload", "start_s": 0.0, "duration_s": 5.0,
-            "sender": "client", "receiver": "target", "rtt_ms": 40.0, "buffers": DEBIAN_BUFFERS, "rate_bps": None,
-            "size_bytes": None, **changes}
+    return {
+        "name": name,
+        "kind": "tcp",
+        "cc": "cubic",
+        "streams": 1,
+        "direction": "upload",
+        "start_s": 0.0,
+        "duration_s": 5.0,
+        "sender": "client",
+        "receiver": "target",
+        "rtt_ms": 40.0,
+        "buffers": DEBIAN_BUFFERS,
+        "rate_bps": None,
+        "size_bytes": None,
+        **changes,
+    }
 
 
-def describe(forward: dict[str, Any] | None = None, reverse: dict[str, Any] | None = None,
-             **changes: Any) -> RunDescription:
-    """A run: one cubic stream, direct, 5 s, 100 Mbit/s, 40 ms, virtual clock; `changes` replace run.json's keys."""
+def describe(
+    forward: dict[str, Any] | None = None, reverse: dict[str, Any] | None = None, **changes: Any
+) -> RunDescription:
+    """A run: one cubic stream, direct, 5 s, 100 Mbit/s, 40 ms, virtual clock; `changes` replace
+    run.json's keys.
+    """
     values: dict[str, Any] = {
-        "schema": 2, "experiment": "test", "matrix": "test", "factors": {}, "repetition": 1, "seed": 7,
-        "machine": "sandbox", "clock": "virtual", "syscall_cost_us": 5.0, "topology": "tunnel", "placement": "endpoint",
-        "profile": "test", "path": {"forward": forward or direction(), "reverse": reverse or direction()},
-        "tunnel": "direct", "cc": "cubic", "streams": 1, "duration_s": 5.0, "direction": "upload",
-        "buffers": DEBIAN_BUFFERS, "offloads": False, "sample_ms": 1000.0, "mtu": 1500, "memory_mib": 1024, "tcp_memory_mib": 512,
-        "sites": None, "acks": False, "changes": []}
+        "schema": 2,
+        "experiment": "test",
+        "matrix": "test",
+        "factors": {},
+        "repetition": 1,
+        "seed": 7,
+        "machine": "sandbox",
+        "clock": "virtual",
+        "syscall_cost_us": 5.0,
+        "topology": "tunnel",
+        "placement": "endpoint",
+        "profile": "test",
+        "path": {"forward": forward or direction(), "reverse": reverse or direction()},
+        "tunnel": "direct",
+        "cc": "cubic",
+        "streams": 1,
+        "duration_s": 5.0,
+        "direction": "upload",
+        "buffers": DEBIAN_BUFFERS,
+        "offloads": False,
+        "sample_ms": 1000.0,
+        "mtu": 1500,
+        "memory_mib": 1024,
+        "tcp_memory_mib": 512,
+        "sites": None,
+        "acks": False,
+        "changes": [],
+    }
     values.update(changes)
     rtt_ms = sum(values["path"][way]["delay_ms"] for way in ("forward", "reverse"))
-    values.setdefault("flows", [flow(rtt_ms=rtt_ms, **{key: values[key] for key in (
-        "cc", "streams", "direction", "duration_s", "buffers")})])
+    values.setdefault(
+        "flows",
+        [
+            flow(
+                rtt_ms=rtt_ms,
+                **{
+                    key: values[key]
+                    for key in ("cc", "streams", "direction", "duration_s", "buffers")
+                },
+            )
+        ],
+    )
     if values["clock"] == "real":
         values["syscall_cost_us"] = 0.0
     return RunDescription.from_json(values)
@@ -51,13 +114,17 @@ def describe(forward: dict[str, Any] | None = None, reverse: dict[str, Any] | No
 @dataclass(frozen=True)
 class Done:
     """A run that has ended."""
+
     folder: Path
 
     def json(self, name: str) -> Any:
         return json.loads((self.folder / name).read_text(encoding="utf-8"))
 
     def lines(self, name: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.folder / name).read_text(encoding="utf-8").splitlines()]
+        return [
+            json.loads(line)
+            for line in (self.folder / name).read_text(encoding="utf-8").splitlines()
+        ]
 
     @property
     def outcome(self) -> dict[str, Any]:
@@ -97,19 +164,42 @@ class Lab:
     def start(self, run: RunDescription, **handed: Any) -> tuple[machine.Watched, Path]:
         folder = self.folder()
         (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
-        return sandbox.start_run(self.kernel, run, folder, {**self.handed, **handed}, self.keep, self.cpu, None), folder
+        return (
+            sandbox.start_run(
+                self.kernel, run, folder, {**self.handed, **handed}, self.keep, self.cpu, None
+            ),
+            folder,
+        )
 
     def run(self, run: RunDescription, **handed: Any) -> Done:
         guest, folder = self.start(run, **handed)
         guest.wait()
         return Done(folder)
 
-    def command(self, script: str, *, clock: str = "virtual", syscall_cost_us: float = 5.0, seed: int = 1,
-                memory_mib: int = 512, keep: list[Path] | None = None) -> Done:
+    def command(
+        self,
+        script: str,
+        *,
+        clock: str = "virtual",
+        syscall_cost_us: float = 5.0,
+        seed: int = 1,
+        memory_mib: int = 512,
+        keep: list[Path] | None = None,
+    ) -> Done:
         """Run a shell script in a guest; its output is the log."""
         folder = self.folder()
-        guest = sandbox.boot(self.kernel, folder, ["/bin/sh", "-c", script], sandbox.sandbox_environ(),
-                             keep=[machine.CHECKOUT, *(keep or [])], cpu=self.cpu, memory_mib=memory_mib, clock=clock,
-                             syscall_cost_us=syscall_cost_us, seed=seed, limit_s=60)
+        guest = sandbox.boot(
+            self.kernel,
+            folder,
+            ["/bin/sh", "-c", script],
+            sandbox.sandbox_environ(),
+            keep=[machine.CHECKOUT, *(keep or [])],
+            cpu=self.cpu,
+            memory_mib=memory_mib,
+            clock=clock,
+            syscall_cost_us=syscall_cost_us,
+            seed=seed,
+            limit_s=60,
+        )
         guest.wait()
         return Done(folder)

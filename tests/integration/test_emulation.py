@@ -1,7 +1,9 @@
-"""The emulated path does what it was asked: delay, loss, rate, buffer, congestion control. Measured in the sandbox.
+"""The emulated path does what it was asked: delay, loss, rate, buffer, congestion control. Measured
+in the sandbox.
 
 Every bound is stated with the probability that a correct lab misses it.
 """
+
 from __future__ import annotations
 
 import pytest
@@ -9,11 +11,17 @@ from scipy.stats import binom
 
 from tests.integration.sandboxed import BIG_BUFFERS, Lab, describe, direction
 
-GOODPUT_SHARE = 1448 / 1514      # TCP payload of a full frame: 1500 less IP, TCP and timestamps, plus Ethernet's 14
+GOODPUT_SHARE = (
+    1448 / 1514
+)  # TCP payload of a full frame: 1500 less IP, TCP and timestamps, plus Ethernet's 14
 
 
 def idle_rtt_ms(done) -> float:
-    return next(check["got"] for check in done.json("fidelity.json")["checks"] if check["name"] == "idle_rtt_before")
+    return next(
+        check["got"]
+        for check in done.json("fidelity.json")["checks"]
+        if check["name"] == "idle_rtt_before"
+    )
 
 
 def checks(done) -> dict[str, str]:
@@ -21,13 +29,16 @@ def checks(done) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("delay_ms", [5.0, 84.0])
-def test_idle_rtt_is_the_configured_one_to_a_tenth_of_a_millisecond(lab: Lab, delay_ms: float) -> None:
+def test_idle_rtt_is_the_configured_one_to_a_tenth_of_a_millisecond(
+    lab: Lab, delay_ms: float
+) -> None:
     path = direction(rate_bps=10_000_000, delay_ms=delay_ms)
 
     done = lab.run(describe(path, path, duration_s=1.0))
 
     assert done.outcome["outcome"] == "ok", done.outcome
-    # ping prints whole milliseconds above 100: 0.5 of its own; one frame of 98 bytes takes 0.08 ms each way.
+    # ping prints whole milliseconds above 100: 0.5 of its own; one frame of 98 bytes takes 0.08 ms
+    # each way.
     resolution = 0.5 if 2 * delay_ms > 100 else 0.0
     assert idle_rtt_ms(done) == pytest.approx(2 * delay_ms + 0.157, abs=0.1 + resolution)
 
@@ -47,20 +58,35 @@ def test_a_saturating_flow_gets_the_rate_less_headers(lab: Lab) -> None:
     done = lab.run(describe(path, path, duration_s=20.0))
 
     # Interval sums after slow start: exact but for the edges of a second (one packet in 4000).
-    middle = [row["sum"]["bits_per_second"] for row in done.json("iperf3-server.json")["intervals"][5:18]]
+    middle = [
+        row["sum"]["bits_per_second"] for row in done.json("iperf3-server.json")["intervals"][5:18]
+    ]
     assert sum(middle) / len(middle) == pytest.approx(50e6 * GOODPUT_SHARE, rel=0.001)
 
 
 def test_loss_is_per_packet_with_offloads_off_and_binomial(lab: Lab) -> None:
     path = direction(rate_bps=200_000_000, delay_ms=5.0, loss=0.01, buffer_pkts=4000)
 
-    done = lab.run(describe(path, direction(rate_bps=200_000_000, delay_ms=5.0), cc="bbr", duration_s=12.0,
-                            buffers=BIG_BUFFERS))
+    done = lab.run(
+        describe(
+            path,
+            direction(rate_bps=200_000_000, delay_ms=5.0),
+            cc="bbr",
+            duration_s=12.0,
+            buffers=BIG_BUFFERS,
+        )
+    )
 
-    last = [row for row in done.lines("queues.jsonl") if (row["role"], row["direction"]) == ("delay", "forward")][-1]
+    last = [
+        row
+        for row in done.lines("queues.jsonl")
+        if (row["role"], row["direction"]) == ("delay", "forward")
+    ][-1]
     offered = last["sent_pkts"] + last["drops"]
     assert offered > 100_000
-    low, high = binom.interval(0.999, offered, 0.01)      # false alarm: 1 in 1000, but seeded: the same every time
+    low, high = binom.interval(
+        0.999, offered, 0.01
+    )  # false alarm: 1 in 1000, but seeded: the same every time
     assert low <= last["drops"] <= high
 
 
@@ -69,8 +95,11 @@ def test_the_bottleneck_queue_holds_exactly_its_buffer(lab: Lab) -> None:
 
     done = lab.run(describe(path, path, duration_s=6.0, sample_ms=10.0))
 
-    backlog = [row["backlog_pkts"] for row in done.lines("queues.jsonl")
-               if (row["role"], row["direction"]) == ("bottleneck", "forward")]
+    backlog = [
+        row["backlog_pkts"]
+        for row in done.lines("queues.jsonl")
+        if (row["role"], row["direction"]) == ("bottleneck", "forward")
+    ]
     assert max(backlog) == 50
 
 
@@ -88,7 +117,8 @@ def test_one_stream_with_debians_buffers_is_window_limited(lab: Lab) -> None:
 
     done = lab.run(describe(path, path, duration_s=10.0, offloads=True))
 
-    # About 3 MiB of window over 168 ms, whatever the congestion control (thesis: 144 Mbit/s for 30 s).
+    # About 3 MiB of window over 168 ms, whatever the congestion control (thesis: 144 Mbit/s for 30
+    # s).
     assert 120e6 < done.goodput_bps < 170e6
     assert done.leg("wan")["segments_retransmitted"] == 0
 
@@ -98,7 +128,7 @@ def test_the_virtual_clock_does_not_see_the_hosts_load(lab: Lab) -> None:
     run = describe(path, path, duration_s=5.0)
     alone = lab.run(run)
 
-    guests = [lab.start(run) for _ in range(3)]     # three on one CPU
+    guests = [lab.start(run) for _ in range(3)]  # three on one CPU
     for guest, _ in guests:
         guest.wait()
 

@@ -1,4 +1,7 @@
-"""Interrupted, full, tampered with: finished results stay, the matrix goes on, nothing is left behind."""
+"""Interrupted, full, tampered with: finished results stay, the matrix goes on, nothing is left
+behind.
+"""
+
 from __future__ import annotations
 
 import json
@@ -28,7 +31,17 @@ matrices:
 
 
 def run_words(file: Path, place: Path) -> list[str]:
-    return [sys.executable, "-m", "gostlab", "run", str(file), "--results", str(place), "--machine", "sandbox"]
+    return [
+        sys.executable,
+        "-m",
+        "gostlab",
+        "run",
+        str(file),
+        "--results",
+        str(place),
+        "--machine",
+        "sandbox",
+    ]
 
 
 def finished(place: Path) -> dict[str, bytes]:
@@ -43,28 +56,43 @@ def orphans() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_scheduler_ended_at_any_moment_loses_nothing_and_goes_on(tmp_path: Path, number: int) -> None:
+def test_a_scheduler_ended_at_any_moment_loses_nothing_and_goes_on(
+    tmp_path: Path, number: int
+) -> None:
     file, place = tmp_path / "small.yaml", tmp_path / "results"
     file.write_text(MATRIX)
     moments = random.Random(number)
     kept: dict[str, bytes] = {}
     for _ in range(3):
         # A job that a script put into the background ignores SIGINT, and so would its children.
-        process = subprocess.Popen(["env", "--default-signal=INT", *run_words(file, place)], cwd=CHECKOUT, stderr=subprocess.PIPE,
-                                   text=True)
+        process = subprocess.Popen(
+            ["env", "--default-signal=INT", *run_words(file, place)],
+            cwd=CHECKOUT,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         time.sleep(moments.uniform(0.3, 4.0))
         process.send_signal(number)
         _, words = process.communicate(timeout=30)
 
-        if place.exists():      # else a busy machine had not even begun Python, which then has words of its own
+        if (
+            place.exists()
+        ):  # else a busy machine had not even begun Python, which then has words of its own
             assert "Traceback" not in words
             assert process.returncode in (0, 130)
         assert not all_gone()
         now = finished(place)
-        assert kept.items() <= now.items()       # nothing that was finished has changed
+        assert kept.items() <= now.items()  # nothing that was finished has changed
         kept = now
 
-    done = subprocess.run(run_words(file, place), cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        run_words(file, place),
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
 
     assert done.returncode == 0, done.stderr
     assert kept.items() <= finished(place).items() and len(finished(place)) == 4
@@ -83,7 +111,8 @@ def test_a_disk_that_fills_during_a_run_leaves_it_unfinished(lab: Lab, tmp_path:
         finally:
             lab.scratch = kept
         assert done.outcome["outcome"] != "ok"
-        # Whoever started it cannot write how it ended either: an error in a sentence, and a run that is still to be done.
+        # Whoever started it cannot write how it ended either: an error in a sentence, and a run
+        # that is still to be done.
         with pytest.raises(OSError, match="No space left"):
             results.finish(done.folder, 1.0, None)
         assert results.read_status(done.folder) is None
@@ -100,7 +129,14 @@ def test_a_full_disk_before_a_run_is_one_line_and_keeps_results(tmp_path: Path) 
     file.write_text(MATRIX)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)], check=True)
     try:
-        done = subprocess.run(run_words(file, disk / "results"), cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            run_words(file, disk / "results"),
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
         assert done.returncode == 1
         assert "MB free" in done.stderr and "Traceback" not in done.stderr
     finally:

@@ -1,7 +1,10 @@
-"""Each check fires when what it looks for happens: an overloaded CPU, and a path or a load that is changed behind the lab's back.
+"""Each check fires when what it looks for happens: an overloaded CPU, and a path or a load that is
+changed behind the lab's back.
 
-The path is changed by an iperf3 of the test's own, which the guest finds first and which becomes the real one afterwards.
+The path is changed by an iperf3 of the test's own, which the guest finds first and which becomes
+the real one afterwards.
 """
+
 from __future__ import annotations
 
 import shutil
@@ -19,7 +22,14 @@ from gostlab.ask.experiment import RunDescription
 from tests.integration.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
 
 # What a CPU that is too slow shows in, whichever comes first on a given machine.
-CPU_CHECKS = {"cpu_idle_share", "ticker_lateness", "sampler_lateness", "sampler_gap", "bottleneck_gaps", "bottleneck_rate"}
+CPU_CHECKS = {
+    "cpu_idle_share",
+    "ticker_lateness",
+    "sampler_lateness",
+    "sampler_gap",
+    "bottleneck_gaps",
+    "bottleneck_rate",
+}
 
 
 def checks(done: Done) -> dict[str, dict[str, Any]]:
@@ -32,7 +42,9 @@ def verdict(done: Done) -> str:
 
 
 def gigabit(clock: str) -> RunDescription:
-    """One second at 1 Gbit/s, packet by packet: ten times what a sandbox carries on the real clock of a slow machine."""
+    """One second at 1 Gbit/s, packet by packet: ten times what a sandbox carries on the real clock
+    of a slow machine.
+    """
     path = direction(rate_bps=1_000_000_000, delay_ms=5.0, buffer_pkts=800)
     run = describe(path, path, duration_s=1.0, buffers=BIG_BUFFERS, sample_ms=50.0)
     return run if clock == "virtual" else replace(run, clock="real", syscall_cost_us=0.0)
@@ -50,16 +62,21 @@ def busy(cpu: int) -> Iterator[None]:
 
 
 def sabotage(lab: Lab, folder: Path, *, before: str = ":", change: str = "") -> dict[str, Any]:
-    """What to hand a run whose iperf3 clients first run a shell script, then start with arguments changed by a sed script."""
+    """What to hand a run whose iperf3 clients first run a shell script, then start with arguments
+    changed by a sed script.
+    """
     program = folder / "iperf3"
-    program.write_text(f"""#!/bin/bash
+    program.write_text(
+        f"""#!/bin/bash
 in_node() {{ nsenter -n -t $(pgrep -of "mininet:$1$") "${{@:2}}"; }}
 case "$1" in -c)
     {before}
     set -- $(printf '%s ' "$@" | sed -E '{change}') ;;
 esac
 exec {shutil.which("iperf3")} "$@"
-""", encoding="utf-8")
+""",
+        encoding="utf-8",
+    )
     program.chmod(0o755)
     lab.keep.append(folder)
     return {"path_dirs": [str(folder), *lab.handed["path_dirs"]]}
@@ -71,7 +88,9 @@ def test_an_overloaded_cpu_is_caught_on_the_real_clock(lab: Lab) -> None:
 
 def test_a_neighbour_on_the_same_cpu_is_caught_on_the_real_clock(lab: Lab) -> None:
     guest, folder = lab.start(gigabit("real"))
-    while guest.poll() is None and not (folder / "changes.jsonl").exists():     # written as the load begins
+    while (
+        guest.poll() is None and not (folder / "changes.jsonl").exists()
+    ):  # written as the load begins
         time.sleep(0.02)
     with busy(lab.cpu):
         guest.wait()
@@ -80,7 +99,7 @@ def test_a_neighbour_on_the_same_cpu_is_caught_on_the_real_clock(lab: Lab) -> No
 
 
 def assert_blamed_on_the_cpu(done: Done) -> None:
-    if done.outcome["outcome"] == "failed":         # a machine so busy that the run was not even begun
+    if done.outcome["outcome"] == "failed":  # a machine so busy that the run was not even begun
         assert "on the real clock a busy CPU adds to it" in done.outcome["error"]
         return
     found = checks(done)
@@ -90,7 +109,9 @@ def assert_blamed_on_the_cpu(done: Done) -> None:
     assert "virtual_clock" not in found
 
 
-def test_the_virtual_clock_makes_the_same_run_of_it_with_and_without_the_hosts_load(lab: Lab) -> None:
+def test_the_virtual_clock_makes_the_same_run_of_it_with_and_without_the_hosts_load(
+    lab: Lab,
+) -> None:
     alone = lab.run(gigabit("virtual"))
     with busy(lab.cpu):
         loaded = lab.run(gigabit("virtual"))
@@ -100,31 +121,51 @@ def test_the_virtual_clock_makes_the_same_run_of_it_with_and_without_the_hosts_l
         assert "virtual_clock" in checks(done) and "ticker_lateness" not in checks(done)
     # Not a bound but the same run: every queue's every sample.
     assert alone.goodput_bps == loaded.goodput_bps > 850e6
-    assert (alone.folder / "queues.jsonl").read_text() == (loaded.folder / "queues.jsonl").read_text()
+    assert (alone.folder / "queues.jsonl").read_text() == (
+        loaded.folder / "queues.jsonl"
+    ).read_text()
 
 
 def test_one_seed_gives_one_run_every_ack_included(lab: Lab) -> None:
     path = direction(rate_bps=20_000_000, delay_ms=20.0, loss=0.002, buffer_pkts=100)
-    run = describe(path, direction(rate_bps=20_000_000), cc="bbr", duration_s=3.0, acks=True, sample_ms=100.0)
+    run = describe(
+        path, direction(rate_bps=20_000_000), cc="bbr", duration_s=3.0, acks=True, sample_ms=100.0
+    )
 
     one, two = lab.run(run), lab.run(run)
 
     for name in ("queues.jsonl", "sockets.jsonl", "flows.json", "legs.json"):
         assert (one.folder / name).read_text() == (two.folder / name).read_text(), name
-    unzipped = [subprocess.run(["zcat", done.folder / "acks.csv.gz"], capture_output=True, check=True).stdout for done in (one, two)]
+    unzipped = [
+        subprocess.run(
+            ["zcat", done.folder / "acks.csv.gz"], capture_output=True, check=True
+        ).stdout
+        for done in (one, two)
+    ]
     assert unzipped[0] == unzipped[1]
 
 
 def test_a_path_or_a_load_that_is_not_the_asked_one_is_invalid(lab: Lab, tmp_path: Path) -> None:
     path = direction(rate_bps=20_000_000, delay_ms=10.0, buffer_pkts=100)
-    spoil = sabotage(lab, tmp_path, change="s/-t 5/-t 1 -C reno/",
-                     before="in_node wan_b tc qdisc change dev wan_b-eth1 root netem limit 1000000 delay 25ms loss 5%")
+    spoil = sabotage(
+        lab,
+        tmp_path,
+        change="s/-t 5/-t 1 -C reno/",
+        before=(
+            "in_node wan_b tc qdisc change dev wan_b-eth1 root netem limit 1000000 delay 25ms"
+            " loss 5%"
+        ),
+    )
 
     done = lab.run(describe(path, path), **spoil)
 
     found = checks(done)
     assert {name for name, check in found.items() if check["verdict"] == "invalid"} == {
-        "idle_rtt_after", "cc_on_wan_sockets", "run_length", "delay_line_drops_forward"}
+        "idle_rtt_after",
+        "cc_on_wan_sockets",
+        "run_length",
+        "delay_line_drops_forward",
+    }
     assert found["idle_rtt_after"]["got"] == pytest.approx(35.08, abs=0.2)
     assert found["cc_on_wan_sockets"]["got"] == ["reno"]
     assert found["run_length"]["reason"] == "the load ended early"
@@ -132,11 +173,19 @@ def test_a_path_or_a_load_that_is_not_the_asked_one_is_invalid(lab: Lab, tmp_pat
     assert verdict(done) == "invalid"
 
 
-def test_loss_beside_its_interval_and_a_rate_above_the_bottlenecks_are_invalid(lab: Lab, tmp_path: Path) -> None:
+def test_loss_beside_its_interval_and_a_rate_above_the_bottlenecks_are_invalid(
+    lab: Lab, tmp_path: Path
+) -> None:
     path = direction(rate_bps=5_000_000, delay_ms=5.0, loss=0.002, buffer_pkts=100)
-    spoil = sabotage(lab, tmp_path, change="s/-t 3/-t 3 -b 20M/",
-                     before="in_node wan_b tc qdisc change dev wan_b-eth1 root netem limit 1000000 delay 5ms loss 2%; "
-                            "in_node wan_a tc qdisc change dev wan_a-eth1 root netem limit 100 rate 40mbit")
+    spoil = sabotage(
+        lab,
+        tmp_path,
+        change="s/-t 3/-t 3 -b 20M/",
+        before=(
+            "in_node wan_b tc qdisc change dev wan_b-eth1 root netem limit 1000000 delay 5ms loss"
+            " 2%; in_node wan_a tc qdisc change dev wan_a-eth1 root netem limit 100 rate 40mbit"
+        ),
+    )
 
     done = lab.run(describe(path, direction(delay_ms=5.0), cc="bbr", duration_s=3.0), **spoil)
 
@@ -148,7 +197,13 @@ def test_loss_beside_its_interval_and_a_rate_above_the_bottlenecks_are_invalid(l
 
 
 def test_a_udp_flow_short_of_its_offer_degrades(lab: Lab, tmp_path: Path) -> None:
-    run = describe(duration_s=2.0, flows=[flow(duration_s=2.0), flow("udp", kind="udp", cc=None, rate_bps=10_000_000, duration_s=2.0)])
+    run = describe(
+        duration_s=2.0,
+        flows=[
+            flow(duration_s=2.0),
+            flow("udp", kind="udp", cc=None, rate_bps=10_000_000, duration_s=2.0),
+        ],
+    )
 
     done = lab.run(run, **sabotage(lab, tmp_path, change="s/-b 10000000/-b 5000000/"))
 
@@ -162,7 +217,10 @@ def test_a_tunnel_alive_to_the_end_and_a_delay_line_within_its_limit_are_checks(
 
     found = checks(lab.run(describe(path, path, tunnel="gost+ws", duration_s=2.0)))
 
-    assert (found["tunnel_alive"]["verdict"], found["tunnel_alive"]["got"]) == ("ok", ["client", "target"])
+    assert (found["tunnel_alive"]["verdict"], found["tunnel_alive"]["got"]) == (
+        "ok",
+        ["client", "target"],
+    )
     # 10 ms at 20 Mbit/s are 16 packets, and the control connections' own.
     assert found["delay_line_backlog_forward"]["verdict"] == "ok"
     assert 10 < found["delay_line_backlog_forward"]["got"] < 25
@@ -170,7 +228,7 @@ def test_a_tunnel_alive_to_the_end_and_a_delay_line_within_its_limit_are_checks(
 
 def test_a_tunnel_that_dies_is_an_invalid_check_too(lab: Lab, tmp_path: Path) -> None:
     dying = tmp_path / "dying"
-    dying.write_text(f"#!/bin/sh\ntimeout 1 {lab.handed['tunnel']['path']} \"$@\"\nexit 3\n")
+    dying.write_text(f'#!/bin/sh\ntimeout 1 {lab.handed["tunnel"]["path"]} "$@"\nexit 3\n')
     dying.chmod(0o755)
     lab.keep.append(tmp_path)
 

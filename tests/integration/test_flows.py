@@ -1,7 +1,10 @@
-"""Several flows, topologies, changes while a load runs, downloads, every ACK: measured in the sandbox on the virtual clock.
+"""Several flows, topologies, changes while a load runs, downloads, every ACK: measured in the
+sandbox on the virtual clock.
 
-What is exact on the virtual clock is asked exactly; what is random is seeded, so that a bound once met is met again.
+What is exact on the virtual clock is asked exactly; what is random is seeded, so that a bound once
+met is met again.
 """
+
 from __future__ import annotations
 
 import csv
@@ -19,9 +22,14 @@ PAYLOAD_SHARE = 1448 / 1514
 
 
 def written(settings: str) -> RunDescription:
-    """The one run of an experiment with these settings, 100 Mbit/s, 40 ms, as somebody would write them."""
-    text = ("name: test\ntitle: test\nsettings: {profile: plain-100ms, rtt: 40ms, rate: 100mbit, duration: 5s, buffers: bdp, "
-            f"sample: 100ms}}\nmatrices:\n  - name: m\n    settings: {settings}\n")
+    """The one run of an experiment with these settings, 100 Mbit/s, 40 ms, as somebody would write
+    them.
+    """
+    text = (
+        "name: test\ntitle: test\nsettings: {profile: plain-100ms, rtt: 40ms, rate: 100mbit,"
+        " duration: 5s, buffers: bdp, sample: 100ms}\nmatrices:\n  - name: m\n    settings:"
+        f" {settings}\n"
+    )
     return expand(read_experiment(parse_document(text, "test.yaml"), Path("test.yaml")))[0]
 
 
@@ -44,19 +52,30 @@ def counter(done: Done, host: str, name: str) -> int:
 
 
 def test_each_flow_of_a_dumbbell_has_its_own_rtt_start_and_cc(lab: Lab) -> None:
-    done = lab.run(written("{topology: dumbbell, buffer: 3bdp, flows: {one: {cc: bbr, rtt: 20ms, duration: 8s}, "
-                           "two: {cc: cubic, rtt: 80ms, start: 3s, duration: 4s}}}"))
+    done = lab.run(
+        written(
+            "{topology: dumbbell, buffer: 3bdp, flows: {one: {cc: bbr, rtt: 20ms, duration: 8s}, "
+            "two: {cc: cubic, rtt: 80ms, start: 3s, duration: 4s}}}"
+        )
+    )
 
     found = flows(done)
-    assert [found["one"]["started_s"], found["two"]["started_s"]] == pytest.approx([0.0, 3.0], abs=0.01)
-    assert found["two"]["ended_s"] == pytest.approx(7.0, abs=1.0)        # and two round trips for iperf3's own exchange, at a full queue
+    assert [found["one"]["started_s"], found["two"]["started_s"]] == pytest.approx(
+        [0.0, 3.0], abs=0.01
+    )
+    assert found["two"]["ended_s"] == pytest.approx(
+        7.0, abs=1.0
+    )  # and two round trips for iperf3's own exchange, at a full queue
     # Two frames of 98 bytes take 0.016 ms.
     assert check(done, "idle_rtt_before")["got"] == pytest.approx(20.016, abs=0.1)
     assert check(done, "idle_rtt_before_two")["got"] == pytest.approx(80.016, abs=0.1)
     by_flow = {leg["flow"]: leg["cc"] for leg in done.json("legs.json")["legs"]}
     assert by_flow == {"one": ["bbr"], "two": ["cubic"]}
     rows = done.lines("sockets.jsonl")
-    assert {(row["flow"], row["host"], row["cc"]) for row in rows} == {("one", "s1", "bbr"), ("two", "s2", "cubic")}
+    assert {(row["flow"], row["host"], row["cc"]) for row in rows} == {
+        ("one", "s1", "bbr"),
+        ("two", "s2", "cubic"),
+    }
     together = (found["one"]["bytes"] + found["two"]["bytes"]) * 8
     assert together < 100e6 * 8.5 * PAYLOAD_SHARE
 
@@ -64,30 +83,48 @@ def test_each_flow_of_a_dumbbell_has_its_own_rtt_start_and_cc(lab: Lab) -> None:
 def test_two_flows_of_one_host_may_have_two_ccs(lab: Lab) -> None:
     done = lab.run(written("{flows: {one: {cc: reno}, two: {cc: cubic}}}"))
 
-    assert {leg["flow"]: leg["cc"] for leg in done.json("legs.json")["legs"]} == {"one": ["reno"], "two": ["cubic"]}
+    assert {leg["flow"]: leg["cc"] for leg in done.json("legs.json")["legs"]} == {
+        "one": ["reno"],
+        "two": ["cubic"],
+    }
 
 
 def test_udp_takes_its_rate_for_its_time_and_tcp_gets_the_rest(lab: Lab) -> None:
-    done = lab.run(written("{topology: dumbbell, duration: 12s, flows: {tcp: {cc: cubic}, "
-                           "udp: {kind: udp, rate: 40mbit, start: 4s, duration: 4s, receiver: 1}}}"))
+    done = lab.run(
+        written(
+            "{topology: dumbbell, duration: 12s, flows: {tcp: {cc: cubic}, "
+            "udp: {kind: udp, rate: 40mbit, start: 4s, duration: 4s, receiver: 1}}}"
+        )
+    )
 
     udp = flows(done)["udp"]
     assert udp["sent_datagrams"] == pytest.approx(40e6 * 4 / 8 / 1448, rel=0.02)
     assert udp["goodput_bps"] == pytest.approx(40e6, rel=0.05)
-    rows = [row for row in done.lines("queues.jsonl") if (row["role"], row["direction"]) == ("bottleneck", "forward")]
+    rows = [
+        row
+        for row in done.lines("queues.jsonl")
+        if (row["role"], row["direction"]) == ("bottleneck", "forward")
+    ]
     alone = next(row for row in rows if row["t_s"] >= 3.5)["sent_pkts"]
     assert alone > 0.9 * 3.5 * 100e6 / 8 / 1514 * 0.8
 
 
 def test_the_rate_changes_in_place_at_its_instant(lab: Lab) -> None:
-    done = lab.run(written("{cc: bbr, duration: 9s, changes: [{at: 3s, rate: 20mbit}, {at: 6s, rate: 60mbit}]}"))
+    done = lab.run(
+        written(
+            "{cc: bbr, duration: 9s, changes: [{at: 3s, rate: 20mbit}, {at: 6s, rate: 60mbit}]}"
+        )
+    )
 
     lines = done.lines("changes.jsonl")
     assert [line["at_s"] for line in lines] == [3.0, 6.0]
     assert [line["applied_s"] for line in lines] == pytest.approx([3.0, 6.0], abs=0.02)
     assert [line["installed"]["rate_bps"] for line in lines] == [20_000_000, 60_000_000]
-    rows = {round(row["t_s"], 1): row["sent_bytes"] for row in done.lines("queues.jsonl")
-            if (row["role"], row["direction"]) == ("bottleneck", "forward")}
+    rows = {
+        round(row["t_s"], 1): row["sent_bytes"]
+        for row in done.lines("queues.jsonl")
+        if (row["role"], row["direction"]) == ("bottleneck", "forward")
+    }
     # From a second after the change, when what was queued at the old rate is gone, until the next.
     assert (rows[5.9] - rows[4.0]) * 8 / 1.9 <= 20e6 * 1.001
     assert (rows[5.9] - rows[4.0]) * 8 / 1.9 == pytest.approx(20e6, rel=0.03)
@@ -103,30 +140,43 @@ def test_a_delay_change_is_seen_by_the_ping_after_it(lab: Lab) -> None:
 
 def test_a_trace_replays_row_by_row(lab: Lab, tmp_path: Path) -> None:
     trace = tmp_path / "trace.csv"
-    trace.write_text("time_s,delay_ms,loss,rate_bps\n0,20,0,50000000\n1,30,0.01,\n2,10,0,25000000\n")
+    trace.write_text(
+        "time_s,delay_ms,loss,rate_bps\n0,20,0,50000000\n1,30,0.01,\n2,10,0,25000000\n"
+    )
 
     done = lab.run(written(f"{{trace: {trace}}}"))
 
-    applied = [(line["at_s"], line["installed"].get("delay_ms"), line["installed"].get("rate_bps")) for line in
-               done.lines("changes.jsonl")]
+    applied = [
+        (line["at_s"], line["installed"].get("delay_ms"), line["installed"].get("rate_bps"))
+        for line in done.lines("changes.jsonl")
+    ]
     assert (0.0, 20.0, None) in applied and (0.0, 0.0, 50_000_000) in applied
     assert (1.0, 30.0, None) in applied and (2.0, 0.0, 25_000_000) in applied
     assert done.lines("changes.jsonl")[2]["installed"]["loss"] == [pytest.approx(0.01)]
 
 
 def test_a_file_comes_over_http_whole(lab: Lab) -> None:
-    done = lab.run(written("{direction: download, duration: 60s, flows: {page: {kind: http, size: 5MB}}}"))
+    done = lab.run(
+        written("{direction: download, duration: 60s, flows: {page: {kind: http, size: 5MB}}}")
+    )
 
     page = flows(done)["page"]
     assert page["bytes"] == 5_000_000
-    assert page["goodput_bps"] == pytest.approx(8 * 5e6 / (page["ended_s"] - page["started_s"]), rel=1e-3)
+    assert page["goodput_bps"] == pytest.approx(
+        8 * 5e6 / (page["ended_s"] - page["started_s"]), rel=1e-3
+    )
     assert page["goodput_bps"] < 100e6 * PAYLOAD_SHARE
     assert done.json("env.json")["nginx"].startswith("nginx version: nginx/")
     assert done.leg("wan")["sender"] == "target"
 
 
 def test_a_download_through_a_tunnel_crosses_its_legs(lab: Lab) -> None:
-    done = lab.run(written("{tunnel: gost+ws, direction: download, duration: 60s, flows: {page: {kind: http, size: 2MB}}}"))
+    done = lab.run(
+        written(
+            "{tunnel: gost+ws, direction: download, duration: 60s, flows: {page: {kind: http, size:"
+            " 2MB}}}"
+        )
+    )
 
     assert flows(done)["page"]["bytes"] == 2_000_000
     assert {leg["leg"] for leg in done.json("legs.json")["legs"]} == {"app", "wan", "exit"}
@@ -134,17 +184,31 @@ def test_a_download_through_a_tunnel_crosses_its_legs(lab: Lab) -> None:
 
 
 def test_a_download_that_takes_too_long_fails_alone_with_its_sentence(lab: Lab) -> None:
-    done = lab.run(written("{rate: 1mbit, direction: download, duration: 3s, flows: {page: {kind: http, size: 5MB}}}"))
+    done = lab.run(
+        written(
+            "{rate: 1mbit, direction: download, duration: 3s, flows: {page: {kind: http, size:"
+            " 5MB}}}"
+        )
+    )
 
     assert done.outcome["outcome"] == "failed"
     assert done.outcome["error"].startswith("page (http) did not end within 3 s")
 
 
 def test_periodic_loss_loses_exactly_every_nth_packet(lab: Lab) -> None:
-    done = lab.run(written("{rate: 50mbit, buffer: 5000pkts, duration: 10s, loss: {model: periodic, packets: 1000}}"))
+    done = lab.run(
+        written(
+            "{rate: 50mbit, buffer: 5000pkts, duration: 10s, loss: {model: periodic, packets:"
+            " 1000}}"
+        )
+    )
 
-    sent = next(row for row in reversed(done.lines("queues.jsonl")) if row["dev"] == "wan_a-eth1")["sent_pkts"]
-    shown = next(text for name, text in done.json("env.json")["qdiscs_after"].items() if name == "wan_b-eth1")
+    sent = next(row for row in reversed(done.lines("queues.jsonl")) if row["dev"] == "wan_a-eth1")[
+        "sent_pkts"
+    ]
+    shown = next(
+        text for name, text in done.json("env.json")["qdiscs_after"].items() if name == "wan_b-eth1"
+    )
     assert "loss" not in shown
     # SACK finds each loss once; the first packets of all are the idle pings'.
     assert abs(done.leg("wan")["segments_retransmitted"] - sent / 1000) <= 2
@@ -163,19 +227,34 @@ def test_jitter_reorders_unless_the_line_keeps_order(lab: Lab, ordered: str) -> 
 
 
 def router_run(ordered: str) -> RunDescription:
-    path = {"forward": {**direction(rate_bps=40_000_000, delay_ms=10.0, jitter_ms=3.0), "ordered": ordered == "on"},
-            "reverse": direction(rate_bps=1_000_000_000, delay_ms=0.0)}
-    return describe(path["forward"], path["reverse"], topology="router",
-                    flows=[flow(sender="client", receiver="server", rtt_ms=10.0)])
+    path = {
+        "forward": {
+            **direction(rate_bps=40_000_000, delay_ms=10.0, jitter_ms=3.0),
+            "ordered": ordered == "on",
+        },
+        "reverse": direction(rate_bps=1_000_000_000, delay_ms=0.0),
+    }
+    return describe(
+        path["forward"],
+        path["reverse"],
+        topology="router",
+        flows=[flow(sender="client", receiver="server", rtt_ms=10.0)],
+    )
 
 
 def test_every_ack_is_recorded_with_cwnd_and_ssthresh(lab: Lab) -> None:
     path = direction(rate_bps=20_000_000, delay_ms=20.0, loss=0.002, buffer_pkts=200)
 
-    done = lab.run(describe(path, direction(rate_bps=20_000_000, delay_ms=20.0), acks=True, sample_ms=100.0))
+    done = lab.run(
+        describe(path, direction(rate_bps=20_000_000, delay_ms=20.0), acks=True, sample_ms=100.0)
+    )
 
     rows = acks(done)
-    assert done.json("env.json")["acks"] == {"source": "tracepoint tcp:tcp_probe", "rows": len(rows), "events_lost": 0}
+    assert done.json("env.json")["acks"] == {
+        "source": "tracepoint tcp:tcp_probe",
+        "rows": len(rows),
+        "events_lost": 0,
+    }
     assert {row["flow"] for row in rows} == {"flow1"}
     times = [float(row["t_s"]) for row in rows]
     assert times == sorted(times) and times[0] > 0
@@ -194,12 +273,14 @@ def test_acks_of_a_download_are_the_servers(lab: Lab) -> None:
 
 
 def test_a_star_shapes_every_site_and_loads_one(lab: Lab) -> None:
-    done = lab.run(written("{topology: star, profile: plain-100ms, sites: [client-tokyo, plain-100ms]}"))
+    done = lab.run(
+        written("{topology: star, profile: plain-100ms, sites: [client-tokyo, plain-100ms]}")
+    )
 
     assert check(done, "idle_rtt_before")["got"] == pytest.approx(40.016, abs=0.1)
     assert flows(done)["flow1"]["goodput_bps"] > 50e6
     commands = (done.folder / "commands.sh").read_text()
-    assert "delay 52.980000ms" in commands      # Tokyo's own, although nothing is sent there
+    assert "delay 52.980000ms" in commands  # Tokyo's own, although nothing is sent there
     # Only the path under test is sampled: both its bottlenecks and both its delay lines.
     assert {row["node"] for row in done.lines("queues.jsonl")} == {"near2", "far2"}
 
@@ -207,14 +288,21 @@ def test_a_star_shapes_every_site_and_loads_one(lab: Lab) -> None:
 def test_a_cc_that_the_lab_does_not_build_yet_says_so(lab: Lab) -> None:
     done = lab.run(describe(cc="bbrplus"))
 
-    assert done.outcome == {**done.outcome, "outcome": "unsupported",
-                            "error": "congestion control bbrplus: kernel module not built yet"}
+    assert done.outcome == {
+        **done.outcome,
+        "outcome": "unsupported",
+        "error": "congestion control bbrplus: kernel module not built yet",
+    }
 
 
 def test_the_loss_of_a_run_is_judged_by_its_binomial_interval(lab: Lab) -> None:
     lossy = direction(rate_bps=100_000_000, delay_ms=5.0, loss=0.01)
 
-    done = lab.run(describe(lossy, direction(rate_bps=100_000_000, delay_ms=5.0), cc="bbr", buffers=BIG_BUFFERS))
+    done = lab.run(
+        describe(
+            lossy, direction(rate_bps=100_000_000, delay_ms=5.0), cc="bbr", buffers=BIG_BUFFERS
+        )
+    )
 
     assert check(done, "delay_line_drops_forward")["verdict"] == "ok"
     low, high = check(done, "delay_line_drops_forward")["asked"]

@@ -1,8 +1,11 @@
-"""More than fifty kills, ruined result folders, two schedulers at once, and a thousand runs in a row.
+"""More than fifty kills, ruined result folders, two schedulers at once, and a thousand runs in a
+row.
 
-After each: what was finished is unchanged, nothing is left behind, and the same command goes on to the same end. Every instant
-is drawn from a seed; what a process has come to by then is the machine's.
+After each: what was finished is unchanged, nothing is left behind, and the same command goes on to
+the same end. Every instant is drawn from a seed; what a process has come to by then is the
+machine's.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -21,7 +24,14 @@ import pytest
 
 from gostlab.machine import CHECKOUT
 from gostlab.setup.parts import cache_folder
-from tests.integration.offspring import adopt_orphans, all_gone, foreign_namespaces, mounts_in, offspring, sandboxes
+from tests.integration.offspring import (
+    adopt_orphans,
+    all_gone,
+    foreign_namespaces,
+    mounts_in,
+    offspring,
+    sandboxes,
+)
 from tests.integration.sandboxed import Lab
 
 SETTINGS = "{profile: plain-100ms, rate: 10mbit, delay: 5ms, duration: 1s}"
@@ -40,7 +50,7 @@ matrices:
     repetitions: COUNT
     factors: {{cc: [cubic]}}
 """
-SCHEDULER_KILLS, SANDBOX_KILLS = 20, 24       # and six tunnel ends
+SCHEDULER_KILLS, SANDBOX_KILLS = 20, 24  # and six tunnel ends
 
 
 class Desk:
@@ -53,37 +63,75 @@ class Desk:
         self.memory_files = set(os.listdir("/dev/shm"))
 
     def words(self, *more: str) -> list[str]:
-        return [sys.executable, "-m", "gostlab", "run", str(self.file), "--results", str(self.results), "--machine", "sandbox",
-                *more]
+        return [
+            sys.executable,
+            "-m",
+            "gostlab",
+            "run",
+            str(self.file),
+            "--results",
+            str(self.results),
+            "--machine",
+            "sandbox",
+            *more,
+        ]
 
     def start(self, *more: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(self.words(*more), cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            self.words(*more),
+            cwd=CHECKOUT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def run(self, *more: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(self.words(*more), cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run(
+            self.words(*more),
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
     def report(self) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run([sys.executable, "-m", "gostlab", "report", "--results", str(self.results)], cwd=CHECKOUT,
-                              capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run(
+            [sys.executable, "-m", "gostlab", "report", "--results", str(self.results)],
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
     def finished(self) -> dict[str, str]:
         """Every finished run, and the hash of its whole folder."""
-        return {path.parent.name: folder_hash(path.parent) for path in sorted(self.results.glob("*/*/status.json"))}
+        return {
+            path.parent.name: folder_hash(path.parent)
+            for path in sorted(self.results.glob("*/*/status.json"))
+        }
 
     def outcomes(self) -> dict[str, str]:
-        return {path.parent.name: json.loads(path.read_text())["outcome"]
-                for path in sorted(self.results.glob("*/*/status.json"))}
+        return {
+            path.parent.name: json.loads(path.read_text())["outcome"]
+            for path in sorted(self.results.glob("*/*/status.json"))
+        }
 
     def check_nothing_left(self) -> None:
         """No process, namespace, mount or memory file of ours."""
         assert not all_gone()
         assert not foreign_namespaces()
         assert not mounts_in(self.results)
-        assert not {name for name in set(os.listdir("/dev/shm")) - self.memory_files if name.startswith("vm_file")}
+        assert not {
+            name
+            for name in set(os.listdir("/dev/shm")) - self.memory_files
+            if name.startswith("vm_file")
+        }
 
 
 def folder_hash(folder: Path) -> str:
@@ -129,7 +177,7 @@ def test_a_scheduler_killed_over_and_over_comes_to_the_same_end(tmp_path: Path) 
         process = desk.start()
         with suppress(subprocess.TimeoutExpired):
             process.wait(draw.choice((0.2, 0.4, 0.8)) + draw.uniform(0.0, 0.4))
-        if process.returncode == 0:         # all of it is done: begin again, with less
+        if process.returncode == 0:  # all of it is done: begin again, with less
             victim = draw.choice(sorted(kept))
             shutil.rmtree(desk.results / "small" / victim)
             del kept[victim]
@@ -184,14 +232,25 @@ def test_killed_sandboxes_fail_alone_and_are_run_again_when_asked(tmp_path: Path
     assert desk.outcomes() == dict.fromkeys(names_asked_for(desk), "ok")
 
 
-def test_runs_whose_tunnel_is_killed_fail_alone_with_the_ends_name(lab: Lab, tmp_path: Path) -> None:
+def test_runs_whose_tunnel_is_killed_fail_alone_with_the_ends_name(
+    lab: Lab, tmp_path: Path
+) -> None:
     draw = random.Random(22)
     assert lab.handed["tunnel"]
-    # Poses as GOST; with more than one stream, one end is killed at an instant of the guest's own clock.
+    # Poses as GOST; with more than one stream, one end is killed at an instant of the guest's own
+    # clock.
     instants = tmp_path / "instants"
-    ends = {(cc, streams): draw.choice(("client", "target")) for cc in ("cubic", "bbr") for streams in (2, 3, 4)}
-    instants.write_text("".join(f"{cc} {streams} {'-F' if end == 'client' else 'none'} {draw.uniform(0.05, 1.2):.3f}\n"
-                                for (cc, streams), end in ends.items()))
+    ends = {
+        (cc, streams): draw.choice(("client", "target"))
+        for cc in ("cubic", "bbr")
+        for streams in (2, 3, 4)
+    }
+    instants.write_text(
+        "".join(
+            f"{cc} {streams} {'-F' if end == 'client' else 'none'} {draw.uniform(0.05, 1.2):.3f}\n"
+            for (cc, streams), end in ends.items()
+        )
+    )
     program = tmp_path / "gost"
     program.write_text(f"""#!/bin/sh
 case "$1" in -V) echo gost 3.99; exit;; esac
@@ -204,13 +263,19 @@ fi
 exec {lab.handed["tunnel"]["path"]} "$@"
 """)
     program.chmod(0o755)
-    desk = Desk(tmp_path, MATRIX.replace("[1, 2, 3]", "[1, 2, 3, 4]").replace("{cc:", "{tunnel: [gost+ws], cc:"))
+    desk = Desk(
+        tmp_path,
+        MATRIX.replace("[1, 2, 3]", "[1, 2, 3, 4]").replace("{cc:", "{tunnel: [gost+ws], cc:"),
+    )
 
     done = desk.run("--gost", str(program))
 
     assert done.returncode == 1
     for path in sorted(desk.results.glob("*/*/status.json")):
-        run, status = json.loads((path.parent / "run.json").read_text()), json.loads(path.read_text())
+        run, status = (
+            json.loads((path.parent / "run.json").read_text()),
+            json.loads(path.read_text()),
+        )
         end = ends.get((run["cc"], run["streams"]))
         if end is None:
             assert status["outcome"] == "ok", status
@@ -222,11 +287,15 @@ exec {lab.handed["tunnel"]["path"]} "$@"
     desk.check_nothing_left()
 
     instants.write_text("")
-    assert desk.run("--gost", str(program), "--retry-failed", "--set", "streams=1,2").returncode == 0
+    assert (
+        desk.run("--gost", str(program), "--retry-failed", "--set", "streams=1,2").returncode == 0
+    )
     assert kept.items() <= desk.finished().items()
 
 
-def test_of_two_schedulers_on_one_folder_the_second_is_refused_with_the_firsts_name(tmp_path: Path) -> None:
+def test_of_two_schedulers_on_one_folder_the_second_is_refused_with_the_firsts_name(
+    tmp_path: Path,
+) -> None:
     desk = Desk(tmp_path, MATRIX.replace("[1, 2, 3]", "[1]"))
     first = desk.start()
     while not sandboxes():
@@ -239,7 +308,7 @@ def test_of_two_schedulers_on_one_folder_the_second_is_refused_with_the_firsts_n
     first.communicate(timeout=60)
     assert first.returncode == 0
     assert desk.outcomes() == dict.fromkeys(names_asked_for(desk), "ok")
-    assert desk.run().returncode == 0       # the lock went with its owner
+    assert desk.run().returncode == 0  # the lock went with its owner
     desk.check_nothing_left()
 
 
@@ -248,7 +317,9 @@ def cut(path: Path, draw: random.Random) -> None:
 
 
 def test_ruined_runs_are_corrupt_in_the_report_and_run_again(whole: Desk, tmp_path: Path) -> None:
-    """Each of the folders is ruined in another way; the one that is left alone stays as it is, to the byte."""
+    """Each of the folders is ruined in another way; the one that is left alone stays as it is, to
+    the byte.
+    """
     desk, draw = copy_of(whole, tmp_path), random.Random(23)
     folders = sorted(path for path in (desk.results / "small").iterdir() if path.is_dir())
     garbled, cut_short, no_description, a_folder, other_question, sound = folders
@@ -266,7 +337,9 @@ def test_ruined_runs_are_corrupt_in_the_report_and_run_again(whole: Desk, tmp_pa
     rows = (desk.results / "report" / "tables" / "small-runs.csv").read_text().splitlines()
     states = {row.split(",")[0]: row.split(",")[1] for row in rows[1:]}
     assert states[sound.name] == "ok"
-    assert all(states.get(folder.name, "corrupt") != "ok" for folder in folders if folder != sound), states
+    assert all(
+        states.get(folder.name, "corrupt") != "ok" for folder in folders if folder != sound
+    ), states
     assert "corrupt" in (desk.results / "report" / "report.html").read_text()
 
     done = desk.run()
@@ -279,10 +352,18 @@ def test_ruined_runs_are_corrupt_in_the_report_and_run_again(whole: Desk, tmp_pa
 
 
 def test_every_file_cut_short_is_seen_by_the_report(whole: Desk, tmp_path: Path) -> None:
-    """One file of a folder each: what is JSON as a whole is missed by nobody. (A series may end early: a killed run's do.)"""
+    """One file of a folder each: what is JSON as a whole is missed by nobody. (A series may end
+    early: a killed run's do.)
+    """
     desk, draw = copy_of(whole, tmp_path), random.Random(24)
     folders = sorted(path for path in (desk.results / "small").iterdir() if path.is_dir())
-    ruined = dict(zip(("status.json", "run.json", "flows.json", "legs.json", "fidelity.json", "env.json"), folders, strict=True))
+    ruined = dict(
+        zip(
+            ("status.json", "run.json", "flows.json", "legs.json", "fidelity.json", "env.json"),
+            folders,
+            strict=True,
+        )
+    )
     for name, folder in ruined.items():
         cut(folder / name, draw)
 
@@ -290,7 +371,9 @@ def test_every_file_cut_short_is_seen_by_the_report(whole: Desk, tmp_path: Path)
 
     rows = (desk.results / "report" / "tables" / "small-runs.csv").read_text().splitlines()
     states = {row.split(",")[0]: row.split(",")[1] for row in rows[1:]}
-    assert {name: states.get(folder.name, "corrupt") for name, folder in ruined.items()} == dict.fromkeys(ruined, "corrupt")
+    assert {
+        name: states.get(folder.name, "corrupt") for name, folder in ruined.items()
+    } == dict.fromkeys(ruined, "corrupt")
 
 
 def test_a_finished_run_whose_data_was_cut_short_is_run_again(whole: Desk, tmp_path: Path) -> None:
@@ -305,7 +388,9 @@ def test_a_finished_run_whose_data_was_cut_short_is_run_again(whole: Desk, tmp_p
 
 
 @pytest.mark.parametrize("thing", ["file", "dangling link", "link elsewhere"])
-def test_a_run_folder_that_is_no_folder_is_replaced(whole: Desk, tmp_path: Path, thing: str) -> None:
+def test_a_run_folder_that_is_no_folder_is_replaced(
+    whole: Desk, tmp_path: Path, thing: str
+) -> None:
     desk = copy_of(whole, tmp_path)
     place = min(path for path in (desk.results / "small").iterdir() if path.is_dir())
     shutil.rmtree(place)
@@ -324,7 +409,9 @@ def test_a_run_folder_that_is_no_folder_is_replaced(whole: Desk, tmp_path: Path,
     assert not place.is_symlink() and (place / "status.json").exists()
 
 
-def test_a_description_nested_a_hundred_thousand_deep_is_only_garbage(whole: Desk, tmp_path: Path) -> None:
+def test_a_description_nested_a_hundred_thousand_deep_is_only_garbage(
+    whole: Desk, tmp_path: Path
+) -> None:
     desk = copy_of(whole, tmp_path)
     place = min(path for path in (desk.results / "small").iterdir() if path.is_dir())
     (place / "run.json").write_text("[" * 100_000)
@@ -338,16 +425,39 @@ def test_results_that_may_not_be_written_are_one_sentence(whole: Desk, tmp_path:
     for parent in [tmp_path, *tmp_path.parents]:
         if parent != Path("/") and parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
             parent.chmod(parent.stat().st_mode | 0o011)
-    as_nobody = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups", "/usr/bin/python3", "-B", "-m", "gostlab", "run",
-                 str(desk.file), "--machine", "sandbox"]
-    if subprocess.run([*as_nobody[:6], "test", "-r", str(CHECKOUT / "lab")], check=False).returncode:
+    as_nobody = [
+        "setpriv",
+        "--reuid",
+        "nobody",
+        "--regid",
+        "nogroup",
+        "--clear-groups",
+        "/usr/bin/python3",
+        "-B",
+        "-m",
+        "gostlab",
+        "run",
+        str(desk.file),
+        "--machine",
+        "sandbox",
+    ]
+    if subprocess.run(
+        [*as_nobody[:6], "test", "-r", str(CHECKOUT / "lab")], check=False
+    ).returncode:
         pytest.skip("an ordinary user cannot read this checkout")
     before = desk.finished()
     environ = {**os.environ, "GOSTLAB_CACHE": str(reachable_cache(tmp_path))}
 
-    for results in (desk.results, tmp_path / "new"):        # root's, and one that would have to be made
-        done = subprocess.run([*as_nobody, "--results", str(results)], cwd=CHECKOUT, capture_output=True, text=True, check=False,
-                              timeout=60, env=environ)
+    for results in (desk.results, tmp_path / "new"):  # root's, and one that would have to be made
+        done = subprocess.run(
+            [*as_nobody, "--results", str(results)],
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env=environ,
+        )
         assert done.returncode in (1, 2) and "Traceback" not in done.stderr
         assert "ermission denied" in done.stderr, done.stderr
     assert desk.finished() == before
@@ -368,28 +478,56 @@ def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
     desk = Desk(tmp_path, ROW.replace("COUNT", str(count)))
     pids_before = set(os.listdir("/proc"))
     began, seen = time.monotonic(), []
-    process = subprocess.Popen(desk.words("--json"), cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        desk.words("--json"), cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     while process.poll() is None:
-        with suppress(OSError, ValueError):     # it may end as we look
-            resident = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 2**20
-            seen.append({"descriptors": len(os.listdir(f"/proc/{process.pid}/fd")), "processes": len(offspring()),
-                         "namespaces": len(foreign_namespaces()), "resident_mib": resident,
-                         "memory_files": len([name for name in os.listdir("/dev/shm") if name.startswith("vm_file")])})
+        with suppress(OSError, ValueError):  # it may end as we look
+            resident = (
+                int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+                * os.sysconf("SC_PAGE_SIZE")
+                // 2**20
+            )
+            seen.append(
+                {
+                    "descriptors": len(os.listdir(f"/proc/{process.pid}/fd")),
+                    "processes": len(offspring()),
+                    "namespaces": len(foreign_namespaces()),
+                    "resident_mib": resident,
+                    "memory_files": len(
+                        [name for name in os.listdir("/dev/shm") if name.startswith("vm_file")]
+                    ),
+                }
+            )
         time.sleep(0.2)
 
     assert process.returncode == 0
     assert list(desk.outcomes().values()) == ["ok"] * count
     desk.check_nothing_left()
     quarter = len(seen) // 4
-    most = {key: (max(row[key] for row in seen[quarter:2 * quarter]), max(row[key] for row in seen[-quarter:])) for key in seen[0]}
-    zombies = [pid for pid in set(os.listdir("/proc")) - pids_before if pid.isdigit() and is_zombie(pid)]
-    print(f"{count} runs, {time.monotonic() - began:.0f} s, {len(seen)} looks; most in the second and in the last quarter: {most}; "
-          f"zombies left: {len(zombies)}")
+    most = {
+        key: (
+            max(row[key] for row in seen[quarter : 2 * quarter]),
+            max(row[key] for row in seen[-quarter:]),
+        )
+        for key in seen[0]
+    }
+    zombies = [
+        pid for pid in set(os.listdir("/proc")) - pids_before if pid.isdigit() and is_zombie(pid)
+    ]
+    print(
+        f"{count} runs, {time.monotonic() - began:.0f} s, {len(seen)} looks; most in the second and"
+        f" in the last quarter: {most}; zombies left: {len(zombies)}"
+    )
     assert not zombies
-    # A look may catch a run between two steps, so two more say nothing; a leak of one per run is a quarter of all runs.
+    # A look may catch a run between two steps, so two more say nothing; a leak of one per run is a
+    # quarter of all runs.
     for key in ("descriptors", "namespaces", "memory_files"):
         assert most[key][1] <= most[key][0] + 2, (key, most)
-    assert most["processes"][1] <= 1.5 * most["processes"][0] and most["resident_mib"][1] <= most["resident_mib"][0] + 4, most
+    assert (
+        most["processes"][1] <= 1.5 * most["processes"][0]
+        and most["resident_mib"][1] <= most["resident_mib"][0] + 4
+    ), most
 
 
 def is_zombie(pid: str) -> bool:

@@ -1,4 +1,7 @@
-"""The native machine, tried in a guest: a machine whose kernel has netem and whose root we may be."""
+"""The native machine, tried in a guest: a machine whose kernel has netem and whose root we may
+be.
+"""
+
 from __future__ import annotations
 
 import json
@@ -8,18 +11,29 @@ from gostlab.machine import CHECKOUT
 from gostlab.setup.parts import cache_folder
 from tests.integration.sandboxed import Lab
 
-RUN = ("python3 -m gostlab run thesis-tunnel --quick --matrix main --set tunnel=gost+ws --set streams=1 --set rate=20mbit"
-       " --set delay=10ms --set cc=cubic --set duration=3s --machine {machine} --results /run/gostlab/results")
-# All that a run could change on its machine. Left out of the sysctls: counters that move with every file looked up or process
-# started (dentry, inode, file, last pid), and what is drawn anew with every look (uuid, entropy).
-STATE = ("sysctl -a 2>/dev/null | grep -v -E '^(fs[.](dentry-state|inode-nr|inode-state|file-nr)|kernel[.](ns_last_pid|random[.]"
-         "(uuid|entropy_avail)))'; ip -o link; ip -o addr; ip route show table all; tc qdisc; cat /proc/mounts; ip netns;"
-         " lsns --noheadings --output NS,TYPE; ps --ppid 2 -p 2 --deselect -o comm=; ls /dev/shm; ls /sys/module")
+RUN = (
+    "python3 -m gostlab run thesis-tunnel --quick --matrix main --set tunnel=gost+ws --set"
+    " streams=1 --set rate=20mbit --set delay=10ms --set cc=cubic --set duration=3s --machine"
+    " {machine} --results /run/gostlab/results"
+)
+# All that a run could change on its machine. Left out of the sysctls: counters that move with every
+# file looked up or process started (dentry, inode, file, last pid), and what is drawn anew with
+# every look (uuid, entropy).
+STATE = (
+    "sysctl -a 2>/dev/null | grep -v -E"
+    " '^(fs[.](dentry-state|inode-nr|inode-state|file-nr)|kernel[.](ns_last_pid|random[.](uuid|entropy_avail)))';"
+    " ip -o link; ip -o addr; ip route show table all; tc qdisc; cat /proc/mounts; ip netns; lsns"
+    " --noheadings --output NS,TYPE; ps --ppid 2 -p 2 --deselect -o comm=; ls /dev/shm; ls"
+    " /sys/module"
+)
 
 
 def native(lab: Lab, machine: str, before: str = "", after: str = ""):
-    script = (f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache_folder()}; {before}\n({STATE}) >/run/gostlab/before;"
-              f"{RUN.format(machine=machine)}; echo exit $?; ({STATE}) >/run/gostlab/after; {after}")
+    script = (
+        f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache_folder()}; {before}\n({STATE})"
+        f" >/run/gostlab/before;{RUN.format(machine=machine)}; echo exit $?; ({STATE})"
+        f" >/run/gostlab/after; {after}"
+    )
     return lab.command(script, memory_mib=1024, keep=[cache_folder(), *lab.keep])
 
 
@@ -28,7 +42,9 @@ def test_a_run_on_the_hosts_own_kernel_leaves_it_as_it_was(lab: Lab) -> None:
 
     assert "exit 0" in done.log, done.log
     folder = next((done.folder / "results" / "thesis-tunnel").glob("main-*"))
-    assert json.loads((folder / "status.json").read_text())["outcome"] == "ok", (folder / "log.txt").read_text()
+    assert json.loads((folder / "status.json").read_text())["outcome"] == "ok", (
+        folder / "log.txt"
+    ).read_text()
     assert json.loads((folder / "run.json").read_text())["clock"] == "real"
     assert (done.folder / "before").read_text() == (done.folder / "after").read_text()
 
@@ -42,16 +58,27 @@ def test_auto_takes_native_for_root_on_a_kernel_with_netem_and_says_so(lab: Lab)
 
 def test_a_killed_native_run_leaves_no_process(lab: Lab) -> None:
     left = "echo left $(pgrep -c iperf3) $(pgrep -c relay) $(pgrep -fc [m]ininet:)"
-    done = lab.command(f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache_folder()}; {RUN.format(machine='native')} & pid=$!; sleep 2; {left};"
-                       f" kill -KILL $pid; sleep 1; {left}", memory_mib=1024, keep=[cache_folder(), *lab.keep])
+    done = lab.command(
+        f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache_folder()}; {RUN.format(machine='native')} &"
+        f" pid=$!; sleep 2; {left}; kill -KILL $pid; sleep 1; {left}",
+        memory_mib=1024,
+        keep=[cache_folder(), *lab.keep],
+    )
 
     counts = re.findall(r"left (\d+) (\d+) (\d+)", done.log)
-    assert counts == [("2", "2", "5"), ("0", "0", "0")], done.log        # in full swing, and gone
+    assert counts == [("2", "2", "5"), ("0", "0", "0")], done.log  # in full swing, and gone
 
 
 def test_commands_sh_builds_the_same_path_by_hand(lab: Lab) -> None:
-    done = native(lab, "native", after="sed '/iperf3/d;/ethtool/d;/relay/d' $(ls -d results 2>/dev/null) "
-                  "/run/gostlab/results/thesis-tunnel/main-*/commands.sh > /run/gostlab/again.sh; mkdir -p /run/netns;"
-                  f" PATH={':'.join(map(str, lab.parts.iproute2_dirs))}:$PATH sh /run/gostlab/again.sh && echo again $?")
+    done = native(
+        lab,
+        "native",
+        after=(
+            "sed '/iperf3/d;/ethtool/d;/relay/d' $(ls -d results 2>/dev/null)"
+            " /run/gostlab/results/thesis-tunnel/main-*/commands.sh > /run/gostlab/again.sh; mkdir"
+            f" -p /run/netns; PATH={':'.join(map(str, lab.parts.iproute2_dirs))}:$PATH sh"
+            " /run/gostlab/again.sh && echo again $?"
+        ),
+    )
 
     assert "again 0" in done.log, done.log

@@ -1,4 +1,7 @@
-"""The sandbox: boots, keeps to its folder, ends with whoever started it and leaves nothing behind."""
+"""The sandbox: boots, keeps to its folder, ends with whoever started it and leaves nothing
+behind.
+"""
+
 from __future__ import annotations
 
 import os
@@ -22,7 +25,6 @@ from tests.integration.sandboxed import Lab
 def orphans() -> None:
     """What a killed parent leaves would be ours, whatever else runs on the machine."""
     adopt_orphans()
-
 
 
 def test_it_boots_runs_and_powers_off(lab: Lab) -> None:
@@ -61,7 +63,9 @@ def test_the_kernel_ticks_at_250_hz_as_debians(lab: Lab) -> None:
 
 
 def test_the_hosts_files_are_read_only_but_for_the_runs_folder(lab: Lab) -> None:
-    done = lab.command("touch /etc/gostlab-was-here; touch /home/x /root/x /usr/x; echo kept > /run/gostlab/kept")
+    done = lab.command(
+        "touch /etc/gostlab-was-here; touch /home/x /root/x /usr/x; echo kept > /run/gostlab/kept"
+    )
 
     assert not Path("/etc/gostlab-was-here").exists()
     assert done.log.count("Read-only file system") >= 3
@@ -76,13 +80,25 @@ def test_the_hosts_network_is_not_there(lab: Lab) -> None:
 
 def test_it_ends_with_a_killed_parent(lab: Lab) -> None:
     folder = lab.folder()
-    code = ("import sys; sys.path.insert(0, sys.argv[1])\n"
-            "from pathlib import Path\nfrom gostlab.machine import sandbox\n"
-            "sandbox.boot(Path(sys.argv[2]), Path(sys.argv[3]), ['/bin/sleep', '1000'], sandbox.sandbox_environ(),"
-            " keep=[], cpu=int(sys.argv[4]), memory_mib=256, clock='real', syscall_cost_us=0, seed=1, limit_s=1000)"
-            "\nprint('up', flush=True)\nimport time; time.sleep(1000)\n")
-    parent = subprocess.Popen([sys.executable, "-c", code, str(machine.CHECKOUT), str(lab.kernel), str(folder),
-                               str(lab.cpu)], stdout=subprocess.PIPE)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\nfrom pathlib import Path\nfrom"
+        " gostlab.machine import sandbox\nsandbox.boot(Path(sys.argv[2]), Path(sys.argv[3]),"
+        " ['/bin/sleep', '1000'], sandbox.sandbox_environ(), keep=[], cpu=int(sys.argv[4]),"
+        " memory_mib=256, clock='real', syscall_cost_us=0, seed=1, limit_s=1000)\nprint('up',"
+        " flush=True)\nimport time; time.sleep(1000)\n"
+    )
+    parent = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            code,
+            str(machine.CHECKOUT),
+            str(lab.kernel),
+            str(folder),
+            str(lab.cpu),
+        ],
+        stdout=subprocess.PIPE,
+    )
     assert parent.stdout is not None and parent.stdout.readline() == b"up\n"
     time.sleep(0.5)
     assert sandboxes()
@@ -95,8 +111,19 @@ def test_it_ends_with_a_killed_parent(lab: Lab) -> None:
 
 
 def test_a_wall_clock_limit_ends_it_and_says_so(lab: Lab) -> None:
-    guest = sandbox.boot(lab.kernel, lab.folder(), ["/bin/sleep", "1000"], sandbox.sandbox_environ(), keep=[],
-                         cpu=lab.cpu, memory_mib=256, clock="real", syscall_cost_us=0, seed=1, limit_s=1.0)
+    guest = sandbox.boot(
+        lab.kernel,
+        lab.folder(),
+        ["/bin/sleep", "1000"],
+        sandbox.sandbox_environ(),
+        keep=[],
+        cpu=lab.cpu,
+        memory_mib=256,
+        clock="real",
+        syscall_cost_us=0,
+        seed=1,
+        limit_s=1.0,
+    )
 
     guest.wait()
 
@@ -104,7 +131,9 @@ def test_a_wall_clock_limit_ends_it_and_says_so(lab: Lab) -> None:
     assert not all_gone()
 
 
-def test_a_folder_the_kernels_command_line_cannot_carry_is_refused(lab: Lab, tmp_path: Path) -> None:
+def test_a_folder_the_kernels_command_line_cannot_carry_is_refused(
+    lab: Lab, tmp_path: Path
+) -> None:
     folder = tmp_path / "a,b"
     folder.mkdir()
 
@@ -115,42 +144,76 @@ def test_a_folder_the_kernels_command_line_cannot_carry_is_refused(lab: Lab, tmp
 def test_a_folder_with_a_space_works(lab: Lab) -> None:
     folder = lab.scratch / "with a space"
     folder.mkdir()
-    guest = sandbox.boot(lab.kernel, folder, ["/bin/sh", "-c", "echo hi > /run/gostlab/hi"], sandbox.sandbox_environ(),
-                         keep=[], cpu=lab.cpu, memory_mib=256, clock="virtual", syscall_cost_us=0, seed=1, limit_s=60)
+    guest = sandbox.boot(
+        lab.kernel,
+        folder,
+        ["/bin/sh", "-c", "echo hi > /run/gostlab/hi"],
+        sandbox.sandbox_environ(),
+        keep=[],
+        cpu=lab.cpu,
+        memory_mib=256,
+        clock="virtual",
+        syscall_cost_us=0,
+        seed=1,
+        limit_s=60,
+    )
     guest.wait()
 
     assert (folder / "hi").exists()
 
 
 def test_a_folder_in_the_hosts_memory_works(lab: Lab) -> None:
-    """/dev/shm is covered inside, and where the guest's own memory would go without a place of its own."""
+    """/dev/shm is covered inside, and where the guest's own memory would go without a place of its
+    own.
+    """
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="gostlab-test-") as place:
-        guest = sandbox.boot(lab.kernel, Path(place), ["/bin/sh", "-c", "echo hi > /run/gostlab/hi"], sandbox.sandbox_environ(),
-                             keep=[], cpu=lab.cpu, memory_mib=256, clock="virtual", syscall_cost_us=0, seed=1, limit_s=60)
+        guest = sandbox.boot(
+            lab.kernel,
+            Path(place),
+            ["/bin/sh", "-c", "echo hi > /run/gostlab/hi"],
+            sandbox.sandbox_environ(),
+            keep=[],
+            cpu=lab.cpu,
+            memory_mib=256,
+            clock="virtual",
+            syscall_cost_us=0,
+            seed=1,
+            limit_s=60,
+        )
         guest.wait()
 
         assert (Path(place) / "hi").read_text() == "hi\n"
 
 
 def test_more_memory_than_there_is_is_refused(lab: Lab) -> None:
-    for isolation, where in ((sandbox.Isolation(True, 0), "memory available"), (sandbox.Isolation(False, 0), "/dev/shm")):
+    for isolation, where in (
+        (sandbox.Isolation(True, 0), "memory available"),
+        (sandbox.Isolation(False, 0), "/dev/shm"),
+    ):
         with pytest.raises(MachineError, match=where):
             sandbox.check_memory(2**30, isolation)
 
 
 def test_it_has_the_callers_terminal(lab: Lab) -> None:
     folder = lab.folder()
-    code = ("import sys; sys.path.insert(0, sys.argv[1])\n"
-            "from pathlib import Path\nfrom gostlab.machine import sandbox\n"
-            "sandbox.boot(Path(sys.argv[2]), Path(sys.argv[3]), ['/bin/sh', '-c', 'tty; read word; echo heard $word'],"
-            f" sandbox.sandbox_environ(), keep=[], cpu={lab.cpu}, memory_mib=256, clock='real', syscall_cost_us=0, seed=1,"
-            " limit_s=30, terminal=True).wait()\n")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\nfrom pathlib import Path\nfrom"
+        " gostlab.machine import sandbox\nsandbox.boot(Path(sys.argv[2]), Path(sys.argv[3]),"
+        " ['/bin/sh', '-c', 'tty; read word; echo heard $word'], sandbox.sandbox_environ(),"
+        f" keep=[], cpu={lab.cpu}, memory_mib=256, clock='real', syscall_cost_us=0, seed=1,"
+        " limit_s=30, terminal=True).wait()\n"
+    )
     ours, theirs = os.openpty()
-    process = subprocess.Popen([sys.executable, "-c", code, str(machine.CHECKOUT), str(lab.kernel), str(folder)], stdin=theirs,
-                               stdout=theirs, stderr=theirs, start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(machine.CHECKOUT), str(lab.kernel), str(folder)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
     os.close(theirs)
     said = b""
-    with suppress(OSError):         # its end closes the terminal
+    with suppress(OSError):  # its end closes the terminal
         while chunk := os.read(ours, 1000):
             said += chunk
             if b"/dev/tty0" in said and b"heard" not in said:
@@ -164,8 +227,24 @@ def test_it_has_the_callers_terminal(lab: Lab) -> None:
 def test_sigint_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
     results = tmp_path / "results"
     process = subprocess.Popen(
-        ["env", "--default-signal=INT", sys.executable, "-m", "gostlab", "run", "thesis-tunnel", "--quick", "--results",
-         str(results), "--machine", "sandbox"], cwd=machine.CHECKOUT, stderr=subprocess.PIPE, text=True)
+        [
+            "env",
+            "--default-signal=INT",
+            sys.executable,
+            "-m",
+            "gostlab",
+            "run",
+            "thesis-tunnel",
+            "--quick",
+            "--results",
+            str(results),
+            "--machine",
+            "sandbox",
+        ],
+        cwd=machine.CHECKOUT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     time.sleep(4)
 
     process.send_signal(signal.SIGINT)

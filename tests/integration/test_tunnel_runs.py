@@ -1,4 +1,5 @@
 """Tunnels in the sandbox: legs told apart, both placements, deaths noticed."""
+
 from __future__ import annotations
 
 import pytest
@@ -17,10 +18,13 @@ def test_a_tunnel_carries_the_load_in_three_legs(lab: Lab, tunnel: str, placemen
     assert done.outcome == {**done.outcome, "outcome": "ok", "error": None}
     assert done.goodput_bps > 30e6
     far = "target" if placement == "endpoint" else "gost"
-    assert [(leg["leg"], leg["sender"]) for leg in done.json("legs.json")["legs"]] == \
-        [("app", "client"), ("wan", "client"), ("exit", far)]
+    assert [(leg["leg"], leg["sender"]) for leg in done.json("legs.json")["legs"]] == [
+        ("app", "client"),
+        ("wan", "client"),
+        ("exit", far),
+    ]
     for name in ("app", "wan", "exit"):
-        assert done.leg(name)["sockets"] == 3        # iperf3's control connection and two streams
+        assert done.leg(name)["sockets"] == 3  # iperf3's control connection and two streams
         assert done.leg(name)["cc"] == ["bbr"]
     assert done.json("env.json")["tunnel"]["sha256"]
 
@@ -38,21 +42,25 @@ def test_retr_of_iperf3_is_the_loopback_sockets_not_the_wans(lab: Lab) -> None:
 
 def test_a_tunnel_that_dies_fails_the_run_and_says_which_end(lab: Lab, tmp_path) -> None:
     dying = tmp_path / "dying"
-    dying.write_text("#!/bin/sh\ntimeout 2 \"$GOSTLAB_REAL\" \"$@\"\nexit 3\n")
+    dying.write_text('#!/bin/sh\ntimeout 2 "$GOSTLAB_REAL" "$@"\nexit 3\n')
     dying.chmod(0o755)
     real = lab.handed["tunnel"]["path"]
     dying.write_text(dying.read_text().replace("$GOSTLAB_REAL", real))
     lab.keep.append(tmp_path)
 
-    done = lab.run(describe(PATH, PATH, tunnel="gost+ws"), tunnel={**lab.handed["tunnel"], "path": str(dying)})
+    done = lab.run(
+        describe(PATH, PATH, tunnel="gost+ws"), tunnel={**lab.handed["tunnel"], "path": str(dying)}
+    )
 
     assert done.outcome["outcome"] == "failed"
     assert "died (exit status 3)" in done.outcome["error"]
 
 
 def test_a_tunnel_that_never_listens_fails_the_run(lab: Lab) -> None:
-    done = lab.run(describe(PATH, PATH, tunnel="gost+ws"),
-                   tunnel={**lab.handed["tunnel"], "path": "/usr/bin/yes"})
+    done = lab.run(
+        describe(PATH, PATH, tunnel="gost+ws"),
+        tunnel={**lab.handed["tunnel"], "path": "/usr/bin/yes"},
+    )
 
     assert done.outcome["outcome"] == "failed"
     assert "listens on" in done.outcome["error"] or "died" in done.outcome["error"]
@@ -61,21 +69,29 @@ def test_a_tunnel_that_never_listens_fails_the_run(lab: Lab) -> None:
 def test_a_port_in_use_fails_the_run(lab: Lab, tmp_path) -> None:
     twice = tmp_path / "twice"
     real = lab.handed["tunnel"]["path"]
-    twice.write_text(f"#!/bin/sh\n{real} \"$@\" &\nsleep 0.5\nexec {real} \"$@\"\n")
+    twice.write_text(f'#!/bin/sh\n{real} "$@" &\nsleep 0.5\nexec {real} "$@"\n')
     twice.chmod(0o755)
     lab.keep.append(tmp_path)
 
-    done = lab.run(describe(PATH, PATH, tunnel="gost+ws"), tunnel={**lab.handed["tunnel"], "path": str(twice)})
+    done = lab.run(
+        describe(PATH, PATH, tunnel="gost+ws"), tunnel={**lab.handed["tunnel"], "path": str(twice)}
+    )
 
     assert done.outcome["outcome"] == "failed"
     assert "died (exit status 1)" in done.outcome["error"]
     assert "address already in use" in (done.folder / "tunnel-target.log").read_text()
 
 
-@pytest.mark.parametrize("topology", ["tunnel", "dumbbell,senders=3,receivers=2", "router", "star,sites=2"])
-def test_mn_loads_each_topology_by_itself_and_everybody_reaches_everybody(lab: Lab, topology: str) -> None:
-    done = lab.command(f"cd {CHECKOUT}; mn --custom topo.py --topo {topology} --controller none --test pingall",
-                       memory_mib=512)
+@pytest.mark.parametrize(
+    "topology", ["tunnel", "dumbbell,senders=3,receivers=2", "router", "star,sites=2"]
+)
+def test_mn_loads_each_topology_by_itself_and_everybody_reaches_everybody(
+    lab: Lab, topology: str
+) -> None:
+    done = lab.command(
+        f"cd {CHECKOUT}; mn --custom topo.py --topo {topology} --controller none --test pingall",
+        memory_mib=512,
+    )
 
     assert "0% dropped" in done.log, done.log
 

@@ -1,4 +1,7 @@
-"""The cost of a system call: what strace prints is read, a relay that does not start is said, and nothing stays behind."""
+"""The cost of a system call: what strace prints is read, a relay that does not start is said, and
+nothing stays behind.
+"""
+
 from __future__ import annotations
 
 import subprocess
@@ -34,7 +37,12 @@ def test_a_relay_that_does_not_start_is_said_and_leaves_nothing(tmp_path: Path) 
     relay.chmod(0o755)
     with pytest.raises(RuntimeError, match="nothing listens on port"):
         callcost.call_us(relay, "150M", tmp_path)
-    assert "iperf3 -s -B 127.0.0.1" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert (
+        "iperf3 -s -B 127.0.0.1"
+        not in subprocess.run(
+            ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+        ).stdout
+    )
 
 
 def test_a_stream_crosses_the_relay_and_its_ends_are_gone_after() -> None:

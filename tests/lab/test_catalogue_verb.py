@@ -1,4 +1,7 @@
-"""`./lab catalogue`: what every experiment costs, and what its results took; and how `run` ends where a kernel lacks something."""
+"""`./lab catalogue`: what every experiment costs, and what its results took; and how `run` ends
+where a kernel lacks something.
+"""
+
 from __future__ import annotations
 
 import argparse
@@ -17,7 +20,10 @@ from gostlab.matrix.schedule import Finished, expected_s
 def finish(folder: Path, run: RunDescription, wall_s: float, ended_s: float | None) -> None:
     """A finished run's folder."""
     place = results.prepare(folder, run)
-    results.write_json(place / "outcome.json", {"outcome": "ok" if ended_s else "unsupported", "error": None, "guest_s": 1.0})
+    results.write_json(
+        place / "outcome.json",
+        {"outcome": "ok" if ended_s else "unsupported", "error": None, "guest_s": 1.0},
+    )
     if ended_s:
         results.write_json(place / "flows.json", {"flows": [{"name": "flow1", "ended_s": ended_s}]})
     results.finish(place, wall_s, None)
@@ -49,35 +55,64 @@ def test_runs_on_the_real_clock_share_no_core(tmp_path: Path) -> None:
 def test_the_table_has_every_experiment_and_their_sum(tmp_path: Path) -> None:
     table = catalogue.to_markdown(catalogue.survey(tmp_path, 2)).splitlines()
 
-    assert [line.split("|")[1].strip() for line in table[2:]] == [*(f"`{name}`" for name in list_experiments()), "all"]
+    assert [line.split("|")[1].strip() for line in table[2:]] == [
+        *(f"`{name}`" for name in list_experiments()),
+        "all",
+    ]
     assert all(line.count("not run yet") == 2 for line in table[2:])
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(0, "0 s"), (99, "99 s"), (150, "2.5 min"), (1020, "17 min"), (41760, "11.6 h")])
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 s"), (99, "99 s"), (150, "2.5 min"), (1020, "17 min"), (41760, "11.6 h")],
+)
 def test_spans(seconds: float, words: str) -> None:
     assert catalogue.span(seconds) == words
 
 
 ENDS: dict[str, dict[str, Any]] = {
-    "good": {"outcome": "ok"}, "invalid": {"outcome": "ok"}, "failed": {"outcome": "failed", "error": "died"},
-    "unsupported": {"outcome": "unsupported", "error": "congestion control bbr2: kernel module not built yet"}}
+    "good": {"outcome": "ok"},
+    "invalid": {"outcome": "ok"},
+    "failed": {"outcome": "failed", "error": "died"},
+    "unsupported": {
+        "outcome": "unsupported",
+        "error": "congestion control bbr2: kernel module not built yet",
+    },
+}
 
 
-@pytest.mark.parametrize(("ends", "code", "says"), [
-    (["good", "good"], 0, "2 runs: 2 good (0 of them degraded), 0 invalid, 0 failed · "),
-    (["good", "unsupported", "unsupported"], 0, "3 runs: 1 good (0 of them degraded), 0 invalid, 0 failed, 2 not possible here"),
-    (["unsupported"], 1, "1 runs: 0 good"),
-    (["good", "invalid"], 3, "2 runs: 1 good (0 of them degraded), 1 invalid, 0 failed · "),
-    (["failed", "invalid"], 1, "2 runs: 0 good (0 of them degraded), 1 invalid, 1 failed · "),
-    (["good", "failed", "unsupported"], 1, "1 good (0 of them degraded), 0 invalid, 1 failed, 1 not possible here"),
-])
+@pytest.mark.parametrize(
+    ("ends", "code", "says"),
+    [
+        (["good", "good"], 0, "2 runs: 2 good (0 of them degraded), 0 invalid, 0 failed · "),
+        (
+            ["good", "unsupported", "unsupported"],
+            0,
+            "3 runs: 1 good (0 of them degraded), 0 invalid, 0 failed, 2 not possible here",
+        ),
+        (["unsupported"], 1, "1 runs: 0 good"),
+        (["good", "invalid"], 3, "2 runs: 1 good (0 of them degraded), 1 invalid, 0 failed · "),
+        (["failed", "invalid"], 1, "2 runs: 0 good (0 of them degraded), 1 invalid, 1 failed · "),
+        (
+            ["good", "failed", "unsupported"],
+            1,
+            "1 good (0 of them degraded), 0 invalid, 1 failed, 1 not possible here",
+        ),
+    ],
+)
 def test_what_the_kernel_lacks_is_said_and_is_no_failure_beside_others(
-        ends: list[str], code: int, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ends: list[str], code: int, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     runs = expand(load_experiment("download"))
-    done = [Finished(run, tmp_path, ENDS[end], {"good": "ok", "invalid": "invalid"}.get(end)) for run, end in zip(runs, ends, strict=False)]
+    done = [
+        Finished(run, tmp_path, ENDS[end], {"good": "ok", "invalid": "invalid"}.get(end))
+        for run, end in zip(runs, ends, strict=False)
+    ]
 
     assert cli.conclude(done, argparse.Namespace(json=False, results=tmp_path)) == code
 
     printed = capsys.readouterr()
     assert says in printed.out
-    assert printed.err.count("not possible here: congestion control bbr2") == ("unsupported" in ends)
+    assert printed.err.count("not possible here: congestion control bbr2") == (
+        "unsupported" in ends
+    )

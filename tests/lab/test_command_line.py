@@ -1,4 +1,5 @@
 """Bad input: one line on standard error that says what and where, exit code 2, no traceback."""
+
 from __future__ import annotations
 
 import os
@@ -12,8 +13,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def lab(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "gostlab", *words], cwd=ROOT, capture_output=True, text=True, check=False,
-                          timeout=60, env={**os.environ, **environ})
+    return subprocess.run(
+        [sys.executable, "-m", "gostlab", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, **environ},
+    )
 
 
 EXPERIMENT = """name: mine
@@ -25,34 +33,43 @@ matrices:
 """
 
 
-@pytest.mark.parametrize(("words", "says"), [
-    (["run", "no-such"], "no-such"),
-    (["run", "thesis-tunnel", "--set", "streems=1"], "streams"),
-    (["run", "thesis-tunnel", "--set", "streams"], "factor=value"),
-    (["run", "thesis-tunnel", "--set", "cc=cubik"], "cubik"),
-    (["run", "thesis-tunnel", "--set", "loss=150%"], "150%"),
-    (["run", "thesis-tunnel", "--set", "rate=100"], "100"),
-    (["run", "thesis-tunnel", "--set", "delay=-5ms"], "-5ms"),
-    (["run", "thesis-tunnel", "--set", "profile=nowhere"], "nowhere"),
-    (["run", "thesis-tunnel", "--set", "rate=unlimited"], "rate"),
-    (["run", "thesis-tunnel", "--matrix", "nope"], "nope"),
-    (["run", "thesis-tunnel", "--jobs", "0"], "at least 1"),
-    (["run", "thesis-tunnel", "--gost", "/nowhere/gost"], "gost"),
-    (["report", "nothing-there", "--results", "/nowhere"], "nothing-there"),
-    (["profile", "show", "nowhere"], "nowhere"),
-    (["profile", "record", "nosuch.invalid"], "nosuch.invalid"),
-    (["profile", "record", "127.0.0.1", "--count", "1"], "--count 1"),
-    (["profile", "record", "127.0.0.1", "--rate", "100"], "100"),
-    (["profile", "record", "127.0.0.1", "--interval", "fast"], "fast"),
-    (["profile", "record", "127.0.0.1", "--out", "/nowhere/at/all"], "/nowhere/at/all"),
-    (["profile", "record", "127.0.0.1", "--name", "la-hamina"], "la-hamina"),
-    (["run", "li2018", "--set", "flow3.cc=bbr"], "flow3"),
-    (["run", "li2018", "--set", "flow1.colour=red"], "flow1.colour"),
-    (["run", "li2018", "--matrix", "fig8", "--set", "changes=[{at: 1s}]"], "a change of nothing"),
-    (["run", "thesis-baseline", "--set", "sites=[client-tokyo]"], "not one of the star's sites"),
-    (["run", "course-report", "--set", "acks=maybe"], "maybe"),
-    (["report", "--studies", "nothing-there", "--results", "/nowhere"], "nothing-there"),
-])
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "no-such"], "no-such"),
+        (["run", "thesis-tunnel", "--set", "streems=1"], "streams"),
+        (["run", "thesis-tunnel", "--set", "streams"], "factor=value"),
+        (["run", "thesis-tunnel", "--set", "cc=cubik"], "cubik"),
+        (["run", "thesis-tunnel", "--set", "loss=150%"], "150%"),
+        (["run", "thesis-tunnel", "--set", "rate=100"], "100"),
+        (["run", "thesis-tunnel", "--set", "delay=-5ms"], "-5ms"),
+        (["run", "thesis-tunnel", "--set", "profile=nowhere"], "nowhere"),
+        (["run", "thesis-tunnel", "--set", "rate=unlimited"], "rate"),
+        (["run", "thesis-tunnel", "--matrix", "nope"], "nope"),
+        (["run", "thesis-tunnel", "--jobs", "0"], "at least 1"),
+        (["run", "thesis-tunnel", "--gost", "/nowhere/gost"], "gost"),
+        (["report", "nothing-there", "--results", "/nowhere"], "nothing-there"),
+        (["profile", "show", "nowhere"], "nowhere"),
+        (["profile", "record", "nosuch.invalid"], "nosuch.invalid"),
+        (["profile", "record", "127.0.0.1", "--count", "1"], "--count 1"),
+        (["profile", "record", "127.0.0.1", "--rate", "100"], "100"),
+        (["profile", "record", "127.0.0.1", "--interval", "fast"], "fast"),
+        (["profile", "record", "127.0.0.1", "--out", "/nowhere/at/all"], "/nowhere/at/all"),
+        (["profile", "record", "127.0.0.1", "--name", "la-hamina"], "la-hamina"),
+        (["run", "li2018", "--set", "flow3.cc=bbr"], "flow3"),
+        (["run", "li2018", "--set", "flow1.colour=red"], "flow1.colour"),
+        (
+            ["run", "li2018", "--matrix", "fig8", "--set", "changes=[{at: 1s}]"],
+            "a change of nothing",
+        ),
+        (
+            ["run", "thesis-baseline", "--set", "sites=[client-tokyo]"],
+            "not one of the star's sites",
+        ),
+        (["run", "course-report", "--set", "acks=maybe"], "maybe"),
+        (["report", "--studies", "nothing-there", "--results", "/nowhere"], "nothing-there"),
+    ],
+)
 def test_bad_words_are_one_line_and_exit_code_2(words: list[str], says: str) -> None:
     done = lab(*words)
 
@@ -61,24 +78,42 @@ def test_bad_words_are_one_line_and_exit_code_2(words: list[str], says: str) -> 
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize(("change", "line", "says"), [
-    (("factors: {cc: [cubic]}", "factors: {cc: [cubic]}\n    repetition: 3"), 7, "repetition"),
-    (("profile: plain-100ms", "profle: plain-100ms"), 3, "profile"),
-    (("duration: 5s", "duration: 5"), 3, "5"),
-    (("cubic", "cubics"), 6, "cubics"),
-])
-def test_a_wrong_file_is_named_with_its_line(tmp_path: Path, change: tuple[str, str], line: int, says: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "line", "says"),
+    [
+        (("factors: {cc: [cubic]}", "factors: {cc: [cubic]}\n    repetition: 3"), 7, "repetition"),
+        (("profile: plain-100ms", "profle: plain-100ms"), 3, "profile"),
+        (("duration: 5s", "duration: 5"), 3, "5"),
+        (("cubic", "cubics"), 6, "cubics"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_line(
+    tmp_path: Path, change: tuple[str, str], line: int, says: str
+) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(EXPERIMENT.replace(*change))
 
     done = lab("run", str(file), "--dry-run")
 
     assert done.returncode == 2
-    assert f"mine.yaml:{line}:" in done.stderr and says in done.stderr and "Traceback" not in done.stderr
+    assert (
+        f"mine.yaml:{line}:" in done.stderr
+        and says in done.stderr
+        and "Traceback" not in done.stderr
+    )
 
 
 def test_a_missing_kernel_says_how_to_get_one(tmp_path: Path) -> None:
-    done = lab("run", "thesis-tunnel", "--quick", "--machine", "sandbox", "--results", str(tmp_path), GOSTLAB_CACHE=str(tmp_path / "none"))
+    done = lab(
+        "run",
+        "thesis-tunnel",
+        "--quick",
+        "--machine",
+        "sandbox",
+        "--results",
+        str(tmp_path),
+        GOSTLAB_CACHE=str(tmp_path / "none"),
+    )
 
     assert done.returncode == 2 and "./lab setup" in done.stderr
 
@@ -93,7 +128,15 @@ def test_native_says_why_it_cannot(tmp_path: Path) -> None:
 def test_results_that_cannot_be_written_are_said(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("a file")
 
-    done = lab("run", "thesis-tunnel", "--quick", "--machine", "sandbox", "--results", str(tmp_path / "results"))
+    done = lab(
+        "run",
+        "thesis-tunnel",
+        "--quick",
+        "--machine",
+        "sandbox",
+        "--results",
+        str(tmp_path / "results"),
+    )
 
     assert done.returncode == 1 and "results" in done.stderr and "Traceback" not in done.stderr
 
@@ -111,22 +154,48 @@ def test_a_dry_run_lists_the_matrix() -> None:
 
 
 def test_a_trap_that_is_an_error_names_its_cell_before_anything_runs(tmp_path: Path) -> None:
-    done = lab("run", "thesis-tunnel", "--matrix", "real-clock", "--set", "loss=0.1%", "--results", str(tmp_path / "results"))
+    done = lab(
+        "run",
+        "thesis-tunnel",
+        "--matrix",
+        "real-clock",
+        "--set",
+        "loss=0.1%",
+        "--results",
+        str(tmp_path / "results"),
+    )
 
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1
-    assert "real-clock-" in done.stderr and "43 segments" in done.stderr and "(and 3 more such cells)" in done.stderr
+    assert (
+        "real-clock-" in done.stderr
+        and "43 segments" in done.stderr
+        and "(and 3 more such cells)" in done.stderr
+    )
     assert not (tmp_path / "results").exists()
 
 
 def test_warnings_are_said_once_per_kind_and_matrix() -> None:
-    done = lab("run", "thesis-tunnel", "--quick", "--matrix", "main", "--matrix", "memory", "--dry-run")
+    done = lab(
+        "run", "thesis-tunnel", "--quick", "--matrix", "main", "--matrix", "memory", "--dry-run"
+    )
 
-    assert [line.split(": ")[1] for line in done.stderr.splitlines()] == ["main, 18 of 18 runs", "memory, 2 of 4 runs"]
-    assert done.stdout.split() == [word for word in done.stdout.split() if word.startswith(("main-", "memory-"))]
+    assert [line.split(": ")[1] for line in done.stderr.splitlines()] == [
+        "main, 18 of 18 runs",
+        "memory, 2 of 4 runs",
+    ]
+    assert done.stdout.split() == [
+        word for word in done.stdout.split() if word.startswith(("main-", "memory-"))
+    ]
 
 
 def test_topo_py_runs_under_whatever_python(tmp_path: Path) -> None:
-    done = subprocess.run(["python3", "topo.py", "--dry-run", "--matrix", "main"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["python3", "topo.py", "--dry-run", "--matrix", "main"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert done.returncode == 0, done.stderr
     assert "main-cubic-direct" in done.stdout

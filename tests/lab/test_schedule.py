@@ -1,4 +1,7 @@
-"""The matrix: what is finished stays, what is not is run, a failure stays a failure, an interrupt leaves nothing running."""
+"""The matrix: what is finished stays, what is not is run, a failure stays a failure, an interrupt
+leaves nothing running.
+"""
+
 from __future__ import annotations
 
 import json
@@ -42,7 +45,9 @@ class Job:
 GOOD = {"outcome": "ok", "error": None, "guest_s": 1.0}
 
 
-def run_all(tmp_path: Path, todo: list[RunDescription], start: Callable, slots=(0, 1), **kw) -> list[schedule.Finished]:
+def run_all(
+    tmp_path: Path, todo: list[RunDescription], start: Callable, slots=(0, 1), **kw
+) -> list[schedule.Finished]:
     return schedule.run_all(todo, tmp_path, slots, start, results.clean_folder, Quiet(), **kw)
 
 
@@ -50,14 +55,21 @@ def test_every_run_gets_a_status_last(tmp_path: Path) -> None:
     done = run_all(tmp_path, runs(5), lambda run, folder, slot: Job(folder, GOOD))
 
     assert [end.status["outcome"] for end in done] == ["ok"] * 5
-    assert all((end.folder / "status.json").exists() and not (end.folder / "outcome.json").exists() for end in done)
+    assert all(
+        (end.folder / "status.json").exists() and not (end.folder / "outcome.json").exists()
+        for end in done
+    )
 
 
 def test_finished_runs_are_not_run_again(tmp_path: Path) -> None:
     run_all(tmp_path, runs(3), lambda run, folder, slot: Job(folder, GOOD))
     started = []
 
-    run_all(tmp_path, runs(5), lambda run, folder, slot: started.append(run.repetition) or Job(folder, GOOD))
+    run_all(
+        tmp_path,
+        runs(5),
+        lambda run, folder, slot: started.append(run.repetition) or Job(folder, GOOD),
+    )
 
     assert started == [4, 5]
 
@@ -72,7 +84,9 @@ def test_a_half_written_status_means_unfinished(tmp_path: Path, damage: str) -> 
     assert again.status["outcome"] == "ok"
 
 
-def test_a_machine_that_ends_without_a_word_is_a_failed_run_with_its_last_words(tmp_path: Path) -> None:
+def test_a_machine_that_ends_without_a_word_is_a_failed_run_with_its_last_words(
+    tmp_path: Path,
+) -> None:
     def start(run: RunDescription, folder: Path, slot: int) -> Job:
         (folder / "log.txt").write_text("all well\nKernel panic: no init\nreboot: Power down\n")
         return Job(folder, None)
@@ -86,8 +100,16 @@ def test_a_failed_run_stays_failed_until_asked_for(tmp_path: Path) -> None:
     bad = {"outcome": "failed", "error": "no", "guest_s": 1}
     run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, bad))
 
-    assert run_all(tmp_path, runs(1), lambda *_: pytest.fail("ran again"))[0].status["outcome"] == "failed"
-    assert run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD), retry_failed=True)[0].status["outcome"] == "ok"
+    assert (
+        run_all(tmp_path, runs(1), lambda *_: pytest.fail("ran again"))[0].status["outcome"]
+        == "failed"
+    )
+    assert (
+        run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD), retry_failed=True)[
+            0
+        ].status["outcome"]
+        == "ok"
+    )
 
 
 def test_a_run_that_cannot_start_fails_alone(tmp_path: Path) -> None:
@@ -115,7 +137,9 @@ def test_an_interrupt_ends_what_runs_and_keeps_what_is_finished(tmp_path: Path) 
         run_all(tmp_path, runs(3), start)
 
     assert [job.killed for job in jobs] == [False, True]
-    finished = [results.read_status(folder) for folder in sorted((tmp_path / "thesis-tunnel").iterdir())]
+    finished = [
+        results.read_status(folder) for folder in sorted((tmp_path / "thesis-tunnel").iterdir())
+    ]
     assert sum(status is not None for status in finished) == 1
 
 
@@ -143,7 +167,11 @@ def test_runs_on_the_real_clock_have_the_machine_for_themselves(tmp_path: Path) 
 
 
 def test_two_schedulers_on_one_folder_are_refused(tmp_path: Path) -> None:
-    with results.owned(tmp_path, "x"), pytest.raises(results.ResultsError, match="another run"), results.owned(tmp_path, "x"):
+    with (
+        results.owned(tmp_path, "x"),
+        pytest.raises(results.ResultsError, match="another run"),
+        results.owned(tmp_path, "x"),
+    ):
         pass
 
 

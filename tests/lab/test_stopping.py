@@ -1,4 +1,7 @@
-"""Repetitions until every cell is narrow enough: as many as needed, no more than asked, the same after an interruption."""
+"""Repetitions until every cell is narrow enough: as many as needed, no more than asked, the same
+after an interruption.
+"""
+
 from __future__ import annotations
 
 import json
@@ -35,22 +38,33 @@ Answer = Callable[[RunDescription], "float | None"]
 
 def noisy(run: RunDescription) -> float | None:
     """bbr is steady, cubic scatters a little, reno by half; the same run always says the same."""
-    return 1e6 * random.Random(f"{run.cc}/{run.seed}").gauss(100, {"bbr": 1, "cubic": 5, "reno": 50}[run.cc])
+    return 1e6 * random.Random(f"{run.cc}/{run.seed}").gauss(
+        100, {"bbr": 1, "cubic": 5, "reno": 50}[run.cc]
+    )
 
 
 @dataclass
 class Job:
     """A run that is over at once: None fails, a negative goodput is invalid."""
+
     folder: Path
     goodput: float | None
     complaint: str | None = None
 
     def poll(self) -> int:
         if self.goodput is not None:
-            (self.folder / "flows.json").write_text(json.dumps({"flows": [{"kind": "tcp", "goodput_bps": abs(self.goodput)}]}))
+            (self.folder / "flows.json").write_text(
+                json.dumps({"flows": [{"kind": "tcp", "goodput_bps": abs(self.goodput)}]})
+            )
             verdict = "ok" if self.goodput > 0 else "invalid"
-            (self.folder / "fidelity.json").write_text(json.dumps({"verdict": verdict, "checks": []}))
-        outcome = {"outcome": "failed" if self.goodput is None else "ok", "error": None, "guest_s": 1.0}
+            (self.folder / "fidelity.json").write_text(
+                json.dumps({"verdict": verdict, "checks": []})
+            )
+        outcome = {
+            "outcome": "failed" if self.goodput is None else "ok",
+            "error": None,
+            "guest_s": 1.0,
+        }
         (self.folder / "outcome.json").write_text(json.dumps(outcome))
         return 0
 
@@ -60,19 +74,30 @@ class Job:
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, list[str]]]:
-    """`./lab run` with a machine that answers at once; returns the exit code and the runs that were started."""
+    """`./lab run` with a machine that answers at once; returns the exit code and the runs that were
+    started.
+    """
     from gostlab import machine
     from gostlab.machine import sandbox
     from gostlab.setup import parts
+
     monkeypatch.setattr(parts, "require_kernel", lambda found: None)
     monkeypatch.setattr(parts, "find_parts", lambda gost: None)
     monkeypatch.setattr(machine, "hand_over", lambda found: {"tunnel": None})
     monkeypatch.setattr(machine, "kept_visible", lambda found: ())
-    monkeypatch.setattr(machine, "choose", lambda word: SimpleNamespace(name="sandbox", reason="a test"))
+    monkeypatch.setattr(
+        machine, "choose", lambda word: SimpleNamespace(name="sandbox", reason="a test")
+    )
     monkeypatch.setattr(schedule, "POLL_S", 0.0)
     file = tmp_path / "narrow.yaml"
 
-    def run(answer: Answer, *words: str, text: str = EXPERIMENT, stop_after: int = 10**6, folder: str = "results") -> tuple[int, list[str]]:
+    def run(
+        answer: Answer,
+        *words: str,
+        text: str = EXPERIMENT,
+        stop_after: int = 10**6,
+        folder: str = "results",
+    ) -> tuple[int, list[str]]:
         file.write_text(text)
         started: list[str] = []
 
@@ -83,7 +108,12 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
             return Job(place, answer(described))
 
         monkeypatch.setattr(sandbox, "start_run", start)
-        return cli.main(["run", str(file), "--results", str(tmp_path / folder), "--jobs", "1", *words]), started
+        return (
+            cli.main(
+                ["run", str(file), "--results", str(tmp_path / folder), "--jobs", "1", *words]
+            ),
+            started,
+        )
 
     return run
 
@@ -92,7 +122,9 @@ def per_cc(started: list[str]) -> Counter[str]:
     return Counter(name.split("-")[1] for name in started if name.startswith("main-"))
 
 
-def test_each_cell_is_repeated_until_it_is_narrow_or_there_are_most(lab: Callable, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_cell_is_repeated_until_it_is_narrow_or_there_are_most(
+    lab: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, started = lab(noisy)
 
     count = per_cc(started)
@@ -108,7 +140,9 @@ def test_each_cell_is_repeated_until_it_is_narrow_or_there_are_most(lab: Callabl
 def test_where_it_stops_is_where_the_interval_first_is_narrow(lab: Callable) -> None:
     count = per_cc(lab(noisy)[1])["cubic"]
 
-    values = [random.Random(f"cubic/{1000 + number}").gauss(100, 5) for number in range(1, count + 1)]
+    values = [
+        random.Random(f"cubic/{1000 + number}").gauss(100, 5) for number in range(1, count + 1)
+    ]
     widths = [relative_halfwidth(values[:n]) for n in range(6, count + 1)]
     assert widths[-1] is not None and widths[-1] <= 0.05
     assert all(width is not None and width > 0.05 for width in widths[:-1])
@@ -120,7 +154,9 @@ def test_repetitions_are_the_outer_loop(lab: Callable) -> None:
 
 
 @pytest.mark.parametrize("stop_after", [0, 3, 19, 21, 25])
-def test_an_interrupted_matrix_ends_with_the_same_runs(lab: Callable, tmp_path: Path, stop_after: int) -> None:
+def test_an_interrupted_matrix_ends_with_the_same_runs(
+    lab: Callable, tmp_path: Path, stop_after: int
+) -> None:
     undisturbed = lab(noisy)[1]
 
     status, before = lab(noisy, stop_after=stop_after, folder="disturbed")
@@ -147,8 +183,12 @@ def test_failures_do_not_go_on_for_ever(lab: Callable, capsys: pytest.CaptureFix
 
     assert per_cc(lab(broken)[1]) == {"bbr": 6, "cubic": 6, "reno": 12}
     out = capsys.readouterr().out.splitlines()
-    assert out[-2].startswith("not narrow enough after 6: main-bbr-") and out[-2].endswith(" (0 of its runs count)")
-    assert out[-1].startswith("not narrow enough after 12: main-reno-") and out[-1].endswith(" (1 of its runs count)")
+    assert out[-2].startswith("not narrow enough after 6: main-bbr-") and out[-2].endswith(
+        " (0 of its runs count)"
+    )
+    assert out[-1].startswith("not narrow enough after 12: main-reno-") and out[-1].endswith(
+        " (1 of its runs count)"
+    )
     assert lab(broken)[1] == []
     assert per_cc(lab(lambda run: 1e8, "--retry-failed")[1]) == {"bbr": 6, "reno": 5}
 
@@ -163,23 +203,34 @@ def test_what_is_too_wide_is_in_the_json(lab: Callable, capsys: pytest.CaptureFi
 
     said = capsys.readouterr()
     [cell] = json.loads(said.out)["not_narrow_enough"]
-    assert cell["cell"].startswith("main-reno-") and cell["repetitions"] == cell["runs_that_count"] == 12 and cell["halfwidth"] > 0.05
+    assert (
+        cell["cell"].startswith("main-reno-")
+        and cell["repetitions"] == cell["runs_that_count"] == 12
+        and cell["halfwidth"] > 0.05
+    )
     assert said.err == ""
     assert [warning["name"] for warning in json.loads(said.out)["guards"]] == []
 
 
-def test_a_dry_run_lists_the_first_block_and_says_so(lab: Callable, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_lists_the_first_block_and_says_so(
+    lab: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, started = lab(noisy, "--dry-run")
 
     said = capsys.readouterr()
     assert (status, started) == (0, [])
     assert len(said.out.split()) == 3 * 6 + 2
-    assert "main: this is the first block; there may be more" in said.err and "12 repetitions at most" in said.err
+    assert (
+        "main: this is the first block; there may be more" in said.err
+        and "12 repetitions at most" in said.err
+    )
 
 
 def test_one_matrix_alone_is_repeated_alone(lab: Callable) -> None:
     assert len(lab(noisy, "--matrix", "plain")[1]) == 2
-    assert not any(name.startswith("plain") for name in lab(noisy, "--matrix", "main", folder="other")[1])
+    assert not any(
+        name.startswith("plain") for name in lab(noisy, "--matrix", "main", folder="other")[1]
+    )
 
 
 @pytest.mark.parametrize("n", range(6, 40))
@@ -204,8 +255,24 @@ def test_total_goodput_is_without_udp_unless_there_is_nothing_else(tmp_path: Pat
         (tmp_path / "flows.json").write_text(json.dumps({"flows": flows}))
         return total_goodput_bps(tmp_path)
 
-    assert total([{"kind": "tcp", "goodput_bps": 3}, {"kind": "http", "goodput_bps": 4}, {"kind": "udp", "goodput_bps": 9}]) == 7
+    assert (
+        total(
+            [
+                {"kind": "tcp", "goodput_bps": 3},
+                {"kind": "http", "goodput_bps": 4},
+                {"kind": "udp", "goodput_bps": 9},
+            ]
+        )
+        == 7
+    )
     assert total([{"kind": "udp", "goodput_bps": 9}]) == 9
-    for damaged in (None, 3, [3], [{"kind": "tcp"}], [{"kind": "tcp", "goodput_bps": "many"}], [{"kind": "tcp", "goodput_bps": None}]):
+    for damaged in (
+        None,
+        3,
+        [3],
+        [{"kind": "tcp"}],
+        [{"kind": "tcp", "goodput_bps": "many"}],
+        [{"kind": "tcp", "goodput_bps": None}],
+    ):
         assert total(damaged) is None
     assert total_goodput_bps(tmp_path / "nowhere") is None

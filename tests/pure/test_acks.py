@@ -1,4 +1,7 @@
-"""The trace of ACKs: a line of the kernel's tracepoint becomes a row, sockets that send no data none."""
+"""The trace of ACKs: a line of the kernel's tracepoint becomes a row, sockets that send no data
+none.
+"""
+
 from __future__ import annotations
 
 import csv
@@ -7,12 +10,17 @@ from pathlib import Path
 
 from gostlab.guest.watch.acks import parse_line, port_filter, write_acks, write_samples
 
-LINE = ("          <idle>-0       [000] ..s2.  {t}: tcp_probe: family=AF_INET src=10.1.1.1:{port} dest=10.2.1.1:80 mark=0x0 data_len=0 "
-        "snd_nxt=0x{nxt:x} snd_una=0x{una:x} snd_cwnd=12 ssthresh={ssthresh} snd_wnd=65160 srtt=20480 rcv_wnd=64256 sock_cookie=1 "
-        "skbaddr=0000000000000000 skaddr=0000000000000000\n")
+LINE = (
+    "          <idle>-0       [000] ..s2.  {t}: tcp_probe: family=AF_INET src=10.1.1.1:{port}"
+    " dest=10.2.1.1:80 mark=0x0 data_len=0 snd_nxt=0x{nxt:x} snd_una=0x{una:x} snd_cwnd=12"
+    " ssthresh={ssthresh} snd_wnd=65160 srtt=20480 rcv_wnd=64256 sock_cookie=1"
+    " skbaddr=0000000000000000 skaddr=0000000000000000\n"
+)
 
 
-def line(t: float = 1.5, port: int = 40000, una: int = 1000, nxt: int = 3896, ssthresh: int = 0x7FFFFFFF) -> str:
+def line(
+    t: float = 1.5, port: int = 40000, una: int = 1000, nxt: int = 3896, ssthresh: int = 0x7FFFFFFF
+) -> str:
     return LINE.format(t=f"{t:.6f}", port=port, una=una, nxt=nxt, ssthresh=ssthresh)
 
 
@@ -25,7 +33,13 @@ def test_a_line_of_the_trace_is_an_ack() -> None:
     ack = parse_line(line(ssthresh=77))
     assert ack is not None
     assert ack.socket == ("10.1.1.1", 40000, "10.2.1.1", 80)
-    assert (ack.at_s, ack.cwnd_pkts, ack.ssthresh_pkts, ack.srtt_ms, ack.snd_wnd_bytes) == (1.5, 12, 77, 20.48, 65160)
+    assert (ack.at_s, ack.cwnd_pkts, ack.ssthresh_pkts, ack.srtt_ms, ack.snd_wnd_bytes) == (
+        1.5,
+        12,
+        77,
+        20.48,
+        65160,
+    )
 
 
 def test_an_infinite_threshold_is_none() -> None:
@@ -34,8 +48,12 @@ def test_an_infinite_threshold_is_none() -> None:
 
 
 def test_a_dual_stack_servers_socket_is_read_as_the_ipv4_one_it_is() -> None:
-    ack = parse_line(line().replace("AF_INET", "AF_INET6").replace("10.1.1.1:40000", "[::ffff:10.1.1.1]:40000")
-                     .replace("10.2.1.1:80", "[::ffff:10.2.1.1]:80"))
+    ack = parse_line(
+        line()
+        .replace("AF_INET", "AF_INET6")
+        .replace("10.1.1.1:40000", "[::ffff:10.1.1.1]:40000")
+        .replace("10.2.1.1:80", "[::ffff:10.2.1.1]:80")
+    )
     assert ack is not None and ack.socket == ("10.1.1.1", 40000, "10.2.1.1", 80)
 
 
@@ -46,10 +64,20 @@ def test_other_lines_are_no_acks() -> None:
 
 
 def test_the_control_connection_is_left_out_and_times_are_the_loads(tmp_path: Path) -> None:
-    trace = [line(t=10.0, port=40001, una=100, nxt=200), line(t=10.5, port=40001, una=2000, nxt=2000)]
+    trace = [
+        line(t=10.0, port=40001, una=100, nxt=200),
+        line(t=10.5, port=40001, una=2000, nxt=2000),
+    ]
     # The data's sequence numbers pass 2^32 on their way.
-    trace += [line(t=10.0 + i, port=40002, una=(2**32 - 30_000 + 20_000 * i) % 2**32, nxt=(2**32 - 30_000 + 20_000 * i + 2896) % 2**32)
-              for i in range(5)]
+    trace += [
+        line(
+            t=10.0 + i,
+            port=40002,
+            una=(2**32 - 30_000 + 20_000 * i) % 2**32,
+            nxt=(2**32 - 30_000 + 20_000 * i + 2896) % 2**32,
+        )
+        for i in range(5)
+    ]
     (tmp_path / "acks.raw").write_text("".join(trace))
 
     count = write_acks(tmp_path, 9.0, lambda _: "flow1")
@@ -67,8 +95,17 @@ def test_a_socket_of_no_flow_is_left_out(tmp_path: Path) -> None:
 
 
 def test_samples_stand_in_where_there_is_no_tracepoint(tmp_path: Path) -> None:
-    sample = {"t_s": 0.01, "flow": "a", "leg": "wan", "cwnd_pkts": 10, "ssthresh_pkts": None, "srtt_ms": 20.0, "snd_wnd_bytes": 64000,
-              "unacked_pkts": 3, "mss": 1448}
+    sample = {
+        "t_s": 0.01,
+        "flow": "a",
+        "leg": "wan",
+        "cwnd_pkts": 10,
+        "ssthresh_pkts": None,
+        "srtt_ms": 20.0,
+        "snd_wnd_bytes": 64000,
+        "unacked_pkts": 3,
+        "mss": 1448,
+    }
     assert write_samples(tmp_path, [sample, {**sample, "leg": "app"}]) == 1
     assert rows(tmp_path)[0]["inflight_bytes"] == "4344"
 

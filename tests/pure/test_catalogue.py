@@ -39,7 +39,11 @@ def test_every_experiment_opens_with_its_question_and_a_drawing(name: str) -> No
 @pytest.mark.parametrize("name", experiments.list_experiments())
 def test_every_published_number_has_its_runs(name: str) -> None:
     experiment = load_experiment(name)
-    found = [number for run in expand(experiment) for number in matching_published(experiment, run.matrix, run.factors)]
+    found = [
+        number
+        for run in expand(experiment)
+        for number in matching_published(experiment, run.matrix, run.factors)
+    ]
     assert all(number in found for number in experiment.published)
 
 
@@ -49,14 +53,17 @@ def test_the_thesis_numbers_are_in_the_tunnel_experiment(cc: str, tunnel: str) -
     experiment = load_experiment("thesis-tunnel")
     assert len(experiment.published) == 16
     for streams, (goodput_mbit, retr) in zip(STREAMS, THESIS[cc, tunnel], strict=True):
-        [number] = matching_published(experiment, "main", {"cc": cc, "tunnel": tunnel, "streams": streams})
+        [number] = matching_published(
+            experiment, "main", {"cc": cc, "tunnel": tunnel, "streams": streams}
+        )
         assert (number.goodput_mbit, number.retr) == (goodput_mbit, retr)
 
 
 def test_the_tunnel_experiment_is_the_thesis_matrix_and_what_explains_it() -> None:
     runs = expand(load_experiment("thesis-tunnel"))
     by_matrix = {
-        name: [run for run in runs if run.matrix == name] for name in ("main", "cpu", "real-clock", "buffer")
+        name: [run for run in runs if run.matrix == name]
+        for name in ("main", "cpu", "real-clock", "buffer")
     }
     assert len(by_matrix["main"]) == 2 * 3 * 4 * 3
     assert {run.duration_s for run in runs if run.matrix != "cpu"} == {30.0}
@@ -66,7 +73,10 @@ def test_the_tunnel_experiment_is_the_thesis_matrix_and_what_explains_it() -> No
     assert {(run.streams, run.syscall_cost_us) for run in by_matrix["cpu"]} == {
         (streams, cost) for streams in (16, 128) for cost in (0.0, 2.0, 5.0, 20.0)
     }
-    assert {(run.streams, run.clock) for run in by_matrix["real-clock"]} == {(16, "real"), (128, "real")}
+    assert {(run.streams, run.clock) for run in by_matrix["real-clock"]} == {
+        (16, "real"),
+        (128, "real"),
+    }
     assert {run.path["forward"]["buffer_pkts"] for run in by_matrix["buffer"]} == {
         275,
         826,

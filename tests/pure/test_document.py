@@ -1,4 +1,6 @@
-"""YAML files are read with their lines, and refused with a sentence that names file, line and key."""
+"""YAML files are read with their lines, and refused with a sentence that names file, line and
+key.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +49,21 @@ def test_every_value_knows_its_line_and_key() -> None:
 def test_scalars_stay_as_written() -> None:
     document = parse_document("a: off\nb: 1e3\nc: 12:30\nd: 010\ne: ~\nf: ''\n", "a.yaml")
     assert document.fields is not None
-    assert [node.text for node in document.fields.values()] == ["off", "1e3", "12:30", "010", None, ""]
+    assert [node.text for node in document.fields.values()] == [
+        "off",
+        "1e3",
+        "12:30",
+        "010",
+        None,
+        "",
+    ]
 
 
 def test_an_unknown_key_is_refused_with_what_was_meant() -> None:
     assert (
-        refusal("name: x\nratee: 100mbit\n", {"name": Field(text_of), "rate": Field(quantity(rate))})
+        refusal(
+            "name: x\nratee: 100mbit\n", {"name": Field(text_of), "rate": Field(quantity(rate))}
+        )
         == "a.yaml:2: ratee: unknown key (did you mean rate?)"
     )
 
@@ -75,11 +86,16 @@ def test_a_quantity_is_refused_where_it_stands() -> None:
     ("text", "message"),
     [
         ("a: 1\nb: 2\na: 3\n", "a.yaml:3: a: written twice (first in line 1)"),
-        ("a: &x [1]\nb: *x\n", "a.yaml:2: *x: YAML aliases are not read here (write the value out)"),
+        (
+            "a: &x [1]\nb: *x\n",
+            "a.yaml:2: *x: YAML aliases are not read here (write the value out)",
+        ),
         (
             "a: !!python/object/apply:os.system [ls]\n",
-            'a.yaml:1: "tag:yaml.org,2002:python/object/apply:os…": YAML tags are not read here '
-            "(write the plain value)",
+            (
+                'a.yaml:1: "tag:yaml.org,2002:python/object/apply:os…": YAML tags are not read here'
+                " (write the plain value)"
+            ),
         ),
         ("a: 1\n---\nb: 2\n", "a.yaml:2: a second YAML document (one per file)"),
         ("? [a]\n: 1\n", "a.yaml:1: a mapping or list where a key should be"),
@@ -129,7 +145,8 @@ def test_a_value_of_the_wrong_kind_is_refused(read, text: str) -> None:
 
 def test_a_mapping_is_asked_for_by_name() -> None:
     assert (
-        refusal("[1, 2]", {"a": Field(text_of)}) == "a.yaml:1: a list where a mapping (key: value) should be"
+        refusal("[1, 2]", {"a": Field(text_of)})
+        == "a.yaml:1: a list where a mapping (key: value) should be"
     )
 
 

@@ -1,4 +1,6 @@
-"""Experiments expand to the runs they describe, in a fair order, and say what is wrong where it stands."""
+"""Experiments expand to the runs they describe, in a fair order, and say what is wrong where it
+stands.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,9 @@ def test_levels_stand_in_run_json_as_people_write_them() -> None:
 
 def test_factors_of_a_run_are_only_what_varies() -> None:
     assert {tuple(run.factors) for run in small()} == {("cc", "loss"), ("streams",)}
-    assert {json.dumps(run.factors) for run in small() if run.matrix == "other"} == {'{"streams": 1}'}
+    assert {json.dumps(run.factors) for run in small() if run.matrix == "other"} == {
+        '{"streams": 1}'
+    }
 
 
 def test_names_are_readable_unique_and_fit_for_files() -> None:
@@ -117,7 +121,8 @@ def test_names_are_readable_unique_and_fit_for_files() -> None:
     assert len(set(names)) == len(names)
     assert any(name.startswith("main-cubic-loss0.1_-r2-") for name in names)
     assert all(
-        set(name) < set("abcdefghijklmnopqrstuvwxyz0123456789.+_-") and len(name) < 200 for name in names
+        set(name) < set("abcdefghijklmnopqrstuvwxyz0123456789.+_-") and len(name) < 200
+        for name in names
     )
 
 
@@ -159,7 +164,9 @@ def test_set_replaces_a_factors_levels_a_setting_or_makes_a_factor() -> None:
 
 
 def test_set_overrides_the_path() -> None:
-    path = small(overrides={"rate": "10 mbit", "delay": "5ms", "buffer": "1bdp", "loss": "2%"})[0].path
+    path = small(overrides={"rate": "10 mbit", "delay": "5ms", "buffer": "1bdp", "loss": "2%"})[
+        0
+    ].path
     assert path == {
         "forward": {
             "rate_bps": 10**7,
@@ -223,7 +230,9 @@ def one(**overrides: str) -> RunDescription:
 def test_offloads_are_on_only_where_neither_loss_nor_the_queue_decides(
     overrides: dict[str, str], on: bool
 ) -> None:
-    """A 3 MiB window over 168 ms is 150 Mbit/s: eleven of them stay below 0.9 of 1967, twelve do not."""
+    """A 3 MiB window over 168 ms is 150 Mbit/s: eleven of them stay below 0.9 of 1967, twelve do
+    not.
+    """
     assert one(**overrides).offloads is on
 
 
@@ -240,7 +249,9 @@ def test_buffers_are_written_as_numbers_unless_they_are_the_kernels() -> None:
 
 
 def test_memory_is_sized_to_the_run_and_within_2_gib_up_to_16_streams() -> None:
-    assert one(streams="1").memory_mib < one(streams="16").memory_mib < one(streams="128").memory_mib
+    assert (
+        one(streams="1").memory_mib < one(streams="16").memory_mib < one(streams="128").memory_mib
+    )
     for tunnel in settings.TUNNELS:
         for buffers in ("debian", "system", "bdp"):
             for streams in ("1", "4", "16"):
@@ -267,7 +278,11 @@ def test_tcp_memory_is_ample_for_every_buffer_of_every_leg() -> None:
             "cc: [cubic, bbq]",
             'small.yaml:10: matrices[0].factors.cc[1] "bbq": not known here (did you mean bbr?)',
         ),
-        ("cc: [cubic, bbr]", "colour: [red]", "small.yaml:10: matrices[0].factors.colour: unknown key"),
+        (
+            "cc: [cubic, bbr]",
+            "colour: [red]",
+            "small.yaml:10: matrices[0].factors.colour: unknown key",
+        ),
         (
             "cc: [cubic, bbr]",
             "cc: cubic",
@@ -283,10 +298,22 @@ def test_tcp_memory_is_ample_for_every_buffer_of_every_leg() -> None:
             "rate: [100]",
             'small.yaml:10: matrices[0].factors.rate[0] "100": no unit (write 100mbit)',
         ),
-        ("cc: [cubic, bbr]", "delay: [-1ms]", 'small.yaml:10: matrices[0].factors.delay[0] "-1ms": negative'),
+        (
+            "cc: [cubic, bbr]",
+            "delay: [-1ms]",
+            'small.yaml:10: matrices[0].factors.delay[0] "-1ms": negative',
+        ),
         ("0.1%]", "101%]", 'small.yaml:11: matrices[0].factors.loss[1] "101%": more than 100%'),
-        ("0.1%]", "0.0%]", 'small.yaml:11: matrices[0].factors.loss[1] "0.0%": the same level twice'),
-        ("duration: 10s", "duration: 0.5s", 'small.yaml:5: settings.duration "0.5s": not whole seconds'),
+        (
+            "0.1%]",
+            "0.0%]",
+            'small.yaml:11: matrices[0].factors.loss[1] "0.0%": the same level twice',
+        ),
+        (
+            "duration: 10s",
+            "duration: 0.5s",
+            'small.yaml:5: settings.duration "0.5s": not whole seconds',
+        ),
         (
             "streams: 4",
             "streams: 129",
@@ -307,21 +334,33 @@ def test_tcp_memory_is_ample_for_every_buffer_of_every_leg() -> None:
             "factors: {rate: [1mbit]}",
             "quick changes rate, which is no factor of main",
         ),
-        ("{skip: true}", "{skip: yes}", 'small.yaml:18: matrices[1].quick.skip "yes": not known here'),
+        (
+            "{skip: true}",
+            "{skip: yes}",
+            'small.yaml:18: matrices[1].quick.skip "yes": not known here',
+        ),
         ("name: other", "name: main", "small.yaml:16: matrices[1]: a second matrix called main"),
-        ("name: small", "name: ../small", 'small.yaml:1: name "../small": a name has lower-case letters'),
+        (
+            "name: small",
+            "name: ../small",
+            'small.yaml:1: name "../small": a name has lower-case letters',
+        ),
         ("title: A small one\n", "", "small.yaml:1: title is missing"),
         (
             "profile: la-hamina",
             "profile: la-hamin",
-            'small.yaml:4: settings.profile: profile "la-hamin": not in netem_profiles/ '
-            "(did you mean la-hamina?)",
+            (
+                'small.yaml:4: settings.profile: profile "la-hamin": not in netem_profiles/ '
+                "(did you mean la-hamina?)"
+            ),
         ),
         (
             "profile: la-hamina",
             "rate: unlimited",
-            "small.yaml:4: settings.rate: the forward direction has no rate limit: on "
-            "the virtual clock it would be infinitely fast",
+            (
+                "small.yaml:4: settings.rate: the forward direction has no rate limit: on "
+                "the virtual clock it would be infinitely fast"
+            ),
         ),
     ],
 )
@@ -356,7 +395,10 @@ def test_bad_overrides_name_set(name: str, text: str, message: str) -> None:
 
 def test_a_matrix_beyond_reason_is_refused_before_it_is_expanded() -> None:
     levels = ", ".join(str(number) for number in range(1, 129))
-    text = f"name: x\ntitle: x\nmatrices: [{{name: a, repetitions: 1000, factors: {{streams: [{levels}]}}}}]\n"
+    text = (
+        "name: x\ntitle: x\nmatrices: [{name: a, repetitions: 1000, factors: {streams:"
+        f" [{levels}]}}}}]\n"
+    )
     with pytest.raises(BadInput, match="128000 runs in one matrix"):
         expand(written(text))
 
@@ -381,7 +423,10 @@ def test_cells_with_more_repetitions_keep_the_others_order() -> None:
     cell = next(run.cell for run in first if run.cc == "bbr")
     longer = expand(experiment, repetitions_of={cell: 8})
     assert longer[: len(first)] == first
-    assert [(run.cell, run.repetition, run.seed) for run in longer[len(first) :]] == [(cell, 7, 1007), (cell, 8, 1008)]
+    assert [(run.cell, run.repetition, run.seed) for run in longer[len(first) :]] == [
+        (cell, 7, 1007),
+        (cell, 8, 1008),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -389,8 +434,14 @@ def test_cells_with_more_repetitions_keep_the_others_order() -> None:
     [
         ("{most: 30}", "matrices[0].until: halfwidth is missing"),
         ("{halfwidth: 5%}", "matrices[0].until: most is missing"),
-        ("{halfwidth: 0%, most: 30}", 'until.halfwidth "0%": not between 0% and 100% of the median'),
-        ("{halfwidth: 100%, most: 30}", 'until.halfwidth "100%": not between 0% and 100% of the median'),
+        (
+            "{halfwidth: 0%, most: 30}",
+            'until.halfwidth "0%": not between 0% and 100% of the median',
+        ),
+        (
+            "{halfwidth: 100%, most: 30}",
+            'until.halfwidth "100%": not between 0% and 100% of the median',
+        ),
         ("{halfwidth: 5, most: 30}", 'until.halfwidth "5": '),
         ("{halfwidth: 5%, most: 5}", 'until.most "5": not within 6 to 1000'),
         ("{halfwidth: 5%, most: 30, least: 3}", 'until.least "3": not within 6 to 1000'),
@@ -400,7 +451,10 @@ def test_cells_with_more_repetitions_keep_the_others_order() -> None:
         ("5%", "matrices[0].until: a value where a mapping (key: value) should be"),
         (
             "{halfwidth: 5%, most: 30}\n    repetitions: 3",
-            'matrices[0].repetitions "3": with until, they are the first block: not within 6 and its most, 30',
+            (
+                'matrices[0].repetitions "3": with until, they are the first block: not within 6'
+                " and its most, 30"
+            ),
         ),
         ("{halfwidth: 5%, most: 8}\n    repetitions: 9", "not within 6 and its most, 8"),
     ],
@@ -413,14 +467,18 @@ def test_nonsense_stopping_rules_are_sentences(until: str, message: str) -> None
 
 def test_a_stopping_rule_counts_with_its_most_against_what_is_reasonable() -> None:
     levels = ", ".join(str(number) for number in range(1, 129))
-    text = f"name: x\ntitle: x\nmatrices: [{{name: a, until: {{halfwidth: 5%, most: 1000}}, factors: {{streams: [{levels}]}}}}]\n"
+    text = (
+        "name: x\ntitle: x\nmatrices: [{name: a, until: {halfwidth: 5%, most: 1000}, factors:"
+        f" {{streams: [{levels}]}}}}]\n"
+    )
     with pytest.raises(BadInput, match="128000 runs in one matrix"):
         expand(written(text))
 
 
 def test_a_missing_experiment_is_refused_with_what_there_is() -> None:
     with pytest.raises(
-        BadInput, match=r'^experiment "thesis-tunel": not in experiments/ \(did you mean thesis-tunnel\?\)'
+        BadInput,
+        match=r'^experiment "thesis-tunel": not in experiments/ \(did you mean thesis-tunnel\?\)',
     ):
         load_experiment("thesis-tunel")
     with pytest.raises(BadInput, match="no such file"):
@@ -434,8 +492,8 @@ def test_a_users_own_file_is_read_by_its_path(tmp_path: Path) -> None:
 
 def test_published_numbers_belong_to_a_matrix_and_its_factors() -> None:
     text = (
-        SMALL
-        + "published:\n  - {matrix: main, factors: {cc: cubic, loss: 0.1%}, goodput_mbit: 1, source: s}\n"
+        SMALL + "published:\n  - {matrix: main, factors: {cc: cubic, loss: 0.1%}, goodput_mbit: 1,"
+        " source: s}\n"
     )
     experiment = written(text)
     [number] = experiments.matching_published(experiment, "main", {"cc": "cubic", "loss": "0.1%"})
@@ -448,7 +506,11 @@ def test_published_numbers_belong_to_a_matrix_and_its_factors() -> None:
         ("goodput_mbit: 1, ", "figure: jain, ", "nothing to compare with"),
         ("goodput_mbit: 1, ", "figure: speed, value: 1, ", "not known here"),
         ("goodput_mbit: 1, ", "figure: ratio, value: 1, ", "figure ratio needs versus"),
-        ("goodput_mbit: 1, ", "goodput_mbit: 1, least: 1, ", "value, least and most belong to a figure"),
+        (
+            "goodput_mbit: 1, ",
+            "goodput_mbit: 1, least: 1, ",
+            "value, least and most belong to a figure",
+        ),
     ):
         with pytest.raises(BadInput) as refused:
             written(text.replace(old, new, 1))

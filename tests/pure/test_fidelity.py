@@ -1,4 +1,5 @@
 """Every check on figures made up for it: what passes, what fires, and what it then says."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,7 +12,15 @@ from gostlab.ask.experiment import RunDescription
 from gostlab.guest.shaping import DELAY_LIMIT_PKTS
 from gostlab.guest.traffic import FlowResult
 from gostlab.guest.watch import fidelity
-from gostlab.guest.watch.realclock import Gap, Packet, Window, backlogged_gaps, lateness_ms, packets, window_of
+from gostlab.guest.watch.realclock import (
+    Gap,
+    Packet,
+    Window,
+    backlogged_gaps,
+    lateness_ms,
+    packets,
+    window_of,
+)
 from tests.integration.sandboxed import describe, direction, flow
 
 PACKET_S = 8 * 1514 / 100e6
@@ -21,17 +30,31 @@ def verdicts(checks: Sequence[fidelity.Check]) -> dict[str, str]:
     return {check.name: check.verdict for check in checks}
 
 
-def result(name: str = "flow1", started_s: float = 0.0, ended_s: float = 5.0, **more: Any) -> FlowResult:
-    return FlowResult(name, more.pop("kind", "tcp"), started_s, ended_s, 1e6, 625_000, 5.0, 0, **more)
+def result(
+    name: str = "flow1", started_s: float = 0.0, ended_s: float = 5.0, **more: Any
+) -> FlowResult:
+    return FlowResult(
+        name, more.pop("kind", "tcp"), started_s, ended_s, 1e6, 625_000, 5.0, 0, **more
+    )
 
 
-# -- the path ----------------------------------------------------------------------------------------------------------------
+# -- the path
 
-@pytest.mark.parametrize(("clock", "got_ms", "verdict"), [
-    ("virtual", 40.09, "ok"), ("virtual", 40.3, "invalid"), ("virtual", 39.8, "invalid"),
-    ("real", 40.9, "ok"), ("real", 41.1, "invalid")])
+
+@pytest.mark.parametrize(
+    ("clock", "got_ms", "verdict"),
+    [
+        ("virtual", 40.09, "ok"),
+        ("virtual", 40.3, "invalid"),
+        ("virtual", 39.8, "invalid"),
+        ("real", 40.9, "ok"),
+        ("real", 41.1, "invalid"),
+    ],
+)
 def test_idle_rtt_must_be_the_configured_one(clock: str, got_ms: float, verdict: str) -> None:
-    check = fidelity.check_idle_rtt("idle", 40.0, [got_ms, got_ms + 3], clock=clock, syscall_cost_us=0.0)
+    check = fidelity.check_idle_rtt(
+        "idle", 40.0, [got_ms, got_ms + 3], clock=clock, syscall_cost_us=0.0
+    )
     assert check.verdict == verdict
     assert ("off its configured round trip" in check.reason) == (verdict == "invalid")
 
@@ -44,7 +67,10 @@ def test_idle_rtt_may_be_what_jitter_makes_of_it() -> None:
 
 def test_a_cc_that_is_not_the_asked_one_is_invalid() -> None:
     run = describe(cc="bbr")
-    legs = [{"leg": "wan", "flow": "flow1", "cc": ["cubic"]}, {"leg": "app", "flow": "flow1", "cc": ["bbr"]}]
+    legs = [
+        {"leg": "wan", "flow": "flow1", "cc": ["cubic"]},
+        {"leg": "app", "flow": "flow1", "cc": ["bbr"]},
+    ]
     [check] = fidelity.check_cc(legs, run)
     assert (check.verdict, check.asked, check.got) == ("invalid", "bbr", ["cubic"])
     assert "ran cubic, not bbr" in check.reason
@@ -55,35 +81,64 @@ def test_a_cc_that_is_not_the_asked_one_is_invalid() -> None:
 def test_more_than_the_bottleneck_carries_is_invalid() -> None:
     assert fidelity.check_rate(100e6 * 5, 100e6, 5.0).verdict == "ok"
     assert fidelity.check_rate(101e6 * 5, 100e6, 5.0).verdict == "invalid"
-    assert fidelity.check_rate(101e6 * 5, 0, 5.0).verdict == "ok"      # no bottleneck
+    assert fidelity.check_rate(101e6 * 5, 0, 5.0).verdict == "ok"  # no bottleneck
 
 
-@pytest.mark.parametrize(("drops", "verdict"), [(1000, "ok"), (870, "invalid"), (1130, "invalid"), (0, "invalid")])
+@pytest.mark.parametrize(
+    ("drops", "verdict"), [(1000, "ok"), (870, "invalid"), (1130, "invalid"), (0, "invalid")]
+)
 def test_loss_must_lie_in_its_binomial_interval(drops: int, verdict: str) -> None:
-    assert fidelity.check_loss("drops", 0.01, drops, 100_000).verdict == verdict      # sd: 31.5
+    assert fidelity.check_loss("drops", 0.01, drops, 100_000).verdict == verdict  # sd: 31.5
 
 
-def queue(drops: int = 0, backlog: int = 5, way: str = "forward", device: str = "wan_b-eth1", role: str = "delay") -> dict[str, Any]:
-    return {"role": role, "direction": way, "dev": device, "drops": drops, "sent_pkts": 1000, "backlog_pkts": backlog}
+def queue(
+    drops: int = 0,
+    backlog: int = 5,
+    way: str = "forward",
+    device: str = "wan_b-eth1",
+    role: str = "delay",
+) -> dict[str, Any]:
+    return {
+        "role": role,
+        "direction": way,
+        "dev": device,
+        "drops": drops,
+        "sent_pkts": 1000,
+        "backlog_pkts": backlog,
+    }
 
 
 def test_a_delay_line_drops_only_what_was_asked() -> None:
-    assert verdicts(fidelity.check_drops([queue(drops=1), queue(drops=9, role="bottleneck")], describe())) == \
-        {"delay_line_drops_forward": "invalid"}
-    assert verdicts(fidelity.check_drops([queue()], describe())) == {"delay_line_drops_forward": "ok"}
+    assert verdicts(
+        fidelity.check_drops([queue(drops=1), queue(drops=9, role="bottleneck")], describe())
+    ) == {"delay_line_drops_forward": "invalid"}
+    assert verdicts(fidelity.check_drops([queue()], describe())) == {
+        "delay_line_drops_forward": "ok"
+    }
     lossy = describe(direction(loss=0.01), direction())
-    assert verdicts(fidelity.check_drops([queue(drops=10)], lossy)) == {"delay_line_drops_forward": "ok"}
-    assert verdicts(fidelity.check_drops([queue(drops=100)], lossy)) == {"delay_line_drops_forward": "invalid"}
+    assert verdicts(fidelity.check_drops([queue(drops=10)], lossy)) == {
+        "delay_line_drops_forward": "ok"
+    }
+    assert verdicts(fidelity.check_drops([queue(drops=100)], lossy)) == {
+        "delay_line_drops_forward": "invalid"
+    }
 
 
-@pytest.mark.parametrize(("backlog", "verdict"), [(7000, "ok"), (600_000, "degraded"), (DELAY_LIMIT_PKTS, "invalid")])
+@pytest.mark.parametrize(
+    ("backlog", "verdict"), [(7000, "ok"), (600_000, "degraded"), (DELAY_LIMIT_PKTS, "invalid")]
+)
 def test_a_delay_line_must_not_come_near_its_limit(backlog: int, verdict: str) -> None:
     samples = [queue(backlog=backlog), queue(backlog=1), queue(backlog=10**7, role="bottleneck")]
     [check] = fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS)
-    assert (check.name, check.verdict, check.got) == ("delay_line_backlog_forward", verdict, backlog)
+    assert (check.name, check.verdict, check.got) == (
+        "delay_line_backlog_forward",
+        verdict,
+        backlog,
+    )
 
 
-# -- the load ----------------------------------------------------------------------------------------------------------------
+# -- the load
+
 
 def test_a_flow_that_ends_early_is_invalid_and_named() -> None:
     assert fidelity.check_length(describe(), 5.1, [result()]).verdict == "ok"
@@ -94,48 +149,90 @@ def test_a_flow_that_ends_early_is_invalid_and_named() -> None:
 
 
 def test_a_run_of_few_round_trips_is_degraded() -> None:
-    check = fidelity.check_length(describe(direction(delay_ms=300.0), direction(delay_ms=300.0)), 5.1, [result()])
-    assert (check.verdict, check.reason) == ("degraded", "5 s is less than 20 round trips of 600 ms")
+    check = fidelity.check_length(
+        describe(direction(delay_ms=300.0), direction(delay_ms=300.0)), 5.1, [result()]
+    )
+    assert (check.verdict, check.reason) == (
+        "degraded",
+        "5 s is less than 20 round trips of 600 ms",
+    )
 
 
-@pytest.mark.parametrize(("share", "verdict"), [(1.0, "ok"), (0.98, "ok"), (0.9, "degraded"), (1.1, "degraded")])
+@pytest.mark.parametrize(
+    ("share", "verdict"), [(1.0, "ok"), (0.98, "ok"), (0.9, "degraded"), (1.1, "degraded")]
+)
 def test_udp_must_offer_what_it_was_asked_to(share: float, verdict: str) -> None:
     run = describe(flows=[flow(kind="udp", cc=None, rate_bps=50_000_000)])
     sent = round(share * 50e6 * 5 / 8 / 1448)
-    assert verdicts(fidelity.check_offered(run, [result(kind="udp", sent_datagrams=sent)])) == {"udp_offered_flow1": verdict}
+    assert verdicts(fidelity.check_offered(run, [result(kind="udp", sent_datagrams=sent)])) == {
+        "udp_offered_flow1": verdict
+    }
 
 
-@pytest.mark.parametrize(("idle", "full", "clock", "verdict"), [
-    (0.01, 0.5, "virtual", "degraded"), (0.1, 0.5, "virtual", "ok"), (0.1, 0.5, "real", "degraded"), (0.0, 0.99, "real", "ok"),
-    (0.0, None, "virtual", "degraded")])
-def test_a_busy_cpu_is_blamed_only_where_the_bottleneck_had_room(idle: float, full: float | None, clock: str, verdict: str) -> None:
+@pytest.mark.parametrize(
+    ("idle", "full", "clock", "verdict"),
+    [
+        (0.01, 0.5, "virtual", "degraded"),
+        (0.1, 0.5, "virtual", "ok"),
+        (0.1, 0.5, "real", "degraded"),
+        (0.0, 0.99, "real", "ok"),
+        (0.0, None, "virtual", "degraded"),
+    ],
+)
+def test_a_busy_cpu_is_blamed_only_where_the_bottleneck_had_room(
+    idle: float, full: float | None, clock: str, verdict: str
+) -> None:
     assert fidelity.check_cpu(idle, full, clock).verdict == verdict
 
 
-def sent_by(t_s: float, sent_bytes: float, dev: str = "wan_a-eth1", direction: str = "forward") -> dict[str, Any]:
-    return {"role": "bottleneck", "direction": direction, "dev": dev, "t_s": t_s, "sent_bytes": sent_bytes}
+def sent_by(
+    t_s: float, sent_bytes: float, dev: str = "wan_a-eth1", direction: str = "forward"
+) -> dict[str, Any]:
+    return {
+        "role": "bottleneck",
+        "direction": direction,
+        "dev": dev,
+        "t_s": t_s,
+        "sent_bytes": sent_bytes,
+    }
 
 
 def test_the_bottleneck_is_full_at_the_rate_that_it_has_just_then() -> None:
-    run = replace(describe(direction(rate_bps=8_000_000)), changes=[
-        {"at_s": 2.0, "direction": "forward", "rate_bps": 2_000_000}, {"at_s": 2.5, "direction": "reverse", "rate_bps": 1}])
+    run = replace(
+        describe(direction(rate_bps=8_000_000)),
+        changes=[
+            {"at_s": 2.0, "direction": "forward", "rate_bps": 2_000_000},
+            {"at_s": 2.5, "direction": "reverse", "rate_bps": 1},
+        ],
+    )
     sent = [0.0, 1e6, 2e6, 2.25e6, 2.5e6, 2.75e6]
-    assert fidelity.bottleneck_used(run, [sent_by(float(t_s), each) for t_s, each in enumerate(sent)]) == pytest.approx(1.0)
+    assert fidelity.bottleneck_used(
+        run, [sent_by(float(t_s), each) for t_s, each in enumerate(sent)]
+    ) == pytest.approx(1.0)
     assert fidelity.bottleneck_used(run, [sent_by(0.0, 0.0)]) is None
     assert fidelity.bottleneck_used(replace(run, changes=[]), []) is None
 
 
 def test_of_several_bottlenecks_the_one_that_sent_most_counts() -> None:
     run = describe(direction(rate_bps=8_000_000))
-    rows = [sent_by(float(t_s), t_s * share * 1e6, dev, way) for t_s in range(4)
-            for dev, way, share in (("near1-eth1", "forward", 0.0), ("near2-eth1", "forward", 0.5), ("far2-eth0", "reverse", 0.9))]
+    rows = [
+        sent_by(float(t_s), t_s * share * 1e6, dev, way)
+        for t_s in range(4)
+        for dev, way, share in (
+            ("near1-eth1", "forward", 0.0),
+            ("near2-eth1", "forward", 0.5),
+            ("far2-eth0", "reverse", 0.9),
+        )
+    ]
     assert fidelity.bottleneck_used(run, rows) == pytest.approx(0.5)
 
 
 def test_tcp_memory_over_its_first_limit_or_drops_for_want_of_it_degrade() -> None:
     assert fidelity.check_tcp_memory(10, 256, {"target": {"TcpExtTCPRcvQDrop": 0}}).verdict == "ok"
     assert fidelity.check_tcp_memory(256, 256, {}).verdict == "degraded"
-    assert fidelity.check_tcp_memory(10, 256, {"target": {"TcpExtRcvPruned": 1}}).verdict == "degraded"
+    assert (
+        fidelity.check_tcp_memory(10, 256, {"target": {"TcpExtRcvPruned": 1}}).verdict == "degraded"
+    )
 
 
 def test_a_dead_end_of_the_tunnel_is_invalid_and_named() -> None:
@@ -145,22 +242,35 @@ def test_a_dead_end_of_the_tunnel_is_invalid_and_named() -> None:
     assert check.reason == "the tunnel's end on target died (exit status 3)"
 
 
-# -- the real clock ------------------------------------------------------------------------------------------------------------
+# -- the real clock
 
-@pytest.mark.parametrize(("late_ms", "verdict", "why"), [
-    ([0.2] * 1000, "ok", ""), ([0.2] * 995 + [50.0] * 5, "ok", ""),
-    ([0.2] * 980 + [50.0] * 20, "degraded", "one timer in a hundred fired more than 50 ms late"),
-    ([0.2] * 999 + [300.0], "degraded", "stood still for 300 ms"),
-    ([0.2] * 400 + [9.0] * 600, "invalid", "half of all timers fired more than 9 ms late"),
-    ([], "ok", "shorter than a tick")])
+
+@pytest.mark.parametrize(
+    ("late_ms", "verdict", "why"),
+    [
+        ([0.2] * 1000, "ok", ""),
+        ([0.2] * 995 + [50.0] * 5, "ok", ""),
+        (
+            [0.2] * 980 + [50.0] * 20,
+            "degraded",
+            "one timer in a hundred fired more than 50 ms late",
+        ),
+        ([0.2] * 999 + [300.0], "degraded", "stood still for 300 ms"),
+        ([0.2] * 400 + [9.0] * 600, "invalid", "half of all timers fired more than 9 ms late"),
+        ([], "ok", "shorter than a tick"),
+    ],
+)
 def test_a_late_ticker_speaks(late_ms: list[float], verdict: str, why: str) -> None:
     check = fidelity.check_ticker(late_ms)
     assert check.verdict == verdict and why in check.reason
 
 
 def test_a_tick_that_never_came_is_as_late_as_the_end() -> None:
-    # Ticks at 1.01, 1.02 …; only the second to fourth are asked for, of which the last did not come.
-    assert lateness_ms(1.0, [0.5, 0.001, 0.002, 0.0, 0.0], 1.015, 1.045) == pytest.approx([1.0, 2.0, 5.0])
+    # Ticks at 1.01, 1.02 …; only the second to fourth are asked for, of which the last did not
+    # come.
+    assert lateness_ms(1.0, [0.5, 0.001, 0.002, 0.0, 0.0], 1.015, 1.045) == pytest.approx(
+        [1.0, 2.0, 5.0]
+    )
 
 
 def test_late_samplers_and_holes_in_the_series_degrade() -> None:
@@ -175,16 +285,23 @@ def gaps(*factors: float) -> list[Gap]:
     return [Gap(factor * PACKET_S, PACKET_S) for factor in factors]
 
 
-@pytest.mark.parametrize(("seen", "late", "rate"), [
-    (gaps(*[1.0] * 1000), "ok", "ok"),
-    (gaps(*[1.0] * 995, *[2.5] * 5), "ok", "ok"),
-    (gaps(*[0.1, 1.9] * 500), "ok", "ok"),                        # less than a packet time off, and on time together
-    (gaps(*[1.0] * 960, *[2.5, 0.0] * 20), "degraded", "ok"),     # late, and made up for
-    (gaps(*[1.0] * 900, *[2.5] * 100), "degraded", "invalid"),
-    (gaps(*[1.02] * 1000), "ok", "degraded"),
-    (gaps(*[2.5] * 600, *[1.0] * 400), "invalid", "invalid")])
+@pytest.mark.parametrize(
+    ("seen", "late", "rate"),
+    [
+        (gaps(*[1.0] * 1000), "ok", "ok"),
+        (gaps(*[1.0] * 995, *[2.5] * 5), "ok", "ok"),
+        (gaps(*[0.1, 1.9] * 500), "ok", "ok"),  # less than a packet time off, and on time together
+        (gaps(*[1.0] * 960, *[2.5, 0.0] * 20), "degraded", "ok"),  # late, and made up for
+        (gaps(*[1.0] * 900, *[2.5] * 100), "degraded", "invalid"),
+        (gaps(*[1.02] * 1000), "ok", "degraded"),
+        (gaps(*[2.5] * 600, *[1.0] * 400), "invalid", "invalid"),
+    ],
+)
 def test_a_bottleneck_that_sends_late_speaks(seen: list[Gap], late: str, rate: str) -> None:
-    assert verdicts(fidelity.check_departures(seen)) == {"bottleneck_gaps": late, "bottleneck_rate": rate}
+    assert verdicts(fidelity.check_departures(seen)) == {
+        "bottleneck_gaps": late,
+        "bottleneck_rate": rate,
+    }
 
 
 @pytest.mark.parametrize("seen", [gaps(*[9.0] * 50), "this kernel has no tracepoint"])
@@ -195,25 +312,49 @@ def test_what_was_not_measured_is_said_and_speaks_neither_way(seen: list[Gap] | 
 
 
 def test_only_gaps_between_packets_that_waited_count() -> None:
-    seen = [Packet(0.0, True, "before", 1000),       # entered before the sample began
-            Packet(0.001, False, "a", 1000), Packet(0.0018, False, "dropped", 1000), Packet(0.002, True, "a", 1000),
-            Packet(0.0015, False, "b", 1000), Packet(0.003, True, "b", 1000)]
+    seen = [
+        Packet(0.0, True, "before", 1000),  # entered before the sample began
+        Packet(0.001, False, "a", 1000),
+        Packet(0.0018, False, "dropped", 1000),
+        Packet(0.002, True, "a", 1000),
+        Packet(0.0015, False, "b", 1000),
+        Packet(0.003, True, "b", 1000),
+    ]
     assert backlogged_gaps(seen, 8e6) == [Gap(pytest.approx(0.001), pytest.approx(0.001))]
     # What was in the queue when the sample began had waited too.
-    assert len(backlogged_gaps([Packet(0.0, True, "x", 1000), Packet(0.001, True, "y", 1000)], 8e6)) == 1
+    assert (
+        len(backlogged_gaps([Packet(0.0, True, "x", 1000), Packet(0.001, True, "y", 1000)], 8e6))
+        == 1
+    )
 
 
 def test_a_trace_is_read_for_one_device() -> None:
-    lines = ["# tracer: nop", "  <idle>-0  [000] b.s..  1.522089: net_dev_queue: dev=wan_a-eth1 skbaddr=0000a1 len=66 net_cookie=20",
-             "  <idle>-0  [000] b.s..  1.523: net_dev_queue: dev=wan_b-eth1 skbaddr=0000a1 len=66 net_cookie=20",
-             "  <idle>-0  [000] b.s..  1.522189: net_dev_start_xmit: dev=wan_a-eth1 queue_mapping=0 skbaddr=0000a1 vlan_tagged=0 "
-             "vlan_proto=0x0000 vlan_tci=0x0000 protocol=0x0800 ip_summed=0 len=1514 data_len=0 network_offset=14"]
-    assert packets(lines, "wan_a-eth1") == [Packet(1.522089, False, "0000a1", 66), Packet(1.522189, True, "0000a1", 1514)]
+    lines = [
+        "# tracer: nop",
+        (
+            "  <idle>-0  [000] b.s..  1.522089: net_dev_queue: dev=wan_a-eth1 skbaddr=0000a1 len=66"
+            " net_cookie=20"
+        ),
+        (
+            "  <idle>-0  [000] b.s..  1.523: net_dev_queue: dev=wan_b-eth1 skbaddr=0000a1 len=66"
+            " net_cookie=20"
+        ),
+        (
+            "  <idle>-0  [000] b.s..  1.522189: net_dev_start_xmit: dev=wan_a-eth1 queue_mapping=0"
+            " skbaddr=0000a1 vlan_tagged=0 vlan_proto=0x0000 vlan_tci=0x0000 protocol=0x0800"
+            " ip_summed=0 len=1514 data_len=0 network_offset=14"
+        ),
+    ]
+    assert packets(lines, "wan_a-eth1") == [
+        Packet(1.522089, False, "0000a1", 66),
+        Packet(1.522189, True, "0000a1", 1514),
+    ]
 
 
 def test_departures_are_looked_at_in_the_middle_at_the_rate_of_that_time() -> None:
     def changed(at_s: float) -> RunDescription:
         return describe(changes=[{"at_s": at_s, "direction": "forward", "rate_bps": 10_000_000}])
+
     assert window_of(describe()) == Window(2.25, 100_000_000)
     assert window_of(changed(1.0)) == Window(2.25, 10_000_000)
     assert window_of(changed(4.0)) == Window(2.25, 100_000_000)
@@ -228,4 +369,9 @@ def test_the_virtual_clock_says_once_what_cannot_fail() -> None:
 
 def test_a_run_is_as_good_as_its_worst_check() -> None:
     good, bad, worse = (fidelity.Check("x", verdict, 1, 1, "") for verdict in fidelity.VERDICTS)
-    assert [fidelity.worst(checks) for checks in ([], [good], [bad, good], [bad, worse, good])] == ["ok", "ok", "degraded", "invalid"]
+    assert [fidelity.worst(checks) for checks in ([], [good], [bad, good], [bad, worse, good])] == [
+        "ok",
+        "ok",
+        "degraded",
+        "invalid",
+    ]

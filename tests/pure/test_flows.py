@@ -1,4 +1,7 @@
-"""Flows: what is written becomes numbers and nodes; what no topology or tunnel can do is refused with a sentence."""
+"""Flows: what is written becomes numbers and nodes; what no topology or tunnel can do is refused
+with a sentence.
+"""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -30,13 +33,28 @@ def test_a_run_that_names_no_flow_has_one_with_the_runs_own_values() -> None:
     run = one("{cc: bbr, streams: 4, direction: download}")
     assert len(run.flows) == 1
     flow = run.flows[0]
-    assert (flow.name, flow.kind, flow.cc, flow.streams, flow.direction) == ("flow1", "tcp", "bbr", 4, "download")
-    assert (flow.sender, flow.receiver, flow.rtt_ms, flow.start_s, flow.duration_s) == ("client", "target", 40.0, 0.0, 10.0)
+    assert (flow.name, flow.kind, flow.cc, flow.streams, flow.direction) == (
+        "flow1",
+        "tcp",
+        "bbr",
+        4,
+        "download",
+    )
+    assert (flow.sender, flow.receiver, flow.rtt_ms, flow.start_s, flow.duration_s) == (
+        "client",
+        "target",
+        40.0,
+        0.0,
+        10.0,
+    )
     assert run.data_direction == "reverse" and flow.data_sender == "target"
 
 
 def test_flows_take_from_the_run_what_they_do_not_say() -> None:
-    run = one("{topology: dumbbell, cc: bbr, flows: {a: {}, b: {cc: cubic, start: 5s, duration: 20s, rtt: 80ms}}}")
+    run = one(
+        "{topology: dumbbell, cc: bbr, flows: {a: {}, b: {cc: cubic, start: 5s, duration: 20s, rtt:"
+        " 80ms}}}"
+    )
     a, b = run.flows
     assert (a.cc, a.rtt_ms, a.sender, a.receiver) == ("bbr", 40.0, "s1", "r1")
     assert (b.cc, b.rtt_ms, b.sender, b.receiver, b.end_s) == ("cubic", 80.0, "s2", "r2", 25.0)
@@ -51,21 +69,31 @@ def test_buffers_in_bdp_are_of_the_longest_round_trip() -> None:
 
 
 def test_a_factor_may_be_a_field_of_one_flow() -> None:
-    found = runs("settings: {topology: dumbbell, flows: {a: {}, b: {}}}\nfactors: {b.rtt: [40ms, 80ms], a.cc: [bbr, cubic]}")
-    assert [(run.flows[0].cc, run.flows[1].rtt_ms) for run in sorted(found, key=lambda run: run.name)] == [
-        ("bbr", 40.0), ("cubic", 40.0), ("bbr", 80.0), ("cubic", 80.0)]
+    found = runs(
+        "settings: {topology: dumbbell, flows: {a: {}, b: {}}}\nfactors: {b.rtt: [40ms, 80ms],"
+        " a.cc: [bbr, cubic]}"
+    )
+    assert [
+        (run.flows[0].cc, run.flows[1].rtt_ms) for run in sorted(found, key=lambda run: run.name)
+    ] == [("bbr", 40.0), ("cubic", 40.0), ("bbr", 80.0), ("cubic", 80.0)]
     assert all("b.rtt" in run.factors for run in found)
 
 
 def test_a_run_comes_back_from_its_json() -> None:
-    run = one("{topology: dumbbell, flows: {a: {}, u: {kind: udp, rate: 5mbit, receiver: 1}}, changes: [{at: 1s, rate: 5mbit}]}")
+    run = one(
+        "{topology: dumbbell, flows: {a: {}, u: {kind: udp, rate: 5mbit, receiver: 1}}, changes:"
+        " [{at: 1s, rate: 5mbit}]}"
+    )
     assert RunDescription.from_json(run.to_json()) == run
     assert run.flows[1].cc is None and run.flows[1].rate_bps == 5_000_000
     assert run.changes == [{"at_s": 1.0, "direction": "forward", "rate_bps": 5_000_000}]
 
 
 def test_each_pair_of_a_dumbbell_has_its_own_round_trip() -> None:
-    run = one("{topology: dumbbell, flows: {a: {rtt: 10ms}, b: {rtt: 100ms}, c: {rtt: 50ms, receiver: 1}}}")
+    run = one(
+        "{topology: dumbbell, flows: {a: {rtt: 10ms}, b: {rtt: 100ms}, c: {rtt: 50ms, receiver:"
+        " 1}}}"
+    )
     own = delays_ms(run.flows, run.path)
     for flow in run.flows:
         assert own[flow.sender] + own[flow.receiver] == pytest.approx(flow.rtt_ms)
@@ -73,7 +101,11 @@ def test_each_pair_of_a_dumbbell_has_its_own_round_trip() -> None:
 
 def test_a_change_of_both_directions_is_two_and_they_stand_in_the_order_of_time() -> None:
     run = one("{changes: [{at: 1s, loss: 1%}, {at: 2s, delay: 5ms, direction: both}]}")
-    assert [(change["at_s"], change["direction"]) for change in run.changes] == [(1.0, "forward"), (2.0, "forward"), (2.0, "reverse")]
+    assert [(change["at_s"], change["direction"]) for change in run.changes] == [
+        (1.0, "forward"),
+        (2.0, "forward"),
+        (2.0, "reverse"),
+    ]
     assert run.changes[0]["loss"] == {"model": "random", "p": 0.01}
 
 
@@ -87,38 +119,59 @@ def test_a_star_needs_its_site_among_its_sites_and_lays_out_all() -> None:
 def test_a_router_shapes_what_the_client_sends_and_nothing_on_the_way_back() -> None:
     path = one("{topology: router}").path
     assert (path["forward"]["delay_ms"], path["reverse"]["delay_ms"]) == (40.0, 0.0)
-    text = HEAD.replace("rtt: 40ms, ", "").replace("plain-100ms", "client-tokyo") + "    settings: {topology: router}\n"
+    text = (
+        HEAD.replace("rtt: 40ms, ", "").replace("plain-100ms", "client-tokyo")
+        + "    settings: {topology: router}\n"
+    )
     with pytest.raises(BadInput, match="topology router shapes what the client sends only"):
         expand(read_experiment(parse_document(text, "f.yaml"), Path("f.yaml")))
 
 
-@pytest.mark.parametrize(("settings", "sentence"), [
-    ("{flows: {A: {}}}", "a flow's name has lower-case letters"),
-    ("{flows: {a: {colour: red}}}", "f.yaml:6: matrices[0].settings.flows.a.colour: unknown key"),
-    ("{flows: {a: {rtt: 10ms}}}", "a: rtt belongs to topology dumbbell"),
-    ("{flows: {a: {kind: udp}}}", "a: a udp flow needs rate"),
-    ("{flows: {a: {rate: 5mbit}}}", "a: a tcp flow has no rate"),
-    ("{flows: {a: {kind: udp, rate: 5mbit, cc: bbr}}}", "a udp flow has no congestion control"),
-    ("{flows: {a: {kind: http, size: 1MB}}}", "a: an http flow is a download"),
-    ("{flows: {a: {kind: http, size: 0B}}}", "not between 1B and 100GB"),
-    ("{flows: {}}", "0 flows (1 to 64)"),
-    ("{flows: [a]}", "a list where a mapping"),
-    ("{tunnel: gost+ws, flows: {a: {}, b: {}}}", "a tunnel carries one tcp or http flow"),
-    ("{tunnel: gost+ws, topology: dumbbell}", "tunnels run in topology tunnel"),
-    ("{flows: {a: {buffers: {rmem: [4KiB, 4KiB, 4KiB], wmem: [4KiB, 4KiB, 4KiB]}}, b: {}}}", "b: client has other buffers already"),
-    ("{topology: dumbbell, flows: {a: {}, b: {sender: 1, receiver: 1, rtt: 90ms}}}", "two flows between the same hosts"),
-    ("{topology: dumbbell, flows: {a: {}, b: {sender: 1, rtt: 90ms}, c: {sender: 1, receiver: 2, rtt: 80ms}}}", "rtt"),
-    ("{topology: star}", "a star needs sites"),
-    ("{topology: star, sites: [client-tokyo]}", "not one of the star's sites"),
-    ("{sites: [client-tokyo]}", "sites belong to topology star"),
-    ("{changes: [{at: 1s}]}", "a change of nothing"),
-    ("{changes: [{at: 2s, loss: 1%}, {at: 1s, loss: 1%}]}", "not in the order of time"),
-    ("{changes: {at: 1s}}", "not a list of at most"),
-    ("{trace: nowhere.csv}", "no such file, here or in netem_profiles/"),
-    ("{delay: 5ms}", "both rtt and delay"),
-    ("{nobody.cc: bbr}", "no flow is called nobody"),
-    ("{flow1.colour: red}", "unknown key"),
-])
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ("{flows: {A: {}}}", "a flow's name has lower-case letters"),
+        (
+            "{flows: {a: {colour: red}}}",
+            "f.yaml:6: matrices[0].settings.flows.a.colour: unknown key",
+        ),
+        ("{flows: {a: {rtt: 10ms}}}", "a: rtt belongs to topology dumbbell"),
+        ("{flows: {a: {kind: udp}}}", "a: a udp flow needs rate"),
+        ("{flows: {a: {rate: 5mbit}}}", "a: a tcp flow has no rate"),
+        ("{flows: {a: {kind: udp, rate: 5mbit, cc: bbr}}}", "a udp flow has no congestion control"),
+        ("{flows: {a: {kind: http, size: 1MB}}}", "a: an http flow is a download"),
+        ("{flows: {a: {kind: http, size: 0B}}}", "not between 1B and 100GB"),
+        ("{flows: {}}", "0 flows (1 to 64)"),
+        ("{flows: [a]}", "a list where a mapping"),
+        ("{tunnel: gost+ws, flows: {a: {}, b: {}}}", "a tunnel carries one tcp or http flow"),
+        ("{tunnel: gost+ws, topology: dumbbell}", "tunnels run in topology tunnel"),
+        (
+            "{flows: {a: {buffers: {rmem: [4KiB, 4KiB, 4KiB], wmem: [4KiB, 4KiB, 4KiB]}}, b: {}}}",
+            "b: client has other buffers already",
+        ),
+        (
+            "{topology: dumbbell, flows: {a: {}, b: {sender: 1, receiver: 1, rtt: 90ms}}}",
+            "two flows between the same hosts",
+        ),
+        (
+            (
+                "{topology: dumbbell, flows: {a: {}, b: {sender: 1, rtt: 90ms}, c: {sender: 1,"
+                " receiver: 2, rtt: 80ms}}}"
+            ),
+            "rtt",
+        ),
+        ("{topology: star}", "a star needs sites"),
+        ("{topology: star, sites: [client-tokyo]}", "not one of the star's sites"),
+        ("{sites: [client-tokyo]}", "sites belong to topology star"),
+        ("{changes: [{at: 1s}]}", "a change of nothing"),
+        ("{changes: [{at: 2s, loss: 1%}, {at: 1s, loss: 1%}]}", "not in the order of time"),
+        ("{changes: {at: 1s}}", "not a list of at most"),
+        ("{trace: nowhere.csv}", "no such file, here or in netem_profiles/"),
+        ("{delay: 5ms}", "both rtt and delay"),
+        ("{nobody.cc: bbr}", "no flow is called nobody"),
+        ("{flow1.colour: red}", "unknown key"),
+    ],
+)
 def test_what_cannot_be_is_one_sentence_that_says_where(settings: str, sentence: str) -> None:
     with pytest.raises(BadInput) as refused:
         one(settings)

@@ -1,4 +1,6 @@
-"""Ten thousand spoilt files: each is read or refused in a sentence, none ends in a traceback or a hang."""
+"""Ten thousand spoilt files: each is read or refused in a sentence, none ends in a traceback or a
+hang.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ matrices:
 published:
   - {matrix: main, factors: {cc: cubic, loss: 0%}, goodput_mbit: 144, retr: 63, source: thesis 4.2.1}
 """
-# What breaks readers: YAML's own signs, numbers at every edge, words of other types, control characters.
+# What breaks readers: YAML's own signs, numbers at every edge, words of other types, control
+# characters.
 SPLINTERS = [
     "{",
     "}",
@@ -119,7 +122,9 @@ SPLINTERS = [
 
 
 def spoil(text: str, chance: random.Random) -> str:
-    """The text with one to four injuries: splinters, lost, doubled or swapped pieces, other characters."""
+    """The text with one to four injuries: splinters, lost, doubled or swapped pieces, other
+    characters.
+    """
     for _ in range(chance.randint(1, 4)):
         start = chance.randrange(len(text) + 1)
         stop = min(len(text), start + chance.choice((0, 1, 1, 3, 10, 60)))
@@ -148,13 +153,17 @@ def spoil(text: str, chance: random.Random) -> str:
 
 
 def read_experiment(text: str) -> None:
-    experiment = experiments.read_experiment(parse_document(text, "spoilt.yaml"), Path("small.yaml"))
+    experiment = experiments.read_experiment(
+        parse_document(text, "spoilt.yaml"), Path("small.yaml")
+    )
     for quick in (False, True):
         experiments.expand(experiment, quick=quick)
 
 
 def read_profile(text: str) -> None:
-    profile = profiles.read_profile(parse_document(text, "spoilt.yaml"), Path("client-shanghai.yaml"))
+    profile = profiles.read_profile(
+        parse_document(text, "spoilt.yaml"), Path("client-shanghai.yaml")
+    )
     profiles.summary(profile)
     profiles.path_json(profile.forward, profile.reverse)
 
@@ -164,7 +173,9 @@ def read_profile(text: str) -> None:
     [(read_experiment, EXPERIMENT), (read_profile, PROFILE)],
     ids=["experiments", "profiles"],
 )
-def test_no_text_gives_anything_but_an_answer_or_a_sentence(read: Callable[[str], None], text: str) -> None:
+def test_no_text_gives_anything_but_an_answer_or_a_sentence(
+    read: Callable[[str], None], text: str
+) -> None:
     read(text)
     chance = random.Random(20261121)
     refused = 0
@@ -179,19 +190,24 @@ def test_no_text_gives_anything_but_an_answer_or_a_sentence(read: Callable[[str]
             assert str(error).isprintable(), (number, str(error))
             assert len(str(error)) < 600, (number, str(error))
         except Exception as error:
-            raise AssertionError(f"mutation {number}: {type(error).__name__}: {error}\n{spoilt}") from error
+            raise AssertionError(
+                f"mutation {number}: {type(error).__name__}: {error}\n{spoilt}"
+            ) from error
         slowest_s = max(slowest_s, time.process_time() - began)
     assert refused > FILES // 4
     assert slowest_s < 2
 
 
 def test_no_override_gives_anything_but_an_answer_or_a_sentence() -> None:
-    experiment = experiments.read_experiment(parse_document(EXPERIMENT, "small.yaml"), Path("small.yaml"))
+    experiment = experiments.read_experiment(
+        parse_document(EXPERIMENT, "small.yaml"), Path("small.yaml")
+    )
     chance = random.Random(7)
     for _ in range(1000):
         name = chance.choice([*SETTINGS, "nothing"])
         text = "".join(
-            chance.choice([*SPLINTERS, "1", "5ms", "cubic", ","]) for _ in range(chance.randint(1, 3))
+            chance.choice([*SPLINTERS, "1", "5ms", "cubic", ","])
+            for _ in range(chance.randint(1, 3))
         )
         try:
             experiments.expand(experiment, overrides={name: text})

@@ -1,4 +1,5 @@
 """Every trap is seen, with the number that decides, and only where it is one."""
+
 from __future__ import annotations
 
 import math
@@ -8,14 +9,25 @@ from typing import Any
 
 import pytest
 
-from gostlab.ask.experiment import RunDescription, expand, list_experiments, load_experiment, single_run
+from gostlab.ask.experiment import (
+    RunDescription,
+    expand,
+    list_experiments,
+    load_experiment,
+    single_run,
+)
 from gostlab.ask.guards import Guard, checks, guards, overtaken_share, survey
 from gostlab.guest.watch.fidelity import worst
 
 
 def one(profile: str = "plain-100ms", clock: str = "virtual", **overrides: str) -> RunDescription:
-    return single_run(profile=profile, cc="cubic", machine="sandbox", clock=clock,
-                      overrides={"buffers": "bdp", "duration": "30s", **overrides})
+    return single_run(
+        profile=profile,
+        cc="cubic",
+        machine="sandbox",
+        clock=clock,
+        overrides={"buffers": "bdp", "duration": "30s", **overrides},
+    )
 
 
 def found(run: RunDescription) -> dict[str, Guard]:
@@ -28,7 +40,8 @@ def test_a_plain_run_has_none() -> None:
 
 
 def test_a_delay_line_that_cannot_hold_what_is_in_flight_is_an_error() -> None:
-    # 100 Gbit/s for 200 ms are 2.5 GB in each direction, of which 1 GiB of buffers lets 0.7 million packets come.
+    # 100 Gbit/s for 200 ms are 2.5 GB in each direction, of which 1 GiB of buffers lets 0.7 million
+    # packets come.
     assert "delay_line" not in found(one(rate="100gbit", delay="200ms", buffer="100pkts"))
     guard = found(one(rate="100gbit", delay="200ms", buffer="100pkts", streams="2"))["delay_line"]
     assert (guard.level, guard.limit, guard.unit) == ("error", 1_000_000, "packets")
@@ -39,7 +52,9 @@ def test_a_delay_line_that_cannot_hold_what_is_in_flight_is_an_error() -> None:
 def test_jitter_and_changes_count_for_the_delay_line() -> None:
     big = {"rate": "100gbit", "buffer": "100pkts", "buffers": "system"}
     assert "delay_line" not in found(one(delay="110ms", **big))
-    assert found(one(delay="110ms", jitter="20ms", **big))["delay_line"].asked == pytest.approx(1e11 * 0.13 / 12000)
+    assert found(one(delay="110ms", jitter="20ms", **big))["delay_line"].asked == pytest.approx(
+        1e11 * 0.13 / 12000
+    )
     assert "delay_line" in found(one(delay="110ms", changes="[{at: 1s, delay: 130ms}]", **big))
 
 
@@ -57,8 +72,12 @@ def test_offloads_where_the_queue_decides_are_a_warning_that_degrades() -> None:
     run = one("la-hamina", offloads="on", buffers="debian", streams="16")
     guard = found(run)["offloads_queue"]
     # Sixteen windows of 3 MiB per 168 ms against nine tenths of 1967 Mbit/s.
-    assert guard.asked == pytest.approx(16 * 3 * 2**20 * 8 / 0.168, abs=1) and guard.limit == round(0.9 * 1_967_000_000)
-    assert {check.name: check.verdict for check in checks(run)}["guard_offloads_queue"] == "degraded"
+    assert guard.asked == pytest.approx(16 * 3 * 2**20 * 8 / 0.168, abs=1) and guard.limit == round(
+        0.9 * 1_967_000_000
+    )
+    assert {check.name: check.verdict for check in checks(run)}[
+        "guard_offloads_queue"
+    ] == "degraded"
     assert "offloads_queue" not in found(one("la-hamina", offloads="on", buffers="debian"))
 
 
@@ -68,7 +87,10 @@ def test_debians_window_is_named_with_its_rate_and_spoils_nothing() -> None:
     assert guard.level == "warning" and guard.asked == 3 * 2**20
     assert "149.8 Mbit/s of 1.967 Gbit/s" in guard.sentence
     assert worst(checks(run)) == "ok"
-    assert "the queue is never full" in found(one("la-hamina", buffers="debian", streams="16"))["window_limit"].sentence
+    assert (
+        "the queue is never full"
+        in found(one("la-hamina", buffers="debian", streams="16"))["window_limit"].sentence
+    )
     assert "window_limit" not in found(one("la-hamina", buffers="debian", streams="128"))
 
 
@@ -77,7 +99,9 @@ def test_nobody_knows_the_window_of_the_kernels_own_buffers() -> None:
 
 
 def test_bdp_buffers_are_large_enough_for_the_longest_flow() -> None:
-    run = one("li2018", topology="dumbbell", buffer="100pkts", flows="{flow1: {}, flow2: {rtt: 100ms}}")
+    run = one(
+        "li2018", topology="dumbbell", buffer="100pkts", flows="{flow1: {}, flow2: {rtt: 100ms}}"
+    )
     assert "window_limit" not in found(run)
     small = [replace(flow, buffers=one("li2018").flows[0].buffers) for flow in run.flows]
     guard = found(replace(run, flows=small))["window_limit"]
@@ -88,7 +112,8 @@ def test_bursts_are_measured_against_a_tenth_of_what_the_path_holds() -> None:
     def udp(delay: str, **more: str) -> RunDescription:
         return one(delay=delay, flows="{flow1: {kind: udp, rate: 10mbit}}", **more)
 
-    # 100 Mbit/s over 8 ms are 67 packets: eight at once are more than a tenth. Over 10 ms they are 83.
+    # 100 Mbit/s over 8 ms are 67 packets: eight at once are more than a tenth. Over 10 ms they are
+    # 83.
     assert found(udp("4ms"))["burst"].limit == pytest.approx(1e8 * 0.008 / 12000 / 10, abs=1e-3)
     assert found(udp("4ms"))["burst"].asked == 8
     assert "burst" not in found(udp("5ms"))
@@ -99,7 +124,9 @@ def test_bursts_are_measured_against_a_tenth_of_what_the_path_holds() -> None:
 def test_jitter_reorders_from_where_it_spreads_further_than_packets_are_apart() -> None:
     # 100 Mbit/s: a packet each 0.12 ms.
     assert "reordering" not in found(one(jitter="0.06ms"))
-    assert found(one(jitter="0.12ms"))["reordering"].sentence.startswith("jitter spreads packets over 0.24 ms")
+    assert found(one(jitter="0.12ms"))["reordering"].sentence.startswith(
+        "jitter spreads packets over 0.24 ms"
+    )
     assert "12%" in found(one(jitter="0.12ms"))["reordering"].sentence
     assert "reordering" not in found(one(jitter="5ms", ordered="on"))
     assert "reordering" in found(one(changes="[{at: 1s, jitter: 5ms}]"))
@@ -122,15 +149,24 @@ def test_no_packet_overtakes_over_more_than_the_spread() -> None:
 
 
 def test_dense_packets_are_nearly_all_overtaken() -> None:
-    # Many packets within the spread: the product is exp(-x^2 / 4s), its mean over x in 0..2 is sqrt(pi s) / 2.
+    # Many packets within the spread: the product is exp(-x^2 / 4s), its mean over x in 0..2 is
+    # sqrt(pi s) / 2.
     assert overtaken_share(0.001) == pytest.approx(1 - math.sqrt(math.pi * 0.001) / 2, abs=0.002)
 
 
-@pytest.mark.parametrize(("spacing", "table"), [(0.3, None), (0.1, None), (0.2, (-8192, -4000, -3000, -100, 0, 200, 3000, 9000))])
-def test_the_share_is_that_of_packets_sent_on_their_way(spacing: float, table: tuple[int, ...] | None) -> None:
+@pytest.mark.parametrize(
+    ("spacing", "table"),
+    [(0.3, None), (0.1, None), (0.2, (-8192, -4000, -3000, -100, 0, 200, 3000, 9000))],
+)
+def test_the_share_is_that_of_packets_sent_on_their_way(
+    spacing: float, table: tuple[int, ...] | None
+) -> None:
     chance = random.Random(5)
     count = 60_000
-    arrivals = [number * spacing + (chance.choice(table) / 8192 if table else chance.uniform(-1, 1)) for number in range(count)]
+    arrivals = [
+        number * spacing + (chance.choice(table) / 8192 if table else chance.uniform(-1, 1))
+        for number in range(count)
+    ]
     overtaken, earliest = 0, math.inf
     for arrival in reversed(arrivals):
         overtaken += arrival > earliest
@@ -142,11 +178,18 @@ def test_the_share_is_that_of_packets_sent_on_their_way(spacing: float, table: t
 def test_a_flow_of_few_round_trips_is_a_warning_that_degrades() -> None:
     assert "few_round_trips" not in found(one(duration="2s"))
     short = one(duration="1s")
-    assert (found(short)["few_round_trips"].asked, found(short)["few_round_trips"].limit) == (1.0, 2.0)
+    assert (found(short)["few_round_trips"].asked, found(short)["few_round_trips"].limit) == (
+        1.0,
+        2.0,
+    )
     assert worst(checks(short)) == "degraded"
-    flows = one("li2018", topology="dumbbell", duration="5s", flows="{flow1: {}, flow2: {rtt: 400ms}}")
+    flows = one(
+        "li2018", topology="dumbbell", duration="5s", flows="{flow1: {}, flow2: {rtt: 400ms}}"
+    )
     assert found(flows)["few_round_trips"].sentence.startswith("flow2 ")
-    assert "few_round_trips" in found(one(duration="3s", changes="[{at: 1s, delay: 100ms, direction: both}]"))
+    assert "few_round_trips" in found(
+        one(duration="3s", changes="[{at: 1s, delay: 100ms, direction: both}]")
+    )
 
 
 def test_memory_is_an_error_for_the_sandbox_and_a_warning_for_tcp() -> None:
@@ -164,7 +207,9 @@ def test_a_path_without_a_rate_has_the_cpu_for_bottleneck() -> None:
 
 
 def test_a_matrix_is_told_once_with_the_worst_and_how_many() -> None:
-    runs = [one("la-hamina", buffers="debian", streams=streams) for streams in ("1", "4", "128", "1")]
+    runs = [
+        one("la-hamina", buffers="debian", streams=streams) for streams in ("1", "4", "128", "1")
+    ]
     errors, warned = survey(runs)
     assert errors == []
     [warning] = warned
@@ -181,13 +226,28 @@ def test_no_experiment_of_the_lab_has_an_error(name: str) -> None:
 
 def test_any_run_has_sentences_and_finite_numbers() -> None:
     options: dict[str, list[str]] = {
-        "offloads": ["on", "off"], "loss": ["0%", "1%"], "jitter": ["0ms", "20ms"], "delay": ["0ms", "1ms", "10s"],
-        "rate": ["1kbit", "100gbit"], "buffers": ["bdp", "debian", "system"], "streams": ["1", "128"], "buffer": ["1pkts", "1bdp"],
-        "duration": ["1s", "100s"], "tcp_memory": ["ample", "1MiB"], "memory": ["auto", "128MiB"],
-        "flows": ["{flow1: {}}", "{a: {kind: udp, rate: 1mbit}, b: {}}", "{a: {kind: http, size: 1MB, direction: download}}"]}
+        "offloads": ["on", "off"],
+        "loss": ["0%", "1%"],
+        "jitter": ["0ms", "20ms"],
+        "delay": ["0ms", "1ms", "10s"],
+        "rate": ["1kbit", "100gbit"],
+        "buffers": ["bdp", "debian", "system"],
+        "streams": ["1", "128"],
+        "buffer": ["1pkts", "1bdp"],
+        "duration": ["1s", "100s"],
+        "tcp_memory": ["ample", "1MiB"],
+        "memory": ["auto", "128MiB"],
+        "flows": [
+            "{flow1: {}}",
+            "{a: {kind: udp, rate: 1mbit}, b: {}}",
+            "{a: {kind: http, size: 1MB, direction: download}}",
+        ],
+    }
     chance = random.Random(3)
     for _ in range(300):
         asked: dict[str, Any] = {key: chance.choice(words) for key, words in options.items()}
         for guard in guards(one(**asked)):
             assert guard.sentence.isprintable() and guard.level in ("error", "warning")
-            assert all(number is None or math.isfinite(number) for number in (guard.asked, guard.limit)), guard
+            assert all(
+                number is None or math.isfinite(number) for number in (guard.asked, guard.limit)
+            ), guard

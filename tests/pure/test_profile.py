@@ -1,4 +1,6 @@
-"""Profiles hold the thesis's numbers as they are, and what was derived from them can be derived again."""
+"""Profiles hold the thesis's numbers as they are, and what was derived from them can be derived
+again.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def written(text: str, name: str = "p") -> Profile:
     return profiles.read_profile(parse_document(text, f"{name}.yaml"), Path(f"{name}.yaml"))
 
 
-def test_the_thesis_has_12_sites_from_2_vantage_points_with_2_congestion_controls_less_one() -> None:
+def test_the_thesis_has_12_sites_from_2_vantage_points_with_2_congestion_controls_less_one() -> (
+    None
+):
     assert len(SITES) == 24
     assert len(ROWS) == 47
     assert ("client", "bbr", "Nanjing, CN") not in ROWS
@@ -62,10 +66,14 @@ def test_measured_is_the_table_digit_by_digit(vantage: str, site: str) -> None:
     for row in profile_of(vantage, site).measured:
         assert row.node == site
         if (vantage, row.cc, site) not in ROWS:
-            assert row == Measured(row.cc, None, None, None, site, "the thesis's table has no such row")
+            assert row == Measured(
+                row.cc, None, None, None, site, "the thesis's table has no such row"
+            )
             continue
         numbers = (row.upload_mbit, row.download_mbit, row.rtt_ms)
-        assert [str(number) for number in numbers] == [str(number) for number in ROWS[vantage, row.cc, site]]
+        assert [str(number) for number in numbers] == [
+            str(number) for number in ROWS[vantage, row.cc, site]
+        ]
 
 
 @pytest.mark.parametrize(("vantage", "site"), SITES)
@@ -86,10 +94,14 @@ def test_the_row_that_the_thesis_lacks_stays_missing() -> None:
 
 
 @pytest.mark.parametrize(("vantage", "site"), SITES)
-def test_the_rate_caps_are_the_most_that_cubic_got_from_that_vantage_point(vantage: str, site: str) -> None:
+def test_the_rate_caps_are_the_most_that_cubic_got_from_that_vantage_point(
+    vantage: str, site: str
+) -> None:
     profile = profile_of(vantage, site)
     for column, direction in enumerate((profile.forward, profile.reverse)):
-        most = max(row[column] for (point, cc, _), row in ROWS.items() if (point, cc) == (vantage, "cubic"))
+        most = max(
+            row[column] for (point, cc, _), row in ROWS.items() if (point, cc) == (vantage, "cubic")
+        )
         assert direction.rate_bps == most * 10**6
 
 
@@ -97,7 +109,9 @@ def test_the_rate_caps_are_the_most_that_cubic_got_from_that_vantage_point(vanta
 def test_the_delay_is_half_the_cubic_latency_each_way(vantage: str, site: str) -> None:
     profile = profile_of(vantage, site)
     assert (
-        profile.forward.delay_s == profile.reverse.delay_s == Fraction(ROWS[vantage, "cubic", site][2]) / 2000
+        profile.forward.delay_s
+        == profile.reverse.delay_s
+        == Fraction(ROWS[vantage, "cubic", site][2]) / 2000
     )
 
 
@@ -134,7 +148,9 @@ def test_the_table_asks_for_four_windows_up_and_32_down() -> None:
 
 
 @pytest.mark.parametrize(("vantage", "site"), SITES)
-def test_derived_loss_comes_from_the_cubic_row_alone_and_explains_it(vantage: str, site: str) -> None:
+def test_derived_loss_comes_from_the_cubic_row_alone_and_explains_it(
+    vantage: str, site: str
+) -> None:
     profile = profile_of(vantage, site)
     assert profile.derived is not None
     assert (profile.derived.method, profile.derived.cc) == ("rfc9438-inverse", "cubic")
@@ -178,7 +194,8 @@ def test_the_thesis_path_is_168_ms_and_1967_mbit_without_loss() -> None:
     assert profiles.path_json(path.forward, path.reverse)["forward"]["buffer_pkts"] == 27538
     known = {tuple(str(number) for number in row) for row in ROWS.values()}
     assert all(
-        (str(row.upload_mbit), str(row.download_mbit), str(row.rtt_ms)) in known for row in path.measured
+        (str(row.upload_mbit), str(row.download_mbit), str(row.rtt_ms)) in known
+        for row in path.measured
     )
     assert any("uffer" in line for line in path.assumptions)
 
@@ -223,7 +240,9 @@ def test_a_path_becomes_run_jsons_path() -> None:
     }
 
 
-def test_a_direction_may_keep_order_and_have_a_distribution_beside_the_profile(tmp_path: Path) -> None:
+def test_a_direction_may_keep_order_and_have_a_distribution_beside_the_profile(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "p.dist").write_text("# three numbers\n -8192 0\n8192\n", encoding="ascii")
     (tmp_path / "p.yaml").write_text(SHAPED, encoding="utf-8")
     path = load_profile(str(tmp_path / "p.yaml"))
@@ -266,9 +285,21 @@ def test_the_longest_distribution_that_netem_takes_is_taken(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("distribution: p.dist", "distribution: q.dist", '"q.dist": no such file beside the profile'),
-        ("distribution: p.dist", "distribution: ../p.dist", "not the name of a file beside the profile"),
-        ("jitter: 1ms, ", "", "forward: distribution without jitter: it is the shape of the jitter"),
+        (
+            "distribution: p.dist",
+            "distribution: q.dist",
+            '"q.dist": no such file beside the profile',
+        ),
+        (
+            "distribution: p.dist",
+            "distribution: ../p.dist",
+            "not the name of a file beside the profile",
+        ),
+        (
+            "jitter: 1ms, ",
+            "",
+            "forward: distribution without jitter: it is the shape of the jitter",
+        ),
         ("delay: 50ms", "delay: 0.75ms", "jitter and distribution reach 250 µs beyond delay"),
         ("ordered: true", "ordered: yes", 'ordered "yes": not known here (known: true, false)'),
     ],
@@ -282,9 +313,13 @@ def test_a_distribution_that_does_not_fit_its_direction_is_refused(
         load_profile(str(tmp_path / "p.yaml"))
 
 
-def test_a_distribution_may_have_more_jitter_than_delay_where_it_never_reaches_below_0(tmp_path: Path) -> None:
+def test_a_distribution_may_have_more_jitter_than_delay_where_it_never_reaches_below_0(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "p.dist").write_text("-100 20000\n", encoding="ascii")
-    (tmp_path / "p.yaml").write_text(SHAPED.replace("jitter: 1ms", "jitter: 80ms"), encoding="utf-8")
+    (tmp_path / "p.yaml").write_text(
+        SHAPED.replace("jitter: 1ms", "jitter: 80ms"), encoding="utf-8"
+    )
     assert load_profile(str(tmp_path / "p.yaml")).forward.least_delay_s > 0
 
 
@@ -314,7 +349,9 @@ def test_a_period_is_what_two_counters_of_ten_thousand_can_count(
 
 
 def test_gilbert_elliott_loss_has_tcs_four_numbers() -> None:
-    path = written(PLAIN.replace("loss: 1%", "loss: {model: gemodel, p: 1%, r: 10%, one_minus_k: 0.1%}"))
+    path = written(
+        PLAIN.replace("loss: 1%", "loss: {model: gemodel, p: 1%, r: 10%, one_minus_k: 0.1%}")
+    )
     assert path.forward.loss.to_json() == {
         "model": "gemodel",
         "p": 0.01,
@@ -333,7 +370,11 @@ def test_a_path_may_be_unlimited_and_then_has_no_queue() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("jitter: 1ms", "jiter: 1ms", "p.yaml:2: forward.jiter: unknown key (did you mean jitter?)"),
+        (
+            "jitter: 1ms",
+            "jiter: 1ms",
+            "p.yaml:2: forward.jiter: unknown key (did you mean jitter?)",
+        ),
         ("rate: 100mbit", "rate: 100", 'p.yaml:2: forward.rate "100": no unit (write 100mbit)'),
         (
             "delay: 50ms",
@@ -346,15 +387,29 @@ def test_a_path_may_be_unlimited_and_then_has_no_queue() -> None:
         (
             "loss: 1%",
             "loss: {model: periodic, packets: 10007}",
-            'p.yaml:2: forward.loss.packets "10007": not the product of two numbers up to 10000, each of which one tc action can count to',
+            (
+                'p.yaml:2: forward.loss.packets "10007": not the product of two numbers up to'
+                " 10000, each of which one tc action can count to"
+            ),
         ),
         (
             "loss: 1%",
             "loss: {model: periodic, packets: 1}",
             'p.yaml:2: forward.loss.packets "1": not within 2 to 100000000',
         ),
-        ("loss: 1%", "loss: {model: periodic, p: 1%}", "p.yaml:2: forward.loss.p: unknown key (known: model, packets)"),
-        ("loss: 1%", "loss: {packets: 100}", "p.yaml:2: forward.loss.packets: unknown key (known: model, p, r, one_minus_h, one_minus_k)"),
+        (
+            "loss: 1%",
+            "loss: {model: periodic, p: 1%}",
+            "p.yaml:2: forward.loss.p: unknown key (known: model, packets)",
+        ),
+        (
+            "loss: 1%",
+            "loss: {packets: 100}",
+            (
+                "p.yaml:2: forward.loss.packets: unknown key (known: model, p, r, one_minus_h,"
+                " one_minus_k)"
+            ),
+        ),
         (
             "loss: 1%",
             "loss: {model: periodical}",
@@ -380,7 +435,11 @@ def test_bad_input_is_refused_where_it_stands(old: str, new: str, message: str) 
     ("old", "new", "words"),
     [
         ("loss: 0.1364%,\n", "loss: 0.14%,\n", "forward.loss is 0.14%, recomputed it is 0.1364%"),
-        ("explained_by: loss, loss: 0.1364%", "explained_by: cap, loss: 0.1364%", "recomputed it is loss"),
+        (
+            "explained_by: loss, loss: 0.1364%",
+            "explained_by: cap, loss: 0.1364%",
+            "recomputed it is loss",
+        ),
         ("upload_mbit: 10.80", "upload_mbit: 108.0", "recomputed it is"),
         ("loss: 0.1364%, buffer", "loss: 0.2%, buffer", "but the path's forward.loss is another"),
         ("cc: cubic, node", "cc: reno, node", "no measured row with cc cubic"),
@@ -396,6 +455,8 @@ def test_derived_numbers_that_do_not_follow_are_refused(old: str, new: str, word
 def test_a_missing_profile_is_refused_with_what_was_meant() -> None:
     with pytest.raises(BadInput) as refused:
         load_profile("la-hamin")
-    assert str(refused.value) == 'profile "la-hamin": not in netem_profiles/ (did you mean la-hamina?)'
+    assert (
+        str(refused.value) == 'profile "la-hamin": not in netem_profiles/ (did you mean la-hamina?)'
+    )
     with pytest.raises(BadInput, match="no such file"):
         load_profile("nowhere/x.yaml")

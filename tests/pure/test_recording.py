@@ -1,7 +1,7 @@
 """A recording is what ping said, and its profile replays it.
 
-Random sequences are seeded: a bound that holds once holds every time. Each is stated with the probability that a
-correct fit would miss it with another seed.
+Random sequences are seeded: a bound that holds once holds every time. Each is stated with the
+probability that a correct fit would miss it with another seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,17 @@ from scipy.stats import ks_2samp
 from gostlab.ask import recording
 from gostlab.ask.document import BadInput
 from gostlab.ask.profile import LossModel, load_profile, path_json
-from gostlab.ask.recording import Answer, Order, Pings, delay_table, fit_loss, fit_path, parse_ping, windows_of, write_profile
+from gostlab.ask.recording import (
+    Answer,
+    Order,
+    Pings,
+    delay_table,
+    fit_loss,
+    fit_path,
+    parse_ping,
+    windows_of,
+    write_profile,
+)
 from gostlab.ask.trace import changes_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -93,7 +103,13 @@ BUSYBOX = """PING 127.0.0.1 (127.0.0.1): 56 data bytes
 def test_losses_duplicates_and_late_answers_are_told_by_their_numbers() -> None:
     pings = parse_ping(MIXED)
     assert pings.address == "10.0.4.2"
-    assert [(answer.seq, answer.rtt_ms) for answer in pings.answers] == [(1, 40.3), (2, 41.0), (4, 38.9), (6, 38.8), (5, 244.0)]
+    assert [(answer.seq, answer.rtt_ms) for answer in pings.answers] == [
+        (1, 40.3),
+        (2, 41.0),
+        (4, 38.9),
+        (6, 38.8),
+        (5, 244.0),
+    ]
     assert pings.lost == (False, False, True, False, False, False)
     assert (pings.sent, pings.duplicates, pings.errors, pings.overtaken) == (6, 1, 0, 1)
     assert pings.answers[0].at_s == 1700000000.040312
@@ -126,13 +142,22 @@ def test_what_was_on_its_way_when_ping_was_ended_is_not_lost() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (GERMAN, 'ping says "64 Bytes von 127.0.0.1: icmp_seq=1 ttl=6…": not understood (iputils\' ping, in English, is)'),
+        (
+            GERMAN,
+            (
+                'ping says "64 Bytes von 127.0.0.1: icmp_seq=1 ttl=6…": not understood (iputils\''
+                " ping, in English, is)"
+            ),
+        ),
         (DECIMAL_COMMA, "not understood"),
         (MACOS, "not within|does not call one|second answer"),
         (BUSYBOX, "ends before it says how many packets it sent"),
         ("", "ping's text ends before it says how many packets it sent"),
         (MIXED.replace("5 received", "4 received"), "ping counts 4 answers, and shows 5"),
-        (MIXED.replace("6 packets", "5 packets"), "ping counts 5 packets sent, and shows an answer to the 6th"),
+        (
+            MIXED.replace("6 packets", "5 packets"),
+            "ping counts 5 packets sent, and shows an answer to the 6th",
+        ),
         (MIXED.replace(" (DUP!)", ""), "a second answer that it does not call one"),
         (MIXED.replace(" time=244 ms", ""), "an answer without its time"),
     ],
@@ -144,7 +169,9 @@ def test_what_is_not_understood_is_refused_and_no_loss(text: str, words: str) ->
 
 
 def gilbert(p: float, r: float, count: int, seed: int) -> list[bool]:
-    """Which of `count` packets a simple Gilbert channel loses, as netem's loss_gilb_ell draws them."""
+    """Which of `count` packets a simple Gilbert channel loses, as netem's loss_gilb_ell draws
+    them.
+    """
     drawn = random.Random(seed)
     bad, lost = False, []
     for _ in range(count):
@@ -176,11 +203,16 @@ def test_loss_of_each_packet_by_itself_is_a_gilbert_channel_without_memory() -> 
 
 def test_the_fit_is_the_shares_of_packets_after_which_a_state_was_left() -> None:
     lost = ([False] * 8 + [True] * 2) * 10
-    # 80 received packets, after 10 of which one is lost; 19 lost ones that have a next, after 9 of which one is received.
-    assert fit_loss(lost) == LossModel("gemodel", p=10 / 80, r=1 - 10 / 19, one_minus_h=1.0, one_minus_k=0.0)
+    # 80 received packets, after 10 of which one is lost; 19 lost ones that have a next, after 9 of
+    # which one is received.
+    assert fit_loss(lost) == LossModel(
+        "gemodel", p=10 / 80, r=1 - 10 / 19, one_minus_h=1.0, one_minus_k=0.0
+    )
 
 
-def test_without_bursts_enough_loss_is_random_with_its_share_and_without_loss_there_is_none() -> None:
+def test_without_bursts_enough_loss_is_random_with_its_share_and_without_loss_there_is_none() -> (
+    None
+):
     nine = ([False] * 8 + [True] * 2) * 9
     assert fit_loss(nine) == LossModel("random", 0.2)
     assert fit_loss([False] * 100).lossless
@@ -188,7 +220,9 @@ def test_without_bursts_enough_loss_is_random_with_its_share_and_without_loss_th
 
 
 def netem_delays_ms(table: Sequence[int], delay_ms: float, jitter_ms: float) -> list[float]:
-    """Every delay that netem makes of a table, as tabledist() in sch_netem.c does, in nanoseconds."""
+    """Every delay that netem makes of a table, as tabledist() in sch_netem.c does, in
+    nanoseconds.
+    """
     sigma, mu = round(jitter_ms * 1e6), round(delay_ms * 1e6)
     made = []
     for t in table:
@@ -204,7 +238,8 @@ def test_a_table_of_few_delays_gives_each_of_them_back() -> None:
 
     made = delay_table(delays)
 
-    # Half a step of the table, 1/8192 of the jitter, and the nanosecond to which delay and jitter are rounded.
+    # Half a step of the table, 1/8192 of the jitter, and the nanosecond to which delay and jitter
+    # are rounded.
     step = made.jitter_ms / 8192
     back = netem_delays_ms(made.table, made.delay_ms, made.jitter_ms)
     assert max(abs(one - two) for one, two in zip(delays, back, strict=True)) <= step / 2 + 1e-5
@@ -213,7 +248,9 @@ def test_a_table_of_few_delays_gives_each_of_them_back() -> None:
 def most_within(width: float, values: Sequence[float]) -> float:
     """The largest share of values that an interval of this width holds."""
     ordered = sorted(values)
-    return max(bisect_right(ordered, value + width) - at for at, value in enumerate(ordered)) / len(ordered)
+    return max(bisect_right(ordered, value + width) - at for at, value in enumerate(ordered)) / len(
+        ordered
+    )
 
 
 @pytest.mark.parametrize("shape", ["lognormal", "two heaps", "uniform"])
@@ -228,10 +265,15 @@ def test_a_table_of_many_delays_gives_their_distribution_back(shape: str) -> Non
 
     made = delay_table(delays)
 
-    # Neighbouring quantiles are 1/4096 of the delays apart; rounding moves those within a step of the table, and no others.
+    # Neighbouring quantiles are 1/4096 of the delays apart; rounding moves those within a step of
+    # the table, and no others.
     back = netem_delays_ms(made.table, made.delay_ms, made.jitter_ms)
     assert len(made.table) == 4096
-    assert ks_2samp(delays, back).statistic <= 1 / 4096 + most_within(made.jitter_ms / 8192, delays) < 0.003
+    assert (
+        ks_2samp(delays, back).statistic
+        <= 1 / 4096 + most_within(made.jitter_ms / 8192, delays)
+        < 0.003
+    )
     assert abs(sum(made.table) / 4096) < 8192 * 0.01
     assert -32768 <= min(made.table) <= max(made.table) <= 32767
 
@@ -267,7 +309,9 @@ def order(out: Path, rate: str = "100mbit", interval_s: Fraction = Fraction(1, 5
 
 
 def replayed_rtts_ms(path: dict, rate_bps: int) -> list[float]:
-    """The round trips that the emulated path makes: both delays, and what the rate takes to send a ping each way."""
+    """The round trips that the emulated path makes: both delays, and what the rate takes to send a
+    ping each way.
+    """
     forward, reverse = path["forward"], path["reverse"]
     table = forward["distribution"] or [0]
     sending_ms = 2 * 1000 * recording.PING_BITS / rate_bps
@@ -290,28 +334,56 @@ def test_a_recording_comes_back_through_its_profile(tmp_path: Path, rate: str) -
     json = path_json(loaded.forward, loaded.reverse)
     came = sorted(rtt for rtt in rtts if rtt is not None)
     back = sorted(replayed_rtts_ms(json, loaded.forward.rate_bps or 0))
-    assert max(abs(one - two) for one, two in zip(came, back, strict=True)) < json["forward"]["jitter_ms"] / 8192
+    assert (
+        max(abs(one - two) for one, two in zip(came, back, strict=True))
+        < json["forward"]["jitter_ms"] / 8192
+    )
     fitted = fit_loss(lost)
     assert json["forward"]["loss"]["p"] == pytest.approx(fitted.p, rel=1e-3)
     assert json["forward"]["loss"]["r"] == pytest.approx(fitted.r, rel=1e-3)
     assert json["forward"]["ordered"] is True
     assert json["reverse"]["loss"] == {"model": "random", "p": 0.0}
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["lane.csv", "lane.dist", "lane.yaml"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "lane.csv",
+        "lane.dist",
+        "lane.yaml",
+    ]
 
 
 def test_a_profile_says_what_was_seen_and_what_nobody_measured(tmp_path: Path) -> None:
     rtts = [10 + 0.01 * number for number in range(200)]
-    path = write_profile(order(tmp_path), pings_of([*rtts, None, None, 12.0]), "2026-01-02T03:04:05Z")
+    path = write_profile(
+        order(tmp_path), pings_of([*rtts, None, None, 12.0]), "2026-01-02T03:04:05Z"
+    )
 
     profile = load_profile(str(path))
 
     seen = profile.recorded
     assert seen is not None
-    assert (seen.host, seen.address, seen.date) == ("host.example", "192.0.2.1", "2026-01-02T03:04:05Z")
-    assert (seen.sent, seen.answered, seen.lost, seen.bursts, seen.longest_burst) == (203, 201, 2, 1, 2)
-    assert [float(rtt) for rtt in (seen.rtt_min_ms, seen.rtt_median_ms, seen.rtt_max_ms)] == [10.0, 11.0, 12.0]
+    assert (seen.host, seen.address, seen.date) == (
+        "host.example",
+        "192.0.2.1",
+        "2026-01-02T03:04:05Z",
+    )
+    assert (seen.sent, seen.answered, seen.lost, seen.bursts, seen.longest_burst) == (
+        203,
+        201,
+        2,
+        1,
+        2,
+    )
+    assert [float(rtt) for rtt in (seen.rtt_min_ms, seen.rtt_median_ms, seen.rtt_max_ms)] == [
+        10.0,
+        11.0,
+        12.0,
+    ]
     said = " ".join(profile.assumptions)
-    for words in ("two directions", "Rate 100mbit", "Buffer one BDP", "2 of 203 packets, in 1 burst. Fewer than 10"):
+    for words in (
+        "two directions",
+        "Rate 100mbit",
+        "Buffer one BDP",
+        "2 of 203 packets, in 1 burst. Fewer than 10",
+    ):
         assert words in said
     assert profile.forward.loss == LossModel("random", float(Fraction("0.9852") / 100))
 
@@ -319,14 +391,21 @@ def test_a_profile_says_what_was_seen_and_what_nobody_measured(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("answered: 201", "answered: 202"), "recorded: answered and lost are 204 together, sent is 203"),
+        (
+            ("answered: 201", "answered: 202"),
+            "recorded: answered and lost are 204 together, sent is 203",
+        ),
         (("rtt_min_ms: 10", "rtt_min_ms: 11.5"), "are not in order"),
         (("bursts: 1", "burst: 1"), "recorded.burst: unknown key (did you mean bursts?)"),
     ],
 )
-def test_evidence_that_does_not_add_up_is_refused(tmp_path: Path, change: tuple[str, str], words: str) -> None:
+def test_evidence_that_does_not_add_up_is_refused(
+    tmp_path: Path, change: tuple[str, str], words: str
+) -> None:
     rtts = [10 + 0.01 * number for number in range(200)]
-    path = write_profile(order(tmp_path), pings_of([*rtts, None, None, 12.0]), "2026-01-02T03:04:05Z")
+    path = write_profile(
+        order(tmp_path), pings_of([*rtts, None, None, 12.0]), "2026-01-02T03:04:05Z"
+    )
     path.write_text(path.read_text(encoding="utf-8").replace(*change, 1), encoding="utf-8")
     with pytest.raises(BadInput, match=re.escape(words)):
         load_profile(str(path))
@@ -342,9 +421,17 @@ def test_a_path_of_one_delay_has_no_distribution_and_an_old_one_goes(tmp_path: P
 def sent_every(interval_s: float, delays_ms: Sequence[float]) -> Pings:
     """A recording without loss, its answers in the order in which they come."""
     answers = [
-        Answer(seq, delay_ms, 1.7e9 + seq * interval_s + delay_ms / 1000) for seq, delay_ms in enumerate(delays_ms, 1)
+        Answer(seq, delay_ms, 1.7e9 + seq * interval_s + delay_ms / 1000)
+        for seq, delay_ms in enumerate(delays_ms, 1)
     ]
-    return Pings(None, len(answers), tuple(sorted(answers, key=lambda answer: answer.at_s or 0.0)), 0, 0, 0.01)
+    return Pings(
+        None,
+        len(answers),
+        tuple(sorted(answers, key=lambda answer: answer.at_s or 0.0)),
+        0,
+        0,
+        0.01,
+    )
 
 
 def test_packets_that_are_each_delayed_by_themselves_overtake(tmp_path: Path) -> None:
@@ -353,14 +440,17 @@ def test_packets_that_are_each_delayed_by_themselves_overtake(tmp_path: Path) ->
 
     path = write_profile(order(tmp_path), pings, "2026-01-02T03:04:05Z")
 
-    # Counts of hardly dependent events have a variance of at most their mean. Four standard deviations: 1 in 16000.
+    # Counts of hardly dependent events have a variance of at most their mean. Four standard
+    # deviations: 1 in 16000.
     chance = recording.overtaken_by_chance(pings, 0.02)
     assert pings.overtaken == pytest.approx(chance, abs=4 * chance**0.5)
     assert load_profile(str(path)).forward.ordered is False
 
 
 @pytest.mark.parametrize("accidents", [0, 1])
-def test_a_queue_that_fills_and_empties_keeps_order_though_its_delays_are_far_apart(tmp_path: Path, accidents: int) -> None:
+def test_a_queue_that_fills_and_empties_keeps_order_though_its_delays_are_far_apart(
+    tmp_path: Path, accidents: int
+) -> None:
     # The delay falls by 10 ms from one packet to the next, 20 ms later: none overtakes.
     delays = [20.0 + 10 * abs(number % 40 - 20) for number in range(2000)]
     delays[1000] += 100 * accidents
@@ -374,7 +464,9 @@ def test_a_queue_that_fills_and_empties_keeps_order_though_its_delays_are_far_ap
 
 
 def test_a_rate_at_which_a_ping_alone_takes_longer_is_refused() -> None:
-    with pytest.raises(BadInput, match=re.escape("a ping alone would take 1.568 ms, the least round trip is 1 ms")):
+    with pytest.raises(
+        BadInput, match=re.escape("a ping alone would take 1.568 ms, the least round trip is 1 ms")
+    ):
         fit_path(pings_of([1.0] * 100), 0.02, 10**6)
 
 
@@ -384,9 +476,17 @@ def test_the_trace_is_the_recording_in_windows(tmp_path: Path) -> None:
     path = write_profile(order(tmp_path), pings, "2026-01-02T03:04:05Z")
 
     changes = changes_of(path.with_suffix(".csv"))
-    assert [(change.at_s, change.loss) for change in changes] == [(0.0, 0.0), (1.0, 1.0), (2.0, 0.5)]
+    assert [(change.at_s, change.loss) for change in changes] == [
+        (0.0, 0.0),
+        (1.0, 1.0),
+        (2.0, 0.5),
+    ]
     # Half the least round trip is the way back's; a ping of 98 bytes takes 7.84 µs at 100 Mbit/s.
-    assert [change.delay_ms for change in changes] == [pytest.approx(9.99216), None, pytest.approx(19.99216)]
+    assert [change.delay_ms for change in changes] == [
+        pytest.approx(9.99216),
+        None,
+        pytest.approx(19.99216),
+    ]
     assert {change.rate_bps for change in changes} == {None}
 
 
@@ -397,7 +497,12 @@ def test_windows_have_ten_packets_where_a_second_has_fewer() -> None:
 
 def test_windows_go_by_when_packets_were_sent_not_by_their_numbers() -> None:
     slow = tuple(Answer(seq, 10.0, 100 + seq * 0.04) for seq in range(1, 101))
-    assert [window.at_s for window in windows_of(Pings(None, 100, slow, 0, 0, 0.1), 0.02)] == [0.0, 1.0, 2.0, 3.0]
+    assert [window.at_s for window in windows_of(Pings(None, 100, slow, 0, 0, 0.1), 0.02)] == [
+        0.0,
+        1.0,
+        2.0,
+        3.0,
+    ]
 
 
 PING = """#!/bin/sh
@@ -434,7 +539,9 @@ def record(*words: str) -> int:
 def test_the_verb_writes_a_profile_and_says_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PATH", fake_ping(tmp_path / "bin", SEQUENCE.format(answers=150, sent=150, after="")))
+    monkeypatch.setenv(
+        "PATH", fake_ping(tmp_path / "bin", SEQUENCE.format(answers=150, sent=150, after=""))
+    )
     assert record("host.Example", "--out", str(tmp_path)) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / "host-example.yaml")
     assert load_profile(str(tmp_path / "host-example.yaml")).forward.distribution is not None
@@ -446,10 +553,19 @@ def test_the_verb_writes_a_profile_and_says_where(
 def test_where_ping_lets_users_only_have_a_slow_interval_the_default_gives_way_and_a_written_one_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refuse = 'case "$*" in *"-i 0.02"*) echo "ping: cannot flood; minimal interval allowed for user is 200ms"; exit 2;; esac\n'
-    monkeypatch.setenv("PATH", fake_ping(tmp_path / "bin", refuse + SEQUENCE.format(answers=150, sent=150, after="")))
+    refuse = (
+        'case "$*" in *"-i 0.02"*) echo "ping: cannot flood; minimal interval allowed for user is'
+        ' 200ms"; exit 2;; esac\n'
+    )
+    monkeypatch.setenv(
+        "PATH",
+        fake_ping(tmp_path / "bin", refuse + SEQUENCE.format(answers=150, sent=150, after="")),
+    )
     assert record("host", "--out", str(tmp_path)) == 0
-    assert "lets only root send more often than every 200 ms: sending every 200ms" in capsys.readouterr().err
+    assert (
+        "lets only root send more often than every 200 ms: sending every 200ms"
+        in capsys.readouterr().err
+    )
     recorded = load_profile(str(tmp_path / "host.yaml")).recorded
     assert recorded is not None and recorded.interval_s == Fraction(1, 5)
     with pytest.raises(BadInput, match="--interval 20ms: this machine's ping lets only root"):
@@ -462,8 +578,16 @@ def test_where_ping_lets_users_only_have_a_slow_interval_the_default_gives_way_a
         ("ping: host: Name or service not known", "", "host: Name or service not known"),
         ("ping: connect: Network is unreachable", "", "host: Network is unreachable"),
         ("PING host (192.0.2.1) 56(84) bytes of data.", "", "host: no answer to any ping"),
-        ("From 10.0.0.1 icmp_seq=1 Destination Host Unreachable", "", "host: no answer (Destination Host Unreachable)"),
-        (ANSWERED, "echo '1000 packets transmitted, 0 received, 100% packet loss'", "host: no answer to any ping"),
+        (
+            "From 10.0.0.1 icmp_seq=1 Destination Host Unreachable",
+            "",
+            "host: no answer (Destination Host Unreachable)",
+        ),
+        (
+            ANSWERED,
+            "echo '1000 packets transmitted, 0 received, 100% packet loss'",
+            "host: no answer to any ping",
+        ),
         (
             ANSWERED,
             SEQUENCE.format(answers=99, sent=1000, after=""),
@@ -526,16 +650,28 @@ def test_a_missing_or_other_ping_is_said(tmp_path: Path, monkeypatch: pytest.Mon
 )
 def test_ctrl_c_keeps_what_is_enough(tmp_path: Path, answers: int, status: int, words: str) -> None:
     # Like ping: at Ctrl-C it says its counts.
-    wait = f'touch {tmp_path}/waiting; trap "echo; echo {answers + 3} packets transmitted, {answers} received; exit 0" INT; ' \
-        "while :; do sleep 0.05; done"
+    wait = (
+        f'touch {tmp_path}/waiting; trap "echo; echo {answers + 3} packets transmitted, {answers}'
+        ' received; exit 0" INT; while :; do sleep 0.05; done'
+    )
     path = fake_ping(tmp_path / "bin", SEQUENCE.format(answers=answers, sent=0, after=wait))
     code = (
-        "import argparse, sys; from gostlab import recording; parser = argparse.ArgumentParser(); "
+        "import argparse, sys; from gostlab.ask import recording; "
+        "parser = argparse.ArgumentParser(); "
         "recording.add_arguments(parser); sys.exit(recording.record_verb(parser.parse_args()))"
     )
     process = subprocess.Popen(
         # A job that a script put into the background ignores SIGINT, and so would its children.
-        ["/usr/bin/env", "--default-signal=INT", sys.executable, "-c", code, "host", "--out", str(tmp_path)],
+        [
+            "/usr/bin/env",
+            "--default-signal=INT",
+            sys.executable,
+            "-c",
+            code,
+            "host",
+            "--out",
+            str(tmp_path),
+        ],
         env={**os.environ, "PATH": path, "PYTHONPATH": str(CHECKOUT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -19,7 +19,9 @@ ROUNDING = 0.025
 
 
 @pytest.mark.parametrize(("loss", "reno", "at_100_ms", "at_10_ms"), RFC9438_TABLE)
-def test_windows_are_those_of_rfc_9438(loss: float, reno: int, at_100_ms: int, at_10_ms: int) -> None:
+def test_windows_are_those_of_rfc_9438(
+    loss: float, reno: int, at_100_ms: int, at_10_ms: int
+) -> None:
     assert response.reno_window(loss) == pytest.approx(reno, rel=ROUNDING)
     assert response.cubic_window(loss, 0.1) == pytest.approx(at_100_ms, rel=ROUNDING)
     assert response.cubic_window(loss, 0.01) == pytest.approx(at_10_ms, rel=ROUNDING)

@@ -20,7 +20,9 @@ def test_a_trace_is_a_list_of_changes_and_an_empty_field_leaves_what_was() -> No
 
 
 def test_both_directions_may_change_at_once() -> None:
-    text = "time_s,direction,rate_bps\r\n0,forward,1000000\r\n0,reverse,2000000\r\n3,reverse,1e9\r\n"
+    text = (
+        "time_s,direction,rate_bps\r\n0,forward,1000000\r\n0,reverse,2000000\r\n3,reverse,1e9\r\n"
+    )
     assert parse_trace(text, "t.csv") == (
         Change(0.0, "forward", rate_bps=10**6),
         Change(0.0, "reverse", rate_bps=2 * 10**6),
@@ -35,12 +37,18 @@ def test_both_directions_may_change_at_once() -> None:
         ("time,loss\n0,0\n", 't.csv:1: "time": unknown column (did you mean time_s?)'),
         ("time_s,loss,loss\n0,0,0\n", "t.csv:1: column loss is there twice"),
         ("loss\n0\n", "t.csv:1: column time_s is missing (like time_s,delay_ms,loss,rate_bps)"),
-        ("time_s,direction\n0,forward\n", "t.csv:1: no column says what changes (one of delay_ms, loss, rate_bps)"),
+        (
+            "time_s,direction\n0,forward\n",
+            "t.csv:1: no column says what changes (one of delay_ms, loss, rate_bps)",
+        ),
         ("time_s,loss\n", "t.csv: no rows below the header"),
         ("time_s,loss\n1,0\n", "t.csv:2: time_s begins at 1, not at 0"),
         ("time_s,loss\n0,0\n2,0\n2,0\n", "t.csv:4: time_s 2 does not rise"),
         ("time_s,loss\n0,0\n2,0\n1,0\n", "t.csv:4: time_s 1 does not rise"),
-        ("time_s,direction,loss\n0,forward,0\n2,forward,0\n1,reverse,0\n", "t.csv:4: time_s 1 does not rise"),
+        (
+            "time_s,direction,loss\n0,forward,0\n2,forward,0\n1,reverse,0\n",
+            "t.csv:4: time_s 1 does not rise",
+        ),
         ("time_s,loss\n0,0,0\n", "t.csv:2: 3 fields under 2 columns"),
         ("time_s,loss\n0,0\n\n2,0\n", "t.csv:3: 1 fields under 2 columns"),
         ("time_s,loss\n0,\n", "t.csv:2: nothing changes in this row"),
@@ -51,7 +59,10 @@ def test_both_directions_may_change_at_once() -> None:
         ("time_s,delay_ms\n0,84ms\n", 't.csv:2: delay_ms "84ms": not a plain number'),
         ("time_s,delay_ms\n0,20000\n", 't.csv:2: delay_ms "20000": not within 0 to 10000'),
         ("time_s,rate_bps\n0,0\n", 't.csv:2: rate_bps "0": not within 1000 to 1e+12'),
-        ("time_s,rate_bps\n0,1000.5\n", 't.csv:2: rate_bps "1000.5": not a whole number of bits per second'),
+        (
+            "time_s,rate_bps\n0,1000.5\n",
+            't.csv:2: rate_bps "1000.5": not a whole number of bits per second',
+        ),
         ("time_s,direction,loss\n0,up,0\n", 't.csv:2: direction "up": not forward or reverse'),
     ],
 )

@@ -72,12 +72,18 @@ def test_a_buffer_is_never_smaller_than_a_packet() -> None:
         (units.rate, "-5mbit", 'rate "-5mbit": negative (write something like 100mbit)'),
         (units.rate, "0mbit", 'rate "0mbit": outside 1kbit to 1tbit'),
         (units.rate, "12mbits", None),
-        (units.rate, "12parsecs", 'rate "12parsecs": unknown unit "parsecs" (write it like 100mbit)'),
+        (
+            units.rate,
+            "12parsecs",
+            'rate "12parsecs": unknown unit "parsecs" (write it like 100mbit)',
+        ),
         (
             units.rate,
             "100mbps",
-            'rate "100mbps": tc reads bps as bytes per second and most people as bits: '
-            "write bits, like 100mbit",
+            (
+                'rate "100mbps": tc reads bps as bytes per second and most people as bits: '
+                "write bits, like 100mbit"
+            ),
         ),
         (units.seconds, "84", 'time "84": no unit (write 84ms, or us, s)'),
         (units.seconds, "-84ms", 'time "-84ms": negative (write something like 84ms)'),
@@ -92,7 +98,11 @@ def test_a_buffer_is_never_smaller_than_a_packet() -> None:
         (units.share, "1.5%%", 'share "1.5%%": not a number with % (like 1.5%)'),
         (units.size, "6", 'size "6": no unit (write 6kB, or B, MiB)'),
         (units.buffer, "1", 'buffer "1": no unit (write 1bdp, or pkts, kB)'),
-        (units.buffer, "1.5pkts", 'buffer "1.5pkts": not a whole number of packets up to a thousand million'),
+        (
+            units.buffer,
+            "1.5pkts",
+            'buffer "1.5pkts": not a whole number of packets up to a thousand million',
+        ),
         (
             units.buffer,
             "0bdp",
@@ -110,7 +120,8 @@ def test_what_is_not_clear_is_refused_with_advice(read, text: str, message: str 
 
 
 @pytest.mark.parametrize(
-    "text", ["1" * 400 + "mbit", "9e99mbit", "1e-99ms", "\x00\x1b[31m", "", "nan", "inf mbit", "٣mbit"]
+    "text",
+    ["1" * 400 + "mbit", "9e99mbit", "1e-99ms", "\x00\x1b[31m", "", "nan", "inf mbit", "٣mbit"],
 )
 def test_nothing_but_a_unit_error_comes_out_of_nonsense(text: str) -> None:
     for read in (units.rate, units.seconds, units.share, units.size, units.buffer):

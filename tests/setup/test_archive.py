@@ -1,4 +1,5 @@
 """What is derived from apt's answers, and that the private apt leaves the machine's alone."""
+
 from __future__ import annotations
 
 import hashlib
@@ -14,10 +15,34 @@ from gostlab.setup.archive import Candidate, Mirror
 
 BOOKWORM = [
     # REPO_URI, RELEASE, CODENAME, ORIGIN, COMPONENT, ARCHITECTURE, SIGNED_BY
-    ["https://m.example/security/", "bookworm-security", "bookworm-security", "Debian", "main", "amd64", ""],
-    ["https://m.example/debian/", "bookworm-updates", "bookworm-updates", "Debian", "main", "amd64", ""],
+    [
+        "https://m.example/security/",
+        "bookworm-security",
+        "bookworm-security",
+        "Debian",
+        "main",
+        "amd64",
+        "",
+    ],
+    [
+        "https://m.example/debian/",
+        "bookworm-updates",
+        "bookworm-updates",
+        "Debian",
+        "main",
+        "amd64",
+        "",
+    ],
     ["https://m.example/debian/", "bookworm", "bookworm", "Debian", "contrib", "amd64", ""],
-    ["https://m.example/debian/", "bookworm", "bookworm", "Debian", "main", "amd64", "$(SIGNED_BY)"],
+    [
+        "https://m.example/debian/",
+        "bookworm",
+        "bookworm",
+        "Debian",
+        "main",
+        "amd64",
+        "$(SIGNED_BY)",
+    ],
 ]
 
 
@@ -34,7 +59,8 @@ def keyring(tmp_path: Path) -> Path:
 
 def test_mirror_is_the_one_of_the_main_suite(keyring: Path) -> None:
     assert archive.parse_mirror(targets(BOOKWORM), "", [str(keyring)]) == Mirror(
-        "https://m.example/debian/", "bookworm", "amd64", keyring)
+        "https://m.example/debian/", "bookworm", "amd64", keyring
+    )
 
 
 def test_a_named_keyring_goes_before_the_usual_one(keyring: Path, tmp_path: Path) -> None:
@@ -64,11 +90,24 @@ def test_before_the_first_update_the_codename_comes_from_the_suite_or_the_system
     assert (by_suite.codename, by_system.codename) == ("trixie", "bookworm")
 
 
-@pytest.mark.parametrize("rows", [
-    [],
-    [["http://m.example/ubuntu/", "noble", "noble", "Ubuntu", "main", "amd64", ""]],
-    [["http://m.example/debian/", "bookworm-backports", "bookworm-backports", "Debian", "main", "amd64", ""]],
-])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [["http://m.example/ubuntu/", "noble", "noble", "Ubuntu", "main", "amd64", ""]],
+        [
+            [
+                "http://m.example/debian/",
+                "bookworm-backports",
+                "bookworm-backports",
+                "Debian",
+                "main",
+                "amd64",
+                "",
+            ]
+        ],
+    ],
+)
 def test_no_mirror_of_debians(rows: list[list[str]]) -> None:
     assert archive.parse_mirror(targets(rows), "bookworm", []) is None
 
@@ -93,8 +132,10 @@ linux-source-7.10 | 7.10.1-1~bpo13+1 | http://m.example/debian trixie-backports/
 
 def test_versions_are_compared_as_numbers_and_old_ones_left_out() -> None:
     found = archive.newest_first(archive.parse_madison(MADISON), (6, 16))
-    assert found == [Candidate("linux-source-7.10", "7.10.1-1~bpo13+1", "trixie-backports"),
-                     Candidate("linux-source-7.3", "7.3.4-1~bpo13+1", "trixie-backports")]
+    assert found == [
+        Candidate("linux-source-7.10", "7.10.1-1~bpo13+1", "trixie-backports"),
+        Candidate("linux-source-7.3", "7.3.4-1~bpo13+1", "trixie-backports"),
+    ]
 
 
 def test_an_epoch_is_no_part_of_the_upstream_version() -> None:
@@ -102,9 +143,15 @@ def test_an_epoch_is_no_part_of_the_upstream_version() -> None:
 
 
 def test_the_private_configuration_takes_over_the_transport_and_no_hook(tmp_path: Path) -> None:
-    dump = '\n'.join(['APT::Update::Post-Invoke:: "rm -f /var/cache/apt/archives/*.deb";',
-                      'DPkg::Post-Invoke:: "true";', 'Acquire::http::Proxy "http://proxy.example:3128";',
-                      'Acquire::Languages:: "en";', 'Dir::State "var/lib/apt";'])
+    dump = "\n".join(
+        [
+            'APT::Update::Post-Invoke:: "rm -f /var/cache/apt/archives/*.deb";',
+            'DPkg::Post-Invoke:: "true";',
+            'Acquire::http::Proxy "http://proxy.example:3128";',
+            'Acquire::Languages:: "en";',
+            'Dir::State "var/lib/apt";',
+        ]
+    )
     text = archive.apt_configuration(tmp_path, dump)
     assert 'Acquire::http::Proxy "http://proxy.example:3128";' in text
     assert "Invoke" not in text
@@ -147,10 +194,16 @@ def test_a_private_look_leaves_the_machines_apt_byte_identical(tmp_path: Path) -
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
 def test_the_private_apt_reads_no_configuration_of_the_machines(tmp_path: Path) -> None:
-    private = archive.PrivateApt(tmp_path, Mirror("http://m.example/debian", "bookworm", "amd64", None))
-    done = subprocess.run(["apt-config", "dump"], env={"APT_CONFIG": str(private.folder / "apt.conf"),
-                                                       "PATH": "/usr/bin:/bin"},
-                          capture_output=True, text=True, check=True)
+    private = archive.PrivateApt(
+        tmp_path, Mirror("http://m.example/debian", "bookworm", "amd64", None)
+    )
+    done = subprocess.run(
+        ["apt-config", "dump"],
+        env={"APT_CONFIG": str(private.folder / "apt.conf"), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert "Post-Invoke" not in done.stdout
     assert f'Dir::State::status "{tmp_path}/state/status";' in done.stdout
     assert 'Dir::Etc::sourceparts "/dev/null";' in done.stdout

@@ -1,4 +1,5 @@
 """Where parts are looked for, and when one counts."""
+
 from __future__ import annotations
 
 import os
@@ -31,7 +32,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_cache_folder_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cache_folder_is_named_by_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("SUDO_USER", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("GOSTLAB_CACHE", raising=False)
@@ -43,7 +46,9 @@ def test_cache_folder_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatc
     assert parts.cache_folder() == Path("/elsewhere")
 
 
-def test_under_sudo_the_callers_cache_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_under_sudo_the_callers_cache_is_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     root, caller = tmp_path / "root", tmp_path / "caller"
     monkeypatch.delenv("GOSTLAB_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
@@ -111,7 +116,9 @@ def test_the_newest_kernel_of_todays_inputs_is_taken(cache: Path) -> None:
     assert found.kernel_version == "7.10.1"
 
 
-def test_a_kernel_that_is_named_is_taken_if_it_runs(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_is_named_is_taken_if_it_runs(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mine = program(cache / "mine", "7.9.1")
     monkeypatch.setenv("GOSTLAB_KERNEL", str(mine))
     assert (parts.find_parts().kernel, parts.find_parts().kernel_version) == (mine, "7.9.1")
@@ -156,15 +163,21 @@ def test_a_private_iproute2_that_does_not_run_is_passed_over(cache: Path) -> Non
     put_system_iproute2(cache, "6.1.0")
     put_iproute2(cache / "iproute2" / "7.2.0", "7.2.0")
     # given one whose libraries are missing
-    program(cache / "iproute2" / "7.2.0" / "sbin" / "tc", "error while loading shared libraries: libx.so.3")
+    program(
+        cache / "iproute2" / "7.2.0" / "sbin" / "tc",
+        "error while loading shared libraries: libx.so.3",
+    )
     found = parts.find_parts()
     assert (found.iproute2_version, found.iproute2_dirs) == ("6.1.0", ())
 
 
 def test_gost_is_preferred_to_the_relay_and_named_with_its_sum(cache: Path) -> None:
-    relay = program(cache / "relay" / parts.relay_inputs_hash() / "relay", "relay 0.1 (go1.19 linux/amd64)")
+    relay = program(
+        cache / "relay" / parts.relay_inputs_hash() / "relay", "relay 0.1 (go1.19 linux/amd64)"
+    )
     assert parts.tunnel_binary(parts.find_parts()) == parts.TunnelBinary(
-        relay, "relay", "relay 0.1", parts.file_sha256(relay))
+        relay, "relay", "relay 0.1", parts.file_sha256(relay)
+    )
     gost = program(cache / "gost" / "3.2.6" / "gost", "gost v3.2.6 (go1.25.4 linux/amd64)")
     tunnel = parts.tunnel_binary(parts.find_parts())
     assert (tunnel.path, tunnel.kind, tunnel.version) == (gost, "gost", "gost 3.2.6")
@@ -186,23 +199,37 @@ def test_a_named_gost_that_is_none_is_an_error(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("invoke", ["absolute", "relative", "symlink"])
-def test_the_shim_works_from_anywhere_and_ignores_modules_there(tmp_path: Path, invoke: str) -> None:
+def test_the_shim_works_from_anywhere_and_ignores_modules_there(
+    tmp_path: Path, invoke: str
+) -> None:
     lab = parts.ROOT / "lab"
     # given a folder with a module that must not be imported in the library's place
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')\n", encoding="utf-8")
     (tmp_path / "link").symlink_to(lab)
-    command = {"absolute": str(lab), "relative": os.path.relpath(lab, tmp_path), "symlink": "./link"}[invoke]
-    done = subprocess.run([command, "doctor", "--help"], cwd=tmp_path, capture_output=True, text=True,
-                          check=False)
+    command = {
+        "absolute": str(lab),
+        "relative": os.path.relpath(lab, tmp_path),
+        "symlink": "./link",
+    }[invoke]
+    done = subprocess.run(
+        [command, "doctor", "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "example: ./lab doctor" in done.stdout
 
 
 def test_nginx_is_the_systems_else_the_newest_unpacked_that_runs(cache: Path) -> None:
     assert parts.find_nginx() is None
-    older = program(cache / "nginx" / "1.9.2" / "usr" / "sbin" / "nginx", "nginx version: nginx/1.9.2")
-    newer = program(cache / "nginx" / "1.22.1" / "usr" / "sbin" / "nginx", "nginx version: nginx/1.22.1")
-    program(cache / "nginx" / "1.28.0" / "usr" / "sbin" / "nginx", "error while loading shared libraries: libx.so.3")
+    older = program(
+        cache / "nginx" / "1.9.2" / "usr" / "sbin" / "nginx", "nginx version: nginx/1.9.2"
+    )
+    newer = program(
+        cache / "nginx" / "1.22.1" / "usr" / "sbin" / "nginx", "nginx version: nginx/1.22.1"
+    )
+    program(
+        cache / "nginx" / "1.28.0" / "usr" / "sbin" / "nginx",
+        "error while loading shared libraries: libx.so.3",
+    )
     assert parts.find_nginx() == newer != older
     assert parts.nginx_version(newer) == "nginx/1.22.1"
     systems = program(cache.parent / "system" / "nginx", "nginx version: nginx/1.18.0")

@@ -1,4 +1,7 @@
-"""The set-up's steps: what they ask for, that they can be repeated, and what they say when they cannot."""
+"""The set-up's steps: what they ask for, that they can be repeated, and what they say when they
+cannot.
+"""
+
 from __future__ import annotations
 
 import fcntl
@@ -34,15 +37,22 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
     return Workbench(cache, jobs=1, say=lambda _text: None, lock_fd=0)
 
 
-# -- packages ---------------------------------------------------------------------------------------------
+# -- packages
+
 
 def test_only_what_dpkg_calls_installed_counts() -> None:
-    answer = "mininet installed\niperf3 config-files\nlibc6-dev installed\nlibc6-dev not-installed\n"
-    assert setup.not_installed(["mininet", "iperf3", "libc6-dev", "flex"], answer) == ["iperf3", "flex"]
+    answer = (
+        "mininet installed\niperf3 config-files\nlibc6-dev installed\nlibc6-dev not-installed\n"
+    )
+    assert setup.not_installed(["mininet", "iperf3", "libc6-dev", "flex"], answer) == [
+        "iperf3",
+        "flex",
+    ]
 
 
-def test_nothing_is_run_when_every_package_is_there(bench: Workbench,
-                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_run_when_every_package_is_there(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(setup, "missing_packages", lambda _wanted: [])
     monkeypatch.setattr(setup, "_apt_get", lambda *_: pytest.fail("apt-get was run"))
     monkeypatch.setattr(shutil, "which", lambda name, **_: f"/usr/bin/{name}")
@@ -53,12 +63,15 @@ def test_installing_needs_root_or_sudo() -> None:
     assert setup.as_root_argv(is_root=True, has_sudo=False, is_terminal=False) == []
     assert setup.as_root_argv(is_root=False, has_sudo=True, is_terminal=True) == ["sudo"]
     # Where nobody can type a password, it must not be waited for.
-    assert "--non-interactive" in setup.as_root_argv(is_root=False, has_sudo=True, is_terminal=False)
+    assert "--non-interactive" in setup.as_root_argv(
+        is_root=False, has_sudo=True, is_terminal=False
+    )
     with pytest.raises(SetupError, match=r"run \./lab setup as root once"):
         setup.as_root_argv(is_root=False, has_sudo=False, is_terminal=True)
 
 
-# -- downloads --------------------------------------------------------------------------------------------
+# -- downloads
+
 
 def gost_tarball(folder: Path) -> tuple[Path, str]:
     """A release as GOST's are, of a program that only knows its version."""
@@ -78,7 +91,9 @@ def offer_gost(monkeypatch: pytest.MonkeyPatch, url: str, sha256: str) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
 
 
-def test_gost_is_fetched_once(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gost_is_fetched_once(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tarball, sha256 = gost_tarball(tmp_path)
     offer_gost(monkeypatch, tarball.as_uri(), sha256)
     assert "3.2.6 fetched" in setup.provide_gost(bench)
@@ -87,8 +102,9 @@ def test_gost_is_fetched_once(bench: Workbench, tmp_path: Path, monkeypatch: pyt
     assert parts.tunnel_binary(parts.find_parts()).kind == "gost"
 
 
-def test_another_file_than_the_pinned_one_is_deleted(bench: Workbench, tmp_path: Path,
-                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_file_than_the_pinned_one_is_deleted(
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tarball, _ = gost_tarball(tmp_path)
     offer_gost(monkeypatch, tarball.as_uri(), "0" * 64)
     with pytest.raises(HashMismatch, match="not the file that was pinned"):
@@ -98,10 +114,14 @@ def test_another_file_than_the_pinned_one_is_deleted(bench: Workbench, tmp_path:
 
 
 def test_an_unreachable_release_page_is_said_and_not_asked_again_for_an_hour(
-        bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     offer_gost(monkeypatch, (tmp_path / "nothing").as_uri(), "0" * 64)
-    assert setup.provide_gost(bench) == (
-        "GOST's release page cannot be reached: the lab's own relay is used; every result names it")
+    assert (
+        setup.provide_gost(bench)
+        == "GOST's release page cannot be reached: the lab's own relay is used; every result"
+        " names it"
+    )
     monkeypatch.setattr(setup, "fetch", lambda *_: pytest.fail("asked again"))
     assert "tried within the hour" in setup.provide_gost(bench)
     record = bench.cache / "gost" / "unreachable.json"
@@ -109,7 +129,9 @@ def test_an_unreachable_release_page_is_said_and_not_asked_again_for_an_hour(
     assert not setup.failed_lately(record, time.time() + 3601)
 
 
-def test_a_server_that_never_answers_costs_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_never_answers_costs_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(workbench, "CONNECT_TIMEOUT_S", 0.1)
     monkeypatch.setattr(workbench.urllib.request, "urlopen", lambda *_args, **_kw: time.sleep(5))
     started = time.monotonic()
@@ -119,7 +141,7 @@ def test_a_server_that_never_answers_costs_seconds(tmp_path: Path, monkeypatch: 
     assert not list(tmp_path.iterdir())
 
 
-# -- the kernel -------------------------------------------------------------------------------------------
+# -- the kernel
 
 FITS = """#!/bin/sh
 set -e
@@ -138,7 +160,9 @@ chmod +x "$2"
 
 @pytest.fixture
 def sources(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository whose build.sh builds a pretended kernel at once, and a tarball to fetch as its source."""
+    """A repository whose build.sh builds a pretended kernel at once, and a tarball to fetch as its
+    source.
+    """
     root = tmp_path / "repository"
     (root / "kernel").mkdir(parents=True)
     script = root / "kernel" / "build.sh"
@@ -150,7 +174,9 @@ def sources(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     tarball = tmp_path / "linux-7.3.tar.xz"
     subprocess.run(["tar", "-C", tmp_path, "-cJf", tarball, "linux-7.3"], check=True)
     (root / "kernel" / "pin").write_text(
-        f"version=7.3\nurl={tarball.as_uri()}\nsha256={parts.file_sha256(tarball)}\n", encoding="utf-8")
+        f"version=7.3\nurl={tarball.as_uri()}\nsha256={parts.file_sha256(tarball)}\n",
+        encoding="utf-8",
+    )
     monkeypatch.setattr(parts, "ROOT", root)
     monkeypatch.setattr(parts, "kernel_inputs_hash", lambda: "0123456789ab")
     monkeypatch.setattr(archive, "find_mirror", lambda: None)
@@ -163,7 +189,11 @@ def test_a_kernel_is_built_once_and_its_source_deleted(bench: Workbench, sources
     assert "7.3.4 built from linux 7.3 from kernel.org" in kernel_build.provide_kernel(bench)
     kernel = bench.cache / "kernel" / "7.3.4-0123456789ab" / "linux"
     record = parts.kernel_record(kernel)
-    assert (record["version"], record["hz"], record["inputs_hash"]) == ("7.3.4", 250, "0123456789ab")
+    assert (record["version"], record["hz"], record["inputs_hash"]) == (
+        "7.3.4",
+        250,
+        "0123456789ab",
+    )
     assert record["sha256"] == parts.file_sha256(kernel)
     assert not list((bench.cache / "build").iterdir())
     (sources / "kernel" / "build.sh").unlink()
@@ -173,12 +203,16 @@ def test_a_kernel_is_built_once_and_its_source_deleted(bench: Workbench, sources
 def test_a_build_that_was_cut_off_goes_on_in_its_tree(bench: Workbench, sources: Path) -> None:
     folder = bench.cache / "build" / "kernel-0123456789ab"
     (folder / "source").mkdir(parents=True)
-    workbench.write_json(folder / "source.json", {"origin": "linux-source-7.3 7.3.4-1", "sha256": "ab" * 32})
+    workbench.write_json(
+        folder / "source.json", {"origin": "linux-source-7.3 7.3.4-1", "sha256": "ab" * 32}
+    )
     (sources / "kernel" / "pin").unlink()
     assert "built from linux-source-7.3 7.3.4-1" in kernel_build.provide_kernel(bench)
 
 
-def test_a_tree_that_was_cut_off_while_unpacking_is_not_used(bench: Workbench, sources: Path) -> None:
+def test_a_tree_that_was_cut_off_while_unpacking_is_not_used(
+    bench: Workbench, sources: Path
+) -> None:
     half = bench.cache / "build" / "kernel-0123456789ab" / "source" / "half"
     half.mkdir(parents=True)
     kernel_build.provide_kernel(bench)
@@ -197,14 +231,17 @@ def test_a_left_over_tree_that_does_not_build_is_replaced(bench: Workbench, sour
 
 def test_a_source_that_does_not_fit_is_said(bench: Workbench, sources: Path) -> None:
     script = sources / "kernel" / "build.sh"
-    script.write_text("#!/bin/sh\necho 'kernel: 0001.patch does not apply to this source'\nexit 3\n",
-                      encoding="utf-8")
+    script.write_text(
+        "#!/bin/sh\necho 'kernel: 0001.patch does not apply to this source'\nexit 3\n",
+        encoding="utf-8",
+    )
     with pytest.raises(SetupError, match=r"no kernel source fits: .*0001\.patch does not apply"):
         kernel_build.provide_kernel(bench)
 
 
-def test_a_full_disk_is_said_before_the_download(bench: Workbench, sources: Path,
-                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_said_before_the_download(
+    bench: Workbench, sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 9, 1))
     with pytest.raises(SetupError, match="make room, or set GOSTLAB_CACHE"):
@@ -224,11 +261,18 @@ def test_the_repositorys_pin_is_whole() -> None:
     assert parts.version_tuple(pin["version"]) >= parts.OLDEST_KERNEL
 
 
-# -- the whole --------------------------------------------------------------------------------------------
+# -- the whole
+
 
 def run_setup(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "gostlab.setup", *arguments], cwd=parts.ROOT, text=True,
-                          env={**os.environ, "GOSTLAB_CACHE": str(cache)}, capture_output=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "gostlab.setup", *arguments],
+        cwd=parts.ROOT,
+        text=True,
+        env={**os.environ, "GOSTLAB_CACHE": str(cache)},
+        capture_output=True,
+        check=False,
+    )
 
 
 def test_an_unknown_step_and_a_bad_number_are_bad_input(tmp_path: Path) -> None:
@@ -244,7 +288,9 @@ def test_a_cache_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> Non
     assert "Not a directory" in done.stderr
 
 
-@pytest.mark.skipif(shutil.which("go") is None and not Path("/usr/bin/go").exists(), reason="no Go here")
+@pytest.mark.skipif(
+    shutil.which("go") is None and not Path("/usr/bin/go").exists(), reason="no Go here"
+)
 def test_the_relay_is_built_once(tmp_path: Path) -> None:
     first = run_setup(tmp_path, "--only", "relay")
     assert first.returncode == 0, first.stdout
@@ -261,45 +307,64 @@ def test_two_set_ups_do_not_collide(tmp_path: Path) -> None:
         lock.write("4711")
         lock.flush()
         fcntl.flock(lock, fcntl.LOCK_EX)
-        second = subprocess.Popen([sys.executable, "-m", "gostlab.setup", "--only", "packages", "--quiet"],
-                                  cwd=parts.ROOT, env={**os.environ, "GOSTLAB_CACHE": str(tmp_path),
-                                                       "PYTHONUNBUFFERED": "1"},
-                                  stdout=subprocess.PIPE, text=True)
+        second = subprocess.Popen(
+            [sys.executable, "-m", "gostlab.setup", "--only", "packages", "--quiet"],
+            cwd=parts.ROOT,
+            env={**os.environ, "GOSTLAB_CACHE": str(tmp_path), "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert second.stdout is not None
-        assert second.stdout.readline() == "another set-up is at work (process 4711): waiting for it\n"
+        assert (
+            second.stdout.readline() == "another set-up is at work (process 4711): waiting for it\n"
+        )
         assert second.poll() is None
         second.terminate()
     second.communicate(timeout=10)
     assert second.returncode == 128 + signal.SIGTERM
 
 
-# -- doctor, and the files that only call the set-up ------------------------------------------------------
+# -- doctor, and the files that only call the set-up
+# ------------------------------------------------------
+
 
 def test_doctor_says_what_is_missing_and_exits_with_1(tmp_path: Path) -> None:
     environment = {**os.environ, "GOSTLAB_CACHE": str(tmp_path / "none"), "GOSTLAB_KERNEL": ""}
-    done = subprocess.run([sys.executable, "-m", "gostlab.doctor"], cwd=parts.ROOT, capture_output=True,
-                          text=True, env=environment, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "gostlab.doctor"],
+        cwd=parts.ROOT,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
     assert done.returncode == 1
     assert re.search(r"sandbox kernel +missing .*\n +→ run \./lab setup", done.stdout)
     assert done.stdout.splitlines()[-1].startswith("missing: ")
     assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.parametrize(("where", "content", "expected"), [
-    ("lib/modules/6.1/modules.dep", "kernel/net/sched/sch_netem.ko.xz:\n", True),
-    ("lib/modules/6.1/modules.builtin", "kernel/net/sched/sch_netem.ko\n", True),
-    ("lib/modules/6.1/modules.dep", "kernel/net/sched/sch_htb.ko:\n", False),
-    ("lib/modules/5.9/modules.dep", "kernel/net/sched/sch_netem.ko:\n", False),
-])
-def test_netem_is_found_without_asking_for_it(tmp_path: Path, where: str, content: str,
-                                              expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("where", "content", "expected"),
+    [
+        ("lib/modules/6.1/modules.dep", "kernel/net/sched/sch_netem.ko.xz:\n", True),
+        ("lib/modules/6.1/modules.builtin", "kernel/net/sched/sch_netem.ko\n", True),
+        ("lib/modules/6.1/modules.dep", "kernel/net/sched/sch_htb.ko:\n", False),
+        ("lib/modules/5.9/modules.dep", "kernel/net/sched/sch_netem.ko:\n", False),
+    ],
+)
+def test_netem_is_found_without_asking_for_it(
+    tmp_path: Path, where: str, content: str, expected: bool
+) -> None:
     (tmp_path / where).parent.mkdir(parents=True)
     (tmp_path / where).write_text(content, encoding="utf-8")
     assert doctor.has_netem(tmp_path, "6.1") is expected
 
 
-@pytest.mark.parametrize(("option", "expected"), [("CONFIG_NET_SCH_NETEM=y\n", True),
-                                                  ("CONFIG_NET_SCH_NETEM=m\n", False)])
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [("CONFIG_NET_SCH_NETEM=y\n", True), ("CONFIG_NET_SCH_NETEM=m\n", False)],
+)
 def test_netem_may_be_built_in(tmp_path: Path, option: str, expected: bool) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc" / "config.gz").write_bytes(gzip.compress(option.encode()))
@@ -316,7 +381,11 @@ def provision_script() -> str:
 
 def test_vagrants_provisioner_is_the_set_up() -> None:
     assert [line.strip() for line in provision_script().splitlines()] == [
-        "set -eu", "cd /vagrant", "./lab setup", "./lab doctor"]
+        "set -eu",
+        "cd /vagrant",
+        "./lab setup",
+        "./lab doctor",
+    ]
     assert "privileged: false" in (parts.ROOT / "Vagrantfile").read_text(encoding="utf-8")
 
 
@@ -327,8 +396,9 @@ def test_vagrants_provisioner_works_where_the_lab_is_set_up() -> None:
         pytest.skip("./lab setup has not built the kernel")
     script = provision_script().replace("/vagrant", str(parts.ROOT))
     started = time.monotonic()
-    done = subprocess.run(["sh", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run(
+        ["sh", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     # The second time, the set-up only looks: about a second on an idle machine.
     assert time.monotonic() - started < 10
@@ -338,9 +408,19 @@ def test_vagrants_provisioner_works_where_the_lab_is_set_up() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("vagrant") is None, reason="vagrant is not installed")
 def test_vagrant_accepts_its_file(tmp_path: Path) -> None:
-    environment = {**os.environ, "VAGRANT_HOME": str(tmp_path), "VAGRANT_DOTFILE_PATH": str(tmp_path / "dot")}
-    done = subprocess.run(["vagrant", "validate"], cwd=parts.ROOT, capture_output=True, text=True,
-                          env=environment, check=False)
+    environment = {
+        **os.environ,
+        "VAGRANT_HOME": str(tmp_path),
+        "VAGRANT_DOTFILE_PATH": str(tmp_path / "dot"),
+    }
+    done = subprocess.run(
+        ["vagrant", "validate"],
+        cwd=parts.ROOT,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

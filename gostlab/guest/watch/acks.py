@@ -1,9 +1,11 @@
 """The sender's window at every ACK, from the kernel's tracepoint tcp:tcp_probe, as acks.csv.gz.
 
-The tracepoint fires for every segment that an established socket receives; a filter keeps those whose remote (or, for a
-download, local) port is a flow's sink, which leaves the ACKs that the data's sender gets. It works in a trace instance of the
-lab's own, so that nobody else's tracing is touched. Where the kernel has no such tracepoint the socket samples stand in.
+The tracepoint fires for every segment that an established socket receives; a filter keeps those
+whose remote (or, for a download, local) port is a flow's sink, which leaves the ACKs that the
+data's sender gets. It works in a trace instance of the lab's own, so that nobody else's tracing is
+touched. Where the kernel has no such tracepoint the socket samples stand in.
 """
+
 from __future__ import annotations
 
 import csv
@@ -32,15 +34,18 @@ ACK_SAMPLE_MS = 10.0
 # A server that listens on both families has its IPv4 clients as ::ffff:10.0.1.1.
 LINE = re.compile(
     r"\s(?P<t>\d+\.\d+): tcp_probe: .*?src=\[?(?:::ffff:)?(?P<local>[0-9.]+)\]?:(?P<local_port>\d+)"
-    r" dest=\[?(?:::ffff:)?(?P<peer>[0-9.]+)\]?:(?P<peer_port>\d+).*? snd_nxt=(?P<nxt>0x[0-9a-f]+) snd_una=(?P<una>0x[0-9a-f]+)"
-    r" snd_cwnd=(?P<cwnd>\d+) ssthresh=(?P<ssthresh>\d+) snd_wnd=(?P<window>\d+) srtt=(?P<srtt>\d+)")
+    r" dest=\[?(?:::ffff:)?(?P<peer>[0-9.]+)\]?:(?P<peer_port>\d+).*? snd_nxt=(?P<nxt>0x[0-9a-f]+)"
+    r" snd_una=(?P<una>0x[0-9a-f]+)"
+    r" snd_cwnd=(?P<cwnd>\d+) ssthresh=(?P<ssthresh>\d+) snd_wnd=(?P<window>\d+) srtt=(?P<srtt>\d+)"
+)
 
-Socket = tuple[str, int, str, int]      # local address and port, peer address and port
+Socket = tuple[str, int, str, int]  # local address and port, peer address and port
 
 
 @dataclass(frozen=True)
 class Ack:
     """One line of the trace."""
+
     socket: Socket
     at_s: float
     cwnd_pkts: int
@@ -57,14 +62,26 @@ def parse_line(line: str) -> Ack | None:
     if found is None:
         return None
     ssthresh = int(found["ssthresh"])
-    return Ack((found["local"], int(found["local_port"]), found["peer"], int(found["peer_port"])), float(found["t"]),
-               int(found["cwnd"]), None if ssthresh >= INFINITE_SSTHRESH else ssthresh, int(found["srtt"]) / 1000,
-               int(found["window"]), int(found["nxt"], 16), int(found["una"], 16))
+    return Ack(
+        (found["local"], int(found["local_port"]), found["peer"], int(found["peer_port"])),
+        float(found["t"]),
+        int(found["cwnd"]),
+        None if ssthresh >= INFINITE_SSTHRESH else ssthresh,
+        int(found["srtt"]) / 1000,
+        int(found["window"]),
+        int(found["nxt"], 16),
+        int(found["una"], 16),
+    )
 
 
 def port_filter(local: Iterable[int], peer: Iterable[int]) -> str:
     """The tracepoint's filter: sockets with one of these local or peer ports."""
-    return " || ".join([*(f"sport=={port}" for port in sorted(set(local))), *(f"dport=={port}" for port in sorted(set(peer)))])
+    return " || ".join(
+        [
+            *(f"sport=={port}" for port in sorted(set(local))),
+            *(f"dport=={port}" for port in sorted(set(peer))),
+        ]
+    )
 
 
 class AckTrace:
@@ -78,7 +95,7 @@ class AckTrace:
 
     def start(self, ports: str) -> None:
         """Begin to record. Raises OSError."""
-        (self._instance / "trace_clock").write_text("mono")        # the same clock as time.monotonic()
+        (self._instance / "trace_clock").write_text("mono")  # the same clock as time.monotonic()
         (self._instance / "buffer_size_kb").write_text(str(RING_KIB))
         event = self._instance / "events/tcp/tcp_probe"
         (event / "filter").write_text(ports)
@@ -114,7 +131,9 @@ class AckTrace:
         lost = 0
         for stats in self._instance.glob("per_cpu/cpu*/stats"):
             lines = stats.read_text(encoding="ascii").splitlines()
-            lost += sum(int(line.split()[-1]) for line in lines if line.startswith(("overrun", "dropped")))
+            lost += sum(
+                int(line.split()[-1]) for line in lines if line.startswith(("overrun", "dropped"))
+            )
         return lost
 
     def close(self) -> None:
@@ -126,7 +145,9 @@ class AckTrace:
 
 @contextmanager
 def tracing_acks(folder: Path, wanted: bool) -> Iterator[AckTrace | None]:
-    """A trace instance for the run; None if it is not wanted or the kernel has no tcp_probe. Gone on leaving."""
+    """A trace instance for the run; None if it is not wanted or the kernel has no tcp_probe. Gone
+    on leaving.
+    """
     if not wanted or not (TRACEFS / "events/tcp/tcp_probe").is_dir():
         yield None
         return
@@ -152,7 +173,11 @@ def write_acks(folder: Path, started_s: float, flow_of: Callable[[Socket], str |
     ends: dict[Socket, list[int]] = {}
     for ack in acks:
         ends.setdefault(ack.socket, [ack.snd_una, 0])[1] = ack.snd_una
-    flows = {socket: flow_of(socket) for socket, (first, last) in ends.items() if (last - first) % 2**32 > CONTROL_BYTES}
+    flows = {
+        socket: flow_of(socket)
+        for socket, (first, last) in ends.items()
+        if (last - first) % 2**32 > CONTROL_BYTES
+    }
     count = 0
     with gzip.open(folder / "acks.csv.gz", "wt", encoding="ascii", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
@@ -160,16 +185,26 @@ def write_acks(folder: Path, started_s: float, flow_of: Callable[[Socket], str |
         for ack in acks:
             flow = flows.get(ack.socket)
             if flow is not None:
-                rows.writerow((f"{ack.at_s - started_s:.6f}", flow, ack.cwnd_pkts,
-                               "" if ack.ssthresh_pkts is None else ack.ssthresh_pkts, ack.srtt_ms, ack.snd_wnd_bytes,
-                               (ack.snd_nxt - ack.snd_una) % 2**32))
+                rows.writerow(
+                    (
+                        f"{ack.at_s - started_s:.6f}",
+                        flow,
+                        ack.cwnd_pkts,
+                        "" if ack.ssthresh_pkts is None else ack.ssthresh_pkts,
+                        ack.srtt_ms,
+                        ack.snd_wnd_bytes,
+                        (ack.snd_nxt - ack.snd_una) % 2**32,
+                    )
+                )
                 count += 1
     raw.unlink()
     return count
 
 
 def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
-    """acks.csv.gz from socket samples, for a kernel without the tracepoint; returns the number of rows."""
+    """acks.csv.gz from socket samples, for a kernel without the tracepoint; returns the number of
+    rows.
+    """
     count = 0
     with gzip.open(folder / "acks.csv.gz", "wt", encoding="ascii", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
@@ -177,22 +212,37 @@ def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
         for row in sockets:
             if row["leg"] == "wan":
                 ssthresh = "" if row["ssthresh_pkts"] is None else row["ssthresh_pkts"]
-                rows.writerow((row["t_s"], row["flow"], row["cwnd_pkts"], ssthresh, row["srtt_ms"], row["snd_wnd_bytes"],
-                               row["unacked_pkts"] * row["mss"]))
+                rows.writerow(
+                    (
+                        row["t_s"],
+                        row["flow"],
+                        row["cwnd_pkts"],
+                        ssthresh,
+                        row["srtt_ms"],
+                        row["snd_wnd_bytes"],
+                        row["unacked_pkts"] * row["mss"],
+                    )
+                )
                 count += 1
     return count
 
 
 def sample_s(run: RunDescription, trace: AckTrace | None) -> float:
-    """The samplers' interval: finer than asked where samples must stand in for a tracepoint that the kernel lacks."""
-    return (min(run.sample_ms, ACK_SAMPLE_MS) if run.acks and trace is None else run.sample_ms) / 1000
+    """The samplers' interval: finer than asked where samples must stand in for a tracepoint that
+    the kernel lacks.
+    """
+    return (
+        min(run.sample_ms, ACK_SAMPLE_MS) if run.acks and trace is None else run.sample_ms
+    ) / 1000
 
 
 def ack_filter(run: RunDescription, tunnel: Tunnel) -> str:
     """The tracepoint's filter: the sockets that send the flows' data across the WAN."""
     wan = [leg for leg in tunnel.legs if leg.name == "wan"]
-    return port_filter(local=[leg.port for leg in wan if direction_of(run, leg) == "download"],
-                       peer=[leg.port for leg in wan if direction_of(run, leg) == "upload"])
+    return port_filter(
+        local=[leg.port for leg in wan if direction_of(run, leg) == "download"],
+        peer=[leg.port for leg in wan if direction_of(run, leg) == "upload"],
+    )
 
 
 def direction_of(run: RunDescription, leg: Leg) -> str:
@@ -200,11 +250,17 @@ def direction_of(run: RunDescription, leg: Leg) -> str:
     return next(flow.direction for flow in run.flows if flow.name == leg.flow)
 
 
-def keep_acks(run: RunDescription, folder: Path, tunnel: Tunnel, trace: AckTrace | None, load: Load) -> dict[str, Any]:
+def keep_acks(
+    run: RunDescription, folder: Path, tunnel: Tunnel, trace: AckTrace | None, load: Load
+) -> dict[str, Any]:
     """acks.csv.gz, and what env.json says of it."""
     if trace is None:
         rows = write_samples(folder, rows_of(folder, "sockets"))
-        return {"source": "socket samples: this kernel has no tcp_probe", "rows": rows, "events_lost": 0}
+        return {
+            "source": "socket samples: this kernel has no tcp_probe",
+            "rows": rows,
+            "events_lost": 0,
+        }
     lost = trace.end()
     hosts = {ip: node for node, ip in load.addresses.items()}
 
@@ -214,9 +270,14 @@ def keep_acks(run: RunDescription, folder: Path, tunnel: Tunnel, trace: AckTrace
             if leg.name != "wan":
                 continue
             near, far = hosts.get(local) == leg.near, hosts.get(local) == leg.far
-            if (near and peer_port == leg.port and direction_of(run, leg) == "upload") or \
-                    (far and local_port == leg.port and direction_of(run, leg) == "download"):
+            if (near and peer_port == leg.port and direction_of(run, leg) == "upload") or (
+                far and local_port == leg.port and direction_of(run, leg) == "download"
+            ):
                 return leg.flow
         return None
 
-    return {"source": "tracepoint tcp:tcp_probe", "rows": write_acks(folder, load.started_s, flow_of), "events_lost": lost}
+    return {
+        "source": "tracepoint tcp:tcp_probe",
+        "rows": write_acks(folder, load.started_s, flow_of),
+        "events_lost": lost,
+    }

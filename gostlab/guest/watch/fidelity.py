@@ -1,8 +1,10 @@
 """How far a run can be trusted: checks, each with what was asked and what was got, and one verdict.
 
-`ok`: nothing speaks against the number. `degraded`: something other than the network and the congestion
-control had a say, and the reason says what. `invalid`: the number is not an answer to the question.
+`ok`: nothing speaks against the number. `degraded`: something other than the network and the
+congestion control had a say, and the reason says what. `invalid`: the number is not an answer to
+the question.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -18,20 +20,24 @@ from gostlab.guest.watch.realclock import Gap
 VERDICTS = ("ok", "degraded", "invalid")
 # On the virtual clock the idle RTT is exact but for the cost of the ping's own system calls.
 IDLE_RTT_TOLERANCE_MS = 0.1
-# Below this idle share of the one CPU that all hosts share, it sets the rate and not the network. On the real clock
-# the share is sampled by a tick that an overloaded CPU itself delays, so that more must be left.
+# Below this idle share of the one CPU that all hosts share, it sets the rate and not the network.
+# On the real clock the share is sampled by a tick that an overloaded CPU itself delays, so that
+# more must be left.
 CPU_IDLE_DEGRADED = {"virtual": 0.05, "real": 0.2}
-# On one CPU a process may have to wait for the next jiffy (4 ms at 250 Hz, as fine as TCP's timers and CUBIC's clock are), and
-# one more ms is allowed. 99 of 100 ticks must be better; for most to be worse means that no time in the run is what it says.
+# On one CPU a process may have to wait for the next jiffy (4 ms at 250 Hz, as fine as TCP's timers
+# and CUBIC's clock are), and one more ms is allowed. 99 of 100 ticks must be better; for most to be
+# worse means that no time in the run is what it says.
 TICKER_LATE_MS = 5.0
-# The least retransmission timeout (TCP_RTO_MIN): a machine that stands still for longer makes TCP believe in loss.
+# The least retransmission timeout (TCP_RTO_MIN): a machine that stands still for longer makes TCP
+# believe in loss.
 STALL_MS = 200.0
 SAMPLER_LATE_MS = 10.0
 # From here on at least one instant was left out.
 SAMPLER_GAP_INTERVALS = 2.0
-# Mininet-HiFi's gate asks for 99 % of the gaps to be in bounds and for their mean to be within 1 %; its own trace at 100 Mbit/s
-# passes with 99.8 %, its overloaded one at 1 Gbit/s fails with 58.6 %. Once most are out of bounds, or a tenth of the rate is
-# gone, the bottleneck is no longer the one that was asked for.
+# Mininet-HiFi's gate asks for 99 % of the gaps to be in bounds and for their mean to be within 1 %;
+# its own trace at 100 Mbit/s passes with 99.8 %, its overloaded one at 1 Gbit/s fails with 58.6 %.
+# Once most are out of bounds, or a tenth of the rate is gone, the bottleneck is no longer the one
+# that was asked for.
 LATE_GAPS_DEGRADED, LATE_GAPS_INVALID = 0.01, 0.5
 RATE_OFF_DEGRADED, RATE_OFF_INVALID = 0.01, 0.1
 # Below this a share of 1 % is less than one packet.
@@ -50,6 +56,7 @@ LOSS_CONFIDENCE = 0.9999
 @dataclass(frozen=True)
 class Check:
     """One thing that was looked at."""
+
     name: str
     verdict: str
     asked: Any
@@ -68,81 +75,160 @@ def report(checks: Sequence[Check]) -> dict[str, Any]:
     return {"verdict": worst(checks), "checks": [asdict(check) for check in checks]}
 
 
-def check_idle_rtt(name: str, asked_ms: float, got_ms: Sequence[float], *, clock: str, syscall_cost_us: float,
-                   jitter_ms: tuple[float, float] = (0.0, 0.0)) -> Check:
-    """The least of a few pings against the configured delay, or against what jitter may make of it (ms below and above).
+def check_idle_rtt(
+    name: str,
+    asked_ms: float,
+    got_ms: Sequence[float],
+    *,
+    clock: str,
+    syscall_cost_us: float,
+    jitter_ms: tuple[float, float] = (0.0, 0.0),
+) -> Check:
+    """The least of a few pings against the configured delay, or against what jitter may make of it
+    (ms below and above).
 
-    On the real clock the CPU adds to it."""
+    On the real clock the CPU adds to it.
+    """
     least = min(got_ms)
     # Each of the two hosts and three routers on the way adds its own processing on the real clock.
     tolerance = IDLE_RTT_TOLERANCE_MS + (20 * syscall_cost_us / 1000 if clock == "virtual" else 0.9)
     if least >= 100:
-        tolerance += 0.5        # ping prints whole milliseconds from 100 ms up
+        tolerance += 0.5  # ping prints whole milliseconds from 100 ms up
     off = least - min(max(least, asked_ms + jitter_ms[0]), asked_ms + jitter_ms[1])
     bad = abs(off) > tolerance
-    return Check(name, "invalid" if bad else "ok", round(asked_ms, 4), least, "ms",
-                 f"the idle path is {off:+.3f} ms off its configured round trip"
-                 + ("; on the real clock a busy CPU adds to it" if clock == "real" and off > 0 else "") if bad else "")
+    return Check(
+        name,
+        "invalid" if bad else "ok",
+        round(asked_ms, 4),
+        least,
+        "ms",
+        (
+            f"the idle path is {off:+.3f} ms off its configured round trip"
+            + ("; on the real clock a busy CPU adds to it" if clock == "real" and off > 0 else "")
+            if bad
+            else ""
+        ),
+    )
 
 
 def check_cc(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Check]:
-    """The congestion control seen on the live sockets of every leg that crosses the WAN, flow by flow."""
+    """The congestion control seen on the live sockets of every leg that crosses the WAN, flow by
+    flow.
+    """
     checks = []
     for flow in run.flows:
         if flow.cc is None:
             continue
-        seen = sorted({cc for leg in legs if leg["leg"] == "wan" and leg["flow"] == flow.name for cc in leg["cc"]})
+        seen = sorted(
+            {
+                cc
+                for leg in legs
+                if leg["leg"] == "wan" and leg["flow"] == flow.name
+                for cc in leg["cc"]
+            }
+        )
         bad = seen != [flow.cc]
-        checks.append(Check("cc_on_wan_sockets" + (f"_{flow.name}" if len(run.flows) > 1 else ""), "invalid" if bad else "ok",
-                            flow.cc, seen, "name",
-                            f"WAN sockets ran {', '.join(seen) or 'unseen'}, not {flow.cc}" if bad else ""))
+        checks.append(
+            Check(
+                "cc_on_wan_sockets" + (f"_{flow.name}" if len(run.flows) > 1 else ""),
+                "invalid" if bad else "ok",
+                flow.cc,
+                seen,
+                "name",
+                f"WAN sockets ran {', '.join(seen) or 'unseen'}, not {flow.cc}" if bad else "",
+            )
+        )
     return checks
 
 
 def check_cpu(share: float, bottleneck_share: float | None, clock: str) -> Check:
     """The idle share of the CPU, and the share of the bottleneck's rate that was in use.
 
-    A CPU without idle time has not always decided: one that polls packets singly fills what time it has and still
-    keeps the bottleneck full. So it is blamed only where the bottleneck (its share of the rate in use) had room left.
+    A CPU without idle time has not always decided: one that polls packets singly fills what time it
+    has and still keeps the bottleneck full. So it is blamed only where the bottleneck (its share of
+    the rate in use) had room left.
     """
     full = bottleneck_share is not None and bottleneck_share >= BOTTLENECK_FULL
     bad = share < CPU_IDLE_DEGRADED[clock] and not full
-    return Check("cpu_idle_share", "degraded" if bad else "ok", CPU_IDLE_DEGRADED[clock], round(share, 4), "share",
-                 f"the CPU was idle for only {share:.1%} of the time and the bottleneck was not full: the CPU, not the network, "
-                 "set this rate" + (" (the virtual CPU's cost per system call)" if clock == "virtual" else "") if bad else "")
+    return Check(
+        "cpu_idle_share",
+        "degraded" if bad else "ok",
+        CPU_IDLE_DEGRADED[clock],
+        round(share, 4),
+        "share",
+        (
+            f"the CPU was idle for only {share:.1%} of the time and the bottleneck was not full:"
+            " the CPU, not the network, set this rate"
+            + (" (the virtual CPU's cost per system call)" if clock == "virtual" else "")
+            if bad
+            else ""
+        ),
+    )
 
 
 def bottleneck_used(run: RunDescription, samples: Sequence[Mapping[str, Any]]) -> float | None:
-    """The share of the bottleneck's rate that was in use, in the median interval between samples; of the rate that it had at
-    that moment, and of several bottlenecks (a star has one per site) the one that sent most. None without a rate or samples."""
+    """The share of the bottleneck's rate that was in use, in the median interval between samples;
+    of the rate that it had at that moment, and of several bottlenecks (a star has one per site) the
+    one that sent most. None without a rate or samples.
+    """
     data = run.data_direction
     queues: dict[str, list[Mapping[str, Any]]] = {}
     for row in samples:
         if (row["role"], row["direction"]) == ("bottleneck", data):
             queues.setdefault(row["dev"], []).append(row)
     rows = max(queues.values(), key=lambda each: each[-1]["sent_bytes"], default=[])
-    rates = [(0.0, run.path[data]["rate_bps"]), *((change["at_s"], change["rate_bps"]) for change in run.changes
-                                                  if change["direction"] == data and "rate_bps" in change)]
+    rates = [
+        (0.0, run.path[data]["rate_bps"]),
+        *(
+            (change["at_s"], change["rate_bps"])
+            for change in run.changes
+            if change["direction"] == data and "rate_bps" in change
+        ),
+    ]
     shares = []
     for before, after in itertools.pairwise(rows):
-        rate_bps = next((rate for at_s, rate in reversed(rates) if at_s <= before["t_s"]), rates[0][1])
+        rate_bps = next(
+            (rate for at_s, rate in reversed(rates) if at_s <= before["t_s"]), rates[0][1]
+        )
         if rate_bps and after["t_s"] > before["t_s"]:
-            shares.append(8 * (after["sent_bytes"] - before["sent_bytes"]) / (after["t_s"] - before["t_s"]) / rate_bps)
+            shares.append(
+                8
+                * (after["sent_bytes"] - before["sent_bytes"])
+                / (after["t_s"] - before["t_s"])
+                / rate_bps
+            )
     return statistics.median(shares) if shares else None
 
 
-def check_tcp_memory(peak_mib: float, low_mib: float, nstat: Mapping[str, Mapping[str, int]]) -> Check:
+def check_tcp_memory(
+    peak_mib: float, low_mib: float, nstat: Mapping[str, Mapping[str, int]]
+) -> Check:
     """Whether the kernel's limit of memory for all TCP sockets together (tcp_mem) had a say.
 
-    Above its first number ("low") no socket's buffer grows any more, and with it no window; above its second the
-    kernel shrinks what is there; what a receiver drops for want of memory looks like loss to the sender.
+    Above its first number ("low") no socket's buffer grows any more, and with it no window; above
+    its second the kernel shrinks what is there; what a receiver drops for want of memory looks like
+    loss to the sender.
     """
-    dropped = sum(counters.get(name, 0) for counters in nstat.values()
-                  for name in ("TcpExtTCPRcvQDrop", "TcpExtRcvPruned", "TcpExtTCPMemoryPressures"))
+    dropped = sum(
+        counters.get(name, 0)
+        for counters in nstat.values()
+        for name in ("TcpExtTCPRcvQDrop", "TcpExtRcvPruned", "TcpExtTCPMemoryPressures")
+    )
     bad = peak_mib >= low_mib or dropped > 0
-    return Check("tcp_memory", "degraded" if bad else "ok", round(low_mib, 1), round(peak_mib, 1), "MiB",
-                 f"TCP sockets held up to {peak_mib:.0f} MiB, and above {low_mib:.0f} MiB this kernel lets no window grow: its "
-                 "limit of TCP memory had a say in the rate (the settings tcp_memory and memory raise it)" if bad else "")
+    return Check(
+        "tcp_memory",
+        "degraded" if bad else "ok",
+        round(low_mib, 1),
+        round(peak_mib, 1),
+        "MiB",
+        (
+            f"TCP sockets held up to {peak_mib:.0f} MiB, and above {low_mib:.0f} MiB this kernel"
+            " lets no window grow: its limit of TCP memory had a say in the rate (the settings"
+            " tcp_memory and memory raise it)"
+            if bad
+            else ""
+        ),
+    )
 
 
 def check_length(run: RunDescription, load_s: float, flows: Sequence[FlowResult] = ()) -> Check:
@@ -150,13 +236,29 @@ def check_length(run: RunDescription, load_s: float, flows: Sequence[FlowResult]
     ran = {flow.name: flow.ended_s - flow.started_s for flow in flows}
     for flow in run.flows:
         if flow.kind != "http" and ran.get(flow.name, load_s) < 0.98 * flow.duration_s:
-            return Check("run_length", "invalid", flow.duration_s, round(ran.get(flow.name, load_s), 3), "s",
-                         f"{flow.name} ended early" if len(run.flows) > 1 else "the load ended early")
-    shortest = min(run.flows, key=lambda flow: min(flow.duration_s, ran.get(flow.name, load_s)) / max(flow.rtt_ms, 1e-9))
+            return Check(
+                "run_length",
+                "invalid",
+                flow.duration_s,
+                round(ran.get(flow.name, load_s), 3),
+                "s",
+                f"{flow.name} ended early" if len(run.flows) > 1 else "the load ended early",
+            )
+    shortest = min(
+        run.flows,
+        key=lambda flow: min(flow.duration_s, ran.get(flow.name, load_s)) / max(flow.rtt_ms, 1e-9),
+    )
     length_s = min(shortest.duration_s, ran.get(shortest.name, load_s))
     if length_s < MIN_ROUND_TRIPS * shortest.rtt_ms / 1000:
-        return Check("run_length", "degraded", shortest.duration_s, round(load_s, 3), "s",
-                     f"{length_s:.3g} s is less than {MIN_ROUND_TRIPS} round trips of {shortest.rtt_ms:.0f} ms")
+        return Check(
+            "run_length",
+            "degraded",
+            shortest.duration_s,
+            round(load_s, 3),
+            "s",
+            f"{length_s:.3g} s is less than {MIN_ROUND_TRIPS} round trips of"
+            f" {shortest.rtt_ms:.0f} ms",
+        )
     return Check("run_length", "ok", run.length_s, round(load_s, 3), "s")
 
 
@@ -164,12 +266,24 @@ def check_rate(received_bits: float, rate_bps: float, load_s: float) -> Check:
     """No more came through than the bottleneck can carry."""
     got = received_bits / load_s if load_s else 0.0
     bad = bool(rate_bps) and got > rate_bps
-    return Check("rate_within_bottleneck", "invalid" if bad else "ok", rate_bps or None, round(got), "bit/s",
-                 "more came through than the bottleneck carries: the path is not what was asked" if bad else "")
+    return Check(
+        "rate_within_bottleneck",
+        "invalid" if bad else "ok",
+        rate_bps or None,
+        round(got),
+        "bit/s",
+        (
+            "more came through than the bottleneck carries: the path is not what was asked"
+            if bad
+            else ""
+        ),
+    )
 
 
 def check_offered(run: RunDescription, flows: Sequence[FlowResult]) -> list[Check]:
-    """Every udp flow offered the rate that it was asked to offer: a sender without CPU falls short of it."""
+    """Every udp flow offered the rate that it was asked to offer: a sender without CPU falls short
+    of it.
+    """
     checks = []
     for flow in run.flows:
         sent = next((result for result in flows if result.name == flow.name), None)
@@ -177,47 +291,104 @@ def check_offered(run: RunDescription, flows: Sequence[FlowResult]) -> list[Chec
             continue
         got_bps = 8 * (sent.sent_datagrams or 0) * DATAGRAM_BYTES / flow.duration_s
         bad = abs(got_bps / flow.rate_bps - 1) > OFFERED_TOLERANCE
-        checks.append(Check(f"udp_offered_{flow.name}", "degraded" if bad else "ok", flow.rate_bps, round(got_bps), "bit/s",
-                            f"{flow.name} offered {got_bps / 1e6:.0f} of {flow.rate_bps / 1e6:.0f} Mbit/s: its sender had no "
-                            "more CPU" if bad else ""))
+        checks.append(
+            Check(
+                f"udp_offered_{flow.name}",
+                "degraded" if bad else "ok",
+                flow.rate_bps,
+                round(got_bps),
+                "bit/s",
+                (
+                    f"{flow.name} offered {got_bps / 1e6:.0f} of {flow.rate_bps / 1e6:.0f} Mbit/s:"
+                    " its sender had no more CPU"
+                    if bad
+                    else ""
+                ),
+            )
+        )
     return checks
 
 
 def check_drops(queues: Iterable[Mapping[str, Any]], run: RunDescription) -> list[Check]:
-    """Drops only where the design drops: the bottleneck's buffer, or the delay line's configured loss, and that as often as
-    configured. A row is the last sample of a queue."""
+    """Drops only where the design drops: the bottleneck's buffer, or the delay line's configured
+    loss, and that as often as configured. A row is the last sample of a queue.
+    """
     checks = []
-    several = len({row["dev"] for row in queues if row["role"] == "delay" and row["direction"] == "forward"}) > 1
+    several = (
+        len(
+            {
+                row["dev"]
+                for row in queues
+                if row["role"] == "delay" and row["direction"] == "forward"
+            }
+        )
+        > 1
+    )
     for last in sorted(queues, key=lambda row: str(row["dev"])):
         if last["role"] != "delay":
             continue
         direction = last["direction"]
         name = f"delay_line_drops_{direction}" + (f"_{last['dev']}" if several else "")
-        losses = [run.path[direction]["loss"], *(change["loss"] for change in run.changes
-                                                 if change["direction"] == direction and "loss" in change)]
-        if not any(loss["p"] or loss.get("one_minus_k") for loss in losses) or losses[0]["model"] == "periodic":
+        losses = [
+            run.path[direction]["loss"],
+            *(
+                change["loss"]
+                for change in run.changes
+                if change["direction"] == direction and "loss" in change
+            ),
+        ]
+        if (
+            not any(loss["p"] or loss.get("one_minus_k") for loss in losses)
+            or losses[0]["model"] == "periodic"
+        ):
             bad = last["drops"] > 0
-            checks.append(Check(name, "invalid" if bad else "ok", 0, last["drops"], "packets",
-                                "the delay line dropped although no loss was asked" if bad else ""))
+            checks.append(
+                Check(
+                    name,
+                    "invalid" if bad else "ok",
+                    0,
+                    last["drops"],
+                    "packets",
+                    "the delay line dropped although no loss was asked" if bad else "",
+                )
+            )
         elif len(losses) == 1 and losses[0]["model"] == "random":
-            checks.append(check_loss(name, losses[0]["p"], last["drops"], last["drops"] + last["sent_pkts"]))
+            checks.append(
+                check_loss(name, losses[0]["p"], last["drops"], last["drops"] + last["sent_pkts"])
+            )
         else:
             checks.append(Check(name, "ok", None, last["drops"], "packets"))
     return checks
 
 
 def check_loss(name: str, asked: float, drops: int, offered: int) -> Check:
-    """A delay line's drops against the binomial interval of its configured loss that holds with 99.99 %: beyond it, something
-    else dropped, or netem lost packets in lumps."""
-    from scipy.stats import binom  # half a second of the host's time, and only runs with loss need it
+    """A delay line's drops against the binomial interval of its configured loss that holds with
+    99.99 %: beyond it, something else dropped, or netem lost packets in lumps.
+    """
+    from scipy.stats import (
+        binom,
+    )  # half a second of the host's time, and only runs with loss need it
+
     low, high = (int(bound) for bound in binom.interval(LOSS_CONFIDENCE, offered, asked))
     bad = not low <= drops <= high
-    return Check(name, "invalid" if bad else "ok", [low, high], drops, "packets",
-                 f"{drops} of {offered} packets were lost, {100 * asked:g} % would be {low} to {high}" if bad else "")
+    return Check(
+        name,
+        "invalid" if bad else "ok",
+        [low, high],
+        drops,
+        "packets",
+        (
+            f"{drops} of {offered} packets were lost, {100 * asked:g} % would be {low} to {high}"
+            if bad
+            else ""
+        ),
+    )
 
 
 def check_delay_line(samples: Iterable[Mapping[str, Any]], limit_pkts: int) -> list[Check]:
-    """The delay line's own limit was never near: at it, netem drops what no loss was asked for. `samples`: of every queue."""
+    """The delay line's own limit was never near: at it, netem drops what no loss was asked for.
+    `samples`: of every queue.
+    """
     most: dict[tuple[str, str], int] = {}
     for row in samples:
         if row["role"] == "delay":
@@ -226,43 +397,103 @@ def check_delay_line(samples: Iterable[Mapping[str, Any]], limit_pkts: int) -> l
     several = len(most) > 2
     checks = []
     for (direction, device), pkts in sorted(most.items()):
-        verdict = "invalid" if pkts >= limit_pkts else "degraded" if pkts > DELAY_LINE_FULL * limit_pkts else "ok"
-        checks.append(Check(f"delay_line_backlog_{direction}" + (f"_{device}" if several else ""), verdict, limit_pkts, pkts,
-                            "packets", f"the delay line held {pkts} packets of the {limit_pkts} that it may: it may have dropped "
-                            "some" if verdict != "ok" else ""))
+        verdict = (
+            "invalid"
+            if pkts >= limit_pkts
+            else "degraded"
+            if pkts > DELAY_LINE_FULL * limit_pkts
+            else "ok"
+        )
+        checks.append(
+            Check(
+                f"delay_line_backlog_{direction}" + (f"_{device}" if several else ""),
+                verdict,
+                limit_pkts,
+                pkts,
+                "packets",
+                (
+                    f"the delay line held {pkts} packets of the {limit_pkts} that it may: it may"
+                    " have dropped some"
+                    if verdict != "ok"
+                    else ""
+                ),
+            )
+        )
     return checks
 
 
 def check_tunnel(ends: Mapping[str, int | None]) -> Check:
-    """Both ends of the tunnel are alive when the load is over. `ends`: the exit status of each node's end, None: alive."""
+    """Both ends of the tunnel are alive when the load is over. `ends`: the exit status of each
+    node's end, None: alive.
+    """
     dead = {node: status for node, status in sorted(ends.items()) if status is not None}
-    said = ", ".join(f"the tunnel's end on {node} died (exit status {status})" for node, status in dead.items())
-    return Check("tunnel_alive", "invalid" if dead else "ok", sorted(ends), sorted(set(ends) - set(dead)), "nodes", said)
+    said = ", ".join(
+        f"the tunnel's end on {node} died (exit status {status})" for node, status in dead.items()
+    )
+    return Check(
+        "tunnel_alive",
+        "invalid" if dead else "ok",
+        sorted(ends),
+        sorted(set(ends) - set(dead)),
+        "nodes",
+        said,
+    )
 
 
-# -- the real clock --------------------------------------------------------------------------------------------------------
+# -- the real clock
+
 
 def check_virtual_clock() -> list[Check]:
     """What cannot fail on the virtual clock, said once instead of measured."""
-    return [Check("virtual_clock", "ok", None, "exact by construction", "",
-                  "time stands still while the CPU works, so that timers, samplers and the bottleneck's departures are never "
-                  "late for want of the host's CPU; what the model's own cost per system call takes is in cpu_idle_share")]
+    return [
+        Check(
+            "virtual_clock",
+            "ok",
+            None,
+            "exact by construction",
+            "",
+            "time stands still while the CPU works, so that timers, samplers and the bottleneck's"
+            " departures are never late for want of the host's CPU; what the model's own cost per"
+            " system call takes is in cpu_idle_share",
+        )
+    ]
 
 
 def check_ticker(late_ms: Sequence[float]) -> Check:
-    """How late a 10 ms ticker woke: whatever else sleeps to an instant (netem, pacing, iperf3) was as late."""
+    """How late a 10 ms ticker woke: whatever else sleeps to an instant (netem, pacing, iperf3) was
+    as late.
+    """
     if not late_ms:
-        return not_measured("ticker_lateness", TICKER_LATE_MS, "ms", "the load was shorter than a tick")
+        return not_measured(
+            "ticker_lateness", TICKER_LATE_MS, "ms", "the load was shorter than a tick"
+        )
     ordered = sorted(late_ms)
-    median, most, worst_ms = (ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in (0.5, 0.99, 1.0))
+    median, most, worst_ms = (
+        ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in (0.5, 0.99, 1.0)
+    )
     got = {"median": round(median, 3), "p99": round(most, 3), "worst": round(worst_ms, 3)}
     verdict, reason = "ok", ""
     if median > TICKER_LATE_MS:
-        verdict, reason = "invalid", f"half of all timers fired more than {median:.0f} ms late: nothing here happened in time"
+        verdict, reason = (
+            "invalid",
+            (
+                f"half of all timers fired more than {median:.0f} ms late: nothing here happened in"
+                " time"
+            ),
+        )
     elif most > TICKER_LATE_MS:
-        verdict, reason = "degraded", f"one timer in a hundred fired more than {most:.0f} ms late: the CPU was overloaded"
+        verdict, reason = (
+            "degraded",
+            f"one timer in a hundred fired more than {most:.0f} ms late: the CPU was overloaded",
+        )
     elif worst_ms > STALL_MS:
-        verdict, reason = "degraded", f"the machine stood still for {worst_ms:.0f} ms: TCP's retransmission timers may have fired"
+        verdict, reason = (
+            "degraded",
+            (
+                f"the machine stood still for {worst_ms:.0f} ms: TCP's retransmission timers may"
+                " have fired"
+            ),
+        )
     return Check("ticker_lateness", verdict, TICKER_LATE_MS, got, "ms", reason)
 
 
@@ -270,39 +501,89 @@ def check_sampler(lateness_ms: Sequence[float]) -> Check:
     """How late the samplers woke: a busy CPU shows here first."""
     late = round(max(lateness_ms, default=0.0), 3)
     bad = late > SAMPLER_LATE_MS
-    return Check("sampler_lateness", "degraded" if bad else "ok", SAMPLER_LATE_MS, late, "ms",
-                 f"a sampler woke {late:.0f} ms late: the CPU was overloaded" if bad else "")
+    return Check(
+        "sampler_lateness",
+        "degraded" if bad else "ok",
+        SAMPLER_LATE_MS,
+        late,
+        "ms",
+        f"a sampler woke {late:.0f} ms late: the CPU was overloaded" if bad else "",
+    )
 
 
 def check_sampler_gap(interval_s: float, longest_s: float) -> Check:
-    """The longest time between two samples: an instant that passed while the CPU was busy is left out of the series."""
+    """The longest time between two samples: an instant that passed while the CPU was busy is left
+    out of the series.
+    """
     bad = longest_s >= SAMPLER_GAP_INTERVALS * interval_s
-    return Check("sampler_gap", "degraded" if bad else "ok", interval_s, round(longest_s, 6), "s",
-                 f"{longest_s:.3g} s lie between two samples, {interval_s:g} s were asked: the series have holes" if bad else "")
+    return Check(
+        "sampler_gap",
+        "degraded" if bad else "ok",
+        interval_s,
+        round(longest_s, 6),
+        "s",
+        (
+            f"{longest_s:.3g} s lie between two samples, {interval_s:g} s were asked: the series"
+            " have holes"
+            if bad
+            else ""
+        ),
+    )
 
 
 def check_departures(gaps: Sequence[Gap] | str) -> list[Check]:
-    """What left the bottleneck while its queue was backlogged, against the rate: each gap, and all of them together. A sentence
-    instead of gaps says why none were measured.
+    """What left the bottleneck while its queue was backlogged, against the rate: each gap, and all
+    of them together. A sentence instead of gaps says why none were measured.
 
-    Mininet-HiFi's measure (Handigol et al., CoNEXT 2012): a link is emulated well if its packets leave when they should."""
+    Mininet-HiFi's measure (Handigol et al., CoNEXT 2012): a link is emulated well if its packets
+    leave when they should.
+    """
     late_name, rate_name = "bottleneck_gaps", "bottleneck_rate"
     if not isinstance(gaps, str) and len(gaps) < MIN_GAPS:
         gaps = f"the bottleneck's queue was backlogged for only {len(gaps)} packets of the sample"
     if isinstance(gaps, str):
-        return [not_measured(late_name, LATE_GAPS_DEGRADED, "share", gaps), not_measured(rate_name, 1.0, "share", gaps)]
+        return [
+            not_measured(late_name, LATE_GAPS_DEGRADED, "share", gaps),
+            not_measured(rate_name, 1.0, "share", gaps),
+        ]
     late = sum(gap.got_s > 2 * gap.due_s for gap in gaps) / len(gaps)
     rate = sum(gap.due_s for gap in gaps) / sum(gap.got_s for gap in gaps)
     packet_us = 1e6 * sum(gap.due_s for gap in gaps) / len(gaps)
-    late_verdict = "invalid" if late > LATE_GAPS_INVALID else "degraded" if late > LATE_GAPS_DEGRADED else "ok"
+    late_verdict = (
+        "invalid" if late > LATE_GAPS_INVALID else "degraded" if late > LATE_GAPS_DEGRADED else "ok"
+    )
     off = abs(rate - 1)
-    rate_verdict = "invalid" if off > RATE_OFF_INVALID else "degraded" if off > RATE_OFF_DEGRADED else "ok"
-    return [Check(late_name, late_verdict, LATE_GAPS_DEGRADED, round(late, 4), "share",
-                  f"{late:.1%} of {len(gaps)} packets left the bottleneck more than one packet time ({packet_us:.0f} us) late: "
-                  "its timer waited for the CPU" if late_verdict != "ok" else ""),
-            Check(rate_name, rate_verdict, 1.0, round(rate, 4), "share",
-                  f"while packets waited the bottleneck sent at {rate:.1%} of its rate: the CPU, not its rate, paced them"
-                  if rate_verdict != "ok" else "")]
+    rate_verdict = (
+        "invalid" if off > RATE_OFF_INVALID else "degraded" if off > RATE_OFF_DEGRADED else "ok"
+    )
+    return [
+        Check(
+            late_name,
+            late_verdict,
+            LATE_GAPS_DEGRADED,
+            round(late, 4),
+            "share",
+            (
+                f"{late:.1%} of {len(gaps)} packets left the bottleneck more than one packet time"
+                f" ({packet_us:.0f} us) late: its timer waited for the CPU"
+                if late_verdict != "ok"
+                else ""
+            ),
+        ),
+        Check(
+            rate_name,
+            rate_verdict,
+            1.0,
+            round(rate, 4),
+            "share",
+            (
+                f"while packets waited the bottleneck sent at {rate:.1%} of its rate: the CPU, not"
+                " its rate, paced them"
+                if rate_verdict != "ok"
+                else ""
+            ),
+        ),
+    ]
 
 
 def not_measured(name: str, asked: Any, unit: str, why: str) -> Check:

@@ -1,9 +1,11 @@
 """The kernel's own view of sockets and queues, asked by netlink from one process.
 
-A socket keeps the namespace it was opened in, so one process holds a netlink socket per node and reads
-every node without starting a command: cheap enough for a sample every few milliseconds. Layouts are those
-of <linux/inet_diag.h>, <linux/tcp.h> (struct tcp_info, append-only) and <linux/pkt_sched.h>.
+A socket keeps the namespace it was opened in, so one process holds a netlink socket per node and
+reads every node without starting a command: cheap enough for a sample every few milliseconds.
+Layouts are those of <linux/inet_diag.h>, <linux/tcp.h> (struct tcp_info, append-only) and
+<linux/pkt_sched.h>.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -23,9 +25,10 @@ SKNLGRP_INET_TCP_DESTROY = 1
 SKNLGRP_INET6_TCP_DESTROY = 3
 INET_DIAG_INFO, INET_DIAG_VEGASINFO, INET_DIAG_CONG, INET_DIAG_BBRINFO = 2, 3, 4, 16
 TCP_ESTABLISHED, TCP_LISTEN = 1, 10
-# Everything that can still carry or owe data; not LISTEN, CLOSE or TIME_WAIT (which has no tcp_info).
+# Everything that can still carry or owe data; not LISTEN, CLOSE or TIME_WAIT (which has no
+# tcp_info).
 LIVE_STATES = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
-BBR_UNIT = 256       # tcp_bbr_info: gains are fractions of 256
+BBR_UNIT = 256  # tcp_bbr_info: gains are fractions of 256
 INFINITE_SSTHRESH = 0x7FFFFFFF
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -33,7 +36,10 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class TcpSocket:
-    """One TCP socket as tcp_info has it. Addresses are "ip:port"; counters are since it was opened."""
+    """One TCP socket as tcp_info has it. Addresses are "ip:port"; counters are since it was
+    opened.
+    """
+
     local: str
     peer: str
     state: int
@@ -78,6 +84,7 @@ class TcpSocket:
 @dataclass(frozen=True)
 class Qdisc:
     """A root qdisc's statistics."""
+
     ifindex: int
     kind: str
     sent_bytes: int
@@ -119,7 +126,7 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
         length, kind = struct.unpack_from("=IH", data, at)
         if length < 16:
             return
-        yield kind, data[at + 16:at + length]
+        yield kind, data[at + 16 : at + length]
         at += (length + 3) & ~3
 
 
@@ -129,7 +136,7 @@ def _attributes(data: bytes, at: int) -> dict[int, bytes]:
         length, kind = struct.unpack_from("=HH", data, at)
         if length < 4:
             break
-        found[kind & 0x3FFF] = data[at + 4:at + length]
+        found[kind & 0x3FFF] = data[at + 4 : at + length]
         at += (length + 3) & ~3
     return found
 
@@ -148,18 +155,29 @@ def _dump(link: socket.socket, kind: int, body: bytes) -> Iterator[bytes]:
 
 
 def tcp_sockets(link: socket.socket) -> list[TcpSocket]:
-    """Every live TCP socket of a namespace, IPv4 and IPv6 (dual-stack listeners accept the former as the latter)."""
-    extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1) | 1 << (INET_DIAG_CONG - 1)
+    """Every live TCP socket of a namespace, IPv4 and IPv6 (dual-stack listeners accept the former
+    as the latter).
+    """
+    extensions = (
+        1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1) | 1 << (INET_DIAG_CONG - 1)
+    )
     found: list[TcpSocket] = []
     for family in (socket.AF_INET, socket.AF_INET6):
-        request = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, extensions, 0, LIVE_STATES) + bytes(48)
-        found += [parsed for body in _dump(link, SOCK_DIAG_BY_FAMILY, request)
-                  if (parsed := parse_tcp_socket(body)) is not None]
+        request = struct.pack(
+            "=BBBBI", family, socket.IPPROTO_TCP, extensions, 0, LIVE_STATES
+        ) + bytes(48)
+        found += [
+            parsed
+            for body in _dump(link, SOCK_DIAG_BY_FAMILY, request)
+            if (parsed := parse_tcp_socket(body)) is not None
+        ]
     return found
 
 
 def parse_tcp_socket(body: bytes) -> TcpSocket | None:
-    """An inet_diag_msg with its attributes; None if it carries no tcp_info (a listener, a time-wait)."""
+    """An inet_diag_msg with its attributes; None if it carries no tcp_info (a listener, a
+    time-wait).
+    """
     family, state = struct.unpack_from("=BB", body)
     local_port, peer_port = struct.unpack_from("!HH", body, 4)
     attributes = _attributes(body, 72)
@@ -167,11 +185,36 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
     if info is None or state == TCP_LISTEN:
         return None
     info = info.ljust(256, b"\0")
-    (rto_us, _ato, snd_mss, _rcv_mss, unacked, _sacked, lost, _retrans, _fackets, _last_sent, _last_ack_sent,
-     _last_recv, _last_ack, _pmtu, _rcv_ssthresh, srtt_us, rttvar_us, ssthresh, cwnd, _advmss, reordering, _rcv_rtt,
-     _rcv_space, total_retrans) = struct.unpack_from("=24I", info, 8)
+    (
+        rto_us,
+        _ato,
+        snd_mss,
+        _rcv_mss,
+        unacked,
+        _sacked,
+        lost,
+        _retrans,
+        _fackets,
+        _last_sent,
+        _last_ack_sent,
+        _last_recv,
+        _last_ack,
+        _pmtu,
+        _rcv_ssthresh,
+        srtt_us,
+        rttvar_us,
+        ssthresh,
+        cwnd,
+        _advmss,
+        reordering,
+        _rcv_rtt,
+        _rcv_space,
+        total_retrans,
+    ) = struct.unpack_from("=24I", info, 8)
     pacing, _max_pacing, bytes_acked, bytes_received = struct.unpack_from("=4Q", info, 104)
-    segs_out, _segs_in, _notsent, min_rtt_us, _data_in, data_out = struct.unpack_from("=6I", info, 136)
+    segs_out, _segs_in, _notsent, min_rtt_us, _data_in, data_out = struct.unpack_from(
+        "=6I", info, 136
+    )
     delivery, busy_us, rwnd_us, sndbuf_us = struct.unpack_from("=4Q", info, 160)
     delivered, _delivered_ce = struct.unpack_from("=2I", info, 192)
     reord_seen, _out_of_order, snd_wnd = struct.unpack_from("=3I", info, 220)
@@ -183,17 +226,38 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
         bbr_pacing, bbr_cwnd = pacing_gain / BBR_UNIT, cwnd_gain / BBR_UNIT
     name = attributes.get(INET_DIAG_CONG)
     return TcpSocket(
-        local=f"{_address(family, body[8:24])}:{local_port}", peer=f"{_address(family, body[24:40])}:{peer_port}",
-        state=state, cc=name.rstrip(b"\0").decode() if name else None, cwnd_pkts=cwnd,
-        ssthresh_pkts=None if ssthresh >= INFINITE_SSTHRESH else ssthresh, srtt_ms=srtt_us / 1000,
-        rttvar_ms=rttvar_us / 1000, min_rtt_ms=None if min_rtt_us == 0xFFFFFFFF else min_rtt_us / 1000,
-        rto_ms=rto_us / 1000, mss=snd_mss, unacked_pkts=unacked,
-        pacing_rate_bps=None if pacing == (1 << 64) - 1 else pacing * 8, delivery_rate_bps=delivery * 8,
-        bytes_acked=bytes_acked, bytes_received=bytes_received, segments_out=segs_out, data_segments_out=data_out,
-        segments_retransmitted=total_retrans, lost_pkts=lost, reordering=reordering, reord_seen=reord_seen,
-        busy_ms=busy_us / 1000, rwnd_limited_ms=rwnd_us / 1000, sndbuf_limited_ms=sndbuf_us / 1000,
-        delivered_pkts=delivered, snd_wnd_bytes=snd_wnd, bbr_bw_bps=bbr_bw, bbr_min_rtt_ms=bbr_min_rtt,
-        bbr_pacing_gain=bbr_pacing, bbr_cwnd_gain=bbr_cwnd)
+        local=f"{_address(family, body[8:24])}:{local_port}",
+        peer=f"{_address(family, body[24:40])}:{peer_port}",
+        state=state,
+        cc=name.rstrip(b"\0").decode() if name else None,
+        cwnd_pkts=cwnd,
+        ssthresh_pkts=None if ssthresh >= INFINITE_SSTHRESH else ssthresh,
+        srtt_ms=srtt_us / 1000,
+        rttvar_ms=rttvar_us / 1000,
+        min_rtt_ms=None if min_rtt_us == 0xFFFFFFFF else min_rtt_us / 1000,
+        rto_ms=rto_us / 1000,
+        mss=snd_mss,
+        unacked_pkts=unacked,
+        pacing_rate_bps=None if pacing == (1 << 64) - 1 else pacing * 8,
+        delivery_rate_bps=delivery * 8,
+        bytes_acked=bytes_acked,
+        bytes_received=bytes_received,
+        segments_out=segs_out,
+        data_segments_out=data_out,
+        segments_retransmitted=total_retrans,
+        lost_pkts=lost,
+        reordering=reordering,
+        reord_seen=reord_seen,
+        busy_ms=busy_us / 1000,
+        rwnd_limited_ms=rwnd_us / 1000,
+        sndbuf_limited_ms=sndbuf_us / 1000,
+        delivered_pkts=delivered,
+        snd_wnd_bytes=snd_wnd,
+        bbr_bw_bps=bbr_bw,
+        bbr_min_rtt_ms=bbr_min_rtt,
+        bbr_pacing_gain=bbr_pacing,
+        bbr_cwnd_gain=bbr_cwnd,
+    )
 
 
 def _address(family: int, raw: bytes) -> str:
@@ -206,10 +270,14 @@ def _address(family: int, raw: bytes) -> str:
 
 
 def watch_closed_sockets(pid: int) -> socket.socket:
-    """A socket that receives the last tcp_info of every TCP socket of a namespace as it is destroyed."""
+    """A socket that receives the last tcp_info of every TCP socket of a namespace as it is
+    destroyed.
+    """
     groups = 1 << (SKNLGRP_INET_TCP_DESTROY - 1) | 1 << (SKNLGRP_INET6_TCP_DESTROY - 1)
     link = open_in(pid, NETLINK_SOCK_DIAG, groups)
-    link.setsockopt(socket.SOL_SOCKET, 33, 1 << 23)     # SO_RCVBUFFORCE: a burst of closes must not overflow it
+    link.setsockopt(
+        socket.SOL_SOCKET, 33, 1 << 23
+    )  # SO_RCVBUFFORCE: a burst of closes must not overflow it
     link.setblocking(False)
     return link
 
@@ -222,8 +290,11 @@ def closed_sockets(link: socket.socket) -> list[TcpSocket]:
             data = link.recv(1 << 18)
         except BlockingIOError:
             return found
-        found += [parsed for kind, body in _messages(data)
-                  if kind == SOCK_DIAG_BY_FAMILY and (parsed := parse_tcp_socket(body)) is not None]
+        found += [
+            parsed
+            for kind, body in _messages(data)
+            if kind == SOCK_DIAG_BY_FAMILY and (parsed := parse_tcp_socket(body)) is not None
+        ]
 
 
 def qdiscs(link: socket.socket) -> list[Qdisc]:
@@ -231,24 +302,38 @@ def qdiscs(link: socket.socket) -> list[Qdisc]:
     found: list[Qdisc] = []
     for body in _dump(link, RTM_GETQDISC, bytes(20)):
         _family, ifindex, _handle, parent, _info = struct.unpack_from("=BxxxiIII", body)
-        if parent != 0xFFFFFFFF:     # TC_H_ROOT
+        if parent != 0xFFFFFFFF:  # TC_H_ROOT
             continue
         attributes = _attributes(body, 20)
-        statistics = _attributes(attributes.get(7, b""), 0)      # TCA_STATS2
-        sent_bytes, sent_pkts = struct.unpack_from("=QI", statistics.get(1, bytes(16)))     # TCA_STATS_BASIC
-        if 8 in statistics:                                       # TCA_STATS_PKT64
+        statistics = _attributes(attributes.get(7, b""), 0)  # TCA_STATS2
+        sent_bytes, sent_pkts = struct.unpack_from(
+            "=QI", statistics.get(1, bytes(16))
+        )  # TCA_STATS_BASIC
+        if 8 in statistics:  # TCA_STATS_PKT64
             sent_pkts = struct.unpack_from("=Q", statistics[8])[0]
         qlen, backlog, drops, _requeues, overlimits = struct.unpack_from(
-            "=5I", statistics.get(3, bytes(20)))                  # TCA_STATS_QUEUE
-        found.append(Qdisc(ifindex=ifindex, kind=attributes.get(1, b"?").rstrip(b"\0").decode(),
-                           sent_bytes=sent_bytes, sent_pkts=sent_pkts, drops=drops, overlimits=overlimits,
-                           backlog_bytes=backlog, backlog_pkts=qlen))
+            "=5I", statistics.get(3, bytes(20))
+        )  # TCA_STATS_QUEUE
+        found.append(
+            Qdisc(
+                ifindex=ifindex,
+                kind=attributes.get(1, b"?").rstrip(b"\0").decode(),
+                sent_bytes=sent_bytes,
+                sent_pkts=sent_pkts,
+                drops=drops,
+                overlimits=overlimits,
+                backlog_bytes=backlog,
+                backlog_pkts=qlen,
+            )
+        )
     return found
 
 
 def interface_index(link: socket.socket, name: str) -> int:
-    """The index of an interface in the namespace of a route socket. Raises KeyError if it has none of that name."""
+    """The index of an interface in the namespace of a route socket. Raises KeyError if it has none
+    of that name.
+    """
     for body in _dump(link, RTM_GETLINK, bytes(16)):
-        if _attributes(body, 16).get(3, b"").rstrip(b"\0").decode() == name:      # IFLA_IFNAME
+        if _attributes(body, 16).get(3, b"").rstrip(b"\0").decode() == name:  # IFLA_IFNAME
             return int(struct.unpack_from("=i", body, 4)[0])
     raise KeyError(name)

@@ -1,8 +1,10 @@
-"""Samplers: sockets, queues and the CPU at fixed instants, and the last word of every socket that closes.
+"""Samplers: sockets, queues and the CPU at fixed instants, and the last word of every socket that
+closes.
 
-Instants are multiples of the sampling interval from the start of the load, not "interval after the last
-sample", so they do not drift. Everything is read by netlink and /proc from one thread.
+Instants are multiples of the sampling interval from the start of the load, not "interval after the
+last sample", so they do not drift. Everything is read by netlink and /proc from one thread.
 """
+
 from __future__ import annotations
 
 import json
@@ -20,21 +22,40 @@ from gostlab.guest.network import Interface, Network
 from gostlab.guest.tunnels import Leg, Tunnel
 from gostlab.guest.watch import netlink
 
-NSTAT_KEYS = ("TcpOutSegs", "TcpRetransSegs", "TcpExtTCPLostRetransmit", "TcpExtTCPTimeouts", "TcpExtTCPFastRetrans",
-              "TcpExtTCPSpuriousRTOs", "TcpExtTCPDSACKRecv", "TcpExtTCPSACKReorder", "TcpExtTCPRcvQDrop",
-              "TcpExtTCPBacklogDrop", "TcpExtPruneCalled", "TcpExtRcvPruned", "TcpExtTCPMemoryPressures", "TcpExtTCPLossProbes",
-              "TcpExtTCPMemoryPressuresChrono", "TcpExtTCPAbortOnMemory", "TcpInSegs", "TcpExtTCPOFOQueue",
-              "TcpExtTCPDSACKOfoRecv", "TcpExtTCPDSACKIgnoredOld", "TcpExtTCPDSACKIgnoredNoUndo")
+NSTAT_KEYS = (
+    "TcpOutSegs",
+    "TcpRetransSegs",
+    "TcpExtTCPLostRetransmit",
+    "TcpExtTCPTimeouts",
+    "TcpExtTCPFastRetrans",
+    "TcpExtTCPSpuriousRTOs",
+    "TcpExtTCPDSACKRecv",
+    "TcpExtTCPSACKReorder",
+    "TcpExtTCPRcvQDrop",
+    "TcpExtTCPBacklogDrop",
+    "TcpExtPruneCalled",
+    "TcpExtRcvPruned",
+    "TcpExtTCPMemoryPressures",
+    "TcpExtTCPLossProbes",
+    "TcpExtTCPMemoryPressuresChrono",
+    "TcpExtTCPAbortOnMemory",
+    "TcpInSegs",
+    "TcpExtTCPOFOQueue",
+    "TcpExtTCPDSACKOfoRecv",
+    "TcpExtTCPDSACKIgnoredOld",
+    "TcpExtTCPDSACKIgnoredNoUndo",
+)
 
 
-# A socket with less than this is no sender of data: the other end's, or iperf3's control connection, whose report of 128
-# streams takes half of it.
+# A socket with less than this is no sender of data: the other end's, or iperf3's control
+# connection, whose report of 128 streams takes half of it.
 CONTROL_BYTES = 50_000
 
 
 @dataclass
 class LegTotal:
     """What one leg's sending sockets did in all, from their last tcp_info."""
+
     sockets: int = 0
     segments_out: int = 0
     data_segments_out: int = 0
@@ -55,7 +76,9 @@ def cpu_seconds() -> tuple[float, float]:
 
 
 def tcp_memory_pages() -> int:
-    """Pages that all TCP sockets of this machine hold together, every namespace's, from /proc/net/sockstat."""
+    """Pages that all TCP sockets of this machine hold together, every namespace's, from
+    /proc/net/sockstat.
+    """
     with open("/proc/net/sockstat", encoding="ascii") as file:
         words = next(line for line in file if line.startswith("TCP:")).split()
     return int(words[words.index("mem") + 1])
@@ -76,18 +99,39 @@ def nstat(pid: int) -> dict[str, int]:
 class Probes:
     """The samplers of one run. Use through `probing`."""
 
-    def __init__(self, network: Network, tunnel: Tunnel, queues: Sequence[Interface], folder: Path, interval_s: float) -> None:
+    def __init__(
+        self,
+        network: Network,
+        tunnel: Tunnel,
+        queues: Sequence[Interface],
+        folder: Path,
+        interval_s: float,
+    ) -> None:
         self.interval_s = interval_s
         self._legs = tunnel.legs
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
         self._pids = {node: network.pid(node) for node in network.nodes}
-        self._diag = {node: netlink.open_in(self._pids[node], netlink.NETLINK_SOCK_DIAG) for node in self._hosts}
-        self._closed = {node: netlink.watch_closed_sockets(self._pids[node]) for node in self._hosts}
+        self._diag = {
+            node: netlink.open_in(self._pids[node], netlink.NETLINK_SOCK_DIAG)
+            for node in self._hosts
+        }
+        self._closed = {
+            node: netlink.watch_closed_sockets(self._pids[node]) for node in self._hosts
+        }
         routers = {i.node for i in queues}
-        self._route = {node: netlink.open_in(self._pids[node], netlink.NETLINK_ROUTE) for node in sorted(routers)}
-        self._shaped = {(i.node, index): i for i in queues for index in [interface_index(self._pids[i.node], i.name)]}
-        self._files: dict[str, IO[str]] = {name: (folder / f"{name}.jsonl").open("w", encoding="utf-8")
-                                           for name in ("sockets", "queues", "hosts")}
+        self._route = {
+            node: netlink.open_in(self._pids[node], netlink.NETLINK_ROUTE)
+            for node in sorted(routers)
+        }
+        self._shaped = {
+            (i.node, index): i
+            for i in queues
+            for index in [interface_index(self._pids[i.node], i.name)]
+        }
+        self._files: dict[str, IO[str]] = {
+            name: (folder / f"{name}.jsonl").open("w", encoding="utf-8")
+            for name in ("sockets", "queues", "hosts")
+        }
         self._nstat_before: dict[str, dict[str, int]] = {}
         self._last: dict[tuple[str, str, str], tuple[Leg, str, netlink.TcpSocket]] = {}
         self._cc_seen: dict[tuple[Leg, str, bool], set[str]] = {}
@@ -105,10 +149,12 @@ class Probes:
         """Take the counters before the load and start sampling."""
         self._nstat_before = {node: nstat(self._pids[node]) for node in self._hosts}
         for link in self._closed.values():
-            netlink.closed_sockets(link)        # what ended before the load is not the load's
+            netlink.closed_sockets(link)  # what ended before the load is not the load's
         self.cpu_at_start = cpu_seconds()
         self.started_s = time.monotonic()
-        self._thread = threading.Thread(target=self._sample_until_stopped, name="probes", daemon=True)
+        self._thread = threading.Thread(
+            target=self._sample_until_stopped, name="probes", daemon=True
+        )
         self._thread.start()
 
     def end(self) -> None:
@@ -131,7 +177,9 @@ class Probes:
                 self.longest_gap_s, last_s = max(self.longest_gap_s, now_s - last_s), now_s
                 self._sample(count * self.interval_s)
                 # An instant that has passed is left out, not made up for.
-                count = max(count + 1, int((time.monotonic() - self.started_s) / self.interval_s) + 1)
+                count = max(
+                    count + 1, int((time.monotonic() - self.started_s) / self.interval_s) + 1
+                )
             self.longest_gap_s = max(self.longest_gap_s, time.monotonic() - last_s)
             self._sample(time.monotonic() - self.started_s)
         except BaseException as error:  # handed to end(), which raises it
@@ -155,23 +203,39 @@ class Probes:
             for qdisc in netlink.qdiscs(link):
                 interface = self._shaped.get((node, qdisc.ifindex))
                 if interface is not None:
-                    self._write("queues", {
-                        "t_s": round(at_s, 6), "node": node, "dev": interface.name, "role": interface.role,
-                        "direction": interface.direction, "backlog_pkts": qdisc.backlog_pkts,
-                        "backlog_bytes": qdisc.backlog_bytes, "drops": qdisc.drops, "sent_pkts": qdisc.sent_pkts,
-                        "sent_bytes": qdisc.sent_bytes})
+                    self._write(
+                        "queues",
+                        {
+                            "t_s": round(at_s, 6),
+                            "node": node,
+                            "dev": interface.name,
+                            "role": interface.role,
+                            "direction": interface.direction,
+                            "backlog_pkts": qdisc.backlog_pkts,
+                            "backlog_bytes": qdisc.backlog_bytes,
+                            "drops": qdisc.drops,
+                            "sent_pkts": qdisc.sent_pkts,
+                            "sent_bytes": qdisc.sent_bytes,
+                        },
+                    )
         busy, idle = cpu_seconds()
         pages = tcp_memory_pages()
         self.tcp_memory_peak_pages = max(self.tcp_memory_peak_pages, pages)
-        self._write("hosts", {"t_s": round(at_s, 6), "cpu_busy_s": round(busy - self.cpu_at_start[0], 4),
-                              "cpu_idle_s": round(idle - self.cpu_at_start[1], 4),
-                              "tcp_memory_mib": round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 2)})
+        self._write(
+            "hosts",
+            {
+                "t_s": round(at_s, 6),
+                "cpu_busy_s": round(busy - self.cpu_at_start[0], 4),
+                "cpu_idle_s": round(idle - self.cpu_at_start[1], 4),
+                "tcp_memory_mib": round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 2),
+            },
+        )
 
     def _collect_closed(self, node: str) -> None:
         try:
             closed = netlink.closed_sockets(self._closed[node])
         except OSError:
-            self.missed_closes = True     # then the last live sample of a socket stands for its end
+            self.missed_closes = True  # then the last live sample of a socket stands for its end
             return
         for tcp in closed:
             found = classify(self._legs, node, tcp)
@@ -182,11 +246,16 @@ class Probes:
         self._files[name].write(json.dumps(row, sort_keys=True) + "\n")
 
     def _cc_of(self, leg: Leg, end: str) -> list[str]:
-        """The congestion controls of a leg's data; of all its sockets where none sent enough to be sure that it is data."""
-        return sorted(self._cc_seen.get((leg, end, True)) or self._cc_seen.get((leg, end, False), set()))
+        """The congestion controls of a leg's data; of all its sockets where none sent enough to be
+        sure that it is data.
+        """
+        return sorted(
+            self._cc_seen.get((leg, end, True)) or self._cc_seen.get((leg, end, False), set())
+        )
 
     def legs(self, sending_ends: Mapping[str, str]) -> dict[str, Any]:
-        """The contents of legs.json: per leg what its sending sockets did, and the counters of every host.
+        """The contents of legs.json: per leg what its sending sockets did, and the counters of
+        every host.
 
         sending_ends   flow -> which end of its connections sends the data, "near" or "far"
         """
@@ -206,12 +275,25 @@ class Probes:
             total.rwnd_limited_ms += tcp.rwnd_limited_ms
             total.sndbuf_limited_ms += tcp.sndbuf_limited_ms
         return {
-            "legs": [{"leg": leg.name, "flow": leg.flow, "sender": leg.near if end == "near" else leg.far,
-                      "loopback": leg.loopback, "cc": self._cc_of(leg, end),
-                      **vars(totals[leg])}
-                     for leg in self._legs for end in [sending_ends[leg.flow]]],
-            "nstat": {node: {key: value - self._nstat_before[node].get(key, 0)
-                             for key, value in nstat(self._pids[node]).items()} for node in self._hosts},
+            "legs": [
+                {
+                    "leg": leg.name,
+                    "flow": leg.flow,
+                    "sender": leg.near if end == "near" else leg.far,
+                    "loopback": leg.loopback,
+                    "cc": self._cc_of(leg, end),
+                    **vars(totals[leg]),
+                }
+                for leg in self._legs
+                for end in [sending_ends[leg.flow]]
+            ],
+            "nstat": {
+                node: {
+                    key: value - self._nstat_before[node].get(key, 0)
+                    for key, value in nstat(self._pids[node]).items()
+                }
+                for node in self._hosts
+            },
             "closed_sockets_missed": self.missed_closes,
         }
 
@@ -239,7 +321,9 @@ def interface_index(pid: int, name: str) -> int:
 
 
 def classify(legs: tuple[Leg, ...], node: str, tcp: netlink.TcpSocket) -> tuple[Leg, str] | None:
-    """Which leg a socket belongs to and at which end ("near" connected, "far" accepted); None: neither."""
+    """Which leg a socket belongs to and at which end ("near" connected, "far" accepted); None:
+    neither.
+    """
     on_loopback = tcp.local.startswith("127.")
     for leg in legs:
         if leg.loopback != on_loopback:
@@ -251,20 +335,44 @@ def classify(legs: tuple[Leg, ...], node: str, tcp: netlink.TcpSocket) -> tuple[
     return None
 
 
-def socket_row(at_s: float, node: str, leg: Leg, end: str, tcp: netlink.TcpSocket) -> dict[str, Any]:
+def socket_row(
+    at_s: float, node: str, leg: Leg, end: str, tcp: netlink.TcpSocket
+) -> dict[str, Any]:
     """One line of sockets.jsonl."""
-    row: dict[str, Any] = {"t_s": round(at_s, 6), "host": node, "flow": leg.flow, "leg": leg.name, "end": end}
-    row.update({key: value for key, value in vars(tcp).items() if not key.startswith("bbr_") and key != "state"})
-    row["bbr"] = None if tcp.bbr_bw_bps is None else {
-        "bw_bps": tcp.bbr_bw_bps, "min_rtt_ms": tcp.bbr_min_rtt_ms, "pacing_gain": tcp.bbr_pacing_gain,
-        "cwnd_gain": tcp.bbr_cwnd_gain}
+    row: dict[str, Any] = {
+        "t_s": round(at_s, 6),
+        "host": node,
+        "flow": leg.flow,
+        "leg": leg.name,
+        "end": end,
+    }
+    row.update(
+        {
+            key: value
+            for key, value in vars(tcp).items()
+            if not key.startswith("bbr_") and key != "state"
+        }
+    )
+    row["bbr"] = (
+        None
+        if tcp.bbr_bw_bps is None
+        else {
+            "bw_bps": tcp.bbr_bw_bps,
+            "min_rtt_ms": tcp.bbr_min_rtt_ms,
+            "pacing_gain": tcp.bbr_pacing_gain,
+            "cwnd_gain": tcp.bbr_cwnd_gain,
+        }
+    )
     return row
 
 
 @contextmanager
-def probing(network: Network, tunnel: Tunnel, queues: Sequence[Interface], folder: Path,
-            interval_s: float) -> Iterator[Probes]:
-    """Open the samplers' files and sockets; close them on leaving. `queues`: the interfaces whose qdiscs are sampled."""
+def probing(
+    network: Network, tunnel: Tunnel, queues: Sequence[Interface], folder: Path, interval_s: float
+) -> Iterator[Probes]:
+    """Open the samplers' files and sockets; close them on leaving. `queues`: the interfaces whose
+    qdiscs are sampled.
+    """
     probes = Probes(network, tunnel, queues, folder, interval_s)
     try:
         yield probes

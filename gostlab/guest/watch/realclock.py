@@ -1,7 +1,10 @@
-"""What only the real clock can get wrong, measured while a load runs: a ticker's lateness and the bottleneck's departures.
+"""What only the real clock can get wrong, measured while a load runs: a ticker's lateness and the
+bottleneck's departures.
 
-On the virtual clock the guest's time waits for its CPU, so neither can be late for want of the host's; nothing here runs then.
+On the virtual clock the guest's time waits for its CPU, so neither can be late for want of the
+host's; nothing here runs then.
 """
+
 from __future__ import annotations
 
 import gc
@@ -25,39 +28,49 @@ from gostlab.guest.watch.acks import TRACEFS
 TICK_S = 0.01
 # Ten minutes: what a longer run's first ten do not show is not looked for.
 MAX_TICKS = 60_000
-# Departures are looked at for half a second in the middle of the load, and for at most so many packets.
+# Departures are looked at for half a second in the middle of the load, and for at most so many
+# packets.
 WINDOW_S = 0.5
 MAX_PACKETS = 20_000
-# Two events a packet, of at most 100 bytes each. A full ring drops what comes later, so that what it holds has no holes.
+# Two events a packet, of at most 100 bytes each. A full ring drops what comes later, so that what
+# it holds has no holes.
 RING_KIB = 2 * MAX_PACKETS * 100 // 1024
 EVENTS = ("net_dev_queue", "net_dev_start_xmit")
-LINE = re.compile(r"\s(?P<t>\d+\.\d+): (?P<event>net_dev_queue|net_dev_start_xmit): dev=(?P<dev>\S+) .*?skbaddr=(?P<skb>\S+)"
-                  r".*? len=(?P<len>\d+)")
+LINE = re.compile(
+    r"\s(?P<t>\d+\.\d+): (?P<event>net_dev_queue|net_dev_start_xmit): dev=(?P<dev>\S+)"
+    r" .*?skbaddr=(?P<skb>\S+)"
+    r".*? len=(?P<len>\d+)"
+)
 
 
 class Packet(NamedTuple):
     """A packet that enters a device's queue or leaves it for the device."""
+
     at_s: float
     leaves: bool
-    skb: str        # which one it is, as long as it is in the queue
+    skb: str  # which one it is, as long as it is in the queue
     bytes: int
 
 
 class Gap(NamedTuple):
     """Two departures, one after the other, from a queue that was not empty in between; seconds."""
+
     got_s: float
     due_s: float
 
 
 class Ticker:
-    """A process that sleeps to every multiple of 10 ms and writes down how late it woke: about 1 % of a sandbox's CPU.
+    """A process that sleeps to every multiple of 10 ms and writes down how late it woke: about 1 %
+    of a sandbox's CPU.
 
     A process and not a thread, as Python's threads would wait for each other's samples.
     """
 
     def __init__(self, length_s: float) -> None:
         self._ticks = min(MAX_TICKS, int(length_s / TICK_S) + 1)
-        self._memory = mmap.mmap(-1, 8 * (1 + self._ticks))      # when it began, then a lateness per tick
+        self._memory = mmap.mmap(
+            -1, 8 * (1 + self._ticks)
+        )  # when it began, then a lateness per tick
         self._pid = os.fork()
         if self._pid == 0:
             try:
@@ -77,7 +90,9 @@ class Ticker:
             struct.pack_into("=d", self._memory, 8 * count, time.monotonic() - due_s)
 
     def end(self, from_s: float) -> list[float]:
-        """Stop; how late each instant from `from_s` (monotonic) until now was, ms, those included that it has not come to."""
+        """Stop; how late each instant from `from_s` (monotonic) until now was, ms, those included
+        that it has not come to.
+        """
         now_s = time.monotonic()
         self.close()
         began_s, *late_s = struct.unpack(f"={1 + self._ticks}d", self._memory[:])
@@ -91,9 +106,12 @@ class Ticker:
             self._pid = 0
 
 
-def lateness_ms(began_s: float, late_s: Sequence[float], from_s: float, until_s: float) -> list[float]:
-    """How late the ticks of a stretch of time were. A tick that was never written (0, which no measured lateness is) is as late
-    as the stretch's end."""
+def lateness_ms(
+    began_s: float, late_s: Sequence[float], from_s: float, until_s: float
+) -> list[float]:
+    """How late the ticks of a stretch of time were. A tick that was never written (0, which no
+    measured lateness is) is as late as the stretch's end.
+    """
     due = ((began_s + count * TICK_S, late) for count, late in enumerate(late_s, 1))
     return [1000 * (late or until_s - due_s) for due_s, late in due if from_s <= due_s < until_s]
 
@@ -144,14 +162,18 @@ class DepartureTrace:
 def packets(lines: Iterable[str], device: str) -> list[Packet]:
     """What a trace says of one device's queue."""
     found = (LINE.search(line) for line in lines)
-    seen = [Packet(float(each["t"]), each["event"] == EVENTS[1], each["skb"], int(each["len"])) for each in found
-            if each is not None and each["dev"] == device]
-    return seen[:2 * MAX_PACKETS]
+    seen = [
+        Packet(float(each["t"]), each["event"] == EVENTS[1], each["skb"], int(each["len"]))
+        for each in found
+        if each is not None and each["dev"] == device
+    ]
+    return seen[: 2 * MAX_PACKETS]
 
 
 def backlogged_gaps(seen: Sequence[Packet], rate_bps: float) -> list[Gap]:
-    """The gaps before those packets that were in the queue already when the one before them left: each should be the time that
-    the packet takes at the bottleneck's rate."""
+    """The gaps before those packets that were in the queue already when the one before them left:
+    each should be the time that the packet takes at the bottleneck's rate.
+    """
     entered: dict[str, float] = {}
     gaps, last_s = [], None
     for packet in seen:
@@ -167,7 +189,10 @@ def backlogged_gaps(seen: Sequence[Packet], rate_bps: float) -> list[Gap]:
 
 @dataclass(frozen=True)
 class Window:
-    """When the departures are looked at, from the start of the load, and the rate that they should have then."""
+    """When the departures are looked at, from the start of the load, and the rate that they should
+    have then.
+    """
+
     from_s: float
     rate_bps: float
 
@@ -188,13 +213,18 @@ def window_of(run: RunDescription) -> Window | str:
 
 @dataclass(frozen=True)
 class Watched:
-    """What was measured: how late every tick was, ms, and the gaps between departures, or why there are none."""
+    """What was measured: how late every tick was, ms, and the gaps between departures, or why there
+    are none.
+    """
+
     late_ms: Sequence[float]
     gaps: Sequence[Gap] | str
 
 
 class Watch:
-    """Both measurements, for one load. Use through `watching`, before any thread is started, as it forks."""
+    """Both measurements, for one load. Use through `watching`, before any thread is started, as it
+    forks.
+    """
 
     def __init__(self, run: RunDescription, trace: DepartureTrace | str, rate_bps: float) -> None:
         self._ticker = Ticker(run.length_s + GRACE_S)
@@ -227,7 +257,9 @@ class Watch:
 
 @contextmanager
 def watching(run: RunDescription, device: str) -> Iterator[Watch | None]:
-    """The measurements of a run whose bottleneck is a device; None on the virtual clock. Gone on leaving."""
+    """The measurements of a run whose bottleneck is a device; None on the virtual clock. Gone on
+    leaving.
+    """
     if run.clock == "virtual":
         yield None
         return
