@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 from scipy import stats
@@ -41,6 +42,14 @@ class Summary:
     def n(self) -> int:
         """How many runs it rests on."""
         return len(self.values)
+
+
+def is_known(value: float | None) -> TypeGuard[float]:
+    """Whether a figure is there: neither None nor NaN, which a table holds where no run has it.
+
+    An infinite value is known: a run that never converged took for ever.
+    """
+    return value is not None and not math.isnan(value)
 
 
 def summarise(values: Sequence[float]) -> Summary | None:

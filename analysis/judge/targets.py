@@ -43,17 +43,6 @@ class Target:
         return self.got.n if self.got else 0
 
 
-def judge(study: Study, cells: Sequence[Cell]) -> tuple[Target, ...]:
-    """What the study says of these cells' matrices, row by row in the file's order."""
-    names = {cell.matrix for cell in cells}
-    return tuple(
-        target
-        for published in study.published
-        if published.matrix is None or published.matrix in names
-        for target in judged(published, cells)
-    )
-
-
 def target_rows(study: Study, matrices: Iterable[Matrix]) -> tuple[Target, ...]:
     """Everything that the study says, row by row in the file's order; also of what has not run."""
     cells = [cell for matrix in matrices for cell in matrix.cells]

@@ -4,7 +4,6 @@ page.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,13 @@ import pandas as pd
 
 from analysis.draw.colours import cc_name
 from analysis.judge.cells import Cell, Matrix, bdp_words
-from analysis.judge.statistics import Summary, mean_interval, paired_difference, paired_ratio
+from analysis.judge.statistics import (
+    Summary,
+    is_known,
+    mean_interval,
+    paired_difference,
+    paired_ratio,
+)
 from analysis.read.runs import Broken, Environment, Results, Run
 
 MISSING = "–"
@@ -99,7 +104,7 @@ def markdown(words: str) -> str:
 
 def is_missing(value: Any) -> bool:
     """Nothing to print."""
-    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+    return value == "" if isinstance(value, str) else not is_known(value)
 
 
 # -- how values are printed

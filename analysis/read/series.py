@@ -601,19 +601,6 @@ def reordered_share(run: Run) -> float | None:
     return sum(each.get("TcpExtTCPOFOQueue", 0) for each in counters) / arrived
 
 
-def spurious_share(run: Run) -> float | None:
-    """Segments that arrived twice, by the receivers' DSACKs, per segment sent again; None of none
-    sent again.
-
-    RFC 2883; of data below the cumulative ACK (TCPDSACKRecv) and of data that was SACKed before
-    (TCPDSACKOfoRecv).
-    """
-    _, again, counters = wan_counts(run)
-    if again <= 0 or not any("TcpExtTCPDSACKRecv" in each for each in counters):
-        return None
-    return duplicates(counters) / again
-
-
 def duplicates(counters: Sequence[Mapping[str, int]]) -> int:
     """Segments that hosts were told arrived twice."""
     return sum(

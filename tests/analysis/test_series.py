@@ -337,10 +337,9 @@ def test_segments_out_of_order_are_counted_per_segment_that_arrived(tmp_path: Pa
     )
     # given 20 sent again, 10 of them for nothing: 10 of 1010 were lost
     assert series.reordered_share(run) == pytest.approx(50 / 1000)
-    assert series.spurious_share(run) == pytest.approx(0.5)
     for damage in ({}, {"legs": 3, "nstat": []}, {"legs": [None], "nstat": {"a": 1}}):
         synthetic.put(run.folder, "legs.json", damage)
-        assert series.reordered_share(run) is None and series.spurious_share(run) is None
+        assert series.reordered_share(run) is None
 
 
 def test_the_best_three_of_five() -> None:

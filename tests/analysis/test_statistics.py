@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from analysis.judge.statistics import (
+    is_known,
     jain_index,
     mean_interval,
     median_interval,
@@ -17,6 +18,11 @@ from analysis.judge.statistics import (
     paired_ratio,
     summarise,
 )
+
+
+def test_a_figure_is_known_unless_it_is_none_or_nan() -> None:
+    assert [is_known(value) for value in (0.0, -1.0, math.inf)] == [True] * 3
+    assert [is_known(value) for value in (None, math.nan, np.float64("nan"))] == [False] * 3
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])

@@ -10,7 +10,7 @@ import pytest
 import synthetic
 
 from analysis.judge.cells import to_matrices
-from analysis.judge.targets import judge, target_rows, to_table, validation_verdict
+from analysis.judge.targets import target_rows, to_table, validation_verdict
 from analysis.read.runs import load_results, load_run
 from analysis.read.study import PUBLISHED_FIGURES, Asked, Published, Study, to_study
 from gostlab.ask.experiment import FIGURES
@@ -182,21 +182,6 @@ def test_a_run_that_never_converges_disagrees_with_any_time(tmp_path: Path) -> N
     (row,) = rows_of(tmp_path, entry("convergence_s", matrix="fair", most=20.0))
     assert row.verdict == "disagrees" and row.got is not None and math.isinf(row.got.median)
     assert to_table([row]).shown()[0][4] == "never"
-
-
-def test_judging_cells_is_about_their_matrices_alone(tmp_path: Path) -> None:
-    write(tmp_path, "cubic", 100.0)
-    study = Study(
-        "made-up",
-        "x",
-        published=(
-            entry("goodput_mbit", value=100.0),
-            entry("goodput_mbit", matrix="absent", value=100.0),
-        ),
-    )
-    (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
-    assert [row.matrix for row in judge(study, matrix.cells)] == ["main"]
-    assert [row.matrix for row in target_rows(study, [matrix])] == ["main", "absent"]
 
 
 def test_the_table_counts_what_agrees_and_keeps_the_numbers(tmp_path: Path) -> None:
