@@ -306,6 +306,8 @@ def run_verb(arguments: argparse.Namespace) -> int:
     from gostlab.ask import experiment as experiments
     from gostlab.ask import guards
     from gostlab.ask.document import BadInput
+    from gostlab.ask.resolve import expand
+    from gostlab.ask.run_description import RunDescription
     from gostlab.matrix import schedule
     from gostlab.matrix.progress import console_progress
     from gostlab.setup.parts import find_parts, require_kernel
@@ -316,8 +318,8 @@ def run_verb(arguments: argparse.Namespace) -> int:
     if choice.name == "native" and clock == "virtual":
         raise BadInput("--clock virtual needs the sandbox: this kernel's clock is the real one")
 
-    def described(repetitions_of: Mapping[str, int] = {}) -> list[experiments.RunDescription]:
-        runs = experiments.expand(
+    def described(repetitions_of: Mapping[str, int] = {}) -> list[RunDescription]:
+        runs = expand(
             loaded,
             quick=arguments.quick,
             overrides=overrides(arguments.set),
@@ -368,7 +370,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
         slots = cpus[: arguments.jobs] if arguments.jobs else cpus
         keep = machine.kept_visible(parts)
 
-        def start(run: experiments.RunDescription, folder: Path, slot: int) -> machine.Job:
+        def start(run: RunDescription, folder: Path, slot: int) -> machine.Job:
             return sandbox.start_run(kernel, run, folder, handed, keep, slot, commit)
 
     else:
@@ -376,7 +378,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
 
         slots = cpus[:1]
 
-        def start(run: experiments.RunDescription, folder: Path, slot: int) -> machine.Job:
+        def start(run: RunDescription, folder: Path, slot: int) -> machine.Job:
             return native.start_run(run, folder, handed, commit)
 
     def standings(ends: Sequence[schedule.Finished]) -> list[schedule.Standing]:
@@ -388,7 +390,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
 
         return schedule.standings(ends, until, relative_halfwidth)
 
-    def more(ends: Sequence[schedule.Finished]) -> list[experiments.RunDescription]:
+    def more(ends: Sequence[schedule.Finished]) -> list[RunDescription]:
         wanted = schedule.more_repetitions(standings(ends))
         there = {end.run.name for end in ends}
         return [run for run in described(wanted) if run.name not in there] if wanted else []
@@ -558,16 +560,14 @@ def report_verb(arguments: argparse.Namespace) -> int:
 def shell_verb(arguments: argparse.Namespace) -> int:
     """`./lab shell`: the lab on the caller's terminal."""
     from gostlab import machine
-    from gostlab.ask import experiment as experiments
     from gostlab.ask.document import BadInput
+    from gostlab.ask.resolve import single_run
     from gostlab.machine import sandbox
     from gostlab.setup.parts import find_parts, require_kernel
 
     choice = machine.choose(arguments.machine)
     clock = "real" if choice.name == "native" else arguments.clock
-    run = experiments.single_run(
-        profile=arguments.profile, cc=arguments.cc, machine=choice.name, clock=clock
-    )
+    run = single_run(profile=arguments.profile, cc=arguments.cc, machine=choice.name, clock=clock)
     if (
         choice.name == "sandbox"
         and not sys.stdin.isatty()

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.run_description import RunDescription
 
 OUTCOMES = ("ok", "failed", "unsupported", "interrupted")
 

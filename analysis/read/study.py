@@ -247,7 +247,8 @@ def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
     """
     try:
         from gostlab.ask.document import BadInput
-        from gostlab.ask.experiment import expand, load_experiment
+        from gostlab.ask.experiment import load_experiment
+        from gostlab.ask.resolve import expand
     except ImportError:
         return None
     try:

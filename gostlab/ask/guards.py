@@ -16,26 +16,29 @@ from functools import lru_cache
 from typing import Any
 
 from gostlab.ask import units
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.checks import Check
 from gostlab.ask.flows import Flow, delays_ms
-from gostlab.ask.profile import DISTRIBUTION_SCALE, MTU_BYTES
+from gostlab.ask.limits import (
+    DELAY_LIMIT_PKTS,
+    MIN_ROUND_TRIPS,
+    MTU_BYTES,
+    UDP_BURST_PKTS,
+    UNLIMITED_BPS,
+)
+from gostlab.ask.profile import DISTRIBUTION_SCALE, lossless
 from gostlab.ask.response import bdp_bytes, window_limit_bps
+from gostlab.ask.run_description import RunDescription
 from gostlab.ask.sizing import (
     OFFLOAD_SHARE,
     memory_needed_mib,
     offloads_do_no_harm,
     tcp_memory_needed_mib,
 )
-from gostlab.guest.shaping import DELAY_LIMIT_PKTS, lossless
-from gostlab.guest.traffic import UDP_BURST_PKTS
-from gostlab.guest.watch.fidelity import MIN_ROUND_TRIPS, Check
 
 # A burst above this share of the path's own content is a queue that no rate asked for.
 BURST_SHARE = 0.1
 # A super-packet: what segmentation offload hands down at once, 64 kB of full segments.
 LUMP_PKTS = 65_536 // MTU_BYTES
-# What a path without a rate is taken to carry, as gostlab.ask.sizing does.
-UNLIMITED_BPS = 10**10
 # Steps of the integral over jitter: the share is then exact to a few in ten thousand.
 JITTER_STEPS = 1000
 # The warnings after which a number may be another than the one asked for, each with what has a say

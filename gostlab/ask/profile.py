@@ -54,12 +54,11 @@ from gostlab.ask.document import (
     whole,
     yes_no,
 )
+from gostlab.ask.limits import MTU_BYTES
 from gostlab.ask.response import cubic_loss, window_limit_bps
 
 FOLDER = Path(__file__).resolve().parents[2] / "netem_profiles"
 DIRECTIONS = ("forward", "reverse")
-# The MTU of the lab's links; a buffer counts packets of this size.
-MTU_BYTES = 1500
 MAX_DELAY_S = 10
 # netem: a table's number that stands for one jitter, how long a table may be, what fits its 16
 # bits.
@@ -112,7 +111,12 @@ class LossModel:
     @property
     def lossless(self) -> bool:
         """Whether nothing is ever lost."""
-        return not (self.p or self.one_minus_k)
+        return lossless(self.to_json())
+
+
+def lossless(loss: Mapping[str, Any]) -> bool:
+    """Whether a loss model, as run.json has it, never loses anything."""
+    return not (loss["p"] or loss.get("one_minus_k"))
 
 
 NO_LOSS = LossModel("random", 0.0)
@@ -633,6 +637,7 @@ __all__ = (
     "list_profiles",
     "load_distribution",
     "load_profile",
+    "lossless",
     "path_json",
     "period_factors",
     "read_profile",

@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gostlab.ask.profile import MTU_BYTES
+from gostlab.ask.limits import MTU_BYTES, UNLIMITED_BPS
+from gostlab.ask.profile import lossless
 from gostlab.ask.response import bdp_bytes, window_limit_bps
 
 MIB = 2**20
@@ -35,11 +36,11 @@ def round_trip_s(path: Mapping[str, Any]) -> float:
 
 
 def bytes_in_path(path: Mapping[str, Any]) -> float:
-    """What the fuller direction can hold, in flight and queued. One without a rate counts as 10
-    Gbit/s.
+    """What the fuller direction can hold, in flight and queued. One without a rate counts as
+    UNLIMITED_BPS.
     """
     return max(
-        bdp_bytes(direction["rate_bps"] or 10**10, round_trip_s(path))
+        bdp_bytes(direction["rate_bps"] or UNLIMITED_BPS, round_trip_s(path))
         + (direction["buffer_pkts"] or 0) * MTU_BYTES
         for direction in path.values()
     )
@@ -71,8 +72,7 @@ def offloads_do_no_harm(
     nothing.
     """
     if any(
-        direction["loss"]["p"] or direction["loss"].get("one_minus_k") or direction["jitter_ms"]
-        for direction in path.values()
+        not lossless(direction["loss"]) or direction["jitter_ms"] for direction in path.values()
     ):
         return False
     rate_bps = path["forward" if data_direction == "upload" else "reverse"]["rate_bps"]
@@ -110,7 +110,7 @@ def memory_needed_mib(tcp_memory_mib: int, path: Mapping[str, Any]) -> int:
     (measured: 0.9 to 1.2 GiB of 3.9 GiB with 128 streams), and the run is marked.
     """
     packets = sum(
-        bdp_bytes(direction["rate_bps"] or 10**10, direction["delay_ms"] / 1000) / MTU_BYTES
+        bdp_bytes(direction["rate_bps"] or UNLIMITED_BPS, direction["delay_ms"] / 1000) / MTU_BYTES
         + min(direction["buffer_pkts"] or 0, 10**6)
         for direction in path.values()
     )

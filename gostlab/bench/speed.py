@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import machine
-from gostlab.ask.experiment import RunDescription, single_run
+from gostlab.ask.resolve import single_run
+from gostlab.ask.run_description import RunDescription
 from gostlab.bench import callcost
 from gostlab.machine import sandbox
 from gostlab.setup.parts import find_parts, require_kernel

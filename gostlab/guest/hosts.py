@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.run_description import RunDescription
 from gostlab.guest.network import Network, set_sysctls
 
 # What a namespace gets besides congestion control and buffers. Metrics of an earlier connection

@@ -18,8 +18,8 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 
 import topo
-from gostlab.ask.experiment import RunDescription
 from gostlab.ask.flows import count_hosts
+from gostlab.ask.run_description import RunDescription
 
 OFFLOADS = (
     "tcp-segmentation-offload",

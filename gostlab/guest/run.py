@@ -25,7 +25,10 @@ from typing import Any
 
 from gostlab import __version__, results
 from gostlab.ask import guards
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.checks import Check, report, worst
+from gostlab.ask.limits import DELAY_LIMIT_PKTS
+from gostlab.ask.profile import lossless
+from gostlab.ask.run_description import RunDescription
 from gostlab.guest.hosts import (
     Unsupported,
     cc_of,
@@ -36,11 +39,9 @@ from gostlab.guest.hosts import (
 )
 from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_offloads
 from gostlab.guest.shaping import (
-    DELAY_LIMIT_PKTS,
     Shaper,
     idle_rtt_ms,
     jitter_range_ms,
-    lossless,
     ping_rtts_ms,
     show_qdisc,
     under_test,
@@ -67,7 +68,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     for cc in sorted({flow.cc for flow in run.flows if flow.cc}):
         check_cc_available(cc, run.machine)
     set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
-    checks: list[fidelity.Check] = []
+    checks: list[Check] = []
     with lay_out(run, folder, environ) as network:
         silence_ipv6(network)
         sysctls = configure_hosts(network, run)
@@ -94,10 +95,8 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
                 )
             except TunnelError:
                 checks += check_tunnel(tunnel)
-                if (
-                    fidelity.worst(checks) == "invalid"
-                ):  # else it never got so far as to carry anything
-                    results.write_json(folder / "fidelity.json", fidelity.report(checks))
+                if worst(checks) == "invalid":  # else it never got so far as to carry anything
+                    results.write_json(folder / "fidelity.json", report(checks))
                 raise
             checks += check_tunnel(tunnel)
             legs = probes.legs({flow.name: SENDING_END[flow.direction] for flow in run.flows})
@@ -114,8 +113,8 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         },
     )
     checks += judge(run, folder, load, probes, legs, watched)
-    results.write_json(folder / "fidelity.json", fidelity.report(checks))
-    return fidelity.worst(checks)
+    results.write_json(folder / "fidelity.json", report(checks))
+    return worst(checks)
 
 
 def run_environ(parts: Mapping[str, Any]) -> dict[str, str]:
@@ -199,9 +198,7 @@ def nodes_crossed(network: Network, run: RunDescription) -> set[str]:
     return set(network.nodes) - idle - others
 
 
-def check_idle(
-    network: Network, run: RunDescription, shaper: Shaper, name: str
-) -> list[fidelity.Check]:
+def check_idle(network: Network, run: RunDescription, shaper: Shaper, name: str) -> list[Check]:
     """Ping across the empty path of every flow. Raises NetworkError if nothing comes back."""
     checks, pinged = [], set()
     for flow in run.flows:
@@ -232,7 +229,7 @@ def check_idle(
     return checks
 
 
-def check_tunnel(tunnel: Tunnel) -> list[fidelity.Check]:
+def check_tunnel(tunnel: Tunnel) -> list[Check]:
     """Whether the tunnel is alive; nothing where there is none."""
     return (
         [fidelity.check_tunnel({node: process.poll() for node, process in tunnel.ends.items()})]
@@ -248,7 +245,7 @@ def judge(
     probes: Probes,
     legs: Mapping[str, Any],
     watched: Watched | None,
-) -> list[fidelity.Check]:
+) -> list[Check]:
     """The checks that need the whole run."""
     data = run.data_direction
     samples = rows_of(folder, "queues")
@@ -284,7 +281,7 @@ def judge(
     ]
 
 
-def check_cpu(run: RunDescription, folder: Path) -> fidelity.Check:
+def check_cpu(run: RunDescription, folder: Path) -> Check:
     """The CPU's idle share and the bottleneck's use in the median second of the load: an average
     would count the time that iperf3 takes to open its streams over a long path and to drain them,
     when everything is idle.
@@ -306,7 +303,7 @@ def median_share(rows: list[dict[str, Any]], counter: str) -> float | None:
     return statistics.median(growth) if growth else None
 
 
-def check_tcp_memory(probes: Probes, legs: Mapping[str, Any]) -> fidelity.Check:
+def check_tcp_memory(probes: Probes, legs: Mapping[str, Any]) -> Check:
     """The peak of TCP's memory against the kernel's first threshold."""
     page_mib = os.sysconf("SC_PAGE_SIZE") / 2**20
     low_pages = int(Path("/proc/sys/net/ipv4/tcp_mem").read_text(encoding="ascii").split()[0])

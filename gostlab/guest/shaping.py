@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.experiment import RunDescription
 from gostlab.ask.flows import Flow, delays_ms
+from gostlab.ask.limits import DELAY_LIMIT_PKTS
 from gostlab.ask.profile import DISTRIBUTION_SCALE, period_factors
+from gostlab.ask.run_description import RunDescription
 from gostlab.guest.network import Interface, Network, NetworkError
 
-# The delay line must never drop. netem's queue is a tree, so a large limit costs nothing until it
-# is used.
-DELAY_LIMIT_PKTS = 1_000_000
 NO_DELAY_LINE: Mapping[str, Any] = {
     "delay_ms": 0.0,
     "jitter_ms": 0.0,
@@ -448,11 +446,6 @@ def jitter_range_ms(path: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
         low += way["jitter_ms"] * min(table) / DISTRIBUTION_SCALE
         high += way["jitter_ms"] * max(table) / DISTRIBUTION_SCALE
     return min(low, 0.0), max(high, 0.0)
-
-
-def lossless(loss: Mapping[str, Any]) -> bool:
-    """Whether a loss model loses nothing."""
-    return not (loss["p"] or loss.get("one_minus_k"))
 
 
 def ping_rtts_ms(

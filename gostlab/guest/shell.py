@@ -14,7 +14,7 @@ from pathlib import Path
 from mininet.cli import CLI
 from mininet.log import setLogLevel
 
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.run_description import RunDescription
 from gostlab.guest.hosts import Unsupported, check_cc_available, configure_hosts
 from gostlab.guest.network import NetworkError, lay_out, set_offloads
 from gostlab.guest.run import run_environ

@@ -19,8 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.experiment import RunDescription
 from gostlab.ask.flows import Flow
+from gostlab.ask.limits import UDP_BURST_PKTS
+from gostlab.ask.run_description import RunDescription
 from gostlab.guest.network import Network
 from gostlab.guest.tunnels import Tunnel, sink_ports, stop, wait_until_listening
 
@@ -28,11 +29,8 @@ from gostlab.guest.tunnels import Tunnel, sink_ports, stop, wait_until_listening
 # long path, and draining what is queued when the time is up.
 GRACE_S = 60.0
 POLL_S = 0.1
-# A udp flow's datagrams fill the MTU like a TCP segment with timestamps. Eight go out back to back:
-# one at a time, iperf3 asks the clock and waits between any two, and the CPU for that would decide
-# the rate.
+# A udp flow's datagrams fill the MTU like a TCP segment with timestamps.
 DATAGRAM_BYTES = 1448
-UDP_BURST_PKTS = 8
 DOCUMENT = "document"
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.run_description import RunDescription
 from gostlab.setup.parts import Parts, tunnel_binary
 
 CHECKOUT = Path(__file__).resolve().parents[2]

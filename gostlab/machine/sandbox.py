@@ -25,7 +25,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.run_description import RunDescription
 from gostlab.machine import CHECKOUT, MachineError, Watched, run_argv, wall_limit_s
 
 INIT = Path(__file__).with_name("init.py")

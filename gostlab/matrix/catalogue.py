@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gostlab import results
-from gostlab.ask.experiment import RunDescription, expand, list_experiments, load_experiment
+from gostlab.ask.experiment import list_experiments, load_experiment
+from gostlab.ask.resolve import expand
+from gostlab.ask.run_description import RunDescription
 from gostlab.matrix.schedule import expected_s
 
 

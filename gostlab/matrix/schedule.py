@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gostlab import results
-from gostlab.ask.experiment import RunDescription, Until
+from gostlab.ask.experiment import Until
+from gostlab.ask.run_description import RunDescription
 from gostlab.machine import Job, MachineError
 
 # What a run's folder may grow to: iperf3's report and samples of 128 streams over 30 s are about 12

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import machine
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.run_description import RunDescription
 from gostlab.machine import sandbox
 from gostlab.setup.parts import find_parts, require_kernel
 

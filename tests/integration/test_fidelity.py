@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.run_description import RunDescription
 from tests.integration.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
 
 # What a CPU that is too slow shows in, whichever comes first on a given machine.

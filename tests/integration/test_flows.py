@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from gostlab.ask.document import parse_document
-from gostlab.ask.experiment import RunDescription, expand, read_experiment
+from gostlab.ask.experiment import read_experiment
+from gostlab.ask.resolve import expand
+from gostlab.ask.run_description import RunDescription
 from tests.integration.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
 
 PAYLOAD_SHARE = 1448 / 1514

@@ -30,7 +30,7 @@ FALSE_ALARM = 0.001
 PING_ACROSS = """
 import json, os, sys
 from pathlib import Path
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.run_description import RunDescription
 from gostlab.guest.network import lay_out
 from gostlab.guest.run import run_environ
 from gostlab.guest.shaping import Shaper

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from gostlab import cli, results
-from gostlab.ask.experiment import RunDescription, expand, list_experiments, load_experiment
+from gostlab.ask.experiment import list_experiments, load_experiment
+from gostlab.ask.resolve import expand
+from gostlab.ask.run_description import RunDescription
 from gostlab.matrix import catalogue
 from gostlab.matrix.schedule import Finished, expected_s
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from gostlab import results
-from gostlab.ask.experiment import RunDescription, expand, load_experiment
+from gostlab.ask.experiment import load_experiment
+from gostlab.ask.resolve import expand
+from gostlab.ask.run_description import RunDescription
 from gostlab.machine import MachineError
 from gostlab.matrix import schedule
 from gostlab.matrix.progress import Quiet

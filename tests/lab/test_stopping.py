@@ -19,7 +19,7 @@ from scipy import stats
 
 from analysis.judge.statistics import relative_halfwidth
 from gostlab import cli
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.run_description import RunDescription
 from gostlab.matrix import schedule
 from gostlab.matrix.schedule import total_goodput_bps
 

@@ -13,7 +13,9 @@ import pytest
 from gostlab.ask import experiment as experiments
 from gostlab.ask import settings
 from gostlab.ask.document import BadInput, parse_document
-from gostlab.ask.experiment import RunDescription, expand, load_experiment, read_experiment
+from gostlab.ask.experiment import load_experiment, read_experiment
+from gostlab.ask.resolve import expand, single_run
+from gostlab.ask.run_description import RunDescription
 
 SMALL = """name: small
 title: A small one
@@ -207,7 +209,7 @@ def test_system_call_costs_are_no_difference_on_the_real_clock() -> None:
 
 
 def one(**overrides: str) -> RunDescription:
-    return experiments.single_run(
+    return single_run(
         profile="la-hamina", cc="cubic", machine="sandbox", clock="virtual", overrides=overrides
     )
 
@@ -496,9 +498,9 @@ def test_published_numbers_belong_to_a_matrix_and_its_factors() -> None:
         " source: s}\n"
     )
     experiment = written(text)
-    [number] = experiments.matching_published(experiment, "main", {"cc": "cubic", "loss": "0.1%"})
+    [number] = experiment.published
     assert number.goodput_mbit == 1
-    assert experiments.matching_published(experiment, "main", {"cc": "bbr", "loss": "0.1%"}) == []
+    assert (number.matrix, number.factors) == ("main", {"cc": "cubic", "loss": "0.1%"})
     for old, new, message in (
         ("matrix: main, f", "matrix: man, f", "no such matrix"),
         ("cc: cubic, l", "streams: 4, l", "published[0].factors.streams: unknown key"),

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.checks import VERDICTS, Check, worst
+from gostlab.ask.run_description import RunDescription
 from gostlab.guest.shaping import DELAY_LIMIT_PKTS
 from gostlab.guest.traffic import FlowResult
 from gostlab.guest.watch import fidelity
@@ -26,7 +27,7 @@ from tests.integration.sandboxed import describe, direction, flow
 PACKET_S = 8 * 1514 / 100e6
 
 
-def verdicts(checks: Sequence[fidelity.Check]) -> dict[str, str]:
+def verdicts(checks: Sequence[Check]) -> dict[str, str]:
     return {check.name: check.verdict for check in checks}
 
 
@@ -368,8 +369,8 @@ def test_the_virtual_clock_says_once_what_cannot_fail() -> None:
 
 
 def test_a_run_is_as_good_as_its_worst_check() -> None:
-    good, bad, worse = (fidelity.Check("x", verdict, 1, 1, "") for verdict in fidelity.VERDICTS)
-    assert [fidelity.worst(checks) for checks in ([], [good], [bad, good], [bad, worse, good])] == [
+    good, bad, worse = (Check("x", verdict, 1, 1, "") for verdict in VERDICTS)
+    assert [worst(checks) for checks in ([], [good], [bad, good], [bad, worse, good])] == [
         "ok",
         "ok",
         "degraded",

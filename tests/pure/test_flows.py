@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from gostlab.ask.document import BadInput, parse_document
-from gostlab.ask.experiment import RunDescription, expand, read_experiment
+from gostlab.ask.experiment import read_experiment
 from gostlab.ask.flows import delays_ms
+from gostlab.ask.resolve import expand
+from gostlab.ask.run_description import RunDescription
 
 HEAD = """name: f
 title: f

@@ -14,6 +14,7 @@ import pytest
 from gostlab.ask import experiment as experiments
 from gostlab.ask import profile as profiles
 from gostlab.ask.document import BadInput, parse_document
+from gostlab.ask.resolve import expand
 from gostlab.ask.settings import SETTINGS
 
 FILES = 10_000
@@ -157,7 +158,7 @@ def read_experiment(text: str) -> None:
         parse_document(text, "spoilt.yaml"), Path("small.yaml")
     )
     for quick in (False, True):
-        experiments.expand(experiment, quick=quick)
+        expand(experiment, quick=quick)
 
 
 def read_profile(text: str) -> None:
@@ -210,6 +211,6 @@ def test_no_override_gives_anything_but_an_answer_or_a_sentence() -> None:
             for _ in range(chance.randint(1, 3))
         )
         try:
-            experiments.expand(experiment, overrides={name: text})
+            expand(experiment, overrides={name: text})
         except BadInput as error:
             assert str(error).isprintable(), str(error)

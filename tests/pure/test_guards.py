@@ -9,15 +9,11 @@ from typing import Any
 
 import pytest
 
-from gostlab.ask.experiment import (
-    RunDescription,
-    expand,
-    list_experiments,
-    load_experiment,
-    single_run,
-)
+from gostlab.ask.checks import worst
+from gostlab.ask.experiment import list_experiments, load_experiment
 from gostlab.ask.guards import Guard, checks, guards, overtaken_share, survey
-from gostlab.guest.watch.fidelity import worst
+from gostlab.ask.resolve import expand, single_run
+from gostlab.ask.run_description import RunDescription
 
 
 def one(profile: str = "plain-100ms", clock: str = "virtual", **overrides: str) -> RunDescription:

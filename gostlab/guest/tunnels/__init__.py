@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.run_description import RunDescription
 from gostlab.guest.network import Network
 from gostlab.setup.parts import TunnelBinary
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.run_description import RunDescription
 from gostlab.guest.traffic import Load
 from gostlab.guest.tunnels import Leg, Tunnel
 from gostlab.guest.watch.netlink import INFINITE_SSTHRESH

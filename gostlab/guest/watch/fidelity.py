@@ -1,23 +1,19 @@
-"""How far a run can be trusted: checks, each with what was asked and what was got, and one verdict.
-
-`ok`: nothing speaks against the number. `degraded`: something other than the network and the
-congestion control had a say, and the reason says what. `invalid`: the number is not an answer to
-the question.
-"""
+"""How far a run can be trusted: what it was asked for against what was measured of it."""
 
 from __future__ import annotations
 
 import itertools
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.checks import Check
+from gostlab.ask.limits import MIN_ROUND_TRIPS
+from gostlab.ask.profile import lossless
+from gostlab.ask.run_description import RunDescription
 from gostlab.guest.traffic import DATAGRAM_BYTES, FlowResult
 from gostlab.guest.watch.realclock import Gap
 
-VERDICTS = ("ok", "degraded", "invalid")
 # On the virtual clock the idle RTT is exact but for the cost of the ping's own system calls.
 IDLE_RTT_TOLERANCE_MS = 0.1
 # Below this idle share of the one CPU that all hosts share, it sets the rate and not the network.
@@ -46,33 +42,10 @@ MIN_GAPS = 100
 DELAY_LINE_FULL = 0.5
 # A bottleneck that sends for this share of the time is full.
 BOTTLENECK_FULL = 0.95
-MIN_ROUND_TRIPS = 20
 # How far a udp flow's offered rate may be from the asked one: a burst at each end of the shortest.
 OFFERED_TOLERANCE = 0.03
 # One false alarm in ten thousand delay lines.
 LOSS_CONFIDENCE = 0.9999
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at."""
-
-    name: str
-    verdict: str
-    asked: Any
-    got: Any
-    unit: str
-    reason: str = ""
-
-
-def worst(checks: Sequence[Check]) -> str:
-    """The verdict of a run: that of its worst check."""
-    return max((check.verdict for check in checks), key=VERDICTS.index, default="ok")
-
-
-def report(checks: Sequence[Check]) -> dict[str, Any]:
-    """The contents of fidelity.json."""
-    return {"verdict": worst(checks), "checks": [asdict(check) for check in checks]}
 
 
 def check_idle_rtt(
@@ -337,10 +310,7 @@ def check_drops(queues: Iterable[Mapping[str, Any]], run: RunDescription) -> lis
                 if change["direction"] == direction and "loss" in change
             ),
         ]
-        if (
-            not any(loss["p"] or loss.get("one_minus_k") for loss in losses)
-            or losses[0]["model"] == "periodic"
-        ):
+        if all(lossless(loss) for loss in losses) or losses[0]["model"] == "periodic":
             bad = last["drops"] > 0
             checks.append(
                 Check(

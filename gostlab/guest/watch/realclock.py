@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from gostlab.ask.experiment import RunDescription
+from gostlab.ask.run_description import RunDescription
 from gostlab.guest.traffic import GRACE_S
 from gostlab.guest.watch.acks import TRACEFS
 

@@ -1,0 +1,16 @@
+"""Numbers that bound a run, wherever it is asked for, guarded or carried out."""
+
+from __future__ import annotations
+
+# The MTU of the lab's links; a buffer counts packets of this size.
+MTU_BYTES = 1500
+# What a path without a rate is taken to carry.
+UNLIMITED_BPS = 10**10
+# The delay line must never drop. netem's queue is a tree, so a large limit costs nothing until it
+# is used.
+DELAY_LIMIT_PKTS = 1_000_000
+# How many datagrams of a udp flow go out back to back: one at a time, iperf3 asks the clock and
+# waits between any two, and the CPU for that would decide the rate.
+UDP_BURST_PKTS = 8
+# A flow of fewer round trips is mostly its own beginning.
+MIN_ROUND_TRIPS = 20

@@ -1,0 +1,353 @@
+"""From an experiment to its runs: every combination of its factors' levels, every word a number.
+
+Pure but for the profiles and traces that it reads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from gostlab.ask.document import BadInput, Node
+from gostlab.ask.experiment import NO_QUICK, Experiment
+from gostlab.ask.flows import Flow, count_hosts, delays_ms, resolve_flows
+from gostlab.ask.limits import MTU_BYTES
+from gostlab.ask.profile import FOLDER as profile_folder
+from gostlab.ask.profile import (
+    Direction,
+    LossModel,
+    Profile,
+    find_profile,
+    load_profile,
+    lossless,
+    path_json,
+)
+from gostlab.ask.run_description import RunDescription
+from gostlab.ask.settings import (
+    DEFAULTS,
+    Factors,
+    Setting,
+    Settings,
+    default_setting,
+    read_override,
+)
+from gostlab.ask.sizing import (
+    memory_needed_mib,
+    offloads_do_no_harm,
+    resolve_buffers,
+    tcp_memory_needed_mib,
+)
+from gostlab.ask.trace import changes_of
+
+MAX_RUNS = 20_000
+
+
+def expand(
+    experiment: Experiment,
+    *,
+    quick: bool = False,
+    overrides: Mapping[str, str] = {},
+    machine: str = "sandbox",
+    clock: str | None = None,
+    repetitions_of: Mapping[str, int] = {},
+) -> list[RunDescription]:
+    """Every run of an experiment, in the order to run them.
+
+    Repetitions are the outer loop, so that drift hits every cell alike; within one the order is
+    shuffled by the experiment's seed, the real clock's runs last, as they need the machine for
+    themselves. All cells of a repetition share its seed, so that congestion controls are compared
+    under the same losses. `overrides` are --set's words, `clock` is --clock's: both hold for every
+    matrix. `repetitions_of` are cells, by name, that have more repetitions than their matrix says.
+    Raises BadInput.
+    """
+    asked = {name: read_override(name, text) for name, text in overrides.items()}
+    if clock is not None:
+        asked["clock"] = read_override("clock", clock, origin="--clock")
+    blocks: dict[int, list[RunDescription]] = {}
+    for matrix in experiment.matrices:
+        if quick and matrix.quick.skip:
+            continue
+        short = matrix.quick if quick else NO_QUICK
+        settings = {**experiment.settings, **matrix.settings, **(short.settings or {})}
+        factors = {**matrix.factors, **(short.factors or {})}
+        for name, levels in asked.items():
+            if name in factors or len(levels) > 1:
+                factors[name] = levels
+            else:
+                settings[name] = levels[0]
+        repetitions = short.repetitions or matrix.repetitions
+        most = matrix.until.most if matrix.until and not quick else repetitions
+        count = most * math.prod(len(levels) for levels in factors.values())
+        if count > MAX_RUNS:
+            raise matrix.node.bad(f"{count} runs in one matrix ({MAX_RUNS} at most)")
+        cells = list(expand_cells(experiment.name, matrix.name, settings, factors, machine))
+        counts = [
+            max(repetitions, repetitions_of.get(cell.cell, 0)) if repetitions_of else repetitions
+            for cell in cells
+        ]
+        for repetition in range(1, max(counts) + 1):
+            blocks.setdefault(repetition, []).extend(
+                replace(cell, repetition=repetition, seed=1000 * experiment.seed + repetition)
+                for cell, count in zip(cells, counts, strict=True)
+                if repetition <= count
+            )
+    return [
+        run
+        for repetition in sorted(blocks)
+        for run in shuffled(blocks[repetition], experiment.seed, repetition)
+    ]
+
+
+def shuffled(runs: list[RunDescription], seed: int, repetition: int) -> list[RunDescription]:
+    """The runs of one repetition in random order, the real clock's after all others."""
+    order = random.Random(f"{seed}/{repetition}")
+    return sorted(order.sample(runs, len(runs)), key=lambda run: run.clock == "real")
+
+
+def expand_cells(
+    experiment: str, matrix: str, settings: Settings, factors: Factors, machine: str
+) -> Iterable[RunDescription]:
+    """Every combination of levels, once: on the real clock, levels of syscall_cost are no
+    difference.
+    """
+    seen = []
+    for levels in itertools.product(*factors.values()):
+        cell = dict(zip(factors, levels, strict=True))
+        written = {name: level.written for name, level in cell.items()}
+        asked = {**settings, **cell}
+        if "clock" in asked and asked["clock"].value == "real":
+            written.pop("syscall_cost", None)
+        run = resolve(experiment, matrix, asked, written, machine)
+        if run not in seen:
+            seen.append(run)
+            yield run
+
+
+def single_run(
+    *, profile: str, cc: str, machine: str, clock: str, overrides: Mapping[str, str] = {}
+) -> RunDescription:
+    """One run outside any experiment, for the shell and the benchmark. Raises BadInput."""
+    asked = {
+        name: read_override(name, text, origin=f"--{name}")[0]
+        for name, text in {"profile": profile, "cc": cc, "clock": clock, **overrides}.items()
+    }
+    return replace(resolve("single", "single", asked, {}, machine), repetition=1, seed=1)
+
+
+def resolve(
+    experiment: str, matrix: str, asked: Settings, written: Mapping[str, Any], machine: str
+) -> RunDescription:
+    """Settings -> a run with numbers, still without repetition and seed. Raises BadInput."""
+    settings = {name: asked.get(name) or default_setting(name) for name in DEFAULTS}
+    values = {name: setting.value for name, setting in settings.items()}
+    profile = load_profile_of(settings["profile"])
+    path = resolve_path(profile, asked, values["direction"])
+    sites = resolve_sites(settings, asked, path)
+    site = f"site{1 + list(sites).index(profile.name)}" if sites else None
+    flows = resolve_flows(settings, asked, path, site)
+    check_topology(settings, path, flows)
+    changes = resolve_changes(asked, values["direction"])
+    if values["clock"] == "virtual":
+        for each in (path, *(sites or {}).values()):
+            check_rates(each, (asked.get("rate") or settings["profile"]).node)
+    streams = sum(flow.streams for flow in flows if flow.kind != "udp") or 1
+    buffers = resolve_buffers(values["buffers"], path)
+    offloads = values["offloads"] == "on" or (
+        values["offloads"] == "auto"
+        and len(flows) == 1
+        and not changes
+        and flows[0].kind != "udp"
+        and offloads_do_no_harm(path, values["direction"], streams, flows[0].buffers)
+    )
+    needed_mib = sum(
+        tcp_memory_needed_mib(flow.streams, values["tunnel"], flow.buffers, path) for flow in flows
+    )
+    tcp_memory_mib = values["tcp_memory"] or needed_mib
+    return RunDescription(
+        experiment=experiment,
+        matrix=matrix,
+        factors=written,
+        repetition=0,
+        seed=0,
+        machine=machine,
+        clock=values["clock"],
+        syscall_cost_us=values["syscall_cost"] if values["clock"] == "virtual" else 0.0,
+        topology=values["topology"],
+        placement=values["placement"],
+        profile=profile.name,
+        path=path,
+        sites=sites,
+        tunnel=values["tunnel"],
+        cc=values["cc"],
+        streams=values["streams"],
+        duration_s=values["duration"],
+        direction=values["direction"],
+        buffers=buffers,
+        offloads=offloads,
+        sample_ms=values["sample"],
+        mtu=MTU_BYTES,
+        memory_mib=values["memory"]
+        or memory_needed_mib(min(tcp_memory_mib, needed_mib) // 2, path),
+        tcp_memory_mib=tcp_memory_mib,
+        acks=values["acks"] == "on",
+        flows=flows,
+        changes=changes,
+    )
+
+
+def resolve_sites(
+    settings: Settings, asked: Settings, path: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """A star's sites, each with its own profile's path; the one under test with the run's. Raises
+    BadInput.
+    """
+    topology, tested = settings["topology"], settings["profile"]
+    if topology.value != "star":
+        if "sites" in asked:
+            raise asked["sites"].node.bad(f"sites belong to topology star, not to {topology.value}")
+        return None
+    if "sites" not in asked:
+        raise topology.node.bad(
+            "a star needs sites (a list of profiles, one of them the run's own)"
+        )
+    if tested.value not in asked["sites"].value:
+        raise tested.node.bad_value("not one of the star's sites")
+    found = {}
+    for name in asked["sites"].value:
+        profile = load_profile_of(Setting(name, name, asked["sites"].node))
+        found[name] = path if name == tested.value else path_json(profile.forward, profile.reverse)
+    return found
+
+
+def check_topology(settings: Settings, path: Mapping[str, Any], flows: list[Flow]) -> None:
+    """What a topology cannot do with a path. Raises BadInput."""
+    topology = settings["topology"]
+    if topology.value == "router":
+        back = path["reverse"]
+        if back["delay_ms"] or back["jitter_ms"] or not lossless(back["loss"]):
+            raise settings["profile"].node.bad(
+                "topology router shapes what the client sends only: the profile's reverse has a "
+                "delay, jitter or loss"
+            )
+    if topology.value == "dumbbell":
+        try:
+            delays_ms(flows, path)
+            count_hosts(flows)
+        except ValueError as error:
+            raise topology.node.bad(str(error)) from None
+
+
+def resolve_changes(asked: Settings, data_direction: str) -> list[Mapping[str, Any]]:
+    """The changes of the path while the load runs, those of a trace among them, in the order of
+    time. Raises BadInput.
+    """
+    data = "forward" if data_direction == "upload" else "reverse"
+    found: list[dict[str, Any]] = []
+    for change in asked["changes"].value if "changes" in asked else ():
+        ways = (
+            ("forward", "reverse")
+            if change["direction"] == "both"
+            else (change["direction"] or data,)
+        )
+        found += [
+            {
+                "at_s": change["at"],
+                "direction": way,
+                "rate_bps": change["rate"],
+                "delay_ms": None if change["delay"] is None else float(change["delay"] * 1000),
+                "jitter_ms": None if change["jitter"] is None else float(change["jitter"] * 1000),
+                "loss": None if change["loss"] is None else change["loss"].to_json(),
+            }
+            for way in ways
+        ]
+    if "trace" in asked:
+        for step in changes_of(trace_path(asked["trace"])):
+            found.append(
+                {
+                    "at_s": step.at_s,
+                    "direction": step.direction,
+                    "rate_bps": step.rate_bps,
+                    "delay_ms": step.delay_ms,
+                    "jitter_ms": None,
+                    "loss": None if step.loss is None else LossModel("random", step.loss).to_json(),
+                }
+            )
+    found.sort(key=lambda change: change["at_s"])
+    return [{key: value for key, value in change.items() if value is not None} for change in found]
+
+
+def trace_path(setting: Setting) -> Path:
+    """The file that `trace` names: a path, or one beside the profiles. Raises BadInput."""
+    name = setting.value
+    for path in (Path(name), profile_folder / name):
+        with suppress(OSError, ValueError):  # a name that no file can have
+            if path.is_file():
+                return path
+    raise setting.node.bad_value("no such file, here or in netem_profiles/")
+
+
+def load_profile_of(setting: Setting) -> Profile:
+    """The profile that a setting names. Raises BadInput, where the name stands if there is no such
+    profile.
+    """
+    try:
+        path = find_profile(setting.value)
+    except BadInput as error:
+        raise setting.node.bad(str(error)) from None
+    return load_profile(str(path))
+
+
+def resolve_path(profile: Profile, asked: Settings, data_direction: str) -> dict[str, Any]:
+    """The profile's path, with a run's own rate, delay, loss, jitter and buffer in place of the
+    profile's. Raises BadInput.
+    """
+    if "rtt" in asked and "delay" in asked:
+        raise asked["rtt"].node.bad("both rtt and delay")
+    # There the whole of a round trip is on the router's one way out.
+    one_way = "topology" in asked and asked["topology"].value == "router"
+
+    def changed(direction: Direction, carries_data: bool) -> Direction:
+        for name, field in (
+            ("rate", "rate_bps"),
+            ("delay", "delay_s"),
+            ("buffer", "buffer"),
+            ("loss", "loss"),
+            ("jitter", "jitter_s"),
+        ):
+            if name in asked and (name not in ("loss", "jitter") or carries_data):
+                direction = replace(direction, **{field: asked[name].value})
+        if "rtt" in asked and one_way:
+            direction = replace(
+                direction, delay_s=asked["rtt"].value if carries_data else Fraction(0)
+            )
+        elif "rtt" in asked:
+            direction = replace(direction, delay_s=asked["rtt"].value / 2)
+        if "ordered" in asked and carries_data:
+            direction = replace(direction, ordered=asked["ordered"].value == "on")
+        # A run's own delay may be shorter than the profile's jitter.
+        return replace(direction, jitter_s=min(direction.jitter_s, direction.delay_s))
+
+    return path_json(
+        changed(profile.forward, data_direction == "upload"),
+        changed(profile.reverse, data_direction == "download"),
+    )
+
+
+def check_rates(path: Mapping[str, Any], node: Node) -> None:
+    """On the virtual clock a path without a rate is infinitely fast, its run endless. Raises
+    BadInput.
+    """
+    for name, direction in path.items():
+        if direction["rate_bps"] is None:
+            raise node.bad(
+                f"the {name} direction has no rate limit: on the virtual clock it would be"
+                " infinitely fast and the run never end (give it one, like rate: 10gbit, or clock:"
+                " real)"
+            )

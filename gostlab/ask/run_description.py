@@ -1,0 +1,124 @@
+"""A run, resolved to numbers: what run.json holds, and all that a machine needs to know."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from gostlab.ask.document import BadInput
+from gostlab.ask.flows import Flow
+
+SCHEMA = 2
+
+
+@dataclass(frozen=True)
+class RunDescription:
+    """One run, resolved: the contents of run.json, units in the names."""
+
+    experiment: str
+    matrix: str
+    factors: Mapping[str, Any]  # only what varies in this matrix, as people write it
+    repetition: int  # from 1
+    seed: int  # the same for every cell of a repetition
+    machine: str  # sandbox | native
+    clock: str  # virtual | real
+    syscall_cost_us: float  # on the virtual clock; 0 on the real one
+    topology: str
+    placement: str  # endpoint | gateway
+    profile: str
+    path: Mapping[
+        str, Any
+    ]  # forward, reverse: rate_bps, delay_ms, jitter_ms, ordered, distribution, loss, buffer_pkts
+    sites: (
+        Mapping[str, Any] | None
+    )  # star: the path of every site by its profile's name; `path` is the one under test
+    tunnel: str
+    cc: str
+    streams: int
+    duration_s: float
+    direction: str  # upload: the client sends | download
+    buffers: str | Mapping[str, list[int]]  # "system": left as they are | {rmem, wmem}, bytes
+    offloads: bool
+    sample_ms: float
+    mtu: int
+    memory_mib: int  # the sandbox's
+    tcp_memory_mib: int  # its limit for all TCP sockets of all hosts together
+    acks: bool  # record the sender's window at every ACK
+    flows: list[Flow]
+    changes: list[
+        Mapping[str, Any]
+    ]  # of the path while the load runs: at_s, direction, what changes
+    schema: int = SCHEMA
+
+    def to_json(self) -> dict[str, Any]:
+        """The dict that run.json holds."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> RunDescription:
+        """A run from run.json's dict. Raises BadInput if it is not one of this schema."""
+        if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
+            raise BadInput(f"run.json: not a run of schema {SCHEMA}, the one this lab reads")
+        names = {item.name for item in fields(cls)}
+        wrong = [
+            *(f"{name} is missing" for name in sorted(names - set(values))),
+            *(f"{name}: unknown key" for name in sorted(set(values) - names)),
+        ]
+        if wrong:
+            raise BadInput(f"run.json: {'; '.join(wrong)}")
+        own = copy.deepcopy(dict(values))
+        try:
+            own["flows"] = [Flow(**flow) for flow in own["flows"]]
+        except TypeError as error:
+            raise BadInput(f"run.json: flows: {error}") from None
+        return cls(**own)
+
+    @property
+    def length_s(self) -> float:
+        """How long the load lasts: until its last flow is over (an http flow: at most)."""
+        return max(flow.end_s for flow in self.flows)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The nodes that the flows run between."""
+        return tuple(
+            dict.fromkeys(host for flow in self.flows for host in (flow.sender, flow.receiver))
+        )
+
+    @property
+    def data_direction(self) -> str:
+        """The direction of the path that carries the first flow's data."""
+        return "forward" if self.flows[0].direction == "upload" else "reverse"
+
+    @property
+    def cell(self) -> str:
+        """The name without repetition: readable, ending in a hash of everything but repetition and
+        seed.
+        """
+        inputs = self.to_json()
+        del inputs["repetition"], inputs["seed"]
+        return f"{self._words}-{digest(inputs)}"
+
+    @property
+    def name(self) -> str:
+        """The name of the run's folder: readable, ending in a hash of everything that was asked."""
+        return f"{self._words}-r{self.repetition}-{digest(self.to_json())}"
+
+    @property
+    def _words(self) -> str:
+        """Matrix and levels, fit for a file name; words alone, numbers with their factor's name."""
+        levels = (
+            f"{factor}{level}" if str(level)[:1].isdigit() else str(level)
+            for factor, level in self.factors.items()
+        )
+        return re.sub(r"[^A-Za-z0-9.+_-]+", "_", "-".join([self.matrix, *levels]))[:150]
+
+
+def digest(inputs: Mapping[str, Any]) -> str:
+    """Eight hex digits of what makes a run the run it is."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:8]
