@@ -433,6 +433,7 @@ def conclude(
     cells that are still too wide for their stopping rule.
     """
     from gostlab.matrix.schedule import Finished
+    from gostlab.results import failure_line
 
     ends: Sequence[Finished] = done
     unsupported = [end for end in ends if end.status.get("outcome") == "unsupported"]
@@ -467,7 +468,7 @@ def conclude(
         )
     else:
         for end in failed:
-            complain(f"{end.run.name}: {end.status.get('outcome')}: {end.status.get('error')}")
+            complain(failure_line(end.folder, end.status))
         for end in invalid:
             complain(f"{end.run.name}: invalid: see fidelity.json there")
         for reason, cells in grouped(unsupported).items():

@@ -19,6 +19,9 @@ from typing import Any
 from gostlab.ask.run_description import RunDescription
 
 OUTCOMES = ("ok", "failed", "unsupported", "interrupted")
+# The `cause` of a failed run that an exception of the lab's own ended. It says nothing about what
+# was asked, so it is no answer: the run is run again.
+OWN_ERROR = "the lab's own error"
 
 
 class ResultsError(Exception):
@@ -97,10 +100,10 @@ def read_status(folder: Path) -> dict[str, Any] | None:
 
 def is_finished(folder: Path, run: RunDescription) -> bool:
     """Whether the folder holds this run's answer, whole: every file as long as when it finished.
-    (Runs of an older lab say no lengths.)
+    (Runs of an older lab say no lengths.) What the lab's own error ended is no answer.
     """
     status = None if folder.is_symlink() else read_status(folder)
-    if status is None:
+    if status is None or ended_by_own_error(status):
         return False
     lengths = status.get("files", {})
     return (
@@ -108,6 +111,24 @@ def is_finished(folder: Path, run: RunDescription) -> bool:
         and isinstance(lengths, dict)
         and all(length_of(folder / name) == length for name, length in lengths.items())
     )
+
+
+def ended_by_own_error(status: Mapping[str, Any]) -> bool:
+    """Whether an exception of the lab itself ended the run: a bug, or a fault of the
+    environment.
+    """
+    return status.get("cause") == OWN_ERROR
+
+
+def failure_line(folder: Path, status: Mapping[str, Any]) -> str:
+    """What became of a failed run, and what to do, in one line."""
+    said = f"{folder.name}: {status.get('outcome')}: {status.get('error')}"
+    if ended_by_own_error(status):
+        return (
+            f"{said} ({OWN_ERROR}, and no answer: all of it is in {folder / 'log.txt'}; the same"
+            " command runs it again)"
+        )
+    return f"{said} (see {folder / 'log.txt'}; --retry-failed runs it again)"
 
 
 def length_of(path: Path) -> int | None:

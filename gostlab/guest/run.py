@@ -431,12 +431,22 @@ def main(argv: list[str]) -> int:
     parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))
     started = time.monotonic()
 
-    def finish(outcome: str, error: str | None) -> int:
+    def finish(outcome: str, error: str | None, cause: str | None = None) -> int:
         results.write_json(
             folder / "outcome.json",
-            {"outcome": outcome, "error": error, "guest_s": round(time.monotonic() - started, 3)},
+            {
+                "outcome": outcome,
+                "error": error,
+                "cause": cause,
+                "guest_s": round(time.monotonic() - started, 3),
+            },
         )
         return 0 if outcome == "ok" else 1
+
+    def finish_by_own_error(words: str) -> int:
+        """A bug or a fault of the environment: the log has the whole of it, the status a line."""
+        traceback.print_exc()
+        return finish("failed", words, results.OWN_ERROR)
 
     try:
         if (
@@ -454,11 +464,9 @@ def main(argv: list[str]) -> int:
     except (NetworkError, TunnelError, TrafficError) as error:
         return finish("failed", str(error))
     except OSError as error:
-        traceback.print_exc()
-        return finish("failed", f"{error.filename or 'the run'}: {error.strerror or error}")
-    except Exception as error:  # a bug: the log has the whole of it, the status a line
-        traceback.print_exc()
-        return finish("failed", f"{type(error).__name__}: {error}")
+        return finish_by_own_error(f"{error.filename or 'the run'}: {error.strerror or error}")
+    except Exception as error:
+        return finish_by_own_error(f"{type(error).__name__}: {error}")
     return finish("ok", None)
 
 

@@ -114,6 +114,28 @@ def test_a_failed_run_stays_failed_until_asked_for(tmp_path: Path) -> None:
     )
 
 
+def test_a_run_that_the_labs_own_error_ended_is_no_answer_and_is_run_again(tmp_path: Path) -> None:
+    bug = {"outcome": "failed", "error": "KeyError: 'x'", "cause": results.OWN_ERROR, "guest_s": 1}
+    [first] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, bug))
+    assert first.status["outcome"] == "failed" and not results.is_finished(first.folder, first.run)
+    line = results.failure_line(first.folder, first.status)
+    assert "KeyError: 'x'" in line and str(first.folder / "log.txt") in line
+    assert "the same command runs it again" in line
+
+    [again] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+
+    assert again.status["outcome"] == "ok"
+
+
+def test_a_failure_says_where_its_log_is_and_how_to_run_it_again(tmp_path: Path) -> None:
+    bad = {"outcome": "failed", "error": "iperf3 failed", "cause": None, "guest_s": 1}
+    [end] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, bad))
+
+    line = results.failure_line(end.folder, end.status)
+
+    assert "--retry-failed" in line and str(end.folder / "log.txt") in line
+
+
 def test_a_run_that_cannot_start_fails_alone(tmp_path: Path) -> None:
     def start(run: RunDescription, folder: Path, slot: int) -> Job:
         if run.repetition == 1:
