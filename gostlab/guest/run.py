@@ -46,7 +46,7 @@ from gostlab.guest.shaping import (
     show_qdisc,
     under_test,
 )
-from gostlab.guest.traffic import Load, TrafficError, flows_json, run_flows
+from gostlab.guest.traffic import FlowResult, Load, TrafficError, flows_json, run_flows
 from gostlab.guest.tunnels import Tunnel, TunnelError, start_tunnel
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
@@ -264,7 +264,7 @@ def judge(
         fidelity.check_rate(
             sum(8 * flow.bytes for flow in load.flows), rate_bps, load.ended_s - load.started_s
         ),
-        *fidelity.check_offered(run, load.flows),
+        *fidelity.check_offered(run, load.flows, idle_shares(load.flows, rows_of(folder, "hosts"))),
         *fidelity.check_drops(queues.values(), run),
         *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),
         *(
@@ -289,6 +289,16 @@ def check_cpu(run: RunDescription, folder: Path) -> Check:
     idle = median_share(rows_of(folder, "hosts"), "cpu_idle_s")
     used = fidelity.bottleneck_used(run, rows_of(folder, "queues"))
     return fidelity.check_cpu(1.0 if idle is None else min(1.0, idle), used, run.clock)
+
+
+def idle_shares(flows: Sequence[FlowResult], rows: list[dict[str, Any]]) -> dict[str, float | None]:
+    """The CPU's idle share while each flow ran; None where fewer than two samples fall into it."""
+    return {
+        flow.name: median_share(
+            [row for row in rows if flow.started_s <= row["t_s"] <= flow.ended_s], "cpu_idle_s"
+        )
+        for flow in flows
+    }
 
 
 def median_share(rows: list[dict[str, Any]], counter: str) -> float | None:

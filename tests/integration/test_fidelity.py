@@ -212,6 +212,15 @@ def test_a_udp_flow_short_of_its_offer_degrades(lab: Lab, tmp_path: Path) -> Non
     assert udp["got"] == pytest.approx(5e6, rel=0.05)
 
 
+def test_a_udp_flow_of_100_kbit_that_was_sent_whole_is_good(lab: Lab) -> None:
+    slow = flow(kind="udp", cc=None, rate_bps=100_000, duration_s=10.0)
+
+    found = checks(lab.run(describe(duration_s=10.0, flows=[slow])))
+
+    assert found["udp_offered_flow1"]["verdict"] == "ok"
+    assert found["udp_offered_flow1"]["got"] == pytest.approx(100_000, rel=0.2)
+
+
 def test_a_tunnel_alive_to_the_end_and_a_delay_line_within_its_limit_are_checks(lab: Lab) -> None:
     path = direction(rate_bps=20_000_000, delay_ms=10.0, buffer_pkts=100)
 

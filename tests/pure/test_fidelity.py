@@ -165,9 +165,42 @@ def test_a_run_of_few_round_trips_is_degraded() -> None:
 def test_udp_must_offer_what_it_was_asked_to(share: float, verdict: str) -> None:
     run = describe(flows=[flow(kind="udp", cc=None, rate_bps=50_000_000)])
     sent = round(share * 50e6 * 5 / 8 / 1448)
-    assert verdicts(fidelity.check_offered(run, [result(kind="udp", sent_datagrams=sent)])) == {
-        "udp_offered_flow1": verdict
-    }
+    offered = [result(kind="udp", sent_datagrams=sent)]
+    assert verdicts(fidelity.check_offered(run, offered, {})) == {"udp_offered_flow1": verdict}
+
+
+def udp_check(rate_bps: float, datagrams: int, idle: float | None, seconds: float = 10.0) -> Check:
+    run = describe(flows=[flow(kind="udp", cc=None, rate_bps=rate_bps, duration_s=seconds)])
+    sent = [result(kind="udp", sent_datagrams=datagrams)]
+    [check] = fidelity.check_offered(run, sent, {"flow1": idle})
+    return check
+
+
+def test_a_slow_udp_flow_that_was_sent_whole_is_good() -> None:
+    check = udp_check(100_000, 90, 0.97)  # 104,256 bit/s: iperf3 sends whole bursts
+    assert (check.verdict, check.got, check.reason) == ("ok", 104_256, "")
+
+
+def test_a_slow_udp_flow_of_which_half_was_sent_is_degraded_in_its_own_unit() -> None:
+    assert udp_check(1_000_000, 431, 0.97).reason.startswith(
+        "flow1 offered 499.3 kbit/s of 1 Mbit/s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("idle", "cause"),
+    [
+        (0.01, "no more CPU (idle for 1.0% of the time)"),
+        (0.97, "not for want of CPU (idle for 97.0% of the time)"),
+        (None, "is not known"),
+    ],
+)
+def test_the_cpu_is_named_only_where_it_was_busy(idle: float | None, cause: str) -> None:
+    assert cause in udp_check(50_000_000, 30_000, idle).reason
+
+
+def test_more_than_asked_is_not_for_want_of_cpu() -> None:
+    assert udp_check(50_000_000, 60_000, 0.01).reason.endswith("more than it was asked for")
 
 
 @pytest.mark.parametrize(
