@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -90,6 +91,28 @@ def read_object(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def read_series(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The rows of sockets.jsonl, queues.jsonl, hosts.jsonl or changes.jsonl; a line that was cut
+    short, or has no `t_s`, ends the series. Empty where there is no such file.
+    """
+    rows: list[dict[str, Any]] = []
+    try:
+        with (folder / f"{name}.jsonl").open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                row = json.loads(line)
+                if not isinstance(row, dict) or not is_number(row.get("t_s")):
+                    break
+                rows.append(row)
+    except (OSError, ValueError, RecursionError):
+        return rows
+    return rows
+
+
+def is_number(value: object) -> bool:
+    """A finite number, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def read_status(folder: Path) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from analysis.draw.curves import facets_of, flows_of, rtt_column
 from analysis.draw.figures import ccs_of, one_row, tunnels_of
 from analysis.judge.cells import TUNNEL_ORDER, Cell, Matrix, bdp_words, rank, value_of, wan_share
 from analysis.judge.models import payload_mbit
-from analysis.judge.statistics import Summary, paired_ratio
+from analysis.judge.statistics import Summary, best_mean, paired_ratio
 from analysis.page.tables import (
     NBSP,
     is_missing,
@@ -28,8 +28,8 @@ from analysis.page.tables import (
     row_of,
     without,
 )
-from analysis.read.runs import IDLE_SHARE_LOW, LINK_SHARE_FULL, Run
-from analysis.read.series import best_mean, reordered_share
+from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, Run
+from analysis.read.series import reordered_share
 
 # Two goodputs this close are called the same: about what separates the thesis's own ws and wss
 # rows.

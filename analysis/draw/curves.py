@@ -40,7 +40,7 @@ from analysis.draw.figures import (
 )
 from analysis.judge.cells import CC_ORDER, Cell, natural, rank
 from analysis.judge.models import GENERAL, LI_2018, Model, Path, models_for
-from analysis.read.runs import Run
+from analysis.read.folder import Run
 from analysis.read.study import Study, level
 
 # What a table calls a figure that a study publishes under another name.

@@ -36,8 +36,10 @@ from analysis.draw.colours import (
     tunnel_marker,
 )
 from analysis.judge.cells import CC_ORDER, TUNNEL_ORDER, bdp_words, rank
-from analysis.read.runs import IDLE_SHARE_LOW, Run, load_intervals, load_series
+from analysis.read.folder import IDLE_SHARE_LOW, Run
+from analysis.read.series import load_intervals
 from analysis.read.study import level
+from gostlab.results import read_series
 
 WIDTH_IN = 7.0  # read on a phone without zooming: 10.5 pt stays above 8 px at 390 px
 # More rows than this make no figure that anyone reads.
@@ -694,13 +696,13 @@ def plot_time_series(run: Run, footer: str = "") -> Figure:
     leg = next((each for each in run.legs if each.name == "wan"), None)
     sockets = [
         row
-        for row in load_series(run.folder, "sockets")
+        for row in read_series(run.folder, "sockets")
         if row.get("leg") == "wan" and (leg is None or row.get("host") == leg.sender)
     ]
     heading = "reverse" if run.direction == "download" else "forward"
     queue = [
         row
-        for row in load_series(run.folder, "queues")
+        for row in read_series(run.folder, "queues")
         if row.get("role") == "bottleneck" and row.get("direction") == heading
     ]
     intervals, idle = load_intervals(run.folder), idle_by_interval(run)
@@ -840,7 +842,7 @@ def idle_by_interval(run: Run) -> list[tuple[float, float]]:
     rows = [(0.0, 0.0, 0.0)]
     rows += [
         (float(row["t_s"]), float(row["cpu_busy_s"]), float(row["cpu_idle_s"]))
-        for row in load_series(run.folder, "hosts")
+        for row in read_series(run.folder, "hosts")
         if is_number(row.get("cpu_busy_s")) and is_number(row.get("cpu_idle_s"))
     ]
     found = []

@@ -23,7 +23,8 @@ from analysis.draw.curves import FLOW_DASHES, named_level, told_apart
 from analysis.draw.figures import finish, new_figure, styled, thousands
 from analysis.judge.cells import CC_ORDER, rank
 from analysis.judge.models import payload_mbit
-from analysis.read.runs import Change, Flow, Run, data_direction
+from analysis.read.description import Change, Flow, data_direction
+from analysis.read.folder import Run
 from analysis.read.series import Series, acks, flow_rates, queue_series, socket_series, span
 from analysis.read.study import level
 

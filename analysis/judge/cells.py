@@ -16,10 +16,12 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.judge.statistics import Summary, summarise
+from analysis.judge import fairness
+from analysis.judge.statistics import Summary, best_mean, summarise
 from analysis.read import series
-from analysis.read.runs import IDLE_SHARE_LOW, LINK_SHARE_FULL, VERDICTS, Run, Scalar
+from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, VERDICTS, Run
 from analysis.read.study import Study, level
+from analysis.read.values import Scalar
 
 # What a figure shows by colour, facet or axis; everything else that differs makes a variant. What a
 # file says is drawn of a matrix (its `draw`) takes the place of its kind's figures: such a matrix
@@ -97,7 +99,8 @@ class Cell:
     def never_converged(self) -> int:
         """How many of the runs that count had something to converge from and never did."""
         return sum(
-            series.converges(run) and value_of(run, "convergence_s") is None for run in self.counted
+            fairness.converges(run) and value_of(run, "convergence_s") is None
+            for run in self.counted
         )
 
     @property
@@ -140,10 +143,10 @@ def over_time(run: Run) -> Mapping[str, float | None]:
     """A run's figures that are read from its series, once: they take longer than all else
     together.
     """
-    rates, parts = series.active_rates(run), series.shares(run)
+    rates, parts = fairness.active_rates(run), fairness.shares(run)
     return {
-        "jain": series.jain(run),
-        "convergence_s": series.convergence_s(run),
+        "jain": fairness.jain(run),
+        "convergence_s": fairness.convergence_s(run),
         "total_mbit": sum(rates.values()) if rates else None,
         **{f"share:{name}": share for name, share in parts.items()},
     }
@@ -215,7 +218,7 @@ def figures_of(cell: Cell, study: Study) -> tuple[str, ...]:
     several = sum(flow.competes for flow in run.flows) > 1
     if several:
         wanted |= {"jain", "total_mbit", "convergence_s"}
-    if series.events(run):
+    if fairness.events(run):
         wanted |= {"convergence_s"}
     if run.acks:
         wanted |= {"window_pkts"}
@@ -495,7 +498,7 @@ def to_table(
             tuple(value / thesis for value in row["goodput_values"]) if thesis else ()
         )
         row["cpu_bound"] = float(cell.cpu_bound)
-        row["goodput_best3"] = series.best_mean(row["goodput_values"])
+        row["goodput_best3"] = best_mean(row["goodput_values"])
         row["never_converged"] = cell.never_converged if "convergence_s" in asked else None
         rows.append(row)
     table = pd.DataFrame(rows)

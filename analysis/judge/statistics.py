@@ -153,3 +153,10 @@ def jain_index(shares: Sequence[float]) -> float:
     """
     squares = math.fsum(share * share for share in shares)
     return math.fsum(shares) ** 2 / (len(shares) * squares) if squares else math.nan
+
+
+def best_mean(values: Sequence[float], best: int = 3) -> float | None:
+    """The mean of the greatest few: what a study that names "the fastest 3" reports. None of fewer
+    values than that.
+    """
+    return math.fsum(sorted(values)[-best:]) / best if len(values) >= best else None

@@ -34,7 +34,8 @@ from analysis.judge.cells import (
 )
 from analysis.page import tables
 from analysis.page.tables import Table
-from analysis.read.runs import Results, Run, load_results, to_frame
+from analysis.read.folder import Run
+from analysis.read.runs import Results, load_results, to_frame
 from analysis.read.study import Study, load_study
 
 TEMPLATE_FOLDER = Path(__file__).resolve().parent

@@ -20,7 +20,8 @@ from analysis.judge import targets
 from analysis.page import tables
 from analysis.page.report import Chapter, Drawing, Part, made_by_line, to_chapter
 from analysis.page.tables import NBSP, markdown
-from analysis.read.runs import Run, load_results
+from analysis.read.folder import Run
+from analysis.read.runs import load_results
 from analysis.read.study import Study, load_study, questions
 
 COMMAND = "./lab report --studies"

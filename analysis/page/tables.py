@@ -19,7 +19,8 @@ from analysis.judge.statistics import (
     paired_difference,
     paired_ratio,
 )
-from analysis.read.runs import Broken, Environment, Results, Run
+from analysis.read.folder import Broken, Environment, Run
+from analysis.read.runs import Results
 
 MISSING = "–"
 NBSP = "\u00a0"

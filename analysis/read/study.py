@@ -10,7 +10,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from analysis.read.runs import Run, Scalar, flatten, is_number, printable, question
+from analysis.read.description import question
+from analysis.read.folder import Run
+from analysis.read.values import Scalar, flatten, printable
+from gostlab.results import is_number
 
 # What a study may have published of a cell, and what a reader calls it.
 PUBLISHED_FIGURES: Mapping[str, str] = MappingProxyType(

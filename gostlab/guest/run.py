@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gostlab import __version__, results
+from gostlab import __version__, measures, results
 from gostlab.ask import guards
 from gostlab.ask.checks import Check, report, worst
 from gostlab.ask.limits import DELAY_LIMIT_PKTS
@@ -287,7 +287,7 @@ def check_cpu(run: RunDescription, folder: Path) -> Check:
     when everything is idle.
     """
     idle = median_share(rows_of(folder, "hosts"), "cpu_idle_s")
-    used = fidelity.bottleneck_used(run, rows_of(folder, "queues"))
+    used = measures.bottleneck_used(run.to_json(), rows_of(folder, "queues"))
     return fidelity.check_cpu(1.0 if idle is None else min(1.0, idle), used, run.clock)
 
 

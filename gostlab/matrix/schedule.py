@@ -16,6 +16,7 @@ from gostlab import results
 from gostlab.ask.experiment import Until
 from gostlab.ask.run_description import RunDescription
 from gostlab.machine import Job, MachineError
+from gostlab.measures import goodput_bps
 
 # What a run's folder may grow to: iperf3's report and samples of 128 streams over 30 s are about 12
 # MB.
@@ -256,7 +257,7 @@ def standings(
     found = []
     for cell, ends in sorted(cells.items()):
         goodputs = [
-            total_goodput_bps(end.folder)
+            goodput_bps(end.folder)
             for end in ends
             if end.status.get("outcome") == "ok" and end.verdict in ("ok", "degraded")
         ]
@@ -270,18 +271,6 @@ def standings(
 def more_repetitions(found: Sequence[Standing]) -> dict[str, int]:
     """The repetitions that cells are to have next: one more, of each that wants it."""
     return {standing.cell: standing.repetitions + 1 for standing in found if standing.wants_more}
-
-
-def total_goodput_bps(folder: Path) -> float | None:
-    """What a run's flows got together, as the analysis counts it: without udp, unless there is
-    nothing else. None if it cannot be read.
-    """
-    try:
-        flows = (results.read_object(folder / "flows.json") or {})["flows"]
-        asking = [flow for flow in flows if flow["kind"] != "udp"] or flows
-        return math.fsum(float(flow["goodput_bps"]) for flow in asking)
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 class NeverStarted:

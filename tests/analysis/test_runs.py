@@ -11,16 +11,11 @@ import pytest
 import synthetic
 
 from analysis.judge.cells import to_matrices
-from analysis.read.runs import (
-    Broken,
-    Run,
-    load_results,
-    load_run,
-    load_series,
-    mean_loss,
-    printable,
-    to_frame,
-)
+from analysis.read.description import mean_loss
+from analysis.read.folder import Broken, Run, load_run
+from analysis.read.runs import load_results, to_frame
+from analysis.read.values import printable
+from gostlab.results import read_series
 
 CONTRACT_FILES = {
     "run.json",
@@ -423,7 +418,7 @@ def test_a_finished_run_without_one_of_its_files_is_corrupt_and_names_it(
 
 def test_a_series_that_was_cut_short_keeps_what_is_whole(tmp_path: Path) -> None:
     (tmp_path / "hosts.jsonl").write_text('{"t_s": 1.0, "cpu_busy_s": 1}\n{"t_s": 2.0, "cpu_b')
-    assert load_series(tmp_path, "hosts") == [{"t_s": 1.0, "cpu_busy_s": 1}]
+    assert read_series(tmp_path, "hosts") == [{"t_s": 1.0, "cpu_busy_s": 1}]
 
 
 def test_text_of_others_cannot_break_a_page() -> None:

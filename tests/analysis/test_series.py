@@ -14,9 +14,12 @@ import pytest
 import synthetic
 from scipy import integrate
 
+from analysis.judge import fairness
 from analysis.judge.cells import natural, to_matrices, to_table, value_of
+from analysis.judge.statistics import best_mean
 from analysis.read import series
-from analysis.read.runs import Run, load_results, load_run
+from analysis.read.folder import Run, load_run
+from analysis.read.runs import load_results
 from analysis.read.study import Published, Study
 
 TWO = ({}, {"start_s": 10.0, "duration_s": 50.0})
@@ -192,17 +195,22 @@ def test_shares_are_of_the_time_when_all_flows_are_active(tmp_path: Path) -> Non
             "flow2": lambda t: 1.0 if t < 22.5 else 30.0,
         },
     )
-    assert series.active_rates(run) == {"flow1": pytest.approx(60.0), "flow2": pytest.approx(30.0)}
-    assert series.shares(run) == {"flow1": pytest.approx(2 / 3), "flow2": pytest.approx(1 / 3)}
-    assert series.jain(run) == pytest.approx((60 + 30) ** 2 / (2 * (60**2 + 30**2)))
+    assert fairness.active_rates(run) == {
+        "flow1": pytest.approx(60.0),
+        "flow2": pytest.approx(30.0),
+    }
+    assert fairness.shares(run) == {"flow1": pytest.approx(2 / 3), "flow2": pytest.approx(1 / 3)}
+    assert fairness.jain(run) == pytest.approx((60 + 30) ** 2 / (2 * (60**2 + 30**2)))
 
 
 def test_one_flow_has_no_fairness(tmp_path: Path) -> None:
     run = made(tmp_path, synthetic.several({}), {"flow1": lambda t: 50.0})
     assert (
-        series.jain(run) is None and series.convergence_s(run) is None and not series.converges(run)
+        fairness.jain(run) is None
+        and fairness.convergence_s(run) is None
+        and not fairness.converges(run)
     )
-    assert series.active_rates(run) == {"flow1": pytest.approx(50.0)}
+    assert fairness.active_rates(run) == {"flow1": pytest.approx(50.0)}
 
 
 def test_flows_that_never_meet_have_no_shares(tmp_path: Path) -> None:
@@ -212,9 +220,9 @@ def test_flows_that_never_meet_have_no_shares(tmp_path: Path) -> None:
         {"flow1": lambda t: 50.0, "flow2": lambda t: 50.0},
     )
     assert (
-        series.active_rates(run) == {}
-        and series.jain(run) is None
-        and series.convergence_s(run) is None
+        fairness.active_rates(run) == {}
+        and fairness.jain(run) is None
+        and fairness.convergence_s(run) is None
     )
 
 
@@ -225,7 +233,7 @@ def test_background_has_no_share(tmp_path: Path) -> None:
         synthetic.several({}, {}, udp),
         {"flow1": lambda t: 40.0, "flow2": lambda t: 30.0, "flow3": lambda t: 30.0},
     )
-    assert set(series.shares(run)) == {"flow1", "flow2"}
+    assert set(fairness.shares(run)) == {"flow1", "flow2"}
 
 
 def second_from(fair_s: float) -> dict[str, Callable[[float], float]]:
@@ -238,7 +246,7 @@ def second_from(fair_s: float) -> dict[str, Callable[[float], float]]:
 
 @pytest.mark.parametrize("after_s", [0.0, 3.0, 17.0])
 def test_convergence_is_counted_from_the_last_start(tmp_path: Path, after_s: float) -> None:
-    assert series.convergence_s(
+    assert fairness.convergence_s(
         made(tmp_path, synthetic.several(*TWO), second_from(10 + after_s))
     ) == pytest.approx(after_s)
 
@@ -252,9 +260,9 @@ def test_fair_shares_that_do_not_last_are_no_convergence(tmp_path: Path) -> None
             "flow2": lambda t: 50.0 if 20 <= t < 24 else 10.0,
         },
     )
-    assert series.convergence_s(passing) is None and series.converges(passing)
+    assert fairness.convergence_s(passing) is None and fairness.converges(passing)
     late = made(tmp_path, synthetic.several(*TWO), second_from(56.0), name="late")
-    assert series.convergence_s(late) is None  # 4 s of the 5 s that it takes
+    assert fairness.convergence_s(late) is None  # 4 s of the 5 s that it takes
 
 
 @pytest.mark.parametrize(("share", "fair"), [(0.54, True), (0.56, False)])
@@ -265,7 +273,7 @@ def test_delta_is_that_of_rfc_5166(tmp_path: Path, share: float, fair: bool) -> 
         synthetic.several(*TWO),
         {"flow1": lambda t: 100 * share, "flow2": lambda t: 100 * (1 - share)},
     )
-    assert (series.convergence_s(run) == 0.0) is fair
+    assert (fairness.convergence_s(run) == 0.0) is fair
 
 
 def test_settling_is_counted_from_the_event_to_the_new_value(tmp_path: Path) -> None:
@@ -285,14 +293,14 @@ def test_settling_is_counted_from_the_event_to_the_new_value(tmp_path: Path) -> 
         )
 
     run = made(tmp_path, synthetic.several({}, udp), {"flow1": tcp, "flow2": lambda t: 50.0})
-    assert series.events(run) == (20.0, 40.0)
-    assert series.settle_s(run, 20.0, 45.0) == pytest.approx(3.0)
-    assert series.settle_s(run, 20.0, 70.0) is None
-    assert series.settle_s(run, 20.0, 95.0) is None  # it is there again only after the next event
-    found = series.settling(run)
+    assert fairness.events(run) == (20.0, 40.0)
+    assert fairness.settle_s(run, 20.0, 45.0) == pytest.approx(3.0)
+    assert fairness.settle_s(run, 20.0, 70.0) is None
+    assert fairness.settle_s(run, 20.0, 95.0) is None  # it is there again only after the next event
+    found = fairness.settling(run)
     assert found[20.0] == pytest.approx(3.0)
     assert found[40.0] == pytest.approx(4.05, abs=0.25)  # within 10 % of 95 from 85.5 on
-    assert series.convergence_s(run) == found[40.0]
+    assert fairness.convergence_s(run) == found[40.0]
 
 
 def test_changes_of_the_path_are_events_unless_it_never_rests(tmp_path: Path) -> None:
@@ -300,9 +308,9 @@ def test_changes_of_the_path_are_events_unless_it_never_rests(tmp_path: Path) ->
     few = synthetic.several(
         {}, changes=[{"at_s": 20.0, **change}, {"at_s": 20.5, **change}, {"at_s": 59.0, **change}]
     )
-    assert series.events(made(tmp_path, few, {"flow1": lambda t: 50.0})) == (20.5,)
+    assert fairness.events(made(tmp_path, few, {"flow1": lambda t: 50.0})) == (20.5,)
     trace = synthetic.several({}, changes=[{"at_s": float(t), **change} for t in range(1, 50)])
-    assert series.events(made(tmp_path, trace, {"flow1": lambda t: 50.0}, name="trace")) == ()
+    assert fairness.events(made(tmp_path, trace, {"flow1": lambda t: 50.0}, name="trace")) == ()
 
 
 def test_segments_out_of_order_are_counted_per_segment_that_arrived(tmp_path: Path) -> None:
@@ -343,8 +351,8 @@ def test_segments_out_of_order_are_counted_per_segment_that_arrived(tmp_path: Pa
 
 
 def test_the_best_three_of_five() -> None:
-    assert series.best_mean([1.0, 9.0, 7.0, 2.0, 8.0]) == 8.0
-    assert series.best_mean([1.0, 2.0]) is None
+    assert best_mean([1.0, 9.0, 7.0, 2.0, 8.0]) == 8.0
+    assert best_mean([1.0, 2.0]) is None
 
 
 @pytest.mark.parametrize(
@@ -363,13 +371,13 @@ def test_a_damaged_series_raises_nothing(tmp_path: Path, damage: str) -> None:
         (run.folder / name).write_text(damage)
     assert (
         series.flow_rates(run, 1.0) == {}
-        and series.jain(run) is None
-        and series.convergence_s(run) is None
+        and fairness.jain(run) is None
+        and fairness.convergence_s(run) is None
     )
     assert (
         series.mean_window_pkts(run) is None
         and len(series.queue_series(run)) == 0
-        and not series.converges(run)
+        and not fairness.converges(run)
     )
 
 

@@ -11,7 +11,8 @@ import synthetic
 
 from analysis.judge.cells import to_matrices
 from analysis.judge.targets import target_rows, to_table, validation_verdict
-from analysis.read.runs import load_results, load_run
+from analysis.read.folder import load_run
+from analysis.read.runs import load_results
 from analysis.read.study import PUBLISHED_FIGURES, Asked, Published, Study, to_study
 from gostlab.ask.experiment import FIGURES
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from analysis.draw import figures, timelines
 from analysis.draw.colours import CC_COLOURS
-from analysis.read.runs import Run, load_run
+from analysis.read.folder import Run, load_run
 from analysis.read.series import Series
 
 FOOTER = (

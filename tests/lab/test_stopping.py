@@ -21,7 +21,6 @@ from analysis.judge.statistics import relative_halfwidth
 from gostlab import cli
 from gostlab.ask.run_description import RunDescription
 from gostlab.matrix import schedule
-from gostlab.matrix.schedule import total_goodput_bps
 
 EXPERIMENT = """name: narrow
 title: Until it is narrow
@@ -248,31 +247,3 @@ def test_the_half_width_of_the_edges() -> None:
     # Hahn & Meeker: n = 10 takes x(2)..x(9).
     assert relative_halfwidth(range(1, 11)) == pytest.approx((9 - 2) / 2 / 5.5)
     assert relative_halfwidth([-1.0, -1.0, 0.0, 0.0, 1.0, 1.0]) == float("inf")
-
-
-def test_total_goodput_is_without_udp_unless_there_is_nothing_else(tmp_path: Path) -> None:
-    def total(flows: object) -> float | None:
-        (tmp_path / "flows.json").write_text(json.dumps({"flows": flows}))
-        return total_goodput_bps(tmp_path)
-
-    assert (
-        total(
-            [
-                {"kind": "tcp", "goodput_bps": 3},
-                {"kind": "http", "goodput_bps": 4},
-                {"kind": "udp", "goodput_bps": 9},
-            ]
-        )
-        == 7
-    )
-    assert total([{"kind": "udp", "goodput_bps": 9}]) == 9
-    for damaged in (
-        None,
-        3,
-        [3],
-        [{"kind": "tcp"}],
-        [{"kind": "tcp", "goodput_bps": "many"}],
-        [{"kind": "tcp", "goodput_bps": None}],
-    ):
-        assert total(damaged) is None
-    assert total_goodput_bps(tmp_path / "nowhere") is None

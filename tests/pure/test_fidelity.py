@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -217,48 +216,6 @@ def test_a_busy_cpu_is_blamed_only_where_the_bottleneck_had_room(
     idle: float, full: float | None, clock: str, verdict: str
 ) -> None:
     assert fidelity.check_cpu(idle, full, clock).verdict == verdict
-
-
-def sent_by(
-    t_s: float, sent_bytes: float, dev: str = "wan_a-eth1", direction: str = "forward"
-) -> dict[str, Any]:
-    return {
-        "role": "bottleneck",
-        "direction": direction,
-        "dev": dev,
-        "t_s": t_s,
-        "sent_bytes": sent_bytes,
-    }
-
-
-def test_the_bottleneck_is_full_at_the_rate_that_it_has_just_then() -> None:
-    run = replace(
-        describe(direction(rate_bps=8_000_000)),
-        changes=[
-            {"at_s": 2.0, "direction": "forward", "rate_bps": 2_000_000},
-            {"at_s": 2.5, "direction": "reverse", "rate_bps": 1},
-        ],
-    )
-    sent = [0.0, 1e6, 2e6, 2.25e6, 2.5e6, 2.75e6]
-    assert fidelity.bottleneck_used(
-        run, [sent_by(float(t_s), each) for t_s, each in enumerate(sent)]
-    ) == pytest.approx(1.0)
-    assert fidelity.bottleneck_used(run, [sent_by(0.0, 0.0)]) is None
-    assert fidelity.bottleneck_used(replace(run, changes=[]), []) is None
-
-
-def test_of_several_bottlenecks_the_one_that_sent_most_counts() -> None:
-    run = describe(direction(rate_bps=8_000_000))
-    rows = [
-        sent_by(float(t_s), t_s * share * 1e6, dev, way)
-        for t_s in range(4)
-        for dev, way, share in (
-            ("near1-eth1", "forward", 0.0),
-            ("near2-eth1", "forward", 0.5),
-            ("far2-eth0", "reverse", 0.9),
-        )
-    ]
-    assert fidelity.bottleneck_used(run, rows) == pytest.approx(0.5)
 
 
 def test_tcp_memory_over_its_first_limit_or_drops_for_want_of_it_degrade() -> None:

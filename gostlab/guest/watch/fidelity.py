@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +13,7 @@ from gostlab.ask.run_description import RunDescription
 from gostlab.ask.units import show_rate
 from gostlab.guest.traffic import DATAGRAM_BYTES, UDP_BURST_PKTS, FlowResult
 from gostlab.guest.watch.realclock import Gap
+from gostlab.measures import BOTTLENECK_FULL
 
 # On the virtual clock the idle RTT is exact but for the cost of the ping's own system calls.
 IDLE_RTT_TOLERANCE_MS = 0.1
@@ -42,8 +41,6 @@ RATE_OFF_DEGRADED, RATE_OFF_INVALID = 0.01, 0.1
 MIN_GAPS = 100
 # The delay line's queue is sampled: its peak may lie between two samples, and twice as high.
 DELAY_LINE_FULL = 0.5
-# A bottleneck that sends for this share of the time is full.
-BOTTLENECK_FULL = 0.95
 # How far a udp flow's offered rate may be from the asked one, besides a burst at either end.
 OFFERED_TOLERANCE = 0.03
 # One false alarm in ten thousand delay lines.
@@ -139,40 +136,6 @@ def check_cpu(share: float, bottleneck_share: float | None, clock: str) -> Check
             else ""
         ),
     )
-
-
-def bottleneck_used(run: RunDescription, samples: Sequence[Mapping[str, Any]]) -> float | None:
-    """The share of the bottleneck's rate that was in use, in the median interval between samples;
-    of the rate that it had at that moment, and of several bottlenecks (a star has one per site) the
-    one that sent most. None without a rate or samples.
-    """
-    data = run.data_direction
-    queues: dict[str, list[Mapping[str, Any]]] = {}
-    for row in samples:
-        if (row["role"], row["direction"]) == ("bottleneck", data):
-            queues.setdefault(row["dev"], []).append(row)
-    rows = max(queues.values(), key=lambda each: each[-1]["sent_bytes"], default=[])
-    rates = [
-        (0.0, run.path[data]["rate_bps"]),
-        *(
-            (change["at_s"], change["rate_bps"])
-            for change in run.changes
-            if change["direction"] == data and "rate_bps" in change
-        ),
-    ]
-    shares = []
-    for before, after in itertools.pairwise(rows):
-        rate_bps = next(
-            (rate for at_s, rate in reversed(rates) if at_s <= before["t_s"]), rates[0][1]
-        )
-        if rate_bps and after["t_s"] > before["t_s"]:
-            shares.append(
-                8
-                * (after["sent_bytes"] - before["sent_bytes"])
-                / (after["t_s"] - before["t_s"])
-                / rate_bps
-            )
-    return statistics.median(shares) if shares else None
 
 
 def check_tcp_memory(

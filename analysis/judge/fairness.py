@@ -1,0 +1,231 @@
+"""How flows share, and how long they take to: of one run, from its series.
+
+Times are seconds, rates Mbit/s of payload. What a run's series do not tell is None or empty.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from analysis.judge.statistics import jain_index
+from analysis.read.folder import Run
+from analysis.read.series import (
+    WARM_UP_SHARE,
+    Series,
+    flow_rates,
+    progress_of,
+    rows_by_flow,
+    span,
+)
+
+# A share is fair within this part of 1/n: "0.1-fair" (Bansal, Balakrishnan, Floyd, Shenker, SIGCOMM
+# 2001).
+DELTA = 0.1
+# Shares are taken over windows of this length, and must stay fair for so long to count as
+# converged.
+FAIR_WINDOW_S = 1.0
+FAIR_HOLD_S = 5.0
+# A rate has settled when it stays within this part of its new value for so long.
+SETTLE_BAND = 0.1
+SETTLE_HOLD_S = 2.0
+# A window of BBR's bandwidth probing: a cycle of eight round trips, so that its 1.25 and 0.75 do
+# not show; but no less than this.
+PROBE_CYCLE_ROUNDS = 8
+SETTLE_WINDOW_S = 0.25
+# Where a path changes more often than this, it has no states to settle in.
+MOST_EVENTS = 20
+
+
+def active_rates(run: Run) -> dict[str, float]:
+    """Each flow's mean rate over the time when all flows that have a congestion control are active;
+    empty if they never are.
+
+    The first quarter of that time (WARM_UP_SHARE) is left out. UDP in the background is not among
+    them.
+    """
+    flows = [flow for flow in run.flows if flow.competes]
+    progress = {flow.name: progress_of(run, flow) for flow in flows}
+    known = [each for each in progress.values() if each is not None]
+    if not known or len(known) < len(flows):
+        return {}
+    first_s, last_s = max(each.start_s for each in known), min(each.end_s for each in known)
+    first_s += WARM_UP_SHARE * (last_s - first_s)
+    if last_s <= first_s:
+        return {}
+    return {
+        name: each.mbit_between(first_s, last_s)
+        for name, each in progress.items()
+        if each is not None
+    }
+
+
+def shares(run: Run) -> dict[str, float]:
+    """Each flow's part of what the active flows carry together, over the time of active_rates."""
+    rates = active_rates(run)
+    total = math.fsum(rates.values())
+    return {name: rate / total for name, rate in rates.items()} if total > 0 else {}
+
+
+def jain(run: Run) -> float | None:
+    """Jain's index of the active flows' rates; None with fewer than two flows, or where they never
+    are active together.
+    """
+    rates = active_rates(run)
+    return jain_index(list(rates.values())) if len(rates) > 1 and any(rates.values()) else None
+
+
+def convergence_s(
+    run: Run, delta: float = DELTA, window_s: float = FAIR_WINDOW_S, hold_s: float = FAIR_HOLD_S
+) -> float | None:
+    """How long after the last flow's start the shares are fair; None where they never are.
+
+    RFC 5166, section 2.3: the delta-fair convergence time is the time that two flows take from
+    shares of 100/101 and 1/101 to (1 + delta)/2 and (1 - delta)/2. So of n flows each must have
+    1/n, within delta (0.1) of it: for n = 2 the RFC's own; the start is what the last flow finds,
+    not 100/101. Shares are those of windows of 1 s from the last start on, and they must stay fair
+    for 5 s, while all are active; the time is that of the first such window's beginning. With one
+    flow that has a congestion control, it is the longest of its `settling` times.
+    """
+    flows = [flow for flow in run.flows if flow.competes]
+    if len(flows) < 2:
+        return longest(settling(run).values())
+    rates = flow_rates(run, window_s, max(span(flow)[0] for flow in flows))
+    if any(flow.name not in rates for flow in flows):
+        return None
+    windows = together([rates[flow.name] for flow in flows], max(span(flow)[0] for flow in flows))
+    fair = []
+    for at in windows.values():
+        total = math.fsum(at)
+        fair.append(
+            total > 0 and all(abs(rate / total * len(at) - 1) <= delta + 1e-9 for rate in at)
+        )
+    return first_lasting(fair, window_s, hold_s)
+
+
+def settle_s(
+    run: Run,
+    event_s: float,
+    target_mbit: float,
+    flow: str | None = None,
+    band: float = SETTLE_BAND,
+    window_s: float | None = None,
+    hold_s: float = SETTLE_HOLD_S,
+) -> float | None:
+    """How long after an event (a change, a start or stop in the background) the rate stays near its
+    new value; None: never.
+
+    Near is within `band` (0.1) of the target, staying is for 2 s and until no later than the next
+    event. The rate is that of a flow, or of all that have a congestion control, in windows of 0.25
+    s or of BBR's probing cycle (8 round trips) if that is longer; the time is that of the first
+    such window's beginning.
+    """
+    wanted = {each.name for each in run.flows if each.competes} if flow is None else {flow}
+    window_s = window_s or settle_window_s(run)
+    windows = summed_windows(run, wanted, event_s, window_s)
+    near = [abs(rate - target_mbit) <= band * target_mbit for rate in windows]
+    return first_lasting(near, window_s, hold_s)
+
+
+def settling(run: Run) -> dict[float, float | None]:
+    """After each event how long the flows' rate takes to settle: near the median of the later half
+    of the time it has.
+
+    So the new value is the flow's own, not what it could have had. Empty where nothing happens, or
+    all the time.
+    """
+    window_s, found = settle_window_s(run), {}
+    for event_s in events(run) if rows_by_flow(run) else ():
+        windows = summed_windows(
+            run, {flow.name for flow in run.flows if flow.competes}, event_s, window_s
+        )
+        later = windows[len(windows) // 2 :]
+        found[event_s] = settle_s(run, event_s, float(np.median(later))) if later else None
+    return found
+
+
+def events(run: Run) -> tuple[float, ...]:
+    """When something changes while the flows with a congestion control are active: the path, or who
+    else is on it.
+
+    Of those that follow each other too soon for anything to settle (2 s) only the last counts, and
+    none so near the end. Empty where there are more than 20: such a path has no states.
+    """
+    spans = [span(flow) for flow in run.flows if flow.competes]
+    if not spans:
+        return ()
+    first_s, last_s = min(start for start, _ in spans), max(end for _, end in spans)
+    happens = {change.at_s for change in run.changes} | {
+        instant for flow in run.flows for instant in span(flow)
+    }
+    inside = sorted(instant for instant in happens if first_s < instant < last_s)
+    if len(inside) > MOST_EVENTS:
+        return ()
+    return tuple(
+        first for first, second in pairwise([*inside, last_s]) if second - first >= SETTLE_HOLD_S
+    )
+
+
+def converges(run: Run) -> bool:
+    """Whether a run has something to converge from, and a record of how."""
+    return bool(active_rates(run)) and (
+        sum(flow.competes for flow in run.flows) > 1 or bool(events(run))
+    )
+
+
+def settle_window_s(run: Run) -> float:
+    """The window in which a run's rate is looked at to see it settle."""
+    return max(SETTLE_WINDOW_S, PROBE_CYCLE_ROUNDS * max(flow.rtt_ms for flow in run.flows) / 1000)
+
+
+def summed_windows(run: Run, flows: set[str], event_s: float, window_s: float) -> list[float]:
+    """The rate of some flows together in windows from an event until the next, or until one of them
+    ends.
+    """
+    rates = [series for name, series in flow_rates(run, window_s, event_s).items() if name in flows]
+    until_s = min((instant for instant in events(run) if instant > event_s), default=math.inf)
+    return [
+        math.fsum(at) for end_s, at in together(rates, event_s).items() if end_s <= until_s + 1e-6
+    ]
+
+
+def together(rates: Sequence[Series], since_s: float) -> dict[float, tuple[float, ...]]:
+    """Window's end -> every series' value, of the windows since an instant that all of them
+    have.
+    """
+    columns = [
+        {
+            round(float(t_s), 6): float(value)
+            for t_s, value in zip(each.t_s, each.value, strict=True)
+        }
+        for each in rates
+    ]
+    common = set.intersection(*(set(column) for column in columns)) if columns else set()
+    return {
+        t_s: tuple(column[t_s] for column in columns)
+        for t_s in sorted(common)
+        if t_s > since_s + 1e-6
+    }
+
+
+def first_lasting(good: Sequence[bool], window_s: float, hold_s: float) -> float | None:
+    """When the first of windows begins from which on they are good for so long; None if there is
+    none.
+    """
+    needed = math.ceil(hold_s / window_s - 1e-9)
+    run_length = 0
+    for index, each in enumerate(good):
+        run_length = run_length + 1 if each else 0
+        if run_length == needed:
+            return (index + 1 - needed) * window_s
+    return None
+
+
+def longest(times: Iterable[float | None]) -> float | None:
+    """The greatest of times; None of none, or if one of them is endless."""
+    found = list(times)
+    known = [each for each in found if each is not None]
+    return max(known) if found and len(known) == len(found) else None

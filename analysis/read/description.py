@@ -1,0 +1,296 @@
+"""What a run was asked to be: run.json, of this lab and of older ones."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.read.values import (
+    LONGEST_SETTING,
+    Scalar,
+    Unreadable,
+    flatten,
+    mapping,
+    number,
+    optional_count,
+    optional_number,
+    printable,
+    read_object,
+    shown,
+    summed,
+    text,
+)
+from gostlab.results import is_number
+
+# What says who a run is among its repetitions, and what does not change its answer: how it is
+# watched, and the sites of a star that no data of this run crosses.
+NOT_SETTINGS = frozenset(
+    {
+        "schema",
+        "experiment",
+        "matrix",
+        "factors",
+        "repetition",
+        "seed",
+        "memory_mib",
+        "sample_ms",
+        "acks",
+        "sites",
+    }
+)
+# What a direction of a path does unless run.json says otherwise; older labs could do nothing else.
+PLAIN_DIRECTION: Mapping[str, Any] = {"ordered": False, "distribution": None}
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One flow of the load: what was asked of it, from run.json, and what it did, from flows.json
+    (None: not measured).
+    """
+
+    name: str
+    kind: str  # tcp | udp | http
+    cc: str | None  # None: udp has none
+    streams: int
+    direction: str  # upload | download
+    start_s: float  # since the load began, as asked
+    duration_s: float  # http: the longest it may take
+    rtt_ms: float  # its own idle round trip
+    rate_bps: float | None = None  # udp: the rate offered
+    size_bytes: int | None = None  # http: the file's
+    goodput_mbit: float | None = None  # the receiver's
+    started_s: float | None = None
+    ended_s: float | None = None
+    retransmits: int | None = None
+    bytes: int | None = None
+
+    @property
+    def competes(self) -> bool:
+        """Whether a congestion control sends it: what fairness is about. UDP sends what it is told
+        to.
+        """
+        return self.kind != "udp"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the path during the load; None: left as it was."""
+
+    at_s: float
+    direction: str  # forward | reverse
+    rate_bps: float | None = None
+    delay_ms: float | None = None
+    jitter_ms: float | None = None
+    loss: float | None = None  # mean probability
+
+
+def question(asked: Mapping[str, Any]) -> str:
+    """What a run asks, whichever of its repetitions it is, from the contents of run.json: equal for
+    equal questions.
+    """
+    return json.dumps(
+        {name: value for name, value in asked.items() if name not in ("repetition", "seed")},
+        sort_keys=True,
+    )
+
+
+def read_asked(folder: Path) -> Mapping[str, Any]:
+    """run.json's contents; nothing where there is none to read."""
+    try:
+        return read_object(folder / "run.json")
+    except Unreadable:
+        return {}
+
+
+def asked_for(folder: Path) -> dict[str, Any]:
+    """The fields of a Run that run.json gives. Raises Unreadable."""
+    name = "run.json"
+    run = read_object(folder / name)
+    path = mapping(run, "path", name)
+    changes = read_changes(run.get("changes") or [])
+    sites = mapping(run, "sites", name) if run.get("sites") else {}
+    directions = {key: mapping(path, key, name) for key in ("forward", "reverse")}
+    heading = text(run, "direction", name)
+    loaded = directions[data_direction(heading)]
+    rtt_ms = sum(number(each, "delay_ms", name) for each in directions.values())
+    flows = read_flows(run, rtt_ms)
+    return {
+        "experiment": text(run, "experiment", name),
+        "matrix": text(run, "matrix", name),
+        "factors": flatten(run.get("factors") or {}),
+        "settings": settings_of(run, rtt_ms),
+        "repetition": int(number(run, "repetition", name)),
+        "seed": int(number(run, "seed", name)),
+        "clock": text(run, "clock", name),
+        "syscall_cost_us": optional_number(run, "syscall_cost_us") or 0.0,
+        "placement": text(run, "placement", name),
+        "profile": text(run, "profile", name),
+        "tunnel": text(run, "tunnel", name),
+        "cc": text(run, "cc", name),
+        "streams": int(number(run, "streams", name)),
+        "duration_s": number(run, "duration_s", name),
+        "direction": heading,
+        "rate_bps": optional_number(loaded, "rate_bps"),
+        "rtt_ms": rtt_ms,
+        "buffer_pkts": (
+            None if loaded.get("buffer_pkts") is None else int(number(loaded, "buffer_pkts", name))
+        ),
+        "offloads": bool(run.get("offloads")),
+        "mtu_bytes": int(number(run, "mtu", name)) if run.get("mtu") else 1500,
+        "topology": text(run, "topology", name) if "topology" in run else "tunnel",
+        "flows": flows,
+        "changes": changes,
+        "loss_p": mean_loss(loaded.get("loss")),
+        "jitter_ms": optional_number(loaded, "jitter_ms") or 0.0,
+        "ordered": bool(loaded.get("ordered")),
+        "acks": bool(run.get("acks")),
+        "sites": tuple(printable(str(site)) for site in sites),
+    }
+
+
+def data_direction(heading: str) -> str:
+    """Which direction of the path a run's or a flow's data takes."""
+    return "reverse" if heading == "download" else "forward"
+
+
+def settings_of(run: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[str, Scalar], ...]:
+    """What run.json (read by read_flows and read_changes) asks that decides the answer, flattened:
+    flows and changes by name.
+
+    What a flow takes from the run as it is, is said once: by the run. So the one flow of a tunnel
+    adds nothing, and a run of an older lab, which knew no flows, stands beside one that was asked
+    the same.
+    """
+    kept = {
+        key: value
+        for key, value in run.items()
+        if key not in NOT_SETTINGS | {"flows", "changes", "path"}
+    }
+    path = {
+        name: (
+            {
+                key: value
+                for key, value in direction.items()
+                if key not in PLAIN_DIRECTION or value != PLAIN_DIRECTION[key]
+            }
+            if isinstance(direction, dict)
+            else direction
+        )
+        for name, direction in mapping(run, "path", "run.json").items()
+    }
+    flows = run.get("flows") or []
+    own = {
+        "kind": "tcp",
+        "start_s": 0,
+        "rtt_ms": rtt_ms,
+        **{key: run.get(key) for key in ("cc", "streams", "duration_s", "direction", "buffers")},
+    }
+    lone = {"sender", "receiver"} if len(flows) == 1 else set()
+    by_name = {
+        str(flow.get("name")): {
+            key: value
+            for key, value in flow.items()
+            if key not in lone | {"name"} and value is not None and value != own.get(key)
+        }
+        for flow in flows
+    }
+    changes: dict[str, dict[str, Any]] = {}
+    for each in run.get("changes") or ():
+        at = changes.setdefault(f"{shown(each['at_s'])} s.{each['direction']}", {})
+        at.update({key: value for key, value in each.items() if key not in ("at_s", "direction")})
+    told = flatten({**kept, "path": path, "flows": by_name})
+    changed = flatten(changes, "changes.")
+    if sum(len(key) for key, _ in changed) > LONGEST_SETTING:
+        changed = (("changes", summed(run["changes"])),)
+    return tuple(sorted(told + changed, key=lambda pair: pair[0]))
+
+
+def read_flows(run: Mapping[str, Any], rtt_ms: float) -> tuple[Flow, ...]:
+    """The flows that run.json asks for; of an older lab's, which had one and did not name it, that
+    one. Raises Unreadable.
+    """
+    own = {
+        "name": "flow1",
+        "kind": "tcp",
+        "cc": run.get("cc"),
+        "streams": run.get("streams"),
+        "start_s": 0.0,
+        "duration_s": run.get("duration_s"),
+        "direction": run.get("direction"),
+        "rtt_ms": rtt_ms,
+    }
+    rows = run.get("flows") or [own]
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Unreadable("run.json: flows: not a list of flows")
+    flows = tuple(
+        Flow(
+            name=text(row, "name", "run.json"),
+            kind=text(row, "kind", "run.json"),
+            cc=None if row.get("cc") is None else text(row, "cc", "run.json"),
+            streams=int(optional_number(row, "streams") or 1),
+            direction=text(row, "direction", "run.json"),
+            start_s=optional_number(row, "start_s") or 0.0,
+            duration_s=number(row, "duration_s", "run.json"),
+            rtt_ms=rtt_ms if row.get("rtt_ms") is None else number(row, "rtt_ms", "run.json"),
+            rate_bps=optional_number(row, "rate_bps"),
+            size_bytes=optional_count(row, "size_bytes", "run.json"),
+        )
+        for row in rows
+    )
+    if len({flow.name for flow in flows}) < len(flows):
+        raise Unreadable("run.json: flows: two of one name")
+    return flows
+
+
+def read_changes(rows: Any) -> tuple[Change, ...]:
+    """The path's changes that run.json asks for, by time. Raises Unreadable."""
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Unreadable("run.json: changes: not a list of changes")
+    found = (
+        Change(
+            number(row, "at_s", "run.json"),
+            text(row, "direction", "run.json"),
+            optional_number(row, "rate_bps"),
+            optional_number(row, "delay_ms"),
+            optional_number(row, "jitter_ms"),
+            None if row.get("loss") is None else mean_loss(row["loss"]),
+        )
+        for row in rows
+    )
+    return tuple(sorted(found, key=lambda change: change.at_s))
+
+
+def mean_loss(loss: Any) -> float:
+    """The mean probability that a packet is lost, whatever the model; 0 of none.
+
+    gemodel is the Gilbert-Elliott channel with tc-netem(8)'s p r 1-h 1-k: from the good state to
+    the bad with p, back with r, lost with 1-k in the good and 1-h in the bad. It is in the bad
+    state for p / (p + r) of the packets (Elliott, Bell System Technical Journal 42, 1963;
+    Hasslinger & Hohlfeld, MMB 2008), so the mean is (p (1-h) + r (1-k)) / (p + r). A channel that
+    never changes stays good, as it begins.
+    """
+    if is_number(loss):
+        return float(loss)
+    if not isinstance(loss, Mapping):
+        return 0.0
+    p = optional_number(loss, "p") or 0.0
+    if loss.get("model") != "gemodel":
+        return p
+    r, bad, good = (
+        optional_number(loss, key) or 0.0 for key in ("r", "one_minus_h", "one_minus_k")
+    )
+    return (p * bad + r * good) / (p + r) if p + r else good
+
+
+def load_s(flows: Sequence[Flow]) -> float:
+    """When the last flow was asked to end, or did if that was sooner: a download is over when the
+    file is there.
+    """
+    return min(
+        max(flow.start_s + flow.duration_s for flow in flows),
+        max(flow.ended_s or math.inf for flow in flows),
+    )

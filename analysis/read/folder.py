@@ -1,0 +1,445 @@
+"""One result folder as frozen dataclasses: what was asked, what was measured, what produced it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from analysis.read.description import Change, Flow, asked_for, load_s
+from analysis.read.values import (
+    Scalar,
+    Unreadable,
+    head_of,
+    mapping,
+    number,
+    optional_count,
+    optional_number,
+    printable,
+    read_object,
+    shown,
+    tail_of,
+    text,
+)
+from gostlab.measures import BOTTLENECK_FULL, bottleneck_used, counted_goodput
+from gostlab.results import is_number, read_series
+
+# How a run stands. The first four are status.json's; a folder without it is unfinished; corrupt is
+# a finished run whose own files cannot be read, and it counts as nothing else.
+STATES = ("ok", "failed", "unsupported", "interrupted", "unfinished", "corrupt")
+VERDICTS = ("ok", "degraded", "invalid")
+LEGS = ("app", "wan", "exit")
+# A CPU with less idle time than this has none left; a bottleneck used more than this is full.
+IDLE_SHARE_LOW = 0.05
+LINK_SHARE_FULL = BOTTLENECK_FULL
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of fidelity.json."""
+
+    name: str
+    verdict: str
+    asked: str
+    got: str
+    unit: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One TCP hop's sending sockets, from legs.json."""
+
+    name: str  # app | wan | exit
+    sender: str
+    cc: tuple[str, ...]
+    segments_out: int
+    segments_retransmitted: int
+    flow: str = ""  # whose it is; empty where an older lab did not say
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What produced a run's numbers, from env.json."""
+
+    kernel: str
+    hz: str
+    machine: str
+    clock: str
+    syscall_cost_us: float | None
+    lab: str  # version and commit
+    iproute2: str
+    iperf3: str
+    mininet: str
+    tunnel: str  # version of the program that was the tunnel; "none" for direct
+    tunnel_kind: str  # gost | relay | none
+    tunnel_sha256: str
+    host: str
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether these numbers were made up for a test."""
+        return self.lab.split(" ")[0] == "fixture"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, as its folder tells it. What it did not leave behind is None, never 0."""
+
+    folder: Path
+    state: str  # one of STATES
+    error: str | None  # a line, where the state is not ok
+    experiment: str
+    matrix: str
+    factors: tuple[tuple[str, Scalar], ...]
+    settings: tuple[
+        tuple[str, Scalar], ...
+    ]  # all of run.json that decides the answer, flattened, sorted
+    repetition: int
+    seed: int
+    clock: str
+    syscall_cost_us: float
+    placement: str
+    profile: str
+    tunnel: str
+    cc: str
+    streams: int
+    duration_s: float
+    direction: str
+    rate_bps: float | None  # of the direction the data takes
+    rtt_ms: float
+    buffer_pkts: int | None
+    mtu_bytes: int
+    offloads: bool
+    topology: str = "tunnel"
+    flows: tuple[Flow, ...] = ()
+    changes: tuple[Change, ...] = ()  # by time
+    loss_p: float = (
+        0.0  # mean probability of loss in the direction the data takes, as the load begins
+    )
+    jitter_ms: float = 0.0  # of the same direction
+    ordered: bool = False  # whether jitter leaves packets in order there
+    acks: bool = False  # whether acks.csv.gz was asked for
+    sites: tuple[str, ...] = ()  # star: the profiles laid out; `profile` is the one under test
+    verdict: str | None = None
+    checks: tuple[Check, ...] = ()
+    goodput_mbit: float | None = (
+        None  # of its flows together; UDP beside them is no answer to the question
+    )
+    retr: int | None = None  # iperf3's own count: its sockets, which in a tunnel are the loopback's
+    legs: tuple[Leg, ...] = ()
+    nstat: tuple[tuple[str, int], ...] = ()  # node -> TcpRetransSegs of its namespace
+    idle_share: float | None = None  # of the guest's CPU, in the median second of the load
+    idle_share_load: float | None = None  # over the whole load, connecting and draining included
+    link_share: float | None = None  # of the bottleneck's rate, in the median second of the load
+    wall_s: float | None = None
+    environment: Environment | None = None
+    commands: str = field(default="", repr=False)
+    log_tail: str = field(default="", repr=False)
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return printable(self.folder.name)
+
+    @property
+    def counts(self) -> bool:
+        """Whether it goes into summaries: finished, and an answer to the question."""
+        return self.state == "ok" and self.verdict != "invalid"
+
+    @property
+    def bdp_pkts(self) -> float | None:
+        """The path's bandwidth-delay product in packets of MTU size; None without a rate."""
+        return (
+            None
+            if self.rate_bps is None
+            else self.rate_bps * self.rtt_ms / 1000 / 8 / self.mtu_bytes
+        )
+
+    @property
+    def buffer_bdp(self) -> float | None:
+        """The bottleneck's buffer as a multiple of the BDP."""
+        if self.buffer_pkts is None or not self.bdp_pkts:
+            return None
+        return self.buffer_pkts / self.bdp_pkts
+
+    @property
+    def load_s(self) -> float:
+        """How long the load lasted."""
+        return load_s(self.flows) if self.flows else self.duration_s
+
+    def flow(self, name: str) -> Flow | None:
+        """The flow of that name."""
+        return next((flow for flow in self.flows if flow.name == name), None)
+
+    def retransmitted(self, leg: str) -> int | None:
+        """Segments that a leg's sending sockets sent again; None where the run has no such leg."""
+        found = [each.segments_retransmitted for each in self.legs if each.name == leg]
+        return sum(found) if found else None
+
+    def segments(self, leg: str) -> int | None:
+        """Segments that a leg's sending sockets sent; None where the run has no such leg."""
+        found = [each.segments_out for each in self.legs if each.name == leg]
+        return sum(found) if found else None
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A folder that does not even say which run it is."""
+
+    folder: Path
+    error: str
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return printable(self.folder.name)
+
+
+def load_run(folder: Path) -> Run | Broken:
+    """Read one folder. What is wrong with it is in the answer; nothing is raised for a folder's
+    contents.
+    """
+    try:
+        asked = asked_for(folder)
+    except Unreadable as error:
+        return Broken(folder, str(error))
+    told: dict[str, Any] = {
+        "commands": head_of(folder / "commands.sh"),
+        "log_tail": logs_of(folder),
+    }
+    if not (folder / "status.json").exists():
+        return Run(
+            folder=folder,
+            state="unfinished",
+            error="no status.json: it is running or was cut off",
+            **asked,
+            **told,
+        )
+    try:
+        status = read_object(folder / "status.json")
+        state = text(status, "outcome", "status.json")
+        if state not in ("ok", "failed", "unsupported", "interrupted"):
+            raise Unreadable(f"status.json: outcome {state!r} is not one that the lab writes")
+        told["wall_s"] = optional_number(status, "wall_s")
+        complaint = printable(str(status["error"])) if status.get("error") else None
+        if state == "ok":
+            return Run(
+                folder=folder,
+                state=state,
+                error=None,
+                **{**asked, **told, **measured(folder, asked)},
+            )
+    except Unreadable as error:
+        return Run(folder=folder, state="corrupt", error=str(error), **asked, **told)
+    return Run(
+        folder=folder,
+        state=state,
+        error=complaint or "no reason given",
+        **asked,
+        **told,
+        **left_behind(folder),
+    )
+
+
+def measured(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a Run that a good one must have left behind. Raises Unreadable."""
+    flows = measured_flows(folder, asked["flows"])
+    asking = [flow for flow in flows if flow.competes] or list(flows)
+    resent = [flow.retransmits for flow in asking if flow.retransmits is not None]
+    fidelity = read_object(folder / "fidelity.json")
+    verdict = text(fidelity, "verdict", "fidelity.json")
+    if verdict not in VERDICTS:
+        raise Unreadable(f"fidelity.json: verdict {verdict!r} is not one that the lab gives")
+    checks = read_checks(fidelity)
+    whole = next(
+        (
+            float(row["got"])
+            for row in fidelity["checks"]
+            if row.get("name") == "cpu_idle_share" and is_number(row.get("got"))
+        ),
+        None,
+    )
+    idle = idle_share(folder, load_s(flows))
+    legs, nstat = read_legs(read_object(folder / "legs.json"))
+    return {
+        "flows": flows,
+        "goodput_mbit": counted_goodput([(flow.kind, flow.goodput_mbit or 0.0) for flow in flows]),
+        "retr": sum(resent) if resent else None,
+        "verdict": verdict,
+        "checks": checks,
+        "idle_share": whole if idle is None else idle,
+        "idle_share_load": whole,
+        "link_share": bottleneck_used(
+            read_object(folder / "run.json"), read_series(folder, "queues"), load_s(flows)
+        ),
+        "legs": legs,
+        "nstat": nstat,
+        "environment": read_environment(read_object(folder / "env.json")),
+    }
+
+
+def measured_flows(folder: Path, flows: tuple[Flow, ...]) -> tuple[Flow, ...]:
+    """The flows with what they did, from flows.json; an older lab's, from iperf3's report. Raises
+    Unreadable.
+    """
+    name = "flows.json"
+    if not (folder / name).exists() and "flows" not in read_object(folder / "run.json"):
+        return (replace(flows[0], **reported_by_iperf3(folder)),)
+    rows = read_object(folder / name).get("flows")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Unreadable(f"{name}: flows: not a list of flows")
+    by_name = {row.get("name"): row for row in rows}
+    found = []
+    for flow in flows:
+        row = by_name.get(flow.name)
+        if row is None:
+            raise Unreadable(f"{name}: {flow.name} is missing")
+        if row.get("error"):
+            raise Unreadable(f"{name}: {flow.name}: {printable(str(row['error']))}")
+        found.append(
+            replace(
+                flow,
+                goodput_mbit=number(row, "goodput_bps", name) / 1e6,
+                started_s=optional_number(row, "started_s"),
+                ended_s=optional_number(row, "ended_s"),
+                retransmits=optional_count(row, "retransmits", name),
+                bytes=optional_count(row, "bytes", name),
+            )
+        )
+    return tuple(found)
+
+
+def reported_by_iperf3(folder: Path) -> dict[str, Any]:
+    """What iperf3's report says of the one flow of an older lab. Raises Unreadable."""
+    name = "iperf3.json"
+    report = read_object(folder / name)
+    if report.get("error"):
+        raise Unreadable(f"{name}: {printable(str(report['error']))}")
+    end = mapping(report, "end", name)
+    received = mapping(end, "sum_received", name)
+    return {
+        "goodput_mbit": number(received, "bits_per_second", name) / 1e6,
+        "retransmits": optional_count(mapping(end, "sum_sent", name), "retransmits", name),
+    }
+
+
+def left_behind(folder: Path) -> dict[str, Any]:
+    """What a run that did not end well left of the same: reasons and environment, never a number to
+    compare.
+    """
+    found: dict[str, Any] = {}
+    try:
+        fidelity = read_object(folder / "fidelity.json")
+        found["checks"] = read_checks(fidelity)
+        found["environment"] = read_environment(read_object(folder / "env.json"))
+    except Unreadable:
+        pass  # its own failure is what matters, and that is told
+    return found
+
+
+def read_checks(fidelity: Mapping[str, Any]) -> tuple[Check, ...]:
+    """The checks of fidelity.json. Raises Unreadable."""
+    rows = fidelity.get("checks")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Unreadable("fidelity.json: checks: not a list of checks")
+    return tuple(
+        Check(
+            *(shown(row.get(key)) for key in ("name", "verdict", "asked", "got", "unit", "reason"))
+        )
+        for row in rows
+    )
+
+
+def read_legs(legs: Mapping[str, Any]) -> tuple[tuple[Leg, ...], tuple[tuple[str, int], ...]]:
+    """Legs, and every node's own count of retransmitted segments. Raises Unreadable."""
+    rows = legs.get("legs")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Unreadable("legs.json: legs: not a list of legs")
+    counted = legs.get("nstat")
+    nodes = counted if isinstance(counted, dict) else {}
+    return (
+        tuple(
+            Leg(
+                text(row, "leg", "legs.json"),
+                shown(row.get("sender")),
+                tuple(shown(name) for name in row.get("cc") or ()),
+                int(number(row, "segments_out", "legs.json")),
+                int(number(row, "segments_retransmitted", "legs.json")),
+                shown(row.get("flow")),
+            )
+            for row in rows
+        ),
+        tuple(
+            sorted(
+                (printable(node), int(counters["TcpRetransSegs"]))
+                for node, counters in nodes.items()
+                if isinstance(counters, dict) and isinstance(counters.get("TcpRetransSegs"), int)
+            )
+        ),
+    )
+
+
+def idle_share(folder: Path, duration_s: float) -> float | None:
+    """The CPU's idle share in the median interval of the load, from hosts.jsonl; None without two
+    samples.
+
+    Not the share of the whole: while connections open and the last data drain the CPU rests, and a
+    run that had none left for all of its seconds between would look as if it had.
+    """
+    rows = [
+        row
+        for row in read_series(folder, "hosts")
+        if row["t_s"] <= duration_s
+        and is_number(row.get("cpu_busy_s"))
+        and is_number(row.get("cpu_idle_s"))
+    ]
+    shares = []
+    for first, second in pairwise(rows):
+        idle = second["cpu_idle_s"] - first["cpu_idle_s"]
+        spent = idle + second["cpu_busy_s"] - first["cpu_busy_s"]
+        if spent > 0:
+            shares.append(idle / spent)
+    return median(shares) if shares else None
+
+
+def read_environment(env: Mapping[str, Any]) -> Environment:
+    """What env.json says; a part that it does not name is "unknown"."""
+
+    def part(value: Any) -> Mapping[str, Any]:
+        return value if isinstance(value, dict) else {}
+
+    lab, host = part(env.get("lab")), part(env.get("host"))
+    tunnel = part(env.get("tunnel"))
+    return Environment(
+        kernel=shown(env.get("kernel"), "unknown"),
+        hz=shown(env.get("hz"), "unknown"),
+        machine=shown(env.get("machine"), "unknown"),
+        clock=shown(env.get("clock"), "unknown"),
+        syscall_cost_us=optional_number(env, "syscall_cost_us"),
+        lab=" ".join(shown(lab.get(key)) for key in ("version", "commit") if lab.get(key))
+        or "unknown",
+        iproute2=shown(env.get("iproute2"), "unknown"),
+        iperf3=shown(env.get("iperf3"), "unknown"),
+        mininet=shown(env.get("mininet"), "unknown"),
+        tunnel=shown(tunnel.get("version"), "unknown") if tunnel else "none",
+        tunnel_kind=shown(tunnel.get("kind"), "unknown") if tunnel else "none",
+        tunnel_sha256=shown(tunnel.get("sha256")),
+        host=" · ".join(shown(host.get(key)) for key in ("cpu", "kernel") if host.get(key))
+        or "unknown",
+    )
+
+
+def logs_of(folder: Path) -> str:
+    """The end of log.txt and of the tunnel ends' own logs."""
+    named = [
+        (path.name, tail_of(path))
+        for path in [folder / "log.txt", *sorted(folder.glob("tunnel-*.log"))]
+    ]
+    said = [(name, words) for name, words in named if words.strip()]
+    return "\n\n".join(
+        words if name == "log.txt" else f"== {name}\n{words}" for name, words in said
+    )

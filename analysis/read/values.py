@@ -1,0 +1,157 @@
+"""Values from files that anybody may have written: JSON of any shape, text with any bytes.
+
+What these functions return is what its type says: finite numbers, text without control characters,
+objects. What cannot be had so is `Unreadable`, with the file's name and what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gostlab.results import is_number
+
+Scalar = str | float | bool | None
+
+# A value with more text than this is named by its sum: a delay table, a trace of changes.
+LONGEST_SETTING = 100
+LOG_TAIL_BYTES = 8_000
+TEXT_BYTES = 40_000
+
+
+class Unreadable(Exception):
+    """A file of a result folder is missing, cut short or not what it should be; the message names
+    it.
+    """
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON object. Raises Unreadable, naming the file and what is wrong."""
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise Unreadable(f"{path.name}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        size = path.stat().st_size
+        raise Unreadable(
+            f"{path.name}: "
+            + ("it is empty" if size == 0 else f"not JSON ({printable(str(error))})")
+        ) from error
+    if not isinstance(value, dict):
+        raise Unreadable(f"{path.name}: not an object")
+    return value
+
+
+def mapping(holder: Mapping[str, Any], key: str, file: str) -> Mapping[str, Any]:
+    """An object inside one. Raises Unreadable."""
+    value = holder.get(key)
+    if not isinstance(value, dict):
+        raise Unreadable(f"{file}: {key} is missing")
+    return value
+
+
+def text(holder: Mapping[str, Any], key: str, file: str) -> str:
+    """A string inside an object. Raises Unreadable."""
+    value = holder.get(key)
+    if not isinstance(value, str):
+        raise Unreadable(f"{file}: {key} is missing")
+    return printable(value)
+
+
+def number(holder: Mapping[str, Any], key: str, file: str) -> float:
+    """A finite number inside an object. Raises Unreadable."""
+    value = holder.get(key)
+    if not is_number(value):
+        raise Unreadable(f"{file}: {key} is missing or no number")
+    return float(value)  # type: ignore[arg-type]
+
+
+def optional_number(holder: Mapping[str, Any], key: str) -> float | None:
+    """A finite number inside an object, or None."""
+    value = holder.get(key)
+    return float(value) if is_number(value) else None  # type: ignore[arg-type]
+
+
+def optional_count(holder: Mapping[str, Any], key: str, file: str) -> int | None:
+    """A count, or None where it is null or absent. Raises Unreadable for anything else."""
+    return None if holder.get(key) is None else int(number(holder, key, file))
+
+
+def flatten(value: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scalar], ...]:
+    """Nested objects as sorted (dotted key, value) pairs, so that two descriptions can be
+    compared.
+    """
+    pairs: list[tuple[str, Scalar]] = []
+    for key, inner in value.items():
+        name = f"{prefix}{printable(str(key))}"
+        if isinstance(inner, Mapping):
+            pairs += flatten(inner, f"{name}.")
+        elif isinstance(inner, str):
+            pairs.append((name, printable(inner)))
+        elif inner is None or isinstance(inner, bool | int | float):
+            pairs.append((name, float(inner) if inner is not None and is_number(inner) else inner))
+        else:
+            words = printable(json.dumps(inner, sort_keys=True))
+            pairs.append((name, words if len(words) <= LONGEST_SETTING else summed(inner)))
+    return tuple(sorted(pairs, key=lambda pair: pair[0]))
+
+
+def summed(values: Any) -> str:
+    """A long list as a short word that no other list has: how many values, and a sum of them."""
+    words = json.dumps(values, sort_keys=True, default=str)
+    return f"{len(values)} values, {zlib.crc32(words.encode('utf-8', 'replace')):08x}"
+
+
+def shown(value: object, missing: str = "") -> str:
+    """A value of JSON as a person reads it."""
+    if value is None:
+        return missing
+    if isinstance(value, list):
+        return ", ".join(shown(each) for each in value)
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:g}" if abs(value) < 1e6 else f"{value:.0f}"
+    return printable(str(value))
+
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
+)
+
+
+def printable(words: str) -> str:
+    """Text without what would break a page, a figure or a terminal: control characters, halves of
+    pairs.
+    """
+    return UNPRINTABLE.sub("\ufffd", ESCAPES.sub("", words.replace("\r\n", "\n")))
+
+
+def head_of(path: Path) -> str:
+    """The first bytes of a text file; empty where it is not there."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(TEXT_BYTES + 1)
+    except OSError:
+        return ""
+    words = printable(data[:TEXT_BYTES].decode("utf-8", errors="replace"))
+    return words + ("\n[cut: the rest is in the folder]" if len(data) > TEXT_BYTES else "")
+
+
+def tail_of(path: Path) -> str:
+    """The last lines of a text file; empty where it is not there."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - LOG_TAIL_BYTES))
+            data = file.read()
+    except OSError:
+        return ""
+    lines = printable(data.decode("utf-8", errors="replace")).rstrip().split("\n")
+    cut = size > LOG_TAIL_BYTES
+    return "\n".join((["[…]"] if cut else []) + lines[1 if cut else 0 :][-40:])

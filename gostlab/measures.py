@@ -1,0 +1,260 @@
+"""What a run's samples say, in one number each: the one place for each such definition.
+
+The guest judges by these numbers, the scheduler repeats by them, the terminal prints them and the
+analysis tabulates them. Everything is plain Python over plain JSON:
+
+    asked   run.json's object, of this lab or an older one
+    did     the list `flows` of flows.json; empty where an older lab left none
+    rows    of sockets.jsonl or queues.jsonl, as gostlab.results.read_series gives them
+
+Rows without the numbers that a definition needs are passed over. Nothing is raised for what samples
+do not tell: that is None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from gostlab.results import is_number, read_object, read_series
+
+Row = Mapping[str, Any]
+
+# A bottleneck that sends for this share of the time is full.
+BOTTLENECK_FULL = 0.95
+# Which end of a connection sends the data: the one that connected, or the one that accepted.
+SENDING_END: Mapping[str, str] = {"upload": "near", "download": "far"}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where values lie over time: half of the time at most `median`, 95 % of it at most `p95`."""
+
+    median: float
+    p95: float
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Delays while the load ran, in ms. None: nothing sampled tells it."""
+
+    idle_rtt_ms: float  # of the configured path
+    srtt_ms: Spread | None
+    queue_delay_ms: Spread | None
+
+
+@dataclass(frozen=True)
+class Active:
+    """When a flow was active, in seconds since the load began, and which way its data went."""
+
+    name: str
+    start_s: float
+    end_s: float
+    direction: str  # upload | download
+
+
+@dataclass(frozen=True)
+class Held:
+    """A sampled value and how long it stood."""
+
+    value: float
+    seconds: float
+
+
+# -- goodput
+
+
+def counted_goodput(flows: Sequence[tuple[str, float]]) -> float:
+    """What a run's flows (their kind and goodput) got together, in the unit given: without udp,
+    which sends what it was told to, unless there is nothing else.
+    """
+    competing = [goodput for kind, goodput in flows if kind != "udp"]
+    return math.fsum(competing or [goodput for _, goodput in flows])
+
+
+def goodput_bps(folder: Path) -> float | None:
+    """The same of a run's folder, in bit/s at the receivers; None where it cannot be read."""
+    try:
+        did = (read_object(folder / "flows.json") or {})["flows"]
+        return counted_goodput([(row["kind"], float(row["goodput_bps"])) for row in did])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+# -- the bottleneck
+
+
+def data_direction(asked: Row) -> str:
+    """The direction of the path that the run's data takes."""
+    return "reverse" if asked.get("direction") == "download" else "forward"
+
+
+def bottleneck_rate_bps(asked: Row, at_s: float) -> float | None:
+    """The bottleneck's rate in the direction of the data at an instant of the load, after the
+    changes so far; None: unlimited.
+    """
+    heading = data_direction(asked)
+    rate_bps = asked["path"][heading]["rate_bps"]
+    for change in sorted(asked.get("changes") or (), key=lambda each: each["at_s"]):
+        if change["direction"] == heading and change.get("rate_bps") and change["at_s"] <= at_s:
+            rate_bps = change["rate_bps"]
+    return float(rate_bps) if is_number(rate_bps) else None
+
+
+def bottleneck_rows(asked: Row, rows: Iterable[Row], until_s: float = math.inf) -> list[Row]:
+    """The samples of the bottleneck's queue in the direction of the data, by time. Of several
+    bottlenecks (an older lab sampled every site of a star) it is the one that sent most.
+    """
+    queues: dict[Any, list[Row]] = {}
+    for row in rows:
+        if (
+            (row.get("role"), row.get("direction")) == ("bottleneck", data_direction(asked))
+            and row["t_s"] <= until_s
+            and is_number(row.get("sent_bytes"))
+        ):
+            queues.setdefault((row.get("node"), row.get("dev")), []).append(row)
+    return max(queues.values(), key=lambda each: each[-1]["sent_bytes"], default=[])
+
+
+def bottleneck_used(asked: Row, rows: Iterable[Row], until_s: float = math.inf) -> float | None:
+    """The share of the bottleneck's rate that was in use, in the median interval between samples;
+    of the rate that it had at that moment. None without a rate or two samples.
+    """
+    shares = []
+    for before, after in pairwise(bottleneck_rows(asked, rows, until_s)):
+        rate_bps = bottleneck_rate_bps(asked, before["t_s"])
+        seconds = after["t_s"] - before["t_s"]
+        if rate_bps and seconds > 0:
+            shares.append(8 * (after["sent_bytes"] - before["sent_bytes"]) / seconds / rate_bps)
+    return median(shares) if shares else None
+
+
+# -- delays under load
+
+
+def srtt_ms(asked: Row, did: Sequence[Row], rows: Iterable[Row]) -> Spread | None:
+    """The round trip under load: median and 95th percentile of the kernel's smoothed RTT (srtt of
+    tcp_info, RFC 6298) over the time of every socket that sent the flows' data across the WAN.
+
+    A sample stands until the sampler's next instant, and only while the socket's own flow was
+    active; every socket's seconds count alike, so of two flows the longer counts for more. The
+    median is the least value that half of those seconds did not exceed. In a tunnel it is the WAN
+    leg's RTT, not that of the connections to its ends. None where no such socket was sampled, as
+    for udp.
+    """
+    return spread(held for held, _ in srtt_held(asked, did, rows))
+
+
+def srtt_held(asked: Row, did: Sequence[Row], rows: Iterable[Row]) -> list[tuple[Held, str]]:
+    """(srtt in ms and how long it stood, its flow) of all that `srtt_ms` is a summary of."""
+    flows = {flow.name: flow for flow in active_flows(asked, did)}
+    only = next(iter(flows.values())) if len(flows) == 1 else None
+    sampled = list(rows)
+    following = next_instants(sampled)
+    found = []
+    for row in sampled:
+        flow = flows.get(row.get("flow") or "", only)
+        if flow is None or not is_number(row.get("srtt_ms")) or row.get("leg") != "wan":
+            continue
+        if row.get("end", SENDING_END[flow.direction]) != SENDING_END[flow.direction]:
+            continue
+        seconds = standing_s(row["t_s"], following, flow.start_s, flow.end_s)
+        if seconds > 0:
+            found.append((Held(row["srtt_ms"], seconds), flow.name))
+    return found
+
+
+def queue_delay_ms(asked: Row, did: Sequence[Row], rows: Iterable[Row]) -> Spread | None:
+    """How long a packet that arrived at the bottleneck would have waited: median and 95th
+    percentile over the time of the load of 8 × backlog_bytes / rate, at the rate of that moment.
+
+    A sample stands until the next, and only from the first flow's start to the last one's end.
+    None without a rate or a sample.
+    """
+    flows = active_flows(asked, did)
+    start_s, end_s = min(flow.start_s for flow in flows), max(flow.end_s for flow in flows)
+    queue = bottleneck_rows(asked, rows)
+    following = next_instants(queue)
+    held = []
+    for row in queue:
+        rate_bps = bottleneck_rate_bps(asked, row["t_s"])
+        seconds = standing_s(row["t_s"], following, start_s, end_s)
+        if rate_bps and seconds > 0 and is_number(row.get("backlog_bytes")):
+            held.append(Held(8000 * row["backlog_bytes"] / rate_bps, seconds))
+    return spread(held)
+
+
+def latency(folder: Path) -> Latency | None:
+    """The delays of a run's folder; None where it does not say what was asked. A run without
+    samples has its idle RTT alone.
+    """
+    asked = read_object(folder / "run.json")
+    if asked is None:
+        return None
+    did = (read_object(folder / "flows.json") or {}).get("flows") or []
+    try:
+        return Latency(
+            idle_rtt_ms(asked),
+            srtt_ms(asked, did, read_series(folder, "sockets")),
+            queue_delay_ms(asked, did, read_series(folder, "queues")),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def idle_rtt_ms(asked: Row) -> float:
+    """The configured round trip of the run's path, without any queue."""
+    return float(sum(asked["path"][heading]["delay_ms"] for heading in ("forward", "reverse")))
+
+
+def active_flows(asked: Row, did: Sequence[Row]) -> list[Active]:
+    """When each flow was active: as measured where that is known, and never longer than asked. An
+    older lab had one flow and did not name it.
+    """
+    own = {"name": "flow1", "direction": asked["direction"], "duration_s": asked["duration_s"]}
+    measured = {row["name"]: row for row in did}
+    found = []
+    for flow in asked.get("flows") or [own]:
+        row = measured.get(flow["name"], {})
+        started_s, ended_s = row.get("started_s"), row.get("ended_s")
+        start_s = flow.get("start_s") or 0.0 if started_s is None else started_s
+        end_s = min(start_s + flow["duration_s"], math.inf if ended_s is None else ended_s)
+        found.append(Active(flow["name"], start_s, end_s, flow["direction"]))
+    return found
+
+
+def next_instants(rows: Iterable[Row]) -> dict[float, float]:
+    """Instant of sampling -> the next one; the last one stands to the end of whatever is asked."""
+    instants = sorted({row["t_s"] for row in rows})
+    return dict(zip(instants, [*instants[1:], math.inf], strict=True)) if instants else {}
+
+
+def standing_s(
+    at_s: float, following: Mapping[float, float], start_s: float, end_s: float
+) -> float:
+    """How much of a time the sample of an instant stands for."""
+    return min(following[at_s], end_s) - max(at_s, start_s)
+
+
+def spread(held: Iterable[Held]) -> Spread | None:
+    """Median and 95th percentile over time; None of no time."""
+    ordered = sorted(held, key=lambda each: each.value)
+    if not ordered:
+        return None
+    return Spread(quantile(ordered, 0.5), quantile(ordered, 0.95))
+
+
+def quantile(ordered: Sequence[Held], share: float) -> float:
+    """The least of ordered values that a share of their time did not exceed."""
+    needed_s = share * math.fsum(each.seconds for each in ordered)
+    passed_s = 0.0
+    for each in ordered:
+        passed_s += each.seconds
+        if passed_s >= needed_s * (1 - 1e-12):
+            return each.value
+    return ordered[-1].value
