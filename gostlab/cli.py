@@ -408,6 +408,12 @@ def run_verb(arguments: argparse.Namespace) -> int:
         )
         for warning in warned:
             progress.say(warning.line)
+        for line in (
+            results.older_line(arguments.results, runs),
+            results.makers_line(arguments.results, runs),
+        ):
+            if line:
+                progress.say(line)
         done = schedule.run_all(
             runs,
             arguments.results.resolve(),

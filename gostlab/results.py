@@ -11,18 +11,29 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gostlab import __version__
 from gostlab.ask.run_description import RunDescription
 
 OUTCOMES = ("ok", "failed", "unsupported", "interrupted")
 # The `cause` of a failed run that an exception of the lab's own ended. It says nothing about what
 # was asked, so it is no answer: the run is run again.
 OWN_ERROR = "the lab's own error"
+
+
+# What a run.json means, in the lab's order of time. Whoever changes what the lab does for the same
+# run.json, so that its numbers are others (a kernel patch, a default, a tool's option), adds the
+# sentence that says what changed. Results of before are then older: they are not taken for answers
+# any more, and their runs are run again.
+EPOCHS = ("as version 0.1 ran it",)
+EPOCH = len(EPOCHS)
+OLDER = ".older"  # where an experiment's older results are kept
 
 
 class ResultsError(Exception):
@@ -57,6 +68,7 @@ def finish(folder: Path, wall_s: float, complaint: str | None) -> dict[str, Any]
             "guest_s": None,
         }
     status |= {
+        "epoch": EPOCH,
         "wall_s": round(wall_s, 3),
         "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
@@ -123,10 +135,11 @@ def read_status(folder: Path) -> dict[str, Any] | None:
 
 def is_finished(folder: Path, run: RunDescription) -> bool:
     """Whether the folder holds this run's answer, whole: every file as long as when it finished.
-    (Runs of an older lab say no lengths.) What the lab's own error ended is no answer.
+    (Runs of an older lab say no lengths.) What the lab's own error ended is no answer, nor is what
+    an older lab measured that meant something else by the same run.json.
     """
     status = None if folder.is_symlink() else read_status(folder)
-    if status is None or ended_by_own_error(status):
+    if status is None or ended_by_own_error(status) or epoch_of(status) != EPOCH:
         return False
     lengths = status.get("files", {})
     return (
@@ -134,6 +147,53 @@ def is_finished(folder: Path, run: RunDescription) -> bool:
         and isinstance(lengths, dict)
         and all(length_of(folder / name) == length for name, length in lengths.items())
     )
+
+
+def epoch_of(status: Mapping[str, Any]) -> int:
+    """What a finished run's lab meant by run.json: a number of EPOCHS, from 1."""
+    epoch = status.get("epoch", 1)
+    return epoch if isinstance(epoch, int) else 0
+
+
+def older_line(results: Path, runs: Sequence[RunDescription]) -> str | None:
+    """How many of some runs are finished by a lab that meant something else, and what has changed
+    since, in one line; None if none.
+    """
+    found = [read_status(results / run.experiment / run.name) or {"epoch": EPOCH} for run in runs]
+    epochs = [epoch_of(status) for status in found if epoch_of(status) != EPOCH]
+    if not epochs:
+        return None
+    since = "; ".join(EPOCHS[max(0, min(epochs)) :]) or "this lab is the older one"
+    return (
+        f"{len(epochs)} finished runs are of another lab and are run again ({since}); the old ones"
+        f" are kept in {OLDER}/"
+    )
+
+
+def makers_line(results: Path, runs: Sequence[RunDescription]) -> str | None:
+    """Which builds of the lab made the finished ones of some runs, in one line; None unless there
+    are several, or one of another version than this.
+
+    They are answers all the same: what a run means has not changed since (EPOCHS). The line is for
+    whoever wonders whether a small difference is the build's.
+    """
+    makers = Counter(
+        maker_of(environment)
+        for run in runs
+        if is_finished(results / run.experiment / run.name, run)
+        and (environment := read_object(results / run.experiment / run.name / "env.json"))
+    )
+    if not makers or (len(makers) == 1 and next(iter(makers)).startswith(f"{__version__} ")):
+        return None
+    listed = ", ".join(f"{count} by {maker}" for maker, count in makers.most_common())
+    return f"finished before, and kept: {listed}; this is {__version__}"
+
+
+def maker_of(environment: Mapping[str, Any]) -> str:
+    """The lab that made a result: version, commit, kernel."""
+    lab = environment.get("lab")
+    lab = lab if isinstance(lab, dict) else {}
+    return f"{lab.get('version')} ({lab.get('commit')}, kernel {environment.get('kernel')})"
 
 
 def ended_by_own_error(status: Mapping[str, Any]) -> bool:
@@ -164,9 +224,12 @@ def length_of(path: Path) -> int | None:
 
 def prepare(results: Path, run: RunDescription) -> Path:
     """An empty folder for a run, with its run.json; an unfinished one of the same name is
-    replaced.
+    replaced, one that an older lab finished is kept in OLDER.
     """
     folder = results / run.experiment / run.name
+    status = None if folder.is_symlink() else read_status(folder)
+    if status is not None and epoch_of(status) != EPOCH:
+        keep_older(folder, epoch_of(status))
     if folder.is_symlink() or folder.is_file():
         folder.unlink()
     elif folder.exists():
@@ -174,6 +237,14 @@ def prepare(results: Path, run: RunDescription) -> Path:
     folder.mkdir(parents=True)
     write_json(folder / "run.json", run.to_json())
     return folder
+
+
+def keep_older(folder: Path, epoch: int) -> None:
+    """Move an older lab's finished run out of the way."""
+    kept = folder.parent / OLDER / f"epoch-{epoch}" / folder.name
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(kept, ignore_errors=True)
+    folder.rename(kept)
 
 
 @contextmanager

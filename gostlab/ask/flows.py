@@ -8,7 +8,7 @@ nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from gostlab.ask.document import Node, meant
@@ -199,17 +199,11 @@ def count_hosts(flows: Sequence[Flow]) -> tuple[int, int]:
     )
 
 
-def flows_json(flows: Sequence[Flow]) -> list[dict[str, Any]]:
-    """As run.json has them."""
-    return [asdict(flow) for flow in flows]
-
-
 __all__ = (
     "Flow",
     "Setting",
     "check_fit",
     "count_hosts",
     "delays_ms",
-    "flows_json",
     "resolve_flows",
 )

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from gostlab.ask.document import BadInput
 from gostlab.ask.flows import Flow
+from gostlab.ask.record import from_json, to_json
 
 SCHEMA = 2
 
 
 @dataclass(frozen=True)
 class RunDescription:
-    """One run, resolved: the contents of run.json, units in the names."""
+    """One run, resolved: the contents of run.json, units in the names.
+
+    A field that is added from now on is made by `later`: gostlab.ask.record says why.
+    """
 
     experiment: str
     matrix: str
@@ -31,12 +34,10 @@ class RunDescription:
     topology: str
     placement: str  # endpoint | gateway
     profile: str
-    path: Mapping[
-        str, Any
-    ]  # forward, reverse: rate_bps, delay_ms, jitter_ms, ordered, distribution, loss, buffer_pkts
-    sites: (
-        Mapping[str, Any] | None
-    )  # star: the path of every site by its profile's name; `path` is the one under test
+    # forward, reverse: rate_bps, delay_ms, jitter_ms, ordered, distribution, loss, buffer_pkts
+    path: Mapping[str, Any]
+    # star: the path of every site by its profile's name; `path` is the one under test
+    sites: Mapping[str, Any] | None
     tunnel: str
     cc: str
     streams: int
@@ -50,33 +51,23 @@ class RunDescription:
     tcp_memory_mib: int  # its limit for all TCP sockets of all hosts together
     acks: bool  # record the sender's window at every ACK
     flows: list[Flow]
-    changes: list[
-        Mapping[str, Any]
-    ]  # of the path while the load runs: at_s, direction, what changes
+    changes: list[Mapping[str, Any]]  # of the path during the load: at_s, direction, what changes
     schema: int = SCHEMA
 
     def to_json(self) -> dict[str, Any]:
-        """The dict that run.json holds."""
-        return asdict(self)
+        """The dict that run.json holds: a later field only where it is not at its default."""
+        return to_json(self)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> RunDescription:
         """A run from run.json's dict. Raises BadInput if it is not one of this schema."""
         if not isinstance(values, Mapping) or values.get("schema") != SCHEMA:
             raise BadInput(f"run.json: not a run of schema {SCHEMA}, the one this lab reads")
-        names = {item.name for item in fields(cls)}
-        wrong = [
-            *(f"{name} is missing" for name in sorted(names - set(values))),
-            *(f"{name}: unknown key" for name in sorted(set(values) - names)),
-        ]
-        if wrong:
-            raise BadInput(f"run.json: {'; '.join(wrong)}")
-        own = copy.deepcopy(dict(values))
         try:
-            own["flows"] = [Flow(**flow) for flow in own["flows"]]
-        except TypeError as error:
-            raise BadInput(f"run.json: flows: {error}") from None
-        return cls(**own)
+            flows = [from_json(Flow, flow, "flows") for flow in values.get("flows", ())]
+            return from_json(cls, values, "run.json", flows=flows)
+        except (TypeError, ValueError) as error:
+            raise BadInput(str(error)) from None
 
     @property
     def length_s(self) -> float:

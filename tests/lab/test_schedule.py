@@ -202,3 +202,43 @@ def test_two_schedulers_on_one_folder_are_refused(tmp_path: Path) -> None:
 def test_a_full_disk_is_said_before_a_run_starts(tmp_path: Path) -> None:
     with pytest.raises(results.ResultsError, match="MB free"):
         results.check_space(tmp_path, 10**18)
+
+
+def test_what_an_older_lab_meant_is_run_again_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [before] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+    assert before.status["epoch"] == results.EPOCH
+    assert results.older_line(tmp_path, runs(1)) is None
+    monkeypatch.setattr(results, "EPOCHS", (*results.EPOCHS, "the clock ticks twice as often"))
+    monkeypatch.setattr(results, "EPOCH", results.EPOCH + 1)
+
+    line = results.older_line(tmp_path, runs(1))
+    [now] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+
+    assert line is not None and line.startswith("1 finished runs are of another lab")
+    assert "the clock ticks twice as often" in line and "0.1" not in line
+    assert now.folder == before.folder and now.status["epoch"] == results.EPOCH
+    kept = now.folder.parent / results.OLDER / f"epoch-{results.EPOCH - 1}" / now.folder.name
+    assert results.read_status(kept) == before.status
+
+
+def test_a_result_of_before_epochs_is_of_the_first(tmp_path: Path) -> None:
+    [done] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+    status = dict(done.status)
+    del status["epoch"]
+    results.write_json(done.folder / "status.json", status)
+
+    assert results.epoch_of(status) == 1
+    assert results.is_finished(done.folder, done.run) == (results.EPOCH == 1)
+
+
+def test_results_of_several_builds_are_kept_and_said(tmp_path: Path) -> None:
+    done = run_all(tmp_path, runs(3), lambda run, folder, slot: Job(folder, GOOD))
+    for end, commit in zip(done, ("aaa", "aaa", "bbb"), strict=True):
+        made = {"version": results.__version__, "commit": commit}
+        results.write_json(end.folder / "env.json", {"lab": made, "kernel": "6.12"})
+
+    assert results.makers_line(tmp_path, runs(2)) is None
+    line = results.makers_line(tmp_path, runs(3))
+    assert line is not None and f"2 by {results.__version__} (aaa, kernel 6.12), 1 by" in line
