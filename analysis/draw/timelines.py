@@ -25,7 +25,15 @@ from analysis.judge.cells import CC_ORDER, rank
 from analysis.judge.models import payload_mbit
 from analysis.read.description import Change, Flow, data_direction
 from analysis.read.folder import Run
-from analysis.read.series import Series, acks, flow_rates, queue_series, socket_series, span
+from analysis.read.series import (
+    Series,
+    acks,
+    flow_rates,
+    queue_series,
+    socket_series,
+    span,
+    ssthresh_of,
+)
 from analysis.read.study import level
 
 # Short enough for BBR's ProbeRTT (200 ms) to show.
@@ -423,12 +431,10 @@ def draw_cwnd(ax: Axes, run: Run) -> float:
     table = table[table["flow"] == name]
     if len(table):
         cwnd = Series(table["t_s"].to_numpy(float), table["cwnd_pkts"].to_numpy(float))
-        ssthresh = Series(cwnd.t_s, table["ssthresh_pkts"].to_numpy(float))
     else:
         nothing = Series(np.array([]), np.array([]))
-        cwnd, ssthresh = (
-            socket_series(run, key).get(name, nothing) for key in ("cwnd_pkts", "ssthresh_pkts")
-        )
+        cwnd = socket_series(run, "cwnd_pkts").get(name, nothing)
+    ssthresh = ssthresh_of(run, name)
     if not len(cwnd):
         ax.text(
             0.5,
@@ -446,6 +452,7 @@ def draw_cwnd(ax: Axes, run: Run) -> float:
         color=FAINT,
         linewidth=1.0,
         linestyle=SSTHRESH,
+        drawstyle="steps-post",  # it holds from one ACK or sample to the next
         label="ssthresh",
         zorder=2,
     )

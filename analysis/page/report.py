@@ -73,8 +73,8 @@ CAPTIONS = {
     "bars": "Goodput by condition; diamonds are the study's.",
     "map": "Goodput to and from each site, nearest first; diamonds are the study's.",
     "cwnd": (
-        "Congestion window and slow-start threshold of one run per cell, at every ACK where they"
-        " are recorded."
+        "Congestion window and slow-start threshold (the socket's own ssthresh) of one run per"
+        " cell, at every ACK where they are recorded, else as sampled."
     ),
     "series": "Sampled from the kernel: this is one run, its samples are no independent readings.",
 }

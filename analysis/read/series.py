@@ -35,11 +35,16 @@ ACK_COLUMNS = (
     "t_s",
     "flow",
     "cwnd_pkts",
-    "ssthresh_pkts",
+    "snd_ssthresh_pkts",
+    "current_ssthresh_pkts",
     "srtt_ms",
     "snd_wnd_bytes",
     "inflight_bytes",
 )
+# Version 0.1 called ssthresh what the kernel's tcp_current_ssthresh() says: outside recovery the
+# larger of the threshold and 3/4 of the window. It tells whether the threshold is finite, not what
+# it is.
+ACK_COLUMNS_OF_0_1 = {"ssthresh_pkts": "current_ssthresh_pkts"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +154,9 @@ def acks(run: Run, columns: Sequence[str] = ACK_COLUMNS) -> pd.DataFrame:
     """acks.csv.gz: a row per ACK that a sending socket got, by time. Empty, with its columns, where
     it is absent.
 
-    An infinite ssthresh is NaN. A file that was cut short gives what is whole of it. columns: t_s,
-    cwnd_pkts, and which else of ACK_COLUMNS; a run may have 10^5 rows.
+    An infinite ssthresh is NaN, and so is one that was not recorded (ssthresh_of tells them apart).
+    A file that was cut short gives what is whole of it. columns: t_s, cwnd_pkts, and which else of
+    ACK_COLUMNS; a run may have 10^5 rows.
     """
     nothing = pd.DataFrame(
         {name: pd.Series(dtype=object if name == "flow" else float) for name in columns}
@@ -160,18 +166,35 @@ def acks(run: Run, columns: Sequence[str] = ACK_COLUMNS) -> pd.DataFrame:
         # the last line may be half a line; a whole file ends with a line's end
         found = pd.read_csv(
             io.BytesIO(text[: text.rfind(b"\n") + 1]),
-            usecols=list(columns),
+            usecols=lambda name: ACK_COLUMNS_OF_0_1.get(name, name) in columns,
             dtype={"flow": str},
             on_bad_lines="skip",
             encoding_errors="replace",
         )
-    except (OSError, ValueError):  # a missing column is a ValueError too
+    except (OSError, ValueError):
         return nothing
+    found = found.rename(columns=ACK_COLUMNS_OF_0_1)
+    if not {"t_s", "cwnd_pkts"} <= set(found.columns):
+        return nothing
+    found = found.reindex(columns=list(columns))
     for name in columns:
         if name != "flow":
             found[name] = pd.to_numeric(found[name], errors="coerce")
     found = found.loc[found["t_s"].notna() & found["cwnd_pkts"].notna(), list(columns)]
     return found.sort_values("t_s", kind="stable", ignore_index=True)
+
+
+def ssthresh_of(run: Run, flow: str) -> Series:
+    """A flow's slow start threshold in packets; no values while it is infinite.
+
+    At every ACK where acks.csv.gz has the socket's own, else as the sockets were sampled.
+    """
+    table = acks(run, ("t_s", "flow", "cwnd_pkts", "snd_ssthresh_pkts"))
+    table = table[table["flow"] == flow]
+    if table["snd_ssthresh_pkts"].notna().any():
+        return Series(table["t_s"].to_numpy(float), table["snd_ssthresh_pkts"].to_numpy(float))
+    sampled = socket_series(run, "ssthresh_pkts")
+    return sampled.get(flow, Series(np.array([]), np.array([])))
 
 
 def unzipped(path: Path) -> bytes:
@@ -346,20 +369,22 @@ def windows_of(run: Run, flow: Flow) -> tuple[Series, float]:
         probing = gains.t_s[(gains.value > low) & (gains.value < high)]
         left_s = float(probing[0]) if len(probing) else left_s
     if flow.streams == 1:
-        found = acks(run, ("t_s", "flow", "cwnd_pkts", "ssthresh_pkts"))
+        thresholds = ["snd_ssthresh_pkts", "current_ssthresh_pkts"]
+        found = acks(run, ("t_s", "flow", "cwnd_pkts", *thresholds))
         found = found[found["flow"] == flow.name]
         if len(found):
-            limited = found.loc[found["ssthresh_pkts"].notna(), "t_s"]
-            return Series(found["t_s"].to_numpy(float), found["cwnd_pkts"].to_numpy(float)), max(
-                left_s, float(limited.iloc[0]) if len(limited) else -math.inf
-            )
+            limited = found.loc[found[thresholds].notna().any(axis="columns"), "t_s"]
+            first_s = float(limited.iloc[0]) if len(limited) else sampled_limit_s(run, flow)
+            windows = Series(found["t_s"].to_numpy(float), found["cwnd_pkts"].to_numpy(float))
+            return windows, max(left_s, first_s)
+    windows = socket_series(run, "cwnd_pkts").get(flow.name, Series(np.array([]), np.array([])))
+    return windows, max(left_s, sampled_limit_s(run, flow))
+
+
+def sampled_limit_s(run: Run, flow: Flow) -> float:
+    """When a flow's ssthresh was first sampled as finite; -inf: never."""
     thresholds = socket_series(run, "ssthresh_pkts").get(flow.name)
-    if thresholds is not None:
-        left_s = max(left_s, float(thresholds.t_s[0]))
-    return (
-        socket_series(run, "cwnd_pkts").get(flow.name, Series(np.array([]), np.array([]))),
-        left_s,
-    )
+    return -math.inf if thresholds is None else float(thresholds.t_s[0])
 
 
 def step_mean(series: Series, first_s: float, last_s: float) -> float | None:

@@ -554,13 +554,15 @@ def write_over_time(
     put_lines(folder, "sockets", sorted(rows, key=lambda row: row["t_s"]))
 
 
-def write_acks(folder: Path, rows: Iterable[tuple[Any, ...]]) -> None:
-    """acks.csv.gz from (t_s, flow, cwnd, ssthresh or "")."""
+def write_acks(
+    folder: Path, rows: Iterable[tuple[Any, ...]], ssthresh: str = "snd_ssthresh_pkts"
+) -> None:
+    """acks.csv.gz from (t_s, flow, cwnd, ssthresh or ""); `ssthresh` is its column's name."""
     lines = [
-        "t_s,flow,cwnd_pkts,ssthresh_pkts,srtt_ms,snd_wnd_bytes,inflight_bytes",
+        f"t_s,flow,cwnd_pkts,{ssthresh},srtt_ms,snd_wnd_bytes,inflight_bytes",
         *(
-            f"{t_s},{name},{cwnd},{ssthresh},10.0,65536,{cwnd * 1000}"
-            for t_s, name, cwnd, ssthresh in rows
+            f"{t_s},{name},{cwnd},{threshold},10.0,65536,{cwnd * 1000}"
+            for t_s, name, cwnd, threshold in rows
         ),
     ]
     (folder / "acks.csv.gz").write_bytes(gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0))

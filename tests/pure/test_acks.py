@@ -8,20 +8,44 @@ import csv
 import gzip
 from pathlib import Path
 
-from gostlab.guest.watch.acks import parse_line, port_filter, write_acks, write_samples
+from gostlab.guest.watch.acks import (
+    event_fields,
+    parse_line,
+    port_filter,
+    write_acks,
+    write_samples,
+)
 
 LINE = (
     "          <idle>-0       [000] ..s2.  {t}: tcp_probe: family=AF_INET src=10.1.1.1:{port}"
     " dest=10.2.1.1:80 mark=0x0 data_len=0 snd_nxt=0x{nxt:x} snd_una=0x{una:x} snd_cwnd=12"
     " ssthresh={ssthresh} snd_wnd=65160 srtt=20480 rcv_wnd=64256 sock_cookie=1"
-    " skbaddr=0000000000000000 skaddr=0000000000000000\n"
+    " skbaddr=0000000000000000 skaddr=0000000000000000"
 )
+FORMAT = """name: tcp_probe
+ID: 200
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+
+\tfield:__u8 saddr[sizeof(struct sockaddr_in6)];\toffset:8;\tsize:28;\tsigned:0;
+\tfield:__u32 ssthresh;\toffset:88;\tsize:4;\tsigned:0;
+\tfield:const void * skaddr;\toffset:120;\tsize:8;\tsigned:0;
+{more}
+print fmt: "family=%s ssthresh=%u snd_ssthresh", REC->ssthresh
+"""
 
 
 def line(
-    t: float = 1.5, port: int = 40000, una: int = 1000, nxt: int = 3896, ssthresh: int = 0x7FFFFFFF
+    t: float = 1.5,
+    port: int = 40000,
+    una: int = 1000,
+    nxt: int = 3896,
+    ssthresh: int = 0x7FFFFFFF,
+    own_ssthresh: int | None = 0x7FFFFFFF,
 ) -> str:
-    return LINE.format(t=f"{t:.6f}", port=port, una=una, nxt=nxt, ssthresh=ssthresh)
+    """A line of the trace; `ssthresh` is tcp_current_ssthresh(), `own_ssthresh` the socket's."""
+    shared = LINE.format(t=f"{t:.6f}", port=port, una=una, nxt=nxt, ssthresh=ssthresh)
+    return shared + ("\n" if own_ssthresh is None else f" snd_ssthresh={own_ssthresh}\n")
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
@@ -30,7 +54,7 @@ def rows(folder: Path) -> list[dict[str, str]]:
 
 
 def test_a_line_of_the_trace_is_an_ack() -> None:
-    ack = parse_line(line(ssthresh=77))
+    ack = parse_line(line(ssthresh=90, own_ssthresh=77))
     assert ack is not None
     assert ack.socket == ("10.1.1.1", 40000, "10.2.1.1", 80)
     assert (ack.at_s, ack.cwnd_pkts, ack.ssthresh_pkts, ack.srtt_ms, ack.snd_wnd_bytes) == (
@@ -45,6 +69,31 @@ def test_a_line_of_the_trace_is_an_ack() -> None:
 def test_an_infinite_threshold_is_none() -> None:
     ack = parse_line(line())
     assert ack is not None and ack.ssthresh_pkts is None
+
+
+def test_the_larger_of_threshold_and_three_quarters_of_the_window_is_not_the_threshold() -> None:
+    ack = parse_line(line(ssthresh=90, own_ssthresh=None))
+    assert ack is not None and ack.ssthresh_pkts is None
+
+
+def test_a_kernel_says_by_its_events_fields_whether_it_has_the_sockets_own_ssthresh() -> None:
+    stock, patched = (
+        event_fields(FORMAT.format(more=more))
+        for more in ("", "\tfield:__u32 snd_ssthresh;\toffset:128;\tsize:4;\tsigned:0;\n")
+    )
+    assert {"ssthresh", "skaddr", "common_type"} <= stock
+    assert "snd_ssthresh" not in stock and "snd_ssthresh" in patched
+
+
+def test_without_the_sockets_own_ssthresh_there_is_no_column_of_it(tmp_path: Path) -> None:
+    for with_ssthresh in (True, False):
+        (tmp_path / "acks.raw").write_text(
+            line(una=0, nxt=1, own_ssthresh=40) + line(una=900_000, nxt=900_001, own_ssthresh=40)
+        )
+        write_acks(tmp_path, 0.0, lambda _: "flow1", with_ssthresh=with_ssthresh)
+        assert ("snd_ssthresh_pkts" in rows(tmp_path)[0]) is with_ssthresh
+        assert rows(tmp_path)[0]["srtt_ms"] == "20.48"
+        assert "ssthresh_pkts" not in rows(tmp_path)[0]
 
 
 def test_a_dual_stack_servers_socket_is_read_as_the_ipv4_one_it_is() -> None:

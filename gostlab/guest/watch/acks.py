@@ -4,12 +4,18 @@ The tracepoint fires for every segment that an established socket receives; a fi
 whose remote (or, for a download, local) port is a flow's sink, which leaves the ACKs that the
 data's sender gets. It works in a trace instance of the lab's own, so that nobody else's tracing is
 touched. Where the kernel has no such tracepoint the socket samples stand in.
+
+The tracepoint's own `ssthresh` is tcp_current_ssthresh(): outside recovery the larger of the
+socket's threshold and 3/4 of its window, which follows the window and is nobody's threshold. The
+sandbox's kernel adds `snd_ssthresh`, the socket's own. A kernel without that field gives a file
+without that column.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import os
 import re
 import select
@@ -27,7 +33,22 @@ from gostlab.guest.watch.netlink import INFINITE_SSTHRESH
 from gostlab.guest.watch.probes import CONTROL_BYTES, rows_of
 
 TRACEFS = Path("/sys/kernel/tracing")
-HEADER = ("t_s", "flow", "cwnd_pkts", "ssthresh_pkts", "srtt_ms", "snd_wnd_bytes", "inflight_bytes")
+SSTHRESH_COLUMN = "snd_ssthresh_pkts"
+HEADER = (
+    "t_s",
+    "flow",
+    "cwnd_pkts",
+    SSTHRESH_COLUMN,
+    "srtt_ms",
+    "snd_wnd_bytes",
+    "inflight_bytes",
+)
+SSTHRESH_FIELD = "snd_ssthresh"
+OWN_SSTHRESH = "the socket's own (tcp_sock's snd_ssthresh)"
+NO_SSTHRESH = (
+    "none: this kernel's tcp_probe has no field snd_ssthresh, and its ssthresh is"
+    " tcp_current_ssthresh(); sockets.jsonl has the socket's own at every sample"
+)
 RING_KIB = 16_384
 # Where socket samples stand in for the tracepoint of every ACK.
 ACK_SAMPLE_MS = 10.0
@@ -36,7 +57,8 @@ LINE = re.compile(
     r"\s(?P<t>\d+\.\d+): tcp_probe: .*?src=\[?(?:::ffff:)?(?P<local>[0-9.]+)\]?:(?P<local_port>\d+)"
     r" dest=\[?(?:::ffff:)?(?P<peer>[0-9.]+)\]?:(?P<peer_port>\d+).*? snd_nxt=(?P<nxt>0x[0-9a-f]+)"
     r" snd_una=(?P<una>0x[0-9a-f]+)"
-    r" snd_cwnd=(?P<cwnd>\d+) ssthresh=(?P<ssthresh>\d+) snd_wnd=(?P<window>\d+) srtt=(?P<srtt>\d+)"
+    r" snd_cwnd=(?P<cwnd>\d+) .*?snd_wnd=(?P<window>\d+) srtt=(?P<srtt>\d+)"
+    r"(?:.* snd_ssthresh=(?P<ssthresh>\d+))?"
 )
 
 Socket = tuple[str, int, str, int]  # local address and port, peer address and port
@@ -44,7 +66,7 @@ Socket = tuple[str, int, str, int]  # local address and port, peer address and p
 
 @dataclass(frozen=True)
 class Ack:
-    """One line of the trace."""
+    """One line of the trace; ssthresh_pkts is None where it is infinite or not said."""
 
     socket: Socket
     at_s: float
@@ -61,7 +83,7 @@ def parse_line(line: str) -> Ack | None:
     found = LINE.search(line)
     if found is None:
         return None
-    ssthresh = int(found["ssthresh"])
+    ssthresh = int(found["ssthresh"] or INFINITE_SSTHRESH)
     return Ack(
         (found["local"], int(found["local_port"]), found["peer"], int(found["peer_port"])),
         float(found["t"]),
@@ -72,6 +94,11 @@ def parse_line(line: str) -> Ack | None:
         int(found["nxt"], 16),
         int(found["una"], 16),
     )
+
+
+def event_fields(event_format: str) -> set[str]:
+    """The names of a trace event's fields, from its file `format` (` field:__u32 snd_una; …`)."""
+    return set(re.findall(r"^\s+field:[^;]*?(\w+)(?:\[\w*\])?;", event_format, re.MULTILINE))
 
 
 def port_filter(local: Iterable[int], peer: Iterable[int]) -> str:
@@ -90,16 +117,20 @@ class AckTrace:
     def __init__(self, raw: Path, instance: Path) -> None:
         self._raw = raw
         self._instance = instance
+        self._event = instance / "events/tcp/tcp_probe"
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+
+    def carries_ssthresh(self) -> bool:
+        """Whether this kernel's tracepoint has the socket's own ssthresh."""
+        return SSTHRESH_FIELD in event_fields((self._event / "format").read_text(encoding="ascii"))
 
     def start(self, ports: str) -> None:
         """Begin to record. Raises OSError."""
         (self._instance / "trace_clock").write_text("mono")  # the same clock as time.monotonic()
         (self._instance / "buffer_size_kb").write_text(str(RING_KIB))
-        event = self._instance / "events/tcp/tcp_probe"
-        (event / "filter").write_text(ports)
-        (event / "enable").write_text("1")
+        (self._event / "filter").write_text(ports)
+        (self._event / "enable").write_text("1")
         self._thread = threading.Thread(target=self._read, name="acks", daemon=True)
         self._thread.start()
 
@@ -123,7 +154,7 @@ class AckTrace:
 
     def end(self) -> int:
         """Stop recording; returns how many events the ring lost because nobody read in time."""
-        (self._instance / "events/tcp/tcp_probe/enable").write_text("0")
+        (self._event / "enable").write_text("0")
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -162,68 +193,83 @@ def tracing_acks(folder: Path, wanted: bool) -> Iterator[AckTrace | None]:
             instance.rmdir()
 
 
-def write_acks(folder: Path, started_s: float, flow_of: Callable[[Socket], str | None]) -> int:
+def write_acks(
+    folder: Path,
+    started_s: float,
+    flow_of: Callable[[Socket], str | None],
+    *,
+    with_ssthresh: bool = True,
+) -> int:
     """Turn the raw trace into acks.csv.gz and delete it; returns the number of rows.
 
     Sockets that sent little are left out: iperf3's control connection goes to the same port.
+    with_ssthresh: whether the trace carries the socket's own ssthresh; without, no such column.
     """
     raw = folder / "acks.raw"
     with raw.open(encoding="ascii", errors="replace") as lines:
         acks = [ack for ack in map(parse_line, lines) if ack is not None]
+    flows = {socket: flow_of(socket) for socket in data_sockets(acks)}
+    rows = (
+        (
+            f"{ack.at_s - started_s:.6f}",
+            flow,
+            ack.cwnd_pkts,
+            "" if ack.ssthresh_pkts is None else ack.ssthresh_pkts,
+            ack.srtt_ms,
+            ack.snd_wnd_bytes,
+            (ack.snd_nxt - ack.snd_una) % 2**32,
+        )
+        for ack in acks
+        if (flow := flows.get(ack.socket)) is not None
+    )
+    count = write_table(folder, rows, with_ssthresh)
+    raw.unlink()
+    return count
+
+
+def data_sockets(acks: Iterable[Ack]) -> list[Socket]:
+    """The sockets that sent more than a control connection does."""
     ends: dict[Socket, list[int]] = {}
     for ack in acks:
         ends.setdefault(ack.socket, [ack.snd_una, 0])[1] = ack.snd_una
-    flows = {
-        socket: flow_of(socket)
-        for socket, (first, last) in ends.items()
-        if (last - first) % 2**32 > CONTROL_BYTES
-    }
-    count = 0
-    with gzip.open(folder / "acks.csv.gz", "wt", encoding="ascii", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(HEADER)
-        for ack in acks:
-            flow = flows.get(ack.socket)
-            if flow is not None:
-                rows.writerow(
-                    (
-                        f"{ack.at_s - started_s:.6f}",
-                        flow,
-                        ack.cwnd_pkts,
-                        "" if ack.ssthresh_pkts is None else ack.ssthresh_pkts,
-                        ack.srtt_ms,
-                        ack.snd_wnd_bytes,
-                        (ack.snd_nxt - ack.snd_una) % 2**32,
-                    )
-                )
-                count += 1
-    raw.unlink()
-    return count
+    return [
+        socket for socket, (first, last) in ends.items() if (last - first) % 2**32 > CONTROL_BYTES
+    ]
 
 
 def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
     """acks.csv.gz from socket samples, for a kernel without the tracepoint; returns the number of
     rows.
     """
+    rows = (
+        (
+            row["t_s"],
+            row["flow"],
+            row["cwnd_pkts"],
+            "" if row["ssthresh_pkts"] is None else row["ssthresh_pkts"],
+            row["srtt_ms"],
+            row["snd_wnd_bytes"],
+            row["unacked_pkts"] * row["mss"],
+        )
+        for row in sockets
+        if row["leg"] == "wan"
+    )
+    return write_table(folder, rows, with_ssthresh=True)
+
+
+def write_table(folder: Path, rows: Iterable[tuple[Any, ...]], with_ssthresh: bool) -> int:
+    """Write acks.csv.gz; returns the number of rows.
+
+    Without ssthresh its column is left out: an empty one would say that it was infinite.
+    """
+    kept = [with_ssthresh or name != SSTHRESH_COLUMN for name in HEADER]
     count = 0
     with gzip.open(folder / "acks.csv.gz", "wt", encoding="ascii", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(HEADER)
-        for row in sockets:
-            if row["leg"] == "wan":
-                ssthresh = "" if row["ssthresh_pkts"] is None else row["ssthresh_pkts"]
-                rows.writerow(
-                    (
-                        row["t_s"],
-                        row["flow"],
-                        row["cwnd_pkts"],
-                        ssthresh,
-                        row["srtt_ms"],
-                        row["snd_wnd_bytes"],
-                        row["unacked_pkts"] * row["mss"],
-                    )
-                )
-                count += 1
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(itertools.compress(HEADER, kept))
+        for row in rows:
+            table.writerow(itertools.compress(row, kept))
+            count += 1
     return count
 
 
@@ -258,6 +304,7 @@ def keep_acks(
         rows = write_samples(folder, rows_of(folder, "sockets"))
         return {
             "source": "socket samples: this kernel has no tcp_probe",
+            "ssthresh": OWN_SSTHRESH,
             "rows": rows,
             "events_lost": 0,
         }
@@ -276,8 +323,10 @@ def keep_acks(
                 return leg.flow
         return None
 
+    with_ssthresh = trace.carries_ssthresh()
     return {
         "source": "tracepoint tcp:tcp_probe",
-        "rows": write_acks(folder, load.started_s, flow_of),
+        "ssthresh": OWN_SSTHRESH if with_ssthresh else NO_SSTHRESH,
+        "rows": write_acks(folder, load.started_s, flow_of, with_ssthresh=with_ssthresh),
         "events_lost": lost,
     }
