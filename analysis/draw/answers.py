@@ -14,20 +14,21 @@ import pandas as pd
 from analysis.draw.colours import cc_name
 from analysis.draw.curves import facets_of, flows_of, rtt_column
 from analysis.draw.figures import ccs_of, one_row, tunnels_of
-from analysis.judge.cells import TUNNEL_ORDER, Cell, Matrix, bdp_words, rank, value_of, wan_share
-from analysis.judge.models import payload_mbit
-from analysis.judge.statistics import Summary, best_mean, paired_ratio
-from analysis.page.tables import (
-    NBSP,
-    is_missing,
+from analysis.judge.cells import (
+    TUNNEL_ORDER,
+    Cell,
+    Matrix,
+    bdp_words,
     pairs_of,
-    per_mille,
-    percent,
-    rate,
-    ratio,
+    rank,
     row_of,
+    value_of,
+    wan_share,
     without,
 )
+from analysis.judge.models import payload_mbit
+from analysis.judge.statistics import Summary, best_mean, paired_ratio
+from analysis.judge.table import NBSP, is_missing, per_mille, percent, rate, ratio
 from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, Run
 from analysis.read.series import reordered_share
 

@@ -377,6 +377,42 @@ def natural(words: str) -> list[tuple[bool, float, str]]:
     ]
 
 
+def pairs_of(cells: Sequence[Cell], base: str, versus: str) -> list[tuple[Cell, Cell]]:
+    """Cells that differ in nothing but the congestion control."""
+
+    def place(cell: Cell) -> Any:
+        return tuple(pair for pair in cell.factors if pair[0] != "cc"), tuple(
+            pair for pair in cell.like.settings if pair[0] != "cc"
+        )
+
+    seconds = {place(cell): cell for cell in cells if cell.like.cc == versus}
+    return [
+        (cell, seconds[place(cell)])
+        for cell in cells
+        if cell.like.cc == base and place(cell) in seconds
+    ]
+
+
+def row_of(table: pd.DataFrame, cell: Cell) -> pd.Series:
+    """A cell's row."""
+    return table[
+        (table["cell"] == cell.label)
+        & (table["matrix"] == cell.matrix)
+        & (table["variant"] == cell.variant)
+    ].iloc[0]
+
+
+def without(cell: Cell, factor: str) -> Cell:
+    """A cell without one of its levels."""
+    return Cell(
+        cell.experiment,
+        cell.matrix,
+        cell.variant,
+        tuple(pair for pair in cell.factors if pair[0] != factor),
+        cell.runs,
+    )
+
+
 def cpu_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
     """A CPU sweep with the points that other matrices of the experiment add: the real clock, the
     default cost.

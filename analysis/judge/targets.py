@@ -13,7 +13,7 @@ from typing import Any
 from analysis.judge.cells import Cell, Matrix, value_of
 from analysis.judge.fairness import converges
 from analysis.judge.statistics import Summary, best_mean, paired_ratio, summarise
-from analysis.page.tables import Column, Table, count, interval, rate, words
+from analysis.judge.table import Column, Table, count, interval, rate, words
 from analysis.read.study import Asked, Published, Study, level
 
 AGREES, DISAGREES, NO_RUN, INVALID = "agrees", "disagrees", "no run", "invalid runs only"

@@ -32,8 +32,8 @@ from analysis.judge.cells import (
     to_matrices,
     to_table,
 )
+from analysis.judge.table import Table, markdown, rate
 from analysis.page import tables
-from analysis.page.tables import Table
 from analysis.read.folder import Run
 from analysis.read.runs import Results, load_results, to_frame
 from analysis.read.study import Study, load_study
@@ -154,7 +154,7 @@ def write_studies(results: Path, studies: Sequence[Study], out: Path) -> Path:
             f"tables/{file_name(chapter.study.name)}.md",
             "\n".join(
                 [
-                    f"## {tables.markdown(chapter.study.title)}\n",
+                    f"## {markdown(chapter.study.title)}\n",
                     *(t.to_markdown() for t in printed),
                 ]
             ).encode("utf-8", "replace"),
@@ -697,7 +697,7 @@ def render(chapters: Sequence[Chapter], drawn: dict[str, bytes]) -> str:
         image=lambda name: data_uri(drawn[name]),
         rows=run_rows,
         why=tables.why,
-        rate=tables.rate,
+        rate=rate,
         state_of=tables.state_of,
         synthetic=any(chapter.results.synthetic for chapter in chapters),
     )

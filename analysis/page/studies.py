@@ -17,9 +17,9 @@ from types import MappingProxyType
 
 from analysis.draw import figures
 from analysis.judge import targets
+from analysis.judge.table import NBSP, markdown
 from analysis.page import tables
 from analysis.page.report import Chapter, Drawing, Part, made_by_line, to_chapter
-from analysis.page.tables import NBSP, markdown
 from analysis.read.folder import Run
 from analysis.read.runs import load_results
 from analysis.read.study import Study, load_study, questions

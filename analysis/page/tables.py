@@ -1,29 +1,30 @@
-"""Tables: what the figures draw, in figures; and what they leave out. As Markdown, CSV and for the
-page.
-"""
+"""The report's tables: what the figures draw, in figures; and what they leave out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from analysis.draw.colours import cc_name
-from analysis.judge.cells import Cell, Matrix, bdp_words
-from analysis.judge.statistics import (
-    Summary,
-    is_known,
-    mean_interval,
-    paired_difference,
-    paired_ratio,
+from analysis.judge.cells import Cell, Matrix, bdp_words, pairs_of, row_of, without
+from analysis.judge.statistics import Summary, mean_interval, paired_difference, paired_ratio
+from analysis.judge.table import (
+    Column,
+    Table,
+    count,
+    interval,
+    is_missing,
+    per_mille,
+    percent,
+    rate,
+    ratio,
+    words,
 )
 from analysis.read.folder import Broken, Environment, Run
 from analysis.read.runs import Results
 
-MISSING = "–"
-NBSP = "\u00a0"
 FACTOR_HEADINGS = {
     "syscall_cost": "System call",
     "buffer": "Buffer",
@@ -34,129 +35,6 @@ FACTOR_HEADINGS = {
     "clock": "Clock",
     "profile": "Profile",
 }
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column: its key (a CSV's heading, with the unit), its heading for people, how a value is
-    printed.
-    """
-
-    key: str
-    heading: str
-    show: Callable[[Any], str]
-    numeric: bool = True
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table that can be printed."""
-
-    name: str  # a file's name
-    title: str
-    note: str
-    columns: tuple[Column, ...]
-    rows: tuple[Mapping[str, Any], ...]
-
-    def shown(self) -> list[list[str]]:
-        """Every cell as people read it."""
-        return [
-            [
-                MISSING if is_missing(row.get(column.key)) else column.show(row[column.key])
-                for column in self.columns
-            ]
-            for row in self.rows
-        ]
-
-    def to_frame(self) -> pd.DataFrame:
-        """The rows, unrounded; a column of row keys that the table does not show is kept too."""
-        keys = [column.key for column in self.columns]
-        keys += [key for row in self.rows[:1] for key in row if key not in keys]
-        return pd.DataFrame(
-            [{key: row.get(key) for key in keys} for row in self.rows], columns=keys
-        )
-
-    def to_csv(self) -> str:
-        """CSV, numbers unrounded, units in the headings."""
-        return str(self.to_frame().to_csv(index=False, lineterminator="\n"))
-
-    def to_markdown(self) -> str:
-        """GitHub's Markdown."""
-        lines = [f"### {markdown(self.title)}", ""]
-        if self.note:
-            lines += [markdown(self.note), ""]
-        lines += [
-            "| " + " | ".join(markdown(column.heading) for column in self.columns) + " |",
-            "|" + "|".join("---:" if column.numeric else "---" for column in self.columns) + "|",
-        ]
-        lines += ["| " + " | ".join(markdown(cell) for cell in row) + " |" for row in self.shown()]
-        return "\n".join(lines) + "\n"
-
-
-def markdown(words: str) -> str:
-    """Words that are no mark-up, whatever they say."""
-    escaped = (
-        words.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    )
-    for mark in "|`*_[]":
-        escaped = escaped.replace(mark, "\\" + mark)
-    return escaped.replace("\n", " ")
-
-
-def is_missing(value: Any) -> bool:
-    """Nothing to print."""
-    return value == "" if isinstance(value, str) else not is_known(value)
-
-
-# -- how values are printed
-
-
-def words(value: Any) -> str:
-    """As it is."""
-    return str(value)
-
-
-def rate(value: float) -> str:
-    """Three digits at least where they mean something: 1,432, 144, 9.26."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def count(value: float) -> str:
-    """A count; a median between two counts has a half."""
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
-
-
-def ratio(value: float) -> str:
-    """Two decimals."""
-    return f"{value:.2f}"
-
-
-def percent(value: float) -> str:
-    """A share in per cent."""
-    return (
-        f"{100 * value:.1f}{NBSP}%"
-        if value < 0.0995 or value > 0.9
-        else f"{100 * value:.0f}{NBSP}%"
-    )
-
-
-def per_mille(value: float) -> str:
-    """A share in per mille."""
-    return f"{1000 * value:.3g}{NBSP}‰"
-
-
-def interval(
-    low: float | None,
-    high: float | None,
-    coverage: float | None,
-    show: Callable[[float], str] = rate,
-) -> str:
-    """Low to high with the coverage; empty without."""
-    if is_missing(low) or is_missing(high):
-        return ""
-    assert low is not None and high is not None and coverage is not None
-    return f"{show(low)} to {show(high)} ({100 * coverage:.1f}{NBSP}%)"
-
 
 TUNNEL = Column("tunnel", "Tunnel", words, numeric=False)
 STREAMS = Column("streams", "Streams", count)
@@ -342,42 +220,6 @@ def comparison_table(
         "pairs' ratios.",
         tuple(columns),
         tuple(rows),
-    )
-
-
-def pairs_of(cells: Sequence[Cell], base: str, versus: str) -> list[tuple[Cell, Cell]]:
-    """Cells that differ in nothing but the congestion control."""
-
-    def place(cell: Cell) -> Any:
-        return tuple(pair for pair in cell.factors if pair[0] != "cc"), tuple(
-            pair for pair in cell.like.settings if pair[0] != "cc"
-        )
-
-    seconds = {place(cell): cell for cell in cells if cell.like.cc == versus}
-    return [
-        (cell, seconds[place(cell)])
-        for cell in cells
-        if cell.like.cc == base and place(cell) in seconds
-    ]
-
-
-def row_of(table: pd.DataFrame, cell: Cell) -> pd.Series:
-    """A cell's row."""
-    return table[
-        (table["cell"] == cell.label)
-        & (table["matrix"] == cell.matrix)
-        & (table["variant"] == cell.variant)
-    ].iloc[0]
-
-
-def without(cell: Cell, factor: str) -> Cell:
-    """A cell without one of its levels."""
-    return Cell(
-        cell.experiment,
-        cell.matrix,
-        cell.variant,
-        tuple(pair for pair in cell.factors if pair[0] != factor),
-        cell.runs,
     )
 
 

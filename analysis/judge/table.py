@@ -1,0 +1,139 @@
+"""A table that can be printed, as Markdown, CSV and for the page, and how its numbers are written.
+
+Sentences and figures write their numbers by the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from analysis.judge.statistics import is_known
+
+MISSING = "–"
+NBSP = "\u00a0"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its key (a CSV's heading, with the unit), its heading for people, how a value is
+    printed.
+    """
+
+    key: str
+    heading: str
+    show: Callable[[Any], str]
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that can be printed."""
+
+    name: str  # a file's name
+    title: str
+    note: str
+    columns: tuple[Column, ...]
+    rows: tuple[Mapping[str, Any], ...]
+
+    def shown(self) -> list[list[str]]:
+        """Every cell as people read it."""
+        return [
+            [
+                MISSING if is_missing(row.get(column.key)) else column.show(row[column.key])
+                for column in self.columns
+            ]
+            for row in self.rows
+        ]
+
+    def to_frame(self) -> pd.DataFrame:
+        """The rows, unrounded; a column of row keys that the table does not show is kept too."""
+        keys = [column.key for column in self.columns]
+        keys += [key for row in self.rows[:1] for key in row if key not in keys]
+        return pd.DataFrame(
+            [{key: row.get(key) for key in keys} for row in self.rows], columns=keys
+        )
+
+    def to_csv(self) -> str:
+        """CSV, numbers unrounded, units in the headings."""
+        return str(self.to_frame().to_csv(index=False, lineterminator="\n"))
+
+    def to_markdown(self) -> str:
+        """GitHub's Markdown."""
+        lines = [f"### {markdown(self.title)}", ""]
+        if self.note:
+            lines += [markdown(self.note), ""]
+        lines += [
+            "| " + " | ".join(markdown(column.heading) for column in self.columns) + " |",
+            "|" + "|".join("---:" if column.numeric else "---" for column in self.columns) + "|",
+        ]
+        lines += ["| " + " | ".join(markdown(cell) for cell in row) + " |" for row in self.shown()]
+        return "\n".join(lines) + "\n"
+
+
+def markdown(words: str) -> str:
+    """Words that are no mark-up, whatever they say."""
+    escaped = (
+        words.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    )
+    for mark in "|`*_[]":
+        escaped = escaped.replace(mark, "\\" + mark)
+    return escaped.replace("\n", " ")
+
+
+def is_missing(value: Any) -> bool:
+    """Nothing to print."""
+    return value == "" if isinstance(value, str) else not is_known(value)
+
+
+# -- how values are printed
+
+
+def words(value: Any) -> str:
+    """As it is."""
+    return str(value)
+
+
+def rate(value: float) -> str:
+    """Three digits at least where they mean something: 1,432, 144, 9.26."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def count(value: float) -> str:
+    """A count; a median between two counts has a half."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def ratio(value: float) -> str:
+    """Two decimals."""
+    return f"{value:.2f}"
+
+
+def percent(value: float) -> str:
+    """A share in per cent."""
+    return (
+        f"{100 * value:.1f}{NBSP}%"
+        if value < 0.0995 or value > 0.9
+        else f"{100 * value:.0f}{NBSP}%"
+    )
+
+
+def per_mille(value: float) -> str:
+    """A share in per mille."""
+    return f"{1000 * value:.3g}{NBSP}‰"
+
+
+def interval(
+    low: float | None,
+    high: float | None,
+    coverage: float | None,
+    show: Callable[[float], str] = rate,
+) -> str:
+    """Low to high with the coverage; empty without."""
+    if is_missing(low) or is_missing(high):
+        return ""
+    assert low is not None and high is not None and coverage is not None
+    return f"{show(low)} to {show(high)} ({100 * coverage:.1f}{NBSP}%)"
