@@ -227,8 +227,8 @@ topos = {"tunnel": TunnelTopo, "dumbbell": DumbbellTopo, "router": RouterTopo, "
 
 
 if __name__ == "__main__":
+    import os
     import sys
 
-    from gostlab.cli import main_topo
-
-    sys.exit(main_topo(sys.argv[1:]))
+    lab = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lab")
+    os.execv(lab, [lab, "topo", *sys.argv[1:]])

@@ -1,4 +1,4 @@
-"""The command line: `./lab VERB`. The only module that prints and exits.
+"""The command line: `./lab VERB`. Every verb reads its words, calls gostlab.api, and prints.
 
 Exit codes: 0 all runs good (but for what this kernel cannot do), 1 some run failed, or none was
 possible, 2 bad input, 3 all ran, and some are invalid: no answer to their question, and said to be
@@ -8,22 +8,25 @@ none; 130 interrupted.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gostlab.setup.parts import MissingPart
 
+if TYPE_CHECKING:
+    from gostlab.api import Plan
+    from gostlab.matrix.outcome import Outcome
+
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+RESULTS = Path("results")
+
+Verb = Callable[[argparse.Namespace], int]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,21 +41,16 @@ def main(argv: Sequence[str]) -> int:
         return int(doctor.main(list(argv[1:])))
     try:
         arguments = parser().parse_args(argv)
-        verb: Callable[[argparse.Namespace], int] = arguments.verb
     except SystemExit as stop:  # argparse has said what is wrong
         return int(stop.code or 0)
-    if verb is not run_verb:  # which reads its modules first
-        raise_on_signals()
-    try:
-        return guarded(verb, arguments)
-    except KeyboardInterrupt:
-        complain("interrupted: what was finished is kept, and the same command goes on from there")
-        return EXIT_INTERRUPTED
+    return guarded(arguments.verb, arguments)
 
 
 def raise_on_signals() -> None:
     """From here on SIGTERM ends like Ctrl-C, by an exception: nothing of a run stays behind. An
     ignored Ctrl-C stays ignored.
+
+    Every verb has read its modules by then: an exception could get lost while they are read.
     """
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -64,18 +62,20 @@ def interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def guarded(verb: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+def guarded(verb: Verb, arguments: argparse.Namespace) -> int:
     """A verb, with every error it may meet as one line and an exit code."""
+    from gostlab import api  # noqa: F401  # what the verbs use is read before signals raise
     from gostlab.ask.document import BadInput
     from gostlab.machine import MachineError
     from gostlab.results import ResultsError
 
+    raise_on_signals()
     try:
         return verb(arguments)
-    except BadInput as error:
-        complain(str(error))
-        return EXIT_BAD_INPUT
-    except (MissingPart, MachineError) as error:
+    except KeyboardInterrupt:
+        complain("interrupted: what was finished is kept, and the same command goes on from there")
+        return EXIT_INTERRUPTED
+    except (BadInput, MissingPart, MachineError) as error:
         complain(str(error))
         return EXIT_BAD_INPUT
     except ResultsError as error:
@@ -94,6 +94,14 @@ def complain(sentence: str) -> None:
     print(f"gostlab: {sentence}", file=sys.stderr, flush=True)
 
 
+def print_json(value: Any) -> None:
+    """For programs, and nothing else on standard output."""
+    print(json.dumps(value, indent=2, sort_keys=True, default=str))
+
+
+# -- the words of every verb
+
+
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(
@@ -106,7 +114,32 @@ def parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(title="verbs", required=True, metavar="VERB")
     verbs.add_parser("setup", help="install, build and fetch what the lab needs", add_help=False)
     verbs.add_parser("doctor", help="what is there, what is missing, what to do", add_help=False)
+    for add in (
+        add_run,
+        add_report,
+        add_shell,
+        add_profile,
+        add_validate,
+        add_catalogue,
+        add_bench,
+        add_topo,
+    ):
+        add(verbs)
+    return top
 
+
+def add_verb(
+    verbs: Any, name: str, function: Verb, summary: str, example: str
+) -> argparse.ArgumentParser:
+    """A verb with its example."""
+    made: argparse.ArgumentParser = verbs.add_parser(
+        name, help=summary, description=summary, epilog=f"example: {example}"
+    )
+    made.set_defaults(verb=function)
+    return made
+
+
+def add_run(verbs: Any) -> None:
     run = add_verb(
         verbs,
         "run",
@@ -114,9 +147,11 @@ def parser() -> argparse.ArgumentParser:
         "run an experiment's matrix; finished runs are kept and not run again",
         "./lab run thesis-tunnel --quick --set streams=1,4",
     )
-    add_run_arguments(run)
     run.add_argument("experiment", help="a name in experiments/ or the path of a YAML file")
+    add_run_arguments(run)
 
+
+def add_report(verbs: Any) -> None:
     report = add_verb(
         verbs,
         "report",
@@ -124,13 +159,12 @@ def parser() -> argparse.ArgumentParser:
         "tables, figures and one page from the results",
         "./lab report thesis-tunnel",
     )
-    report.add_argument("experiment", nargs="*", help="which (default: every one with results)")
     report.add_argument(
-        "--results",
-        type=Path,
-        default=Path("results"),
-        help="where the runs are (default: results)",
+        "experiment",
+        nargs="*",
+        help="which, by name or by the path of its YAML file (default: every one with results)",
     )
+    add_results(report, "where the runs are")
     report.add_argument("--out", type=Path, help="where to write (default: RESULTS/report)")
     report.add_argument(
         "--studies",
@@ -139,6 +173,8 @@ def parser() -> argparse.ArgumentParser:
     )
     report.add_argument("--json", action="store_true", help='print {"report": path}')
 
+
+def add_shell(verbs: Any) -> None:
     shell = add_verb(
         verbs,
         "shell",
@@ -146,30 +182,31 @@ def parser() -> argparse.ArgumentParser:
         "Mininet's prompt in the lab, on a shaped path",
         "./lab shell --profile la-hamina --cc bbr",
     )
-    shell.add_argument("--profile", default="la-hamina", help="the path (default: la-hamina)")
-    shell.add_argument("--cc", default="cubic", help="congestion control (default: cubic)")
+    add_path_arguments(shell)
     shell.add_argument(
         "--clock",
         choices=("virtual", "real"),
         default="real",
         help="the guest's clock (default: real, as a person types in real time)",
     )
-    add_machine_argument(shell)
-    add_gost_argument(shell)
+    add_machine(shell)
+    add_gost(shell)
 
-    profile = add_verb(verbs, "profile", profile_verb, "WAN paths", "./lab profile show la-hamina")
+
+def add_profile(verbs: Any) -> None:
     from gostlab.ask import recording
 
+    profile = add_verb(verbs, "profile", profile_verb, "WAN paths", "./lab profile show la-hamina")
     actions = profile.add_subparsers(dest="action", metavar="ACTION", required=True)
-    for action, what in (
+    for name, summary in (
         ("list", "every path in a line"),
         ("show", "a path's file"),
         ("check", "read it, recompute what it derives"),
     ):
-        asked = actions.add_parser(action, help=what, description=what)
-        asked.add_argument(
+        action = actions.add_parser(name, help=summary, description=summary)
+        action.add_argument(
             "name",
-            nargs=None if action == "show" else "?",
+            nargs=None if name == "show" else "?",
             help="a name in netem_profiles/ or a path",
         )
     record = actions.add_parser(
@@ -183,6 +220,8 @@ def parser() -> argparse.ArgumentParser:
     )
     recording.add_arguments(record)
 
+
+def add_validate(verbs: Any) -> None:
     validate = add_verb(
         verbs,
         "validate",
@@ -192,11 +231,11 @@ def parser() -> argparse.ArgumentParser:
     )
     validate.add_argument("--quick", action="store_true", help="the short form")
     validate.add_argument("--jobs", type=int, help="runs side by side (default: one per CPU)")
-    validate.add_argument(
-        "--results", type=Path, default=Path("results"), help="where results go (default: results)"
-    )
-    validate.add_argument("--json", action="store_true", help="the table as JSON and nothing else")
+    add_results(validate, "where results go")
+    add_json(validate)
 
+
+def add_catalogue(verbs: Any) -> None:
     catalogue = add_verb(
         verbs,
         "catalogue",
@@ -204,58 +243,45 @@ def parser() -> argparse.ArgumentParser:
         "every experiment, what it costs, and how long it took here",
         "./lab catalogue --cores 2",
     )
-    catalogue.add_argument(
-        "--results",
-        type=Path,
-        default=Path("results"),
-        help="where the runs are (default: results)",
-    )
+    add_results(catalogue, "where the runs are")
     catalogue.add_argument(
         "--cores",
         type=int,
         help="the CPUs that the results were made with (default: this machine's)",
     )
-    catalogue.add_argument("--json", action="store_true", help="the table as JSON and nothing else")
+    add_json(catalogue)
 
+
+def add_bench(verbs: Any) -> None:
     bench = add_verb(
         verbs, "bench", bench_verb, "how fast the lab is on this machine", "./lab bench --json"
     )
-    bench.add_argument("--json", action="store_true", help="the table as JSON")
+    add_json(bench)
     bench.add_argument(
         "--repeat", type=int, default=3, help="times each figure is taken (default: 3)"
     )
-    return top
 
 
-def add_verb(
-    verbs: Any, name: str, function: Callable[[argparse.Namespace], int], what: str, example: str
-) -> argparse.ArgumentParser:
-    """A verb with its example."""
-    made: argparse.ArgumentParser = verbs.add_parser(
-        name, help=what, description=what, epilog=f"example: {example}"
+def add_topo(verbs: Any) -> None:
+    topo = verbs.add_parser(
+        "topo",
+        prog="topo.py",
+        help="what `python topo.py` does: the quick matrix and its report, or Mininet's prompt",
+        description="Build the lab: open it (--cli), or run the quick matrix and draw it.",
+        epilog="examples: python topo.py --cli · sudo python topo.py",
     )
-    made.set_defaults(verb=function)
-    return made
-
-
-def add_machine_argument(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "--machine",
-        choices=("native", "sandbox", "auto"),
-        default="auto",
-        help=(
-            "native: this kernel, as root; sandbox: the lab's own kernel; auto: native only for"
-            " root on a kernel with netem (default)"
-        ),
+    topo.set_defaults(verb=topo_verb)
+    topo.add_argument(
+        "--cli", action="store_true", help="Mininet's prompt in the lab instead of a matrix"
     )
-
-
-def add_gost_argument(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument(
-        "--gost",
-        type=Path,
-        help="the GOST binary to use (default: $PATH, the set-up's, the lab's relay)",
+    topo.add_argument(
+        "--experiment", default="thesis-tunnel", help="what to run (default: thesis-tunnel)"
     )
+    topo.add_argument(
+        "--full", action="store_true", help="the full matrix instead of the quick one"
+    )
+    add_path_arguments(topo, "with --cli: ")
+    add_run_arguments(topo)
 
 
 def add_run_arguments(run: argparse.ArgumentParser) -> None:
@@ -271,18 +297,54 @@ def add_run_arguments(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--matrix", action="append", default=[], help="only this matrix of the experiment"
     )
-    add_machine_argument(run)
+    add_machine(run)
     run.add_argument("--clock", choices=("virtual", "real"), help="override the experiment's clock")
     run.add_argument("--jobs", type=int, help="runs side by side (default: one per CPU; native: 1)")
-    run.add_argument(
-        "--results", type=Path, default=Path("results"), help="where results go (default: results)"
-    )
+    add_results(run, "where results go")
     run.add_argument("--retry-failed", action="store_true", help="run failed runs again")
     run.add_argument("--dry-run", action="store_true", help="list the runs and stop")
     run.add_argument(
         "--json", action="store_true", help="print the outcome as JSON and nothing else"
     )
-    add_gost_argument(run)
+    add_gost(run)
+
+
+def add_path_arguments(verb: argparse.ArgumentParser, when: str = "") -> None:
+    verb.add_argument("--profile", default="la-hamina", help=f"{when}the path (default: la-hamina)")
+    verb.add_argument("--cc", default="cubic", help=f"{when}congestion control (default: cubic)")
+
+
+def add_machine(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--machine",
+        choices=("native", "sandbox", "auto"),
+        default="auto",
+        help=(
+            "native: this kernel, as root; sandbox: the lab's own kernel; auto: native only for"
+            " root on a kernel with netem (default)"
+        ),
+    )
+
+
+def add_gost(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--gost",
+        type=Path,
+        help="the GOST binary to use (default: $PATH, the set-up's, the lab's relay)",
+    )
+
+
+def add_results(verb: argparse.ArgumentParser, purpose: str) -> None:
+    verb.add_argument(
+        "--results", type=Path, default=RESULTS, help=f"{purpose} (default: {RESULTS})"
+    )
+
+
+def add_json(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--json", action="store_true", help="the table as JSON and nothing else")
+
+
+# -- the verbs
 
 
 def overrides(pairs: Sequence[str]) -> dict[str, str]:
@@ -302,326 +364,100 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
 
 def run_verb(arguments: argparse.Namespace) -> int:
     """`./lab run`."""
-    from gostlab import machine, results
-    from gostlab.ask import experiment as experiments
-    from gostlab.ask import guards
-    from gostlab.ask.document import BadInput
-    from gostlab.ask.resolve import expand
-    from gostlab.ask.run_description import RunDescription
-    from gostlab.matrix import schedule
-    from gostlab.matrix.progress import console_progress
-    from gostlab.setup.parts import find_parts, require_kernel
+    from gostlab import api
+    from gostlab.matrix.progress import progress_on_stderr
 
-    loaded = experiments.load_experiment(arguments.experiment)
-    choice = machine.choose(arguments.machine)
-    clock = arguments.clock or ("real" if choice.name == "native" else None)
-    if choice.name == "native" and clock == "virtual":
-        raise BadInput("--clock virtual needs the sandbox: this kernel's clock is the real one")
-
-    def described(repetitions_of: Mapping[str, int] = {}) -> list[RunDescription]:
-        runs = expand(
-            loaded,
-            quick=arguments.quick,
-            overrides=overrides(arguments.set),
-            machine=choice.name,
-            clock=clock,
-            repetitions_of=repetitions_of,
-        )
-        known = sorted({run.matrix for run in runs})
-        for name in arguments.matrix:
-            if name not in known:
-                raise BadInput(f"--matrix {name}: {loaded.name} has {', '.join(known)}")
-        return [run for run in runs if not arguments.matrix or run.matrix in arguments.matrix]
-
-    runs = described()
-    until = {
-        name: rule
-        for name, rule in experiments.stopping_rules(loaded, quick=arguments.quick).items()
-        if not arguments.matrix or name in arguments.matrix
-    }
-    errors, warned = guards.survey(runs)
-    if errors:
-        cells = {run.cell for run, _ in errors}
-        others = f" (and {len(cells) - 1} more such cells)" if len(cells) > 1 else ""
-        raise BadInput(f"{errors[0][0].cell}: {errors[0][1].sentence}{others}")
+    plan = api.plan(
+        arguments.experiment,
+        quick=arguments.quick,
+        overrides=overrides(arguments.set),
+        matrices=arguments.matrix,
+        on=arguments.machine,
+        clock=arguments.clock,
+    )
     if arguments.dry_run:
-        for run in runs:
-            print(run.name)
-        for warning in warned:
-            print(warning.line, file=sys.stderr)
-        for name, rule in until.items():
-            print(
-                f"{name}: this is the first block; there may be more, until every cell's {rule.of}"
-                f" is known to ± {100 * rule.halfwidth:g} %, {rule.most} repetitions at most",
-                file=sys.stderr,
-            )
-        return EXIT_OK
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise BadInput(f"--jobs {arguments.jobs}: at least 1")
-
-    parts = find_parts(arguments.gost)
-    handed = machine.hand_over(parts)
-    cpus = list(machine.usable_cpus())
-    commit = checkout_commit()
-    if choice.name == "sandbox":
-        from gostlab.machine import sandbox
-
-        kernel = require_kernel(parts)
-        slots = cpus[: arguments.jobs] if arguments.jobs else cpus
-        keep = machine.kept_visible(parts)
-
-        def start(run: RunDescription, folder: Path, slot: int) -> machine.Job:
-            return sandbox.start_run(kernel, run, folder, handed, keep, slot, commit)
-
-    else:
-        from gostlab.machine import native
-
-        slots = cpus[:1]
-
-        def start(run: RunDescription, folder: Path, slot: int) -> machine.Job:
-            return native.start_run(run, folder, handed, commit)
-
-    def standings(ends: Sequence[schedule.Finished]) -> list[schedule.Standing]:
-        if not until:
-            return []
-        from analysis.judge.statistics import (
-            relative_halfwidth,
-        )  # half a second, which only a stopping rule needs
-
-        return schedule.standings(ends, until, relative_halfwidth)
-
-    def more(ends: Sequence[schedule.Finished]) -> list[RunDescription]:
-        wanted = schedule.more_repetitions(standings(ends))
-        there = {end.run.name for end in ends}
-        return [run for run in described(wanted) if run.name not in there] if wanted else []
-
-    raise_on_signals()
-    arguments.results.mkdir(parents=True, exist_ok=True)
-    with (
-        results.owned(arguments.results, loaded.name),
-        console_progress(loaded.name, quiet=arguments.json) as progress,
-    ):
-        progress.say(
-            f"{loaded.title}\nmachine: {choice.name} ({choice.reason}) · {len(slots)} at a time ·"
-            f" tunnel: {handed['tunnel']['version'] if handed['tunnel'] else 'none found'} ·"
-            f" results: {arguments.results}"
-        )
-        for warning in warned:
-            progress.say(warning.line)
-        for line in (
-            results.older_line(arguments.results, runs),
-            results.makers_line(arguments.results, runs),
-        ):
-            if line:
-                progress.say(line)
-        done = schedule.run_all(
-            runs,
-            arguments.results.resolve(),
-            slots,
-            start,
-            results.clean_folder,
-            progress,
+        return list_runs(plan)
+    with progress_on_stderr(plan.experiment.name, quiet=arguments.json) as progress:
+        outcome = api.run(
+            plan,
+            arguments.results,
+            jobs=arguments.jobs,
+            gost=arguments.gost,
             retry_failed=arguments.retry_failed,
-            more=more,
+            progress=progress,
         )
-    return conclude(
-        done, arguments, warned, [standing for standing in standings(done) if not standing.narrow]
-    )
+    return conclude(outcome, arguments.results, as_json=arguments.json)
 
 
-def conclude(
-    done: Sequence[Any],
-    arguments: argparse.Namespace,
-    warned: Sequence[Any] = (),
-    wide: Sequence[Any] = (),
-) -> int:
-    """The last words of `run`, and its exit code: with --json also what was warned of before; the
-    cells that are still too wide for their stopping rule.
+def list_runs(plan: Plan) -> int:
+    """`run --dry-run`: the runs on standard output, what is to be known of them beside it."""
+    for run in plan.runs:
+        print(run.name)
+    for warning in plan.warned:
+        print(warning.line, file=sys.stderr)
+    for name, rule in plan.until.items():
+        print(
+            f"{name}: this is the first block; there may be more, until every cell's {rule.of}"
+            f" is known to ± {100 * rule.halfwidth:g} %, {rule.most} repetitions at most",
+            file=sys.stderr,
+        )
+    return EXIT_OK
+
+
+def conclude(outcome: Outcome, results: Path, *, as_json: bool) -> int:
+    """The last words of `run`, and its exit code."""
+    if as_json:
+        print_json(outcome.to_json())
+        return exit_code(outcome)
+    for line in outcome.complaints:
+        complain(line)
+    print(f"{outcome.counts_line} · {results}")
+    for cell in outcome.wide:
+        print(cell.line)
+    return exit_code(outcome)
+
+
+def exit_code(outcome: Outcome) -> int:
+    """What this kernel cannot do is a row of its own beside the others; where nothing is beside
+    it, nothing was answered.
     """
-    from gostlab.matrix.schedule import Finished
-    from gostlab.results import failure_line
-
-    ends: Sequence[Finished] = done
-    unsupported = [end for end in ends if end.status.get("outcome") == "unsupported"]
-    failed = [end for end in ends if end.status.get("outcome") not in ("ok", "unsupported")]
-    invalid = [
-        end
-        for end in ends
-        if end.status.get("outcome") == "ok" and end.verdict not in ("ok", "degraded")
-    ]
-    degraded = [
-        end for end in ends if end.status.get("outcome") == "ok" and end.verdict == "degraded"
-    ]
-    if arguments.json:
-        print(
-            json.dumps(
-                {
-                    "runs": [
-                        {
-                            "name": end.run.name,
-                            "folder": str(end.folder),
-                            "verdict": end.verdict,
-                            **end.status,
-                        }
-                        for end in ends
-                    ],
-                    "guards": [warning.to_json() for warning in warned],
-                    "not_narrow_enough": [cell.to_json() for cell in wide],
-                },
-                indent=2,
-                sort_keys=True,
-            )
-        )
-    else:
-        for end in failed:
-            complain(failure_line(end.folder, end.status))
-        for end in invalid:
-            complain(f"{end.run.name}: invalid: see fidelity.json there")
-        for reason, cells in grouped(unsupported).items():
-            complain(f"not possible here: {reason} ({', '.join(cells)})")
-        good = len(ends) - len(failed) - len(invalid) - len(unsupported)
-        print(
-            f"{len(ends)} runs: {good} good ({len(degraded)} of them degraded), {len(invalid)}"
-            f" invalid, {len(failed)} failed"
-            + (f", {len(unsupported)} not possible here" if unsupported else "")
-            + f" · {arguments.results}"
-        )
-        for cell in wide:
-            print(cell.line)
-    # What this kernel cannot do is a row of its own beside the others; where there is nothing
-    # beside it, nothing was answered.
-    if failed or len(unsupported) == len(ends):
+    if outcome.failed or outcome.nothing_answered:
         return EXIT_FAILED
-    return EXIT_INVALID if invalid else EXIT_OK
-
-
-def grouped(ends: Sequence[Any]) -> dict[str, list[str]]:
-    """The cells of some runs by the reason that their status gives."""
-    cells: dict[str, list[str]] = {}
-    for end in ends:
-        named = cells.setdefault(str(end.status.get("error")), [])
-        named += [end.run.cell] if end.run.cell not in named else []
-    return cells
-
-
-def checkout_commit() -> str | None:
-    """The commit of the lab's checkout, with + if it is changed; None outside one."""
-    from gostlab.machine import CHECKOUT
-
-    git = shutil.which("git")
-    if git is None:
-        return None
-    base = [git, "-c", f"safe.directory={CHECKOUT}", "-C", str(CHECKOUT)]
-    head = subprocess.run(
-        [*base, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    if head.returncode != 0:
-        return None
-    dirty = subprocess.run(
-        [*base, "status", "--porcelain", "--untracked-files=no"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
+    return EXIT_INVALID if outcome.invalid else EXIT_OK
 
 
 def report_verb(arguments: argparse.Namespace) -> int:
     """`./lab report`."""
-    from analysis.page.report import write_report
-    from gostlab import machine
-    from gostlab.ask.document import BadInput
+    from gostlab import api
 
-    found = (
-        sorted(
-            path.name
-            for path in arguments.results.iterdir()
-            if path.is_dir() and path.name != "report"
-        )
-        if arguments.results.is_dir()
-        else []
-    )
-    wanted = arguments.experiment or found
-    for name in wanted:
-        if name not in found:
-            raise BadInput(
-                f"{arguments.results}: no results of {name} there (found:"
-                f" {', '.join(found) or 'none'}): ./lab run {name}"
-            )
-    if not wanted:
-        raise BadInput(f"{arguments.results}: no results there: ./lab run thesis-tunnel --quick")
-    if arguments.studies:
-        from analysis.page.studies import write_studies_page
-
-        page = write_studies_page(
-            arguments.results, wanted, arguments.out or machine.CHECKOUT / "docs/studies.md"
-        )
-    else:
-        page = write_report(
-            arguments.results, wanted, arguments.out or arguments.results / "report"
-        )
+    write = api.studies_page if arguments.studies else api.report
+    page = write(arguments.results, arguments.experiment, arguments.out)
     print(json.dumps({"report": str(page)}) if arguments.json else page)
     return EXIT_OK
 
 
 def shell_verb(arguments: argparse.Namespace) -> int:
-    """`./lab shell`: the lab on the caller's terminal."""
-    from gostlab import machine
-    from gostlab.ask.document import BadInput
-    from gostlab.ask.resolve import single_run
-    from gostlab.machine import sandbox
-    from gostlab.setup.parts import find_parts, require_kernel
+    """`./lab shell`."""
+    from gostlab import api
 
-    choice = machine.choose(arguments.machine)
-    clock = "real" if choice.name == "native" else arguments.clock
-    run = single_run(profile=arguments.profile, cc=arguments.cc, machine=choice.name, clock=clock)
-    if (
-        choice.name == "sandbox"
-        and not sys.stdin.isatty()
-        and os.environ.get("GOSTLAB_ALLOW_PIPE") != "1"
-    ):
-        raise BadInput("shell needs a terminal to talk to (standard input is not one)")
-    parts = find_parts(arguments.gost)
-    complain(f"machine: {choice.name} ({choice.reason})")
-    with tempfile.TemporaryDirectory(prefix="gostlab-shell-") as scratch:
-        folder = Path(scratch)
-        (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
-        (folder / "parts.json").write_text(json.dumps(machine.hand_over(parts)), encoding="utf-8")
-        module = [sys.executable, "-m", "gostlab.guest.shell"]
-        if choice.name == "native":
-            environ = {**os.environ, "PYTHONPATH": str(machine.CHECKOUT)}
-            return subprocess.run([*module, str(folder)], env=environ, check=False).returncode
-        keep = [machine.CHECKOUT, *machine.kept_visible(parts)]
-        guest = sandbox.boot(
-            require_kernel(parts),
-            folder,
-            ["/usr/bin/python3", "-m", "gostlab.guest.shell", sandbox.GUEST_FOLDER],
-            sandbox.sandbox_environ({"TERM": os.environ.get("TERM", "dumb")}),
-            keep=keep,
-            cpu=machine.usable_cpus()[0],
-            memory_mib=run.memory_mib,
-            clock=run.clock,
-            syscall_cost_us=run.syscall_cost_us,
-            seed=run.seed,
-            limit_s=7 * 24 * 3600,
-            terminal=True,
-        )
-        try:
-            guest.wait()
-        finally:
-            guest.kill()
-            subprocess.run(["stty", "sane"], check=False, stderr=subprocess.DEVNULL)
-        exit_file = folder / "exit"
-        return int(exit_file.read_text()) if exit_file.exists() else EXIT_FAILED
+    shell = api.shell(
+        arguments.profile,
+        arguments.cc,
+        on=arguments.machine,
+        clock=arguments.clock or "real",
+        gost=arguments.gost,
+        needs_terminal=os.environ.get("GOSTLAB_ALLOW_PIPE") != "1",
+    )
+    complain(f"machine: {shell.machine.name} ({shell.machine.reason})")
+    return shell.open()
 
 
 def profile_verb(arguments: argparse.Namespace) -> int:
     """`./lab profile list|show|check|record`."""
     from gostlab.ask import profile as profiles
+    from gostlab.ask import recording
 
     if arguments.action == "record":
-        from gostlab.ask import recording
-
         return recording.record_verb(arguments)
     names: Sequence[str] = [arguments.name] if arguments.name else profiles.list_profiles()
     for name in names:
@@ -634,122 +470,55 @@ def profile_verb(arguments: argparse.Namespace) -> int:
 
 
 def validate_verb(arguments: argparse.Namespace) -> int:
-    """`./lab validate`: run the experiment `validation`, print target, lab and verdict; 1 if one
-    disagrees.
-    """
-    from analysis.judge import targets
-    from analysis.judge.cells import to_matrices
-    from analysis.read.runs import load_results
-    from analysis.read.study import load_study, questions
+    """`./lab validate`: target, lab and verdict; 1 if one disagrees."""
+    from gostlab import api
+    from gostlab.matrix.progress import progress_on_stderr
 
-    words = ["run", "validation", "--machine", "sandbox", "--results", str(arguments.results)]
-    words += ["--quick"] if arguments.quick else []
-    words += ["--jobs", str(arguments.jobs)] if arguments.jobs else []
-    with contextlib.redirect_stdout(sys.stderr if arguments.json else sys.stdout):
-        status = main(words)
-    if status in (EXIT_BAD_INPUT, EXIT_INTERRUPTED):
-        return status
-    answers = load_results(
-        arguments.results, "validation", questions("validation", quick=arguments.quick)
-    )
-    rows = targets.target_rows(load_study("validation"), to_matrices(answers.runs))
-    asked = [row for row in rows if not (arguments.quick and row.verdict == "no run")]
+    with progress_on_stderr("validation", quiet=False) as progress:
+        validation = api.validate(
+            arguments.results, quick=arguments.quick, jobs=arguments.jobs, progress=progress
+        )
+    for line in validation.outcome.complaints:
+        complain(line)
+    counts = f"{validation.outcome.counts_line} · {arguments.results}"
     if arguments.json:
-        print(json.dumps([vars(row) for row in asked], indent=2, default=str))
+        print(counts, file=sys.stderr)
+        print_json([vars(row) for row in validation.rows])
     else:
-        print(targets.to_table(asked, "validation", "Target, lab, verdict").to_markdown())
-    return EXIT_OK if targets.validation_verdict(asked) and status == EXIT_OK else EXIT_FAILED
+        print(counts)
+        print(validation.table)
+    return EXIT_OK if validation.holds else EXIT_FAILED
 
 
 def catalogue_verb(arguments: argparse.Namespace) -> int:
     """`./lab catalogue`."""
-    from gostlab import machine
-    from gostlab.ask.document import BadInput
+    from gostlab import api
     from gostlab.matrix import catalogue
 
-    if arguments.cores is not None and arguments.cores < 1:
-        raise BadInput(f"--cores {arguments.cores}: at least 1")
-    forms = catalogue.survey(arguments.results, arguments.cores or len(machine.usable_cpus()))
-    print(
-        json.dumps([form.to_json() for form in forms], indent=2)
-        if arguments.json
-        else catalogue.to_markdown(forms)
-    )
+    forms = api.survey(arguments.results, arguments.cores)
+    if arguments.json:
+        print_json([form.to_json() for form in forms])
+    else:
+        print(catalogue.to_markdown(forms))
     return EXIT_OK
 
 
 def bench_verb(arguments: argparse.Namespace) -> int:
     """`./lab bench`."""
-    from gostlab.bench import speed as bench
+    from gostlab.bench import speed
 
-    return bench.main(arguments.repeat, as_json=arguments.json)
+    return speed.main(arguments.repeat, as_json=arguments.json)
 
 
-def main_topo(argv: Sequence[str]) -> int:
-    """`python topo.py`: open the lab (--cli) or run an experiment, quick by default, and report."""
-    topo = argparse.ArgumentParser(
-        prog="topo.py",
-        description="Build the lab: open it (--cli), or run the quick matrix and draw it.",
-        epilog="examples: python topo.py --cli · sudo python topo.py",
-    )
-    topo.add_argument(
-        "--cli", action="store_true", help="Mininet's prompt in the lab instead of a matrix"
-    )
-    topo.add_argument(
-        "--experiment", default="thesis-tunnel", help="what to run (default: thesis-tunnel)"
-    )
-    topo.add_argument(
-        "--full", action="store_true", help="the full matrix instead of the quick one"
-    )
-    topo.add_argument(
-        "--profile", default="la-hamina", help="with --cli: the path (default: la-hamina)"
-    )
-    topo.add_argument(
-        "--cc", default="cubic", help="with --cli: congestion control (default: cubic)"
-    )
-    add_run_arguments(topo)
-    try:
-        arguments = topo.parse_args(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    machine_words = ["--machine", arguments.machine]
-    gost_words = ["--gost", str(arguments.gost)] if arguments.gost else []
+def topo_verb(arguments: argparse.Namespace) -> int:
+    """`python topo.py`: open the lab (--cli), or run an experiment (quick) and report it."""
     if arguments.cli:
-        return main(
-            [
-                "shell",
-                "--profile",
-                arguments.profile,
-                "--cc",
-                arguments.cc,
-                *(["--clock", arguments.clock] if arguments.clock else []),
-                *machine_words,
-                *gost_words,
-            ]
-        )
-    words = [
-        "run",
-        arguments.experiment,
-        *machine_words,
-        *gost_words,
-        "--results",
-        str(arguments.results),
-    ]
-    words += [] if arguments.full else ["--quick"]
-    words += ["--clock", arguments.clock] if arguments.clock else []
-    words += ["--jobs", str(arguments.jobs)] if arguments.jobs else []
-    words += [word for pair in arguments.set for word in ("--set", pair)]
-    words += [word for name in arguments.matrix for word in ("--matrix", name)]
-    words += [
-        word
-        for word, on in (
-            ("--retry-failed", arguments.retry_failed),
-            ("--dry-run", arguments.dry_run),
-            ("--json", arguments.json),
-        )
-        if on
-    ]
-    status = main(words)
-    if arguments.dry_run or arguments.json or status in (EXIT_BAD_INPUT, EXIT_INTERRUPTED):
+        return shell_verb(arguments)
+    arguments.quick = not arguments.full
+    status = run_verb(arguments)
+    if arguments.dry_run or arguments.json:
         return status
-    return max(status, main(["report", arguments.experiment, "--results", str(arguments.results)]))
+    from gostlab import api
+
+    print(api.report(arguments.results, [arguments.experiment]))
+    return status

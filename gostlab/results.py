@@ -33,6 +33,7 @@ OWN_ERROR = "the lab's own error"
 # any more, and their runs are run again.
 EPOCHS = ("as version 0.1 ran it",)
 EPOCH = len(EPOCHS)
+EXPERIMENT_FILE = "experiment.yaml"  # the copy in an experiment's results
 OLDER = ".older"  # where an experiment's older results are kept
 
 
@@ -274,6 +275,21 @@ def owned(results: Path, experiment: str) -> Iterator[None]:
         lock.write(str(os.getpid()))
         lock.flush()
         yield
+
+
+def keep_experiment(results: Path, experiment: str, file: Path) -> Path:
+    """Keep an experiment's file with its results, byte for byte; the copy. The report is made from
+    it, whatever becomes of the file. Raises OSError.
+
+    Runs of an earlier form of the file stay beside it: each has its own run.json, and the newest
+    copy says what they are called and how they are drawn.
+    """
+    copy = results / experiment / EXPERIMENT_FILE
+    content = file.read_bytes()
+    part = copy.with_name(copy.name + ".part")
+    part.write_bytes(content)
+    part.replace(copy)
+    return copy
 
 
 def check_space(results: Path, needed_bytes: int) -> None:

@@ -98,12 +98,17 @@ def load_document(path: Path) -> Node:
     return parse_document(text, shown)
 
 
+def is_path(name_or_path: str) -> bool:
+    """Whether somebody means a file of their own, and not a name in one of the lab's folders."""
+    return "/" in name_or_path or name_or_path.strip().endswith((".yaml", ".yml"))
+
+
 def find_document(name_or_path: str, folder: Path, what: str) -> Path:
     """The file that a name in a folder, or a path, stands for. Raises BadInput saying what there
     is.
     """
     written = name_or_path.strip()
-    if "/" in written or written.endswith((".yaml", ".yml")):
+    if is_path(written):
         if not os.path.exists(written.replace("\0", "")):
             raise BadInput(f"{what} {quoted(written)}: no such file")
         return Path(written)

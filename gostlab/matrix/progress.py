@@ -1,18 +1,15 @@
-"""Progress for people: a bar with time left on a terminal, plain lines elsewhere, nothing when
-asked to be quiet.
-"""
+"""Progress on standard error: a bar with time left on a terminal, a line per run elsewhere."""
 
 from __future__ import annotations
 
 import sys
-import time
-from typing import Self
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from gostlab.ask.run_description import RunDescription
-from gostlab.matrix.schedule import Finished
+from gostlab.matrix.schedule import Finished, Quiet
 
 
 def clock_words(seconds: float) -> str:
@@ -21,36 +18,11 @@ def clock_words(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
 
 
-class Quiet:
-    """Says nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def say(self, text: str) -> None:
-        pass
-
-    def begin(
-        self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
-    ) -> None:
-        pass
-
-    def started(self, run: RunDescription) -> None:
-        pass
-
-    def finished(self, done: Finished, left_s: float) -> None:
-        pass
-
-
 class Lines(Quiet):
     """A line per run on standard error."""
 
     def __init__(self) -> None:
         self._total = self._count = 0
-        self._began = time.monotonic()
 
     def say(self, text: str) -> None:
         """A line outside the progress."""
@@ -60,24 +32,10 @@ class Lines(Quiet):
         self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
     ) -> None:
         self._total, self._count = total, already
-        self._began = time.monotonic()
         if already and round_number == 1:
             self.say(f"{already} of {total} runs are finished already")
         if already < total:
-            self.say(
-                (
-                    f"round {round_number}, of cells that are not narrow enough: "
-                    if round_number > 1
-                    else ""
-                )
-                + f"{total - already} {'run' if total - already == 1 else 'runs'} to do, about"
-                f" {clock_words(expected_s)}"
-                + (
-                    f" ({again} of them were begun before, or their files are damaged)"
-                    if again
-                    else ""
-                )
-            )
+            self.say(to_do_line(total - already, expected_s, again, round_number))
 
     def finished(self, done: Finished, left_s: float) -> None:
         self._count += 1
@@ -122,22 +80,41 @@ class Bar(Lines):
     def finished(self, done: Finished, left_s: float) -> None:
         self._count += 1
         self._bar.update(self._task, completed=self._count, left=f"{clock_words(left_s)} left")
-        if done.status.get("outcome") != "ok" or done.verdict != "ok":
+        if done.outcome != "ok" or done.verdict != "ok":
             self.say(describe(done))
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """Take the bar away."""
         self._bar.stop()
+
+
+def to_do_line(count: int, expected_s: float, again: int, round_number: int) -> str:
+    """What a block of runs is about to do."""
+    line = f"{count} {'run' if count == 1 else 'runs'} to do, about {clock_words(expected_s)}"
+    if round_number > 1:
+        line = f"round {round_number}, of cells that are not narrow enough: {line}"
+    if again:
+        line += f" ({again} of them were begun before, or their files are damaged)"
+    return line
 
 
 def describe(done: Finished) -> str:
     """A run's end in a line."""
-    outcome = done.status.get("outcome")
-    words = done.verdict if outcome == "ok" else f"{outcome}: {done.status.get('error')}"
-    return f"{done.run.name}: {words} ({done.status.get('wall_s', 0):.1f} s)"
+    how = done.verdict if done.outcome == "ok" else f"{done.outcome}: {done.status.get('error')}"
+    return f"{done.run.name}: {how} ({done.status.get('wall_s', 0):.1f} s)"
 
 
-def console_progress(title: str, *, quiet: bool) -> Quiet:
-    """What fits this terminal."""
+@contextmanager
+def progress_on_stderr(title: str, *, quiet: bool) -> Iterator[Quiet]:
+    """Progress in the form that fits standard error; none where it is to be quiet."""
     if quiet:
-        return Quiet()
-    return Bar(title) if sys.stderr.isatty() else Lines()
+        yield Quiet()
+        return
+    if not sys.stderr.isatty():
+        yield Lines()
+        return
+    bar = Bar(title)
+    try:
+        yield bar
+    finally:
+        bar.stop()

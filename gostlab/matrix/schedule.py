@@ -31,17 +31,46 @@ class Finished:
     run: RunDescription
     folder: Path
     status: Mapping[str, Any]
-    verdict: str | None
+    verdict: str | None  # fidelity.json's: ok, degraded or invalid
+
+    @property
+    def outcome(self) -> str | None:
+        """How it ended: one of results.OUTCOMES."""
+        return self.status.get("outcome")
+
+    @property
+    def counts(self) -> bool:
+        """Whether it answers what was asked."""
+        return self.outcome == "ok" and self.verdict in ("ok", "degraded")
 
 
 class Progress(Protocol):
     """Who is told what happens."""
 
+    def say(self, text: str) -> None: ...
     def begin(
         self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
     ) -> None: ...
     def started(self, run: RunDescription) -> None: ...
     def finished(self, done: Finished, left_s: float) -> None: ...
+
+
+class Quiet:
+    """Tells nobody."""
+
+    def say(self, text: str) -> None:
+        """A line outside the progress."""
+
+    def begin(
+        self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
+    ) -> None:
+        """A block of runs begins; `again` of them were begun before."""
+
+    def started(self, run: RunDescription) -> None:
+        """A run starts."""
+
+    def finished(self, done: Finished, left_s: float) -> None:
+        """A run has ended."""
 
 
 Starter = Callable[[RunDescription, Path, int], Job]
@@ -191,11 +220,13 @@ def run_block(
                 progress.finished(
                     Finished(active.run, active.folder, status, verdict(active.folder)), left_s
                 )
-    return [
-        Finished(run, place, results.read_status(place) or {}, verdict(place))
-        for run in runs
-        for place in [folder / run.experiment / run.name]
-    ]
+    return [end_of(run, folder) for run in runs]
+
+
+def end_of(run: RunDescription, results_folder: Path) -> Finished:
+    """What became of a run, from its folder."""
+    folder = results_folder / run.experiment / run.name
+    return Finished(run, folder, results.read_status(folder) or {}, verdict(folder))
 
 
 @dataclass(frozen=True)
@@ -256,11 +287,7 @@ def standings(
             cells.setdefault(end.run.cell, []).append(end)
     found = []
     for cell, ends in sorted(cells.items()):
-        goodputs = [
-            goodput_bps(end.folder)
-            for end in ends
-            if end.status.get("outcome") == "ok" and end.verdict in ("ok", "degraded")
-        ]
+        goodputs = [goodput_bps(end.folder) for end in ends if end.counts]
         values = tuple(value for value in goodputs if value is not None)
         found.append(
             Standing(cell, until[ends[0].run.matrix], len(ends), values, halfwidth(values))
@@ -330,9 +357,5 @@ def free_slot(
 
 def verdict(folder: Path) -> str | None:
     """A run's fidelity verdict; None if it has none."""
-    import json
-
-    try:
-        return str(json.loads((folder / "fidelity.json").read_text(encoding="utf-8"))["verdict"])
-    except (OSError, ValueError, KeyError):
-        return None
+    found = (results.read_object(folder / "fidelity.json") or {}).get("verdict")
+    return None if found is None else str(found)

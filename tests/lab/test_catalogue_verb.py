@@ -4,7 +4,6 @@ where a kernel lacks something.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from gostlab.ask.experiment import list_experiments, load_experiment
 from gostlab.ask.resolve import expand
 from gostlab.ask.run_description import RunDescription
 from gostlab.matrix import catalogue
+from gostlab.matrix.outcome import Outcome
 from gostlab.matrix.schedule import Finished, expected_s
 
 
@@ -111,7 +111,7 @@ def test_what_the_kernel_lacks_is_said_and_is_no_failure_beside_others(
         for run, end in zip(runs, ends, strict=False)
     ]
 
-    assert cli.conclude(done, argparse.Namespace(json=False, results=tmp_path)) == code
+    assert cli.conclude(Outcome(tuple(done)), tmp_path, as_json=False) == code
 
     printed = capsys.readouterr()
     assert says in printed.out

@@ -17,7 +17,6 @@ from gostlab.ask.resolve import expand
 from gostlab.ask.run_description import RunDescription
 from gostlab.machine import MachineError
 from gostlab.matrix import schedule
-from gostlab.matrix.progress import Quiet
 
 
 def runs(count: int, clock: str = "virtual") -> list[RunDescription]:
@@ -50,7 +49,9 @@ GOOD = {"outcome": "ok", "error": None, "guest_s": 1.0}
 def run_all(
     tmp_path: Path, todo: list[RunDescription], start: Callable, slots=(0, 1), **kw
 ) -> list[schedule.Finished]:
-    return schedule.run_all(todo, tmp_path, slots, start, results.clean_folder, Quiet(), **kw)
+    return schedule.run_all(
+        todo, tmp_path, slots, start, results.clean_folder, schedule.Quiet(), **kw
+    )
 
 
 def test_every_run_gets_a_status_last(tmp_path: Path) -> None:

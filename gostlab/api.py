@@ -1,0 +1,375 @@
+"""What the lab does, as functions: plan and run an experiment, report it, validate, open a shell.
+
+For scripts and for the command line (gostlab.cli), which only reads words, calls these and prints
+what they return. Nothing here prints or exits. Errors are BadInput (what was asked cannot be),
+MissingPart and MachineError (this machine cannot do it), ResultsError and OSError.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gostlab import machine, results
+from gostlab.ask import guards
+from gostlab.ask.document import BadInput, is_path
+from gostlab.ask.experiment import Experiment, Until, load_experiment, stopping_rules
+from gostlab.ask.resolve import expand, single_run
+from gostlab.ask.run_description import RunDescription
+from gostlab.machine import native, sandbox, terminal
+from gostlab.matrix import catalogue, schedule
+from gostlab.matrix.outcome import Outcome
+from gostlab.matrix.schedule import Finished, Standing
+from gostlab.setup import parts
+
+if TYPE_CHECKING:
+    from analysis.judge.targets import Target
+
+REPORT = "report"  # the folder beside the experiments' in a results folder
+
+
+# -- run
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An experiment and what of it is to be run, checked as far as that goes without running it."""
+
+    experiment: Experiment
+    machine: machine.Choice
+    clock: str | None  # of every matrix; None: what the file says
+    quick: bool
+    overrides: Mapping[str, str]
+    matrices: tuple[str, ...]  # only these; empty: all
+    runs: tuple[RunDescription, ...]  # the first block
+    until: Mapping[str, Until]  # the matrices that may go on after it
+    warned: tuple[guards.Warned, ...]
+
+    def described(self, repetitions_of: Mapping[str, int]) -> list[RunDescription]:
+        """The runs, when these cells are to have so many repetitions."""
+        return wanted_runs(
+            expand(
+                self.experiment,
+                quick=self.quick,
+                overrides=self.overrides,
+                machine=self.machine.name,
+                clock=self.clock,
+                repetitions_of=repetitions_of,
+            ),
+            self.experiment.name,
+            self.matrices,
+        )
+
+
+def plan(
+    experiment: str,
+    *,
+    quick: bool = False,
+    overrides: Mapping[str, str] | None = None,
+    matrices: Collection[str] = (),
+    on: str = "auto",
+    clock: str | None = None,
+) -> Plan:
+    """Read an experiment (a name in experiments/ or a file's path) and expand it.
+
+    overrides: factors and settings, as --set writes them. matrices: only these. on: the machine,
+    native, sandbox or auto. clock: virtual or real, in place of the file's. Raises BadInput, also
+    for a run that one of the guards refuses, and MachineError.
+    """
+    read = load_experiment(experiment)
+    choice = machine.choose(on)
+    if choice.name == "native":
+        if clock == "virtual":
+            raise BadInput("--clock virtual needs the sandbox: this kernel's clock is the real one")
+        clock = "real"
+    every = expand(read, quick=quick, overrides=overrides or {}, machine=choice.name, clock=clock)
+    runs = wanted_runs(every, read.name, matrices)
+    errors, warned = guards.survey(runs)
+    if errors:
+        raise BadInput(refusal(errors))
+    rules = stopping_rules(read, quick=quick)
+    return Plan(
+        experiment=read,
+        machine=choice,
+        clock=clock,
+        quick=quick,
+        overrides=overrides or {},
+        matrices=tuple(matrices),
+        runs=tuple(runs),
+        until={name: rule for name, rule in rules.items() if not matrices or name in matrices},
+        warned=tuple(warned),
+    )
+
+
+def wanted_runs(
+    runs: Sequence[RunDescription], experiment: str, matrices: Collection[str]
+) -> list[RunDescription]:
+    """The runs of some matrices, or all. Raises BadInput if there is no such matrix."""
+    known = sorted({run.matrix for run in runs})
+    for name in matrices:
+        if name not in known:
+            raise BadInput(f"--matrix {name}: {experiment} has {', '.join(known)}")
+    return [run for run in runs if not matrices or run.matrix in matrices]
+
+
+def refusal(errors: Sequence[tuple[RunDescription, guards.Guard]]) -> str:
+    """One line about runs that would mislead: the first, and how many other cells."""
+    run, guard = errors[0]
+    others = len({refused.cell for refused, _ in errors}) - 1
+    return f"{run.cell}: {guard.sentence}" + (f" (and {others} more such cells)" if others else "")
+
+
+def run(
+    plan: Plan,
+    folder: Path,
+    *,
+    jobs: int | None = None,
+    gost: Path | None = None,
+    retry_failed: bool = False,
+    progress: schedule.Progress | None = None,
+) -> Outcome:
+    """Run what of a plan has no answer yet in a results folder; what became of all of it.
+
+    jobs: runs side by side (default: one per CPU; 1 on this machine's own kernel). gost: the tunnel
+    program. Raises BadInput, MissingPart, MachineError, ResultsError, OSError.
+    """
+    if jobs is not None and jobs < 1:
+        raise BadInput(f"--jobs {jobs}: at least 1")
+    found = parts.find_parts(gost)
+    tunnel = machine.hand_over(found)["tunnel"]
+    slots, start = starter(plan.machine.name, found, jobs)
+    told = progress or schedule.Quiet()
+
+    def more(ends: Sequence[Finished]) -> list[RunDescription]:
+        wanted = schedule.more_repetitions(standings(plan, ends))
+        there = {end.run.name for end in ends}
+        return [run for run in plan.described(wanted) if run.name not in there] if wanted else []
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with results.owned(folder, plan.experiment.name):
+        told.say(
+            f"{plan.experiment.title}\n"
+            f"machine: {plan.machine.name} ({plan.machine.reason}) · {len(slots)} at a time ·"
+            f" tunnel: {tunnel['version'] if tunnel else 'none found'} · results: {folder}"
+        )
+        results.keep_experiment(folder, plan.experiment.name, plan.experiment.path_on_disk)
+        older = results.older_line(folder, plan.runs)
+        makers = results.makers_line(folder, plan.runs)
+        for line in (*(warning.line for warning in plan.warned), older, makers):
+            if line:
+                told.say(line)
+        ends = schedule.run_all(
+            plan.runs,
+            folder.resolve(),
+            slots,
+            start,
+            results.clean_folder,
+            told,
+            retry_failed=retry_failed,
+            more=more,
+        )
+    wide = [standing for standing in standings(plan, ends) if not standing.narrow]
+    return Outcome(tuple(ends), plan.warned, tuple(wide))
+
+
+def starter(
+    machine_name: str, found: parts.Parts, jobs: int | None
+) -> tuple[Sequence[int], schedule.Starter]:
+    """The CPUs to run on, and how a run is started on one. Raises MissingPart."""
+    handed, commit = machine.hand_over(found), checkout_commit()
+    cpus = list(machine.usable_cpus())
+    if machine_name == "native":
+
+        def start_here(run: RunDescription, place: Path, _cpu: int) -> machine.Job:
+            return native.start_run(run, place, handed, commit)
+
+        return cpus[:1], start_here
+    kernel, keep = parts.require_kernel(found), machine.kept_visible(found)
+
+    def start_sandbox(run: RunDescription, place: Path, cpu: int) -> machine.Job:
+        return sandbox.start_run(kernel, run, place, handed, keep, cpu, commit)
+
+    return cpus[:jobs], start_sandbox
+
+
+def standings(plan: Plan, ends: Sequence[Finished]) -> list[Standing]:
+    """How far the cells are that repeat until they are narrow enough."""
+    if not plan.until:
+        return []
+    # Half a second of imports, which only a stopping rule needs.
+    from analysis.judge.statistics import relative_halfwidth
+
+    return schedule.standings(ends, plan.until, relative_halfwidth)
+
+
+def checkout_commit() -> str | None:
+    """The commit of the lab's checkout, with + if it is changed; None outside one."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+    base = [git, "-c", f"safe.directory={machine.CHECKOUT}", "-C", str(machine.CHECKOUT)]
+    head, dirty = (
+        subprocess.run([*base, *words], capture_output=True, text=True, check=False)
+        for words in (
+            ["rev-parse", "--short", "HEAD"],
+            ["status", "--porcelain", "--untracked-files=no"],
+        )
+    )
+    if head.returncode != 0:
+        return None
+    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
+
+
+# -- read what has been run
+
+
+def experiments_in(folder: Path) -> list[str]:
+    """The experiments that a results folder has results of, by name."""
+    if not folder.is_dir():
+        return []
+    return sorted(each.name for each in folder.iterdir() if each.is_dir() and each.name != REPORT)
+
+
+def reported(folder: Path, experiments: Sequence[str]) -> list[str]:
+    """The names of the experiments to report: those given, by name or by the path of their file,
+    or all that have results. Raises BadInput if one has none.
+    """
+    found = experiments_in(folder)
+    wanted = []
+    for word in experiments:
+        name = load_experiment(word).name if is_path(word) and word not in found else word
+        if name not in found:
+            raise BadInput(
+                f"{folder}: no results of {name} there (found: {', '.join(found) or 'none'}):"
+                f" ./lab run {word}"
+            )
+        wanted.append(name)
+    if not (wanted or found):
+        raise BadInput(f"{folder}: no results there: ./lab run thesis-tunnel --quick")
+    return wanted or found
+
+
+def report(folder: Path, experiments: Sequence[str] = (), out: Path | None = None) -> Path:
+    """Write tables, figures and one page of some experiments' results; the page.
+
+    experiments: by name or by their file's path. What an experiment is called, asks and draws is
+    said by the copy of its file that its last run left with the results, and by no other. out: the
+    folder to write (default: `report` in the results folder). Raises BadInput, OSError.
+    """
+    wanted = reported(folder, experiments)
+    from analysis.page.report import write_report
+
+    return write_report(folder, wanted, out or folder / REPORT)
+
+
+def studies_page(folder: Path, experiments: Sequence[str] = (), out: Path | None = None) -> Path:
+    """Write the page of studies, a section and the figures of each experiment; the page.
+
+    out: the Markdown file (default: docs/studies.md of the checkout). Raises BadInput, OSError.
+    """
+    wanted = reported(folder, experiments)
+    from analysis.page.studies import write_studies_page
+
+    return write_studies_page(folder, wanted, out or machine.CHECKOUT / "docs/studies.md")
+
+
+def survey(folder: Path, cores: int | None = None) -> list[catalogue.Form]:
+    """What every experiment of the lab costs and took. cores: the CPUs that the results were made
+    with (default: this machine's). Raises BadInput.
+    """
+    if cores is not None and cores < 1:
+        raise BadInput(f"--cores {cores}: at least 1")
+    return catalogue.survey(folder, cores or len(machine.usable_cpus()))
+
+
+# -- validate
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The lab's runs of what is known of Linux's congestion controls, beside their targets."""
+
+    outcome: Outcome
+    rows: tuple[Target, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every run counts and every target that has runs agrees."""
+        from analysis.judge.targets import validation_verdict
+
+        spoilt = self.outcome.failed or self.outcome.invalid or self.outcome.nothing_answered
+        return not spoilt and validation_verdict(self.rows)
+
+    @property
+    def table(self) -> str:
+        """Target, lab, verdict, in Markdown."""
+        from analysis.judge.targets import to_table
+
+        return to_table(self.rows, "validation", "Target, lab, verdict").to_markdown()
+
+
+def validate(
+    folder: Path,
+    *,
+    quick: bool = False,
+    jobs: int | None = None,
+    progress: schedule.Progress | None = None,
+) -> Validation:
+    """Run the experiment `validation` in a results folder and judge it. Raises what run() does."""
+    outcome = run(
+        plan("validation", quick=quick, on="sandbox"), folder, jobs=jobs, progress=progress
+    )
+    from analysis.judge.cells import to_matrices
+    from analysis.judge.targets import target_rows
+    from analysis.read.runs import load_results
+    from analysis.read.study import load_study, questions
+
+    answers = load_results(folder, "validation", questions("validation", quick=quick))
+    rows = target_rows(load_study("validation"), to_matrices(answers.runs))
+    # The short form leaves targets out on purpose.
+    asked = [row for row in rows if not (quick and row.verdict == "no run")]
+    return Validation(outcome, tuple(asked))
+
+
+# -- a prompt in the lab
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Mininet's prompt in the lab, ready to be opened."""
+
+    machine: machine.Choice
+    run: RunDescription
+    parts: parts.Parts
+
+    def open(self) -> int:
+        """Hand the terminal over; the prompt's exit status. Raises MissingPart, MachineError."""
+        return terminal.open_shell(self.run, self.parts)
+
+
+def shell(
+    profile: str = "la-hamina",
+    cc: str = "cubic",
+    *,
+    on: str = "auto",
+    clock: str = "real",
+    gost: Path | None = None,
+    needs_terminal: bool = True,
+) -> Shell:
+    """A prompt on a path with a congestion control. Raises BadInput, MachineError, MissingPart."""
+    choice = machine.choose(on)
+    native_kernel = choice.name == "native"
+    run = single_run(
+        profile=profile,
+        cc=cc,
+        machine=choice.name,
+        clock="real" if native_kernel else clock,
+    )
+    if needs_terminal and not native_kernel and not sys.stdin.isatty():
+        raise BadInput("shell needs a terminal to talk to (standard input is not one)")
+    return Shell(choice, run, parts.find_parts(gost))

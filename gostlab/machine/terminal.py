@@ -1,0 +1,65 @@
+"""Mininet's prompt in the lab, on the caller's terminal, in either machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from gostlab import machine
+from gostlab.ask.run_description import RunDescription
+from gostlab.machine import sandbox
+from gostlab.setup.parts import Parts, require_kernel
+
+SHELL = "gostlab.guest.shell"
+WEEK_S = 7 * 24 * 3600
+
+
+def open_shell(run: RunDescription, parts: Parts) -> int:
+    """Lay out and shape a run's topology, and hand the terminal to Mininet's prompt until it ends.
+
+    Returns the prompt's exit status. Raises MissingPart, MachineError, OSError.
+    """
+    with tempfile.TemporaryDirectory(prefix="gostlab-shell-") as scratch:
+        folder = Path(scratch)
+        (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
+        (folder / "parts.json").write_text(json.dumps(machine.hand_over(parts)), encoding="utf-8")
+        if run.machine == "native":
+            return open_here(folder)
+        return open_in_sandbox(run, parts, folder)
+
+
+def open_here(folder: Path) -> int:
+    """The prompt on this machine's kernel."""
+    environ = {**os.environ, "PYTHONPATH": str(machine.CHECKOUT)}
+    command = [sys.executable, "-m", SHELL, str(folder)]
+    return subprocess.run(command, env=environ, check=False).returncode
+
+
+def open_in_sandbox(run: RunDescription, parts: Parts, folder: Path) -> int:
+    """The prompt in a sandbox; 1 if the guest ended before its prompt did."""
+    guest = sandbox.boot(
+        require_kernel(parts),
+        folder,
+        ["/usr/bin/python3", "-m", SHELL, sandbox.GUEST_FOLDER],
+        sandbox.sandbox_environ({"TERM": os.environ.get("TERM", "dumb")}),
+        keep=[machine.CHECKOUT, *machine.kept_visible(parts)],
+        cpu=machine.usable_cpus()[0],
+        memory_mib=run.memory_mib,
+        clock=run.clock,
+        syscall_cost_us=run.syscall_cost_us,
+        seed=run.seed,
+        limit_s=WEEK_S,
+        terminal=True,
+    )
+    try:
+        guest.wait()
+    finally:
+        guest.kill()
+        # The guest's console has set the terminal to its own needs.
+        subprocess.run(["stty", "sane"], check=False, stderr=subprocess.DEVNULL)
+    exit_file = folder / "exit"
+    return int(exit_file.read_text()) if exit_file.exists() else 1
