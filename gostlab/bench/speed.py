@@ -175,8 +175,8 @@ class Bench:
         return len(timed.ccs) * (timed.long_s - SHORT_S) / wall_s
 
     def packet_us(self) -> float:
-        """Wall µs per packet of a full 1 Gbit/s BBR stream on the forward path, from the same
-        slope.
+        """Wall µs per packet of a full 1 Gbit/s BBR stream on the forward path: what six more
+        seconds of it take, by the packets that they carry.
         """
         counts, walls = [], []
         for duration_s in (4.0, 10.0):
@@ -196,8 +196,8 @@ class Bench:
         return 1e6 * (walls[1] - walls[0]) / (counts[1] - counts[0])
 
     def repeatability(self, runs: int) -> list[Figure]:
-        """How closely runs of one seed agree on the virtual clock: goodput, segments and for how
-        long they are the same.
+        """How closely runs of one seed agree on the virtual clock: in goodput, in segments, and for
+        how long they are the same.
         """
         return [
             figure
@@ -206,8 +206,8 @@ class Bench:
         ]
 
     def agreement(self, name: str, settings: dict[str, str], runs: int) -> list[Figure]:
-        """The figures of one kind of run. The same: every sampled queue counter and every field of
-        every ACK.
+        """The figures of one kind of run. Two runs are the same while every sampled counter of a
+        queue and every field of every ACK is.
         """
         print(f"bench: {name}, {runs} times with one seed …", file=sys.stderr, flush=True)
         run = replace(load(REPEATED_S, settings.pop("cc"), sample="100ms", **settings), acks=True)
@@ -366,69 +366,81 @@ def relay_mbit() -> dict[str, float]:
 
 def main(repeat: int, *, as_json: bool) -> int:
     """Take every figure and print the table."""
-    figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="gostlab-bench-") as scratch:
         bench = Bench(Path(scratch), repeat)
-        figures.append(bench.figure("boot to power-off", "s", "≤ 0.5", bench.boot_s))
-        figures.append(
-            bench.figure(
-                "a run's overhead: one second at 1 Mbit/s, all of it",
-                "s",
-                "≤ 2",
-                lambda: bench.wall_s(load(1.0, rate="1mbit")),
-            )
-        )
-        for timed in LOADS:
-            figures.append(
-                bench.figure(
-                    f"virtual clock, per packet: {timed.name}",
-                    "× real time",
-                    timed.target,
-                    partial(bench.speed, timed),
-                )
-            )
-        figures.append(
-            bench.figure(
-                "wall time per packet, a full 1 Gbit/s BBR stream", "µs", "", bench.packet_us
-            )
-        )
-        if os.geteuid() == 0:
-            figures.append(
-                bench.figure(
-                    "the same on this machine's own kernel, one veth, no netem, one CPU",
-                    "µs",
-                    "",
-                    host_packet_us,
-                )
-            )
-        if len(machine.usable_cpus()) > 1:
-            figures.append(
-                bench.figure("two sandboxes side by side", "× one", "≥ 1.85", bench.pair_ratio)
-            )
-        figures += bench.repeatability(max(2, repeat))
-        if shutil.which("strace"):
-            figures += [
-                bench.figure(
-                    f"CPU time per system call of the relay's near end, ws, {rate}bit/s",
-                    "µs",
-                    "",
-                    partial(bench.call_us, rate),
-                )
-                for rate in ("150M", "1G")
-            ]
-        else:
-            print(
-                "bench: without strace nothing counts system calls: that figure is left out",
-                file=sys.stderr,
-            )
-    for name, rate in relay_mbit().items():
-        figures.append(
-            Figure(f"relay over loopback, {name}, one CPU", rate, rate, rate, "Mbit/s", "")
-        )
-    print(
-        json.dumps([asdict(figure) for figure in figures], indent=2) if as_json else table(figures)
-    )
+        figures = [
+            *speed_figures(bench),
+            *host_figures(bench),
+            *pair_figures(bench),
+            *bench.repeatability(max(2, repeat)),
+            *call_figures(bench),
+            *relay_figures(),
+        ]
+    if as_json:
+        print(json.dumps([asdict(figure) for figure in figures], indent=2))
+    else:
+        print(table(figures))
     return 0
+
+
+def speed_figures(bench: Bench) -> list[Figure]:
+    """How fast one sandbox is."""
+    overhead = "a run's overhead: one second at 1 Mbit/s, all of it"
+    per_packet = "wall time per packet, a full 1 Gbit/s BBR stream"
+    return [
+        bench.figure("boot to power-off", "s", "≤ 0.5", bench.boot_s),
+        bench.figure(overhead, "s", "≤ 2", lambda: bench.wall_s(load(1.0, rate="1mbit"))),
+        *(
+            bench.figure(
+                f"virtual clock, per packet: {timed.name}",
+                "× real time",
+                timed.target,
+                partial(bench.speed, timed),
+            )
+            for timed in LOADS
+        ),
+        bench.figure(per_packet, "µs", "", bench.packet_us),
+    ]
+
+
+def host_figures(bench: Bench) -> list[Figure]:
+    """What a packet costs this machine's own kernel; nothing without the right to namespaces."""
+    if os.geteuid() != 0:
+        return []
+    name = "the same on this machine's own kernel, one veth, no netem, one CPU"
+    return [bench.figure(name, "µs", "", host_packet_us)]
+
+
+def pair_figures(bench: Bench) -> list[Figure]:
+    """How two sandboxes get on beside each other; nothing on a machine of one CPU."""
+    if len(machine.usable_cpus()) < 2:
+        return []
+    return [bench.figure("two sandboxes side by side", "× one", "≥ 1.85", bench.pair_ratio)]
+
+
+def call_figures(bench: Bench) -> list[Figure]:
+    """What a system call costs the relay on this machine; nothing without strace, which counts
+    them.
+    """
+    if shutil.which("strace") is None:
+        print(
+            "bench: without strace nothing counts system calls: that figure is left out",
+            file=sys.stderr,
+        )
+        return []
+    name = "CPU time per system call of the relay's near end, ws"
+    return [
+        bench.figure(f"{name}, {rate}bit/s", "µs", "", partial(bench.call_us, rate))
+        for rate in ("150M", "1G")
+    ]
+
+
+def relay_figures() -> list[Figure]:
+    """The relay's own benchmark."""
+    return [
+        Figure(f"relay over loopback, {name}, one CPU", rate, rate, rate, "Mbit/s", "")
+        for name, rate in relay_mbit().items()
+    ]
 
 
 def table(figures: Sequence[Figure]) -> str:

@@ -164,19 +164,8 @@ def _unpack_tarball(
     tree = folder / "source"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
-    run_logged(
-        [
-            "tar",
-            "--extract",
-            "--file",
-            tarball,
-            "--directory",
-            tree,
-            "--strip-components=1",
-            "--no-same-owner",
-        ],
-        bench.log("kernel-unpack"),
-    )
+    extract = ["tar", "--extract", "--strip-components=1", "--no-same-owner"]
+    run_logged([*extract, "--file", tarball, "--directory", tree], bench.log("kernel-unpack"))
     for done_with in ("package", "download"):
         shutil.rmtree(folder / done_with, ignore_errors=True)
     # Written last: a tree without it was cut off while unpacking.
@@ -227,8 +216,8 @@ def _run_build_script(bench: Workbench, source: Source, built: Path) -> None:
     started = time.monotonic()
     objects = 0
     with open(log, "w", encoding="utf-8") as output:
-        # A session of its own, so that all of it can be ended. The lock goes along, so that another
-        # set-up waits until the last compiler of a killed one is gone.
+        # The build has a session of its own, so that all of it can be ended. It inherits the lock,
+        # so that another set-up waits until the last compiler of a killed one is gone.
         build = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,

@@ -4,8 +4,11 @@ The set-up (gostlab.setup) puts everything that it builds or fetches into one ca
 
     kernel/<version>-<hash of kernel/>/linux    the sandbox's kernel, with kernel.json beside it
     iproute2/<version>/                         iproute2 ≥ 6.6 where the system's is older
+    nginx/<version>/usr/sbin/nginx              the download experiments' web server, likewise
     relay/<hash of tunnel/>/relay               the lab's own relay
     gost/<version>/gost                         GOST, where its release page could be reached
+    tools/                                      the checkers that `make test` needs
+    build/, log/                                what is being made, and what the makers said
 
 This module only looks; it builds, fetches and changes nothing, and imports Python's own library
 alone.
@@ -45,9 +48,7 @@ class Parts:
     relay: Path | None
     gost: Path | None
     gost_version: str | None
-    tc_lib_dir: Path | None = (
-        None  # where that tc finds netem's tables; None: where the system's does
-    )
+    tc_lib_dir: Path | None = None  # where its tc finds netem's tables; None: where the system's is
     iproute2_version: str | None = None
     nginx: Path | None = None  # the download experiments' server
 

@@ -132,7 +132,9 @@ def missing_packages(wanted: Sequence[str]) -> list[str]:
 
 
 def not_installed(wanted: Sequence[str], dpkg_answer: str) -> list[str]:
-    """Reads the answer of dpkg-query: "name installed" per line (some names have several)."""
+    """Those that dpkg-query's answer does not call installed; it has lines like "flex installed",
+    for some names several.
+    """
     installed = {
         line.split()[0] for line in dpkg_answer.splitlines() if line.endswith(" installed")
     }
