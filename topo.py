@@ -6,8 +6,12 @@
     sudo mn --custom topo.py --topo tunnel --controller none     hosts and routers, unshaped
 
 Links carry a role, never a rate: what a path does to packets is a profile's business and is
-installed by gostlab.guest.shaping. `mn --custom` executes this file, so its top level imports
-nothing but Mininet.
+installed by gostlab.guest.shaping. A role is (bottleneck | delay, forward | reverse), and a third
+word where it is not on every flow's way: the host, or the hosts, whose flows cross it.
+
+A topology is one class here, and nothing else knows it by name: what the lab must know of it are
+its plain attributes (gostlab.ask.topologies says what each means), which are read without running
+this file. `mn --custom` executes this file, so its top level imports nothing but Mininet.
 """
 
 try:
@@ -58,6 +62,14 @@ class TunnelTopo(Topo):
         client ── wan_a ═════ wan_b ── gost ── target
                     └ bottleneck ┘└ delay line (forward)
     """
+
+    name = "tunnel"
+    says = "one path between two routers, and a host for the tunnel's far end behind them"
+    sender = "client"
+    receiver = "target"
+    tunnel_near = "client"
+    tunnel_endpoint = "target"
+    tunnel_gateway = "gost"
 
     def build(self, **_params):
         self.addHost("client", cls=LabHost, ip="10.0.1.1/24", defaultRoute="via 10.0.1.2")
@@ -113,6 +125,13 @@ class DumbbellTopo(Topo):
         sn ──┘                                    └── rm   delay line (reverse): left ─> si
     """
 
+    name = "dumbbell"
+    says = "n senders to m receivers over one bottleneck, each pair with a round trip of its own"
+    sender = "s{}"
+    receiver = "r{}"
+    size = ("senders", "receivers")
+    own_rtts = True
+
     def build(self, senders=2, receivers=2, **_params):
         self.addHost("left", cls=Router, ip="10.0.0.1/24", routes=[("10.2.0.0/16", "10.0.0.2")])
         self.addHost("right", cls=Router, ip="10.0.0.2/24", routes=[("10.1.0.0/16", "10.0.0.1")])
@@ -149,6 +168,12 @@ class RouterTopo(Topo):
         client ── host ═════════ router ──────────── server
                    └ bottleneck ┘   └ delay line (forward: delay, jitter, loss)
     """
+
+    name = "router"
+    says = "one router that delays and loses on its one way out, and nothing on the way back"
+    sender = "client"
+    receiver = "server"
+    shapes_return = False
 
     def build(self, **_params):
         self.addHost("client", cls=LabHost, ip="192.168.1.2/24", defaultRoute="via 192.168.1.1")
@@ -187,6 +212,13 @@ class StarTopo(Topo):
                        └─ near2 ═══════ far2 ── site2
     """
 
+    name = "star"
+    says = "one client and n sites, each on a path of its own"
+    sender = "client"
+    receiver = "site{}"
+    size = ("sites",)
+    path_per_site = True
+
     def build(self, sites=2, **_params):
         across = [(f"10.{k}.0.0/16", f"10.{k}.1.2") for k in range(1, sites + 1)]
         self.addHost("client", cls=LabHost, ip="10.0.1.1/24", defaultRoute="via 10.0.1.2")
@@ -223,7 +255,11 @@ class StarTopo(Topo):
             )
 
 
-topos = {"tunnel": TunnelTopo, "dumbbell": DumbbellTopo, "router": RouterTopo, "star": StarTopo}
+topos = {
+    found.name: found  # type: ignore[attr-defined]
+    for found in list(globals().values())
+    if isinstance(found, type) and issubclass(found, Topo) and found is not Topo
+}
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from gostlab.ask.tunnels import GOST, tunnel_kinds, tunnel_packages
 from gostlab.setup import parts
 from gostlab.setup import steps as setup
 from gostlab.setup.kernel_build import boot_time_s
@@ -51,6 +52,7 @@ def examine() -> list[Finding]:
         *_kernel(found),
         _tunnel(found),
         _gost(found),
+        *_other_tunnels(),
         _memory(),
         _memory_files(),
         _disk(),
@@ -62,7 +64,7 @@ def examine() -> list[Finding]:
 
 def _packages() -> Finding:
     missing = (
-        setup.missing_packages(setup.LAB_PACKAGES)
+        setup.missing_packages([*setup.LAB_PACKAGES, *tunnel_packages()])
         if shutil.which("dpkg-query")
         else setup.missing_programs()
     )
@@ -140,6 +142,20 @@ def _gost(found: parts.Parts) -> Finding:
         "the lab's relay speaks its protocol; results name it",
         "put a GOST 3 on PATH, or give --gost PATH",
     )
+
+
+def _other_tunnels() -> list[Finding]:
+    """The programs of tunnels that are not GOST's."""
+    findings = []
+    for kind in dict.fromkeys(tunnel_kinds().values()):
+        if kind.is_direct or kind.program == GOST:
+            continue
+        program, name = parts.tunnel_program(kind, None), f"tunnel {kind.name}"
+        if program is None:
+            findings.append(Finding(name, "missing", f"no program {kind.program}", SETUP))
+        else:
+            findings.append(Finding(name, "there", f"{program.version} ({program.path})"))
+    return findings
 
 
 def _memory() -> Finding:

@@ -20,6 +20,7 @@ from typing import Any, NoReturn, TypeVar
 
 import yaml
 
+from gostlab.ask.errors import BadInput
 from gostlab.ask.units import UnitError, quoted
 
 MAX_BYTES = 256 * 1024
@@ -29,10 +30,6 @@ MAX_VALUES = 20_000
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 T = TypeVar("T")
-
-
-class BadInput(Exception):
-    """What a person wrote cannot be used: `file:line: key: what is wrong (what to do)`."""
 
 
 @dataclass(frozen=True)

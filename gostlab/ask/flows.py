@@ -7,16 +7,15 @@ nodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gostlab.ask.document import Node, meant
 from gostlab.ask.settings import Setting, Settings
 from gostlab.ask.sizing import Buffers, resolve_buffers
-
-# Who the two ends are where a topology has only one pair; a star's receiver is its site under test.
-ENDS = {"tunnel": ("client", "target"), "router": ("client", "server")}
+from gostlab.ask.topologies import Topology, topologies, topology_of
+from gostlab.ask.tunnels import tunnel_kind
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def resolve_flow(
     """One flow: its own fields, else the run's settings. `longest`: the path with its longest
     flow's delay. Raises BadInput.
     """
-    topology = settings["topology"].value
+    topology = topology_of(settings["topology"].value)
     kind = fields.get("kind", "tcp")
     needed = {"udp": "rate", "http": "size"}.get(kind)
     for field in ("rate", "size"):
@@ -107,16 +106,8 @@ def resolve_flow(
             )
     if kind == "udp" and {"cc", "buffers"} & set(fields):
         raise node.bad(f"{name}: a udp flow has no congestion control and no TCP buffers")
-    if topology == "dumbbell":
-        sender, receiver = f"s{fields.get('sender', number)}", f"r{fields.get('receiver', number)}"
-    else:
-        for field in ("sender", "receiver", "rtt"):
-            if field in fields:
-                raise node.bad(
-                    f"{name}: {field} belongs to topology dumbbell; in {topology} every flow takes"
-                    " the one path"
-                )
-        sender, receiver = ENDS.get(topology, ("client", site or ""))
+    check_fields(name, fields, topology, node)
+    sender, receiver = hosts_of(name, number, fields, topology, site, node)
 
     def own(field: str) -> Any:
         return fields[field] if field in fields else settings[field].value
@@ -146,14 +137,61 @@ def resolve_flow(
     )
 
 
+def check_fields(name: str, fields: Mapping[str, Any], topology: Topology, node: Node) -> None:
+    """A flow may say its hosts and its round trip only where its topology has several. Raises
+    BadInput.
+    """
+    fitting: dict[str, Callable[[Topology], bool]] = {
+        "sender": lambda one: one.numbers_hosts,
+        "receiver": lambda one: one.numbers_hosts,
+        "rtt": lambda one: one.own_rtts,
+    }
+    for field, fits in fitting.items():
+        if field in fields and not fits(topology):
+            others = " or ".join(one.name for one in topologies().values() if fits(one))
+            raise node.bad(
+                f"{name}: {field} belongs to topology {others}; in {topology.name} every flow"
+                " takes the one path"
+            )
+
+
+def hosts_of(
+    name: str,
+    number: int,
+    fields: Mapping[str, Any],
+    topology: Topology,
+    site: str | None,
+    node: Node,
+) -> tuple[str, str]:
+    """The names of the hosts that a flow runs between: where a topology has several, its own number
+    is theirs unless it says another. Raises BadInput.
+    """
+    if topology.path_per_site:
+        return topology.sender, site or ""
+    hosts = []
+    for end, pattern in (("sender", topology.sender), ("receiver", topology.receiver)):
+        asked = fields.get(end, number)
+        if "{}" in pattern and asked > topology.most_hosts:
+            raise node.bad(
+                f"{name}: there is no {pattern.format(asked)} in topology {topology.name}"
+                f" ({pattern.format(topology.most_hosts)} is the last)"
+            )
+        hosts.append(pattern.format(asked))
+    return hosts[0], hosts[1]
+
+
 def check_fit(flows: Sequence[Flow], settings: Settings, node: Node) -> None:
     """What flows together must not ask of one tunnel or one host. Raises BadInput."""
-    topology, tunnel = settings["topology"], settings["tunnel"]
-    if tunnel.value != "direct":
-        if topology.value != "tunnel":
+    topology, tunnel = topology_of(settings["topology"].value), settings["tunnel"]
+    if not tunnel_kind(tunnel.value).is_direct:
+        if not topology.tunnel_near:
+            fitting = " or ".join(one.name for one in topologies().values() if one.tunnel_near)
             raise tunnel.node.bad(
-                f"{tunnel.value}: tunnels run in topology tunnel, not in {topology.value}"
+                f"{tunnel.value}: tunnels run in topology {fitting}, not in {topology.name}"
             )
+        placement = settings["placement"]
+        if not topology.tunnel_far(placement.value):
+            raise placement.node.bad_value(f"topology {topology.name} has no gateway")
         if sum(flow.kind != "udp" for flow in flows) > 1:
             raise node.bad(
                 "a tunnel carries one tcp or http flow (with several streams, if need be)"
@@ -173,9 +211,10 @@ def check_fit(flows: Sequence[Flow], settings: Settings, node: Node) -> None:
 
 
 def delays_ms(flows: Sequence[Flow], path: Mapping[str, Any]) -> dict[str, float]:
-    """A dumbbell's one-way delay in front of each host: half the least RTT of a receiver's flows
-    before it, what is left of a flow's RTT before its sender. Raises ValueError if a sender's flows
-    would need two different delays.
+    """The one-way delay in front of each host where flows have round trips of their own: half the
+    least RTT of a receiver's flows before it, what is left of a flow's RTT before its sender.
+
+    Raises ValueError if a sender's flows would need two different delays.
     """
     own: dict[str, float] = {}
     base = path["forward"]["delay_ms"] + path["reverse"]["delay_ms"]
@@ -191,19 +230,27 @@ def delays_ms(flows: Sequence[Flow], path: Mapping[str, Any]) -> dict[str, float
     return own
 
 
-def count_hosts(flows: Sequence[Flow]) -> tuple[int, int]:
-    """How many senders and receivers a dumbbell needs."""
-    return (
-        max(int(flow.sender[1:]) for flow in flows),
-        max(int(flow.receiver[1:]) for flow in flows),
-    )
+def topology_size(
+    topology: Topology, flows: Sequence[Flow], sites: Mapping[str, Any] | None
+) -> dict[str, int]:
+    """The numbers that a topology is built with for a run: `senders=3, receivers=2`."""
+
+    def largest(pattern: str, hosts: list[str]) -> int:
+        return max(int(host.removeprefix(pattern.partition("{}")[0])) for host in hosts)
+
+    counts = {
+        "senders": lambda: largest(topology.sender, [flow.sender for flow in flows]),
+        "receivers": lambda: largest(topology.receiver, [flow.receiver for flow in flows]),
+        "sites": lambda: len(sites or ()),
+    }
+    return {word: counts[word]() for word in topology.size}
 
 
 __all__ = (
     "Flow",
     "Setting",
     "check_fit",
-    "count_hosts",
     "delays_ms",
     "resolve_flows",
+    "topology_size",
 )

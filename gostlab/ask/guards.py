@@ -34,6 +34,7 @@ from gostlab.ask.sizing import (
     offloads_do_no_harm,
     tcp_memory_needed_mib,
 )
+from gostlab.ask.topologies import topology_of
 
 # A burst above this share of the path's own content is a queue that no rate asked for.
 BURST_SHARE = 0.1
@@ -383,7 +384,7 @@ def largest(run: RunDescription, way: str, key: str) -> float:
 def delay_lines_ms(run: RunDescription) -> dict[str, list[float]]:
     """The longest delay of every delay line that the flows' packets cross, by direction."""
     found: dict[str, list[float]] = {}
-    own = delays_ms(run.flows, run.path) if run.topology == "dumbbell" else {}
+    own = delays_ms(run.flows, run.path) if topology_of(run.topology).own_rtts else {}
     for way, ends in (
         ("forward", {flow.receiver for flow in run.flows}),
         ("reverse", {flow.sender for flow in run.flows}),

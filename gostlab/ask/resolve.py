@@ -17,7 +17,7 @@ from typing import Any
 
 from gostlab.ask.document import BadInput, Node
 from gostlab.ask.experiment import NO_QUICK, Experiment
-from gostlab.ask.flows import Flow, count_hosts, delays_ms, resolve_flows
+from gostlab.ask.flows import Flow, delays_ms, resolve_flows
 from gostlab.ask.limits import MTU_BYTES
 from gostlab.ask.profile import FOLDER as profile_folder
 from gostlab.ask.profile import (
@@ -44,6 +44,7 @@ from gostlab.ask.sizing import (
     resolve_buffers,
     tcp_memory_needed_mib,
 )
+from gostlab.ask.topologies import topologies, topology_of
 from gostlab.ask.trace import changes_of
 
 MAX_RUNS = 20_000
@@ -150,7 +151,11 @@ def resolve(
     profile = load_profile_of(settings["profile"])
     path = resolve_path(profile, asked, values["direction"])
     sites = resolve_sites(settings, asked, path)
-    site = f"site{1 + list(sites).index(profile.name)}" if sites else None
+    site = (
+        topology_of(values["topology"]).receiver.format(1 + list(sites).index(profile.name))
+        if sites
+        else None
+    )
     flows = resolve_flows(settings, asked, path, site)
     check_topology(settings, path, flows)
     changes = resolve_changes(asked, values["direction"])
@@ -205,20 +210,23 @@ def resolve(
 def resolve_sites(
     settings: Settings, asked: Settings, path: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """A star's sites, each with its own profile's path; the one under test with the run's. Raises
-    BadInput.
+    """The sites of a topology that has a path to each, with their own profiles' paths; the one
+    under test with the run's. Raises BadInput.
     """
-    topology, tested = settings["topology"], settings["profile"]
-    if topology.value != "star":
+    topology, tested = topology_of(settings["topology"].value), settings["profile"]
+    if not topology.path_per_site:
         if "sites" in asked:
-            raise asked["sites"].node.bad(f"sites belong to topology star, not to {topology.value}")
+            fitting = " or ".join(one.name for one in topologies().values() if one.path_per_site)
+            raise asked["sites"].node.bad(
+                f"sites belong to topology {fitting}, not to {topology.name}"
+            )
         return None
     if "sites" not in asked:
-        raise topology.node.bad(
-            "a star needs sites (a list of profiles, one of them the run's own)"
+        raise settings["topology"].node.bad(
+            f"a {topology.name} needs sites (a list of profiles, one of them the run's own)"
         )
     if tested.value not in asked["sites"].value:
-        raise tested.node.bad_value("not one of the star's sites")
+        raise tested.node.bad_value(f"not one of the {topology.name}'s sites")
     found = {}
     for name in asked["sites"].value:
         profile = load_profile_of(Setting(name, name, asked["sites"].node))
@@ -228,20 +236,19 @@ def resolve_sites(
 
 def check_topology(settings: Settings, path: Mapping[str, Any], flows: list[Flow]) -> None:
     """What a topology cannot do with a path. Raises BadInput."""
-    topology = settings["topology"]
-    if topology.value == "router":
+    topology = topology_of(settings["topology"].value)
+    if not topology.shapes_return:
         back = path["reverse"]
         if back["delay_ms"] or back["jitter_ms"] or not lossless(back["loss"]):
             raise settings["profile"].node.bad(
-                "topology router shapes what the client sends only: the profile's reverse has a "
-                "delay, jitter or loss"
+                f"topology {topology.name} shapes what the client sends only: the profile's reverse"
+                " has a delay, jitter or loss"
             )
-    if topology.value == "dumbbell":
+    if topology.own_rtts:
         try:
             delays_ms(flows, path)
-            count_hosts(flows)
         except ValueError as error:
-            raise topology.node.bad(str(error)) from None
+            raise settings["topology"].node.bad(str(error)) from None
 
 
 def resolve_changes(asked: Settings, data_direction: str) -> list[Mapping[str, Any]]:
@@ -310,8 +317,8 @@ def resolve_path(profile: Profile, asked: Settings, data_direction: str) -> dict
     """
     if "rtt" in asked and "delay" in asked:
         raise asked["rtt"].node.bad("both rtt and delay")
-    # There the whole of a round trip is on the router's one way out.
-    one_way = "topology" in asked and asked["topology"].value == "router"
+    # There the whole of a round trip is on the one way out.
+    one_way = "topology" in asked and not topology_of(asked["topology"].value).shapes_return
 
     def changed(direction: Direction, carries_data: bool) -> Direction:
         for name, field in (

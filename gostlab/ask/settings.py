@@ -31,6 +31,8 @@ from gostlab.ask.document import (
 )
 from gostlab.ask.profile import MAX_DELAY_S, read_delay, read_loss, read_rate
 from gostlab.ask.sizing import MAX_BUFFER_BYTES, MAX_MEMORY_MIB, MIB
+from gostlab.ask.topologies import topology_names
+from gostlab.ask.tunnels import tunnel_names
 
 # What one system call costs on the virtual clock, µs, unless the experiment says otherwise.
 DEFAULT_SYSCALL_COST_US = 5
@@ -59,8 +61,6 @@ CONGESTION_CONTROLS = (
     "westwood",
     "yeah",
 )
-TUNNELS = ("direct", "gost+ws", "gost+wss")
-TOPOLOGIES = ("tunnel", "dumbbell", "router", "star")
 MAX_FLOWS = 64
 MAX_CHANGES = 10_000
 MAX_SITES = 60
@@ -77,6 +77,16 @@ class Setting:
 
 Settings = Mapping[str, Setting]
 Factors = Mapping[str, tuple[Setting, ...]]
+
+
+def read_topology(node: Node) -> str:
+    """A topology that topo.py declares. Raises BadInput."""
+    return one_of(*topology_names())(node)
+
+
+def read_tunnel(node: Node) -> str:
+    """A tunnel that a file in gostlab/guest/tunnels/ declares. Raises BadInput."""
+    return one_of(*tunnel_names())(node)
 
 
 def read_duration(node: Node) -> float:
@@ -252,10 +262,10 @@ FLOW_FIELDS: Mapping[str, Callable[[Node], Any]] = {
 # `rate` and `buffer`; `rtt` is twice the delay; `loss`, `jitter` and `ordered` are of the direction
 # that the data takes. All of them stand in for the profile's own.
 SETTINGS: Mapping[str, Callable[[Node], Any]] = {
-    "topology": one_of(*TOPOLOGIES),
+    "topology": read_topology,
     "placement": one_of("endpoint", "gateway"),
     "profile": text_of,
-    "tunnel": one_of(*TUNNELS),
+    "tunnel": read_tunnel,
     "cc": one_of(*CONGESTION_CONTROLS),
     "streams": whole(1, MAX_STREAMS),
     "duration": read_duration,

@@ -12,6 +12,7 @@ from typing import Any
 from gostlab.ask.limits import MTU_BYTES, UNLIMITED_BPS
 from gostlab.ask.profile import lossless
 from gostlab.ask.response import bdp_bytes, window_limit_bps
+from gostlab.ask.tunnels import tunnel_kind
 
 MIB = 2**20
 # Debian 11's and 12's on a machine of 1 GiB or more: least, initial, most. The kernel's own follow
@@ -90,7 +91,7 @@ def tcp_memory_needed_mib(
 ) -> int:
     """Memory of all TCP sockets when every buffer of every leg is as full as it can be.
 
-    A tunnel has three legs, and iperf3 a control connection beside its streams. Buffers above
+    A tunnel has several legs, and iperf3 a control connection beside its streams. Buffers above
     Debian's fill no further than about four times what the path can hold.
     """
     sizes = DEBIAN_BUFFERS if isinstance(buffers, str) else buffers
@@ -99,7 +100,7 @@ def tcp_memory_needed_mib(
     leg = min(
         connections * (sizes["rmem"][2] + sizes["wmem"][2]), max(debian, 4 * bytes_in_path(path))
     )
-    return 64 + math.ceil((1 if tunnel == "direct" else 3) * leg / MIB)
+    return 64 + math.ceil(tunnel_kind(tunnel).tcp_legs * leg / MIB)
 
 
 def memory_needed_mib(tcp_memory_mib: int, path: Mapping[str, Any]) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.ask.run_description import RunDescription
+from gostlab.ask.topologies import topology_of
 from gostlab.guest.network import Network, set_sysctls
 
 # What a namespace gets besides congestion control and buffers. Metrics of an earlier connection
@@ -47,7 +48,7 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
     end on, read back.
     """
     installed = {}
-    for node in (*run.hosts, *(("gost",) if run.topology == "tunnel" else ())):
+    for node in dict.fromkeys((*run.hosts, *topology_of(run.topology).tunnel_nodes)):
         values = {**SYSCTLS, "net.ipv4.tcp_congestion_control": cc_of(run, node)}
         buffers = buffers_of(run, node)
         if isinstance(buffers, Mapping):

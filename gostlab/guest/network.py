@@ -6,6 +6,7 @@ which writes it down in `commands.sh` so that a reader can build the same networ
 
 from __future__ import annotations
 
+import base64
 import shlex
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,8 +19,9 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 
 import topo
-from gostlab.ask.flows import count_hosts
+from gostlab.ask.flows import topology_size
 from gostlab.ask.run_description import RunDescription
+from gostlab.ask.topologies import topology_of
 
 OFFLOADS = (
     "tcp-segmentation-offload",
@@ -35,14 +37,17 @@ OFFLOAD_SWITCHES = {
 }
 
 
+END_OF_FILE = "END_OF_FILE"  # of the here-documents in commands.sh
+
+
 class NetworkError(Exception):
     """A command on a node failed, or the kernel did not install what it was asked for."""
 
 
 @dataclass(frozen=True)
 class Interface:
-    """One end of a link. `role` is what the path does there, if anything; `part` whose, where a
-    topology has several.
+    """One end of a link. `role` is what the path does there, if anything; `hosts` are those whose
+    flows it is for, where it is not for all.
     """
 
     node: str
@@ -50,8 +55,14 @@ class Interface:
     ip: str
     role: str | None  # bottleneck | delay
     direction: str | None  # forward | reverse
-    part: str | None = (
-        None  # dumbbell: the host behind a delay line; star: the site at the path's end
+    hosts: tuple[str, ...] = ()  # dumbbell: the one behind a delay line; star: the path's site
+
+
+def interface_of(node: str, intf: Any) -> Interface:
+    """An end of a link with what topo.py says of it: its role is (role, direction[, hosts])."""
+    role, direction, hosts = (*(intf.params.get("role") or (None, None)), ())[:3]
+    return Interface(
+        node, intf.name, intf.ip, role, direction, (hosts,) if isinstance(hosts, str) else hosts
     )
 
 
@@ -80,6 +91,18 @@ class CommandLog:
         tail = (f" >{shlex.quote(stdout)}" if stdout else "") + (" &" if background else "")
         self._file.write(f"ip netns exec {node} {shlex.join(argv)}{tail}\n")
 
+    def write_file(self, path: Path, content: bytes, mode: int) -> None:
+        """A file that something on a node reads: a here-document, in Base64 where it is no text."""
+        text = content.decode("utf-8", errors="replace")
+        plain = text.encode() == content and text.endswith("\n") and END_OF_FILE not in text
+        body = text if plain else base64.encodebytes(content).decode("ascii")
+        place = shlex.quote(str(path))
+        self._file.write(
+            f"mkdir -p {shlex.quote(str(path.parent))}\n"
+            f"{'cat' if plain else 'base64 -d'} >{place} <<'{END_OF_FILE}'\n"
+            f"{body}{END_OF_FILE}\nchmod {mode:o} {place}\n"
+        )
+
     def close(self) -> None:
         self._file.close()
 
@@ -93,9 +116,7 @@ class Network:
         self.environ = dict(environ)
         self.nodes: tuple[str, ...] = tuple(host.name for host in mininet.hosts)
         self.interfaces: tuple[Interface, ...] = tuple(
-            Interface(
-                host.name, intf.name, intf.ip, *(intf.params.get("role") or (None, None))
-            )  # role, direction[, part]
+            interface_of(host.name, intf)
             for host in mininet.hosts
             for intf in host.intfList()
             if intf.name != "lo"
@@ -141,6 +162,14 @@ class Network:
         )
         return process
 
+    def write_file(self, path: Path, content: str | bytes, mode: int = 0o644) -> None:
+        """Write a file that something on a node reads, and into commands.sh how to write it."""
+        data = content.encode() if isinstance(content, str) else content
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(mode)
+        self.log.write_file(path, data, mode)
+
     def read(
         self,
         node: str,
@@ -182,9 +211,8 @@ def lay_out(run: RunDescription, folder: Path, environ: Mapping[str, str]) -> It
     # to do and would leak into every namespace's defaults. Root is checked by the machine.
     Mininet.inited = True
     log = CommandLog(folder / "commands.sh", run.name)
-    mininet = Mininet(
-        topo=topo.topos[run.topology](**topology_size(run)), controller=None, build=False
-    )
+    size = topology_size(topology_of(run.topology), run.flows, run.sites)
+    mininet = Mininet(topo=topo.topos[run.topology](**size), controller=None, build=False)
     try:
         try:
             mininet.build()
@@ -196,14 +224,6 @@ def lay_out(run: RunDescription, folder: Path, environ: Mapping[str, str]) -> It
     finally:
         mininet.stop()
         log.close()
-
-
-def topology_size(run: RunDescription) -> dict[str, int]:
-    """How many hosts the run's topology has, where that is not always the same."""
-    if run.topology == "dumbbell":
-        senders, receivers = count_hosts(run.flows)
-        return {"senders": senders, "receivers": receivers}
-    return {"sites": len(run.sites)} if run.sites else {}
 
 
 def record_layout(network: Network) -> None:

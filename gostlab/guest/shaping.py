@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +17,9 @@ from typing import Any
 
 from gostlab.ask.flows import Flow, delays_ms
 from gostlab.ask.limits import DELAY_LIMIT_PKTS
-from gostlab.ask.profile import DISTRIBUTION_SCALE, period_factors
+from gostlab.ask.profile import period_factors
 from gostlab.ask.run_description import RunDescription
+from gostlab.ask.topologies import topology_of
 from gostlab.guest.network import Interface, Network, NetworkError
 
 NO_DELAY_LINE: Mapping[str, Any] = {
@@ -235,23 +235,28 @@ def periodic_loss_argv(device: str, every_pkts: int) -> list[str]:
 def path_of(run: RunDescription, interface: Interface) -> Mapping[str, Any]:
     """The direction of a path that an interface makes, as asked for, a host's own delay in it."""
     path: Mapping[str, Any] = run.path
+    topology = topology_of(run.topology)
     if run.sites is not None:
-        path = list(run.sites.values())[int(str(interface.part).removeprefix("site")) - 1]
+        sites = {topology.receiver.format(n): site for n, site in enumerate(run.sites.values(), 1)}
+        path = sites[interface.hosts[0]]
     direction: Mapping[str, Any] = path[str(interface.direction)]
-    if run.topology == "dumbbell" and interface.role == "delay":
+    if topology.own_rtts and interface.role == "delay":
+        own_ms = delays_ms(run.flows, run.path)
         return {
             **direction,
-            "delay_ms": (
-                delays_ms(run.flows, run.path).get(str(interface.part), direction["delay_ms"])
-            ),
+            "delay_ms": own_ms.get(interface.hosts[0], direction["delay_ms"]),
         }
     return direction
 
 
 def under_test(run: RunDescription, interface: Interface) -> bool:
     """Whether an interface is on a path that the run's flows take."""
-    parts = {flow.receiver for flow in run.flows} | {flow.sender for flow in run.flows}
-    return bool(interface.role) and (interface.part is None or interface.part in parts)
+    return bool(interface.role) and any(is_for(interface, flow) for flow in run.flows)
+
+
+def is_for(interface: Interface, flow: Flow) -> bool:
+    """Whether what an interface does to packets is for this flow's."""
+    return not interface.hosts or not {flow.sender, flow.receiver}.isdisjoint(interface.hosts)
 
 
 class Shaper:
@@ -278,12 +283,17 @@ class Shaper:
 
         Raises ShapingMismatch naming the device and what differs.
         """
-        shown = {}
         for interface in self._now:
             self._apply(interface, "add")
-            if under_test(self._run, interface):
-                shown[interface.name] = show_qdisc(self._network, interface)
-        return shown
+        return self.show()
+
+    def show(self) -> dict[str, str]:
+        """What `tc -s qdisc show` says now of every device that the flows cross."""
+        return {
+            interface.name: show_qdisc(self._network, interface)
+            for interface in self._now
+            if under_test(self._run, interface)
+        }
 
     def change(self, change: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Change one direction of the path under test in place; returns what was run and installed
@@ -325,21 +335,16 @@ class Shaper:
         return done
 
     def path_of_flow(self, flow: Flow) -> list[dict[str, Any]]:
-        """Both directions of a flow's path as they are now: rate of the bottleneck, delay line on
-        the flow's own way.
+        """What a flow's packets cross there and back, as it is now: bottlenecks, which have only a
+        rate, and delay lines, which have everything else.
         """
-        path = []
-        for direction, host in (("forward", flow.receiver), ("reverse", flow.sender)):
-            mine = {
-                interface.role: now
-                for interface, now in self._now.items()
-                if interface.direction == direction
-                and under_test(self._run, interface)
-                and interface.part in (None, host, flow.receiver)
-            }
-            line = mine.get("delay", NO_DELAY_LINE)
-            path.append({**line, "rate_bps": mine["bottleneck"]["rate_bps"]})
-        return path
+        return [
+            {**NO_DELAY_LINE, "rate_bps": now["rate_bps"]}
+            if interface.role == "bottleneck"
+            else {**now, "rate_bps": None}
+            for interface, now in self._now.items()
+            if is_for(interface, flow)
+        ]
 
     def asked(self, interface: Interface) -> Netem:
         """The qdisc that an interface should have now."""
@@ -417,46 +422,3 @@ def show_qdisc(network: Network, interface: Interface) -> str:
     return network.read(
         interface.node, ["tc", "-s", "qdisc", "show", "dev", interface.name], logged=False
     )
-
-
-def idle_rtt_ms(path: Sequence[Mapping[str, Any]]) -> float:
-    """The round trip that both directions of a path are asked for when nothing else is on it: their
-    delays, and the time that their rates take to send one ping of 64 bytes and its Ethernet and IP
-    headers.
-    """
-    ping_bits = (64 + 20 + 14) * 8
-    return float(
-        sum(
-            way["delay_ms"] + (1000 * ping_bits / way["rate_bps"] if way["rate_bps"] else 0.0)
-            for way in path
-        )
-    )
-
-
-def jitter_range_ms(path: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """How far below and above the idle round trip jitter may take a packet, ms, both directions
-    together.
-    """
-    low = high = 0.0
-    for way in path:
-        table = way["distribution"] or (
-            -DISTRIBUTION_SCALE,
-            DISTRIBUTION_SCALE,
-        )  # none: netem draws evenly
-        low += way["jitter_ms"] * min(table) / DISTRIBUTION_SCALE
-        high += way["jitter_ms"] * max(table) / DISTRIBUTION_SCALE
-    return min(low, 0.0), max(high, 0.0)
-
-
-def ping_rtts_ms(
-    network: Network, source: str, target: str, count: int = 5, interval_s: float = 0.2
-) -> list[float]:
-    """Round-trip times of `count` pings, ms. Raises NetworkError if none came back."""
-    text = network.read(
-        source, ["ping", "-c", str(count), "-i", str(interval_s), "-W", "5", target], check=False
-    )
-    times = [float(value) for value in re.findall(r"time=([\d.]+) ms", text)]
-    if not times:
-        last = text.strip().splitlines()[-1:] or ["nothing"]
-        raise NetworkError(f"{source}: no ping to {target} came back ({last[0].strip()})")
-    return times

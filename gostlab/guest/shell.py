@@ -15,10 +15,11 @@ from mininet.cli import CLI
 from mininet.log import setLogLevel
 
 from gostlab.ask.run_description import RunDescription
+from gostlab.guest.environment import run_environ
 from gostlab.guest.hosts import Unsupported, check_cc_available, configure_hosts
+from gostlab.guest.idle import idle_rtt_ms
 from gostlab.guest.network import NetworkError, lay_out, set_offloads
-from gostlab.guest.run import run_environ
-from gostlab.guest.shaping import Shaper, idle_rtt_ms
+from gostlab.guest.shaping import Shaper
 
 WELCOME = """
 {nodes}

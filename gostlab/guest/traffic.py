@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -399,8 +399,3 @@ def own_words(report: Path) -> str:
         return str(json.loads(text)["error"])
     except (ValueError, KeyError, TypeError):
         return text.strip().splitlines()[-1] if text.strip() else "it said nothing"
-
-
-def flows_json(flows: Sequence[FlowResult]) -> dict[str, Any]:
-    """The contents of flows.json."""
-    return {"flows": [asdict(flow) for flow in flows]}

@@ -11,13 +11,14 @@ import platform
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from gostlab.ask.run_description import RunDescription
-from gostlab.setup.parts import Parts, tunnel_binary
+from gostlab.ask.tunnels import GOST, tunnel_kind
+from gostlab.setup.parts import MissingPart, Parts, tunnel_binary, tunnel_program
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -151,6 +152,20 @@ def hand_over(parts: Parts) -> dict[str, Any]:
             else None
         ),
     }
+
+
+def require_programs(runs: Iterable[RunDescription]) -> None:
+    """Whether every run's tunnel has its program; of GOST's, hand_over sees to it. Raises
+    MissingPart.
+    """
+    for name in dict.fromkeys(run.tunnel for run in runs):
+        kind = tunnel_kind(name)
+        if kind.is_direct or kind.program == GOST:
+            continue
+        if tunnel_program(kind, None) is None:
+            raise MissingPart(
+                f"tunnel {name}: its program {kind.program} is not there: run ./lab setup"
+            )
 
 
 def kept_visible(parts: Parts) -> list[Path]:

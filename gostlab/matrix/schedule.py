@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from gostlab import results
 from gostlab.ask.experiment import Until
 from gostlab.ask.run_description import RunDescription
+from gostlab.ask.tunnels import tunnel_kind
 from gostlab.machine import Job, MachineError
 from gostlab.measures import goodput_bps
 
@@ -101,7 +102,7 @@ def expected_s(run: RunDescription) -> float:
     )
     rate_bps = min(rate_bps, windows_bps)
     per_packet_s = 7e-6 if run.offloads else 19e-6
-    if run.tunnel != "direct":
+    if not tunnel_kind(run.tunnel).is_direct:
         per_packet_s *= 1.5
     packets = (
         min(rate_bps * run.length_s, 8 * sum(flow.size_bytes or 1e15 for flow in run.flows)) / 12000

@@ -10,7 +10,7 @@ The set-up (gostlab.setup) puts everything that it builds or fetches into one ca
     tools/                                      the checkers that `make test` needs
     build/, log/                                what is being made, and what the makers said
 
-This module only looks; it builds, fetches and changes nothing, and imports Python's own library
+This module only looks; it builds, fetches and changes nothing, and needs Python's own library
 alone.
 """
 
@@ -26,7 +26,8 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+
+from gostlab.ask.tunnels import GOST, TunnelKind
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -65,11 +66,11 @@ class Parts:
 
 @dataclass(frozen=True)
 class TunnelBinary:
-    """The program that carries the tunnels: a real GOST, or the lab's relay."""
+    """A tunnel's program: a real GOST, the lab's relay, or one of the machine's."""
 
     path: Path
-    kind: Literal["gost", "relay"]
-    version: str  # "gost 3.2.6", "relay 0.1"
+    kind: str  # gost | relay | the program's own name
+    version: str  # "gost 3.2.6", "relay 0.1", "socat 1.7.4.4"
     sha256: str
 
 
@@ -144,6 +145,21 @@ def tunnel_binary(parts: Parts) -> TunnelBinary:
             file_sha256(parts.relay),
         )
     raise MissingPart("there is neither GOST nor the lab's relay: run ./lab setup")
+
+
+def tunnel_program(kind: TunnelKind, provided: TunnelBinary | None) -> TunnelBinary | None:
+    """What a tunnel runs, of the machine's programs or (`provided`) the set-up's; None if it is not
+    there.
+    """
+    if kind.program == GOST:
+        return provided
+    path = shutil.which(kind.program, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}")
+    if path is None:
+        return None
+    name = Path(path).name
+    printed = re.search(kind.version_pattern, output_of([path, *kind.version_words]))
+    version = (printed[printed.re.groups and 1] or "") if printed else ""
+    return TunnelBinary(Path(path), name, f"{name} {version}".strip(), file_sha256(Path(path)))
 
 
 # -- the sandbox's kernel

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
+from gostlab.ask.tunnels import tunnel_packages
 from gostlab.setup import archive, parts
 from gostlab.setup.kernel_build import provide_kernel
 from gostlab.setup.workbench import (
@@ -145,7 +146,7 @@ def install_packages(bench: Workbench, *extra: str) -> str:
     """Install what is missing, and nothing recommended (Mininet's Open vSwitch would start a
     service).
     """
-    wanted = [*LAB_PACKAGES, *BUILD_PACKAGES, *extra]
+    wanted = [*LAB_PACKAGES, *BUILD_PACKAGES, *tunnel_packages(), *extra]
     if shutil.which("dpkg-query") is None or shutil.which("apt-get") is None:
         missing = missing_programs()
         if missing:

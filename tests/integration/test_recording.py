@@ -32,7 +32,7 @@ import json, os, sys
 from pathlib import Path
 from gostlab.ask.run_description import RunDescription
 from gostlab.guest.network import lay_out
-from gostlab.guest.run import run_environ
+from gostlab.guest.environment import run_environ
 from gostlab.guest.shaping import Shaper
 
 folder, argv = Path(sys.argv[1]), sys.argv[2:]

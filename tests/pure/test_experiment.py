@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from gostlab.ask import experiment as experiments
-from gostlab.ask import settings
 from gostlab.ask.document import BadInput, parse_document
 from gostlab.ask.experiment import load_experiment, read_experiment
 from gostlab.ask.resolve import expand, single_run
 from gostlab.ask.run_description import RunDescription
+from gostlab.ask.tunnels import tunnel_names
 
 SMALL = """name: small
 title: A small one
@@ -254,7 +254,7 @@ def test_memory_is_sized_to_the_run_and_within_2_gib_up_to_16_streams() -> None:
     assert (
         one(streams="1").memory_mib < one(streams="16").memory_mib < one(streams="128").memory_mib
     )
-    for tunnel in settings.TUNNELS:
+    for tunnel in tunnel_names():
         for buffers in ("debian", "system", "bdp"):
             for streams in ("1", "4", "16"):
                 assert one(streams=streams, tunnel=tunnel, buffers=buffers).memory_mib <= 2048

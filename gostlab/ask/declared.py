@@ -1,0 +1,82 @@
+"""Declarations: what a tunnel or a topology says of itself, read without running its file.
+
+A tunnel's file and topo.py import Mininet or what runs beside it; an experiment must be readable
+without either. So what they declare is written as literals, and read here from the syntax tree.
+Python's own library alone: the set-up reads declarations before any package is there.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gostlab.ask.errors import BadInput
+
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def parse_source(path: Path) -> ast.Module:
+    """The syntax tree of a file. Raises BadInput."""
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise BadInput(f"{show(path)}: cannot be read: {error}") from None
+
+
+def show(path: Path) -> str:
+    """A path as people see it: from the checkout's folder on."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def assigned(body: list[ast.stmt]) -> dict[str, ast.expr]:
+    """The plain assignments of a module or a class by name: `name = value`."""
+    found = {}
+    for statement in body:
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            target, value = statement.targets[0], statement.value
+        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            target, value = statement.target, statement.value
+        else:
+            continue
+        if isinstance(target, ast.Name):
+            found[target.id] = value
+    return found
+
+
+def functions(body: list[ast.stmt]) -> set[str]:
+    """The names of the functions that a module or a class defines."""
+    return {statement.name for statement in body if isinstance(statement, ast.FunctionDef)}
+
+
+def literal_of(path: Path, name: str, value: ast.expr) -> Any:
+    """What a literal stands for. Raises BadInput naming its line."""
+    try:
+        return ast.literal_eval(value)
+    except ValueError:
+        raise BadInput(
+            f"{show(path)}:{value.lineno}: {name}: not a literal (a declaration is read without"
+            " running it)"
+        ) from None
+
+
+def declared_as(kind: type[T], origin: str, values: Mapping[str, Any]) -> T:
+    """A declaration as a dataclass. Raises BadInput for a key that is missing, unknown or of
+    another type than its default.
+    """
+    known = {item.name: item for item in fields(kind)}  # type: ignore[arg-type]
+    for name in values:
+        if name not in known:
+            raise BadInput(f"{origin}: {name}: no such declaration ({', '.join(sorted(known))})")
+    for name, item in known.items():
+        if name not in values:
+            if item.default is MISSING:
+                raise BadInput(f"{origin}: {name} is missing")
+            continue
+        wanted = str if item.default is MISSING or item.default is None else type(item.default)
+        if not isinstance(values[name], wanted):
+            raise BadInput(f"{origin}: {name}: {values[name]!r} is not a {wanted.__name__}")
+    return kind(**values)

@@ -1,0 +1,117 @@
+"""The topologies: what each class in topo.py declares of itself.
+
+A topology is one class there. Its plain attributes are read without importing it, as that would
+need Mininet; no other module compares topologies by name.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gostlab.ask.declared import ROOT, assigned, declared_as, functions, literal_of, parse_source
+from gostlab.ask.declared import show as show_path
+from gostlab.ask.errors import BadInput
+
+FILE = ROOT / "topo.py"
+SIZES = ("senders", "receivers", "sites")
+
+
+@dataclass(frozen=True)
+class Topology:
+    """What a topology says of itself.
+
+    name             as an experiment writes it
+    says             what it is, in a few words
+    sender           the host that a flow runs from; `s{}` where there are several: s1, s2, …
+    receiver         the host that it runs to; `r{}` where there are several
+    size             what the class is built with: of senders and receivers the largest number that
+                     a flow names, of sites how many there are
+    most_hosts       the largest number that a host's name may have
+    own_rtts         whether every flow may have a round trip of its own, by the delay lines in
+                     front of its two hosts
+    path_per_site    whether every receiver is a site with a profile of its own; the flows run to
+                     the one whose profile is the run's
+    shapes_return    whether the path back is delayed too; else the way out has the whole round trip
+    tunnel_near      where a tunnel begins; "" where no tunnel fits
+    tunnel_endpoint  where it ends with `placement: endpoint`
+    tunnel_gateway   where it ends with `placement: gateway`
+    class_name       the class in topo.py
+    """
+
+    name: str
+    says: str
+    sender: str
+    receiver: str
+    class_name: str = ""
+    size: tuple[str, ...] = ()
+    most_hosts: int = 64
+    own_rtts: bool = False
+    path_per_site: bool = False
+    shapes_return: bool = True
+    tunnel_near: str = ""
+    tunnel_endpoint: str = ""
+    tunnel_gateway: str = ""
+
+    @property
+    def numbers_hosts(self) -> bool:
+        """Whether a flow may say which sender and receiver it runs between."""
+        return "{}" in self.sender and not self.path_per_site
+
+    def tunnel_far(self, placement: str) -> str:
+        """Where a tunnel ends; "" where none fits."""
+        return self.tunnel_gateway if placement == "gateway" else self.tunnel_endpoint
+
+    @property
+    def tunnel_nodes(self) -> tuple[str, ...]:
+        """The hosts that a tunnel may end on."""
+        return tuple(filter(None, (self.tunnel_near, self.tunnel_endpoint, self.tunnel_gateway)))
+
+
+@cache
+def topologies(file: Path = FILE) -> dict[str, Topology]:
+    """Every topology by name, in the order of topo.py. Raises BadInput for a class that declares
+    itself and cannot be built, or the reverse.
+    """
+    classes = [node for node in parse_source(file).body if isinstance(node, ast.ClassDef)]
+    found: dict[str, Topology] = {}
+    for node in classes:
+        if any(isinstance(base, ast.Name) and base.id == "Topo" for base in node.bases):
+            topology = read_topology(file, node)
+            if topology.name in found:
+                raise BadInput(f"{show_path(file)}: two topologies are called {topology.name}")
+            found[topology.name] = topology
+    return found
+
+
+def topology_names() -> tuple[str, ...]:
+    """What an experiment may write as its topology."""
+    return tuple(topologies())
+
+
+def topology_of(name: str) -> Topology:
+    """The topology of a name. Raises BadInput if there is none."""
+    known = topologies()
+    if name not in known:
+        raise BadInput(f"no such topology: {name} (there are {', '.join(known)})")
+    return known[name]
+
+
+def read_topology(file: Path, node: ast.ClassDef) -> Topology:
+    """What a class declares. Raises BadInput."""
+    origin = f"{show_path(file)}:{node.lineno}: {node.name}"
+    values = {
+        name: literal_of(file, f"{node.name}.{name}", value)
+        for name, value in assigned(node.body).items()
+    }
+    if "build" not in functions(node.body):
+        raise BadInput(f"{origin}: no function build(): it cannot be built")
+    topology = declared_as(Topology, origin, {**values, "class_name": node.name})
+    for word in topology.size:
+        if word not in SIZES:
+            raise BadInput(f"{origin}: size: {word!r} is none of {', '.join(SIZES)}")
+    if bool(topology.tunnel_near) != bool(topology.tunnel_endpoint):
+        raise BadInput(f"{origin}: tunnel_near and tunnel_endpoint belong together")
+    return topology

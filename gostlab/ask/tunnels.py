@@ -1,0 +1,117 @@
+"""The kinds of tunnel: what each file in gostlab/guest/tunnels/ declares.
+
+A tunnel is one file there: `TUNNEL = TunnelKind(...)` says what it is, `start(launch)` starts it.
+Every other place takes the names from here.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gostlab.ask.declared import ROOT, assigned, declared_as, functions, literal_of, parse_source
+from gostlab.ask.declared import show as show_path
+from gostlab.ask.errors import BadInput
+
+FOLDER = ROOT / "gostlab" / "guest" / "tunnels"
+# The program that set-up provides: a real GOST where one is found, else the lab's own relay.
+GOST = "gost"
+
+
+@dataclass(frozen=True)
+class TunnelKind:
+    """What a tunnel says of itself.
+
+    name             as an experiment writes it
+    says             what it is, in a few words, for tables and legends
+    program          GOST (found or built by set-up), the name of a program on PATH, or a path;
+                     "" if there is no tunnel
+    packages         the Debian packages that its program is in: `./lab setup` installs them
+    version_words    what the program is called with to print its version
+    version_pattern  the version in what it prints: the first group, or all that matches
+    tcp_legs         how many TCP connections in a row carry one stream, application to sink
+    spellings        further names by which an experiment may ask for the same tunnel
+    module           the file in gostlab/guest/tunnels/, without .py
+    """
+
+    name: str
+    says: str
+    module: str = ""
+    program: str = ""
+    packages: tuple[str, ...] = ()
+    version_words: tuple[str, ...] = ("--version",)
+    version_pattern: str = r"\d+(?:\.\w+)+"
+    tcp_legs: int = 3
+    spellings: tuple[str, ...] = ()
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether there is no tunnel at all."""
+        return not self.program
+
+
+@cache
+def tunnel_kinds(folder: Path = FOLDER) -> dict[str, TunnelKind]:
+    """Every tunnel by each of its names: none first, then by name. Raises BadInput for a file that
+    declares a tunnel and cannot start one, or the reverse.
+    """
+    kinds = [kind for path in sorted(folder.glob("*.py")) for kind in read_kind(path)]
+    kinds.sort(key=lambda kind: (not kind.is_direct, kind.name))
+    found: dict[str, TunnelKind] = {}
+    for kind in kinds:
+        for name in (kind.name, *kind.spellings):
+            if name in found:
+                raise BadInput(
+                    f"{show_path(folder)}: {kind.module}.py and {found[name].module}.py are both"
+                    f" called {name}"
+                )
+            found[name] = kind
+    return found
+
+
+def tunnel_names() -> tuple[str, ...]:
+    """What an experiment may write as its tunnel, in the order of tables."""
+    return tuple(tunnel_kinds())
+
+
+def tunnel_kind(name: str) -> TunnelKind:
+    """The tunnel of a name. Raises BadInput if there is none."""
+    kinds = tunnel_kinds()
+    if name not in kinds:
+        raise BadInput(f"no such tunnel: {name} (there are {', '.join(kinds)})")
+    return kinds[name]
+
+
+def tunnel_packages() -> tuple[str, ...]:
+    """The Debian packages of all tunnels."""
+    return tuple(
+        dict.fromkeys(package for kind in tunnel_kinds().values() for package in kind.packages)
+    )
+
+
+def read_kind(path: Path) -> list[TunnelKind]:
+    """The tunnel of a file; none of a module that only helps others. Raises BadInput."""
+    body = parse_source(path).body
+    declaration, starts = assigned(body).get("TUNNEL"), "start" in functions(body)
+    if declaration is None and not starts:
+        return []
+    origin = show_path(path)
+    if declaration is None:
+        raise BadInput(f"{origin}: start() without TUNNEL = TunnelKind(...): nobody can ask for it")
+    if not starts:
+        raise BadInput(f"{origin}: TUNNEL without a function start(launch): it cannot be started")
+    if not isinstance(declaration, ast.Call) or declaration.args:
+        raise BadInput(f"{origin}:{declaration.lineno}: TUNNEL is not TunnelKind(name=..., ...)")
+    values = {
+        str(word.arg): GOST
+        if isinstance(word.value, ast.Name) and word.value.id == "GOST"
+        else literal_of(path, str(word.arg), word.value)
+        for word in declaration.keywords
+    }
+    return [
+        declared_as(
+            TunnelKind, f"{origin}:{declaration.lineno}: TUNNEL", {**values, "module": path.stem}
+        )
+    ]

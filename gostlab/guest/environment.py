@@ -1,0 +1,137 @@
+"""What produces a run's numbers: the environment of its commands, and env.json."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mininet.net import VERSION as MININET_VERSION
+
+from gostlab import __version__
+from gostlab.ask.run_description import RunDescription
+from gostlab.guest.network import NetworkError
+from gostlab.setup.parts import TunnelBinary
+
+TCP_MEM = Path("/proc/sys/net/ipv4/tcp_mem")
+SYSCALL_COST = Path("/sys/module/kernel/parameters/tt_syscall_ns")
+
+
+def run_environ(parts: Mapping[str, Any]) -> dict[str, str]:
+    """The environment of every command on a node: the lab's own iproute2 first."""
+    path = os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+    environ = {
+        "PATH": os.pathsep.join([*parts["path_dirs"], path]),
+        "LC_ALL": "C.UTF-8",
+        "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
+        "HOME": "/",
+        "TERM": os.environ.get("TERM", "dumb"),
+    }
+    if parts.get("tc_lib_dir"):
+        environ["TC_LIB_DIR"] = parts["tc_lib_dir"]
+    return environ
+
+
+def environment(
+    run: RunDescription,
+    program: TunnelBinary | None,
+    parts: Mapping[str, Any],
+    sysctls: Mapping[str, Mapping[str, str]],
+) -> dict[str, Any]:
+    """What env.json says of machine, kernel and programs.
+
+    program  the tunnel's      parts  what the machine handed over      sysctls  of every host
+    Raises NetworkError if a program cannot be asked.
+    """
+    return {
+        "lab": {
+            "version": __version__,
+            "commit": json.loads(os.environ.get("GOSTLAB_COMMIT", "null")),
+        },
+        "kernel": platform.release(),
+        "kernel_build": platform.version(),
+        "hz": kernel_hz(),
+        "machine": run.machine,
+        "clock": run.clock,
+        "syscall_cost_us": installed_syscall_cost_us(),
+        "cc": {node: values["net.ipv4.tcp_congestion_control"] for node, values in sysctls.items()},
+        "iproute2": first_line(["ip", "-V"]).removeprefix("ip utility, iproute2-").split(",")[0],
+        "iperf3": first_line(["iperf3", "--version"]).split()[1],
+        "mininet": MININET_VERSION,
+        "python": platform.python_version(),
+        **web_programs(run, parts),
+        "tunnel": program and {**vars(program), "path": str(program.path)},
+        "tcp_mem_pages": TCP_MEM.read_text(encoding="ascii").split(),
+        "sysctls": sysctls,
+        "host": (
+            json.loads(os.environ.get("GOSTLAB_HOST", "null")) or {"kernel": platform.release()}
+        ),
+    }
+
+
+def web_programs(run: RunDescription, parts: Mapping[str, Any]) -> dict[str, str]:
+    """The versions of server and client where a run has http flows."""
+    if not any(flow.kind == "http" for flow in run.flows):
+        return {}
+    return {
+        "nginx": first_line([parts.get("nginx") or "nginx", "-v"]),
+        "wget": first_line(["wget", "--version"]),
+    }
+
+
+def first_line(argv: list[str]) -> str:
+    """The first line that a command prints. Raises NetworkError if it cannot be run."""
+    try:
+        out = subprocess.run(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        ).stdout
+    except OSError as error:
+        raise NetworkError(f"{argv[0]}: {error.strerror}: run ./lab setup") from error
+    return out.strip().splitlines()[0] if out.strip() else ""
+
+
+def installed_syscall_cost_us() -> float | None:
+    """What the kernel says a system call costs on the virtual clock; None where it knows no such
+    thing.
+    """
+    try:
+        return int(SYSCALL_COST.read_text(encoding="ascii")) / 1000
+    except OSError:
+        return None
+
+
+def check_syscall_cost(run: RunDescription) -> None:
+    """Whether the sandbox's kernel has the cost that was asked for. Raises NetworkError."""
+    if (run.machine, run.clock) != ("sandbox", "virtual"):
+        return
+    installed_us = installed_syscall_cost_us()
+    if installed_us != run.syscall_cost_us:
+        raise NetworkError(
+            f"system-call cost: asked for {run.syscall_cost_us} us, the kernel has"
+            f" {installed_us} us"
+        )
+
+
+def kernel_hz() -> int | None:
+    """CONFIG_HZ from /proc/config.gz or /boot; None where neither is there."""
+    for line in kernel_config().splitlines():
+        if line.startswith("CONFIG_HZ="):
+            return int(line.partition("=")[2])
+    return None
+
+
+def kernel_config() -> str:
+    """The running kernel's configuration; empty where it is not to be had."""
+    try:
+        return gzip.decompress(Path("/proc/config.gz").read_bytes()).decode()
+    except (OSError, ValueError):
+        pass
+    try:
+        return Path(f"/boot/config-{platform.release()}").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""

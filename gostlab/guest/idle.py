@@ -1,0 +1,104 @@
+"""The path when nothing is on it: pinged, and compared with what was asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gostlab.ask.checks import Check
+from gostlab.ask.flows import Flow
+from gostlab.ask.profile import DISTRIBUTION_SCALE, lossless
+from gostlab.ask.run_description import RunDescription
+from gostlab.guest.network import Network, NetworkError
+from gostlab.guest.shaping import Shaper
+from gostlab.guest.watch import fidelity
+
+# A ping of 64 bytes with its Ethernet and IP headers.
+PING_BITS = (64 + 20 + 14) * 8
+
+
+def check_idle(network: Network, run: RunDescription, shaper: Shaper, name: str) -> list[Check]:
+    """Ping across the empty path of every pair of hosts that has a flow; a check each, the first
+    called `name`. Raises NetworkError if nothing comes back.
+    """
+    first_of_pair: dict[tuple[str, str], Flow] = {}
+    for flow in run.flows:
+        first_of_pair.setdefault((flow.sender, flow.receiver), flow)
+    checks = []
+    for flow in first_of_pair.values():
+        path = shaper.path_of_flow(flow)
+        checks.append(
+            fidelity.check_idle_rtt(
+                name if flow is run.flows[0] else f"{name}_{flow.name}",
+                idle_rtt_ms(path),
+                ping_path(network, flow.sender, flow.receiver, steady=is_steady(path)),
+                jitter_ms=jitter_range_ms(path),
+                clock=run.clock,
+                syscall_cost_us=run.syscall_cost_us,
+            )
+        )
+    return checks
+
+
+def refuse_wrong_path(checks: Sequence[Check]) -> None:
+    """A run on another path than the one asked for is not begun. Raises NetworkError."""
+    for idle in checks:
+        if idle.verdict == "invalid":
+            raise NetworkError(
+                f"before the load, {idle.reason} ({idle.asked} ms asked, {idle.got} ms measured)"
+            )
+
+
+def ping_path(network: Network, source: str, receiver: str, *, steady: bool) -> list[float]:
+    """Round-trip times, ms; more of them where they vary."""
+    target = network.ip(receiver)
+    # ARP crosses the delay line too: what is sent before it has answered waits for it.
+    ping_rtts_ms(network, source, target, count=2 if steady else 8)
+    return ping_rtts_ms(network, source, target, count=2 if steady else 12)
+
+
+def is_steady(path: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether every packet takes the same time, and arrives."""
+    return all(lossless(part["loss"]) and not part["jitter_ms"] for part in path)
+
+
+def idle_rtt_ms(path: Sequence[Mapping[str, Any]]) -> float:
+    """The round trip that a path's parts are asked for when nothing else is on it: their delays,
+    and the time that their rates take to send one ping.
+    """
+    return float(
+        sum(
+            part["delay_ms"] + (1000 * PING_BITS / part["rate_bps"] if part["rate_bps"] else 0.0)
+            for part in path
+        )
+    )
+
+
+def jitter_range_ms(path: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """How far below and above the idle round trip jitter may take a packet, ms, all parts of a path
+    together.
+    """
+    low = high = 0.0
+    for part in path:
+        table = part["distribution"] or (
+            -DISTRIBUTION_SCALE,
+            DISTRIBUTION_SCALE,
+        )  # none: netem draws evenly
+        low += part["jitter_ms"] * min(table) / DISTRIBUTION_SCALE
+        high += part["jitter_ms"] * max(table) / DISTRIBUTION_SCALE
+    return min(low, 0.0), max(high, 0.0)
+
+
+def ping_rtts_ms(
+    network: Network, source: str, target: str, count: int = 5, interval_s: float = 0.2
+) -> list[float]:
+    """Round-trip times of `count` pings, ms. Raises NetworkError if none came back."""
+    text = network.read(
+        source, ["ping", "-c", str(count), "-i", str(interval_s), "-W", "5", target], check=False
+    )
+    times = [float(value) for value in re.findall(r"time=([\d.]+) ms", text)]
+    if not times:
+        last = text.strip().splitlines()[-1:] or ["nothing"]
+        raise NetworkError(f"{source}: no ping to {target} came back ({last[0].strip()})")
+    return times

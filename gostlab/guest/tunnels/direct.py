@@ -1,0 +1,19 @@
+"""direct: no tunnel, each flow's own connections cross the WAN."""
+
+from __future__ import annotations
+
+from gostlab.ask.tunnels import TunnelKind
+from gostlab.guest.tunnels.launch import Launch, Leg, Tunnel, direct_entries
+
+TUNNEL = TunnelKind(name="direct", says="no tunnel", tcp_legs=1)
+
+
+def start(launch: Launch) -> Tunnel:
+    """Nothing to start: the entries are the sinks."""
+    entries = direct_entries(launch.network, launch.run)
+    legs = tuple(
+        Leg("wan", flow.sender, flow.receiver, entries[flow.name][1], flow=flow.name)
+        for flow in launch.run.flows
+        if flow.kind != "udp"
+    )
+    return Tunnel(entries, legs)

@@ -1,0 +1,22 @@
+"""gost+ws: GOST's relay over WebSocket.
+
+GOST's own command lines say relay+ws, and so may an experiment: both names run the same commands.
+"""
+
+from __future__ import annotations
+
+from gostlab.ask.tunnels import GOST, TunnelKind
+from gostlab.guest.tunnels.gost import start_relay
+from gostlab.guest.tunnels.launch import Launch, Tunnel
+
+TUNNEL = TunnelKind(
+    name="gost+ws",
+    spellings=("relay+ws",),
+    says="relay over WebSocket",
+    program=GOST,
+)
+
+
+def start(launch: Launch) -> Tunnel:
+    """Both ends. Raises TunnelError."""
+    return start_relay(launch, "relay+ws")

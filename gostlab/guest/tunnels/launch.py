@@ -1,0 +1,224 @@
+"""What a tunnel's file works with: the network to start on, and what a started tunnel is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import Popen, TimeoutExpired
+
+from gostlab.ask.run_description import RunDescription
+from gostlab.guest.network import Network
+from gostlab.setup.parts import TunnelBinary
+
+# The thesis's ports: iperf3 listens on 80 on the target, both ends of the tunnel on 443.
+SINK_PORT = 80
+TUNNEL_PORT = 443
+LISTEN_TIMEOUT_S = 10.0
+LOOPBACK = "127.0.0.1"
+
+
+class TunnelError(Exception):
+    """A tunnel end did not start, or did not live to the end of the run."""
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One TCP hop between application and sink, seen at both ends.
+
+    The near end is the socket that connected (its peer's port is `port`), the far end the one that
+    accepted.
+    """
+
+    name: str  # app | wan | exit
+    near: str  # node of the connecting socket
+    far: str  # node of the accepting socket
+    port: int  # the port connected to
+    loopback: bool = False
+    flow: str = "flow1"
+
+
+Ends = dict[str, "Popen[bytes]"]  # node -> the tunnel's process there
+
+
+@dataclass(frozen=True)
+class Tunnel:
+    """A running tunnel, or none: where each flow connects, and the TCP connections that this
+    makes.
+    """
+
+    entries: Mapping[str, tuple[str, int]]  # flow -> address and port to connect to
+    legs: tuple[Leg, ...]  # of tcp and http flows
+    ends: Ends = field(default_factory=dict)
+
+    def check_alive(self) -> None:
+        """Raises TunnelError naming the end that is gone."""
+        check_alive(self.ends)
+
+
+@dataclass
+class Launch:
+    """The start of one run's tunnel.
+
+    near, far  the nodes that its two ends run on
+    folder     the run's results: each end's output goes there, to tunnel-NODE.log
+    scratch    a folder of the tunnel's own, which ends with the run
+    ends       what has been started so far; ended by whoever made this
+    """
+
+    network: Network
+    run: RunDescription
+    program: TunnelBinary | None
+    near: str
+    far: str
+    folder: Path
+    scratch: Path
+    ends: Ends = field(default_factory=dict)
+
+    @property
+    def program_path(self) -> str:
+        """The tunnel's program. Raises TunnelError if there is none."""
+        if self.program is None:
+            raise TunnelError(f"{self.run.tunnel} declares no program")
+        return str(self.program.path)
+
+    @property
+    def carried(self) -> str:
+        """The flow that the tunnel carries: background traffic takes the path, not the tunnel."""
+        return next(flow.name for flow in self.run.flows if flow.kind != "udp")
+
+    @property
+    def receiver(self) -> str:
+        """The node that the carried flow runs to."""
+        return next(flow.receiver for flow in self.run.flows if flow.name == self.carried)
+
+    @property
+    def sink(self) -> tuple[str, int]:
+        """Where the far end connects to: address and port of the carried flow's sink."""
+        address = LOOPBACK if self.far == self.receiver else self.network.ip(self.receiver)
+        return address, sink_ports(self.run)[self.carried]
+
+    @property
+    def far_address(self) -> str:
+        """Where the near end connects to."""
+        return self.network.ip(self.far)
+
+    def start_end(
+        self,
+        node: str,
+        argv: list[str],
+        *,
+        port: int | None = TUNNEL_PORT,
+        environ: Mapping[str, str] = {},
+    ) -> None:
+        """Start one end, one process a node. Raises TunnelError if the port is taken on which it is
+        to listen.
+        """
+        if port and is_listening(self.network, node, port, "tcp"):
+            raise TunnelError(
+                f"{node}: port {port} is in use already, the tunnel cannot listen there"
+            )
+        name = f"tunnel-{node}.log"
+        with (self.folder / name).open("wb") as output:
+            self.ends[node] = self.network.start(
+                node, argv, stdout=output, stdout_name=name, environ=environ
+            )
+
+    def write_file(self, name: str, content: str | bytes, mode: int = 0o644) -> Path:
+        """A file in the tunnel's scratch folder; commands.sh writes the same one."""
+        path = self.scratch / name
+        self.network.write_file(path, content, mode)
+        return path
+
+    def wait_until_listening(self, node: str, port: int, protocol: str = "tcp") -> None:
+        """Wait until an end listens. Raises TunnelError if it dies first, or after 10 s."""
+        wait_until_listening(
+            self.network, node, port, protocol=protocol, alive=lambda: check_alive(self.ends)
+        )
+
+    def three_legs(
+        self, entry: tuple[str, int] = (LOOPBACK, TUNNEL_PORT), wan_port: int = TUNNEL_PORT
+    ) -> Tunnel:
+        """The usual tunnel. The application connects to the near end on its own node (`entry`), the
+        near end to the far end (`wan_port`), and the far end to the sink: three TCP connections in
+        a row.
+        """
+        at_sink = self.far == self.receiver
+        flow, sink_port = self.carried, self.sink[1]
+        return Tunnel(
+            {**direct_entries(self.network, self.run), flow: entry},
+            (
+                Leg("app", self.near, self.near, entry[1], loopback=True, flow=flow),
+                Leg("wan", self.near, self.far, wan_port, flow=flow),
+                Leg("exit", self.far, self.receiver, sink_port, loopback=at_sink, flow=flow),
+            ),
+            self.ends,
+        )
+
+
+def direct_entries(network: Network, run: RunDescription) -> dict[str, tuple[str, int]]:
+    """Where each flow connects without a tunnel: its sink."""
+    ports = sink_ports(run)
+    return {flow.name: (network.ip(flow.receiver), ports[flow.name]) for flow in run.flows}
+
+
+def sink_ports(run: RunDescription) -> dict[str, int]:
+    """The port that each flow's sink listens on: 80, and one more for each further flow to the same
+    host.
+    """
+    ports: dict[str, int] = {}
+    for flow in run.flows:
+        ports[flow.name] = SINK_PORT + sum(
+            other.receiver == flow.receiver for other in run.flows if other.name in ports
+        )
+    return ports
+
+
+def check_alive(ends: Ends) -> None:
+    """Raises TunnelError naming the end that is gone."""
+    for node, process in ends.items():
+        if process.poll() is not None:
+            raise TunnelError(
+                f"the tunnel's end on {node} died (exit status {process.returncode}); "
+                f"its words are in tunnel-{node}.log"
+            )
+
+
+def is_listening(network: Network, node: str, port: int, protocol: str) -> bool:
+    """Whether anything on a node listens on a port, by ss."""
+    flag = "-Hltn" if protocol == "tcp" else "-Hlun"
+    return bool(network.read(node, ["ss", flag, f"sport = :{port}"], logged=False).strip())
+
+
+def wait_until_listening(
+    network: Network,
+    node: str,
+    port: int,
+    *,
+    protocol: str = "tcp",
+    alive: Callable[[], None] = lambda: None,
+) -> None:
+    """Wait until a node listens on a port. Raises TunnelError after 10 s (of the run's clock), and
+    whatever `alive` raises.
+    """
+    deadline = time.monotonic() + LISTEN_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if is_listening(network, node, port, protocol):
+            return
+        alive()
+        time.sleep(0.02)
+    raise TunnelError(
+        f"{node}: nothing listens on {protocol} port {port} after {LISTEN_TIMEOUT_S:.0f} s"
+    )
+
+
+def stop(process: Popen[bytes], patience_s: float = 3.0) -> None:
+    """SIGTERM, then SIGKILL; always reaped."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(patience_s)
+        except TimeoutExpired:
+            process.kill()
+    process.wait()

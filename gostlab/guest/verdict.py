@@ -1,0 +1,104 @@
+"""The verdict of a run: what its series, its flows and its legs say together."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gostlab import measures
+from gostlab.ask import guards
+from gostlab.ask.checks import Check
+from gostlab.ask.limits import DELAY_LIMIT_PKTS
+from gostlab.ask.run_description import RunDescription
+from gostlab.guest.traffic import FlowResult, Load
+from gostlab.guest.watch import fidelity
+from gostlab.guest.watch.probes import Probes, rows_of
+from gostlab.guest.watch.realclock import Watched
+
+
+def judge(
+    run: RunDescription,
+    folder: Path,
+    load: Load,
+    probes: Probes,
+    legs: Mapping[str, Any],
+    watched: Watched | None,
+) -> list[Check]:
+    """The checks that need the whole run."""
+    data = run.data_direction
+    samples = rows_of(folder, "queues")
+    queues = {row["dev"]: row for row in samples}
+    rate_bps = max(
+        [
+            run.path[data]["rate_bps"] or 0,
+            *(change.get("rate_bps", 0) for change in run.changes if change["direction"] == data),
+        ]
+    )
+    return [
+        *fidelity.check_cc(legs["legs"], run),
+        check_tcp_memory(probes, legs),
+        check_cpu(run, folder),
+        fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
+        fidelity.check_rate(
+            sum(8 * flow.bytes for flow in load.flows), rate_bps, load.ended_s - load.started_s
+        ),
+        *fidelity.check_offered(run, load.flows, idle_shares(load.flows, rows_of(folder, "hosts"))),
+        *fidelity.check_drops(queues.values(), run),
+        *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),
+        *(
+            fidelity.check_virtual_clock()
+            if watched is None
+            else [
+                fidelity.check_ticker(watched.late_ms),
+                fidelity.check_sampler(probes.lateness_ms),
+                fidelity.check_sampler_gap(probes.interval_s, probes.longest_gap_s),
+                *fidelity.check_departures(watched.gaps),
+            ]
+        ),
+        *guards.checks(run),
+    ]
+
+
+def check_cpu(run: RunDescription, folder: Path) -> Check:
+    """The CPU's idle share and the bottleneck's use in the median second of the load: an average
+    would count the time that iperf3 takes to open its streams over a long path and to drain them,
+    when everything is idle.
+    """
+    idle = median_share(rows_of(folder, "hosts"), "cpu_idle_s")
+    used = measures.bottleneck_used(run.to_json(), rows_of(folder, "queues"))
+    return fidelity.check_cpu(1.0 if idle is None else min(1.0, idle), used, run.clock)
+
+
+def idle_shares(flows: Sequence[FlowResult], rows: list[dict[str, Any]]) -> dict[str, float | None]:
+    """The CPU's idle share while each flow ran; None where fewer than two samples fall into it."""
+    return {
+        flow.name: median_share(
+            [row for row in rows if flow.started_s <= row["t_s"] <= flow.ended_s], "cpu_idle_s"
+        )
+        for flow in flows
+    }
+
+
+def median_share(rows: list[dict[str, Any]], counter: str) -> float | None:
+    """How much a counter grows per second, in the median interval between samples; None without two
+    samples.
+    """
+    growth = [
+        (after[counter] - before[counter]) / (after["t_s"] - before["t_s"])
+        for before, after in itertools.pairwise(rows)
+        if after["t_s"] > before["t_s"]
+    ]
+    return statistics.median(growth) if growth else None
+
+
+def check_tcp_memory(probes: Probes, legs: Mapping[str, Any]) -> Check:
+    """The peak of TCP's memory against the kernel's first threshold."""
+    page_mib = os.sysconf("SC_PAGE_SIZE") / 2**20
+    low_pages = int(Path("/proc/sys/net/ipv4/tcp_mem").read_text(encoding="ascii").split()[0])
+    return fidelity.check_tcp_memory(
+        probes.tcp_memory_peak_pages * page_mib, low_pages * page_mib, legs["nstat"]
+    )

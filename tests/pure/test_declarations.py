@@ -1,0 +1,186 @@
+"""A tunnel and a topology are one declaration each; half of one is a line before anything runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gostlab.ask.document import BadInput, parse_document
+from gostlab.ask.experiment import read_experiment
+from gostlab.ask.resolve import expand, single_run
+from gostlab.ask.run_description import RunDescription
+from gostlab.ask.topologies import Topology, topologies, topology_names, topology_of
+from gostlab.ask.tunnels import GOST, TunnelKind, tunnel_kind, tunnel_kinds, tunnel_names
+
+ROOT = Path(__file__).resolve().parents[2]
+DECLARATION = 'TUNNEL = TunnelKind(name="mine", says="a pipe", program="socat")\n'
+START = "def start(launch):\n    return None\n"
+RING = """class RingTopo(Topo):
+    name = "ring"
+    says = "three routers in a ring"
+    sender = "h{}"
+    receiver = "h{}"
+
+    def build(self):
+        pass
+"""
+
+
+def kinds(folder: Path, **files: str) -> dict[str, TunnelKind]:
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    return tunnel_kinds(folder)
+
+
+def read_topologies(folder: Path, text: str) -> dict[str, Topology]:
+    file = folder / "topo.py"
+    file.write_text(text)
+    return topologies(file)
+
+
+def run_of(**settings: str) -> RunDescription:
+    return single_run(
+        profile="plain-100ms", cc="cubic", machine="sandbox", clock="virtual", overrides=settings
+    )
+
+
+# -- tunnels
+
+
+def test_no_tunnel_comes_first_and_gosts_own_names_beside_the_thesiss() -> None:
+    assert tunnel_names() == ("direct", "gost+ws", "relay+ws", "gost+wss", "relay+wss")
+    assert tunnel_kind("relay+wss") is tunnel_kind("gost+wss")
+    assert tunnel_kind("gost+ws").program == GOST and tunnel_kind("direct").is_direct
+
+
+def test_a_file_in_the_folder_is_a_tunnel(tmp_path: Path) -> None:
+    found = kinds(tmp_path, mine=DECLARATION + START, helper="def start_both():\n    pass\n")
+
+    assert list(found) == ["mine"]
+    assert (found["mine"].module, found["mine"].program, found["mine"].tcp_legs) == (
+        "mine",
+        "socat",
+        3,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (DECLARATION, r"mine\.py: TUNNEL without a function start"),
+        (START, r"mine\.py: start\(\) without TUNNEL"),
+        ('TUNNEL = TunnelKind(name="mine")\n' + START, "says is missing"),
+        ('TUNNEL = TunnelKind(name="mine", says="x", colour="red")\n' + START, "colour: no such"),
+        ('TUNNEL = TunnelKind(name=1, says="x")\n' + START, "name: 1 is not a str"),
+        ('TUNNEL = TunnelKind(name=made_up(), says="x")\n' + START, r"mine\.py:1: name: not a lit"),
+        ("TUNNEL = 3\n" + START, "TUNNEL is not TunnelKind"),
+        ("TUNNEL = (\n", "cannot be read"),
+    ],
+)
+def test_half_a_tunnel_is_one_line_that_names_its_file(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    with pytest.raises(BadInput, match=says) as refused:
+        kinds(tmp_path, mine=text)
+    assert "\n" not in str(refused.value)
+
+
+def test_two_tunnels_of_one_name_are_refused(tmp_path: Path) -> None:
+    spelled = DECLARATION.replace("mine", "other").replace(")", ', spellings=("mine",))')
+
+    with pytest.raises(BadInput, match=r"other\.py and mine\.py are both called mine"):
+        kinds(tmp_path, mine=DECLARATION + START, other=spelled + START)
+
+
+def test_a_run_keeps_the_name_by_which_its_tunnel_was_asked_for() -> None:
+    asked = {name: run_of(tunnel=name) for name in ("gost+wss", "relay+wss")}
+
+    assert [run.tunnel for run in asked.values()] == ["gost+wss", "relay+wss"]
+    assert asked["relay+wss"].tcp_memory_mib == asked["gost+wss"].tcp_memory_mib
+
+
+# -- topologies
+
+
+def test_the_topologies_are_topo_pys_classes_in_their_order() -> None:
+    assert topology_names() == ("tunnel", "dumbbell", "router", "star")
+    assert topology_of("star").path_per_site and topology_of("dumbbell").own_rtts
+    assert [name for name in topology_names() if topology_of(name).tunnel_near] == ["tunnel"]
+
+
+def test_a_class_is_a_topology(tmp_path: Path) -> None:
+    ring = read_topologies(tmp_path, RING)["ring"]
+
+    assert (ring.class_name, ring.sender, ring.numbers_hosts) == ("RingTopo", "h{}", True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('    name = "ring"\n', "", "RingTopo: name is missing"),
+        ('    sender = "h{}"\n', "", "RingTopo: sender is missing"),
+        ("def build", "def bild", "RingTopo: no function build"),
+        ('name = "ring"', 'name = "ring"\n    colour = 1', "RingTopo: colour: no such declaration"),
+        ('name = "ring"', 'name = "ring"\n    size = ("rings",)', "size: 'rings' is none of"),
+        ('name = "ring"', 'name = "ring"\n    tunnel_near = "h1"', "belong together"),
+        ('name = "ring"', 'name = "ri" + made_up', r"topo\.py:2: RingTopo\.name: not a literal"),
+    ],
+)
+def test_half_a_topology_is_one_line_that_names_its_class(
+    tmp_path: Path, old: str, new: str, says: str
+) -> None:
+    with pytest.raises(BadInput, match=says) as refused:
+        read_topologies(tmp_path, RING.replace(old, new))
+    assert "\n" not in str(refused.value)
+
+
+def test_two_topologies_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="two topologies are called ring"):
+        read_topologies(tmp_path, RING + RING.replace("RingTopo", "OtherTopo"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"topology": "router", "tunnel": "gost+ws"}, "tunnels run in topology tunnel, not in rou"),
+        ({"flows": "{a: {rtt: 10ms}}"}, "rtt belongs to topology dumbbell"),
+        ({"flows": "{a: {sender: 2}}"}, "sender belongs to topology dumbbell"),
+        ({"sites": "[plain-100ms]"}, "sites belong to topology star"),
+        ({"topology": "star"}, "a star needs sites"),
+        ({"topology": "ring"}, "ring"),
+        ({"tunnel": "gost"}, r"gost\+ws"),
+    ],
+)
+def test_what_a_topology_does_not_declare_cannot_be_asked_of_it(
+    settings: dict[str, str], says: str
+) -> None:
+    with pytest.raises(BadInput, match=says):
+        run_of(**settings)
+
+
+def test_no_other_module_knows_a_topology_by_name() -> None:
+    """A comparison with a topology's name would have to be found by whoever adds one."""
+    comparison = re.compile(r"""[!=]= *["'](?:tunnel|dumbbell|router|star)["']""")
+    for file in (*(ROOT / "gostlab").rglob("*.py"), *(ROOT / "analysis").rglob("*.py")):
+        found = comparison.search(file.read_text(encoding="utf-8"))
+        assert found is None, f"{file.relative_to(ROOT)}: {found[0]}"
+
+
+def test_a_flow_runs_between_the_hosts_that_its_topology_names() -> None:
+    text = """
+name: mine
+title: mine
+settings: {profile: plain-100ms, duration: 5s}
+matrices:
+  - {name: one, factors: {topology: [tunnel, dumbbell]}}
+  - {name: two, settings: {topology: star, sites: [plain-100ms, la-hamina]}}
+"""
+    runs = expand(read_experiment(parse_document(text, "mine.yaml"), Path("mine.yaml")))
+
+    assert sorted((run.topology, run.flows[0].receiver) for run in runs) == [
+        ("dumbbell", "r1"),
+        ("star", "site1"),
+        ("tunnel", "target"),
+    ]
