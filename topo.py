@@ -10,8 +10,8 @@ installed by gostlab.guest.shaping. A role is (bottleneck | delay, forward | rev
 word where it is not on every flow's way: the host, or the hosts, whose flows cross it.
 
 A topology is one class here, and nothing else knows it by name: what the lab must know of it are
-its plain attributes (gostlab.ask.topologies says what each means), which are read without running
-this file. `mn --custom` executes this file, so its top level imports nothing but Mininet.
+its plain attributes (gostlab.declared.topologies says what each means), which are read without
+running this file. `mn --custom` executes this file, so its top level imports nothing but Mininet.
 """
 
 try:

@@ -39,8 +39,6 @@ def main(argv: Sequence[str]) -> int:
         from gostlab import doctor
 
         return int(doctor.main(list(argv[1:])))
-    if argv and argv[0] == "topo":  # topo.py hands its own words over with it
-        return main_topo(argv[1:])
     try:
         arguments = parser().parse_args(argv)
     except SystemExit as stop:  # argparse has said what is wrong

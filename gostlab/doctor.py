@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from gostlab.ask.tunnels import GOST, tunnel_kinds, tunnel_packages
+from gostlab.declared.tunnels import GOST, tunnel_kinds, tunnel_packages
 from gostlab.setup import parts
 from gostlab.setup import steps as setup
 from gostlab.setup.kernel_build import boot_time_s

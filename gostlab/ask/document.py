@@ -20,8 +20,8 @@ from typing import Any, NoReturn, TypeVar
 
 import yaml
 
-from gostlab.ask.errors import BadInput
 from gostlab.ask.units import UnitError, quoted
+from gostlab.declared.errors import BadInput
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 12

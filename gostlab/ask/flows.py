@@ -14,8 +14,8 @@ from typing import Any
 from gostlab.ask.document import Node, meant
 from gostlab.ask.settings import Setting, Settings
 from gostlab.ask.sizing import Buffers, resolve_buffers
-from gostlab.ask.topologies import Topology, topologies, topology_of
-from gostlab.ask.tunnels import tunnel_kind
+from gostlab.declared.topologies import Topology, topologies, topology_of
+from gostlab.declared.tunnels import tunnel_kind
 
 
 @dataclass(frozen=True)

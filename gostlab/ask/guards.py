@@ -34,7 +34,7 @@ from gostlab.ask.sizing import (
     offloads_do_no_harm,
     tcp_memory_needed_mib,
 )
-from gostlab.ask.topologies import topology_of
+from gostlab.declared.topologies import topology_of
 
 # A burst above this share of the path's own content is a queue that no rate asked for.
 BURST_SHARE = 0.1

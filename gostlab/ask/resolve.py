@@ -44,8 +44,8 @@ from gostlab.ask.sizing import (
     resolve_buffers,
     tcp_memory_needed_mib,
 )
-from gostlab.ask.topologies import topologies, topology_of
 from gostlab.ask.trace import changes_of
+from gostlab.declared.topologies import topologies, topology_of
 
 MAX_RUNS = 20_000
 

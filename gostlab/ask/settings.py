@@ -31,8 +31,8 @@ from gostlab.ask.document import (
 )
 from gostlab.ask.profile import MAX_DELAY_S, read_delay, read_loss, read_rate
 from gostlab.ask.sizing import MAX_BUFFER_BYTES, MAX_MEMORY_MIB, MIB
-from gostlab.ask.topologies import topology_names
-from gostlab.ask.tunnels import tunnel_names
+from gostlab.declared.topologies import topology_names
+from gostlab.declared.tunnels import tunnel_names
 
 # What one system call costs on the virtual clock, µs, unless the experiment says otherwise.
 DEFAULT_SYSCALL_COST_US = 5

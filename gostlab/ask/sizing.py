@@ -12,7 +12,7 @@ from typing import Any
 from gostlab.ask.limits import MTU_BYTES, UNLIMITED_BPS
 from gostlab.ask.profile import lossless
 from gostlab.ask.response import bdp_bytes, window_limit_bps
-from gostlab.ask.tunnels import tunnel_kind
+from gostlab.declared.tunnels import tunnel_kind
 
 MIB = 2**20
 # Debian 11's and 12's on a machine of 1 GiB or more: least, initial, most. The kernel's own follow

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.ask.run_description import RunDescription
-from gostlab.ask.topologies import topology_of
+from gostlab.declared.topologies import topology_of
 from gostlab.guest.network import Network, set_sysctls
 
 # What a namespace gets besides congestion control and buffers. Metrics of an earlier connection

@@ -21,7 +21,7 @@ from mininet.net import Mininet
 import topo
 from gostlab.ask.flows import topology_size
 from gostlab.ask.run_description import RunDescription
-from gostlab.ask.topologies import topology_of
+from gostlab.declared.topologies import topology_of
 
 OFFLOADS = (
     "tcp-segmentation-offload",

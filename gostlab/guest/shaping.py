@@ -19,7 +19,7 @@ from gostlab.ask.flows import Flow, delays_ms
 from gostlab.ask.limits import DELAY_LIMIT_PKTS
 from gostlab.ask.profile import period_factors
 from gostlab.ask.run_description import RunDescription
-from gostlab.ask.topologies import topology_of
+from gostlab.declared.topologies import topology_of
 from gostlab.guest.network import Interface, Network, NetworkError
 
 NO_DELAY_LINE: Mapping[str, Any] = {

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gostlab.ask.run_description import RunDescription
-from gostlab.ask.tunnels import GOST, tunnel_kind
+from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.setup.parts import MissingPart, Parts, tunnel_binary, tunnel_program
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from gostlab import results
 from gostlab.ask.experiment import Until
 from gostlab.ask.run_description import RunDescription
-from gostlab.ask.tunnels import tunnel_kind
+from gostlab.declared.tunnels import tunnel_kind
 from gostlab.machine import Job, MachineError
 from gostlab.measures import goodput_bps
 

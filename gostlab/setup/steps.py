@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-from gostlab.ask.tunnels import tunnel_packages
+from gostlab.declared.tunnels import tunnel_packages
 from gostlab.setup import archive, parts
 from gostlab.setup.kernel_build import provide_kernel
 from gostlab.setup.workbench import (

@@ -11,8 +11,8 @@ from gostlab.ask.document import BadInput, parse_document
 from gostlab.ask.experiment import read_experiment
 from gostlab.ask.resolve import expand, single_run
 from gostlab.ask.run_description import RunDescription
-from gostlab.ask.topologies import Topology, topologies, topology_names, topology_of
-from gostlab.ask.tunnels import GOST, TunnelKind, tunnel_kind, tunnel_kinds, tunnel_names
+from gostlab.declared.topologies import Topology, topologies, topology_names, topology_of
+from gostlab.declared.tunnels import GOST, TunnelKind, tunnel_kind, tunnel_kinds, tunnel_names
 
 ROOT = Path(__file__).resolve().parents[2]
 DECLARATION = 'TUNNEL = TunnelKind(name="mine", says="a pipe", program="socat")\n'

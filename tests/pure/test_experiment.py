@@ -15,7 +15,7 @@ from gostlab.ask.document import BadInput, parse_document
 from gostlab.ask.experiment import load_experiment, read_experiment
 from gostlab.ask.resolve import expand, single_run
 from gostlab.ask.run_description import RunDescription
-from gostlab.ask.tunnels import tunnel_names
+from gostlab.declared.tunnels import tunnel_names
 
 SMALL = """name: small
 title: A small one

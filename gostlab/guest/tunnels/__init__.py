@@ -1,8 +1,8 @@
 """Tunnels: one file each, and what starts the one that a run asks for.
 
-A file declares `TUNNEL = TunnelKind(...)` (gostlab.ask.tunnels) and defines `start(launch)`, which
-starts the far end and the near end, waits until both listen, and gives the entry and the legs. That
-is all: no other place names it.
+A file declares `TUNNEL = TunnelKind(...)` (gostlab.declared.tunnels) and defines `start(launch)`,
+which starts the far end and the near end, waits until both listen, and gives the entry and the
+legs. That is all: no other place names it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.ask.run_description import RunDescription
-from gostlab.ask.topologies import topology_of
-from gostlab.ask.tunnels import tunnel_kind
+from gostlab.declared.topologies import topology_of
+from gostlab.declared.tunnels import tunnel_kind
 from gostlab.guest.network import Network
 from gostlab.guest.tunnels.launch import (
     Ends,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gostlab.ask.tunnels import TunnelKind
+from gostlab.declared.tunnels import TunnelKind
 from gostlab.guest.tunnels.launch import Launch, Leg, Tunnel, direct_entries
 
 TUNNEL = TunnelKind(name="direct", says="no tunnel", tcp_legs=1)

@@ -5,7 +5,7 @@ GOST's own command lines say relay+ws, and so may an experiment: both names run 
 
 from __future__ import annotations
 
-from gostlab.ask.tunnels import GOST, TunnelKind
+from gostlab.declared.tunnels import GOST, TunnelKind
 from gostlab.guest.tunnels.gost import start_relay
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 

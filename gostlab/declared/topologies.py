@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gostlab.ask.declared import ROOT, assigned, declared_as, functions, literal_of, parse_source
-from gostlab.ask.declared import show as show_path
-from gostlab.ask.errors import BadInput
+from gostlab.declared.errors import BadInput
+from gostlab.declared.source import ROOT, assigned, declared_as, functions, literal_of, parse_source
+from gostlab.declared.source import show as show_path
 
 FILE = ROOT / "topo.py"
 SIZES = ("senders", "receivers", "sites")

@@ -13,7 +13,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gostlab.ask.errors import BadInput
+from gostlab.declared.errors import BadInput
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
