@@ -43,7 +43,7 @@ class Spread:
 class Latency:
     """Delays while the load ran, in ms. None: nothing sampled tells it."""
 
-    idle_rtt_ms: float  # of the configured path
+    idle_rtt_ms: float  # as configured, of the flow that has the shortest
     srtt_ms: Spread | None
     queue_delay_ms: Spread | None
 
@@ -89,16 +89,22 @@ def goodput_bps(folder: Path) -> float | None:
 # -- the bottleneck
 
 
-def data_direction(asked: Row) -> str:
-    """The direction of the path that the run's data takes."""
-    return "reverse" if asked.get("direction") == "download" else "forward"
+def data_direction(heading: str) -> str:
+    """Which direction of the path the data of an upload or a download takes."""
+    return "reverse" if heading == "download" else "forward"
+
+
+def loaded_direction(asked: Row) -> str:
+    """The direction of the path that carries the first flow's data."""
+    flows = asked.get("flows") or [asked]
+    return data_direction(flows[0]["direction"])
 
 
 def bottleneck_rate_bps(asked: Row, at_s: float) -> float | None:
     """The bottleneck's rate in the direction of the data at an instant of the load, after the
     changes so far; None: unlimited.
     """
-    heading = data_direction(asked)
+    heading = loaded_direction(asked)
     rate_bps = asked["path"][heading]["rate_bps"]
     for change in sorted(asked.get("changes") or (), key=lambda each: each["at_s"]):
         if change["direction"] == heading and change.get("rate_bps") and change["at_s"] <= at_s:
@@ -113,7 +119,7 @@ def bottleneck_rows(asked: Row, rows: Iterable[Row], until_s: float = math.inf) 
     queues: dict[Any, list[Row]] = {}
     for row in rows:
         if (
-            (row.get("role"), row.get("direction")) == ("bottleneck", data_direction(asked))
+            (row.get("role"), row.get("direction")) == ("bottleneck", loaded_direction(asked))
             and row["t_s"] <= until_s
             and is_number(row.get("sent_bytes"))
         ):
@@ -208,8 +214,10 @@ def latency(folder: Path) -> Latency | None:
 
 
 def idle_rtt_ms(asked: Row) -> float:
-    """The configured round trip of the run's path, without any queue."""
-    return float(sum(asked["path"][heading]["delay_ms"] for heading in ("forward", "reverse")))
+    """The configured round trip without any queue, of the flow that has the shortest."""
+    path_ms = math.fsum(asked["path"][way]["delay_ms"] for way in ("forward", "reverse"))
+    own = [flow.get("rtt_ms") for flow in asked.get("flows") or ()]
+    return float(min((each for each in own if each is not None), default=path_ms))
 
 
 def active_flows(asked: Row, did: Sequence[Row]) -> list[Active]:

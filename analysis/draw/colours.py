@@ -86,8 +86,8 @@ def cc_colour(cc: str) -> str:
 
 
 def cc_name(cc: str) -> str:
-    """A congestion control's name as papers print it."""
-    return CC_NAMES.get(cc, cc)
+    """A congestion control's name as papers print it; of several ("bbr+cubic") each one's."""
+    return " + ".join(CC_NAMES.get(each, each) for each in cc.split("+"))
 
 
 def tunnel_marker(tunnel: str) -> str:

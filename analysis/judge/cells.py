@@ -22,6 +22,7 @@ from analysis.read import series
 from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, VERDICTS, Run
 from analysis.read.study import Study, level
 from analysis.read.values import Scalar
+from gostlab.measures import Spread
 
 # What a figure shows by colour, facet or axis; everything else that differs makes a variant. What a
 # file says is drawn of a matrix (its `draw`) takes the place of its kind's figures: such a matrix
@@ -158,6 +159,16 @@ def window_pkts(run: Run, flow: str | None = None) -> float | None:
     return series.mean_window_pkts(run, flow)
 
 
+def median_of(spread: Spread | None) -> float | None:
+    """What half of the time did not exceed; None where nothing was sampled."""
+    return spread.median if spread else None
+
+
+def p95_of(spread: Spread | None) -> float | None:
+    """What 95 % of the time did not exceed; None where nothing was sampled."""
+    return spread.p95 if spread else None
+
+
 FIGURES: Mapping[str, Any] = {
     "goodput": lambda run: run.goodput_mbit,
     "retr": lambda run: run.retr,
@@ -168,12 +179,23 @@ FIGURES: Mapping[str, Any] = {
     "client_nstat": lambda run: dict(run.nstat).get("client"),
     "idle_share": lambda run: run.idle_share,
     "link_share": lambda run: run.link_share,
+    # Delays while the load ran, by time (see gostlab.measures):
+    "srtt_median_ms": lambda run: median_of(series.latency(run).srtt_ms),
+    "srtt_p95_ms": lambda run: p95_of(series.latency(run).srtt_ms),
+    "queue_delay_median_ms": lambda run: median_of(series.latency(run).queue_delay_ms),
+    "queue_delay_p95_ms": lambda run: p95_of(series.latency(run).queue_delay_ms),
     # Read from the run's series, once:
     "window_pkts": window_pkts,
     "jain": lambda run: over_time(run)["jain"],
     "convergence_s": lambda run: over_time(run)["convergence_s"],
     "total_mbit": lambda run: over_time(run)["total_mbit"],
 }
+DELAY_FIGURES = (
+    "srtt_median_ms",
+    "srtt_p95_ms",
+    "queue_delay_median_ms",
+    "queue_delay_p95_ms",
+)
 SERIES_FIGURES = frozenset({"window_pkts", "jain", "convergence_s", "total_mbit"})
 # What a file draws that needs a figure of the series, though the runs do not show it.
 DRAWN_FROM: Mapping[str, frozenset[str]] = {

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.judge.statistics import is_known
+from analysis.read.runs import to_csv
 
 MISSING = "–"
 NBSP = "\u00a0"
@@ -50,7 +51,7 @@ class Table:
         ]
 
     def to_frame(self) -> pd.DataFrame:
-        """The rows, unrounded; a column of row keys that the table does not show is kept too."""
+        """The rows; a column of row keys that the table does not show is kept too."""
         keys = [column.key for column in self.columns]
         keys += [key for row in self.rows[:1] for key in row if key not in keys]
         return pd.DataFrame(
@@ -58,8 +59,8 @@ class Table:
         )
 
     def to_csv(self) -> str:
-        """CSV, numbers unrounded, units in the headings."""
-        return str(self.to_frame().to_csv(index=False, lineterminator="\n"))
+        """CSV, numbers with six significant digits, units in the headings."""
+        return to_csv(self.to_frame())
 
     def to_markdown(self) -> str:
         """GitHub's Markdown."""
@@ -100,6 +101,13 @@ def words(value: Any) -> str:
 def rate(value: float) -> str:
     """Three digits at least where they mean something: 1,432, 144, 9.26."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def delay(value: float) -> str:
+    """Milliseconds: 168, 24.5, 0.81; a queue of less than 10 µs is none."""
+    if value < 0.01:
+        return "0"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.2f}"
 
 
 def count(value: float) -> str:

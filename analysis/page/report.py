@@ -35,7 +35,7 @@ from analysis.judge.cells import (
 from analysis.judge.table import Table, markdown, rate
 from analysis.page import tables
 from analysis.read.folder import Run
-from analysis.read.runs import Results, load_results, to_frame
+from analysis.read.runs import Results, load_results, to_csv, to_frame
 from analysis.read.study import Study, load_study
 
 TEMPLATE_FOLDER = Path(__file__).resolve().parent
@@ -137,7 +137,7 @@ def write_studies(results: Path, studies: Sequence[Study], out: Path) -> Path:
     for chapter in chapters:
         written.bytes(
             f"tables/{file_name(chapter.study.name)}-runs.csv",
-            to_frame(chapter.results.runs).to_csv(index=False, lineterminator="\n").encode(),
+            to_csv(to_frame(chapter.results.runs)).encode("utf-8", "replace"),
         )
         for part in chapter.parts:
             for drawing in (*part.drawings, *part.series):

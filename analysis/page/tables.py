@@ -14,6 +14,7 @@ from analysis.judge.table import (
     Column,
     Table,
     count,
+    delay,
     interval,
     is_missing,
     per_mille,
@@ -47,6 +48,13 @@ THESIS = Column("thesis_mbit", "Thesis (Mbit/s)", rate)
 RATIO = Column("ratio", "Lab / thesis", ratio)
 IDLE = Column("idle_share", "CPU idle", percent)
 LINK = Column("link_share", "Bottleneck used", percent)
+# Over the time of the load; what is sampled and how is said in gostlab.measures.
+DELAYS = (
+    Column("srtt_median_ms", "RTT under load, median (ms)", delay),
+    Column("srtt_p95_ms", "RTT, 95\u00a0% (ms)", delay),
+    Column("queue_delay_median_ms", "Bottleneck's queue, median (ms)", delay),
+    Column("queue_delay_p95_ms", "Queue, 95\u00a0% (ms)", delay),
+)
 
 
 # -- the tables
@@ -68,6 +76,7 @@ def goodput_table(
         GOODPUT,
         INTERVAL,
         *published,
+        *DELAYS,
         LINK,
         IDLE,
         VERDICT,
@@ -87,6 +96,7 @@ def goodput_table(
                 ),
                 "thesis_mbit": row["thesis_goodput"],
                 "ratio": row["ratio"],
+                **delays(row),
                 "idle_share": row["idle_share"],
                 "link_share": row["link_share"],
                 "cpu_bound": bool(row["cpu_bound"]),
@@ -101,7 +111,12 @@ def goodput_table(
                 "thesis_source": row["thesis_source"],
             }
         )
-    return Table(name, title, n_note(table), tuple(columns), tuple(rows))
+    return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))
+
+
+def delays(row: pd.Series) -> dict[str, float]:
+    """A cell's delays under load, for the columns of DELAYS."""
+    return {column.key: row[column.key] for column in DELAYS}
 
 
 def level_columns(table: pd.DataFrame, cells: Sequence[Cell]) -> list[Column]:
@@ -186,6 +201,8 @@ def comparison_table(
                 "difference_mbit": apart.median if apart else None,
                 "difference_interval": summary_interval(apart, signed) if apart else "",
                 "thesis_ratio": thesis_ratio,
+                "base_srtt_median_ms": row_of(table, first)["srtt_median_ms"],
+                "versus_srtt_median_ms": row_of(table, second)["srtt_median_ms"],
                 "idle_share": least(first.summary("idle_share"), second.summary("idle_share")),
                 "verdict": max(
                     (first.verdict, second.verdict), key=("ok", "degraded", "none").index
@@ -207,18 +224,17 @@ def comparison_table(
         Column("ratio_interval", "Interval (coverage)", words),
         Column("thesis_ratio", f"{cc_name(versus)} / {cc_name(base)}, thesis", ratio),
         Column("difference_mbit", "Difference (Mbit/s)", signed),
+        Column("base_srtt_median_ms", f"RTT under load, {cc_name(base)} (ms)", delay),
+        Column("versus_srtt_median_ms", f"RTT, {cc_name(versus)} (ms)", delay),
         Column("idle_share", "CPU idle, the lesser", percent),
         VERDICT,
     ]
-    for key in ("ratio_interval", "thesis_ratio"):
-        if all(is_missing(row[key]) for row in rows):
-            columns = [column for column in columns if column.key != key]
     return Table(
         name,
         title,
         "Each pair is one run of either with the same seed; the ratio is the median of the "
         "pairs' ratios.",
-        tuple(columns),
+        shown_columns(columns, rows),
         tuple(rows),
     )
 
@@ -251,6 +267,7 @@ def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: st
         Column("jain", "Jain", ratio),
         Column("convergence_s", "Converged after (s)", rate),
         Column("never", "Never, runs", count),
+        *DELAYS,
         VERDICT,
     ]
     rows = []
@@ -262,6 +279,7 @@ def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: st
             "jain": row["jain"],
             "convergence_s": row["convergence_s"],
             "never": row["never_converged"],
+            **delays(row),
             "verdict": row["verdict"] if row["n"] else row["absent"],
         }
         for flow in flows:
@@ -304,6 +322,7 @@ def retransmission_table(
         Column("retr", "iperf3's Retr", count),
         Column("thesis_retr", "Retr, thesis", count),
         Column("client_nstat_segments", "Client's whole host (nstat)", count),
+        *DELAYS,
         VERDICT,
     ]
     rows = [
@@ -317,6 +336,7 @@ def retransmission_table(
             "retr": row["retr"],
             "thesis_retr": row["thesis_retr"],
             "client_nstat_segments": row["client_nstat"],
+            **delays(row),
             "verdict": row["verdict"] if row["n"] else row["absent"],
         }
         for (_, row), cell in zip(table.iterrows(), cells, strict=True)
@@ -328,7 +348,7 @@ def retransmission_table(
         title,
         "Medians of segments. In a tunnel iperf3's Retr counts the loopback connection between "
         "iperf3 and the tunnel's near end; only the WAN leg crosses the path.",
-        tuple(columns),
+        shown_columns(columns, rows),
         tuple(rows),
     )
 
@@ -343,6 +363,7 @@ def cpu_table(table: pd.DataFrame, name: str, title: str) -> Table:
         RUNS,
         GOODPUT,
         INTERVAL,
+        *DELAYS,
         LINK,
         IDLE,
         THESIS,
@@ -359,6 +380,7 @@ def cpu_table(table: pd.DataFrame, name: str, title: str) -> Table:
             "goodput_interval": interval(
                 row["goodput_low"], row["goodput_high"], row["goodput_coverage"]
             ),
+            **delays(row),
             "idle_share": row["idle_share"],
             "link_share": row["link_share"],
             "thesis_mbit": row["thesis_goodput"],
@@ -392,6 +414,7 @@ def buffer_table(table: pd.DataFrame, name: str, title: str) -> Table:
         THESIS,
         RATIO,
         Column("wan_segments", "Retransmitted on the WAN", count),
+        *DELAYS,
         LINK,
         IDLE,
         VERDICT,
@@ -411,6 +434,7 @@ def buffer_table(table: pd.DataFrame, name: str, title: str) -> Table:
             "thesis_mbit": row["thesis_goodput"],
             "ratio": row["ratio"],
             "wan_segments": row["wan"],
+            **delays(row),
             "idle_share": row["idle_share"],
             "link_share": row["link_share"],
             "verdict": row["verdict"] if row["n"] else row["absent"],

@@ -24,6 +24,7 @@ from analysis.read.values import (
     summed,
     text,
 )
+from gostlab.measures import data_direction
 from gostlab.results import is_number
 
 # What says who a run is among its repetitions, and what does not change its answer: how it is
@@ -114,10 +115,9 @@ def asked_for(folder: Path) -> dict[str, Any]:
     changes = read_changes(run.get("changes") or [])
     sites = mapping(run, "sites", name) if run.get("sites") else {}
     directions = {key: mapping(path, key, name) for key in ("forward", "reverse")}
-    heading = text(run, "direction", name)
-    loaded = directions[data_direction(heading)]
     rtt_ms = sum(number(each, "delay_ms", name) for each in directions.values())
     flows = read_flows(run, rtt_ms)
+    loaded = directions[data_direction(flows[0].direction)]
     return {
         "experiment": text(run, "experiment", name),
         "matrix": text(run, "matrix", name),
@@ -130,10 +130,10 @@ def asked_for(folder: Path) -> dict[str, Any]:
         "placement": text(run, "placement", name),
         "profile": text(run, "profile", name),
         "tunnel": text(run, "tunnel", name),
-        "cc": text(run, "cc", name),
-        "streams": int(number(run, "streams", name)),
+        "cc": ccs_of(flows, text(run, "cc", name)),
+        "streams": flows[0].streams if len(flows) == 1 else int(number(run, "streams", name)),
         "duration_s": number(run, "duration_s", name),
-        "direction": heading,
+        "direction": flows[0].direction,
         "rate_bps": optional_number(loaded, "rate_bps"),
         "rtt_ms": rtt_ms,
         "buffer_pkts": (
@@ -152,9 +152,11 @@ def asked_for(folder: Path) -> dict[str, Any]:
     }
 
 
-def data_direction(heading: str) -> str:
-    """Which direction of the path a run's or a flow's data takes."""
-    return "reverse" if heading == "download" else "forward"
+def ccs_of(flows: Sequence[Flow], setting: str) -> str:
+    """The congestion controls that a run's flows really use, each once in the order of the flows,
+    joined by "+"; the run's setting where no flow has one. A flow's own `cc` overrides the setting.
+    """
+    return "+".join(dict.fromkeys(flow.cc for flow in flows if flow.cc)) or setting
 
 
 def settings_of(run: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[str, Scalar], ...]:

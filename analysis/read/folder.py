@@ -105,7 +105,7 @@ class Run:
     placement: str
     profile: str
     tunnel: str
-    cc: str
+    cc: str  # that its flows really use; of several "bbr+cubic"
     streams: int
     duration_s: float
     direction: str

@@ -5,14 +5,19 @@ Each becomes a `Run` or a `Broken`; none is left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from analysis.read.description import question, read_asked
 from analysis.read.folder import LEGS, Broken, Run, load_run
+from analysis.read.series import latency
+from analysis.read.study import level
+from gostlab.measures import Latency
 
 
 @dataclass(frozen=True)
@@ -53,50 +58,88 @@ def load_results(results: Path, experiment: str, asking: Collection[str] | None 
 
 
 def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
-    """One row per run, for people who want to go on from here; see the units in the names."""
-    rows = [
-        {
-            "run": run.name,
-            "state": run.state,
-            "verdict": run.verdict,
-            "matrix": run.matrix,
-            "topology": run.topology,
-            "tunnel": run.tunnel,
-            "cc": run.cc,
-            "streams": run.streams,
-            "repetition": run.repetition,
-            "seed": run.seed,
-            "clock": run.clock,
-            "syscall_cost_us": run.syscall_cost_us,
-            "profile": run.profile,
-            "placement": run.placement,
-            "direction": run.direction,
-            "duration_s": run.duration_s,
-            "rate_mbit": None if run.rate_bps is None else run.rate_bps / 1e6,
-            "rtt_ms": run.rtt_ms,
-            "loss_p": run.loss_p,
-            "jitter_ms": run.jitter_ms,
-            "ordered": run.ordered,
-            "flows": len(run.flows),
-            "buffer_pkts": run.buffer_pkts,
-            "buffer_bdp": run.buffer_bdp,
-            "goodput_mbit": run.goodput_mbit,
-            **(
-                {f"goodput_mbit:{flow.name}": flow.goodput_mbit for flow in run.flows}
-                if len(run.flows) > 1
-                else {}
-            ),
-            "iperf3_retr": run.retr,
-            **{f"{leg}_retransmitted": run.retransmitted(leg) for leg in LEGS},
-            "wan_segments_out": run.segments("wan"),
-            "idle_share": run.idle_share,
-            "idle_share_whole_load": run.idle_share_load,
-            "link_share": run.link_share,
-            "tunnel_program": run.environment.tunnel if run.environment else None,
-            "kernel": run.environment.kernel if run.environment else None,
-            "lab": run.environment.lab if run.environment else None,
-            "error": run.error,
-        }
-        for run in runs
-    ]
+    """One row per run, for people who want to go on from here; see the units in the names.
+
+    A factor that has no column of its own under its name (`load.cc`, `buffer`) gets one, as the
+    experiment's file writes it. What a run does not tell is empty.
+    """
+    rows = [with_factors(to_row(run), run) for run in runs]
     return pd.DataFrame(rows, columns=None if rows else ["run", "state", "verdict", "goodput_mbit"])
+
+
+def to_csv(frame: pd.DataFrame) -> str:
+    """CSV: every number with six significant digits at most, and no more than it needs."""
+    shown = frame.apply(lambda column: column.map(short))
+    return str(shown.to_csv(index=False, lineterminator="\n"))
+
+
+def short(value: Any) -> Any:
+    """A number as few digits say it (1432.13, 0.168, 1967000000); anything else as it is."""
+    if isinstance(value, bool) or not isinstance(value, float) or not math.isfinite(value):
+        return value
+    return f"{value:.0f}" if abs(value) >= 1e6 else f"{value:.6g}"
+
+
+def with_factors(row: dict[str, Any], run: Run) -> dict[str, Any]:
+    """A run's row and the levels of those factors that it does not have yet."""
+    return row | {key: level(value) for key, value in run.factors if key not in row}
+
+
+def to_row(run: Run) -> dict[str, Any]:
+    """A run's columns."""
+    several = run.flows if len(run.flows) > 1 else ()
+    delays = latency(run) if run.state == "ok" else None
+    environment = run.environment
+    return {
+        "run": run.name,
+        "state": run.state,
+        "verdict": run.verdict,
+        "matrix": run.matrix,
+        "topology": run.topology,
+        "tunnel": run.tunnel,
+        "cc": run.cc,
+        "streams": run.streams,
+        "repetition": run.repetition,
+        "seed": run.seed,
+        "clock": run.clock,
+        "syscall_cost_us": run.syscall_cost_us,
+        "profile": run.profile,
+        "placement": run.placement,
+        "direction": run.direction,
+        "duration_s": run.duration_s,
+        "rate_mbit": None if run.rate_bps is None else run.rate_bps / 1e6,
+        "rtt_ms": run.rtt_ms,
+        "loss_p": run.loss_p,
+        "jitter_ms": run.jitter_ms,
+        "ordered": run.ordered,
+        "flows": len(run.flows),
+        "buffer_pkts": run.buffer_pkts,
+        "buffer_bdp": run.buffer_bdp,
+        "goodput_mbit": run.goodput_mbit,
+        **{f"cc:{flow.name}": flow.cc for flow in several},
+        **{f"goodput_mbit:{flow.name}": flow.goodput_mbit for flow in several},
+        **delay_columns(delays),
+        "iperf3_retr": run.retr,
+        **{f"{leg}_retransmitted": run.retransmitted(leg) for leg in LEGS},
+        "wan_segments_out": run.segments("wan"),
+        "idle_share": run.idle_share,
+        "idle_share_whole_load": run.idle_share_load,
+        "link_share": run.link_share,
+        "tunnel_program": environment.tunnel if environment else None,
+        "kernel": environment.kernel if environment else None,
+        "lab": environment.lab if environment else None,
+        "error": run.error,
+    }
+
+
+def delay_columns(delays: Latency | None) -> dict[str, float | None]:
+    """The delays under load, in ms; None where nothing tells."""
+    spreads = {
+        "srtt": delays.srtt_ms if delays else None,
+        "queue_delay": delays.queue_delay_ms if delays else None,
+    }
+    return {
+        f"{name}_{quantile}_ms": getattr(spread, quantile) if spread else None
+        for name, spread in spreads.items()
+        for quantile in ("median", "p95")
+    }

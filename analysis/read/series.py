@@ -12,7 +12,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ import pandas as pd
 from analysis.read.description import Flow, data_direction
 from analysis.read.folder import Run
 from analysis.read.values import Unreadable, number, read_object
+from gostlab import measures
+from gostlab.measures import Latency
 from gostlab.results import is_number, read_series
 
 # The first part of a flow's (or of all flows' common) time, which no mean of a steady state
@@ -220,6 +222,12 @@ def load_intervals(folder: Path) -> list[tuple[float, float]]:
         ]
     except (Unreadable, TypeError, KeyError):
         return []
+
+
+@cache
+def latency(run: Run) -> Latency:
+    """The delays of a run while its load ran, read once; see gostlab.measures."""
+    return measures.latency(run.folder) or Latency(run.rtt_ms, None, None)
 
 
 # -- the edge: rows to flows

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import synthetic
 
 from analysis.judge.cells import to_matrices
 from analysis.read.description import mean_loss
 from analysis.read.folder import Broken, Run, load_run
-from analysis.read.runs import load_results, to_frame
+from analysis.read.runs import load_results, to_csv, to_frame
 from analysis.read.values import printable
 from gostlab.results import read_series
 
@@ -377,6 +379,56 @@ def test_the_frame_has_a_row_per_run() -> None:
     assert len(frame) == 9
     assert frame.set_index("run").loc["ok-tunnel-cubic", "goodput_mbit"] == 1111.0
     assert to_frame([]).empty
+
+
+def test_the_frame_says_what_the_flows_really_use_and_every_factor_that_has_no_column(
+    tmp_path: Path,
+) -> None:
+    # given a setting cc = cubic that no flow takes, and two flows of which the second's is a factor
+    synthetic.write_run(
+        tmp_path,
+        synthetic.several({"cc": "bbr"}, cc="cubic", factors={"load.cc": "bbr", "buffer": "1bdp"}),
+        name="lone",
+    )
+    synthetic.write_run(
+        tmp_path,
+        synthetic.several(
+            {"cc": "bbr"}, {"cc": "reno"}, {"cc": None, "kind": "udp", "rate_bps": 1e6}
+        ),
+        name="mixed",
+    )
+    frame = to_frame(load_results(tmp_path, "made-up").runs).set_index("run")
+    assert list(frame["cc"]) == ["bbr", "bbr+reno"]
+    assert (frame.loc["lone", "load.cc"], frame.loc["lone", "buffer"]) == ("bbr", "1bdp")
+    assert (frame.loc["mixed", "cc:flow1"], frame.loc["mixed", "cc:flow2"]) == ("bbr", "reno")
+
+
+def test_the_frame_has_the_delays_under_load(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path, synthetic.cell("cubic", 1))
+    synthetic.write_run(tmp_path, synthetic.cell("bbr", 1), outcome="failed", error="x")
+    frame = to_frame(load_results(tmp_path, "made-up").runs).set_index("cc")
+    # srtt is sampled at 1, 2, 3 and 4 s as 168, 170, 172 and 174 ms, the last one stands to 30 s
+    assert frame.loc["cubic", "srtt_median_ms"] == frame.loc["cubic", "srtt_p95_ms"] == 174.0
+    full_ms = 3 * 75_000 * 8 / 1967e6 * 1000
+    assert frame.loc["cubic", "queue_delay_p95_ms"] == pytest.approx(full_ms)
+    assert np.isnan(frame.loc["bbr", "srtt_median_ms"])
+
+
+def test_csv_has_no_digit_that_says_nothing() -> None:
+    frame = pd.DataFrame(
+        {
+            "a": [0.1 + 0.2, 1432.123456, None],
+            "b": [1.967e9, 16.0, math.nan],
+            "c": ["x", None, True],
+            "d": [1001, 2, 3],
+        }
+    )
+    assert to_csv(frame).split() == [
+        "a,b,c,d",
+        "0.3,1967000000,x,1001",
+        "1432.12,16,,2",
+        ",,True,3",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from gostlab.measures import bottleneck_used, goodput_bps
+from gostlab.measures import (
+    Latency,
+    Spread,
+    bottleneck_used,
+    goodput_bps,
+    idle_rtt_ms,
+    latency,
+    queue_delay_ms,
+    srtt_held,
+    srtt_ms,
+)
 from tests.integration.sandboxed import describe, direction
 
 
@@ -81,3 +91,105 @@ def test_total_goodput_is_without_udp_unless_there_is_nothing_else(tmp_path: Pat
     ):
         assert total(damaged) is None
     assert goodput_bps(tmp_path / "nowhere") is None
+
+
+# -- delays
+
+
+def row(
+    t_s: float, srtt_ms: float, *, flow: str = "flow1", end: str = "near", leg: str = "wan"
+) -> dict[str, Any]:
+    """One sampled socket."""
+    return {"t_s": t_s, "srtt_ms": srtt_ms, "flow": flow, "end": end, "leg": leg}
+
+
+def asked(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """run.json's object: 8 Mbit/s, 10 ms each way, for 10 s."""
+    one = {"name": "flow1", "direction": "upload", "start_s": 0.0, "duration_s": 10.0}
+    return {
+        "direction": "upload",
+        "duration_s": 10.0,
+        "path": {way: {"rate_bps": 8_000_000, "delay_ms": 10.0} for way in ("forward", "reverse")},
+        "changes": [],
+        "flows": [{**one, **each} for each in flows or ({},)],
+        **more,
+    }
+
+
+def test_a_round_trip_counts_for_as_long_as_its_sample_stands() -> None:
+    # given 1 s at 20 ms, 8 s at 30 ms (samples were missed), 1 s at 100 ms: all 10 s of the flow
+    rows = [row(0.0, 20.0), row(1.0, 30.0), row(9.0, 100.0), row(10.0, 999.0)]
+    assert srtt_ms(asked(), [], rows) == Spread(30.0, 100.0)
+    assert srtt_ms(asked(), [], rows[:2]) == Spread(30.0, 30.0)  # the last stands to the end
+    assert srtt_ms(asked(), [], []) is None
+
+
+def test_round_trips_are_the_senders_across_the_wan_while_their_flow_is_active() -> None:
+    late = {"name": "late", "start_s": 5.0, "duration_s": 5.0, "direction": "download"}
+    rows = [
+        row(1.0, 20.0),
+        row(1.0, 1.0, leg="app"),
+        row(1.0, 2.0, end="far"),
+        row(4.0, 7000.0, flow="late", end="far"),  # stands to 6.0: one second of it counts
+        row(6.0, 40.0, flow="late", end="far"),
+        row(6.0, 3.0, flow="late", end="near"),
+    ]
+    did = [{"name": "late", "started_s": 5.0, "ended_s": 8.0}]
+    found = srtt_held(asked({"duration_s": 2.0}, late), did, rows)
+    assert [(held.value, held.seconds, flow) for held, flow in found] == [
+        (20.0, 1.0, "flow1"),
+        (7000.0, 1.0, "late"),
+        (40.0, 2.0, "late"),
+    ]
+
+
+def test_a_queue_s_delay_is_its_bytes_at_the_rate_of_that_moment() -> None:
+    def queue(t_s: float, backlog_bytes: int, role: str = "bottleneck") -> dict[str, Any]:
+        return {
+            **sent_by(t_s, 1e6 * t_s),
+            "role": role,
+            "backlog_bytes": backlog_bytes,
+            "node": "a",
+        }
+
+    rows = [
+        queue(0.0, 0),
+        queue(4.0, 1000),
+        queue(8.0, 50_000),
+        *(queue(t, 10**9, "delay") for t in (0.0, 4.0)),
+    ]
+    assert queue_delay_ms(asked(), [], rows) == Spread(1.0, 50.0)
+    slower = [{"at_s": 5.0, "direction": "forward", "rate_bps": 800_000}]
+    assert queue_delay_ms(asked(changes=slower), [], rows) == Spread(1.0, 500.0)
+    endless = {way: {"rate_bps": None, "delay_ms": 10.0} for way in ("forward", "reverse")}
+    assert queue_delay_ms(asked(path=endless), [], rows) is None
+
+
+def test_a_folder_s_delays_and_what_an_older_lab_s_tell(tmp_path: Path) -> None:
+    assert latency(tmp_path) is None
+    old = {key: value for key, value in asked().items() if key not in ("flows", "changes")}
+    (tmp_path / "run.json").write_text(json.dumps(old))
+    assert latency(tmp_path) == Latency(20.0, None, None)
+    lines = [
+        {"t_s": 1.0, "srtt_ms": 25.0, "leg": "wan"},
+        {"t_s": 2.0, "srtt_ms": None, "leg": "wan"},
+    ]
+    (tmp_path / "sockets.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert latency(tmp_path) == Latency(20.0, Spread(25.0, 25.0), None)
+    for damage in (
+        {},
+        {"path": 3},
+        {**old, "path": {}},
+        {**old, "flows": [{}]},
+        {**old, "changes": [{}]},
+    ):
+        (tmp_path / "run.json").write_text(json.dumps(damage))
+        (tmp_path / "queues.jsonl").write_text(
+            json.dumps(sent_by(1.0, 1.0) | {"backlog_bytes": 9}) + "\n"
+        )
+        assert latency(tmp_path) is None
+
+
+def test_the_idle_round_trip_is_that_of_the_nearest_flow() -> None:
+    assert idle_rtt_ms(asked()) == 20.0
+    assert idle_rtt_ms(asked({"rtt_ms": 80.0}, {"rtt_ms": 50.0})) == 50.0
