@@ -20,6 +20,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from analysis.read.study import Published, Study
+from gostlab.ask.resolve import single_run
+from gostlab.ask.run_description import RunDescription
 
 FIXTURE = Path(__file__).resolve().parent / "fixture"
 BDP_PKTS = 27538  # 1967 Mbit/s for 168 ms in packets of 1500 bytes
@@ -58,64 +60,46 @@ STUDY = Study(
 )
 
 
+PLAIN = single_run(
+    profile="la-hamina",
+    cc="cubic",
+    machine="sandbox",
+    clock="virtual",
+    overrides={"tunnel": "gost+ws", "duration": "30s", "buffers": "debian", "offloads": "off"},
+)
+
+
 def description(**changes: Any) -> dict[str, Any]:
-    """run.json; `buffer_pkts` and `rate_bps` go to the forward direction."""
-    forward = {
-        "rate_bps": changes.pop("rate_bps", 1967000000),
-        "delay_ms": changes.pop("rtt_ms", 168.0) / 2,
-        "jitter_ms": 0.0,
-        "loss": changes.pop("loss", {"model": "random", "p": 0.0}),
-        "buffer_pkts": changes.pop("buffer_pkts", BDP_PKTS),
-        "ordered": False,
-        "distribution": None,
-    }
-    run = {
-        "schema": 2,
+    """run.json, as a RunDescription writes it; `buffer_pkts`, `rate_bps`, `rtt_ms` and `loss` are
+    the forward direction's.
+    """
+    run = PLAIN.to_json() | {
         "experiment": "made-up",
         "matrix": "main",
-        "factors": {},
-        "repetition": 1,
         "seed": 1001,
-        "machine": "sandbox",
-        "clock": "virtual",
-        "syscall_cost_us": 5.0,
-        "topology": "tunnel",
-        "placement": "endpoint",
-        "profile": "la-hamina",
-        "path": {"forward": forward, "reverse": {**forward, "buffer_pkts": BDP_PKTS}},
-        "tunnel": "gost+ws",
-        "cc": "cubic",
-        "streams": 1,
-        "duration_s": 30.0,
-        "direction": "upload",
-        "buffers": {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]},
-        "offloads": False,
-        "sample_ms": 1000.0,
-        "mtu": 1500,
         "memory_mib": 1024,
         "tcp_memory_mib": 512,
-        "sites": None,
-        "acks": False,
-        "changes": [],
     }
+    forward = run["path"]["forward"] | {
+        "rate_bps": changes.pop("rate_bps", 1967000000),
+        "delay_ms": changes.pop("rtt_ms", 168.0) / 2,
+        "loss": changes.pop("loss", {"model": "random", "p": 0.0}),
+        "buffer_pkts": changes.pop("buffer_pkts", BDP_PKTS),
+    }
+    run["path"] = {"forward": forward, "reverse": {**forward, "buffer_pkts": BDP_PKTS}}
+    del run["flows"]
     run.update(changes)
     run.setdefault("flows", [flow("flow1", run)])
-    return run
+    return RunDescription.from_json(run).to_json()
 
 
 def flow(name: str, run: Mapping[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     """One entry of run.json's flows: the run's own values but for what changes."""
     of = run or description()
-    return {
+    return PLAIN.to_json()["flows"][0] | {
         "name": name,
-        "kind": "tcp",
         **{key: of[key] for key in ("cc", "streams", "direction", "duration_s", "buffers")},
-        "start_s": 0.0,
-        "sender": "client",
-        "receiver": "target",
         "rtt_ms": 2 * of["path"]["forward"]["delay_ms"],
-        "rate_bps": None,
-        "size_bytes": None,
         **changes,
     }
 

@@ -86,11 +86,10 @@ def test_every_axis_that_is_named_has_a_unit(drawn: dict[str, Figure], name: str
 def test_a_congestion_control_has_one_colour_everywhere(
     drawn: dict[str, Figure], name: str
 ) -> None:
-    for cc in ("cubic", "bbr"):
-        found = {colour_of(artist) for artist in artists(drawn[name], f"lab {cc}")}
-        assert found <= {CC_COLOURS[cc].upper()}
-        if name != "series" or cc == "bbr":
-            assert found or name == "retransmissions"
+    leg = "wan" if name == "retransmissions" else "lab"
+    for cc in ("bbr",) if name == "series" else ("cubic", "bbr"):
+        found = {colour_of(artist) for artist in artists(drawn[name], f"{leg} {cc}")}
+        assert found == {CC_COLOURS[cc].upper()}
 
 
 def test_colours_are_distinct_and_unknown_names_keep_theirs() -> None:

@@ -9,5 +9,5 @@ from tests.integration.sandboxed import Lab
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
-    """The sandbox as tests use it; skipped where it has not been built."""
+    """The sandbox as tests use it. (tests/conftest.py skips the folder where it is not built.)"""
     return Lab(tmp_path_factory.mktemp("lab"))

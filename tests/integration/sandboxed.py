@@ -10,11 +10,26 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import machine
+from gostlab.ask.resolve import single_run
 from gostlab.ask.run_description import RunDescription
 from gostlab.machine import sandbox
 from gostlab.setup.parts import find_parts, require_kernel
 
 DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]}
+PLAIN = single_run(
+    profile="plain-100ms",
+    cc="cubic",
+    machine="sandbox",
+    clock="virtual",
+    overrides={
+        "duration": "5s",
+        "rate": "100mbit",
+        "delay": "20ms",
+        "buffer": "1000pkts",
+        "buffers": "debian",
+        "offloads": "off",
+    },
+)
 BIG_BUFFERS = {"rmem": [4096, 131072, 67108864], "wmem": [4096, 16384, 67108864]}
 
 
@@ -39,22 +54,7 @@ def direction(
 
 def flow(name: str = "flow1", **changes: Any) -> dict[str, Any]:
     """One flow of a run: cubic, client to target, 5 s, 40 ms."""
-    return {
-        "name": name,
-        "kind": "tcp",
-        "cc": "cubic",
-        "streams": 1,
-        "direction": "upload",
-        "start_s": 0.0,
-        "duration_s": 5.0,
-        "sender": "client",
-        "receiver": "target",
-        "rtt_ms": 40.0,
-        "buffers": DEBIAN_BUFFERS,
-        "rate_bps": None,
-        "size_bytes": None,
-        **changes,
-    }
+    return PLAIN.to_json()["flows"][0] | {"name": name, "buffers": DEBIAN_BUFFERS, **changes}
 
 
 def describe(
@@ -63,35 +63,16 @@ def describe(
     """A run: one cubic stream, direct, 5 s, 100 Mbit/s, 40 ms, virtual clock; `changes` replace
     run.json's keys.
     """
-    values: dict[str, Any] = {
-        "schema": 2,
+    values = PLAIN.to_json() | {
         "experiment": "test",
         "matrix": "test",
-        "factors": {},
-        "repetition": 1,
-        "seed": 7,
-        "machine": "sandbox",
-        "clock": "virtual",
-        "syscall_cost_us": 5.0,
-        "topology": "tunnel",
-        "placement": "endpoint",
         "profile": "test",
+        "seed": 7,
         "path": {"forward": forward or direction(), "reverse": reverse or direction()},
-        "tunnel": "direct",
-        "cc": "cubic",
-        "streams": 1,
-        "duration_s": 5.0,
-        "direction": "upload",
-        "buffers": DEBIAN_BUFFERS,
-        "offloads": False,
-        "sample_ms": 1000.0,
-        "mtu": 1500,
         "memory_mib": 1024,
         "tcp_memory_mib": 512,
-        "sites": None,
-        "acks": False,
-        "changes": [],
     }
+    del values["flows"]
     values.update(changes)
     rtt_ms = sum(values["path"][way]["delay_ms"] for way in ("forward", "reverse"))
     values.setdefault(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gostlab.ask import experiment as experiments
+from gostlab.ask.document import BadInput
 from gostlab.ask.experiment import Published, load_experiment
+from gostlab.ask.guards import survey
 from gostlab.ask.resolve import expand
 from gostlab.ask.settings import DEFAULT_SYSCALL_COST_US
 
@@ -22,32 +26,107 @@ THESIS = {
 }
 
 
-@pytest.mark.parametrize("name", experiments.list_experiments())
-@pytest.mark.parametrize("quick", [False, True])
-def test_every_experiment_expands_to_runs_of_its_own_name(name: str, quick: bool) -> None:
-    experiment = load_experiment(name)
-    runs = expand(experiment, quick=quick)
-    assert runs
-    assert {run.experiment for run in runs} == {experiment.name} == {name}
-    assert len({run.name for run in runs}) == len(runs)
-    assert experiment.question
+RUN_NAMES = Path(__file__).resolve().parents[1] / "data/run_names.txt"
+# The lab's own. What somebody else puts into experiments/ has to run, and nothing more.
+SHIPPED = sorted({line.split(" ")[0] for line in RUN_NAMES.read_text("utf-8").splitlines()})
 
 
-@pytest.mark.parametrize("name", experiments.list_experiments())
-def test_every_experiment_opens_with_its_question_and_a_drawing(name: str) -> None:
-    opening = load_experiment(name).path_on_disk.read_text(encoding="utf-8").split("\nname:")[0]
-    assert opening.startswith("# ") and opening.splitlines()[0].endswith("?")
-    assert "─" in opening
+def why_it_does_not_run(path: Path) -> list[str]:
+    """What is wrong with an experiment's file, in words; nothing if it runs."""
+    try:
+        experiment = load_experiment(str(path))
+        forms = [expand(experiment, quick=quick) for quick in (False, True)]
+    except BadInput as error:
+        return [str(error)]
+    wrong = [f"its name is {experiment.name}"] if experiment.name != path.stem else []
+    wrong += [] if forms[0] else ["it has no runs"]
+    for runs in forms:
+        if len({run.name for run in runs}) != len(runs):
+            wrong.append("two of its runs have one name")
+        wrong += [f"{run.cell}: {guard.sentence}" for run, guard in survey(runs)[0][:1]]
+    return [f"{path.name}: {each}" for each in wrong]
 
 
-@pytest.mark.parametrize("name", experiments.list_experiments())
-def test_every_published_number_has_its_runs(name: str) -> None:
-    experiment = load_experiment(name)
+def what_a_shipped_one_lacks(path: Path) -> list[str]:
+    """What the lab's own experiments have beyond what runs, and this file has not."""
+    experiment = load_experiment(str(path))
+    opening = path.read_text(encoding="utf-8").split("\nname:")[0].splitlines() or [""]
     runs = expand(experiment)
-    assert all(
-        any(is_of(number, run.matrix, run.factors) for run in runs)
+    lacks = [] if experiment.question else ["a question"]
+    if not (opening[0].startswith("# ") and opening[0].endswith("?")):
+        lacks.append("a first line that is a comment with its question (# …?)")
+    if not any("─" in line for line in opening):
+        lacks.append("a drawing of its topology in the opening comment")
+    lacks += [
+        f"runs for the published figure of {number.matrix} {dict(number.factors)}"
         for number in experiment.published
+        if not any(is_of(number, run.matrix, run.factors) for run in runs)
+    ]
+    return [f"{path.name} lacks {each}" for each in lacks]
+
+
+@pytest.mark.parametrize("name", experiments.list_experiments())
+def test_every_file_in_experiments_runs(name: str) -> None:
+    assert why_it_does_not_run(experiments.FOLDER / f"{name}.yaml") == []
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_experiment_opens_with_its_question_and_a_drawing(name: str) -> None:
+    assert what_a_shipped_one_lacks(experiments.FOLDER / f"{name}.yaml") == []
+
+
+def test_what_is_committed_is_shipped() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "experiments/*.yaml"],
+        cwd=experiments.FOLDER.parent,
+        capture_output=True,
+        text=True,
     )
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    unlisted = {Path(line).stem for line in listed.stdout.splitlines()} - set(SHIPPED)
+    assert not unlisted, (
+        f'{RUN_NAMES.name} names none of their runs: add "NAME full|quick RUN" for each line of'
+        " ./lab run NAME [--quick] --machine sandbox --dry-run"
+    )
+
+
+MINE = """name: mine
+title: CUBIC against BBR on my path
+settings: {profile: la-hamina, duration: 20s}
+matrices:
+  - name: loss
+    factors: {cc: [cubic, bbr], loss: [0%, 0.1%, 1%]}
+    repetitions: 2
+"""
+
+
+def test_an_experiment_of_one_s_own_may_stand_in_experiments(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(MINE)
+
+    assert why_it_does_not_run(file) == []
+    assert what_a_shipped_one_lacks(file) == [
+        "mine.yaml lacks a question",
+        "mine.yaml lacks a first line that is a comment with its question (# …?)",
+        "mine.yaml lacks a drawing of its topology in the opening comment",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("name: mine", "name: yours"), "its name is yours"),
+        (("cubic, bbr", "cubic, bbrr"), "bbrr"),
+        (("20s}", "20s, offloads: on, clock: real}"), "43 segments"),
+    ],
+)
+def test_one_that_does_not_run_says_why(change: tuple[str, str], says: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(MINE.replace(*change))
+
+    [said, *_] = why_it_does_not_run(file)
+    assert "mine.yaml" in said and says in said
 
 
 @pytest.mark.parametrize("cc", ["cubic", "bbr"])

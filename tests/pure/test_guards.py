@@ -217,7 +217,7 @@ def test_a_matrix_is_told_once_with_the_worst_and_how_many() -> None:
 def test_no_experiment_of_the_lab_has_an_error(name: str) -> None:
     for quick in (False, True):
         errors, _ = survey(expand(load_experiment(name), quick=quick))
-        assert not errors, errors[0]
+        assert [f"{run.cell}: {guard.sentence}" for run, guard in errors] == []
 
 
 def test_any_run_has_sentences_and_finite_numbers() -> None:

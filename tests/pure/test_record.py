@@ -100,6 +100,7 @@ def test_every_field_since_schema_2_is_a_later_one() -> None:
         assert needed == set(names), kind
 
 
+SHIPPED = sorted({line.split(" ")[0] for line in RUN_NAMES.read_text("utf-8").splitlines()})
 OLD_FIELDS = """{
   "run": ["experiment", "matrix", "factors", "repetition", "seed", "machine", "clock",
           "syscall_cost_us", "topology", "placement", "profile", "path", "sites", "tunnel", "cc",
@@ -110,7 +111,7 @@ OLD_FIELDS = """{
 }"""
 
 
-@pytest.mark.parametrize("name", list_experiments())
+@pytest.mark.parametrize("name", SHIPPED)
 @pytest.mark.parametrize("form", ["full", "quick"])
 def test_a_shipped_experiment_asks_what_it_asked(name: str, form: str) -> None:
     """The names of all its runs, whose hashes are of everything that was asked. An experiment that
@@ -124,5 +125,4 @@ def test_a_shipped_experiment_asks_what_it_asked(name: str, form: str) -> None:
 
 
 def test_no_run_name_is_of_an_experiment_that_is_gone() -> None:
-    kept = RUN_NAMES.read_text(encoding="utf-8").splitlines()
-    assert {line.split(" ")[0] for line in kept} == set(list_experiments())
+    assert set(SHIPPED) <= set(list_experiments())
