@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from gostlab import machine, results
 from gostlab.ask import guards
 from gostlab.ask.document import BadInput, is_path
-from gostlab.ask.experiment import Experiment, Until, load_experiment, stopping_rules
+from gostlab.ask.experiment import Experiment, Until, load_experiment, stopping_rules, with_seed
 from gostlab.ask.resolve import expand, single_run
 from gostlab.ask.run_description import RunDescription
 from gostlab.machine import native, sandbox, terminal
@@ -74,14 +74,16 @@ def plan(
     matrices: Collection[str] = (),
     on: str = "auto",
     clock: str | None = None,
+    seed: int | None = None,
 ) -> Plan:
     """Read an experiment (a name in experiments/ or a file's path) and expand it.
 
     overrides: factors and settings, as --set writes them. matrices: only these. on: the machine,
-    native, sandbox or auto. clock: virtual or real, in place of the file's. Raises BadInput, also
+    native, sandbox or auto. clock: virtual or real, in place of the file's. seed: in place of the
+    file's. Raises BadInput, also
     for a run that one of the guards refuses, and MachineError.
     """
-    read = load_experiment(experiment)
+    read = with_seed(load_experiment(experiment), seed)
     choice = machine.choose(on)
     if choice.name == "native":
         if clock == "virtual":

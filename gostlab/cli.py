@@ -299,6 +299,9 @@ def add_run_arguments(run: argparse.ArgumentParser) -> None:
     )
     add_machine(run)
     run.add_argument("--clock", choices=("virtual", "real"), help="override the experiment's clock")
+    run.add_argument(
+        "--seed", type=int, help="other random numbers: in place of the experiment's seed"
+    )
     run.add_argument("--jobs", type=int, help="runs side by side (default: one per CPU; native: 1)")
     add_results(run, "where results go")
     run.add_argument("--retry-failed", action="store_true", help="run failed runs again")
@@ -374,6 +377,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
         matrices=arguments.matrix,
         on=arguments.machine,
         clock=arguments.clock,
+        seed=arguments.seed,
     )
     if arguments.dry_run:
         return list_runs(plan)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import yaml
 
@@ -55,13 +55,9 @@ class Node:
         """What stands there, in a word."""
         if self.fields is not None:
             return "a mapping"
-        return (
-            "a list"
-            if self.items is not None
-            else "a value"
-            if self.text is not None
-            else "nothing"
-        )
+        if self.items is not None:
+            return "a list"
+        return "nothing" if self.text is None else "a value"
 
     def bad(self, problem: str) -> BadInput:
         """The error for this place."""
@@ -142,10 +138,8 @@ def parse_document(text: str, origin: str, *, line_numbers: bool = True) -> Node
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
         where = f"{origin}:{mark.line + 1}" if mark is not None and line_numbers else origin
         raise BadInput(f"{where}: not YAML: {problem}") from None
-    except (
-        ValueError,
-        OverflowError,
-    ) as error:  # PyYAML lets some through, as of a character beyond Unicode
+    except (ValueError, OverflowError) as error:
+        # PyYAML lets some through, as of a character beyond Unicode.
         raise BadInput(f"{origin}: not YAML: {error}") from None
     if builder.root is None:
         raise BadInput(f"{origin}: empty")
@@ -258,11 +252,9 @@ class Builder:
         if not self._open:
             return ""
         above = self._open[-1]
-        return (
-            f"{above.key}[{len(above.items)}]"
-            if above.items is not None
-            else join(above.key, above.pending or "")
-        )
+        if above.items is not None:
+            return f"{above.key}[{len(above.items)}]"
+        return join(above.key, above.pending or "")
 
     def _shown(self, line: int) -> int | None:
         return line if self._line_numbers else None
@@ -281,16 +273,76 @@ def join(key: str, name: str) -> str:
     return f"{key}.{shown}" if key else shown
 
 
-Reader = Callable[[Node], Any]
+# What a value looks like; a function, where that is known only when somebody asks.
+Schema = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+
+
+class Reader(Generic[T]):
+    """Reads one kind of value from a node, and knows what it takes as JSON Schema.
+
+    What a schema cannot say (a sum, a file that must exist, a range of a quantity) only the reader
+    refuses.
+    """
+
+    def __init__(self, take: Callable[[Node], T], schema: Schema) -> None:
+        self._take = take
+        self._schema = schema
+        self.__doc__ = take.__doc__
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of what it takes."""
+        return dict(self._schema() if callable(self._schema) else self._schema)
+
+    def __call__(self, node: Node) -> T:
+        """The value. Raises BadInput."""
+        return self._take(node)
+
+
+def takes(schema: Schema) -> Callable[[Callable[[Node], T]], Reader[T]]:
+    """Makes a function that reads a node into a Reader with this schema."""
+    return lambda take: Reader(take, schema)
 
 
 @dataclass(frozen=True)
 class Field:
-    """A key that a mapping may have."""
+    """A key that a mapping may have: who reads it, and what a manual says of it."""
 
-    read: Reader
+    read: Reader[Any]
     required: bool = False
     default: Any = None
+    says: str = ""  # what it means, in a sentence without its unit
+    unit: str = ""  # how its value is written
+    example: str = ""  # a value, as YAML
+
+
+def mapping(
+    fields: Mapping[str, Field], make: Callable[[Node, dict[str, Any]], T] | None = None
+) -> Reader[Any]:
+    """Reads a mapping by a table of fields: a dict of all of them, or what `make` makes of it."""
+
+    def read_fields(node: Node) -> Any:
+        values = read_mapping(node, fields)
+        return values if make is None else make(node, values)
+
+    return Reader(read_fields, lambda: mapping_schema(fields))
+
+
+def mapping_schema(fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The JSON Schema of a mapping with these fields and no other."""
+    return {
+        "type": "object",
+        "properties": {name: field_schema(each) for name, each in fields.items()},
+        "required": [name for name, each in fields.items() if each.required],
+        "additionalProperties": False,
+    }
+
+
+def field_schema(each: Field) -> dict[str, Any]:
+    """The JSON Schema of a field's value, with what an editor shows of it."""
+    described = ". ".join(part for part in (each.says, each.unit) if part)
+    example = f"{described} (like {each.example})" if each.example else described
+    return {**each.read.schema, **({"description": example} if described else {})}
 
 
 def read_mapping(node: Node, fields: Mapping[str, Field]) -> dict[str, Any]:
@@ -317,7 +369,7 @@ def mapping_of(node: Node) -> Mapping[str, Node]:
     return node.fields
 
 
-def list_of(read: Callable[[Node], T], *, least: int = 0) -> Callable[[Node], tuple[T, ...]]:
+def list_of(read: Reader[T], *, least: int = 0) -> Reader[tuple[T, ...]]:
     """Reads a list of one kind of value."""
 
     def read_list(node: Node) -> tuple[T, ...]:
@@ -327,7 +379,7 @@ def list_of(read: Callable[[Node], T], *, least: int = 0) -> Callable[[Node], tu
             raise node.bad(f"at least {least} should be in this list")
         return tuple(read(item) for item in node.items)
 
-    return read_list
+    return Reader(read_list, lambda: {"type": "array", "items": read.schema, "minItems": least})
 
 
 def unknown_key(node: Node, name: str, known: Iterable[str]) -> BadInput:
@@ -344,15 +396,16 @@ def meant(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(words)}"
 
 
-def texts_of(fields: Mapping[str, Field]) -> Callable[[Node], dict[str, str]]:
+def texts_of(fields: Mapping[str, Field]) -> Reader[dict[str, str]]:
     """Reads a mapping of texts, keeping those that are there."""
 
     def read_texts(node: Node) -> dict[str, str]:
         return {key: text for key, text in read_mapping(node, fields).items() if text}
 
-    return read_texts
+    return Reader(read_texts, lambda: mapping_schema(fields))
 
 
+@takes({"type": ["string", "number"], "pattern": r"\S"})
 def text_of(node: Node) -> str:
     """A scalar's text, not empty. Raises BadInput."""
     if node.text is None or not node.text.strip():
@@ -362,8 +415,8 @@ def text_of(node: Node) -> str:
     return node.text.strip()
 
 
-def quantity(read: Callable[[str], T]) -> Callable[[Node], T]:
-    """Reads a scalar by one of gostlab.ask.units' readers."""
+def quantity(read: Callable[[str], T], pattern: str) -> Reader[T]:
+    """Reads a scalar by one of gostlab.ask.units' readers; `pattern`: what its text looks like."""
 
     def read_quantity(node: Node) -> T:
         text = text_of(node)
@@ -372,39 +425,42 @@ def quantity(read: Callable[[str], T]) -> Callable[[Node], T]:
         except UnitError as error:
             raise node.bad_value(error.problem) from None
 
-    return read_quantity
+    return Reader(read_quantity, {"type": "string", "pattern": pattern})
 
 
-def whole(least: int, most: int) -> Callable[[Node], int]:
+def whole(least: int, most: int) -> Reader[int]:
     """Reads a whole number within bounds."""
 
     def read_whole(node: Node) -> int:
         text = text_of(node)
-        if (
-            len(text) > 19
-            or not text.removeprefix("-").isascii()
-            or not text.removeprefix("-").isdigit()
-        ):
+        digits = text.removeprefix("-")
+        if len(text) > 19 or not digits.isascii() or not digits.isdigit():
             raise node.bad_value("not a whole number")
         if not least <= int(text) <= most:
             raise node.bad_value(f"not within {least} to {most}")
         return int(text)
 
-    return read_whole
+    return Reader(read_whole, {"type": "integer", "minimum": least, "maximum": most})
 
 
-def one_of(*words: str) -> Callable[[Node], str]:
+def one_of(*words: str) -> Reader[str]:
     """Reads one of a few words."""
+    return one_of_names(lambda: words)
+
+
+def one_of_names(names: Callable[[], Iterable[str]]) -> Reader[str]:
+    """Reads one of the words that are known by then."""
 
     def read_word(node: Node) -> str:
-        text = text_of(node)
-        if text not in words:
-            raise node.bad_value(f"not known here ({meant(text, words)})")
+        text, known = text_of(node), list(names())
+        if text not in known:
+            raise node.bad_value(f"not known here ({meant(text, known)})")
         return text
 
-    return read_word
+    return Reader(read_word, lambda: {"enum": list(names())})
 
 
+@takes({"type": "number", "minimum": 0})
 def decimal(node: Node) -> Decimal:
     """Reads a number with a point, exactly as written: 1673.54. Raises BadInput."""
     text = text_of(node)
@@ -413,6 +469,7 @@ def decimal(node: Node) -> Decimal:
     return Decimal(text)
 
 
+@takes({"type": "boolean"})
 def yes_no(node: Node) -> bool:
     """Reads true or false. Raises BadInput."""
     return one_of("true", "false")(node) == "true"

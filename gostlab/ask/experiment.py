@@ -8,38 +8,55 @@ gostlab.ask.resolve makes runs of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gostlab.ask.document import (
+    BadInput,
     Field,
     Node,
+    Reader,
     decimal,
+    field_schema,
     find_document,
     list_of,
     load_document,
+    mapping,
     mapping_of,
+    mapping_schema,
     meant,
     names_in,
     one_of,
-    quantity,
     read_mapping,
+    takes,
     text_of,
     texts_of,
     unknown_key,
     whole,
     yes_no,
 )
+from gostlab.ask.profile import SHARE
 from gostlab.ask.settings import (
-    CONGESTION_CONTROLS,
+    BUFFER_PRESETS,
+    BUFFER_SIZES,
+    CC,
+    DIRECTIONS,
+    END,
+    FLOW_FIELDS,
+    FLOW_NAME,
+    PATH_FIELDS,
+    SETTINGS,
     Factors,
     Settings,
+    field_of,
+    json_text,
+    named_factor,
+    read_factor,
     read_factors,
     read_settings,
 )
-from gostlab.ask.units import share
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments"
 
@@ -117,6 +134,7 @@ class Experiment:
     settings: Settings
     matrices: tuple[Matrix, ...]
     published: tuple[Published, ...]
+    presets: Mapping[str, Node]  # buffers by a name of the file's own
     path_on_disk: Path
 
 
@@ -133,18 +151,70 @@ def load_experiment(name_or_path: str) -> Experiment:
 
 def read_experiment(document: Node, path: Path) -> Experiment:
     """An experiment from a document. Raises BadInput."""
-    values = read_mapping(document, EXPERIMENT_FIELDS)
-    experiment = Experiment(**values, path_on_disk=path)
-    nodes = mapping_of(document)
+    presets = read_presets(document)
+    reasons = read_reasons(document)
+    values = read_mapping(with_presets(document, presets), EXPERIMENT_FIELDS)
+    del values["reasons"]
+    numbers = [
+        (node, replace(number, why=reason_of(node, number.why, reasons)))
+        for node, number in values["published"]
+    ]
+    published = tuple(number for _, number in numbers)
+    experiment = Experiment(
+        **{**values, "published": published, "presets": presets}, path_on_disk=path
+    )
     for index, matrix in enumerate(experiment.matrices):
         if matrix.name in {earlier.name for earlier in experiment.matrices[:index]}:
             raise matrix.node.bad(f"a second matrix called {matrix.name}")
-    if "published" in nodes:
-        for published, node in zip(
-            experiment.published, nodes["published"].items or (), strict=True
-        ):
-            check_published(published, node, experiment.matrices)
+    for node, number in numbers:
+        check_published(number, node, experiment.matrices)
     return experiment
+
+
+def read_presets(document: Node) -> Mapping[str, Node]:
+    """Buffers by a name of the file's own. Raises BadInput."""
+    written = mapping_of(document).get("presets")
+    if written is None:
+        return {}
+    presets = mapping_of(read_mapping(written, PRESET_FIELDS)["buffers"])
+    for name, node in presets.items():
+        if name in BUFFER_PRESETS or not PRESET_NAME.fullmatch(name):
+            raise node.bad(
+                f"no name for a preset (lower-case letters, digits and -, and not"
+                f" {', '.join(BUFFER_PRESETS)})"
+            )
+        BUFFER_SIZES(node)
+    return presets
+
+
+def with_presets(node: Node, presets: Mapping[str, Node], within: str = "") -> Node:
+    """A document whose buffers that are called by a preset's name have its sizes. `within`: the
+    key that the node stands under.
+    """
+    is_buffers = within.rpartition(".")[2] == "buffers"
+    if is_buffers and node.text is not None and node.text in presets:
+        return replace(node, fields=presets[node.text].fields)
+    if node.items is not None:
+        return replace(
+            node, items=tuple(with_presets(item, presets, within) for item in node.items)
+        )
+    if node.fields is not None:
+        fields = {key: with_presets(value, presets, key) for key, value in node.fields.items()}
+        return replace(node, fields=fields)
+    return node
+
+
+def read_reasons(document: Node) -> Mapping[str, str]:
+    """Why lab and study differ, by a name of the file's own. Raises BadInput."""
+    written = mapping_of(document).get("reasons")
+    return {} if written is None else REASONS(written)
+
+
+def reason_of(node: Node, why: str, reasons: Mapping[str, str]) -> str:
+    """The sentence that a `why` stands for. A single word is a reason's name. Raises BadInput."""
+    if why in reasons or not why or " " in why:
+        return reasons.get(why, why)
+    raise node.bad(f"why: {why}: no such reason ({meant(why, reasons)})")
 
 
 def check_published(published: Published, node: Node, matrices: Iterable[Matrix]) -> None:
@@ -154,50 +224,52 @@ def check_published(published: Published, node: Node, matrices: Iterable[Matrix]
         raise mapping_of(node)["matrix"].bad_value(
             f"no such matrix ({meant(published.matrix, by_name)})"
         )
-    if "factors" not in mapping_of(node):
-        return
-    given = mapping_of(node)["factors"]
     for factor in published.factors:
         if factor not in by_name[published.matrix].factors:
+            given = mapping_of(node)["factors"]
             raise unknown_key(given, factor, by_name[published.matrix].factors)
 
 
-def read_quick(node: Node) -> Quick:
-    """A quick preset. Raises BadInput."""
-    values = read_mapping(node, QUICK_FIELDS)
-    if values["skip"] and len(mapping_of(node)) > 1:
-        raise node.bad("skip: true and something else to do instead")
-    return Quick(**values)
-
-
-def read_matrix(node: Node) -> Matrix:
+def read_matrix(node: Node, values: dict[str, Any]) -> Matrix:
     """One matrix. Raises BadInput."""
-    values = read_mapping(node, MATRIX_FIELDS)
     if values["until"] is not None and "repetitions" not in mapping_of(node):
         values["repetitions"] = values["until"].least
-    matrix = Matrix(**values, node=node)
-    if (
-        matrix.until is not None
-        and not LEAST_FOR_INTERVAL <= matrix.repetitions <= matrix.until.most
-    ):
+    quick = values.pop("quick")
+    matrix = Matrix(
+        **values, quick=read_quick(quick, values) if quick is not None else NO_QUICK, node=node
+    )
+    first_block = matrix.repetitions
+    if matrix.until is not None and not LEAST_FOR_INTERVAL <= first_block <= matrix.until.most:
         raise mapping_of(node)["repetitions"].bad_value(
             f"with until, they are the first block: not within {LEAST_FOR_INTERVAL} and its most,"
             f" {matrix.until.most}"
         )
-    for factor, levels in (matrix.quick.factors or {}).items():
-        if factor not in matrix.factors:
-            raise levels[0].node.bad_value(
-                f"quick changes {factor}, which is no factor of {matrix.name}"
-            )
-    for factor in matrix.factors:
-        if factor in matrix.settings:
-            raise matrix.settings[factor].node.bad(f"both a setting and a factor of {matrix.name}")
+    set_by: dict[str, str] = {}
+    for factor, levels in matrix.factors.items():
+        setting = levels[0].name
+        if setting in matrix.settings:
+            raise matrix.settings[setting].node.bad(f"both a setting and a factor of {matrix.name}")
+        if setting in set_by:
+            raise levels[0].node.bad(f"{setting} is set by the factor {set_by[setting]} already")
+        set_by[setting] = factor
     return matrix
 
 
-def read_until(node: Node) -> Until:
+def read_quick(node: Node, matrix: Mapping[str, Any]) -> Quick:
+    """The quick preset of a matrix whose other values are read. Raises BadInput."""
+    values = read_mapping(node, QUICK_FIELDS)
+    if values["skip"] and len(mapping_of(node)) > 1:
+        raise node.bad("skip: true and something else to do instead")
+    factors: dict[str, Any] = {}
+    for name, levels in (values["factors"] or {}).items():
+        if name not in matrix["factors"]:
+            raise levels.bad(f"quick changes {name}, which is no factor of {matrix['name']}")
+        factors[name] = read_factor(name, levels, matrix["factors"][name][0].name)
+    return Quick(**{**values, "factors": factors})
+
+
+def read_until(node: Node, values: Mapping[str, Any]) -> Until:
     """A stopping rule. Raises BadInput."""
-    values = read_mapping(node, UNTIL_FIELDS)
     if not 0 < values["halfwidth"] < 1:
         raise mapping_of(node)["halfwidth"].bad_value(
             "not between 0% and 100% of the median (like 5%)"
@@ -208,9 +280,8 @@ def read_until(node: Node) -> Until:
     return until
 
 
-def read_published(node: Node) -> Published:
+def read_number(node: Node, values: dict[str, Any]) -> Published:
     """One number of a study. Raises BadInput."""
-    values = read_mapping(node, PUBLISHED_FIELDS)
     numbers: dict[str, float | None] = {}
     for name in ("goodput_mbit", "value", "least", "most"):
         number = values.pop(name)
@@ -229,15 +300,50 @@ def read_published(node: Node) -> Published:
             "figure ratio needs versus (the congestion control it is a ratio to), and nothing else"
             " has it"
         )
-    factors = {name: level.written for name, level in values.pop("factors").items()}
-    return Published(**{**values, **numbers}, factors=factors)
+    return Published(**{**values, **numbers})
 
 
-def read_draw(node: Node) -> tuple[str, ...]:
-    """The figures of a matrix. Raises BadInput."""
-    return list_of(one_of(*DRAWINGS))(node)
+def rows_of(table: Node) -> list[Node]:
+    """A table's rows, each as the mapping that it stands for: a column is a key of a number, or a
+    factor; what stands beside columns and rows is every row's. Raises BadInput.
+    """
+    given = dict(mapping_of(table))
+    columns = list_of(text_of, least=1)(given.pop("columns"))
+    if "rows" not in given:
+        raise table.bad("rows is missing")
+    rows = list_of(AS_WRITTEN, least=1)(given.pop("rows"))
+    common = dict(mapping_of(given.pop("factors"))) if "factors" in given else {}
+    return [row_of(row, columns, given, common) for row in rows]
 
 
+def row_of(
+    row: Node, columns: Sequence[str], common: Mapping[str, Node], levels: Mapping[str, Node]
+) -> Node:
+    """One row as a mapping. An empty cell says nothing. Raises BadInput."""
+    cells = list_of(AS_WRITTEN)(row)
+    if len(cells) != len(columns):
+        raise row.bad(f"{len(cells)} values under {len(columns)} columns")
+    named = {
+        column: cell for column, cell in zip(columns, cells, strict=True) if cell.kind != "nothing"
+    }
+    factors = {name: cell for name, cell in named.items() if name not in PUBLISHED_FIELDS}
+    fields = {name: cell for name, cell in named.items() if name in PUBLISHED_FIELDS}
+    own = replace(row, key=f"{row.key}.factors", items=None, fields={**levels, **factors})
+    return replace(row, items=None, fields={**common, **fields, "factors": own})
+
+
+def read_written_levels(node: Node) -> dict[str, Any]:
+    """Levels of a matrix's factors, as people write them. Raises BadInput."""
+    levels: dict[str, Any] = {}
+    for name, level in mapping_of(node).items():
+        found = field_of(name)
+        value = None if found is None else found.read(level)
+        counts = name.rpartition(".")[2] == "streams"
+        levels[name] = value if counts else json_text(level)
+    return levels
+
+
+@takes({"type": "string", "pattern": r"^\s*[a-z0-9][a-z0-9.-]{0,63}\s*$"})
 def read_name(node: Node) -> str:
     """A name that also names a folder. Raises BadInput."""
     text = text_of(node)
@@ -262,57 +368,223 @@ FIGURES = (
 )
 STOPPING_FIGURES = ("goodput",)  # of all flows together
 REPETITIONS = whole(1, 1000)
+MAX_SEED = 10**6
 # Below six runs no interval of the median reaches 95 % (analysis.judge.statistics).
 LEAST_FOR_INTERVAL = 6
 ENOUGH = whole(LEAST_FOR_INTERVAL, 1000)
-UNTIL_FIELDS = {
-    "halfwidth": Field(quantity(share), required=True),
-    "of": Field(one_of(*STOPPING_FIGURES), default="goodput"),
-    "most": Field(ENOUGH, required=True),
-    "least": Field(ENOUGH, default=LEAST_FOR_INTERVAL),
+PRESET_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
+
+# What settings and factors may be called, for editors.
+NAMES_OF_PARTS = {
+    **{f"^{way}\\.{name}$": each for way in DIRECTIONS for name, each in PATH_FIELDS.items()},
+    f"^cc\\.({END.pattern})$": Field(CC, says="congestion control of one end"),
+    **{
+        f"^(?!({'|'.join(DIRECTIONS)}|cc)\\.){FLOW_NAME.pattern}\\.{name}$": each
+        for name, each in FLOW_FIELDS.items()
+    },
 }
-STUDY_FIELDS = {"seed": Field(text_of), "sections": Field(text_of), "note": Field(text_of)}
+
+
+def settings_schema(of_value: Any) -> dict[str, Any]:
+    """The JSON Schema of settings by name; `of_value` makes a value's from its field."""
+    return {
+        "type": "object",
+        "properties": {name: of_value(each) for name, each in SETTINGS.items()},
+        "patternProperties": {name: of_value(each) for name, each in NAMES_OF_PARTS.items()},
+        "additionalProperties": False,
+    }
+
+
+def levels_schema(each: Field) -> dict[str, Any]:
+    """The JSON Schema of a factor: its levels, or those of another setting."""
+    return {
+        "anyOf": [
+            {"type": "array", "items": each.read.schema, "minItems": 1},
+            named_factor.schema,
+        ],
+        "description": each.says,
+    }
+
+
+AS_WRITTEN: Reader[Node] = Reader(lambda node: node, {})
+SETTINGS_BY_NAME = Reader(read_settings, lambda: settings_schema(field_schema))
+FACTORS = Reader(
+    read_factors,
+    lambda: {**settings_schema(levels_schema), "additionalProperties": named_factor.schema},
+)
+REASONS = Reader(
+    lambda node: {name: text_of(each) for name, each in mapping_of(node).items()},
+    {"type": "object", "additionalProperties": text_of.schema},
+)
+PRESET_FIELDS = {
+    "buffers": Field(
+        Reader(
+            lambda node: node,
+            {
+                "type": "object",
+                "patternProperties": {f"^{PRESET_NAME.pattern}$": BUFFER_SIZES.schema},
+                "additionalProperties": False,
+            },
+        ),
+        required=True,
+        says="TCP buffers by name",
+        example="{large: {rmem: [4KiB, 128KiB, 64MB], wmem: [4KiB, 16KiB, 64MB]}}",
+    )
+}
+UNTIL_FIELDS = {
+    "halfwidth": Field(
+        SHARE,
+        required=True,
+        says="how wide the 95 % interval of the median may be, each way",
+        unit="% of the median",
+        example="5%",
+    ),
+    "of": Field(
+        one_of(*STOPPING_FIGURES), default="goodput", says="of which figure", example="goodput"
+    ),
+    "most": Field(ENOUGH, required=True, says="repetitions at most", example="30"),
+    "least": Field(
+        ENOUGH, default=LEAST_FOR_INTERVAL, says="good runs before a cell is judged", example="6"
+    ),
+}
+STUDY_FIELDS = {
+    "seed": Field(text_of, says="the document that it repeats"),
+    "sections": Field(text_of, says="which parts of it"),
+    "note": Field(text_of, says="what else to know of it"),
+}
 QUICK_FIELDS = {
-    "skip": Field(yes_no, default=False),
-    "settings": Field(read_settings),
-    "factors": Field(read_factors),
-    "repetitions": Field(REPETITIONS),
+    "skip": Field(yes_no, default=False, says="leave the matrix out", example="true"),
+    "settings": Field(SETTINGS_BY_NAME, says="in place of the matrix's"),
+    "factors": Field(
+        Reader(mapping_of, lambda: {**FACTORS.schema, "additionalProperties": {"type": "array"}}),
+        says="fewer levels of the matrix's factors",
+    ),
+    "repetitions": Field(REPETITIONS, says="fewer of them", example="1"),
 }
 MATRIX_FIELDS = {
-    "name": Field(read_name, required=True),
-    "title": Field(text_of, default=""),
-    "note": Field(text_of, default=""),
-    "settings": Field(read_settings, default={}),
-    "factors": Field(read_factors, default={}),
-    "repetitions": Field(REPETITIONS, default=1),
-    "until": Field(read_until),
-    "draw": Field(read_draw, default=()),
-    "quick": Field(read_quick, default=NO_QUICK),
+    "name": Field(
+        read_name, required=True, says="its name, and the beginning of its runs'", example="loss"
+    ),
+    "title": Field(text_of, default="", says="its heading in the report"),
+    "note": Field(text_of, default="", says="what to know before reading it"),
+    "settings": Field(SETTINGS_BY_NAME, default={}, says="what all of its runs have"),
+    "factors": Field(
+        FACTORS,
+        default={},
+        says="what varies: every combination of the levels is a cell",
+        example="{cc: [cubic, bbr], loss: [0%, 1%]}",
+    ),
+    "repetitions": Field(REPETITIONS, default=1, says="runs of each cell", example="6"),
+    "until": Field(
+        mapping(UNTIL_FIELDS, read_until),
+        says="more repetitions of a cell until its median is known so well",
+        example="{halfwidth: 5%, most: 30}",
+    ),
+    "draw": Field(
+        list_of(one_of(*DRAWINGS)),
+        default=(),
+        says="its figures; without it, as its factors suggest",
+        example="[bars, series]",
+    ),
+    "quick": Field(
+        Reader(lambda node: node, lambda: mapping_schema(QUICK_FIELDS)),
+        says="the short form, for --quick",
+        example="{settings: {duration: 5s}, repetitions: 1}",
+    ),
 }
 PUBLISHED_FIELDS = {
-    "matrix": Field(text_of, required=True),
-    "factors": Field(read_settings, default={}),
-    "goodput_mbit": Field(decimal),
-    "retr": Field(whole(0, 10**12)),
-    "figure": Field(one_of(*FIGURES)),
-    "value": Field(decimal),
-    "least": Field(decimal),
-    "most": Field(decimal),
-    "flow": Field(text_of),
-    "versus": Field(one_of(*CONGESTION_CONTROLS)),
-    "source": Field(text_of, required=True),
-    "why": Field(text_of, default=""),
+    "matrix": Field(text_of, required=True, says="which matrix it is of"),
+    "factors": Field(
+        Reader(read_written_levels, {"type": "object"}),
+        default={},
+        says="which cells: all that have these levels",
+        example="{cc: bbr}",
+    ),
+    "goodput_mbit": Field(decimal, says="goodput", unit="Mbit/s", example="41.2"),
+    "retr": Field(whole(0, 10**12), says="iperf3's retransmissions", example="210"),
+    "figure": Field(
+        one_of(*FIGURES), says="another figure; then value, least or most", example="jain"
+    ),
+    "value": Field(decimal, says="the figure's value", example="0.9"),
+    "least": Field(decimal, says="the lower end of a band", example="0.8"),
+    "most": Field(decimal, says="the upper end of a band", example="1"),
+    "flow": Field(text_of, says="of this flow alone", example="flow1"),
+    "versus": Field(CC, says="of figure ratio: to the same cell with this one", example="cubic"),
+    "source": Field(text_of, required=True, says="where it stands in the study"),
+    "why": Field(text_of, default="", says="why the lab differs: a reason's name, or a sentence"),
 }
+NUMBER = mapping(PUBLISHED_FIELDS, read_number)
+
+
+def published_schema() -> dict[str, Any]:
+    """A list of single numbers and of tables."""
+    rows = {
+        "columns": {
+            "type": "array",
+            "items": text_of.schema,
+            "minItems": 1,
+            "description": "Keys of a number, or factors",
+        },
+        "rows": {
+            "type": "array",
+            "items": {"type": "array"},
+            "minItems": 1,
+            "description": "A value under each column",
+        },
+    }
+    table = {
+        "type": "object",
+        "properties": {**NUMBER.schema["properties"], **rows},
+        "required": list(rows),
+        "additionalProperties": False,
+    }
+    return {"type": "array", "items": {"anyOf": [NUMBER.schema, table]}}
+
+
+@takes(published_schema)
+def read_published(node: Node) -> tuple[tuple[Node, Published], ...]:
+    """A study's numbers, each with where it stands: single ones, or tables of several. Raises
+    BadInput.
+    """
+    found: list[tuple[Node, Published]] = []
+    for entry in list_of(AS_WRITTEN)(node):
+        rows = rows_of(entry) if "columns" in mapping_of(entry) else [entry]
+        found += [(row, NUMBER(row)) for row in rows]
+    return tuple(found)
+
+
 EXPERIMENT_FIELDS = {
-    "name": Field(read_name, required=True),
-    "title": Field(text_of, required=True),
-    "question": Field(text_of, default=""),
-    "study": Field(texts_of(STUDY_FIELDS), default={}),
-    "seed": Field(whole(1, 10**6), default=1),
-    "settings": Field(read_settings, default={}),
-    "matrices": Field(list_of(read_matrix, least=1), required=True),
-    "published": Field(list_of(read_published), default=()),
+    "name": Field(
+        read_name, required=True, says="its name, and its results' folder", example="mine"
+    ),
+    "title": Field(text_of, required=True, says="its heading in the report"),
+    "question": Field(text_of, default="", says="what it asks, in a sentence"),
+    "study": Field(texts_of(STUDY_FIELDS), default={}, says="the study that it repeats"),
+    "seed": Field(
+        whole(1, MAX_SEED),
+        default=1,
+        says="of the order of runs and, with the repetition, of each run",
+        example="1",
+    ),
+    "presets": Field(mapping(PRESET_FIELDS), says="buffers by a name of the file's own"),
+    "settings": Field(SETTINGS_BY_NAME, default={}, says="what all of its runs have"),
+    "matrices": Field(
+        list_of(mapping(MATRIX_FIELDS, read_matrix), least=1),
+        required=True,
+        says="what is varied together",
+    ),
+    "reasons": Field(REASONS, says="why lab and study differ, by a name of the file's own"),
+    "published": Field(read_published, default=(), says="the study's own numbers"),
 }
+
+
+def with_seed(experiment: Experiment, seed: int | None) -> Experiment:
+    """The experiment with another seed, as --seed says; None: with its own. Raises BadInput."""
+    if seed is None:
+        return experiment
+    if not 1 <= seed <= MAX_SEED:
+        raise BadInput(f"--seed {seed}: not within 1 to {MAX_SEED}")
+    return replace(experiment, seed=seed)
 
 
 def stopping_rules(experiment: Experiment, *, quick: bool = False) -> dict[str, Until]:

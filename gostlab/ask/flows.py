@@ -8,11 +8,12 @@ nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gostlab.ask.document import Node, meant
-from gostlab.ask.settings import Setting, Settings
+from gostlab.ask.ends import Ends, wan_sender
+from gostlab.ask.settings import NO_FLOW_NAMES, Setting, Settings
 from gostlab.ask.sizing import Buffers, resolve_buffers
 from gostlab.declared.topologies import Topology, topologies, topology_of
 from gostlab.declared.tunnels import tunnel_kind
@@ -50,13 +51,19 @@ class Flow:
 
 
 def resolve_flows(
-    settings: Settings, asked: Settings, path: Mapping[str, Any], site: str | None
+    settings: Settings,
+    asked: Settings,
+    path: Mapping[str, Any],
+    site: str | None,
+    ends: Ends,
 ) -> list[Flow]:
     """The flows of a run, in the order of their names' writing.
 
     settings  every setting of the run, defaults included
     asked     what was written, for fields like `flow2.rtt`
-    path      its path, for the round trip                       site   a star's node under test
+    path      its path, for the round trip
+    site      a star's node under test
+    ends      the congestion control of each end
     Raises BadInput where a flow does not fit its topology.
     """
     given: dict[str, dict[str, Any]] = {"flow1": {}}
@@ -64,7 +71,7 @@ def resolve_flows(
         given = {name: dict(fields) for name, fields in asked["flows"].value.items()}
     for name, setting in asked.items():
         flow, dot, field = name.partition(".")
-        if dot:
+        if dot and flow not in NO_FLOW_NAMES:
             if flow not in given:
                 raise setting.node.bad(f"no flow is called {flow} ({meant(flow, given)})")
             given[flow][field] = setting.value
@@ -76,7 +83,7 @@ def resolve_flows(
         for way in ("forward", "reverse")
     }
     flows = [
-        resolve_flow(name, number, fields, settings, path, longest, site, node)
+        resolve_flow(name, number, fields, settings, path, longest, site, ends, node)
         for number, (name, fields) in enumerate(given.items(), 1)
     ]
     check_fit(flows, settings, node)
@@ -91,6 +98,7 @@ def resolve_flow(
     path: Mapping[str, Any],
     longest: Mapping[str, Any],
     site: str | None,
+    ends: Ends,
     node: Node,
 ) -> Flow:
     """One flow: its own fields, else the run's settings. `longest`: the path with its longest
@@ -120,10 +128,12 @@ def resolve_flow(
         if "rtt" in fields
         else sum(path[way]["delay_ms"] for way in ("forward", "reverse"))
     )
-    return Flow(
+    if "cc" in fields and ends.by_end:
+        raise node.bad(f"{name}: cc of its own, and cc by end besides (one of them)")
+    flow = Flow(
         name=name,
         kind=kind,
-        cc=None if kind == "udp" else own("cc"),
+        cc=None,
         streams=own("streams"),
         direction=direction,
         start_s=fields.get("start", 0.0),
@@ -135,6 +145,9 @@ def resolve_flow(
         rate_bps=fields.get("rate"),
         size_bytes=fields.get("size"),
     )
+    if kind == "udp":
+        return flow
+    return replace(flow, cc=fields.get("cc") or ends.of(wan_sender(flow, settings)))
 
 
 def check_fields(name: str, fields: Mapping[str, Any], topology: Topology, node: Node) -> None:

@@ -27,7 +27,7 @@ A recorded path (./lab profile record) has `recorded`, what ping saw, in the pla
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -40,15 +40,19 @@ from gostlab.ask.document import (
     BadInput,
     Field,
     Node,
+    Reader,
     decimal,
     find_document,
     list_of,
     load_document,
+    mapping,
+    mapping_schema,
     names_in,
     one_of,
     quantity,
     read_mapping,
     shown_path,
+    takes,
     text_of,
     texts_of,
     whole,
@@ -143,12 +147,12 @@ class Direction:
         return self.delay_s + self.jitter_s * Fraction(least, DISTRIBUTION_SCALE)
 
     def to_json(self, rtt_s: Fraction) -> dict[str, Any]:
-        """As run.json has it. A buffer in bdp, where no rate makes one, is no buffer: null."""
-        packets = (
-            None
-            if self.rate_bps is None and self.buffer.unit == "bdp"
-            else self.buffer.packets(self.rate_bps or 0, rtt_s, MTU_BYTES)
-        )
+        """As run.json has it. A buffer of a rate's BDP or time, where there is no rate, is
+        no buffer: null.
+        """
+        packets = None
+        if self.rate_bps is not None or not self.buffer.needs_rate:
+            packets = self.buffer.packets(self.rate_bps or 0, rtt_s, MTU_BYTES)
         return {
             "rate_bps": self.rate_bps,
             "delay_ms": float(self.delay_s * 1000),
@@ -276,9 +280,7 @@ def read_profile(document: Node, path: Path) -> Profile:
     """A profile from a document, its derived numbers recomputed; `path` says what it should be
     called and where its distributions are. Raises BadInput.
     """
-    direction = Field(direction_in(path.parent), required=True)
-    values = read_mapping(document, {**PROFILE_FIELDS, "forward": direction, "reverse": direction})
-    profile = Profile(**values, path_on_disk=path)
+    profile = Profile(**read_mapping(document, profile_fields(path.parent)), path_on_disk=path)
     assert document.fields is not None
     if profile.name != path.stem:
         raise document.fields["name"].bad_value(f"a profile is named like its file ({path.stem})")
@@ -376,37 +378,27 @@ def summary(profile: Profile) -> str:
     return " · ".join(words)
 
 
+@takes({"type": "string", "pattern": rf"^\s*unlimited\s*$|{units.RATE_PATTERN}"})
 def read_rate(node: Node) -> int | None:
     """A rate, or `unlimited`. Raises BadInput."""
-    return None if node.text == "unlimited" else quantity(units.rate)(node)
+    text = text_of(node)
+    if text == "unlimited":
+        return None
+    if not re.search(r"[0-9]", text):
+        raise node.bad_value("not a rate (like 100mbit), or unlimited for none")
+    return RATE(node)
 
 
+@takes({"type": "string", "pattern": units.TIME_PATTERN})
 def read_delay(node: Node) -> Fraction:
     """A delay of at most 10 s, so that packets in flight stay countable. Raises BadInput."""
-    delay = quantity(units.seconds)(node)
+    delay = TIME(node)
     if delay > MAX_DELAY_S:
         raise node.bad_value(f"longer than {MAX_DELAY_S} s")
     return delay
 
 
-def read_loss(node: Node) -> LossModel:
-    """`1.5%`, {model: gemodel, p: …, r: …, one_minus_h: …, one_minus_k: …} or {model: periodic,
-    packets: …}.
-
-    Raises BadInput.
-    """
-    if node.fields is None:
-        return LossModel("random", float(quantity(units.share)(node)))
-    if "model" in node.fields and one_of(*LOSS_FIELDS)(node.fields["model"]) == "periodic":
-        packets = read_mapping(node, LOSS_FIELDS["periodic"])["packets"]
-        return LossModel("periodic", 1 / packets, packets=packets)
-    values = read_mapping(node, LOSS_FIELDS["gemodel"])
-    p, r, one_minus_h, one_minus_k = (
-        float(values[key]) for key in ("p", "r", "one_minus_h", "one_minus_k")
-    )
-    return LossModel("gemodel", p, r, one_minus_h, one_minus_k)
-
-
+@takes({"type": "integer", "minimum": 2, "maximum": MAX_PERIOD**2})
 def read_period(node: Node) -> int:
     """How many packets there are to each one lost. Raises BadInput."""
     packets = whole(2, MAX_PERIOD**2)(node)
@@ -416,6 +408,53 @@ def read_period(node: Node) -> int:
             " count to"
         )
     return packets
+
+
+RATE = quantity(units.rate, units.RATE_PATTERN)
+TIME = quantity(units.seconds, units.TIME_PATTERN)
+SHARE = quantity(units.share, units.SHARE_PATTERN)
+BUFFER = quantity(units.buffer, units.BUFFER_PATTERN)
+GEMODEL_FIELDS = {
+    "model": Field(one_of("gemodel"), required=True, says="Gilbert-Elliott: two states"),
+    "p": Field(SHARE, required=True, says="from the good state to the bad, per packet", unit="%"),
+    "r": Field(SHARE, required=True, says="from the bad state to the good, per packet", unit="%"),
+    "one_minus_h": Field(SHARE, default=Fraction(1), says="loss in the bad state", unit="%"),
+    "one_minus_k": Field(SHARE, default=Fraction(0), says="loss in the good state", unit="%"),
+}
+PERIODIC_FIELDS = {
+    "model": Field(one_of("periodic"), required=True, says="exactly every n-th packet"),
+    "packets": Field(read_period, required=True, says="n", unit="packets"),
+}
+LOSS_FIELDS = {"gemodel": GEMODEL_FIELDS, "periodic": PERIODIC_FIELDS}
+
+
+@takes(
+    {
+        "anyOf": [
+            SHARE.schema,
+            mapping_schema(GEMODEL_FIELDS),
+            mapping_schema(PERIODIC_FIELDS),
+        ]
+    }
+)
+def read_loss(node: Node) -> LossModel:
+    """`1.5%`, {model: gemodel, p: …, r: …, one_minus_h: …, one_minus_k: …} or {model: periodic,
+    packets: …}.
+
+    Raises BadInput.
+    """
+    if node.fields is None:
+        return LossModel("random", float(SHARE(node)))
+    if "model" not in node.fields:
+        raise node.bad(f"model is missing (one of {', '.join(LOSS_FIELDS)})")
+    model = one_of(*LOSS_FIELDS)(node.fields["model"])
+    values = read_mapping(node, LOSS_FIELDS[model])
+    if model == "periodic":
+        return LossModel("periodic", 1 / values["packets"], packets=values["packets"])
+    p, r, one_minus_h, one_minus_k = (
+        float(values[key]) for key in ("p", "r", "one_minus_h", "one_minus_k")
+    )
+    return LossModel("gemodel", p, r, one_minus_h, one_minus_k)
 
 
 def period_factors(packets: int) -> tuple[int, int] | None:
@@ -429,11 +468,10 @@ def period_factors(packets: int) -> tuple[int, int] | None:
     return None
 
 
-def direction_in(folder: Path) -> Callable[[Node], Direction]:
+def direction_in(folder: Path) -> Reader[Direction]:
     """Reads one direction of a path whose distribution is in `folder`."""
 
-    def read_direction(node: Node) -> Direction:
-        values = read_mapping(node, DIRECTION_FIELDS)
+    def read_direction(node: Node, values: Mapping[str, Any]) -> Direction:
         name: Node | None = values["distribution"]
         direction = Direction(
             rate_bps=values["rate"],
@@ -456,13 +494,13 @@ def direction_in(folder: Path) -> Callable[[Node], Direction]:
             )
         return direction
 
-    return read_direction
+    return mapping(DIRECTION_FIELDS, read_direction)
 
 
 def distribution_beside(node: Node, folder: Path) -> tuple[int, ...]:
     """The delay table that a file beside the profile holds. Raises BadInput."""
     name = text_of(node)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.dist", name):
+    if not re.fullmatch(DISTRIBUTION_NAME, name):
         raise node.bad_value("not the name of a file beside the profile (like my-path.dist)")
     if not (folder / name).is_file():
         raise node.bad_value("no such file beside the profile")
@@ -502,9 +540,8 @@ def load_distribution(path: Path) -> tuple[int, ...]:
     return tuple(table)
 
 
-def read_recorded(node: Node) -> Recorded:
+def read_recorded(node: Node, values: dict[str, Any]) -> Recorded:
     """What ping saw. Raises BadInput where its numbers do not add up."""
-    values = read_mapping(node, RECORDED_FIELDS)
     recorded = Recorded(interval_s=values.pop("interval"), **values)
     if recorded.answered + recorded.lost != recorded.sent:
         raise node.bad(
@@ -520,9 +557,9 @@ def read_recorded(node: Node) -> Recorded:
     return recorded
 
 
-def read_measured(node: Node) -> Measured:
+def read_measured(node: Node, values: Mapping[str, Any]) -> Measured:
     """One row of a table. Raises BadInput."""
-    row = Measured(**read_mapping(node, MEASURED_FIELDS))
+    row = Measured(**values)
     numbers = (row.upload_mbit, row.download_mbit, row.rtt_ms)
     if row.missing is None and not all(number is not None and number > 0 for number in numbers):
         raise node.bad(
@@ -534,9 +571,8 @@ def read_measured(node: Node) -> Measured:
     return row
 
 
-def read_derived_direction(node: Node) -> DerivedDirection:
-    """What was derived of one direction. Raises BadInput."""
-    values = read_mapping(node, DERIVED_DIRECTION_FIELDS)
+def read_derived_direction(_node: Node, values: Mapping[str, Any]) -> DerivedDirection:
+    """What was derived of one direction."""
     return DerivedDirection(
         values["connections"],
         values["explained_by"],
@@ -544,86 +580,119 @@ def read_derived_direction(node: Node) -> DerivedDirection:
     )
 
 
-SHARE = quantity(units.share)
-LOSS_FIELDS = {
-    "gemodel": {
-        "model": Field(text_of, required=True),
-        "p": Field(SHARE, required=True),
-        "r": Field(SHARE, required=True),
-        "one_minus_h": Field(SHARE, default=Fraction(1)),
-        "one_minus_k": Field(SHARE, default=Fraction(0)),
-    },
-    "periodic": {
-        "model": Field(text_of, required=True),
-        "packets": Field(read_period, required=True),
-    },
-}
+DISTRIBUTION_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.dist"
 DIRECTION_FIELDS = {
-    "rate": Field(read_rate, required=True),
-    "delay": Field(read_delay, required=True),
-    "jitter": Field(read_delay, default=Fraction(0)),
-    "loss": Field(read_loss, default=NO_LOSS),
-    "buffer": Field(quantity(units.buffer), required=True),
-    "distribution": Field(lambda node: node),
-    "ordered": Field(yes_no, default=False),
+    "rate": Field(
+        read_rate, required=True, says="of the bottleneck", unit="bit/s", example="100mbit"
+    ),
+    "delay": Field(read_delay, required=True, says="one way", unit="a time", example="20ms"),
+    "jitter": Field(
+        read_delay,
+        default=Fraction(0),
+        says="how far a packet's delay lies around the delay, each for itself",
+        unit="a time",
+        example="2ms",
+    ),
+    "loss": Field(
+        read_loss,
+        default=NO_LOSS,
+        says="on the delay line, per packet",
+        unit="%, or a model",
+        example="0.1%",
+    ),
+    "buffer": Field(
+        BUFFER,
+        required=True,
+        says="the bottleneck's queue",
+        unit="a multiple of the BDP, packets, a size, or the time to send it",
+        example="1bdp",
+    ),
+    "distribution": Field(
+        Reader(lambda node: node, {"type": "string", "pattern": f"^{DISTRIBUTION_NAME}$"}),
+        says="the jitter's shape: a table in tc's format, in a file beside the profile",
+        example="my-path.dist",
+    ),
+    "ordered": Field(
+        yes_no, default=False, says="whether jitter keeps the order of packets", example="true"
+    ),
 }
 MEASURED_FIELDS = {
-    "cc": Field(text_of, required=True),
-    "upload_mbit": Field(decimal),
-    "download_mbit": Field(decimal),
-    "rtt_ms": Field(decimal),
-    "node": Field(text_of),
-    "missing": Field(text_of),
+    "cc": Field(text_of, required=True, says="congestion control of the sender"),
+    "upload_mbit": Field(decimal, says="goodput of the upload", unit="Mbit/s"),
+    "download_mbit": Field(decimal, says="goodput of the download", unit="Mbit/s"),
+    "rtt_ms": Field(decimal, says="latency", unit="ms"),
+    "node": Field(text_of, says="between whom"),
+    "missing": Field(text_of, says="why there are no numbers"),
 }
 DERIVED_DIRECTION_FIELDS = {
-    "connections": Field(whole(1, 1000), required=True),
-    "explained_by": Field(one_of("loss", "windows", "cap"), required=True),
-    "loss": Field(SHARE, required=True),
-    "loss_if_half": Field(SHARE, default=Fraction(0)),
-    "loss_if_twice": Field(SHARE, default=Fraction(0)),
+    "connections": Field(whole(1, 1000), required=True, says="assumed of the speed test"),
+    "explained_by": Field(
+        one_of("loss", "windows", "cap"), required=True, says="what sets the measured rate"
+    ),
+    "loss": Field(SHARE, required=True, says="that explains it", unit="%"),
+    "loss_if_half": Field(SHARE, default=Fraction(0), says="with half the connections", unit="%"),
+    "loss_if_twice": Field(SHARE, default=Fraction(0), says="with twice the connections", unit="%"),
 }
+DERIVED_DIRECTION = mapping(DERIVED_DIRECTION_FIELDS, read_derived_direction)
 DERIVED_FIELDS = {
-    "method": Field(one_of("rfc9438-inverse"), required=True),
-    "cc": Field(one_of("cubic"), required=True),
-    "forward": Field(read_derived_direction, required=True),
-    "reverse": Field(read_derived_direction, required=True),
+    "method": Field(one_of("rfc9438-inverse"), required=True, says="how it was derived"),
+    "cc": Field(one_of("cubic"), required=True, says="the measured row that it is derived from"),
+    "forward": Field(DERIVED_DIRECTION, required=True),
+    "reverse": Field(DERIVED_DIRECTION, required=True),
 }
-COUNT = Field(whole(0, 10**9), required=True)
-MILLISECONDS = Field(decimal, required=True)
+COUNT = whole(0, 10**9)
 RECORDED_FIELDS = {
-    "host": Field(text_of, required=True),
-    "address": Field(text_of),
-    "date": Field(text_of, required=True),
-    "interval": Field(quantity(units.seconds), required=True),
-    **dict.fromkeys(
-        (
-            "sent",
-            "answered",
-            "lost",
-            "bursts",
-            "longest_burst",
-            "duplicates",
-            "errors",
-            "overtaken",
-        ),
-        COUNT,
-    ),
-    **dict.fromkeys(
-        ("rtt_min_ms", "rtt_median_ms", "rtt_mean_ms", "rtt_p95_ms", "rtt_max_ms"), MILLISECONDS
-    ),
+    "host": Field(text_of, required=True, says="who was pinged"),
+    "address": Field(text_of, says="its address then"),
+    "date": Field(text_of, required=True, says="when it began, UTC"),
+    "interval": Field(TIME, required=True, says="between two pings", unit="a time"),
+    "sent": Field(COUNT, required=True, says="pings sent"),
+    "answered": Field(COUNT, required=True, says="pings answered"),
+    "lost": Field(COUNT, required=True, says="pings without an answer"),
+    "bursts": Field(COUNT, required=True, says="losses in a row, counted once"),
+    "longest_burst": Field(COUNT, required=True, says="the longest of them", unit="pings"),
+    "duplicates": Field(COUNT, required=True, says="answers that came twice"),
+    "errors": Field(COUNT, required=True, says="messages that a packet could not be delivered"),
+    "overtaken": Field(COUNT, required=True, says="answers that came after a later ping's"),
+    "rtt_min_ms": Field(decimal, required=True, says="the least round trip", unit="ms"),
+    "rtt_median_ms": Field(decimal, required=True, says="the median round trip", unit="ms"),
+    "rtt_mean_ms": Field(decimal, required=True, says="the mean round trip", unit="ms"),
+    "rtt_p95_ms": Field(decimal, required=True, says="its 95th percentile", unit="ms"),
+    "rtt_max_ms": Field(decimal, required=True, says="the longest round trip", unit="ms"),
 }
-SOURCE_FIELDS = {"seed": Field(text_of), "table": Field(text_of), "note": Field(text_of)}
+SOURCE_FIELDS = {
+    "seed": Field(text_of, says="the document that the numbers are from"),
+    "table": Field(text_of, says="where in it"),
+    "note": Field(text_of, says="what else to know of it"),
+}
 TEXTS = list_of(text_of)
-PROFILE_FIELDS = {
-    "name": Field(text_of, required=True),
-    "title": Field(text_of, default=""),
-    "source": Field(texts_of(SOURCE_FIELDS), default={}),
-    "measured": Field(list_of(read_measured), default=()),
-    "derived": Field(lambda node: Derived(**read_mapping(node, DERIVED_FIELDS))),
-    "recorded": Field(read_recorded),
-    "assumptions": Field(TEXTS, default=()),
-    "notes": Field(TEXTS, default=()),
-}
+
+
+def profile_fields(folder: Path) -> dict[str, Field]:
+    """The keys of a profile whose distributions are in `folder`."""
+    direction = direction_in(folder)
+    return {
+        "name": Field(
+            text_of, required=True, says="the file's own name, without .yaml", example="my-path"
+        ),
+        "title": Field(text_of, default="", says="the path in a line"),
+        "source": Field(texts_of(SOURCE_FIELDS), default={}, says="where its numbers are from"),
+        "measured": Field(
+            list_of(mapping(MEASURED_FIELDS, read_measured)),
+            default=(),
+            says="copied from the source, digit by digit; never changed",
+        ),
+        "derived": Field(
+            mapping(DERIVED_FIELDS, lambda _node, values: Derived(**values)),
+            says="recomputed whenever the file is read, and refused where it differs",
+        ),
+        "recorded": Field(mapping(RECORDED_FIELDS, read_recorded), says="what ping saw"),
+        "assumptions": Field(TEXTS, default=(), says="which numbers nobody measured"),
+        "notes": Field(TEXTS, default=(), says="what else to know"),
+        "forward": Field(direction, required=True, says="what the client's data take"),
+        "reverse": Field(direction, required=True, says="the way back"),
+    }
+
 
 __all__ = (
     "BadInput",

@@ -15,12 +15,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.document import BadInput, Node
-from gostlab.ask.experiment import NO_QUICK, Experiment
+from gostlab.ask.document import BadInput, Node, meant
+from gostlab.ask.ends import resolve_ends, settle_ends
+from gostlab.ask.experiment import NO_QUICK, Experiment, Matrix, Quick, with_presets
 from gostlab.ask.flows import Flow, delays_ms, resolve_flows
 from gostlab.ask.limits import MTU_BYTES
-from gostlab.ask.profile import FOLDER as profile_folder
 from gostlab.ask.profile import (
+    DIRECTIONS,
     Direction,
     LossModel,
     Profile,
@@ -29,6 +30,7 @@ from gostlab.ask.profile import (
     lossless,
     path_json,
 )
+from gostlab.ask.profile import FOLDER as profile_folder
 from gostlab.ask.run_description import RunDescription
 from gostlab.ask.settings import (
     DEFAULTS,
@@ -36,6 +38,11 @@ from gostlab.ask.settings import (
     Setting,
     Settings,
     default_setting,
+    field_of,
+    known_names,
+    merged,
+    parse_override,
+    read_levels,
     read_override,
 )
 from gostlab.ask.sizing import (
@@ -48,6 +55,14 @@ from gostlab.ask.trace import changes_of
 from gostlab.declared.topologies import topologies, topology_of
 
 MAX_RUNS = 20_000
+# The words for a path, and what they are of a profile's direction.
+PATH_WORDS = {
+    "rate": "rate_bps",
+    "delay": "delay_s",
+    "buffer": "buffer",
+    "loss": "loss",
+    "jitter": "jitter_s",
+}
 
 
 def expand(
@@ -68,21 +83,16 @@ def expand(
     matrix. `repetitions_of` are cells, by name, that have more repetitions than their matrix says.
     Raises BadInput.
     """
-    asked = {name: read_override(name, text) for name, text in overrides.items()}
+    asked = {name: parse_override(name, text) for name, text in overrides.items()}
     if clock is not None:
-        asked["clock"] = read_override("clock", clock, origin="--clock")
+        asked["clock"] = parse_override("clock", clock, origin="--clock")
+    check_names(asked, experiment)
     blocks: dict[int, list[RunDescription]] = {}
     for matrix in experiment.matrices:
         if quick and matrix.quick.skip:
             continue
         short = matrix.quick if quick else NO_QUICK
-        settings = {**experiment.settings, **matrix.settings, **(short.settings or {})}
-        factors = {**matrix.factors, **(short.factors or {})}
-        for name, levels in asked.items():
-            if name in factors or len(levels) > 1:
-                factors[name] = levels
-            else:
-                settings[name] = levels[0]
+        settings, factors = layered(experiment, matrix, short, asked)
         repetitions = short.repetitions or matrix.repetitions
         most = matrix.until.most if matrix.until and not quick else repetitions
         count = most * math.prod(len(levels) for levels in factors.values())
@@ -106,6 +116,38 @@ def expand(
     ]
 
 
+def check_names(asked: Mapping[str, Node], experiment: Experiment) -> None:
+    """What --set names must be a setting, or a factor of some matrix. Raises BadInput."""
+    factors = {name for matrix in experiment.matrices for name in matrix.factors}
+    for name, node in asked.items():
+        if name not in factors and field_of(name) is None:
+            raise node.bad(f"no such factor or setting ({meant(name, [*factors, *known_names()])})")
+
+
+def layered(
+    experiment: Experiment, matrix: Matrix, short: Quick, asked: Mapping[str, Node]
+) -> tuple[dict[str, Setting], dict[str, tuple[Setting, ...]]]:
+    """A matrix's settings and factors, every later word in place of the earlier: the experiment's,
+    the matrix's, its quick preset's, --set's. Raises BadInput.
+    """
+    factors = {**matrix.factors, **(short.factors or {})}
+    settings: dict[str, Setting] = {}
+    for name, written in asked.items():
+        if name not in factors and field_of(name) is None:
+            continue  # another matrix's factor
+        node = with_presets(written, experiment.presets, name)
+        levels = read_levels(factors[name][0].name if name in factors else name, node)
+        if name in factors or len(levels) > 1:
+            factors[name] = levels
+        else:
+            settings[name] = levels[0]
+    varied = {levels[0].name: levels[0] for levels in factors.values()}
+    found = merged(
+        experiment.settings, {**matrix.settings, **varied}, short.settings or {}, settings
+    )
+    return {name: each for name, each in found.items() if name not in varied}, factors
+
+
 def shuffled(runs: list[RunDescription], seed: int, repetition: int) -> list[RunDescription]:
     """The runs of one repetition in random order, the real clock's after all others."""
     order = random.Random(f"{seed}/{repetition}")
@@ -122,7 +164,7 @@ def expand_cells(
     for levels in itertools.product(*factors.values()):
         cell = dict(zip(factors, levels, strict=True))
         written = {name: level.written for name, level in cell.items()}
-        asked = {**settings, **cell}
+        asked = {**settings, **{level.name: level for level in levels}}
         if "clock" in asked and asked["clock"].value == "real":
             written.pop("syscall_cost", None)
         run = resolve(experiment, matrix, asked, written, machine)
@@ -149,15 +191,17 @@ def resolve(
     settings = {name: asked.get(name) or default_setting(name) for name in DEFAULTS}
     values = {name: setting.value for name, setting in settings.items()}
     profile = load_profile_of(settings["profile"])
-    path = resolve_path(profile, asked, values["direction"])
+    path = resolve_path(profile, asked)
     sites = resolve_sites(settings, asked, path)
     site = (
         topology_of(values["topology"]).receiver.format(1 + list(sites).index(profile.name))
         if sites
         else None
     )
-    flows = resolve_flows(settings, asked, path, site)
+    ends = resolve_ends(settings["cc"], asked)
+    flows = resolve_flows(settings, asked, path, site, ends)
     check_topology(settings, path, flows)
+    ends = settle_ends(ends, settings, flows)
     changes = resolve_changes(asked, values["direction"])
     if values["clock"] == "virtual":
         for each in (path, *(sites or {}).values()):
@@ -190,7 +234,7 @@ def resolve(
         path=path,
         sites=sites,
         tunnel=values["tunnel"],
-        cc=values["cc"],
+        cc=ends.of_the_rest,
         streams=values["streams"],
         duration_s=values["duration"],
         direction=values["direction"],
@@ -204,6 +248,7 @@ def resolve(
         acks=values["acks"] == "on",
         flows=flows,
         changes=changes,
+        cc_by_end=ends.by_end,
     )
 
 
@@ -228,8 +273,9 @@ def resolve_sites(
     if tested.value not in asked["sites"].value:
         raise tested.node.bad_value(f"not one of the {topology.name}'s sites")
     found = {}
+    node = asked["sites"].node
     for name in asked["sites"].value:
-        profile = load_profile_of(Setting(name, name, asked["sites"].node))
+        profile = load_profile_of(replace(tested, value=name, node=node))
         found[name] = path if name == tested.value else path_json(profile.forward, profile.reverse)
     return found
 
@@ -311,40 +357,44 @@ def load_profile_of(setting: Setting) -> Profile:
     return load_profile(str(path))
 
 
-def resolve_path(profile: Profile, asked: Settings, data_direction: str) -> dict[str, Any]:
+def resolve_path(profile: Profile, asked: Settings) -> dict[str, Any]:
     """The profile's path, with a run's own rate, delay, loss, jitter and buffer in place of the
-    profile's. Raises BadInput.
+    profile's, in both directions or in one. Raises BadInput.
     """
-    if "rtt" in asked and "delay" in asked:
-        raise asked["rtt"].node.bad("both rtt and delay")
-    # There the whole of a round trip is on the one way out.
+    for name in ("delay", *(f"{way}.delay" for way in DIRECTIONS)):
+        if "rtt" in asked and name in asked:
+            raise asked["rtt"].node.bad(f"both rtt and {name}")
+    # There all that happens to packets happens on the one way out.
     one_way = "topology" in asked and not topology_of(asked["topology"].value).shapes_return
-
-    def changed(direction: Direction, carries_data: bool) -> Direction:
-        for name, field in (
-            ("rate", "rate_bps"),
-            ("delay", "delay_s"),
-            ("buffer", "buffer"),
-            ("loss", "loss"),
-            ("jitter", "jitter_s"),
-        ):
-            if name in asked and (name not in ("loss", "jitter") or carries_data):
-                direction = replace(direction, **{field: asked[name].value})
-        if "rtt" in asked and one_way:
-            direction = replace(
-                direction, delay_s=asked["rtt"].value if carries_data else Fraction(0)
-            )
-        elif "rtt" in asked:
-            direction = replace(direction, delay_s=asked["rtt"].value / 2)
-        if "ordered" in asked and carries_data:
-            direction = replace(direction, ordered=asked["ordered"].value == "on")
-        # A run's own delay may be shorter than the profile's jitter.
-        return replace(direction, jitter_s=min(direction.jitter_s, direction.delay_s))
-
     return path_json(
-        changed(profile.forward, data_direction == "upload"),
-        changed(profile.reverse, data_direction == "download"),
+        *(
+            resolve_direction(getattr(profile, way), way, asked, shared_by=1 if one_way else 2)
+            for way in DIRECTIONS
+        )
     )
+
+
+def resolve_direction(direction: Direction, way: str, asked: Settings, shared_by: int) -> Direction:
+    """A direction with what was asked in place of the profile's own. `shared_by`: how many
+    directions have a delay, jitter and loss; with one it is the forward one.
+    """
+    shaped = shared_by == 2 or way == "forward"
+
+    def own(name: str) -> Setting | None:
+        """What was asked of this direction, or of both."""
+        of_both = asked.get(name) if shaped or name in ("rate", "buffer") else None
+        return asked.get(f"{way}.{name}") or of_both
+
+    given = {field: setting for name, field in PATH_WORDS.items() if (setting := own(name))}
+    wanted = {field: setting.value for field, setting in given.items()}
+    if "rtt" in asked:
+        wanted["delay_s"] = asked["rtt"].value / shared_by if shaped else Fraction(0)
+    direction = replace(direction, **wanted)
+    ordered = own("ordered")
+    if ordered is not None and direction.jitter_s:
+        direction = replace(direction, ordered=ordered.value == "on")
+    # A run's own delay may be shorter than the profile's jitter.
+    return replace(direction, jitter_s=min(direction.jitter_s, direction.delay_s))
 
 
 def check_rates(path: Mapping[str, Any], node: Node) -> None:

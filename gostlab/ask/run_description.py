@@ -11,7 +11,7 @@ from typing import Any
 
 from gostlab.ask.document import BadInput
 from gostlab.ask.flows import Flow
-from gostlab.ask.record import from_json, to_json
+from gostlab.ask.record import from_json, later, to_json
 
 SCHEMA = 2
 
@@ -39,7 +39,7 @@ class RunDescription:
     # star: the path of every site by its profile's name; `path` is the one under test
     sites: Mapping[str, Any] | None
     tunnel: str
-    cc: str
+    cc: str  # of every end that cc_by_end does not name
     streams: int
     duration_s: float
     direction: str  # upload: the client sends | download
@@ -53,6 +53,8 @@ class RunDescription:
     flows: list[Flow]
     changes: list[Mapping[str, Any]]  # of the path during the load: at_s, direction, what changes
     schema: int = SCHEMA
+    # the ends whose congestion control is another than `cc`: hosts, or legs of the tunnel
+    cc_by_end: Mapping[str, str] = later({})
 
     def to_json(self) -> dict[str, Any]:
         """The dict that run.json holds: a later field only where it is not at its default."""

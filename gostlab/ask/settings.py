@@ -1,35 +1,48 @@
-"""What a run can be asked for: every setting, who reads it from YAML, and what holds where nobody
-wrote it.
+"""What a run can be asked for: every setting, who reads it from YAML, what it means, and what holds
+where nobody wrote it.
 
-Any setting may be a factor: then a list of levels stands in its place.
+Any setting may be a factor: then a list of levels stands in its place. Those of the path are of
+both directions; `forward.loss` is of one. `cc` is everyone's; `cc.client` is of one end.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from gostlab.ask import units
 from gostlab.ask.document import (
-    BadInput,
     Field,
     Node,
+    Reader,
     list_of,
+    mapping,
     mapping_of,
+    mapping_schema,
     meant,
     one_of,
+    one_of_names,
     parse_document,
     quantity,
-    read_mapping,
+    takes,
     text_of,
     unknown_key,
     whole,
 )
-from gostlab.ask.profile import MAX_DELAY_S, read_delay, read_loss, read_rate
+from gostlab.ask.profile import (
+    BUFFER,
+    DIRECTIONS,
+    MAX_DELAY_S,
+    RATE,
+    TIME,
+    read_delay,
+    read_loss,
+    read_rate,
+)
 from gostlab.ask.sizing import MAX_BUFFER_BYTES, MAX_MEMORY_MIB, MIB
 from gostlab.declared.topologies import topology_names
 from gostlab.declared.tunnels import tunnel_names
@@ -64,6 +77,12 @@ CONGESTION_CONTROLS = (
 MAX_FLOWS = 64
 MAX_CHANGES = 10_000
 MAX_SITES = 60
+# An end that may have a congestion control of its own is a host, or one of a tunnel's legs.
+LEGS = ("app", "wan", "exit")
+END = re.compile(r"[a-z][a-z0-9_]{0,15}")
+FLOW_NAME = re.compile(r"[a-z][a-z0-9_-]{0,15}")
+NO_FLOW_NAMES = (*DIRECTIONS, "cc")  # forward.rate is the path's
+BUFFER_PRESETS = ("debian", "system", "bdp")
 
 
 @dataclass(frozen=True)
@@ -73,100 +92,70 @@ class Setting:
     value: Any
     written: Any
     node: Node
+    name: str  # the setting; a factor may have another name
 
 
 Settings = Mapping[str, Setting]
 Factors = Mapping[str, tuple[Setting, ...]]
 
+SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN)
+MICROSECONDS = quantity(partial(units.seconds, usual="us"), units.TIME_PATTERN)
+SIZE = quantity(units.size, units.SIZE_PATTERN)
 
-def read_topology(node: Node) -> str:
-    """A topology that topo.py declares. Raises BadInput."""
-    return one_of(*topology_names())(node)
+SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN)
+MICROSECONDS = quantity(partial(units.seconds, usual="us"), units.TIME_PATTERN)
+SIZE = quantity(units.size, units.SIZE_PATTERN)
+# What topo.py declares, and what the files in gostlab/guest/tunnels/ do.
+TOPOLOGY = one_of_names(topology_names)
+TUNNEL = one_of_names(tunnel_names)
 
 
-def read_tunnel(node: Node) -> str:
-    """A tunnel that a file in gostlab/guest/tunnels/ declares. Raises BadInput."""
-    return one_of(*tunnel_names())(node)
-
-
+@takes(SECONDS.schema)
 def read_duration(node: Node) -> float:
     """A load's length: iperf3 takes whole seconds. Raises BadInput."""
-    duration = quantity(units.seconds)(node)
+    duration = SECONDS(node)
     if duration.denominator != 1 or not 1 <= duration <= 86_400:
         raise node.bad_value("not whole seconds between 1s and 86400s")
     return float(duration)
 
 
+@takes(SECONDS.schema)
 def read_instant(node: Node) -> float:
     """A time within a run, seconds from the start of the load. Raises BadInput."""
-    instant = quantity(units.seconds)(node)
+    instant = SECONDS(node)
     if not 0 <= instant <= 86_400:
         raise node.bad_value("not between 0s and 86400s")
     return float(instant)
 
 
+@takes(TIME.schema)
 def read_rtt(node: Node) -> Fraction:
     """A round trip, half of it each way. Raises BadInput."""
-    rtt = quantity(units.seconds)(node)
+    rtt = TIME(node)
     if rtt > 2 * MAX_DELAY_S:
         raise node.bad_value(f"longer than {2 * MAX_DELAY_S} s")
     return rtt
 
 
+@takes(RATE.schema)
 def read_offered_rate(node: Node) -> int:
     """The rate of a flow that knows no congestion control. Raises BadInput."""
-    rate_bps = quantity(units.rate)(node)
+    rate_bps = RATE(node)
     if not 1000 <= rate_bps <= 10**11:
         raise node.bad_value("not between 1kbit and 100gbit")
     return rate_bps
 
 
+@takes(SIZE.schema)
 def read_download_size(node: Node) -> int:
     """What an HTTP server has to give, bytes. Raises BadInput."""
-    size = quantity(units.size)(node)
+    size = SIZE(node)
     if not 1 <= size <= 10**11:
         raise node.bad_value("not between 1B and 100GB")
     return size
 
 
-def read_flows(node: Node) -> dict[str, dict[str, Any]]:
-    """Flows by name, each with the fields that differ from the run's. Raises BadInput."""
-    flows: dict[str, dict[str, Any]] = {}
-    for name, fields in mapping_of(node).items():
-        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,15}", name):
-            raise node.bad(
-                f"{units.quoted(name)}: a flow's name has lower-case letters, digits, - and _, 16"
-                " at most"
-            )
-        given = (
-            {}
-            if fields.text is None and fields.fields is None and fields.items is None
-            else mapping_of(fields)
-        )
-        for key in given:
-            if key not in FLOW_FIELDS:
-                raise unknown_key(fields, key, FLOW_FIELDS)
-        flows[name] = {key: FLOW_FIELDS[key](value) for key, value in given.items()}
-    if not 1 <= len(flows) <= MAX_FLOWS:
-        raise node.bad(f"{len(flows)} flows (1 to {MAX_FLOWS})")
-    return flows
-
-
-def read_changes(node: Node) -> list[dict[str, Any]]:
-    """Changes of the path while the load runs, in the order of time. Raises BadInput."""
-    changes = [read_mapping(item, CHANGE_FIELDS) for item in node.items or ()]
-    if node.items is None or len(changes) > MAX_CHANGES:
-        raise node.bad(
-            f"not a list of at most {MAX_CHANGES} changes (like [{{at: 10s, rate: 50mbit}}])"
-        )
-    for item, change in zip(node.items, changes, strict=True):
-        if all(change[key] is None for key in ("rate", "delay", "jitter", "loss")):
-            raise item.bad("a change of nothing (rate, delay, jitter or loss)")
-    if [change["at"] for change in changes] != sorted(change["at"] for change in changes):
-        raise node.bad("not in the order of time")
-    return changes
-
-
+@takes(list_of(text_of, least=1).schema)
 def read_sites(node: Node) -> tuple[str, ...]:
     """The profiles of a star's sites, each once. Raises BadInput."""
     sites = list_of(text_of, least=1)(node)
@@ -175,44 +164,28 @@ def read_sites(node: Node) -> tuple[str, ...]:
     return sites
 
 
-CHANGE_FIELDS = {
-    "at": Field(read_instant, required=True),
-    "direction": Field(one_of("forward", "reverse", "both")),
-    "rate": Field(quantity(units.rate)),
-    "delay": Field(read_delay),
-    "jitter": Field(read_delay),
-    "loss": Field(read_loss),
-}
-
-
+@takes(MICROSECONDS.schema)
 def read_syscall_cost(node: Node) -> float:
     """The virtual cost of a system call, µs. Raises BadInput."""
-    cost_us = quantity(units.seconds)(node) * 10**6
+    cost_us = MICROSECONDS(node) * 10**6
     if cost_us > 1000:
         raise node.bad_value("more than 1 ms for one system call")
     return float(cost_us)
 
 
+@takes(TIME.schema)
 def read_sample(node: Node) -> float:
     """The samplers' interval, ms. Raises BadInput."""
-    sample_ms = quantity(units.seconds)(node) * 1000
+    sample_ms = TIME(node) * 1000
     if not 1 <= sample_ms <= 60_000:
         raise node.bad_value("not between 1ms and 60s")
     return float(sample_ms)
 
 
-def read_buffers(node: Node) -> str | dict[str, list[int]]:
-    """debian, system, bdp, or {rmem: [least, initial, most], wmem: …}. Raises BadInput."""
-    if node.fields is None:
-        return one_of("debian", "system", "bdp")(node)
-    return read_mapping(
-        node, {name: Field(read_buffer_sizes, required=True) for name in ("rmem", "wmem")}
-    )
-
-
+@takes({"type": "array", "items": SIZE.schema, "minItems": 3, "maxItems": 3})
 def read_buffer_sizes(node: Node) -> list[int]:
     """Three sizes as tcp_rmem and tcp_wmem have them. Raises BadInput."""
-    sizes = list(list_of(quantity(units.size))(node))
+    sizes = list(list_of(SIZE)(node))
     if len(sizes) != 3 or sizes != sorted(sizes) or sizes[0] < 4096 or sizes[2] > MAX_BUFFER_BYTES:
         raise node.bad(
             "not three sizes, least, initial, most, between 4KiB and 1GiB (like [4KiB, 128KiB,"
@@ -221,163 +194,488 @@ def read_buffer_sizes(node: Node) -> list[int]:
     return sizes
 
 
+BUFFER_SIZES = mapping(
+    {
+        "rmem": Field(
+            read_buffer_sizes,
+            required=True,
+            says="for receiving, as tcp_rmem: least, initial, most",
+            example="[4KiB, 128KiB, 6MiB]",
+        ),
+        "wmem": Field(
+            read_buffer_sizes,
+            required=True,
+            says="for sending, as tcp_wmem: least, initial, most",
+            example="[4KiB, 16KiB, 4MiB]",
+        ),
+    }
+)
+
+
+@takes({"anyOf": [text_of.schema, BUFFER_SIZES.schema]})
+def read_buffers(node: Node) -> str | dict[str, list[int]]:
+    """debian, system, bdp, a preset, or {rmem: [least, initial, most], wmem: …}. Raises
+    BadInput.
+    """
+    return BUFFER_SIZES(node) if node.fields is not None else one_of(*BUFFER_PRESETS)(node)
+
+
+CC = one_of(*CONGESTION_CONTROLS)
+
+
+@takes(
+    {
+        "anyOf": [
+            CC.schema,
+            {
+                "type": "object",
+                "patternProperties": {f"^({END.pattern})$": CC.schema},
+                "additionalProperties": False,
+                "minProperties": 1,
+            },
+        ]
+    }
+)
+def read_cc(node: Node) -> str | dict[str, str]:
+    """One congestion control for all, or one per end: {client: bbr, target: cubic}. Raises
+    BadInput.
+    """
+    if node.fields is None:
+        return CC(node)
+    if not node.fields:
+        raise node.bad("no end with a congestion control (like {client: bbr, target: cubic})")
+    for end in node.fields:
+        if not END.fullmatch(end):
+            raise node.bad(f"{units.quoted(end)}: no name of a host, or of a tunnel's leg")
+    return {end: CC(value) for end, value in node.fields.items()}
+
+
+@takes({"type": "string", "pattern": rf"^\s*auto\s*$|{units.SIZE_PATTERN}"})
 def read_memory(node: Node) -> int | None:
     """auto (None), or MiB. Raises BadInput."""
     if node.text == "auto":
         return None
-    mib = quantity(units.size)(node) // MIB
+    mib = SIZE(node) // MIB
     if not 128 <= mib <= MAX_MEMORY_MIB:
         raise node.bad_value("not auto or between 128MiB and 64GiB")
     return int(mib)
 
 
+@takes({"type": "string", "pattern": rf"^\s*ample\s*$|{units.SIZE_PATTERN}"})
 def read_tcp_memory(node: Node) -> int | None:
     """ample (None), or MiB. Raises BadInput."""
     if node.text == "ample":
         return None
-    mib = quantity(units.size)(node) // MIB
+    mib = SIZE(node) // MIB
     if not 1 <= mib <= MAX_MEMORY_MIB:
         raise node.bad_value("not ample or between 1MiB and 64GiB")
     return int(mib)
 
 
-# What a flow may be asked for besides what the run says for all of its flows. `sender` and
-# `receiver` are numbers of a dumbbell's hosts, `rate` is a udp flow's offered rate, `size` an http
-# flow's file.
-FLOW_FIELDS: Mapping[str, Callable[[Node], Any]] = {
-    "kind": one_of("tcp", "udp", "http"),
-    "cc": one_of(*CONGESTION_CONTROLS),
-    "streams": whole(1, MAX_STREAMS),
-    "direction": one_of("upload", "download"),
-    "start": read_instant,
-    "duration": read_duration,
-    "rtt": read_rtt,
-    "buffers": read_buffers,
-    "rate": read_offered_rate,
-    "size": read_download_size,
-    "sender": whole(1, MAX_FLOWS),
-    "receiver": whole(1, MAX_FLOWS),
+DIRECTION = one_of("upload", "download")
+STREAMS = whole(1, MAX_STREAMS)
+HOST_NUMBER = whole(1, MAX_FLOWS)
+# What a flow may be asked for besides what the run says for all of its flows.
+FLOW_FIELDS: Mapping[str, Field] = {
+    "kind": Field(
+        one_of("tcp", "udp", "http"),
+        default="tcp",
+        says="iperf3 by TCP, iperf3 by UDP at a rate, or a file fetched by wget from nginx",
+        example="udp",
+    ),
+    "cc": Field(CC, says="congestion control", example="bbr"),
+    "streams": Field(STREAMS, says="connections side by side", example="4"),
+    "direction": Field(DIRECTION, says="who sends the data", example="download"),
+    "start": Field(read_instant, default="0s", says="when it begins", unit="a time", example="5s"),
+    "duration": Field(
+        read_duration,
+        says="how long it lasts; an http flow: at most",
+        unit="whole seconds",
+        example="20s",
+    ),
+    "rtt": Field(
+        read_rtt, says="its own idle round trip (dumbbell)", unit="a time", example="50ms"
+    ),
+    "buffers": Field(
+        read_buffers, says="TCP buffers of its two hosts", unit="a preset or sizes", example="bdp"
+    ),
+    "rate": Field(read_offered_rate, says="what a udp flow offers", unit="bit/s", example="20mbit"),
+    "size": Field(
+        read_download_size, says="what an http flow fetches", unit="bytes", example="100MB"
+    ),
+    "sender": Field(HOST_NUMBER, says="the number of its sender (dumbbell)", example="1"),
+    "receiver": Field(HOST_NUMBER, says="the number of its receiver (dumbbell)", example="2"),
 }
-# What a run can be asked for, and who reads it. `delay` is one way, and of both directions, as are
-# `rate` and `buffer`; `rtt` is twice the delay; `loss`, `jitter` and `ordered` are of the direction
-# that the data takes. All of them stand in for the profile's own.
-SETTINGS: Mapping[str, Callable[[Node], Any]] = {
-    "topology": read_topology,
-    "placement": one_of("endpoint", "gateway"),
-    "profile": text_of,
-    "tunnel": read_tunnel,
-    "cc": one_of(*CONGESTION_CONTROLS),
-    "streams": whole(1, MAX_STREAMS),
-    "duration": read_duration,
-    "direction": one_of("upload", "download"),
-    "clock": one_of("virtual", "real"),
-    "syscall_cost": read_syscall_cost,
-    "buffers": read_buffers,
-    "offloads": one_of("auto", "on", "off"),
-    "sample": read_sample,
-    "memory": read_memory,
-    "tcp_memory": read_tcp_memory,
-    "rate": read_rate,
-    "delay": read_delay,
-    "loss": read_loss,
-    "buffer": quantity(units.buffer),
-    "rtt": read_rtt,
-    "jitter": read_delay,
-    "ordered": one_of("on", "off"),
-    "flows": read_flows,
-    "changes": read_changes,
-    "trace": text_of,
-    "sites": read_sites,
-    "acks": one_of("on", "off"),
+CHANGE_FIELDS: Mapping[str, Field] = {
+    "at": Field(
+        read_instant,
+        required=True,
+        says="when, after the load's start",
+        unit="a time",
+        example="15s",
+    ),
+    "direction": Field(
+        one_of(*DIRECTIONS, "both"),
+        says="of which direction; without it, the one that carries the data",
+        example="both",
+    ),
+    "rate": Field(RATE, says="the bottleneck's rate from then on", unit="bit/s", example="50mbit"),
+    "delay": Field(read_delay, says="one way, from then on", unit="a time", example="40ms"),
+    "jitter": Field(read_delay, says="from then on", unit="a time", example="5ms"),
+    "loss": Field(read_loss, says="from then on", unit="%, or a model", example="1%"),
 }
-# What nobody wrote. rate, delay, rtt, jitter, ordered, loss and buffer are the profile's then;
-# there is one flow.
-DEFAULTS = {
-    "topology": "tunnel",
-    "placement": "endpoint",
-    "profile": "la-hamina",
-    "tunnel": "direct",
-    "cc": "cubic",
-    "streams": "1",
-    "duration": "30s",
-    "direction": "upload",
-    "clock": "virtual",
-    "syscall_cost": f"{DEFAULT_SYSCALL_COST_US}us",
-    "buffers": "debian",
-    "offloads": "auto",
-    "sample": "1s",
-    "memory": "auto",
-    "tcp_memory": "ample",
-    "acks": "off",
+CHANGE = mapping(CHANGE_FIELDS)
+
+
+@takes({"type": "array", "items": CHANGE.schema, "maxItems": MAX_CHANGES})
+def read_changes(node: Node) -> list[dict[str, Any]]:
+    """Changes of the path while the load runs, in the order of time. Raises BadInput."""
+    if node.items is None or len(node.items) > MAX_CHANGES:
+        raise node.bad(
+            f"not a list of at most {MAX_CHANGES} changes (like [{{at: 10s, rate: 50mbit}}])"
+        )
+    changes = [CHANGE(item) for item in node.items]
+    for item, change in zip(node.items, changes, strict=True):
+        if all(change[key] is None for key in ("rate", "delay", "jitter", "loss")):
+            raise item.bad("a change of nothing (rate, delay, jitter or loss)")
+    if [change["at"] for change in changes] != sorted(change["at"] for change in changes):
+        raise node.bad("not in the order of time")
+    return changes
+
+
+@takes(
+    {
+        "type": "object",
+        "patternProperties": {
+            f"^(?!({'|'.join(NO_FLOW_NAMES)})$){FLOW_NAME.pattern}$": {
+                "anyOf": [mapping_schema(FLOW_FIELDS), {"type": "null"}]
+            }
+        },
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": MAX_FLOWS,
+    }
+)
+def read_flows(node: Node) -> dict[str, dict[str, Any]]:
+    """Flows by name, each with the fields that differ from the run's. Raises BadInput."""
+    flows: dict[str, dict[str, Any]] = {}
+    for name, fields in mapping_of(node).items():
+        if not FLOW_NAME.fullmatch(name):
+            raise node.bad(
+                f"{units.quoted(name)}: a flow's name has lower-case letters, digits, - and _, 16"
+                " at most"
+            )
+        if name in NO_FLOW_NAMES:
+            raise node.bad(f"{name}: no name for a flow, as {name}.… means something else")
+        given = {} if fields.kind == "nothing" else mapping_of(fields)
+        for key in given:
+            if key not in FLOW_FIELDS:
+                raise unknown_key(fields, key, FLOW_FIELDS)
+        flows[name] = {key: FLOW_FIELDS[key].read(value) for key, value in given.items()}
+    if not 1 <= len(flows) <= MAX_FLOWS:
+        raise node.bad(f"{len(flows)} flows (1 to {MAX_FLOWS})")
+    return flows
+
+
+# What a run may have in place of its profile's own, in both directions; forward.X and reverse.X are
+# of one.
+PATH_FIELDS: Mapping[str, Field] = {
+    "rate": Field(read_rate, says="the bottleneck's rate", unit="bit/s", example="100mbit"),
+    "delay": Field(
+        read_delay,
+        says="one way, in each direction: a round trip is twice as long",
+        unit="a time",
+        example="20ms",
+    ),
+    "jitter": Field(
+        read_delay,
+        says="how far each packet's delay lies around the delay, each way",
+        unit="a time",
+        example="2ms",
+    ),
+    "loss": Field(
+        read_loss,
+        says="per packet, in each direction: data and ACKs",
+        unit="%, or a model",
+        example="0.1%",
+    ),
+    "buffer": Field(
+        BUFFER,
+        says="the bottleneck's queue, each way",
+        unit="a multiple of the BDP, packets, a size, or a time at the bottleneck's rate",
+        example="1bdp, 100pkts, 150kB, 300ms",
+    ),
+    "ordered": Field(
+        one_of("on", "off"),
+        says="whether jitter keeps the order of packets, wherever there is jitter",
+        example="on",
+    ),
 }
+# Where there is no default, the profile's own holds, or there is no such thing.
+SETTINGS: Mapping[str, Field] = {
+    "topology": Field(
+        TOPOLOGY,
+        default="tunnel",
+        says="who is joined to whom",
+        example="dumbbell",
+    ),
+    "placement": Field(
+        one_of("endpoint", "gateway"),
+        default="endpoint",
+        says="where a tunnel's far end is: on the target, or on gost before it",
+        example="gateway",
+    ),
+    "profile": Field(
+        text_of,
+        default="la-hamina",
+        says="the path: a name in netem_profiles/, or a file",
+        example="plain-100ms",
+    ),
+    "tunnel": Field(TUNNEL, default="direct", says="what carries the stream", example="gost+wss"),
+    "cc": Field(
+        read_cc,
+        default="cubic",
+        says="congestion control: one for all, or by end, where who is not named has the default;"
+        " cc.END is of one end (a host, or a tunnel's leg: app, wan, exit)",
+        example="bbr, {client: bbr, target: cubic}",
+    ),
+    "streams": Field(STREAMS, default="1", says="connections side by side", example="16"),
+    "duration": Field(
+        read_duration,
+        default="30s",
+        says="how long the load lasts",
+        unit="whole seconds",
+        example="60s",
+    ),
+    "direction": Field(
+        DIRECTION,
+        default="upload",
+        says="who sends the data: the client uploads",
+        example="download",
+    ),
+    "clock": Field(
+        one_of("virtual", "real"),
+        default="virtual",
+        says="the guest's time: waits for the CPU, or does not",
+        example="real",
+    ),
+    "syscall_cost": Field(
+        read_syscall_cost,
+        default=f"{DEFAULT_SYSCALL_COST_US}us",
+        says="what a system call takes of the virtual clock",
+        unit="a time",
+        example="20us",
+    ),
+    "buffers": Field(
+        read_buffers,
+        default="debian",
+        says="TCP buffers: debian (6 and 4 MiB), system (the kernel's own), bdp (never the limit),"
+        " a preset of the file, or sizes",
+        unit="sizes",
+        example="bdp, {rmem: [4KiB, 128KiB, 6MiB], wmem: [4KiB, 16KiB, 4MiB]}",
+    ),
+    "offloads": Field(
+        one_of("auto", "on", "off"),
+        default="auto",
+        says="whether packets travel in lumps of up to 64 kB; auto: where it does no harm",
+        example="off",
+    ),
+    "sample": Field(
+        read_sample, default="1s", says="the samplers' interval", unit="a time", example="100ms"
+    ),
+    "memory": Field(
+        read_memory,
+        default="auto",
+        says="the sandbox's memory; auto: what the run needs",
+        unit="a size",
+        example="2GiB",
+    ),
+    "tcp_memory": Field(
+        read_tcp_memory,
+        default="ample",
+        says="the most that all TCP sockets may hold together; ample: full buffers",
+        unit="a size",
+        example="300MiB",
+    ),
+    **PATH_FIELDS,
+    "rtt": Field(
+        read_rtt,
+        says="the idle round trip, half of it each way, in place of delay",
+        unit="a time",
+        example="100ms",
+    ),
+    "flows": Field(
+        read_flows,
+        says="flows by name, each with what differs from the run; FLOW.FIELD is one field of one",
+        example="{first: {cc: bbr}, late: {cc: cubic, start: 5s}}",
+    ),
+    "changes": Field(
+        read_changes,
+        says="what changes on the path while the load runs, in the order of time",
+        example="[{at: 15s, rate: 50mbit}, {at: 20s, loss: 1%, direction: both}]",
+    ),
+    "trace": Field(
+        text_of,
+        says="a CSV file of changes: time_s, direction, delay_ms, loss, rate_bps",
+        example="my-path.csv",
+    ),
+    "sites": Field(
+        read_sites,
+        says="the profiles of a star's sites; the run's own is the one under test",
+        example="[client-tokyo, client-paris]",
+    ),
+    "acks": Field(
+        one_of("on", "off"),
+        default="off",
+        says="whether to record the sender's window at every ACK",
+        example="on",
+    ),
+}
+DEFAULTS = {name: each.default for name, each in SETTINGS.items() if each.default is not None}
+
+
+def field_of(name: str) -> Field | None:
+    """What can be set by a name: a setting, `forward.loss`, `cc.client`, or a field of a flow,
+    `flow2.rtt`. None: nothing.
+    """
+    first, dot, last = name.partition(".")
+    if not dot:
+        return SETTINGS.get(name)
+    if first in DIRECTIONS:
+        return PATH_FIELDS.get(last)
+    if first == "cc":
+        return Field(CC) if END.fullmatch(last) else None
+    return FLOW_FIELDS.get(last) if first else None
+
+
+def known_names() -> list[str]:
+    """What an unknown name may have been meant for."""
+    ways = (f"{way}.{name}" for way in DIRECTIONS for name in PATH_FIELDS)
+    return [*SETTINGS, *ways, *(f"cc.{end}" for end in ("client", "gost", "target", *LEGS))]
 
 
 def read_level(name: str, node: Node) -> Setting:
-    """One value of a setting, or of a flow's field (`flow2.rtt`). Raises BadInput."""
-    read = SETTINGS[name] if name in SETTINGS else FLOW_FIELDS[name.partition(".")[2]]
-    value = read(node)
-    return Setting(value, value if name.rpartition(".")[2] == "streams" else json_text(node), node)
-
-
-def is_setting(name: str) -> bool:
-    """Whether something of that name can be set: a setting, or a field of a flow, `flow2.rtt`."""
-    flow, dot, field = name.partition(".")
-    return name in SETTINGS or (bool(dot and flow) and field in FLOW_FIELDS)
+    """One value of a setting. Raises BadInput."""
+    found = field_of(name)
+    assert found is not None, name
+    value = found.read(node)
+    written = value if name.rpartition(".")[2] == "streams" else json_text(node)
+    return Setting(value, written, node, name)
 
 
 def json_text(node: Node) -> Any:
-    """What was written, without the blanks that mean nothing: `10 Gbit` and `10Gbit` are one
-    level.
+    """What was written, without the blanks that mean nothing: `10 Gbit` and `10Gbit` are one level.
+    A preset is its name.
     """
+    if node.text is not None:
+        return "".join(node.text.split())
     if node.fields is not None:
         return {key: json_text(value) for key, value in node.fields.items()}
-    if node.items is not None:
-        return [json_text(item) for item in node.items]
-    return "".join((node.text or "").split())
+    return [json_text(item) for item in node.items or ()]
 
 
 def read_settings(node: Node) -> Settings:
     """Settings by name. Raises BadInput."""
     given = mapping_of(node)
     for name in given:
-        if not is_setting(name):
-            raise unknown_key(node, name, SETTINGS)
+        if field_of(name) is None:
+            raise unknown_key(node, name, known_names())
     return {name: read_level(name, value) for name, value in given.items()}
 
 
 def read_factors(node: Node) -> Factors:
-    """Factors and their levels. Raises BadInput."""
-    given = mapping_of(node)
+    """Factors and their levels: a list, of the setting of that name, or {sets: NAME, levels: […]}
+    of another. Raises BadInput.
+    """
     found: dict[str, tuple[Setting, ...]] = {}
-    for name, levels in given.items():
-        if not is_setting(name):
-            raise unknown_key(node, name, SETTINGS)
-        found[name] = read_levels(name, levels)
+    for name, written in mapping_of(node).items():
+        if written.fields is None and field_of(name) is None:
+            raise unknown_key(node, name, known_names())
+        found[name] = read_factor(name, written)
     return found
+
+
+def read_factor(name: str, node: Node, sets: str | None = None) -> tuple[Setting, ...]:
+    """A factor's levels. `sets`: what a factor of that name sets already, where it is written
+    again. Raises BadInput.
+    """
+    if node.fields is None:
+        return read_levels(sets or name, node)
+    setting, levels = (named_factor(node)[key] for key in ("sets", "levels"))
+    target = setting.text or ""
+    if field_of(target) is None:
+        raise setting.bad_value(f"nothing that can be set ({meant(target, known_names())})")
+    if field_of(name) is not None and not f".{target}".endswith(f".{name}"):
+        raise setting.bad_value(
+            f"a factor that is called {name} sets {name}, or one direction's (call it otherwise)"
+        )
+    return read_levels(target, levels)
+
+
+# Read twice: first which setting, then the levels as that setting's.
+named_factor = mapping(
+    {
+        name: Field(Reader(lambda node: node, {}), required=True, says=says)
+        for name, says in (("sets", "the setting that the levels are of"), ("levels", "its levels"))
+    }
+)
 
 
 def read_levels(name: str, node: Node) -> tuple[Setting, ...]:
     """A factor's levels, each once. Raises BadInput."""
-    levels = list_of(lambda item: read_level(name, item), least=1)(node)
+    if node.items is None:
+        raise node.bad(f"{node.kind} where a list ([a, b]) should be")
+    levels = tuple(read_level(name, item) for item in node.items)
+    if not levels:
+        raise node.bad("at least 1 should be in this list")
     for index, level in enumerate(levels):
         if any(level.value == other.value for other in levels[:index]):
             raise level.node.bad_value("the same level twice")
     return levels
 
 
-def read_override(name: str, text: str, *, origin: str | None = None) -> tuple[Setting, ...]:
+def parse_override(name: str, text: str, *, origin: str | None = None) -> Node:
     """The levels that --set gives a factor or setting, written as in YAML. Raises BadInput naming
     --set.
     """
     origin = origin or f"--set {units.quoted(name)[1:-1]}"
-    if not is_setting(name):
-        raise BadInput(f"{origin}: no such factor or setting ({meant(name, SETTINGS)})")
     document = parse_document(f"[{text}\n]", origin, line_numbers=False)
-    levels = tuple(replace(item, key="") for item in document.items or ())
-    return read_levels(name, replace(document, items=levels))
+    return replace(document, items=tuple(replace(item, key="") for item in document.items or ()))
+
+
+def read_override(name: str, text: str, *, origin: str | None = None) -> tuple[Setting, ...]:
+    """The levels that --set gives a setting. Raises BadInput naming --set."""
+    node = parse_override(name, text, origin=origin)
+    if field_of(name) is None:
+        raise node.bad(f"no such factor or setting ({meant(name, known_names())})")
+    return read_levels(name, node)
 
 
 @cache
 def default_setting(name: str) -> Setting:
     """A setting that nobody wrote."""
     return read_level(name, Node("default", None, name, text=DEFAULTS[name]))
+
+
+def merged(*layers: Settings) -> dict[str, Setting]:
+    """Settings of several layers, a later one stronger than an earlier one: its `loss` takes the
+    place of an earlier `forward.loss`. Within a layer the narrower word is the stronger one.
+    """
+    found: dict[str, Setting] = {}
+    for layer in layers:
+        wide = {setting.name for setting in layer.values()} & (PATH_FIELDS.keys() | {"cc"})
+        found = {
+            name: setting for name, setting in found.items() if widened(setting.name) not in wide
+        }
+        found.update(layer)
+    return found
+
+
+def widened(name: str) -> str | None:
+    """The setting that a narrower one is a part of: loss of forward.loss, cc of cc.client; None of
+    any other.
+    """
+    first, _, last = name.partition(".")
+    if first in DIRECTIONS and last in PATH_FIELDS:
+        return last
+    return "cc" if first == "cc" and last else None

@@ -4,7 +4,7 @@
     time     84ms · 30s · 5us · 2min
     share    0.1% · 100%
     size     6MiB · 150kB         kB = 1000 bytes, KiB = 1024 (tc itself reads kB as 1024)
-    buffer   1bdp · 0.5bdp · 100pkts · 150kB
+    buffer   1bdp · 0.5bdp · 100pkts · 150kB · 300ms (at the bottleneck's rate)
 
 A number without a unit is refused: nobody knows whether 100 meant bits or megabits. Every reader
 raises UnitError, whose text says what to write instead.
@@ -47,6 +47,7 @@ TIME_UNITS = {
     "s": Fraction(1),
     "min": Fraction(60),
 }
+TIME_EXAMPLES = {"us": "5us", "ms": "84ms", "s": "30s"}
 SIZE_UNITS = {
     "B": 1,
     "kB": 10**3,
@@ -59,8 +60,29 @@ SIZE_UNITS = {
 }
 PACKET_UNITS = ("pkts", "pkt", "packets", "packet")
 
+
+def pattern(*units: str) -> str:
+    """A regular expression, for editors, of a number with one of these units."""
+    number = r"\+?(\d{1,15}(\.\d{1,15})?|\.\d{1,15})([eE][+-]?\d{1,2})?"
+    return rf"^\s*{number}\s*({'|'.join(units)})\s*$"
+
+
+def in_any_case(word: str) -> str:
+    """A regular expression of a word in capitals or not."""
+    return "".join(f"[{char}{char.upper()}]" if char.isalpha() else char for char in word)
+
+
+RATE_PATTERN = pattern(f"({'|'.join(in_any_case(unit) for unit in RATE_UNITS)})[sS]?(/[sS])?")
+TIME_PATTERN = pattern(*TIME_UNITS)
+SHARE_PATTERN = pattern("%")
+SIZE_PATTERN = pattern(*SIZE_UNITS)
+BUFFER_PATTERN = pattern(
+    in_any_case("bdp"), *map(in_any_case, PACKET_UNITS), *SIZE_UNITS, *TIME_UNITS
+)
+
 # Below 1 kbit/s a full packet takes 12 s; above 1 Tbit/s netem's own arithmetic is in doubt.
 MIN_RATE_BPS, MAX_RATE_BPS = 1000, 10**12
+MAX_QUEUE_S = 100
 
 
 class UnitError(ValueError):
@@ -116,11 +138,15 @@ def rate(text: str) -> int:
     return round(bps)
 
 
-def seconds(text: str) -> Fraction:
-    """Seconds of a time like 84ms, 30s, 5us, exactly. Raises UnitError."""
-    number, unit = split_number("time", text, "84ms")
+def seconds(text: str, usual: str = "ms") -> Fraction:
+    """Seconds of a time like 84ms, 30s, 5us, exactly. Raises UnitError.
+
+    usual  the unit to advise where none is written: what people mean depends on what is asked
+    """
+    number, unit = split_number("time", text, TIME_EXAMPLES[usual])
     if not unit:
-        raise UnitError("time", text, f"no unit (write {text.strip()}ms, or us, s)")
+        others = ", ".join(other for other in TIME_EXAMPLES if other != usual)
+        raise UnitError("time", text, f"no unit (write {text.strip()}{usual}, or {others})")
     if unit not in TIME_UNITS:
         raise UnitError("time", text, f"unknown unit {quoted(unit)} (one of ns, us, ms, s, min)")
     found = number * TIME_UNITS[unit]
@@ -158,29 +184,40 @@ def size(text: str) -> int:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A bottleneck's queue, as written: a multiple of the path's BDP, or packets, or bytes."""
+    """A bottleneck's queue, as written: a multiple of the path's BDP, packets, bytes, or the time
+    that the bottleneck takes to send it.
+    """
 
     amount: Fraction
-    unit: str  # bdp | pkts | bytes
+    unit: str  # bdp | pkts | bytes | s
 
     def __str__(self) -> str:
+        if self.unit == "s":
+            return show_time(float(self.amount))
         amount = f"{float(self.amount):.15g}"
         return f"{amount} B" if self.unit == "bytes" else f"{amount}{self.unit}"
 
+    @property
+    def needs_rate(self) -> bool:
+        """Whether it is so many packets only at a rate."""
+        return self.unit in ("bdp", "s")
+
     def packets(self, rate_bps: int, rtt_s: Fraction, mtu: int) -> int:
         """How many packets of MTU size that is, at least one. The BDP is rate × RTT / (8 · MTU)."""
-        if self.unit == "bdp":
-            exact = self.amount * rate_bps * rtt_s / (8 * mtu)
-        else:
-            exact = self.amount if self.unit == "pkts" else self.amount / mtu
+        exact = {
+            "bdp": self.amount * rate_bps * rtt_s / (8 * mtu),
+            "s": self.amount * rate_bps / (8 * mtu),
+            "bytes": self.amount / mtu,
+            "pkts": self.amount,
+        }[self.unit]
         return max(1, round(exact))
 
 
 def buffer(text: str) -> Buffer:
-    """A queue's size like 1bdp, 100pkts, 150kB. Raises UnitError."""
+    """A queue's size like 1bdp, 100pkts, 150kB, 300ms. Raises UnitError."""
     number, unit = split_number("buffer", text, "1bdp")
     if not unit:
-        raise UnitError("buffer", text, f"no unit (write {text.strip()}bdp, or pkts, kB)")
+        raise UnitError("buffer", text, f"no unit (write {text.strip()}bdp, or pkts, kB, ms)")
     if not number:
         raise UnitError(
             "buffer", text, "a queue of nothing passes nothing (write 1pkts for the smallest)"
@@ -197,7 +234,11 @@ def buffer(text: str) -> Buffer:
         return Buffer(number, "pkts")
     if unit in SIZE_UNITS:
         return Buffer(Fraction(size(text)), "bytes")
-    raise UnitError("buffer", text, f"unknown unit {quoted(unit)} (one of bdp, pkts, kB, MiB)")
+    if unit in TIME_UNITS:
+        if number * TIME_UNITS[unit] > MAX_QUEUE_S:
+            raise UnitError("buffer", text, f"longer than {MAX_QUEUE_S} s of queue")
+        return Buffer(number * TIME_UNITS[unit], "s")
+    raise UnitError("buffer", text, f"unknown unit {quoted(unit)} (one of bdp, pkts, kB, MiB, ms)")
 
 
 def show_rate(bps: float | None) -> str:

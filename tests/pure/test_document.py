@@ -25,7 +25,9 @@ from gostlab.ask.document import (
     whole,
     yes_no,
 )
-from gostlab.ask.units import rate
+from gostlab.ask.units import RATE_PATTERN, rate
+
+RATE = quantity(rate, RATE_PATTERN)
 
 
 def refusal(text: str, fields: dict[str, Field] | None = None) -> str:
@@ -61,23 +63,21 @@ def test_scalars_stay_as_written() -> None:
 
 def test_an_unknown_key_is_refused_with_what_was_meant() -> None:
     assert (
-        refusal(
-            "name: x\nratee: 100mbit\n", {"name": Field(text_of), "rate": Field(quantity(rate))}
-        )
+        refusal("name: x\nratee: 100mbit\n", {"name": Field(text_of), "rate": Field(RATE)})
         == "a.yaml:2: ratee: unknown key (did you mean rate?)"
     )
 
 
 def test_a_missing_key_is_named() -> None:
     assert (
-        refusal("name: x\n", {"name": Field(text_of), "rate": Field(quantity(rate), required=True)})
+        refusal("name: x\n", {"name": Field(text_of), "rate": Field(RATE, required=True)})
         == "a.yaml:1: rate is missing"
     )
 
 
 def test_a_quantity_is_refused_where_it_stands() -> None:
     assert (
-        refusal("rate: 100\n", {"rate": Field(quantity(rate))})
+        refusal("rate: 100\n", {"rate": Field(RATE)})
         == 'a.yaml:1: rate "100": no unit (write 100mbit)'
     )
 

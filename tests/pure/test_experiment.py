@@ -7,12 +7,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gostlab.ask import experiment as experiments
 from gostlab.ask.document import BadInput, parse_document
-from gostlab.ask.experiment import load_experiment, read_experiment
+from gostlab.ask.experiment import load_experiment, read_experiment, with_seed
 from gostlab.ask.resolve import expand, single_run
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.tunnels import tunnel_names
@@ -185,15 +186,230 @@ def test_set_overrides_the_path() -> None:
             "jitter_ms": 0.0,
             "ordered": False,
             "distribution": None,
-            "loss": {"model": "random", "p": 0.0},
+            "loss": {"model": "random", "p": 0.02},
             "buffer_pkts": 8,
         },
     }
 
 
-def test_loss_is_of_the_direction_that_carries_the_data() -> None:
-    path = small(overrides={"loss": "2%", "direction": "download"})[0].path
-    assert (path["forward"]["loss"]["p"], path["reverse"]["loss"]["p"]) == (0, 0.02)
+@pytest.mark.parametrize("direction", ["upload", "download"])
+def test_loss_is_of_both_directions_whoever_sends(direction: str) -> None:
+    """client-hongkong loses both ways."""
+    for asked, lost in (
+        ({}, (0.006476, 0.00612)),
+        ({"loss": "0%"}, (0, 0)),
+        ({"forward.loss": "0%"}, (0, 0.00612)),
+        ({"loss": "0%", "reverse.loss": "2%"}, (0, 0.02)),
+    ):
+        run = one(profile="client-hongkong", direction=direction, **asked)
+        assert tuple(run.path[way]["loss"]["p"] for way in ("forward", "reverse")) == lost
+
+
+@pytest.mark.parametrize(
+    ("word", "level", "key", "value"),
+    [
+        ("delay", "5ms", "delay_ms", 5.0),
+        ("jitter", "3ms", "jitter_ms", 3.0),
+        ("rate", "10mbit", "rate_bps", 10**7),
+        ("buffer", "7pkts", "buffer_pkts", 7),
+        ("buffer", "120ms", "buffer_pkts", 1000),
+        ("loss", "1%", "loss", {"model": "random", "p": 0.01}),
+    ],
+)
+def test_a_word_for_the_path_is_of_both_directions_or_of_one(
+    word: str, level: str, key: str, value: Any
+) -> None:
+    def values(**asked: str) -> list[Any]:
+        path = one(profile="plain-100ms", **asked).path
+        return [path[way][key] for way in ("forward", "reverse")]
+
+    plain = values()
+    assert values(**{word: level}) == [value, value]
+    assert values(**{f"forward.{word}": level}) == [value, plain[1]]
+    assert values(**{f"reverse.{word}": level}) == [plain[0], value]
+
+
+def test_order_is_kept_in_both_directions_that_have_jitter() -> None:
+    jittery = {"profile": "plain-100ms", "jitter": "5ms"}
+    for asked, ordered in (
+        ({"ordered": "on"}, [True, True]),
+        ({"reverse.ordered": "on"}, [False, True]),
+        ({"ordered": "on", "reverse.jitter": "0ms"}, [True, False]),
+    ):
+        path = one(**{**jittery, **asked}).path
+        assert [path[way]["ordered"] for way in ("forward", "reverse")] == ordered
+
+
+def test_a_later_layers_loss_takes_the_place_of_an_earlier_directions() -> None:
+    text = SMALL.replace("  duration: 10s", "  duration: 10s\n  forward.loss: 5%")
+    assert "forward.loss" in text
+    kept = [run for run in expand(written(text)) if "loss" not in run.factors]
+    assert {run.path["forward"]["loss"]["p"] for run in kept} == {0.05}
+    runs = expand(written(text), overrides={"loss": "1%", "cc": "bbr"})
+    untouched = [run for run in runs if "loss" not in run.factors]
+    assert untouched
+    assert {run.path[way]["loss"]["p"] for run in untouched for way in run.path} == {0.01}
+
+
+NAMED = """
+name: named
+title: A factor with a name of its own
+matrices:
+  - name: main
+    settings: {profile: plain-100ms}
+    factors:
+      loss: {sets: forward.loss, levels: [1%, 2%]}
+      sender: {sets: cc.client, levels: [bbr, cubic]}
+    quick: {factors: {loss: [2%], sender: [bbr]}}
+"""
+
+
+def test_a_factor_may_have_a_name_of_its_own() -> None:
+    runs = expand(written(NAMED))
+    assert {(run.factors["loss"], run.path["forward"]["loss"]["p"]) for run in runs} == {
+        ("1%", 0.01),
+        ("2%", 0.02),
+    }
+    assert {run.path["reverse"]["loss"]["p"] for run in runs} == {0}
+    assert {(run.factors["sender"], run.flows[0].cc) for run in runs} == {
+        ("bbr", "bbr"),
+        ("cubic", "cubic"),
+    }
+
+
+def test_a_named_factor_stays_what_it_is_in_the_quick_form_and_by_set() -> None:
+    for runs in (
+        expand(written(NAMED), quick=True),
+        expand(written(NAMED), overrides={"loss": "2%", "sender": "bbr"}),
+    ):
+        [run] = runs
+        assert run.factors == {"loss": "2%", "sender": "bbr"}
+        assert [run.path[way]["loss"]["p"] for way in ("forward", "reverse")] == [0.02, 0]
+        assert run.flows[0].cc == "bbr"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("sets: forward.loss", "sets: forward.los", 'sets "forward.los": nothing that can be set'),
+        ("sets: forward.loss", "sets: streams", "a factor that is called loss sets loss, or one"),
+        (
+            "sets: cc.client, levels: [bbr, cubic]}\n    quick: {factors: {loss: [2%], sender: [bbr]}}",
+            "sets: forward.loss, levels: [3%]}",
+            "forward.loss is set by the factor loss already",
+        ),
+        ("sets: cc.client, ", "", "sender: sets is missing"),
+        ("profile: plain", "forward.loss: 0%, profile: plain", "both a setting and a factor"),
+        ("loss: [2%]", "los: [2%]", "quick changes los, which is no factor of main"),
+    ],
+)
+def test_a_named_factor_that_means_nothing_is_refused(old: str, new: str, message: str) -> None:
+    assert old in NAMED
+    with pytest.raises(BadInput) as refused:
+        expand(written(NAMED.replace(old, new)))
+    assert message in str(refused.value)
+
+
+def test_the_seed_option_stands_in_for_the_experiments() -> None:
+    of_file, of_option = small(), expand(with_seed(written(SMALL), 7))
+    assert {run.seed // 1000 for run in of_file} != {7}
+    assert {run.seed for run in of_option} == {7000 + run.repetition for run in of_option}
+    assert {run.cell for run in of_option} == {run.cell for run in of_file}
+    assert not {run.name for run in of_option} & {run.name for run in of_file}
+    assert with_seed(written(SMALL), None).seed == written(SMALL).seed
+    for seed in (0, 10**7):
+        with pytest.raises(BadInput, match=f"--seed {seed}: not within 1 to 1000000"):
+            with_seed(written(SMALL), seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "advice"),
+    [
+        ("duration", "20", "write 20s, or us, ms"),
+        ("syscall_cost", "20", "write 20us, or ms, s"),
+        ("rtt", "20", "write 20ms, or us, s"),
+        ("rate", "none", 'rate "none": not a rate (like 100mbit), or unlimited for none'),
+        ("forward.rate", "off", "or unlimited for none"),
+    ],
+)
+def test_advice_is_what_is_meant_there(name: str, text: str, advice: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        one_of_cc(**{name: text})
+    assert advice in str(refused.value)
+
+
+CC_BY_END = [
+    ({"cc": "{client: bbr, target: cubic}"}, "bbr", {"target": "cubic"}),
+    ({"cc": "{client: bbr, target: bbr}"}, "bbr", {}),
+    ({"cc.client": "bbr"}, "bbr", {"target": "cubic"}),
+    ({"cc.target": "bbr"}, "cubic", {"target": "bbr"}),
+    ({"cc": "reno", "cc.client": "bbr"}, "bbr", {"target": "reno"}),
+    ({"cc.target": "bbr", "direction": "download"}, "bbr", {"client": "cubic"}),
+    ({"cc.wan": "bbr"}, "bbr", {"client": "cubic", "target": "cubic", "wan": "bbr"}),
+    (
+        {"tunnel": "gost+ws", "placement": "gateway", "cc": "{client: bbr, gost: reno}"},
+        "bbr",
+        {"gost": "reno", "target": "cubic"},
+    ),
+    (
+        {"tunnel": "gost+ws", "placement": "gateway", "direction": "download", "cc.gost": "bbr"},
+        "bbr",
+        {"client": "cubic", "target": "cubic"},
+    ),
+    (
+        {"tunnel": "gost+ws", "cc": "reno", "cc.wan": "bbr", "cc.exit": "cubic"},
+        "bbr",
+        {"client": "reno", "target": "reno", "wan": "bbr", "exit": "cubic"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "sending", "others"), CC_BY_END)
+def test_each_end_may_have_its_congestion_control(
+    asked: dict[str, str], sending: str, others: dict[str, str]
+) -> None:
+    run = one_of_cc(**asked)
+    assert (run.cc, run.flows[0].cc, run.cc_by_end) == (sending, sending, others)
+
+
+def test_one_congestion_control_for_all_is_what_it_was() -> None:
+    assert "cc_by_end" not in one_of_cc(cc="bbr").to_json()
+    assert one_of_cc(cc="{client: bbr, target: bbr}").to_json() == one_of_cc(cc="bbr").to_json()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"cc": "{clint: bbr}"}, "clint: no connection ends on such a host here"),
+        ({"cc": "{client: warp}"}, "not known here"),
+        ({"cc": "{}"}, "no end with a congestion control (like"),
+        (
+            {"cc.s1": "bbr"},
+            "s1: no connection ends on such a host here (they end on client, target)",
+        ),
+        ({"cc.gost": "bbr"}, "gost: no connection ends on such a host here"),
+        ({"cc.app": "bbr"}, "app: a leg of a tunnel, and this run has none"),
+        (
+            {"cc.client": "bbr", "flows": "{a: {cc: reno}}"},
+            "a: cc of its own, and cc by end besides",
+        ),
+    ],
+)
+def test_an_end_that_is_not_there_is_refused(asked: dict[str, str], message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        one_of_cc(**asked)
+    assert message in str(refused.value)
+
+
+def one_of_cc(**asked: str) -> RunDescription:
+    """A run on the default path, with nothing said of congestion control but what is asked."""
+    return single_run(
+        profile="la-hamina",
+        cc=asked.pop("cc", "cubic"),
+        machine="sandbox",
+        clock="virtual",
+        overrides=asked,
+    )
 
 
 def test_the_clock_option_holds_for_every_matrix() -> None:
@@ -222,6 +438,7 @@ def one(**overrides: str) -> RunDescription:
         ({"streams": "12"}, False),
         ({"streams": "128"}, False),
         ({"streams": "1", "loss": "0.001%"}, False),
+        ({"streams": "1", "reverse.loss": "0.001%"}, False),
         ({"streams": "1", "rate": "100mbit"}, False),
         ({"streams": "1", "buffers": "bdp"}, False),
         ({"streams": "1", "buffers": "system"}, False),

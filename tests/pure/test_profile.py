@@ -405,10 +405,7 @@ def test_a_path_may_be_unlimited_and_then_has_no_queue() -> None:
         (
             "loss: 1%",
             "loss: {packets: 100}",
-            (
-                "p.yaml:2: forward.loss.packets: unknown key (known: model, p, r, one_minus_h,"
-                " one_minus_k)"
-            ),
+            "p.yaml:2: forward.loss: model is missing (one of gemodel, periodic)",
         ),
         (
             "loss: 1%",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -97,7 +98,7 @@ def test_a_buffer_is_never_smaller_than_a_packet() -> None:
         (units.share, "0.1", 'share "0.1": no % (write 0.1% if that is meant)'),
         (units.share, "1.5%%", 'share "1.5%%": not a number with % (like 1.5%)'),
         (units.size, "6", 'size "6": no unit (write 6kB, or B, MiB)'),
-        (units.buffer, "1", 'buffer "1": no unit (write 1bdp, or pkts, kB)'),
+        (units.buffer, "1", 'buffer "1": no unit (write 1bdp, or pkts, kB, ms)'),
         (
             units.buffer,
             "1.5pkts",
@@ -140,3 +141,56 @@ def test_quantities_are_shown_for_people() -> None:
     assert units.show_size(6 * 2**20) == "6 MiB"
     assert units.show_share(0.001364) == "0.1364%"
     assert str(units.buffer("0.01 bdp")) == "0.01bdp"
+
+
+@pytest.mark.parametrize(("usual", "advice"), [("ms", "20ms, or us, s"), ("s", "20s, or us, ms")])
+def test_a_time_without_a_unit_is_advised_what_is_meant_there(usual: str, advice: str) -> None:
+    with pytest.raises(units.UnitError) as refused:
+        units.seconds("20", usual)
+    assert str(refused.value) == f'time "20": no unit (write {advice})'
+
+
+@pytest.mark.parametrize(
+    ("text", "rate_bps", "packets"),
+    [("300ms", 10**8, 2500), ("12us", 10**9, 1), ("1us", 10**6, 1), ("2 s", 12_000, 2)],
+)
+def test_a_buffer_of_a_time_is_what_the_bottleneck_sends_in_it(
+    text: str, rate_bps: int, packets: int
+) -> None:
+    buffer = units.buffer(text)
+    assert buffer.needs_rate
+    assert buffer.packets(rate_bps, Fraction(1, 10), 1500) == packets
+
+
+def test_a_buffer_of_a_time_is_shown_as_one() -> None:
+    assert str(units.buffer("300ms")) == "300 ms"
+
+
+@pytest.mark.parametrize("text", ["0ms", "101s", "3 fortnights"])
+def test_a_buffer_of_no_time_or_of_too_much_is_refused(text: str) -> None:
+    with pytest.raises(units.UnitError):
+        units.buffer(text)
+
+
+@pytest.mark.parametrize(
+    ("read", "pattern", "texts"),
+    [
+        (
+            units.rate,
+            units.RATE_PATTERN,
+            ["100mbit", "10 Gbit", "512kbit/s", "1.5Mbits", "1e3kbit"],
+        ),
+        (units.seconds, units.TIME_PATTERN, ["84ms", "30s", "5us", "2min", ".5 s"]),
+        (units.share, units.SHARE_PATTERN, ["0.1%", "100 %"]),
+        (units.size, units.SIZE_PATTERN, ["6MiB", "150kB", "1 B"]),
+        (units.buffer, units.BUFFER_PATTERN, ["1bdp", "2.5 BDP", "100pkts", "150kB", "300ms"]),
+    ],
+)
+def test_an_editors_pattern_takes_what_the_reader_takes(read, pattern, texts: list[str]) -> None:
+    for text in texts:
+        read(text)
+        assert re.search(pattern, text), text
+    for text in ("100", "fast", "10 furlongs", "-1", "1,5mbit"):
+        assert not re.search(pattern, text), text
+        with pytest.raises(units.UnitError):
+            read(text)
