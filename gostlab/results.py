@@ -20,6 +20,7 @@ from typing import Any
 
 from gostlab import __version__
 from gostlab.ask.run_description import RunDescription
+from gostlab.result_format import SCHEMA
 
 OUTCOMES = ("ok", "failed", "unsupported", "interrupted")
 # The `cause` of a failed run that an exception of the lab's own ended. It says nothing about what
@@ -69,6 +70,7 @@ def finish(folder: Path, wall_s: float, complaint: str | None) -> dict[str, Any]
             "guest_s": None,
         }
     status |= {
+        "schema": SCHEMA,
         "epoch": EPOCH,
         "wall_s": round(wall_s, 3),
         "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from analysis.read.study import Published, Study
 from gostlab.ask.resolve import single_run
 from gostlab.ask.run_description import RunDescription
+from gostlab.result_format import SCHEMA
 
 FIXTURE = Path(__file__).resolve().parent / "fixture"
 BDP_PKTS = 27538  # 1967 Mbit/s for 168 ms in packets of 1500 bytes
@@ -185,6 +186,8 @@ def write_run(
             folder,
             "status.json",
             {
+                "schema": SCHEMA,
+                "epoch": 1,
                 "outcome": outcome,
                 "error": error,
                 "wall_s": 11.0,
@@ -209,7 +212,10 @@ def measured_flow(
         "bytes": int(bps * asked["duration_s"] / 8),
         "seconds": asked["duration_s"],
         "retransmits": retransmits,
-        "error": None,
+        "lost_datagrams": 0 if asked["kind"] == "udp" else None,
+        "sent_datagrams": int(bps * asked["duration_s"] / 8 / 1448)
+        if asked["kind"] == "udp"
+        else None,
     }
 
 
@@ -341,7 +347,16 @@ def write_measured(
                 "cwnd_pkts": 100 * (t + 1) + 10 * s,
                 "ssthresh_pkts": None,
                 "srtt_ms": 168.0 + 2 * t,
+                "rttvar_ms": 1.0,
+                "min_rtt_ms": 168.0,
                 "rto_ms": 372.0,
+                "unacked_pkts": 100,
+                "bytes_received": 0,
+                "data_segments_out": 1000 * (t + 1),
+                "lost_pkts": 0,
+                "reordering": 3,
+                "reord_seen": 0,
+                "snd_wnd_bytes": 3145728,
                 "pacing_rate_bps": int(bps),
                 "delivery_rate_bps": int(bps),
                 "bytes_acked": 1448 * 1000 * (t + 1),
@@ -377,6 +392,7 @@ def write_measured(
             for t in range(seconds)
         ],
     )
+    put_lines(folder, "changes", [])
     put_lines(
         folder,
         "hosts",
@@ -385,6 +401,7 @@ def write_measured(
                 "t_s": float(t + 1),
                 "cpu_busy_s": round((1 - idle) * (t + 1), 4),
                 "cpu_idle_s": round(idle * (t + 1), 4),
+                "tcp_memory_mib": 1.0,
             }
             for t in range(seconds)
         ],
@@ -462,10 +479,12 @@ def write_measured(
                     "sha256": "0f" * 32,
                 }
             ),
+            "tcp_mem_pages": ["1", "2", "3"],
             "sysctls": {},
             "offloads": {},
             "qdiscs_before": {},
             "qdiscs_after": {},
+            "acks": None,
             "host": {"kernel": "0.0.0-fixture", "cpu": "none"},
             **env,
         },

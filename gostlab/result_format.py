@@ -1,0 +1,481 @@
+"""The format of a result folder, as data: every file, every key, every column, with its unit.
+
+    python3 -m gostlab.result_format > docs/result-format.md
+
+The page is made from these tables, and real folders are checked against them
+(gostlab.result_check). A file
+or field that is not here fails a test, and so does one that is here and not in the folder: whoever
+writes something new into a folder says here what it is. SCHEMA counts what a reader must know: it
+grows when a field changes its meaning or goes, not when one is added.
+
+A path in a table has a dot before a key inside an object, `[]` for each element of a list, and `*`
+for a key that is a name (of a host, a device, a flow).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# 1: one flow, no flows.json. 2: flows and changes. 3: status.json says this number.
+SCHEMA = 3
+
+FLOW_NAME = "[A-Za-z0-9_.-]+"
+KINDS: dict[str, tuple[type, ...]] = {
+    "text": (str,),
+    "number": (int, float),
+    "count": (int,),
+    "yes/no": (bool,),
+    "object": (dict,),
+    "list": (list,),
+    "text or object": (str, dict),
+    "any": (object,),
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One value."""
+
+    path: str
+    kind: str  # one of KINDS
+    unit: str
+    says: str
+    null: bool = False  # may be null: not known, or not applicable
+    always: bool = True  # False: absent where the meaning says so
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a folder, or several of one kind."""
+
+    name: str  # as people read it; FLOW and NODE stand for a name
+    pattern: str  # of the name, a regular expression
+    form: str  # JSON | JSON lines | CSV, gzip | text
+    when: str  # in which folders it is
+    says: str
+    fields: tuple[Field, ...] = ()
+    needed: bool = False  # in every folder whose status is ok
+
+
+def direction_fields(path: str) -> tuple[Field, ...]:
+    """One direction of a path, as run.json has it."""
+    return (
+        Field(f"{path}.rate_bps", "count", "bit/s", "the bottleneck's rate", null=True),
+        Field(f"{path}.delay_ms", "number", "ms", "one-way delay of the delay line"),
+        Field(f"{path}.jitter_ms", "number", "ms", "netem's jitter, of its distribution"),
+        Field(f"{path}.ordered", "yes/no", "", "jitter leaves packets in order"),
+        Field(
+            f"{path}.distribution",
+            "list",
+            "",
+            "the delay's table; null: uniform",
+            null=True,
+        ),
+        Field(
+            f"{path}.loss",
+            "object",
+            "",
+            "model (random, gemodel, periodic) and its probabilities, 0 to 1: p; of gemodel also r,"
+            " one_minus_h and one_minus_k as tc-netem(8) names them; of periodic packets",
+        ),
+        Field(
+            f"{path}.buffer_pkts",
+            "count",
+            "packets",
+            "the bottleneck's queue; null: never full",
+            null=True,
+        ),
+    )
+
+
+RUN_FIELDS = (
+    Field("schema", "count", "", "of this file"),
+    Field("experiment", "text", "", "the experiment's name"),
+    Field("matrix", "text", "", "which of its matrices"),
+    Field("factors", "object", "", "what varies in the matrix: the levels as people write them"),
+    Field("repetition", "count", "", "from 1"),
+    Field("seed", "count", "", "of everything random; the same for every cell of a repetition"),
+    Field("machine", "text", "", "sandbox or native"),
+    Field("clock", "text", "", "virtual or real"),
+    Field("syscall_cost_us", "number", "µs", "of a system call on the virtual clock"),
+    Field("topology", "text", "", "which hosts, routers and links"),
+    Field("placement", "text", "", "where the tunnel's near end runs: endpoint or gateway"),
+    Field("profile", "text", "", "the path's profile"),
+    *direction_fields("path.*"),
+    Field("sites", "object", "", "star: every site's path by its profile", null=True),
+    Field("tunnel", "text", "", "direct, or what carries the load"),
+    Field("cc", "text", "", "the setting; a flow's own goes before it"),
+    Field("cc_by_end", "object", "", "of the ends that have another", always=False),
+    Field("streams", "count", "", "parallel connections of a flow, as set"),
+    Field("duration_s", "number", "s", "of the load, as set"),
+    Field("direction", "text", "", "upload: the client sends; download: it receives"),
+    Field("buffers", "text or object", "bytes", "tcp_rmem and tcp_wmem, or system"),
+    Field("offloads", "yes/no", "", "segmentation and receive offloads are on"),
+    Field("sample_ms", "number", "ms", "between two samples of the series"),
+    Field("mtu", "count", "bytes", "of every link"),
+    Field("memory_mib", "count", "MiB", "the sandbox's memory"),
+    Field("tcp_memory_mib", "count", "MiB", "the limit for all TCP sockets together"),
+    Field("acks", "yes/no", "", "the sender's window is recorded at every ACK"),
+    Field("flows[].name", "text", "", "a flow"),
+    Field("flows[].kind", "text", "", "tcp, udp or http"),
+    Field("flows[].cc", "text", "", "its congestion control; udp has none", null=True),
+    Field("flows[].streams", "count", "", "its parallel connections"),
+    Field("flows[].direction", "text", "", "upload or download"),
+    Field("flows[].start_s", "number", "s", "since the load began"),
+    Field("flows[].duration_s", "number", "s", "http: the longest that it may take"),
+    Field("flows[].sender", "text", "", "the host that connects"),
+    Field("flows[].receiver", "text", "", "the host that accepts"),
+    Field("flows[].rtt_ms", "number", "ms", "its idle round trip"),
+    Field("flows[].buffers", "text or object", "bytes", "as above, of its hosts"),
+    Field("flows[].rate_bps", "count", "bit/s", "udp: what it offers", null=True),
+    Field("flows[].size_bytes", "count", "bytes", "http: what it fetches", null=True),
+    Field("changes[]", "object", "", "at_s, direction, and what changes then: as under path"),
+)
+ENVIRONMENT_FIELDS = (
+    Field("lab.version", "text", "", "of the lab"),
+    Field("lab.commit", "text", "", "of its sources", null=True),
+    Field("kernel", "text", "", "its release"),
+    Field("kernel_build", "text", "", "its build"),
+    Field("hz", "count", "Hz", "CONFIG_HZ", null=True),
+    Field("machine", "text", "", "sandbox or native"),
+    Field("clock", "text", "", "virtual or real"),
+    Field("syscall_cost_us", "number", "µs", "as the kernel says it", null=True),
+    Field("cc.*", "text", "", "each host's default congestion control"),
+    Field("iproute2", "text", "", "version"),
+    Field("iperf3", "text", "", "version"),
+    Field("mininet", "text", "", "version"),
+    Field("python", "text", "", "version"),
+    Field("nginx", "text", "", "version; with an http flow", always=False),
+    Field("wget", "text", "", "version; with an http flow", always=False),
+    Field("tunnel", "object", "", "what was the tunnel; null: direct", null=True),
+    Field("tunnel.kind", "text", "", "gost, relay, or another program's name"),
+    Field("tunnel.version", "text", "", "as it says it"),
+    Field("tunnel.path", "text", "", "where it was"),
+    Field("tunnel.sha256", "text", "", "of the program"),
+    Field("tcp_mem_pages[]", "text", "pages", "tcp_mem: low, pressure, high"),
+    Field("sysctls.*.*", "any", "", "of each host: what was set, as read back"),
+    Field("offloads.*.*", "yes/no", "", "of each device: what ethtool says"),
+    Field("qdiscs_before.*", "text", "", "of each device: what tc says before the load"),
+    Field("qdiscs_after.*", "text", "", "and after it"),
+    Field("acks", "object", "", "where acks.csv.gz comes from; null: not asked for", null=True),
+    Field("acks.source", "text", "", "tracepoint, or the samples that stand in for it"),
+    Field("acks.ssthresh", "text", "", "which it has; absent before 0.2", always=False),
+    Field("acks.rows", "count", "rows", "in the file"),
+    Field("acks.events_lost", "count", "events", "that the kernel could not keep"),
+    Field("host.kernel", "text", "", "of the machine below"),
+    Field("host.cpu", "text", "", "its name", always=False),
+    Field("host.cpus", "count", "", "how many it has", always=False),
+    Field("host.isolation", "text", "", "what parts the guest from it", always=False),
+)
+FLOW_FIELDS = (
+    Field("flows[].name", "text", "", "which flow of run.json"),
+    Field("flows[].kind", "text", "", "tcp, udp or http"),
+    Field("flows[].started_s", "number", "s", "since the load began"),
+    Field("flows[].ended_s", "number", "s", "since the load began"),
+    Field("flows[].goodput_bps", "number", "bit/s", "payload that the receiver got, per second"),
+    Field("flows[].bytes", "count", "bytes", "that it got"),
+    Field("flows[].seconds", "number", "s", "over which the goodput is"),
+    Field(
+        "flows[].retransmits",
+        "count",
+        "segments",
+        "iperf3's Retr: sent again by its own sockets, which in a tunnel are the loopback's",
+        null=True,
+    ),
+    Field("flows[].lost_datagrams", "count", "datagrams", "udp", null=True, always=False),
+    Field("flows[].sent_datagrams", "count", "datagrams", "udp", null=True, always=False),
+)
+LEG_FIELDS = (
+    Field("legs[].leg", "text", "", "app, wan or exit: before the tunnel, across, behind"),
+    Field("legs[].flow", "text", "", "whose"),
+    Field("legs[].sender", "text", "", "the host whose sockets send the data"),
+    Field("legs[].loopback", "yes/no", "", "it stays within a host"),
+    Field("legs[].cc[]", "text", "", "congestion controls seen on its live sockets"),
+    Field("legs[].sockets", "count", "sockets", "that sent"),
+    Field("legs[].segments_out", "count", "segments", "sent, ACKs among them"),
+    Field("legs[].data_segments_out", "count", "segments", "sent with data"),
+    Field("legs[].segments_retransmitted", "count", "segments", "sent again"),
+    Field("legs[].bytes_acked", "count", "bytes", "acknowledged"),
+    Field("legs[].busy_ms", "number", "ms", "with data to send, of all its sockets"),
+    Field("legs[].rwnd_limited_ms", "number", "ms", "of those, held by the receiver's window"),
+    Field("legs[].sndbuf_limited_ms", "number", "ms", "of those, held by the send buffer"),
+    Field("nstat.*.*", "count", "", "of each host: how far TCP's counters grew, named as by nstat"),
+    Field("closed_sockets_missed", "yes/no", "", "a socket's last word may be missing"),
+)
+FIDELITY_FIELDS = (
+    Field("verdict", "text", "", "ok, degraded or invalid: the worst of the checks"),
+    Field("checks[].name", "text", "", "what was looked at"),
+    Field("checks[].verdict", "text", "", "ok, degraded or invalid"),
+    Field("checks[].asked", "any", "its unit", "what should be", null=True),
+    Field("checks[].got", "any", "its unit", "what was", null=True),
+    Field("checks[].unit", "text", "", "of both"),
+    Field("checks[].reason", "text", "", "why it is not ok; empty where it is"),
+)
+STATUS_FIELDS = (
+    Field(
+        "schema",
+        "count",
+        "",
+        "of the folder's format; absent before 3",
+        always=False,
+    ),
+    Field(
+        "epoch",
+        "count",
+        "",
+        "what run.json meant; absent before 0.2",
+        always=False,
+    ),
+    Field("outcome", "text", "", "ok, failed, unsupported or interrupted"),
+    Field("error", "text", "", "why, in a line", null=True),
+    Field(
+        "cause",
+        "text",
+        "",
+        "of a failure: the lab's own error, which is no answer; else null",
+        null=True,
+        always=False,
+    ),
+    Field("wall_s", "number", "s", "that it took"),
+    Field("guest_s", "number", "s", "that it took on the guest's clock", null=True),
+    Field("finished", "text", "", "when, in UTC"),
+    Field("files.*", "count", "bytes", "length of every file as it finished", always=False),
+)
+SOCKET_FIELDS = (
+    Field("t_s", "number", "s", "since the load began"),
+    Field("host", "text", "", "where the socket is"),
+    Field("flow", "text", "", "whose it is"),
+    Field("leg", "text", "", "app, wan or exit"),
+    Field("end", "text", "", "near: it connected; far: it accepted"),
+    Field("local", "text", "", "address and port"),
+    Field("peer", "text", "", "address and port"),
+    Field("cc", "text", "", "its congestion control", null=True),
+    Field("cwnd_pkts", "count", "segments", "congestion window"),
+    Field("ssthresh_pkts", "count", "segments", "slow start's end; null: infinite", null=True),
+    Field("srtt_ms", "number", "ms", "smoothed round trip"),
+    Field("rttvar_ms", "number", "ms", "its variation"),
+    Field("min_rtt_ms", "number", "ms", "least round trip of late", null=True),
+    Field("rto_ms", "number", "ms", "retransmission timeout"),
+    Field("mss", "count", "bytes", "of a segment's payload"),
+    Field("unacked_pkts", "count", "segments", "sent and not acknowledged"),
+    Field("pacing_rate_bps", "count", "bit/s", "null: not paced", null=True),
+    Field("delivery_rate_bps", "count", "bit/s", "as the kernel estimates it"),
+    Field("bytes_acked", "count", "bytes", "since it was opened"),
+    Field("bytes_received", "count", "bytes", "since it was opened"),
+    Field("segments_out", "count", "segments", "since it was opened, ACKs among them"),
+    Field("data_segments_out", "count", "segments", "since it was opened"),
+    Field("segments_retransmitted", "count", "segments", "since it was opened"),
+    Field("delivered_pkts", "count", "segments", "acknowledged or SACKed since it was opened"),
+    Field("lost_pkts", "count", "segments", "thought lost just now"),
+    Field("reordering", "count", "segments", "the distance that is not taken for loss"),
+    Field("reord_seen", "count", "events", "reordering seen"),
+    Field("busy_ms", "number", "ms", "with data to send"),
+    Field("rwnd_limited_ms", "number", "ms", "of those, held by the receiver's window"),
+    Field("sndbuf_limited_ms", "number", "ms", "of those, held by the send buffer"),
+    Field("snd_wnd_bytes", "count", "bytes", "the window that the receiver offers"),
+    Field("bbr", "object", "", "BBR's own model; null: another control", null=True),
+    Field("bbr.bw_bps", "number", "bit/s", "the bottleneck's rate as it sees it"),
+    Field("bbr.min_rtt_ms", "number", "ms", "the path's round trip as it sees it", null=True),
+    Field("bbr.pacing_gain", "number", "", "1 in steady state", null=True),
+    Field("bbr.cwnd_gain", "number", "", "of the window over the BDP", null=True),
+)
+QUEUE_FIELDS = (
+    Field("t_s", "number", "s", "since the load began"),
+    Field("node", "text", "", "where the queue is"),
+    Field("dev", "text", "", "its device"),
+    Field("role", "text", "", "bottleneck (rate and buffer) or delay (delay, jitter, loss)"),
+    Field("direction", "text", "", "forward (client to target) or reverse"),
+    Field("backlog_pkts", "count", "packets", "waiting; of a delay line: in flight"),
+    Field("backlog_bytes", "count", "bytes", "the same"),
+    Field("drops", "count", "packets", "since it was made"),
+    Field("sent_pkts", "count", "packets", "since it was made"),
+    Field("sent_bytes", "count", "bytes", "since it was made, Ethernet's header of 14 included"),
+)
+HOST_FIELDS = (
+    Field("t_s", "number", "s", "since the load began"),
+    Field("cpu_busy_s", "number", "s", "of CPU time that all hosts together used"),
+    Field("cpu_idle_s", "number", "s", "of CPU time that was left"),
+    Field("tcp_memory_mib", "number", "MiB", "that all TCP sockets together hold"),
+)
+CHANGE_FIELDS = (
+    Field("at_s", "number", "s", "since the load began, as asked"),
+    Field("applied_s", "number", "s", "since the load began, as done"),
+    Field("direction", "text", "", "forward or reverse"),
+    Field("node", "text", "", "where"),
+    Field("dev", "text", "", "at which device"),
+    Field("rate_bps", "count", "bit/s", "the new rate, if that changes", always=False),
+    Field("delay_ms", "number", "ms", "the new delay, if that changes", always=False),
+    Field("jitter_ms", "number", "ms", "the new jitter, if that changes", always=False),
+    Field("loss", "object", "", "the new loss, if that changes", always=False),
+    Field("installed", "object", "", "the qdisc as it was read back"),
+)
+ACK_FIELDS = (
+    Field("t_s", "number", "s", "since the load began"),
+    Field("flow", "text", "", "whose ACK"),
+    Field("cwnd_pkts", "count", "segments", "congestion window after it"),
+    Field(
+        "snd_ssthresh_pkts",
+        "count",
+        "segments",
+        "the socket's own threshold; empty: infinite. The column is missing where the kernel does"
+        " not tell it",
+        null=True,
+        always=False,
+    ),
+    Field(
+        "ssthresh_pkts",
+        "count",
+        "segments",
+        "of version 0.1 alone: tcp_current_ssthresh(), which is no threshold outside recovery",
+        null=True,
+        always=False,
+    ),
+    Field("srtt_ms", "number", "ms", "smoothed round trip"),
+    Field("snd_wnd_bytes", "count", "bytes", "the window that the receiver offers"),
+    Field("inflight_bytes", "count", "bytes", "sent and not acknowledged"),
+)
+FILES = (
+    File("run.json", r"run\.json", "JSON", "every", "what was asked, resolved", RUN_FIELDS, True),
+    File(
+        "status.json",
+        r"status\.json",
+        "JSON",
+        "every finished; without it a folder is run again",
+        "how it ended; written last",
+        STATUS_FIELDS,
+        True,
+    ),
+    File(
+        "fidelity.json",
+        r"fidelity\.json",
+        "JSON",
+        "ok; failed if a check found why",
+        "how far the numbers can be trusted",
+        FIDELITY_FIELDS,
+        True,
+    ),
+    File("flows.json", r"flows\.json", "JSON", "ok", "what each flow did", FLOW_FIELDS, True),
+    File(
+        "legs.json",
+        r"legs\.json",
+        "JSON",
+        "ok",
+        "what each TCP leg's sending sockets did, and every host's counters",
+        LEG_FIELDS,
+        True,
+    ),
+    File(
+        "env.json",
+        r"env\.json",
+        "JSON",
+        "ok",
+        "what made the numbers",
+        ENVIRONMENT_FIELDS,
+        True,
+    ),
+    File(
+        "sockets.jsonl",
+        r"sockets\.jsonl",
+        "JSON lines",
+        "ok",
+        "every socket that sends data, at every sample, from the kernel's tcp_info",
+        SOCKET_FIELDS,
+        True,
+    ),
+    File(
+        "queues.jsonl",
+        r"queues\.jsonl",
+        "JSON lines",
+        "ok",
+        "every shaped queue at every sample",
+        QUEUE_FIELDS,
+        True,
+    ),
+    File(
+        "hosts.jsonl",
+        r"hosts\.jsonl",
+        "JSON lines",
+        "ok",
+        "CPU and TCP memory at every sample",
+        HOST_FIELDS,
+        True,
+    ),
+    File(
+        "changes.jsonl",
+        r"changes\.jsonl",
+        "JSON lines",
+        "ok; empty where nothing changes",
+        "what changed on the path while the load ran",
+        CHANGE_FIELDS,
+        True,
+    ),
+    File(
+        "acks.csv.gz",
+        r"acks\.csv\.gz",
+        "CSV, gzip",
+        "with acks: on",
+        "the sender's window at every ACK that it got",
+        ACK_FIELDS,
+    ),
+    File(
+        "iperf3.json, iperf3-server.json",
+        rf"iperf3(-{FLOW_NAME})?(-server)?\.json",
+        "JSON of iperf3",
+        "with tcp and udp flows; of several flows iperf3-FLOW.json",
+        "iperf3's report of either end, as it came",
+    ),
+    File(
+        "wget.log",
+        rf"wget(-{FLOW_NAME})?\.log",
+        "text",
+        "with http flows; of several flows wget-FLOW.log",
+        "what wget said",
+    ),
+    File("nginx-FLOW.log", rf"nginx-{FLOW_NAME}\.log", "text", "with http flows", "its words"),
+    File(
+        "tunnel-NODE.log",
+        rf"tunnel-{FLOW_NAME}\.log",
+        "text",
+        "with a tunnel",
+        "what each end of the tunnel said",
+    ),
+    File("commands.sh", r"commands\.sh", "text", "every that began", "what the lab did", (), True),
+    File("log.txt", r"log\.txt", "text", "every", "what the machine and the lab said", (), True),
+)
+
+
+def to_markdown() -> str:
+    """docs/result-format.md."""
+    lines = [
+        "# A result folder",
+        "",
+        "<!-- Generated by `python3 -m gostlab.result_format`: do not edit. -->",
+        "",
+        f"Format {SCHEMA}. Each run is a folder, `results/EXPERIMENT/RUN/`, and every table and"
+        " figure is made from nothing else. `results/EXPERIMENT/experiment.yaml` is the"
+        " experiment's file as it was read. JSON has sorted keys, and units in the keys' names; a"
+        " series is JSON lines, a row per sample. What is not known, or does not apply, is null or"
+        " absent, never 0. In a path `[]` is each element of a list, and `*` a key that is a name.",
+        "",
+        "| file | form | in which folders | what |",
+        "|---|---|---|---|",
+        *(f"| `{file.name}` | {file.form} | {file.when} | {file.says} |" for file in FILES),
+    ]
+    for file in FILES:
+        if file.fields:
+            lines += ["", f"## {file.name}", "", f"{file.says[0].upper()}{file.says[1:]}.", ""]
+            lines += ["| field | kind | unit | what |", "|---|---|---|---|"]
+            lines += [field_line(each) for each in file.fields]
+    return "\n".join(lines) + "\n"
+
+
+def field_line(each: Field) -> str:
+    """A field's row of the page."""
+    kind = (
+        each.kind + (" or null" if each.null else "") + ("" if each.always else ", may be absent")
+    )
+    return f"| `{each.path}` | {kind} | {each.unit} | {each.says} |"
+
+
+if __name__ == "__main__":
+    print(to_markdown(), end="")

@@ -1,0 +1,50 @@
+"""What runs leave behind is the format that docs/result-format.md says, file by file and field by
+field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gostlab import results
+from gostlab.ask.run_description import RunDescription
+from gostlab.result_check import complaints
+from tests.integration.sandboxed import Lab, describe, direction, flow
+
+PATH = direction(rate_bps=20_000_000, buffer_pkts=50)
+# Between them they leave every file and every field that the lab writes.
+RUNS = {
+    "a flow whose ACKs are recorded, on a path that changes": replace(
+        describe(PATH, cc="bbr", duration_s=2.0, sample_ms=500.0, acks=True),
+        changes=[
+            {"at_s": 0.5, "direction": "forward", "rate_bps": 10_000_000},
+            {
+                "at_s": 1.0,
+                "direction": "reverse",
+                "delay_ms": 30.0,
+                "jitter_ms": 0.0,
+                "loss": {"model": "random", "p": 0.01},
+            },
+        ],
+    ),
+    "two streams through a tunnel": describe(PATH, tunnel="gost+ws", streams=2, duration_s=2.0),
+    "http beside udp": describe(
+        PATH,
+        duration_s=2.0,
+        flows=[
+            flow("file", kind="http", size_bytes=500_000, direction="download", duration_s=60.0),
+            flow("noise", kind="udp", cc=None, rate_bps=1_000_000, duration_s=2.0),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS.keys())
+def test_a_run_s_folder_has_the_format(lab: Lab, run: RunDescription) -> None:
+    done = lab.run(run)
+    assert done.outcome["outcome"] == "ok", done.outcome
+    results.clean_folder(done.folder)
+    results.finish(done.folder, 1.0, None)
+    assert complaints(done.folder) == []
