@@ -52,6 +52,7 @@ from gostlab.ask.sizing import (
     tcp_memory_needed_mib,
 )
 from gostlab.ask.trace import changes_of
+from gostlab.declared.qdiscs import BOTTLENECK, names_for, qdisc_kind
 from gostlab.declared.topologies import topologies, topology_of
 
 MAX_RUNS = 20_000
@@ -202,6 +203,7 @@ def resolve(
     flows = resolve_flows(settings, asked, path, site, ends)
     check_topology(settings, path, flows)
     ends = settle_ends(ends, settings, flows)
+    check_bottleneck(settings, [path, *(sites or {}).values()])
     changes = resolve_changes(asked, values["direction"])
     if values["clock"] == "virtual":
         for each in (path, *(sites or {}).values()):
@@ -246,6 +248,8 @@ def resolve(
         or memory_needed_mib(min(tcp_memory_mib, needed_mib) // 2, path),
         tcp_memory_mib=tcp_memory_mib,
         acks=values["acks"] == "on",
+        bottleneck=values["bottleneck"],
+        queue=values["queue"],
         flows=flows,
         changes=changes,
         cc_by_end=ends.by_end,
@@ -295,6 +299,22 @@ def check_topology(settings: Settings, path: Mapping[str, Any], flows: list[Flow
             delays_ms(flows, path)
         except ValueError as error:
             raise settings["topology"].node.bad(str(error)) from None
+
+
+def check_bottleneck(settings: Settings, paths: list[Mapping[str, Any]]) -> None:
+    """What a bottleneck cannot do with a queue or a path. Raises BadInput."""
+    bottleneck, queue = settings["bottleneck"], settings["queue"]
+    fitting = [name for name in names_for(BOTTLENECK) if qdisc_kind(name).takes_queue]
+    if bottleneck.value not in fitting:
+        if queue.value != DEFAULTS["queue"]:
+            raise queue.node.bad_value(
+                f"under {bottleneck.value}'s rate a queue never has a packet to decide on: it needs"
+                f" bottleneck: {' or '.join(fitting)}"
+            )
+        return
+    for name, direction in ((name, way) for path in paths for name, way in path.items()):
+        if direction["rate_bps"] is None:
+            raise bottleneck.node.bad_value(f"it needs a rate, and the {name} direction has none")
 
 
 def resolve_changes(asked: Settings, data_direction: str) -> list[Mapping[str, Any]]:

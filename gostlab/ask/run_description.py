@@ -55,6 +55,8 @@ class RunDescription:
     schema: int = SCHEMA
     # the ends whose congestion control is another than `cc`: hosts, or legs of the tunnel
     cc_by_end: Mapping[str, str] = later({})
+    bottleneck: str = later("netem")  # what has the bottleneck's rate
+    queue: str = later("fifo")  # what keeps the packets that wait for it
 
     def to_json(self) -> dict[str, Any]:
         """The dict that run.json holds: a later field only where it is not at its default."""

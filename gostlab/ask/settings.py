@@ -44,6 +44,7 @@ from gostlab.ask.profile import (
     read_rate,
 )
 from gostlab.ask.sizing import MAX_BUFFER_BYTES, MAX_MEMORY_MIB, MIB
+from gostlab.declared.qdiscs import BOTTLENECK, QUEUE, names_for
 from gostlab.declared.topologies import topology_names
 from gostlab.declared.tunnels import tunnel_names
 
@@ -105,9 +106,11 @@ SIZE = quantity(units.size, units.SIZE_PATTERN)
 SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN)
 MICROSECONDS = quantity(partial(units.seconds, usual="us"), units.TIME_PATTERN)
 SIZE = quantity(units.size, units.SIZE_PATTERN)
-# What topo.py declares, and what the files in gostlab/guest/tunnels/ do.
+# What topo.py declares, and what the files in gostlab/guest/tunnels/ and qdiscs/ do.
 TOPOLOGY = one_of_names(topology_names)
 TUNNEL = one_of_names(tunnel_names)
+BOTTLENECKS = one_of_names(partial(names_for, BOTTLENECK))
+QUEUES = one_of_names(partial(names_for, QUEUE))
 
 
 @takes(SECONDS.schema)
@@ -418,6 +421,19 @@ SETTINGS: Mapping[str, Field] = {
         default="tunnel",
         says="who is joined to whom",
         example="dumbbell",
+    ),
+    "bottleneck": Field(
+        BOTTLENECKS,
+        default="netem",
+        says="what has the bottleneck's rate: under a token bucket (tbf) a queue can act, under"
+        " netem's rate none can",
+        example="tbf",
+    ),
+    "queue": Field(
+        QUEUES,
+        default="fifo",
+        says="what keeps the packets that wait at a bottleneck of tbf: `buffer` is its limit",
+        example="fq_codel",
     ),
     "placement": Field(
         one_of("endpoint", "gateway"),

@@ -63,6 +63,42 @@ def literal_of(path: Path, name: str, value: ast.expr) -> Any:
         ) from None
 
 
+def declared_in(
+    folder: Path, constant: str, kind: type[T], function: str, names: Mapping[str, Any] = {}
+) -> list[T]:
+    """What the modules of a folder declare, as `CONSTANT = Kind(...)` beside a function of that
+    name; a module with neither only helps others.
+
+    names  constants that a declaration may use
+    Raises BadInput for a file with one of the two.
+    """
+    found = []
+    for path in sorted(folder.glob("*.py")):
+        body, origin = parse_source(path).body, show(path)
+        declaration, has_function = assigned(body).get(constant), function in functions(body)
+        if declaration is None and not has_function:
+            continue
+        if declaration is None:
+            raise BadInput(
+                f"{origin}: {function}() without {constant} = {kind.__name__}(...): nobody can ask"
+                " for it"
+            )
+        if not has_function:
+            raise BadInput(f"{origin}: {constant} without a function {function}()")
+        where = f"{origin}:{declaration.lineno}"
+        if not isinstance(declaration, ast.Call) or declaration.args:
+            raise BadInput(f"{where}: {constant} is not {kind.__name__}(name=..., ...)")
+        values = {
+            str(word.arg): names[word.value.id]
+            if isinstance(word.value, ast.Name) and word.value.id in names
+            else literal_of(path, str(word.arg), word.value)
+            for word in declaration.keywords
+        }
+        values["module"] = path.stem
+        found.append(declared_as(kind, f"{where}: {constant}", values))
+    return found
+
+
 def declared_as(kind: type[T], origin: str, values: Mapping[str, Any]) -> T:
     """A declaration as a dataclass. Raises BadInput for a key that is missing, unknown or of
     another type than its default.

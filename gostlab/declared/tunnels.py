@@ -6,13 +6,12 @@ Every other place takes the names from here.
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from gostlab.declared.errors import BadInput
-from gostlab.declared.source import ROOT, assigned, declared_as, functions, literal_of, parse_source
+from gostlab.declared.source import ROOT, declared_in
 from gostlab.declared.source import show as show_path
 
 FOLDER = ROOT / "gostlab" / "guest" / "tunnels"
@@ -57,7 +56,7 @@ def tunnel_kinds(folder: Path = FOLDER) -> dict[str, TunnelKind]:
     """Every tunnel by each of its names: none first, then by name. Raises BadInput for a file that
     declares a tunnel and cannot start one, or the reverse.
     """
-    kinds = [kind for path in sorted(folder.glob("*.py")) for kind in read_kind(path)]
+    kinds = declared_in(folder, "TUNNEL", TunnelKind, "start", {"GOST": GOST})
     kinds.sort(key=lambda kind: (not kind.is_direct, kind.name))
     found: dict[str, TunnelKind] = {}
     for kind in kinds:
@@ -89,29 +88,3 @@ def tunnel_packages() -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(package for kind in tunnel_kinds().values() for package in kind.packages)
     )
-
-
-def read_kind(path: Path) -> list[TunnelKind]:
-    """The tunnel of a file; none of a module that only helps others. Raises BadInput."""
-    body = parse_source(path).body
-    declaration, starts = assigned(body).get("TUNNEL"), "start" in functions(body)
-    if declaration is None and not starts:
-        return []
-    origin = show_path(path)
-    if declaration is None:
-        raise BadInput(f"{origin}: start() without TUNNEL = TunnelKind(...): nobody can ask for it")
-    if not starts:
-        raise BadInput(f"{origin}: TUNNEL without a function start(launch): it cannot be started")
-    if not isinstance(declaration, ast.Call) or declaration.args:
-        raise BadInput(f"{origin}:{declaration.lineno}: TUNNEL is not TunnelKind(name=..., ...)")
-    values = {
-        str(word.arg): GOST
-        if isinstance(word.value, ast.Name) and word.value.id == "GOST"
-        else literal_of(path, str(word.arg), word.value)
-        for word in declaration.keywords
-    }
-    return [
-        declared_as(
-            TunnelKind, f"{origin}:{declaration.lineno}: TUNNEL", {**values, "module": path.stem}
-        )
-    ]

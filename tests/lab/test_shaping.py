@@ -7,18 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.guest.shaping import (
-    Netem,
+from gostlab.guest.qdiscs import (
     ShapingMismatch,
-    bottleneck_netem,
-    delay_netem,
-    differences,
-    gact_intervals,
-    netem_argv,
-    parse_netem,
-    periodic_loss_argv,
-    write_table,
+    build_bottleneck,
+    install_argvs,
+    parse_shown,
 )
+from gostlab.guest.qdiscs.netem import Netem, build_delay_line, table_path, table_text
+from gostlab.guest.qdiscs.tbf import Tbf
+from gostlab.guest.shaping import gact_intervals, periodic_loss_argv
 
 FORWARD = {
     "rate_bps": 1_967_000_000,
@@ -31,8 +28,16 @@ FORWARD = {
 }
 
 
+def netem_argv(device: str, netem: Netem, verb: str = "add") -> list[str]:
+    return install_argvs(device, [netem], verb)[0]
+
+
+def bottleneck(name: str, queue: str, **changes: object) -> list:
+    return build_bottleneck(name, queue, {**FORWARD, **changes}, seed=13)
+
+
 def test_rate_and_buffer_stand_apart_from_delay_and_loss() -> None:
-    assert netem_argv("a-eth1", bottleneck_netem(FORWARD, seed=13)) == [
+    assert netem_argv("a-eth1", *bottleneck("netem", "fifo")) == [
         "tc",
         "qdisc",
         "add",
@@ -47,7 +52,7 @@ def test_rate_and_buffer_stand_apart_from_delay_and_loss() -> None:
         "seed",
         "13",
     ]
-    assert netem_argv("b-eth1", delay_netem(FORWARD, seed=14)) == [
+    assert netem_argv("b-eth1", build_delay_line(FORWARD, seed=14)) == [
         "tc",
         "qdisc",
         "add",
@@ -69,7 +74,7 @@ def test_rate_and_buffer_stand_apart_from_delay_and_loss() -> None:
 
 def test_a_change_repeats_everything_with_its_seed() -> None:
     argv = netem_argv(
-        "x", delay_netem({**FORWARD, "loss": {"model": "random", "p": 0.0}}, seed=1), "change"
+        "x", build_delay_line({**FORWARD, "loss": {"model": "random", "p": 0.0}}, seed=1), "change"
     )
     assert argv == [
         "tc",
@@ -90,18 +95,18 @@ def test_a_change_repeats_everything_with_its_seed() -> None:
 
 def test_jitter_that_keeps_order_has_a_rate_too_high_to_matter() -> None:
     jitter = {**FORWARD, "jitter_ms": 15.0}
-    assert delay_netem(jitter, seed=1).rate_bps is None
-    assert delay_netem({**jitter, "ordered": True}, seed=1).rate_bps == 10_000_000_000
+    assert build_delay_line(jitter, seed=1).rate_bps is None
+    assert build_delay_line({**jitter, "ordered": True}, seed=1).rate_bps == 10_000_000_000
 
 
 def test_a_delay_table_is_named_after_its_contents(tmp_path: Path) -> None:
-    netem = delay_netem(
+    netem = build_delay_line(
         {**FORWARD, "jitter_ms": 2.0, "distribution": list(range(-8192, 8193, 64))}, seed=1
     )
     argv = netem_argv("x", netem)
-    write_table(tmp_path, netem.distribution)
     name = argv[argv.index("distribution") + 1]
-    assert [int(word) for word in (tmp_path / f"{name}.dist").read_text().split()] == list(
+    assert table_path(tmp_path, netem.distribution) == tmp_path / f"{name}.dist"
+    assert [int(word) for word in table_text(netem.distribution).split()] == list(
         netem.distribution
     )
 
@@ -134,7 +139,7 @@ def test_a_period_that_no_chain_makes_is_refused() -> None:
 
 def test_gilbert_elliott_keeps_tcs_order() -> None:
     loss = {"model": "gemodel", "p": 0.01, "r": 0.2, "one_minus_h": 0.9, "one_minus_k": 0.001}
-    argv = netem_argv("x", delay_netem({**FORWARD, "loss": loss}, seed=1))
+    argv = netem_argv("x", build_delay_line({**FORWARD, "loss": loss}, seed=1))
     assert argv[argv.index("gemodel") + 1 :][:4] == [
         "1.00000000%",
         "20.00000000%",
@@ -160,12 +165,14 @@ def test_tcs_json_is_read_back_in_the_labs_units() -> None:
             }
         ]
     )
-    assert parse_netem(shown) == Netem(1000000, 84.0, 0.0, (0.001,), 1_967_000_000, 14)
+    assert parse_shown(shown, [Netem(1)]) == [
+        Netem(1000000, 84.0, 0.0, (0.001,), 1_967_000_000, 14)
+    ]
 
 
 def test_an_interface_without_netem_is_a_mismatch() -> None:
-    with pytest.raises(ShapingMismatch, match="no netem"):
-        parse_netem('[{"kind": "noqueue"}]')
+    with pytest.raises(ShapingMismatch, match="no netem there, but noqueue"):
+        parse_shown('[{"kind": "noqueue", "root": true}]', [Netem(1)])
 
 
 @pytest.mark.parametrize(
@@ -179,15 +186,75 @@ def test_an_interface_without_netem_is_a_mismatch() -> None:
     ],
 )
 def test_each_thing_that_differs_is_named(installed: Netem, word: str) -> None:
-    found = differences(Netem(1000000, 84.0), installed)
+    found = Netem(1000000, 84.0).differences(installed)
     assert len(found) == 1 and found[0].startswith(word)
 
 
 def test_the_kernels_resolution_is_no_difference() -> None:
-    assert (
-        differences(
-            Netem(1, 84.0, 0.0, (0.001,), 1_967_000_001),
-            Netem(1, 84.0000004, 0.0, (0.00099999997,), 1_967_000_000),
-        )
-        == []
-    )
+    asked = Netem(1, 84.0, 0.0, (0.001,), 1_967_000_001)
+    installed = Netem(1, 84.0000004, 0.0, (0.00099999997,), 1_967_000_000)
+
+    assert asked.differences(installed) == []
+
+
+# -- a token bucket, and the queue under it
+
+
+def test_a_queue_stands_under_the_token_bucket_and_has_the_buffer() -> None:
+    qdiscs = bottleneck("tbf", "fq_codel", rate_bps=50_000_000, buffer_pkts=200)
+
+    assert [" ".join(argv) for argv in install_argvs("x", qdiscs)] == [
+        "tc qdisc add dev x root handle 1: tbf rate 50000000bit burst 3028b limit 305828b",
+        "tc qdisc add dev x parent 1: handle 2: fq_codel limit 200",
+    ]
+
+
+def test_netem_is_its_own_queue() -> None:
+    assert [qdisc.kind for qdisc in bottleneck("netem", "fq_codel")] == ["netem"]
+
+
+def test_the_bucket_grows_with_the_rate() -> None:
+    assert bottleneck("tbf", "fifo", rate_bps=10**9)[0].burst_bytes == 12_500  # 0.1 ms
+    assert bottleneck("tbf", "fifo", rate_bps=10**6)[0].burst_bytes == 2 * 1514
+
+
+# What iproute2 6.15's tc -j printed of the commands above.
+SHOWN = [
+    {"kind": "tbf", "handle": "1:", "root": True, "options": {"rate": 6250000, "burst": 3028, "lat": 48}},
+    {"kind": "fq_codel", "handle": "2:", "parent": "1:", "options": {"limit": 200, "target": 4999}},
+    {"kind": "clsact", "handle": "ffff:", "parent": "ffff:fff1", "options": {}},
+]  # fmt: skip
+
+
+def test_both_are_read_back_each_in_its_place() -> None:
+    asked = bottleneck("tbf", "fq_codel", rate_bps=50_000_000, buffer_pkts=200)
+
+    rate, queue = parse_shown(json.dumps(SHOWN), asked)
+
+    assert rate == Tbf(rate_bps=50_000_000, burst_bytes=3028)
+    assert asked[0].differences(rate) == asked[1].differences(queue) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "options", "says"),
+    [
+        (0, {"rate": 6250000 // 2}, "rate 50000000 bit/s asked, 25000000 bit/s installed"),
+        (0, {"burst": 1600}, "burst 3028 bytes asked, 1600 installed"),
+        (1, {"limit": 10240}, "limit 200 packets asked, 10240 installed"),
+    ],
+)
+def test_a_bucket_or_queue_that_differs_is_named(number: int, options: dict, says: str) -> None:
+    asked = bottleneck("tbf", "fq_codel", rate_bps=50_000_000, buffer_pkts=200)
+    shown = [dict(entry) for entry in SHOWN]
+    shown[number]["options"] = {**shown[number]["options"], **options}
+
+    installed = parse_shown(json.dumps(shown), asked)
+
+    assert [
+        phrase for a, b in zip(asked, installed, strict=True) for phrase in a.differences(b)
+    ] == [says]
+
+
+def test_a_missing_queue_is_a_mismatch() -> None:
+    with pytest.raises(ShapingMismatch, match="no codel there, but fq_codel"):
+        parse_shown(json.dumps(SHOWN), bottleneck("tbf", "codel"))

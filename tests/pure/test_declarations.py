@@ -11,6 +11,7 @@ from gostlab.ask.document import BadInput, parse_document
 from gostlab.ask.experiment import read_experiment
 from gostlab.ask.resolve import expand, single_run
 from gostlab.ask.run_description import RunDescription
+from gostlab.declared.qdiscs import names_for, qdisc_kinds
 from gostlab.declared.topologies import Topology, topologies, topology_names, topology_of
 from gostlab.declared.tunnels import GOST, TunnelKind, tunnel_kind, tunnel_kinds, tunnel_names
 
@@ -69,7 +70,7 @@ def test_a_file_in_the_folder_is_a_tunnel(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (DECLARATION, r"mine\.py: TUNNEL without a function start"),
+        (DECLARATION, r"mine\.py: TUNNEL without a function start\(\)"),
         (START, r"mine\.py: start\(\) without TUNNEL"),
         ('TUNNEL = TunnelKind(name="mine")\n' + START, "says is missing"),
         ('TUNNEL = TunnelKind(name="mine", says="x", colour="red")\n' + START, "colour: no such"),
@@ -184,3 +185,52 @@ matrices:
         ("star", "site1"),
         ("tunnel", "target"),
     ]
+
+
+# -- queueing disciplines
+
+
+def test_a_bottleneck_is_netem_or_a_token_bucket_over_a_queue() -> None:
+    assert set(names_for("bottleneck")) >= {"netem", "tbf"}
+    assert set(names_for("queue")) >= {"fifo", "codel", "fq_codel"}
+    assert not set(names_for("bottleneck")) & set(names_for("queue"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('QDISC = QdiscKind(name="red", says="x")\n', r"red\.py: QDISC without a function build"),
+        ("def build(direction, seed):\n    pass\n", r"red\.py: build\(\) without QDISC"),
+    ],
+)
+def test_half_a_queueing_discipline_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "red.py").write_text(text)
+
+    with pytest.raises(BadInput, match=says):
+        qdisc_kinds(tmp_path)
+
+
+def test_another_bottleneck_is_another_run_and_todays_keeps_its_name() -> None:
+    plain, same = run_of(), run_of(bottleneck="netem", queue="fifo")
+    other = run_of(bottleneck="tbf", queue="fq_codel")
+
+    assert "bottleneck" not in plain.to_json() and plain.name == same.name
+    assert (other.to_json()["bottleneck"], other.to_json()["queue"]) == ("tbf", "fq_codel")
+    assert RunDescription.from_json(other.to_json()) == other
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"queue": "fq_codel"}, "it needs bottleneck: tbf"),
+        ({"bottleneck": "htb"}, "tbf"),
+        ({"bottleneck": "tbf", "rate": "unlimited", "clock": "real"}, "it needs a rate"),
+    ],
+)
+def test_a_queue_that_could_not_act_is_refused(settings: dict[str, str], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        single_run(
+            **{"profile": "plain-100ms", "cc": "cubic", "machine": "sandbox", "clock": "virtual"}
+            | {"clock": settings.pop("clock", "virtual")},
+            overrides=settings,
+        )

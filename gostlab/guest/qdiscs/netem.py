@@ -1,0 +1,166 @@
+"""netem: the kernel's network emulator, with delay, jitter, loss and rate.
+
+A delay line always is one; as a bottleneck it has rate and buffer in one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from gostlab.ask.limits import DELAY_LIMIT_PKTS
+from gostlab.declared.qdiscs import BOTTLENECK, QdiscKind
+from gostlab.guest.qdiscs.qdisc import limit_difference, queue_pkts, rate_difference
+
+QDISC = QdiscKind(
+    name="netem",
+    says="netem's rate, with a queue of its own: first in, first out",
+    use=BOTTLENECK,
+    paces_idle=True,
+)
+
+# A rate on the delay line makes netem send in the order of arrival, whatever the jitter: so fast
+# that it does nothing else.
+ORDERING_RATE_BPS = 10_000_000_000
+# netem's probabilities are 32-bit fractions; tc prints them with limited digits.
+LOSS_TOLERANCE = 1e-4
+DELAY_TOLERANCE_MS = 0.001
+
+
+@dataclass(frozen=True)
+class Netem:
+    """One netem qdisc, as asked for or as read back. `None`: not set.
+
+    loss          () | (p,) | (p, r, 1-h, 1-k), each 0..1
+    distribution  of the delay; the kernel does not say what it was given
+    every_pkts    exactly every so-many-th packet is lost, by a filter before the qdisc
+    """
+
+    kind: ClassVar[str] = "netem"
+    limit_pkts: int
+    delay_ms: float = 0.0
+    jitter_ms: float = 0.0
+    loss: tuple[float, ...] = ()
+    rate_bps: int | None = None
+    seed: int | None = None
+    distribution: tuple[int, ...] | None = None
+    every_pkts: int | None = None
+
+    def words(self) -> list[str]:
+        """What follows its name on tc's command line."""
+        words = ["limit", str(self.limit_pkts)]
+        if self.delay_ms or self.jitter_ms:
+            words += ["delay", f"{self.delay_ms:.6f}ms"]
+            if self.jitter_ms:
+                words += [f"{self.jitter_ms:.6f}ms"]
+            if self.distribution:
+                words += ["distribution", table_name(self.distribution)]
+        if len(self.loss) == 1:
+            words += ["loss", "random", f"{self.loss[0] * 100:.8f}%"]
+        elif self.loss:
+            words += ["loss", "gemodel", *(f"{value * 100:.8f}%" for value in self.loss)]
+        if self.rate_bps is not None:
+            words += ["rate", f"{self.rate_bps}bit"]
+        if self.seed is not None:
+            words += ["seed", str(self.seed)]
+        return words
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any]) -> Netem:
+        """From tc's JSON, which keeps seconds and shares for delay and loss, and bytes per second
+        for the rate.
+        """
+        delay = options.get("delay", {})
+        rate = options.get("rate", {}).get("rate")
+        loss: tuple[float, ...] = ()
+        if "loss-random" in options:
+            loss = (float(options["loss-random"]["loss"]),)
+        elif "loss-gemodel" in options:
+            model = options["loss-gemodel"]
+            loss = tuple(float(model[key]) for key in ("p", "r", "1-h", "1-k"))
+        return cls(
+            limit_pkts=int(options["limit"]),
+            delay_ms=float(delay.get("delay", 0)) * 1000,
+            jitter_ms=float(delay.get("jitter", 0)) * 1000,
+            loss=loss,
+            rate_bps=int(rate) * 8 if rate else None,
+            seed=options.get("seed"),
+        )
+
+    def differences(self, installed: Netem) -> list[str]:
+        """What differs, one phrase each, beyond the kernel's own resolution (1 µs of delay, 8
+        bit/s, 2^-32 of loss).
+        """
+        found = limit_difference(self.limit_pkts, installed.limit_pkts)
+        for name, asked_ms, got_ms in (
+            ("delay", self.delay_ms, installed.delay_ms),
+            ("jitter", self.jitter_ms, installed.jitter_ms),
+        ):
+            if abs(asked_ms - got_ms) > DELAY_TOLERANCE_MS:
+                found.append(f"{name} {asked_ms} ms asked, {got_ms} ms installed")
+        if not same_loss(self.loss, installed.loss):
+            found.append(f"loss {self.loss} asked, {installed.loss} installed")
+        found += rate_difference(self.rate_bps, installed.rate_bps)
+        if self.seed is not None and installed.seed != self.seed:
+            found.append(f"seed {self.seed} asked, {installed.seed} installed")
+        return found
+
+
+def same_loss(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two losses are one to the kernel."""
+    return len(one) == len(other) and all(
+        math.isclose(mine, its, rel_tol=LOSS_TOLERANCE, abs_tol=1e-9)
+        for mine, its in zip(one, other, strict=True)
+    )
+
+
+def build(direction: Mapping[str, Any], seed: int) -> Netem:
+    """A bottleneck: rate and buffer. Nothing in it is random; netem wants a seed all the same."""
+    return Netem(limit_pkts=queue_pkts(direction), rate_bps=direction["rate_bps"], seed=seed)
+
+
+def build_delay_line(direction: Mapping[str, Any], seed: int) -> Netem:
+    """A delay line: delay, jitter, loss, seeded."""
+    table, jitter_ms = direction["distribution"], direction["jitter_ms"]
+    return Netem(
+        limit_pkts=DELAY_LIMIT_PKTS,
+        delay_ms=direction["delay_ms"],
+        jitter_ms=jitter_ms,
+        loss=loss_numbers(direction["loss"]),
+        seed=seed,
+        rate_bps=ORDERING_RATE_BPS if direction["ordered"] and jitter_ms else None,
+        distribution=tuple(table) if table and jitter_ms else None,
+        every_pkts=direction["loss"].get("packets"),
+    )
+
+
+def loss_numbers(loss: Mapping[str, Any]) -> tuple[float, ...]:
+    """The numbers of netem's loss models in tc's order; () where netem loses nothing."""
+    if loss["model"] == "periodic":
+        return ()
+    if loss["model"] == "random":
+        return (float(loss["p"]),) if loss["p"] else ()
+    return tuple(float(loss[key]) for key in ("p", "r", "one_minus_h", "one_minus_k"))
+
+
+def table_name(table: Sequence[int]) -> str:
+    """What a delay table is called: tc takes it from a file NAME.dist in TC_LIB_DIR."""
+    return "gostlab-" + hashlib.sha256(repr(tuple(table)).encode()).hexdigest()[:8]
+
+
+def table_path(folder: Path, table: Sequence[int]) -> Path:
+    """Where tc looks for a delay table with that TC_LIB_DIR."""
+    return folder / f"{table_name(table)}.dist"
+
+
+def table_text(table: Sequence[int]) -> str:
+    """A delay table as tc reads it."""
+    lines = (
+        " ".join(str(value) for value in table[start : start + 8])
+        for start in range(0, len(table), 8)
+    )
+    return "\n".join(lines) + "\n"
