@@ -190,6 +190,8 @@ LEG_FIELDS = (
     Field("legs[].flow", "text", "", "whose"),
     Field("legs[].sender", "text", "", "the host whose sockets send the data"),
     Field("legs[].loopback", "yes/no", "", "it stays within a host"),
+    Field("legs[].receiver", "text", "", "the host that gets the data", always=False),
+    Field("legs[].receiver_cc[]", "text", "", "congestion controls seen there", always=False),
     Field("legs[].cc[]", "text", "", "congestion controls seen on its live sockets"),
     Field("legs[].sockets", "count", "sockets", "that sent"),
     Field("legs[].segments_out", "count", "segments", "sent, ACKs among them"),

@@ -4,15 +4,19 @@ and read back.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gostlab.ask.ends import cc_at
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.topologies import topology_of
+from gostlab.declared.tunnels import tunnel_kind
 from gostlab.guest.network import Network, set_sysctls
 
 # What a namespace gets besides congestion control and buffers. Metrics of an earlier connection
@@ -45,7 +49,7 @@ class Unsupported(Exception):
 
 def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str, str]]:
     """Congestion control and socket buffers in the namespace of every host that flows or tunnels
-    end on, read back.
+    end on, read back; congestion control of its own for a leg that has one.
     """
     installed = {}
     for node in dict.fromkeys((*run.hosts, *topology_of(run.topology).tunnel_nodes)):
@@ -60,17 +64,89 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
             key.strip(): " ".join(value.split())
             for key, _, value in (line.partition("=") for line in lines)
         }
+    for host, legs in legs_at(run).items():
+        for leg in legs:
+            if leg.peer and leg.cc != cc_of(run, host):
+                set_cc_towards(network, host, leg.peer, leg.cc)
     return installed
+
+
+@dataclass(frozen=True)
+class LegEnd:
+    """One end of a leg, where ends have congestion controls of their own."""
+
+    leg: str
+    peer: str | None  # the host at its other end; None: the same host, over loopback
+    cc: str
+
+
+def legs_at(run: RunDescription) -> dict[str, list[LegEnd]]:
+    """The ends of legs on each host, of a run whose ends differ: {} where all are the same."""
+    found: dict[str, list[LegEnd]] = {}
+    if not run.cc_by_end:
+        return found
+
+    def add(leg: str, one: str, other: str) -> None:
+        for host, peer in {one: other, other: one}.items():
+            cc = cc_at(run.cc, run.cc_by_end, host, leg)
+            found.setdefault(host, []).append(LegEnd(leg, None if peer == host else peer, cc))
+
+    topology, flows = topology_of(run.topology), [flow for flow in run.flows if flow.cc]
+    if tunnel_kind(run.tunnel).is_direct:
+        for flow in flows:
+            add("wan", flow.sender, flow.receiver)
+        return found
+    near, far = topology.tunnel_near, topology.tunnel_far(run.placement)
+    add("app", near, near)
+    add("wan", near, far)
+    add("exit", far, flows[0].receiver)
+    return found
+
+
+def set_cc_towards(network: Network, host: str, peer: str, cc: str) -> None:
+    """Congestion control of a host's connections with one other, however they begin: a metric of
+    the route there. Raises NetworkError.
+    """
+    address = network.ip(peer)
+    [route] = json.loads(network.read(host, ["ip", "-json", "route", "get", address], logged=False))
+    via = ["via", route["gateway"]] if "gateway" in route else []
+    network.read(
+        host,
+        ["ip", "route", "replace", f"{address}/32", *via, "dev", route["dev"], "congctl", cc],
+    )
 
 
 def cc_of(run: RunDescription, host: str) -> str:
     """The congestion control of a host's namespace: that of the first flow whose data it sends,
     else of the first it takes part in. A flow of the same host with another one asks for it on its
     own socket.
+
+    Where ends have congestion controls of their own, that of its loopback leg, which no route
+    leads over, else of its first.
     """
+    ends = legs_at(run).get(host)
+    if ends:
+        return next((end.cc for end in ends if end.peer is None), ends[0].cc)
+    if run.cc_by_end:
+        return run.cc_by_end.get(host, run.cc)
     mine = [flow for flow in run.flows if flow.cc and host in (flow.sender, flow.receiver)]
     mine.sort(key=lambda flow: flow.data_sender != host)
     return str(mine[0].cc) if mine else run.cc
+
+
+def socket_cc(run: RunDescription) -> dict[str, str]:
+    """What a flow's sockets have on each host without asking for it. Where ends have congestion
+    controls of their own no flow asks for another.
+    """
+    if run.cc_by_end:
+        return {flow.data_sender: flow.cc for flow in run.flows if flow.cc}
+    return {host: cc_of(run, host) for host in run.hosts}
+
+
+def asked_ccs(run: RunDescription) -> list[str]:
+    """Every congestion control that some end of the run is to have."""
+    found = {flow.cc for flow in run.flows if flow.cc}
+    return sorted(found | ({run.cc, *run.cc_by_end.values()} if run.cc_by_end else set()))
 
 
 def buffers_of(run: RunDescription, host: str) -> Any:

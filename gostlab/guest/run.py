@@ -27,11 +27,12 @@ from gostlab.ask.run_description import RunDescription
 from gostlab.guest.environment import check_syscall_cost, environment, run_environ
 from gostlab.guest.hosts import (
     Unsupported,
-    cc_of,
+    asked_ccs,
     check_cc_available,
     configure_hosts,
     set_tcp_memory,
     silence_ipv6,
+    socket_cc,
 )
 from gostlab.guest.idle import check_idle, refuse_wrong_path
 from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_offloads
@@ -99,7 +100,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
 
 def prepare_kernel(run: RunDescription) -> None:
     """What all namespaces share. Raises Unsupported or OSError."""
-    for cc in sorted({flow.cc for flow in run.flows if flow.cc}):
+    for cc in asked_ccs(run):
         check_cc_available(cc, run.machine)
     set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
 
@@ -190,7 +191,7 @@ def put_load(
             run,
             tunnel,
             folder,
-            node_cc={host: cc_of(run, host) for host in run.hosts},
+            node_cc=socket_cc(run),
             nginx=parts.get("nginx"),
             scratch=scratch,
             begin=watches.begin,

@@ -65,6 +65,27 @@ def test_idle_rtt_may_be_what_jitter_makes_of_it() -> None:
     assert fidelity.check_idle_rtt("idle", 40.0, [34.5], **asked).verdict == "invalid"
 
 
+def test_each_end_of_each_leg_is_held_to_its_own_cc() -> None:
+    run = describe(cc="bbr", cc_by_end={"target": "reno"})
+    wan = {
+        "leg": "wan",
+        "flow": "flow1",
+        "loopback": False,
+        "sender": "client",
+        "receiver": "target",
+        "cc": ["bbr"],
+    }
+    for seen, verdict in ((["reno"], "ok"), (["bbr"], "invalid"), ([], "invalid")):
+        found = {
+            check.name: check for check in fidelity.check_cc([{**wan, "receiver_cc": seen}], run)
+        }
+        assert found["cc_on_wan_sockets"].verdict == found["cc_wan_client"].verdict == "ok"
+        assert found["cc_wan_target"].verdict == verdict
+    assert found["cc_wan_target"].reason == (
+        "on target the sockets of the wan leg ran unseen, not reno"
+    )
+
+
 def test_a_cc_that_is_not_the_asked_one_is_invalid() -> None:
     run = describe(cc="bbr")
     legs = [

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gostlab.ask.checks import Check
+from gostlab.ask.ends import cc_at
 from gostlab.ask.flows import Flow
 from gostlab.ask.limits import MIN_ROUND_TRIPS
 from gostlab.ask.profile import lossless
@@ -85,9 +86,9 @@ def check_idle_rtt(
 
 def check_cc(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Check]:
     """The congestion control seen on the live sockets of every leg that crosses the WAN, flow by
-    flow.
+    flow; at both ends of every leg where ends have congestion controls of their own.
     """
-    checks = []
+    checks = check_cc_by_end(legs, run)
     for flow in run.flows:
         if flow.cc is None:
             continue
@@ -110,6 +111,34 @@ def check_cc(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Che
                 f"WAN sockets ran {', '.join(seen) or 'unseen'}, not {flow.cc}" if bad else "",
             )
         )
+    return checks
+
+
+def check_cc_by_end(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Check]:
+    """The congestion control seen at each end of each leg. An end that only acknowledges has one
+    too: it sends with it as soon as it has anything to send.
+    """
+    checks = []
+    for leg in legs if run.cc_by_end else ():
+        for end, key in (("sender", "cc"), ("receiver", "receiver_cc")):
+            host, seen = leg[end], leg[key]
+            asked = cc_at(run.cc, run.cc_by_end, host, leg["leg"])
+            bad = seen != [asked]
+            checks.append(
+                Check(
+                    f"cc_{leg['leg']}_{host}" + (f"_{end}" if leg["loopback"] else ""),
+                    "invalid" if bad else "ok",
+                    asked,
+                    seen,
+                    "name",
+                    (
+                        f"on {host} the sockets of the {leg['leg']} leg ran"
+                        f" {', '.join(seen) or 'unseen'}, not {asked}"
+                        if bad
+                        else ""
+                    ),
+                )
+            )
     return checks
 
 

@@ -282,6 +282,8 @@ class Probes:
                     "sender": leg.near if end == "near" else leg.far,
                     "loopback": leg.loopback,
                     "cc": self._cc_of(leg, end),
+                    "receiver": leg.far if end == "near" else leg.near,
+                    "receiver_cc": self._cc_of(leg, "far" if end == "near" else "near"),
                     **vars(totals[leg]),
                 }
                 for leg in self._legs
