@@ -333,7 +333,7 @@ def validate(
     from analysis.read.study import load_study, questions
 
     answers = load_results(folder, "validation", questions("validation", quick=quick))
-    rows = target_rows(load_study("validation"), to_matrices(answers.runs))
+    rows = target_rows(load_study("validation", folder), to_matrices(answers.runs))
     # The short form leaves targets out on purpose.
     asked = [row for row in rows if not (quick and row.verdict == "no run")]
     return Validation(outcome, tuple(asked))

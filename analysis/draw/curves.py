@@ -41,7 +41,7 @@ from analysis.draw.figures import (
 from analysis.judge.cells import CC_ORDER, Cell, natural, rank
 from analysis.judge.models import GENERAL, LI_2018, Model, Path, models_for
 from analysis.read.folder import Run
-from analysis.read.study import Study, level
+from analysis.read.study import Study, claims_of, level
 
 # What a table calls a figure that a study publishes under another name.
 TABLE_NAMES = {"goodput_mbit": "goodput"}
@@ -95,7 +95,7 @@ def beside(table: pd.DataFrame, cells: Sequence[Cell], study: Study) -> pd.DataF
         for flow in run.flows:
             row |= {f"rtt:{flow.name}": flow.rtt_ms, f"cc:{flow.name}": flow.cc or flow.kind}
         for published in study.published_all_for(run):
-            for asked in published.asked:
+            for asked in claims_of(published):
                 name = TABLE_NAMES.get(asked.figure, asked.figure) + (
                     f":{asked.flow}" if asked.flow else ""
                 )

@@ -20,7 +20,7 @@ from analysis.judge import fairness
 from analysis.judge.statistics import Summary, best_mean, summarise
 from analysis.read import series
 from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, VERDICTS, Run
-from analysis.read.study import Study, level
+from analysis.read.study import Study, claims_of, level
 from analysis.read.values import Scalar
 from gostlab.measures import Spread
 
@@ -235,7 +235,7 @@ def figures_of(cell: Cell, study: Study) -> tuple[str, ...]:
         figure for word in study.matrix_draw(cell.matrix) for figure in DRAWN_FROM.get(word, ())
     }
     wanted |= {
-        asked.figure for published in study.published_all_for(run) for asked in published.asked
+        asked.figure for published in study.published_all_for(run) for asked in claims_of(published)
     }
     several = sum(flow.competes for flow in run.flows) > 1
     if several:

@@ -14,7 +14,8 @@ from analysis.judge.cells import Cell, Matrix, value_of
 from analysis.judge.fairness import converges
 from analysis.judge.statistics import Summary, best_mean, paired_ratio, summarise
 from analysis.judge.table import Column, Table, count, interval, rate, words
-from analysis.read.study import Asked, Published, Study, level
+from analysis.read.study import Claim, Study, claims_of, is_about, level
+from gostlab.ask.experiment import Published
 
 AGREES, DISAGREES, NO_RUN, INVALID = "agrees", "disagrees", "no run", "invalid runs only"
 VERDICTS = (AGREES, DISAGREES, NO_RUN, INVALID)
@@ -34,7 +35,7 @@ class Target:
     verdict: str  # one of VERDICTS
     source: str
     why: str  # why they differ, if the experiment's file says
-    target: Asked  # the same as `figure` and `asked`, for figures
+    target: Claim  # the same as `figure` and `asked`, for figures
     variant: str = ""
 
     @property
@@ -56,10 +57,10 @@ def validation_verdict(rows: Sequence[Target]) -> bool:
 
 def judged(published: Published, cells: Sequence[Cell]) -> list[Target]:
     """One published entry against every cell that it is about, of the fullest variant that ran."""
-    about = [cell for cell in cells if published.is_about(cell.like)]
+    about = [cell for cell in cells if is_about(published, cell.like)]
     ran = [cell for cell in about if cell.counted] or about
     rows = []
-    for asked in published.asked:
+    for asked in claims_of(published):
         # the ratio of a congestion control to itself says nothing
         found = [
             cell
@@ -69,13 +70,12 @@ def judged(published: Published, cells: Sequence[Cell]) -> list[Target]:
         ]
         rows += [judged_cell(published, asked, cell, cells) for cell in found]
         if not found:
-            said = ", ".join(f"{name} = {level(value)}" for name, value in published.factors) or (
-                published.matrix or ""
-            )
+            levels = dict(published.factors).items()
+            said = ", ".join(f"{name} = {level(value)}" for name, value in levels)
             rows.append(
                 Target(
                     published.matrix or "",
-                    said,
+                    said or published.matrix or "",
                     asked.figure_words,
                     asked.words,
                     None,
@@ -88,7 +88,7 @@ def judged(published: Published, cells: Sequence[Cell]) -> list[Target]:
     return rows
 
 
-def judged_cell(published: Published, asked: Asked, cell: Cell, cells: Sequence[Cell]) -> Target:
+def judged_cell(published: Published, asked: Claim, cell: Cell, cells: Sequence[Cell]) -> Target:
     """One figure of one cell; the median of the runs that count is what agrees or not."""
     got = summary_of(asked, cell, cells)
     if got is not None:
@@ -110,7 +110,7 @@ def judged_cell(published: Published, asked: Asked, cell: Cell, cells: Sequence[
     )
 
 
-def summary_of(asked: Asked, cell: Cell, cells: Sequence[Cell]) -> Summary | None:
+def summary_of(asked: Claim, cell: Cell, cells: Sequence[Cell]) -> Summary | None:
     """A cell's figure; None if no run that counts has it. A run that never converged took for
     ever.
     """

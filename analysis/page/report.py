@@ -36,7 +36,7 @@ from analysis.judge.table import Table, markdown, rate
 from analysis.page import tables
 from analysis.read.folder import Run
 from analysis.read.runs import Results, load_results, to_csv, to_frame
-from analysis.read.study import Study, load_study
+from analysis.read.study import Study, claims_of, load_study
 
 TEMPLATE_FOLDER = Path(__file__).resolve().parent
 # Names of what the last report wrote, so that the next one takes away what it no longer writes, and
@@ -126,7 +126,7 @@ def write_report(results: Path, experiments: Sequence[str], out: Path) -> Path:
     """Write the report of some experiments' results to a folder; the path of its page. Raises
     OSError.
     """
-    return write_studies(results, [load_study(name) for name in experiments], out)
+    return write_studies(results, [load_study(name, results) for name in experiments], out)
 
 
 def write_studies(results: Path, studies: Sequence[Study], out: Path) -> Path:
@@ -505,7 +505,7 @@ def by_loss_drawings(
         asked.figure
         for each in study.published
         if each.matrix == matrix.name
-        for asked in each.asked
+        for asked in claims_of(each)
     }
     windows = "window_pkts" in published and table["window_pkts"].notna().any()
     chosen = (["goodput"] if published != {"window_pkts"} or not windows else []) + (

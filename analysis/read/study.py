@@ -1,5 +1,8 @@
-"""What an experiment's file says about its runs: title, question, and the study's own numbers to
-set beside.
+"""What an experiment's file says about its runs: title, question, and the numbers that the study
+which it repeats has published.
+
+The file is the copy that is kept with the results. What it publishes is read as it is written, into
+gostlab.ask's own `Published`; here is what such an entry means for a run.
 """
 
 from __future__ import annotations
@@ -7,13 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from analysis.read.description import question
 from analysis.read.folder import Run
 from analysis.read.values import Scalar, flatten, printable
-from gostlab.results import is_number
+from gostlab.ask.document import BadInput
+from gostlab.ask.experiment import Experiment, Published, load_experiment
+from gostlab.ask.resolve import expand
+from gostlab.results import EXPERIMENT_FILE
 
 # What a study may have published of a cell, and what a reader calls it.
 PUBLISHED_FIGURES: Mapping[str, str] = MappingProxyType(
@@ -34,8 +41,8 @@ TOLERANCE = 0.10
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a lab's figure is held against: a value, a band, or both."""
+class Claim:
+    """One figure that a study publishes of a cell: a value, a band, or both."""
 
     figure: str  # one of PUBLISHED_FIGURES
     value: float | None
@@ -89,42 +96,22 @@ class Asked:
         return f"{said}, {self.flow}" if self.flow else said
 
 
-@dataclass(frozen=True)
-class Published:
-    """What the study that an experiment repeats says of a cell: goodput, iperf3's Retr, or a figure
-    of any kind.
-    """
+def claims_of(published: Published) -> tuple[Claim, ...]:
+    """Everything that an entry of `published` says, figure by figure."""
+    if published.figure is not None:
+        whole = ("figure", "value", "least", "most", "flow", "versus")
+        return (Claim(**{name: getattr(published, name) for name in whole}),)
+    numbers = (("goodput_mbit", published.goodput_mbit), ("retr", published.retr))
+    return tuple(Claim(figure, value) for figure, value in numbers if value is not None)
 
-    matrix: str | None
-    factors: tuple[tuple[str, Scalar], ...]
-    goodput_mbit: float | None
-    retr: float | None
-    source: str
-    figure: str | None = None  # one of PUBLISHED_FIGURES; None: goodput_mbit and retr say it
-    value: float | None = None
-    least: float | None = None  # the band in which the lab's figure agrees
-    most: float | None = None
-    flow: str | None = None
-    versus: str | None = None
-    why: str = ""  # why study and lab differ, where somebody found out
 
-    @property
-    def asked(self) -> tuple[Asked, ...]:
-        """Everything that it says, one by one."""
-        if self.figure is not None:
-            return (Asked(self.figure, self.value, self.least, self.most, self.flow, self.versus),)
-        return tuple(
-            Asked(figure, value)
-            for figure, value in (("goodput_mbit", self.goodput_mbit), ("retr", self.retr))
-            if value is not None
-        )
-
-    def is_about(self, run: Run, *, any_matrix: bool = False) -> bool:
-        """Whether a run is an attempt at this figure."""
-        if self.matrix not in (None, run.matrix) and not any_matrix:
-            return False
-        levels = {**dict(run.settings), **dict(run.factors)}
-        return all(key in levels and same(levels[key], level) for key, level in self.factors)
+def is_about(published: Published, run: Run, *, any_matrix: bool = False) -> bool:
+    """Whether a run is an attempt at what a study published."""
+    if published.matrix not in (None, run.matrix) and not any_matrix:
+        return False
+    levels = {**dict(run.settings), **dict(run.factors)}
+    wanted = flatten(dict(published.factors))
+    return all(key in levels and same(levels[key], level) for key, level in wanted)
 
 
 @dataclass(frozen=True)
@@ -141,6 +128,7 @@ class Study:
     matrix_draws: tuple[tuple[str, tuple[str, ...]], ...] = ()
     seed: str = ""  # the document that the experiment repeats
     sections: str = ""
+    file_note: str = ""  # where the file is from, unless it is the one kept with the results
 
     def matrix_title(self, matrix: str) -> str:
         """A matrix's title; its name where it has none."""
@@ -165,7 +153,7 @@ class Study:
             if each.goodput_mbit is not None or each.retr is not None
         ]
         own = sorted(
-            (each for each in numbers if each.is_about(run)), key=lambda each: -len(each.factors)
+            (each for each in numbers if is_about(each, run)), key=lambda each: -len(each.factors)
         )
         if own:
             return replace(
@@ -179,7 +167,7 @@ class Study:
             reference = references.get(each.matrix or "")
             if (
                 each.factors
-                and each.is_about(run, any_matrix=True)
+                and is_about(each, run, any_matrix=True)
                 and (reference is None or on_same_path(reference, run))
             ):
                 return each
@@ -187,7 +175,7 @@ class Study:
 
     def published_all_for(self, run: Run) -> tuple[Published, ...]:
         """Everything that the study says of a run's cell, in its own matrix."""
-        return tuple(each for each in self.published if each.is_about(run))
+        return tuple(each for each in self.published if is_about(each, run))
 
     def matrix_draw(self, matrix: str) -> tuple[str, ...]:
         """Which figures the file wants of a matrix; empty: what its factors suggest."""
@@ -226,34 +214,39 @@ def level(value: Scalar) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def load_study(name: str) -> Study:
-    """The experiment of that name. Results without a file (a user's own, since moved) are named
-    after their folder.
+def load_study(name: str, results: Path | None = None) -> Study:
+    """The experiment of that name, from the copy of its file in the results folder.
+
+    Results that were made before a copy was kept are read with the file in experiments/ as it
+    stands now, and those without a file at all are named after their folder; `file_note` says so in
+    a line. Nothing is raised for what a file holds.
     """
+    copy = None if results is None else results / name / EXPERIMENT_FILE
+    if copy is not None and copy.is_file():
+        try:
+            return to_study(name, load_experiment(str(copy)))
+        except (BadInput, OSError) as error:
+            said = printable(str(error))
+            note = f"{EXPERIMENT_FILE} beside these results cannot be read by this lab ({said})."
+            return Study(name, name, file_note=note)
     try:
-        from gostlab.ask.document import BadInput
-        from gostlab.ask.experiment import load_experiment
-    except ImportError:
-        return Study(name, name)
-    try:
-        found = load_experiment(name)
+        found = to_study(name, load_experiment(name))
     except (BadInput, OSError):
-        return Study(name, name)
-    return to_study(name, found)
+        note = f"No experiment file was kept with these results, and experiments/ has no {name}."
+        return Study(name, name, file_note=note if results else "")
+    note = (
+        "An older lab made these results and kept no copy of the experiment's file: titles and the"
+        f" study's numbers are those of experiments/{name}.yaml as it is now."
+    )
+    return replace(found, file_note=note if results else "")
 
 
 def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
-    """What the runs of an experiment's full (or quick) form ask, as its file stands now, in either
-    machine; None without a file.
+    """What the runs of an experiment's full (or quick) form ask, as its file in experiments/ stands
+    now, in either machine; None without a file.
 
     Results of an earlier file, or of one's own --set, ask something else.
     """
-    try:
-        from gostlab.ask.document import BadInput
-        from gostlab.ask.experiment import load_experiment
-        from gostlab.ask.resolve import expand
-    except ImportError:
-        return None
     try:
         found = load_experiment(name)
     except (BadInput, OSError):
@@ -267,61 +260,34 @@ def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
     )
 
 
-def to_study(name: str, experiment: Any) -> Study:
-    """The part of a gostlab.ask.experiment.Experiment that the report uses."""
-    source = part(experiment, "study")
-    matrices = part(experiment, "matrices") or ()
+def to_study(name: str, experiment: Experiment) -> Study:
+    """The part of an experiment that the report uses."""
+    source = experiment.study
+    matrices = experiment.matrices
     return Study(
         name=name,
-        title=words(part(experiment, "title")) or name,
-        question=words(part(experiment, "question")),
-        note=words(part(source, "note")),
-        seed=words(part(source, "seed")),
-        sections=words(part(source, "sections")),
-        matrix_titles=tuple(
-            (words(part(each, "name")), words(part(each, "title"))) for each in matrices
-        ),
-        matrix_notes=tuple(
-            (words(part(each, "name")), words(part(each, "note"))) for each in matrices
-        ),
-        matrix_draws=tuple(
-            (words(part(each, "name")), to_draw(part(each, "draw"))) for each in matrices
-        ),
-        published=tuple(to_published(each) for each in part(experiment, "published") or ()),
+        title=clean(experiment.title) or name,
+        question=clean(experiment.question),
+        note=clean(source.get("note")),
+        seed=clean(source.get("seed")),
+        sections=clean(source.get("sections")),
+        matrix_titles=tuple((each.name, clean(each.title)) for each in matrices),
+        matrix_notes=tuple((each.name, clean(each.note)) for each in matrices),
+        matrix_draws=tuple((each.name, tuple(each.draw)) for each in matrices),
+        published=tuple(of_the_run(each) for each in experiment.published),
     )
 
 
-def to_draw(named: Any) -> tuple[str, ...]:
-    """The words of a matrix's `draw`."""
-    return (words(named),) if isinstance(named, str) else tuple(words(each) for each in named or ())
-
-
-def to_published(entry: Any) -> Published:
-    """One entry of `published`. A goodput or Retr of the whole run is that, however it is
-    written.
+def of_the_run(published: Published) -> Published:
+    """An entry with clean texts, whose goodput or Retr of the whole run stands under its own name,
+    however it was written.
     """
-    numbers = {
-        key: float(part(entry, key)) if is_number(part(entry, key)) else None
-        for key in ("goodput_mbit", "retr", "value", "least", "most")
-    }
-    named = {key: words(part(entry, key)) or None for key in ("figure", "flow", "versus")}
-    if named["figure"] in ("goodput_mbit", "retr") and not named["flow"]:
-        numbers[named["figure"]] = numbers["value"]
-    return Published(
-        matrix=words(part(entry, "matrix")) or None,
-        factors=flatten(dict(part(entry, "factors") or {})),
-        source=words(part(entry, "source")),
-        why=words(part(entry, "why")),
-        **named,  # type: ignore[arg-type]
-        **numbers,  # type: ignore[arg-type]
-    )
+    published = replace(published, source=clean(published.source), why=clean(published.why))
+    if published.flow or published.figure not in ("goodput_mbit", "retr"):
+        return published
+    return replace(published, **{published.figure: published.value})  # type: ignore[arg-type]
 
 
-def part(holder: Any, name: str) -> Any:
-    """A part of a mapping or of a dataclass; None where it has none."""
-    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
-
-
-def words(value: object) -> str:
-    """Text of an experiment's file."""
-    return printable(str(value)).strip() if value is not None else ""
+def clean(value: str | None) -> str:
+    """Text of an experiment's file, fit for a page."""
+    return printable(value or "").strip()

@@ -19,7 +19,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from analysis.read.study import Published, Study
+from analysis.read.study import Study
+from gostlab.ask.experiment import Published
 from gostlab.ask.resolve import single_run
 from gostlab.ask.run_description import RunDescription
 from gostlab.result_format import SCHEMA

@@ -17,7 +17,7 @@ import synthetic
 from analysis.judge.cells import to_matrices
 from analysis.page.report import to_chapter, write_report, write_studies
 from analysis.read.runs import load_results
-from analysis.read.study import Study, same, to_study
+from analysis.read.study import Study, same
 
 HOSTILE = '<script>alert("x")</script> & "\' {{ 7*7 }} $\\frac$ -- | \ud800\x00\x1b[31m\u202e'
 
@@ -396,30 +396,6 @@ def test_two_experiments_on_one_page_have_a_way_to_each(tmp_path: Path) -> None:
 def test_levels_are_compared_as_people_mean_them() -> None:
     assert same(16.0, 16.0) and same(16.0, "16") and same("gost+ws", "gost+ws")
     assert not same(1.0, 16.0) and not same(None, 0.0)
-
-
-def test_a_study_is_read_from_mappings_and_objects_alike() -> None:
-    study = to_study(
-        "x",
-        {
-            "title": "T",
-            "question": None,
-            "matrices": [{"name": "main", "title": "M"}],
-            "published": [
-                {
-                    "matrix": "main",
-                    "factors": {"cc": "cubic", "streams": 16},
-                    "goodput_mbit": 1430,
-                    "retr": None,
-                    "source": "s",
-                }
-            ],
-        },
-    )
-    assert study.matrix_title("main") == "M" and study.published[0].factors == (
-        ("cc", "cubic"),
-        ("streams", 16.0),
-    )
 
 
 def test_the_command_line_writes_the_report(tmp_path: Path) -> None:

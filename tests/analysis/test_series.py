@@ -22,7 +22,8 @@ from analysis.judge.statistics import best_mean
 from analysis.read import series
 from analysis.read.folder import Run, load_run
 from analysis.read.runs import load_results
-from analysis.read.study import Published, Study
+from analysis.read.study import Study
+from gostlab.ask.experiment import Published
 
 TWO = ({}, {"start_s": 10.0, "duration_s": 50.0})
 

@@ -14,8 +14,8 @@ import synthetic
 from analysis.page.report import main, to_chapter, write_studies
 from analysis.page.studies import COMMAND, write_page, write_studies_page
 from analysis.read.runs import load_results
-from analysis.read.study import Published, Study, questions
-from gostlab.ask.experiment import load_experiment
+from analysis.read.study import Study, questions
+from gostlab.ask.experiment import Published, load_experiment
 from gostlab.ask.resolve import expand
 
 STUDY = Study(

@@ -11,10 +11,9 @@ import synthetic
 
 from analysis.judge.cells import to_matrices
 from analysis.judge.targets import target_rows, to_table, validation_verdict
-from analysis.read.folder import load_run
 from analysis.read.runs import load_results
-from analysis.read.study import PUBLISHED_FIGURES, Asked, Published, Study, to_study
-from gostlab.ask.experiment import FIGURES
+from analysis.read.study import PUBLISHED_FIGURES, Claim, Study
+from gostlab.ask.experiment import FIGURES, Published
 
 
 def entry(figure: str, factors: tuple = (), matrix: str = "main", **what: Any) -> Published:
@@ -40,31 +39,31 @@ def write(results: Path, cc: str, *goodputs: float, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("asked", "got", "holds"),
     [
-        (Asked("retr", 100.0), 110.0, True),
-        (Asked("retr", 100.0), 111.0, False),
-        (Asked("retr", 100.0), 89.0, False),
-        (Asked("retr", 100.0, least=95.0), 1e9, True),
-        (Asked("retr", 100.0, least=95.0), 94.0, False),
-        (Asked("retr", None, 4.0, 11.0), 11.0, True),
-        (Asked("retr", None, 4.0, 11.0), 11.1, False),
-        (Asked("convergence_s", None, most=2.0), math.inf, False),
+        (Claim("retr", 100.0), 110.0, True),
+        (Claim("retr", 100.0), 111.0, False),
+        (Claim("retr", 100.0), 89.0, False),
+        (Claim("retr", 100.0, least=95.0), 1e9, True),
+        (Claim("retr", 100.0, least=95.0), 94.0, False),
+        (Claim("retr", None, 4.0, 11.0), 11.0, True),
+        (Claim("retr", None, 4.0, 11.0), 11.1, False),
+        (Claim("convergence_s", None, most=2.0), math.inf, False),
     ],
 )
 def test_a_value_agrees_within_its_band_or_ten_percent(
-    asked: Asked, got: float, holds: bool
+    asked: Claim, got: float, holds: bool
 ) -> None:
     assert asked.holds(got) is holds
 
 
 def test_a_target_reads_as_people_write_it() -> None:
-    assert Asked("retr", 144.0).words == "144 ± 10\u00a0%"
-    assert Asked("retr", None, 4.0, 11.0).words == "4 to 11"
+    assert Claim("retr", 144.0).words == "144 ± 10\u00a0%"
+    assert Claim("retr", None, 4.0, 11.0).words == "4 to 11"
     assert (
-        Asked("retr", 20.0, least=8.0).words == "20 (at least 8)"
-        and Asked("retr", None, most=2.0).words == "at most 2"
+        Claim("retr", 20.0, least=8.0).words == "20 (at least 8)"
+        and Claim("retr", None, most=2.0).words == "at most 2"
     )
-    assert Asked("share", 0.5, flow="flow2").figure_words == "share of the sum, flow2"
-    assert Asked("ratio", 8.0, versus="cubic").figure_words == "goodput / that of cubic"
+    assert Claim("share", 0.5, flow="flow2").figure_words == "share of the sum, flow2"
+    assert Claim("ratio", 8.0, versus="cubic").figure_words == "goodput / that of cubic"
 
 
 def test_the_median_of_the_runs_that_count_is_judged(tmp_path: Path) -> None:
@@ -203,46 +202,6 @@ def test_the_table_counts_what_agrees_and_keeps_the_numbers(tmp_path: Path) -> N
     assert "Why they differ" not in [column.heading for column in table.columns]
     assert list(table.to_frame()["value"]) == [100.0, 1.0] and table.to_markdown().count("\n") > 4
     assert to_table([]).note == "The experiment's file holds no figure of a study."
-
-
-def test_a_study_is_read_with_its_draw_words_and_figures(tmp_path: Path) -> None:
-    study = to_study(
-        "x",
-        {
-            "title": "T",
-            "study": {"seed": "a paper", "sections": "4", "note": "N"},
-            "matrices": [{"name": "main", "draw": ["series", "shares"]}, {"name": "other"}],
-            "published": [
-                {
-                    "matrix": "main",
-                    "factors": {},
-                    "figure": "jain",
-                    "least": 0.9,
-                    "source": "s",
-                    "why": "w",
-                },
-                {
-                    "matrix": "main",
-                    "factors": {"cc": "cubic"},
-                    "figure": "goodput_mbit",
-                    "value": 5,
-                    "source": "s",
-                },
-            ],
-        },
-    )
-    assert (
-        study.matrix_draw("main") == ("series", "shares")
-        and study.matrix_draw("other") == study.matrix_draw("absent") == ()
-    )
-    assert (study.seed, study.sections, study.note) == ("a paper", "4", "N")
-    assert study.published[0].asked == (Asked("jain", None, 0.9),) and study.published[0].why == "w"
-    run = load_run(synthetic.write_run(tmp_path, synthetic.cell("cubic", 1)))
-    assert study.published_all_for(run) == study.published  # type: ignore[arg-type]
-    found = study.published_for(run)  # type: ignore[arg-type]
-    assert (
-        found is not None and found.goodput_mbit == 5.0
-    )  # however it is written, and never the band's
 
 
 def test_a_matrix_that_says_what_to_draw_has_no_kind_of_its_own(tmp_path: Path) -> None:
