@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -410,15 +411,27 @@ def list_runs(plan: Plan) -> int:
 
 def conclude(outcome: Outcome, results: Path, *, as_json: bool) -> int:
     """The last words of `run`, and its exit code."""
+    from gostlab import api
+    from gostlab.matrix.summary import print_summary
+
+    cells = api.summary(outcome)
     if as_json:
-        print_json(outcome.to_json())
+        print_json({**outcome.to_json(), "cells": [cell.to_json() for cell in cells]})
         return exit_code(outcome)
     for line in outcome.complaints:
         complain(line)
+    print_summary(cells, outcome.first_cc, sys.stdout)
     print(f"{outcome.counts_line} · {results}")
     for cell in outcome.wide:
         print(cell.line)
+    print(f"next: {next_command(outcome, results)}")
     return exit_code(outcome)
+
+
+def next_command(outcome: Outcome, results: Path) -> str:
+    """What to type after a run."""
+    where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
+    return f"./lab report {shlex.quote(outcome.experiment)}{where}"
 
 
 def exit_code(outcome: Outcome) -> int:

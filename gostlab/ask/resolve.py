@@ -84,10 +84,7 @@ def expand(
     matrix. `repetitions_of` are cells, by name, that have more repetitions than their matrix says.
     Raises BadInput.
     """
-    asked = {name: parse_override(name, text) for name, text in overrides.items()}
-    if clock is not None:
-        asked["clock"] = parse_override("clock", clock, origin="--clock")
-    check_names(asked, experiment)
+    asked = parse_overrides(experiment, overrides, clock)
     blocks: dict[int, list[RunDescription]] = {}
     for matrix in experiment.matrices:
         if quick and matrix.quick.skip:
@@ -115,6 +112,33 @@ def expand(
         for repetition in sorted(blocks)
         for run in shuffled(blocks[repetition], experiment.seed, repetition)
     ]
+
+
+def parse_overrides(
+    experiment: Experiment, overrides: Mapping[str, str], clock: str | None
+) -> dict[str, Node]:
+    """--set's words and --clock's, of factors and settings that there are. Raises BadInput."""
+    asked = {name: parse_override(name, text) for name, text in overrides.items()}
+    if clock is not None:
+        asked["clock"] = parse_override("clock", clock, origin="--clock")
+    check_names(asked, experiment)
+    return asked
+
+
+def levels_in_order(
+    experiment: Experiment, *, quick: bool = False, overrides: Mapping[str, str] = {}
+) -> dict[str, dict[str, list[str]]]:
+    """Every matrix's factors and their levels, in the order in which people wrote them. Raises
+    BadInput.
+    """
+    asked = parse_overrides(experiment, overrides, None)
+    found = {}
+    for matrix in experiment.matrices:
+        _, factors = layered(experiment, matrix, matrix.quick if quick else NO_QUICK, asked)
+        found[matrix.name] = {
+            name: [str(level.written) for level in levels] for name, levels in factors.items()
+        }
+    return found
 
 
 def check_names(asked: Mapping[str, Node], experiment: Experiment) -> None:

@@ -12,7 +12,7 @@ from gostlab import results
 from gostlab.ask.experiment import list_experiments, load_experiment
 from gostlab.ask.resolve import expand
 from gostlab.ask.run_description import RunDescription
-from gostlab.matrix.schedule import expected_s
+from gostlab.matrix.pace import expected_s
 
 
 @dataclass(frozen=True)

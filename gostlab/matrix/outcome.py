@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from gostlab.ask.guards import Warned
@@ -15,9 +15,12 @@ from gostlab.results import failure_line
 class Outcome:
     """The end of `run`."""
 
+    experiment: str
     ends: tuple[Finished, ...]
     warned: tuple[Warned, ...] = ()  # what was warned of before anything ran
     wide: tuple[Standing, ...] = ()  # cells that no repetition made narrow enough
+    # matrix -> factor -> levels, in the order in which people wrote them
+    levels: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     @property
     def failed(self) -> list[Finished]:
@@ -67,6 +70,32 @@ class Outcome:
             f" {len(self.invalid)} invalid, {len(self.failed)} failed"
         )
         return line + (f", {len(self.unsupported)} not possible here" if self.unsupported else "")
+
+    @property
+    def in_order(self) -> list[Finished]:
+        """The runs by matrix and level, as the experiment's file lists them."""
+        matrices = list(self.levels)
+
+        def place(end: Finished) -> tuple[int, ...]:
+            run = end.run
+            if run.matrix not in self.levels:
+                return (len(matrices),)
+            ranks = [
+                levels.index(str(run.factors[factor])) if factor in run.factors else len(levels)
+                for factor, levels in self.levels[run.matrix].items()
+            ]
+            return (matrices.index(run.matrix), *ranks, run.repetition)
+
+        return sorted(self.ends, key=place)
+
+    @property
+    def first_cc(self) -> dict[str, str]:
+        """Matrix -> the congestion control that its file names first, where it compares some."""
+        return {
+            matrix: factors["cc"][0]
+            for matrix, factors in self.levels.items()
+            if len(factors.get("cc", ())) > 1
+        }
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from gostlab import results
 from gostlab.ask.experiment import Until
 from gostlab.ask.run_description import RunDescription
-from gostlab.declared.tunnels import tunnel_kind
 from gostlab.machine import Job, MachineError
+from gostlab.matrix.pace import Guess, expected_s
 from gostlab.measures import goodput_bps
 
 # What a run's folder may grow to: iperf3's report and samples of 128 streams over 30 s are about 12
@@ -81,35 +81,6 @@ More = Callable[[Sequence[Finished]], Sequence[RunDescription]]
 HalfWidth = Callable[[Sequence[float]], float | None]
 
 
-def expected_s(run: RunDescription) -> float:
-    """A guess of a run's wall time, to weigh runs against each other for the time left.
-
-    Virtual clock: about 19 µs per packet that path and windows can carry (the benchmark's figure),
-    7 µs with offloads, and 3.5 s around it; loss and other flows make it less or more, by 3 times.
-    Real clock: its length.
-    """
-    if run.clock == "real":
-        return run.length_s + 5
-    rate_bps = min(run.path[name]["rate_bps"] or 1e10 for name in ("forward", "reverse"))
-    rtt_s = max(0.001, sum(run.path[name]["delay_ms"] for name in ("forward", "reverse")) / 1000)
-    windows_bps = sum(
-        (
-            flow.streams * flow.buffers["rmem"][2] * 4 / rtt_s
-            if isinstance(flow.buffers, Mapping)
-            else 1e10
-        )
-        for flow in run.flows
-    )
-    rate_bps = min(rate_bps, windows_bps)
-    per_packet_s = 7e-6 if run.offloads else 19e-6
-    if not tunnel_kind(run.tunnel).is_direct:
-        per_packet_s *= 1.5
-    packets = (
-        min(rate_bps * run.length_s, 8 * sum(flow.size_bytes or 1e15 for flow in run.flows)) / 12000
-    )
-    return 3.5 + packets * per_packet_s
-
-
 def missing(
     runs: Sequence[RunDescription], folder: Path, *, retry_failed: bool
 ) -> list[RunDescription]:
@@ -140,6 +111,7 @@ def run_all(
     *,
     retry_failed: bool = False,
     more: More = no_more,
+    guess: Guess = expected_s,
 ) -> list[Finished]:
     """Run what is missing, block after block until `more` knows of none; returns every run's end,
     old and new.
@@ -159,6 +131,7 @@ def run_all(
             retry_failed=retry_failed,
             before=len(done),
             number=number,
+            guess=guess,
         )
         block, number = more(done), number + 1
     return done
@@ -175,6 +148,7 @@ def run_block(
     retry_failed: bool,
     before: int = 0,
     number: int = 1,
+    guess: Guess = expected_s,
 ) -> list[Finished]:
     """Run what is missing of a block, the n-th after so many runs, at most one run per slot (a
     CPU); returns every run's end.
@@ -184,7 +158,7 @@ def run_block(
     ResultsError, OSError.
     """
     todo = missing(runs, folder, retry_failed=retry_failed)
-    weight = {id(run): expected_s(run) for run in todo}
+    weight = {id(run): guess(run) for run in todo}
     total_weight = sum(weight.values())
     progress.begin(
         before + len(runs),

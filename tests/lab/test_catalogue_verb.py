@@ -16,7 +16,8 @@ from gostlab.ask.resolve import expand
 from gostlab.ask.run_description import RunDescription
 from gostlab.matrix import catalogue
 from gostlab.matrix.outcome import Outcome
-from gostlab.matrix.schedule import Finished, expected_s
+from gostlab.matrix.pace import expected_s
+from gostlab.matrix.schedule import Finished
 
 
 def finish(folder: Path, run: RunDescription, wall_s: float, ended_s: float | None) -> None:
@@ -111,7 +112,7 @@ def test_what_the_kernel_lacks_is_said_and_is_no_failure_beside_others(
         for run, end in zip(runs, ends, strict=False)
     ]
 
-    assert cli.conclude(Outcome(tuple(done)), tmp_path, as_json=False) == code
+    assert cli.conclude(Outcome("download", tuple(done)), tmp_path, as_json=False) == code
 
     printed = capsys.readouterr()
     assert says in printed.out
