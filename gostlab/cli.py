@@ -237,6 +237,16 @@ def add_validate(verbs: Any) -> None:
 
 
 def add_catalogue(verbs: Any) -> None:
+    replay = add_verb(
+        verbs,
+        "replay",
+        replay_verb,
+        "run a result's commands.sh again in the sandbox and compare",
+        "./lab replay results/thesis-tunnel/main-bbr-gost_ws-streams1-r1-0a1b2c3d",
+    )
+    replay.add_argument("run", type=Path, nargs="+", help="a run's result folder")
+    replay.add_argument("--json", action="store_true", help="the figures as JSON and nothing else")
+
     catalogue = add_verb(
         verbs,
         "catalogue",
@@ -505,6 +515,22 @@ def validate_verb(arguments: argparse.Namespace) -> int:
         print(counts)
         print(validation.table)
     return EXIT_OK if validation.holds else EXIT_FAILED
+
+
+def replay_verb(arguments: argparse.Namespace) -> int:
+    """`./lab replay RUN`: 1 if a replay differs from its run."""
+    from gostlab.matrix.replay import replay_run
+    from gostlab.setup.parts import find_parts
+
+    parts = find_parts()
+    replays = []
+    for folder in arguments.run:
+        replays.append(replay_run(folder, parts))
+        if not arguments.json:
+            print(*replays[-1].lines, sep="\n", flush=True)
+    if arguments.json:
+        print(json.dumps([replay.to_json() for replay in replays], indent=2))
+    return EXIT_OK if all(replay.same for replay in replays) else EXIT_FAILED
 
 
 def catalogue_verb(arguments: argparse.Namespace) -> int:

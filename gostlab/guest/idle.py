@@ -95,7 +95,10 @@ def ping_rtts_ms(
 ) -> list[float]:
     """Round-trip times of `count` pings, ms. Raises NetworkError if none came back."""
     text = network.read(
-        source, ["ping", "-c", str(count), "-i", str(interval_s), "-W", "5", target], check=False
+        source,
+        ["ping", "-c", str(count), "-i", str(interval_s), "-W", "5", target],
+        check=False,
+        stdout_name="/dev/null",
     )
     times = [float(value) for value in re.findall(r"time=([\d.]+) ms", text)]
     if not times:

@@ -6,14 +6,13 @@ which writes it down in `commands.sh` so that a reader can build the same networ
 
 from __future__ import annotations
 
-import base64
 import shlex
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from mininet.log import setLogLevel
 from mininet.net import Mininet
@@ -22,7 +21,9 @@ import topo
 from gostlab.ask.flows import topology_size
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.topologies import topology_of
+from gostlab.guest.commands import CommandLog, Needs
 
+NOTHING = Needs()
 OFFLOADS = (
     "tcp-segmentation-offload",
     "generic-segmentation-offload",
@@ -35,9 +36,6 @@ OFFLOAD_SWITCHES = {
     "generic-receive-offload": "gro",
     "tx-udp-segmentation": "tx-udp-segmentation",
 }
-
-
-END_OF_FILE = "END_OF_FILE"  # of the here-documents in commands.sh
 
 
 class NetworkError(Exception):
@@ -64,47 +62,6 @@ def interface_of(node: str, intf: Any) -> Interface:
     return Interface(
         node, intf.name, intf.ip, role, direction, (hosts,) if isinstance(hosts, str) else hosts
     )
-
-
-class CommandLog:
-    """commands.sh: what the lab ran, in order, as a script to repeat it with `ip netns`."""
-
-    def __init__(self, path: Path, title: str) -> None:
-        self._file: IO[str] = path.open("w", encoding="utf-8", buffering=1)
-        self._file.write(
-            f"#!/bin/sh\n# {title}\n# What the lab ran, in order. As root, on a kernel with"
-            " sch_netem, with iproute2 6.6 or newer (netem's seed): sh commands.sh\nset -e\n"
-        )
-
-    def note(self, text: str) -> None:
-        """A comment line."""
-        self._file.write(f"# {text}\n")
-
-    def write(self, line: str) -> None:
-        """A line to be run in the root namespace."""
-        self._file.write(line + "\n")
-
-    def on(
-        self, node: str, argv: Sequence[str], *, background: bool = False, stdout: str | None = None
-    ) -> None:
-        """A command on a node."""
-        tail = (f" >{shlex.quote(stdout)}" if stdout else "") + (" &" if background else "")
-        self._file.write(f"ip netns exec {node} {shlex.join(argv)}{tail}\n")
-
-    def write_file(self, path: Path, content: bytes, mode: int) -> None:
-        """A file that something on a node reads: a here-document, in Base64 where it is no text."""
-        text = content.decode("utf-8", errors="replace")
-        plain = text.encode() == content and text.endswith("\n") and END_OF_FILE not in text
-        body = text if plain else base64.encodebytes(content).decode("ascii")
-        place = shlex.quote(str(path))
-        self._file.write(
-            f"mkdir -p {shlex.quote(str(path.parent))}\n"
-            f"{'cat' if plain else 'base64 -d'} >{place} <<'{END_OF_FILE}'\n"
-            f"{body}{END_OF_FILE}\nchmod {mode:o} {place}\n"
-        )
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class Network:
@@ -147,17 +104,24 @@ class Network:
         argv: Sequence[str],
         *,
         stdout: Any,
-        stderr: Any = subprocess.STDOUT,
+        stdout_name: str,
         environ: Mapping[str, str] = {},
-        stdout_name: str | None = None,
+        flow: str | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a process on a node and leave it running."""
-        self.log.on(node, argv, background=True, stdout=stdout_name)
+        """Start a process on a node and leave it running.
+
+        stdout_name   where its words go, as commands.sh is to know it
+        flow          the flow whose client it is; None: a server, or a tunnel's end
+        """
+        if flow is None:
+            self.log.serve(node, argv, stdout_name, environ)
+        else:
+            self.log.flow(flow, node, argv, stdout_name)
         process: subprocess.Popen[bytes] = self.mininet[node].popen(
             list(argv),
             stdin=subprocess.DEVNULL,
             stdout=stdout,
-            stderr=stderr,
+            stderr=subprocess.STDOUT,
             env={**self.environ, **environ},
         )
         return process
@@ -178,12 +142,15 @@ class Network:
         check: bool = True,
         logged: bool = True,
         environ: Mapping[str, str] = {},
+        stdout_name: str | None = None,
     ) -> str:
         """Run a command on a node to its end; returns its standard output.
 
-        Raises NetworkError with the command's own words if it fails (unless `check` is off)."""
+        stdout_name   where commands.sh is to keep what it says
+        Raises NetworkError with the command's own words if it fails (unless `check` is off).
+        """
         if logged:
-            self.log.on(node, argv)
+            self.log.run(node, argv, environ=environ, stdout=stdout_name, may_fail=not check)
         process = self.mininet[node].popen(
             list(argv),
             stdin=subprocess.DEVNULL,
@@ -201,16 +168,18 @@ class Network:
 
 
 @contextmanager
-def lay_out(run: RunDescription, folder: Path, environ: Mapping[str, str]) -> Iterator[Network]:
+def lay_out(
+    run: RunDescription, folder: Path, environ: Mapping[str, str], needs: Needs = NOTHING
+) -> Iterator[Network]:
     """Build the run's topology; on leaving, end every node and with it every interface and qdisc.
 
+    needs   what commands.sh has to look for, besides the nodes and the environment
     Raises NetworkError if Mininet cannot build it.
     """
     setLogLevel("warning")
     # Mininet.init() would raise the host's socket-buffer and neighbour sysctls, which is not ours
     # to do and would leak into every namespace's defaults. Root is checked by the machine.
     Mininet.inited = True
-    log = CommandLog(folder / "commands.sh", run.name)
     size = topology_size(topology_of(run.topology), run.flows, run.sites)
     mininet = Mininet(topo=topo.topos[run.topology](**size), controller=None, build=False)
     try:
@@ -218,19 +187,21 @@ def lay_out(run: RunDescription, folder: Path, environ: Mapping[str, str]) -> It
             mininet.build()
         except Exception as error:  # Mininet raises bare Exception
             raise NetworkError(f"Mininet cannot build topology {run.topology}: {error}") from error
-        network = Network(mininet, log, environ)
-        record_layout(network)
-        yield network
+        names = [host.name for host in mininet.hosts]
+        needs = replace(needs, nodes=names, environ=environ)
+        with closing(CommandLog(folder / "commands.sh", run.name, needs)) as log:
+            network = Network(mininet, log, environ)
+            record_layout(network)
+            yield network
     finally:
         mininet.stop()
-        log.close()
 
 
 def record_layout(network: Network) -> None:
     """Write the namespaces, links, addresses and routes that Mininet made into commands.sh."""
     log = network.log
     for node in network.nodes:
-        log.write(f"ip netns add {node}; ip -n {node} link set lo up")
+        log.write(f"namespace {node}")
     for link in network.mininet.links:
         one, two = link.intf1, link.intf2
         log.write(
@@ -248,7 +219,7 @@ def record_layout(network: Network) -> None:
         if "defaultRoute" in host.params:
             log.write(f"ip -n {host.name} route add default {host.params['defaultRoute']}")
         if isinstance(host, topo.Router):
-            log.write(f"ip netns exec {host.name} sysctl -qw net.ipv4.ip_forward=1")
+            log.run(host.name, ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
 
 
 def set_sysctls(network: Network, node: str, values: Mapping[str, str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from typing import Any
 from gostlab import results
 from gostlab.ask.checks import Check, report, worst
 from gostlab.ask.run_description import RunDescription
+from gostlab.guest.commands import Needs
 from gostlab.guest.environment import check_syscall_cost, environment, run_environ
 from gostlab.guest.hosts import (
     Unsupported,
@@ -44,6 +45,7 @@ from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
 from gostlab.guest.watch.probes import Probes, probing
 from gostlab.guest.watch.realclock import Watch, Watched, watching
+from gostlab.setup.parts import TunnelBinary
 
 SENDING_END = {"upload": "near", "download": "far"}
 
@@ -57,7 +59,8 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     os.environ.update(environ)
     program = program_of(run, parts)
     prepare_kernel(run)
-    with scratch_folder() as scratch, lay_out(run, folder, environ) as network:
+    needs = needs_of(run, program, parts)
+    with scratch_folder() as scratch, lay_out(run, folder, environ, needs) as network:
         silence_ipv6(network)
         sysctls = configure_hosts(network, run)
         offloads = set_offloads(network, run.offloads, nodes_crossed(network, run))
@@ -79,7 +82,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         results.write_json(folder / "legs.json", legs)
         results.write_json(folder / "flows.json", {"flows": [asdict(flow) for flow in load.flows]})
         checks += check_idle(network, run, shaper, "idle_rtt_after")
-        qdiscs_after = shaper.show()
+        qdiscs_after = shaper.show("after")
     results.environment_file(
         folder,
         {
@@ -103,6 +106,20 @@ def prepare_kernel(run: RunDescription) -> None:
     for cc in asked_ccs(run):
         check_cc_available(cc, run.machine)
     set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
+
+
+def needs_of(run: RunDescription, program: TunnelBinary | None, parts: Mapping[str, Any]) -> Needs:
+    """What the run's commands.sh must find on whatever machine repeats it."""
+    kinds = {flow.kind for flow in run.flows}
+    return Needs(
+        programs=(
+            *(["wget", str(parts.get("nginx") or "nginx")] if "http" in kinds else []),
+            *(["iperf3"] if kinds - {"http"} else []),
+        ),
+        congestion_controls=sorted({run.cc, *(flow.cc for flow in run.flows if flow.cc)}),
+        hashes={str(program.path): program.sha256} if program else {},
+        tcp_memory_mib=run.tcp_memory_mib if run.machine == "sandbox" else None,
+    )
 
 
 @contextmanager

@@ -111,12 +111,14 @@ class Shaper:
         """
         for interface in self._now:
             self._apply(interface, "add")
-        return self.show()
+        return self.show("before")
 
-    def show(self) -> dict[str, str]:
-        """What `tc -s qdisc show` says now of every device that the flows cross."""
+    def show(self, when: str) -> dict[str, str]:
+        """What `tc -s qdisc show` says now of every device that the flows cross. `when`: before |
+        after the load, for commands.sh.
+        """
         return {
-            interface.name: show_qdisc(self._network, interface)
+            interface.name: show_qdisc(self._network, interface, when)
             for interface in self._now
             if under_test(self._run, interface)
         }
@@ -251,8 +253,10 @@ def read_back(network: Network, interface: Interface, asked: list[Qdisc]) -> lis
     return installed
 
 
-def show_qdisc(network: Network, interface: Interface) -> str:
+def show_qdisc(network: Network, interface: Interface, when: str) -> str:
     """tc's own text with statistics, for the record."""
     return network.read(
-        interface.node, ["tc", "-s", "qdisc", "show", "dev", interface.name], logged=False
+        interface.node,
+        ["tc", "-s", "qdisc", "show", "dev", interface.name],
+        stdout_name=f"qdisc-{when}-{interface.name}.txt",
     )

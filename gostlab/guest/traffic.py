@@ -139,16 +139,12 @@ http {{
 """
 
 
-def nginx_argv(program: str, folder: Path, flow: Flow, port: int) -> list[str]:
-    """nginx with a configuration, files and temporary folders of its own, and the flow's document:
-    a file of its size.
+def prepare_nginx(network: Network, program: str, folder: Path, flow: Flow, port: int) -> list[str]:
+    """nginx's command, with a configuration, files and temporary folders of its own, and the flow's
+    document: a file of its size.
     """
-    folder.mkdir(mode=0o755)
-    (folder / "nginx.conf").write_text(
-        NGINX_CONF.format(folder=folder, port=port), encoding="utf-8"
-    )
-    with (folder / DOCUMENT).open("wb") as document:
-        document.truncate(flow.size_bytes)
+    network.write_file(folder / "nginx.conf", NGINX_CONF.format(folder=folder, port=port))
+    network.read(flow.receiver, ["truncate", "-s", str(flow.size_bytes), str(folder / DOCUMENT)])
     return [program, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", "stderr"]
 
 
@@ -185,9 +181,13 @@ def run_flows(
             # A udp test begins with a TCP connection to the same port.
             wait_until_listening(network, flow.receiver, ports[flow.name], alive=lambda: None)
         begin()
+        network.log.load_begins()
         started = time.monotonic()
         ends = follow_timeline(network, run, tunnel, folder, started, node_cc, watch, change, undo)
         ended = time.monotonic()
+        network.log.load_ends(
+            {flow.name: (flow.kind, report_name(run, flow)) for flow in run.flows}
+        )
         for flow in run.flows:
             if flow.kind != "http":
                 with suppress(
@@ -213,7 +213,7 @@ def start_server(
         if nginx is None:
             raise TrafficError("nginx was not found: run ./lab setup")
         argv, name = (
-            nginx_argv(nginx, scratch / f"nginx-{flow.name}", flow, port),
+            prepare_nginx(network, nginx, scratch / f"nginx-{flow.name}", flow, port),
             f"nginx-{flow.name}.log",
         )
     else:
@@ -253,6 +253,7 @@ def follow_timeline(
                 )
             while changes and changes[0]["at_s"] <= now:
                 asked = changes.pop(0)
+                network.log.at(asked["at_s"])
                 applied = time.monotonic() - started
                 for line in change(asked):
                     log.write(
@@ -311,12 +312,14 @@ def begin_flow(
 ) -> Active:
     """Start a flow's client; stopped by `undo`."""
     name = report_name(run, flow)
+    network.log.at(flow.start_s)
     with (folder / name).open("wb") as output:
         process = network.start(
             flow.sender,
             client_argv(flow, tunnel.entries[flow.name], node_cc.get(flow.data_sender, "")),
             stdout=output,
             stdout_name=name,
+            flow=flow.name,
         )
     undo.callback(stop, process)
     ending = os.pidfd_open(process.pid)

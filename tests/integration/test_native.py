@@ -69,16 +69,20 @@ def test_a_killed_native_run_leaves_no_process(lab: Lab) -> None:
     assert counts == [("2", "2", "5"), ("0", "0", "0")], done.log  # in full swing, and gone
 
 
-def test_commands_sh_builds_the_same_path_by_hand(lab: Lab) -> None:
+def test_commands_sh_repeats_the_run_by_hand_and_leaves_nothing(lab: Lab) -> None:
+    state = "ip netns; ls /tmp; pgrep -c iperf3; pgrep -c relay; ip -o link"
     done = native(
         lab,
         "native",
         after=(
-            "sed '/iperf3/d;/ethtool/d;/relay/d' $(ls -d results 2>/dev/null)"
-            " /run/gostlab/results/thesis-tunnel/main-*/commands.sh > /run/gostlab/again.sh; mkdir"
-            f" -p /run/netns; PATH={':'.join(map(str, lab.parts.iproute2_dirs))}:$PATH sh"
-            " /run/gostlab/again.sh && echo again $?"
+            f"({state}) >/run/gostlab/clean; cd /;"
+            " sh /run/gostlab/results/thesis-tunnel/main-*/commands.sh /run/gostlab/again"
+            f" && echo again $?; ({state}) >/run/gostlab/left"
         ),
     )
 
     assert "again 0" in done.log, done.log
+    assert re.search(r"^flow1: 1\d\.\d+ Mbit/s, Retr \d+$", done.log, re.MULTILINE), done.log
+    assert (done.folder / "clean").read_text() == (done.folder / "left").read_text()
+    report = json.loads((done.folder / "again" / "iperf3.json").read_text())
+    assert 10e6 < report["end"]["sum_received"]["bits_per_second"] < 20e6

@@ -205,6 +205,7 @@ def wait_until_listening(
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
     while time.monotonic() < deadline:
         if is_listening(network, node, port, protocol):
+            network.log.listening(node, protocol, port)
             return
         alive()
         time.sleep(0.02)

@@ -1,0 +1,116 @@
+"""A run's commands.sh, run once more on a machine of the lab's own, and what came of it.
+
+    python3 -m gostlab.guest.replay FOLDER     FOLDER holds run.json and commands.sh
+
+The script's reports go to FOLDER/replayed. replay.json says what they say, in the words of
+flows.json and env.json, or why there is nothing to say.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gostlab import results
+from gostlab.ask.flows import Flow
+from gostlab.ask.run_description import RunDescription
+from gostlab.guest.hosts import Unsupported, check_cc_available, set_tcp_memory
+from gostlab.guest.traffic import TrafficError, report_name, result_of
+
+FOLDER = "replayed"
+
+
+def main(argv: list[str]) -> int:
+    """Replay; exit status 1 where the script did not come to its end."""
+    folder = Path(argv[1])
+    run = RunDescription.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
+    try:
+        prepare_machine(run)
+        error = run_script(folder)
+        found: dict[str, Any] = {"error": error} if error else replayed(run, folder / FOLDER)
+    except (Unsupported, TrafficError, OSError) as failure:
+        found = {"error": str(failure)}
+    results.write_json(folder / "replay.json", found)
+    return 1 if "error" in found else 0
+
+
+def prepare_machine(run: RunDescription) -> None:
+    """What is one setting for a whole machine, and so is not the script's to change. Raises
+    Unsupported or OSError.
+    """
+    for cc in sorted({run.cc, *(flow.cc for flow in run.flows if flow.cc)}):
+        check_cc_available(cc, "sandbox")
+    set_tcp_memory(run.tcp_memory_mib)
+
+
+def run_script(folder: Path) -> str | None:
+    """Run it as a person would; its complaint if it fails."""
+    done = subprocess.run(
+        ["sh", str(folder / "commands.sh"), str(folder / FOLDER)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        text=True,
+        errors="replace",
+    )
+    print(done.stdout, flush=True)
+    if done.returncode == 0:
+        return None
+    said = done.stdout.strip().splitlines()[-1:] or ["it said nothing"]
+    return f"commands.sh ended with exit status {done.returncode}: {said[0]}"
+
+
+def replayed(run: RunDescription, folder: Path) -> dict[str, Any]:
+    """What the script's reports say. Raises TrafficError or OSError."""
+    times = {
+        name: (float(began_s), float(ended_s))
+        for name, began_s, ended_s, _status in (
+            line.split() for line in (folder / "flows.txt").read_text().splitlines()
+        )
+    }
+    flows = []
+    for flow in run.flows:
+        if flow.name not in times:
+            raise TrafficError(f"{flow.name}: commands.sh did not run it to its end")
+        flows.append(result_of(run, flow, folder, *times[flow.name]))
+    return {
+        "flows": [asdict(flow) for flow in flows],
+        "uncertainty": {flow.name: uncertainty(run, flow, folder) for flow in run.flows},
+        "qdiscs_before": qdiscs(folder, "before"),
+        "qdiscs_after": qdiscs(folder, "after"),
+    }
+
+
+def uncertainty(run: RunDescription, flow: Flow, folder: Path) -> float | None:
+    """How well a flow's goodput is known, as a share of it: the standard error of the mean over its
+    seconds. None where fewer than two are reported.
+    """
+    report = results.read_object(folder / report_name(run, flow)) or {}
+    rates = [
+        float(interval["sum"]["bits_per_second"])
+        for interval in report.get("intervals", ())
+        if interval["sum"]["seconds"] > 0.5
+    ]
+    if len(rates) < 2 or not any(rates):
+        return None
+    return statistics.stdev(rates) / math.sqrt(len(rates)) / statistics.mean(rates)
+
+
+def qdiscs(folder: Path, when: str) -> dict[str, str]:
+    """What tc said of every device of the path."""
+    start = f"qdisc-{when}-"
+    return {
+        file.stem.removeprefix(start): file.read_text(encoding="utf-8")
+        for file in sorted(folder.glob(f"{start}*.txt"))
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
