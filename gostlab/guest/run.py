@@ -116,7 +116,7 @@ def needs_of(run: RunDescription, program: TunnelBinary | None, parts: Mapping[s
             *(["wget", str(parts.get("nginx") or "nginx")] if "http" in kinds else []),
             *(["iperf3"] if kinds - {"http"} else []),
         ),
-        congestion_controls=sorted({run.cc, *(flow.cc for flow in run.flows if flow.cc)}),
+        congestion_controls=asked_ccs(run),
         hashes={str(program.path): program.sha256} if program else {},
         tcp_memory_mib=run.tcp_memory_mib if run.machine == "sandbox" else None,
     )
