@@ -21,8 +21,8 @@ ROOMS: dict[str, set[str]] = {
     "gostlab.declared": set(),
     "gostlab.setup": {"gostlab.declared"},
     "gostlab.ask": {"gostlab.setup", "gostlab.declared"},
-    "gostlab.results": {"gostlab", "gostlab.ask", "gostlab.declared"},
-    "gostlab.result_format": {"gostlab.declared"},
+    "gostlab.results": {"gostlab", "gostlab.result_format", "gostlab.ask", "gostlab.declared"},
+    "gostlab.result_format": {"gostlab.declared", "gostlab.ask"},
     "gostlab.result_check": {"gostlab.result_format"},
     "gostlab.measures": {"gostlab.results", "gostlab.ask", "gostlab.declared"},
     "gostlab.guest": {
