@@ -93,7 +93,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             "acks": acks,
         },
     )
-    checks += judge(run, folder, load, watches.probes, legs, watches.clock_watched)
+    checks += judge(run, folder, load, watches.probes, watches.queues, legs, watches.clock_watched)
     results.write_json(folder / "fidelity.json", report(checks))
     return worst(checks)
 
@@ -145,6 +145,7 @@ def nodes_crossed(network: Network, run: RunDescription) -> set[str]:
 class Watches:
     """What watches a load. Use through `watching_all`."""
 
+    queues: list[Interface]  # where the flows' packets may wait
     probes: Probes
     acks: AckTrace | None  # None: not asked for, or not to be had
     clock: Watch | None  # None on the virtual clock, which is exact
@@ -177,7 +178,7 @@ def watching_all(
         probing(network, tunnel, queues, folder, sample_s(run, acks)) as probes,
         watching(run, bottleneck_of(run, queues)) as clock,
     ):
-        yield Watches(probes, acks, clock, ack_filter(run, tunnel))
+        yield Watches(queues, probes, acks, clock, ack_filter(run, tunnel))
 
 
 def bottleneck_of(run: RunDescription, queues: list[Interface]) -> str:

@@ -14,6 +14,8 @@ from gostlab.ask import guards
 from gostlab.ask.checks import Check
 from gostlab.ask.limits import DELAY_LIMIT_PKTS
 from gostlab.ask.run_description import RunDescription
+from gostlab.guest.network import Interface
+from gostlab.guest.shaping import is_for
 from gostlab.guest.traffic import FlowResult, Load
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.probes import Probes, rows_of
@@ -25,13 +27,14 @@ def judge(
     folder: Path,
     load: Load,
     probes: Probes,
+    queues: Sequence[Interface],
     legs: Mapping[str, Any],
     watched: Watched | None,
 ) -> list[Check]:
-    """The checks that need the whole run."""
+    """The checks that need the whole run. `queues`: where the flows' packets may have waited."""
     data = run.data_direction
     samples = rows_of(folder, "queues")
-    queues = {row["dev"]: row for row in samples}
+    last = {row["dev"]: row for row in samples}
     rate_bps = max(
         [
             run.path[data]["rate_bps"] or 0,
@@ -44,10 +47,10 @@ def judge(
         check_cpu(run, folder),
         fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
         fidelity.check_rate(
-            sum(8 * flow.bytes for flow in load.flows), rate_bps, load.ended_s - load.started_s
+            most_received_bits(run, load, queues), rate_bps, load.ended_s - load.started_s
         ),
         *fidelity.check_offered(run, load.flows, idle_shares(load.flows, rows_of(folder, "hosts"))),
-        *fidelity.check_drops(queues.values(), run),
+        *fidelity.check_drops(last.values(), run),
         *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),
         *(
             fidelity.check_virtual_clock()
@@ -61,6 +64,22 @@ def judge(
         ),
         *guards.checks(run),
     ]
+
+
+def most_received_bits(run: RunDescription, load: Load, queues: Sequence[Interface]) -> float:
+    """What came through the busiest bottleneck of those that carry the data: all bytes of the flows
+    whose data cross it.
+    """
+    got = {flow.name: 8.0 * flow.bytes for flow in load.flows}
+    mine = [flow for flow in run.flows if flow.direction == run.flows[0].direction]
+    return max(
+        (
+            sum(got.get(flow.name, 0.0) for flow in mine if is_for(queue, flow))
+            for queue in queues
+            if (queue.role, queue.direction) == ("bottleneck", run.data_direction)
+        ),
+        default=0.0,
+    )
 
 
 def check_cpu(run: RunDescription, folder: Path) -> Check:

@@ -142,11 +142,16 @@ def not_installed(wanted: Sequence[str], dpkg_answer: str) -> list[str]:
     return [name for name in wanted if name not in installed]
 
 
+def wanted_packages(*extra: str) -> list[str]:
+    """Debian's packages that lab, relay and kernel need, and the tunnels theirs, each once."""
+    return list(dict.fromkeys([*LAB_PACKAGES, *BUILD_PACKAGES, *tunnel_packages(), *extra]))
+
+
 def install_packages(bench: Workbench, *extra: str) -> str:
     """Install what is missing, and nothing recommended (Mininet's Open vSwitch would start a
     service).
     """
-    wanted = [*LAB_PACKAGES, *BUILD_PACKAGES, *tunnel_packages(), *extra]
+    wanted = wanted_packages(*extra)
     if shutil.which("dpkg-query") is None or shutil.which("apt-get") is None:
         missing = missing_programs()
         if missing:

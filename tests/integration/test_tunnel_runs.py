@@ -93,7 +93,7 @@ def test_mn_loads_each_topology_by_itself_and_everybody_reaches_everybody(
         memory_mib=512,
     )
 
-    assert "0% dropped" in done.log, done.log
+    assert "Results: 0% dropped" in done.log, done.log
 
 
 def test_a_cc_the_kernel_lacks_is_unsupported(lab: Lab) -> None:

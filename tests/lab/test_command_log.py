@@ -1,0 +1,27 @@
+"""commands.sh: what a reader runs makes the same files again."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gostlab.guest.network import CommandLog
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[tunnel]\nkey = $HOME `x` 'y'\n", b"no newline at the end", b"\x00\xff\n", b"END_OF_FILE\n"],
+)
+def test_a_file_written_into_it_is_the_same_file(tmp_path: Path, content: bytes) -> None:
+    made = tmp_path / "a folder" / "made.conf"
+    log = CommandLog(tmp_path / "commands.sh", "a run")
+    log.write_file(made, content, 0o600)
+    log.close()
+    script = tmp_path / "commands.sh"
+
+    subprocess.run(["sh", script], check=True, cwd=tmp_path)
+
+    assert made.read_bytes() == content
+    assert made.stat().st_mode & 0o777 == 0o600
