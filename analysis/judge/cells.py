@@ -6,28 +6,23 @@ and a 30 s run of the same levels are two cells, of two variants of their matrix
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
 from analysis.judge import fairness
+from analysis.judge.figures_of_merit import MERITS, merit_of, value_of
 from analysis.judge.statistics import Summary, best_mean, summarise
-from analysis.read import series
 from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, VERDICTS, Run
 from analysis.read.study import Study, claims_of, level
 from analysis.read.values import Scalar
-from gostlab.measures import Spread
 
-# What a figure shows by colour, facet or axis; everything else that differs makes a variant. What a
-# file says is drawn of a matrix (its `draw`) takes the place of its kind's figures: such a matrix
-# is "other".
-KINDS = ("streams", "cpu", "buffer", "other")
 CC_ORDER = ("cubic", "bbr", "reno", "westwood")
 TUNNEL_ORDER = ("direct", "gost+ws", "gost+wss")
 
@@ -63,6 +58,15 @@ class Cell:
     def counted(self) -> tuple[Run, ...]:
         """The runs that summaries rest on: finished and not invalid."""
         return tuple(run for run in self.runs if run.counts)
+
+    @property
+    def but_cc(self) -> Any:
+        """What tells its place apart from others that may have the same congestion control."""
+        return (
+            self.matrix,
+            tuple(pair for pair in self.factors if pair[0] != "cc"),
+            tuple(pair for pair in self.like.settings if pair[0] != "cc"),
+        )
 
     @property
     def left_out(self) -> tuple[Run, ...]:
@@ -133,97 +137,11 @@ def bdp_words(value: float) -> str:
     return short if abs(float(short) / value - 1) < 0.004 else long
 
 
-def wan_share(run: Run) -> float | None:
-    """Retransmitted segments on the WAN per segment sent there."""
-    again, sent = run.retransmitted("wan"), run.segments("wan")
-    return None if again is None or not sent else again / sent
-
-
-@cache
-def over_time(run: Run) -> Mapping[str, float | None]:
-    """A run's figures that are read from its series, once: they take longer than all else
-    together.
-    """
-    rates, parts = fairness.active_rates(run), fairness.shares(run)
-    return {
-        "jain": fairness.jain(run),
-        "convergence_s": fairness.convergence_s(run),
-        "total_mbit": sum(rates.values()) if rates else None,
-        **{f"share:{name}": share for name, share in parts.items()},
-    }
-
-
-@cache
-def window_pkts(run: Run, flow: str | None = None) -> float | None:
-    """A run's mean window, read once."""
-    return series.mean_window_pkts(run, flow)
-
-
-def median_of(spread: Spread | None) -> float | None:
-    """What half of the time did not exceed; None where nothing was sampled."""
-    return spread.median if spread else None
-
-
-def p95_of(spread: Spread | None) -> float | None:
-    """What 95 % of the time did not exceed; None where nothing was sampled."""
-    return spread.p95 if spread else None
-
-
-FIGURES: Mapping[str, Any] = {
-    "goodput": lambda run: run.goodput_mbit,
-    "retr": lambda run: run.retr,
-    "app": lambda run: run.retransmitted("app"),
-    "wan": lambda run: run.retransmitted("wan"),
-    "exit": lambda run: run.retransmitted("exit"),
-    "wan_share": wan_share,
-    "client_nstat": lambda run: dict(run.nstat).get("client"),
-    "idle_share": lambda run: run.idle_share,
-    "link_share": lambda run: run.link_share,
-    # Delays while the load ran, by time (see gostlab.measures):
-    "srtt_median_ms": lambda run: median_of(series.latency(run).srtt_ms),
-    "srtt_p95_ms": lambda run: p95_of(series.latency(run).srtt_ms),
-    "queue_delay_median_ms": lambda run: median_of(series.latency(run).queue_delay_ms),
-    "queue_delay_p95_ms": lambda run: p95_of(series.latency(run).queue_delay_ms),
-    # Read from the run's series, once:
-    "window_pkts": window_pkts,
-    "jain": lambda run: over_time(run)["jain"],
-    "convergence_s": lambda run: over_time(run)["convergence_s"],
-    "total_mbit": lambda run: over_time(run)["total_mbit"],
-}
-DELAY_FIGURES = (
-    "srtt_median_ms",
-    "srtt_p95_ms",
-    "queue_delay_median_ms",
-    "queue_delay_p95_ms",
-)
-SERIES_FIGURES = frozenset({"window_pkts", "jain", "convergence_s", "total_mbit"})
 # What a file draws that needs a figure of the series, though the runs do not show it.
 DRAWN_FROM: Mapping[str, frozenset[str]] = {
     "by-loss": frozenset({"window_pkts"}),
     "cwnd": frozenset({"window_pkts"}),
 }
-FLOW_FIGURES = ("goodput", "retr", "window_pkts", "share")
-
-
-def value_of(run: Run, figure: str) -> float | None:
-    """A figure of a run: one of FIGURES, or one of FLOW_FIGURES of one flow ("share:flow2"); None
-    where it has none.
-    """
-    name, _, flow = figure.partition(":")
-    if not flow:
-        found = FIGURES[name](run)
-    elif name == "share":
-        found = over_time(run).get(figure)
-    elif name == "window_pkts":
-        found = window_pkts(run, flow)
-    else:
-        asked = run.flow(flow)
-        found = (
-            None
-            if asked is None
-            else {"goodput": asked.goodput_mbit, "retr": asked.retransmits}[name]
-        )
-    return None if found is None else float(found)
 
 
 def figures_of(cell: Cell, study: Study) -> tuple[str, ...]:
@@ -235,7 +153,9 @@ def figures_of(cell: Cell, study: Study) -> tuple[str, ...]:
         figure for word in study.matrix_draw(cell.matrix) for figure in DRAWN_FROM.get(word, ())
     }
     wanted |= {
-        asked.figure for published in study.published_all_for(run) for asked in claims_of(published)
+        merit_of(asked.figure).key
+        for published in study.published_all_for(run)
+        for asked in claims_of(published)
     }
     several = sum(flow.competes for flow in run.flows) > 1
     if several:
@@ -244,7 +164,11 @@ def figures_of(cell: Cell, study: Study) -> tuple[str, ...]:
         wanted |= {"convergence_s"}
     if run.acks:
         wanted |= {"window_pkts"}
-    figures = [figure for figure in FIGURES if figure not in SERIES_FIGURES or figure in wanted]
+    figures = [
+        merit.key
+        for merit in MERITS
+        if merit.of_run is not None and (not merit.from_series or merit.key in wanted)
+    ]
     if len(run.flows) > 1:
         figures += [f"goodput:{name}" for name in cell.flows]
     if several:
@@ -258,9 +182,10 @@ class Matrix:
 
     name: str
     variant: str
-    kind: str  # one of KINDS
     cells: tuple[Cell, ...]
-    draw: tuple[str, ...] = ()  # the figures that the experiment's file wants; empty: its kind's
+    draw: tuple[
+        str, ...
+    ] = ()  # the figures that the experiment's file wants; empty: as its factors suggest
 
     @property
     def key(self) -> str:
@@ -285,7 +210,6 @@ def to_matrices(runs: Iterable[Run], study: Study | None = None) -> list[Matrix]
     found: list[Matrix] = []
     for name, groups in by_matrix.items():
         draw = study.matrix_draw(name) if study else ()
-        kind = kind_of(name, [runs[0] for runs in groups.values()], draw)
         apart = keys_apart(groups)
         variants: dict[str, list[Cell]] = {}
         for (factors, settings), members in groups.items():
@@ -301,7 +225,7 @@ def to_matrices(runs: Iterable[Run], study: Study | None = None) -> list[Matrix]
             key=lambda pair: (-sum(len(cell.counted) for cell in pair[1]), pair[0]),
         )
         found += [
-            Matrix(name, variant, kind, tuple(sorted(cells, key=cell_order)), draw)
+            Matrix(name, variant, tuple(sorted(cells, key=cell_order)), draw)
             for variant, cells in fullest
         ]
     return found
@@ -316,29 +240,6 @@ def keys_apart(groups: Mapping[Any, Sequence[Run]]) -> set[str]:
         this = dict(settings)
         apart |= {key for key in first.keys() | this.keys() if first.get(key) != this.get(key)}
     return apart
-
-
-def kind_of(name: str, cells: Sequence[Run], draw: Sequence[str] = ()) -> str:
-    """Which figures show a matrix: by what its file varies, or by its name if too little has run to
-    tell.
-
-    draw: the words of the matrix's file; with any, it is they that say.
-    """
-    if draw:
-        return "other"
-    factors = {key for run in cells for key, _ in run.factors}
-    if (
-        any(word in key for key in factors for word in ("syscall", "clock"))
-        or len({(run.clock, run.syscall_cost_us) for run in cells}) > 1
-        or "clock" in name
-        or "cpu" in name
-    ):
-        return "cpu"
-    if any("buffer" in key and not key.endswith("buffers") for key in factors) or (
-        len({run.buffer_pkts for run in cells}) > 2 and len({run.rate_bps for run in cells}) == 1
-    ):
-        return "buffer"
-    return "streams" if "streams" in factors or len({run.streams for run in cells}) > 1 else "other"
 
 
 def rank(value: str, order: Sequence[str]) -> tuple[int, str]:
@@ -401,17 +302,11 @@ def natural(words: str) -> list[tuple[bool, float, str]]:
 
 def pairs_of(cells: Sequence[Cell], base: str, versus: str) -> list[tuple[Cell, Cell]]:
     """Cells that differ in nothing but the congestion control."""
-
-    def place(cell: Cell) -> Any:
-        return tuple(pair for pair in cell.factors if pair[0] != "cc"), tuple(
-            pair for pair in cell.like.settings if pair[0] != "cc"
-        )
-
-    seconds = {place(cell): cell for cell in cells if cell.like.cc == versus}
+    seconds = {cell.but_cc: cell for cell in cells if cell.like.cc == versus}
     return [
-        (cell, seconds[place(cell)])
+        (cell, seconds[cell.but_cc])
         for cell in cells
-        if cell.like.cc == base and place(cell) in seconds
+        if cell.like.cc == base and cell.but_cc in seconds
     ]
 
 
@@ -490,19 +385,24 @@ def buffer_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
 
 
 def to_table(
-    cells: Iterable[Cell], study: Study, references: Mapping[str, Run] = MappingProxyType({})
+    cells: Iterable[Cell], study: Study, borrow: Mapping[str, Run] | None = None
 ) -> pd.DataFrame:
     """One row per cell: what the figures draw and the tables print. Rates in Mbit/s, counts in
     segments.
 
-    A figure X (see figures_of; of one flow: "share:flow2") has X (the median), X_low, X_high,
-    X_coverage (NaN below six runs) and X_values; one that was not asked for is NaN. Runs that never
-    converge are in no convergence_s, but counted in never_converged. goodput_best3 is the mean of
-    the three fastest runs. references: a run of each matrix, see Study.published_for.
+    A figure of merit X (of one flow: "share:flow2") has X (the median), X_low, X_high, X_coverage
+    (NaN below six runs) and X_values; one that was not asked for is NaN. Runs that never converge
+    are in no convergence_s, but counted in never_converged. goodput_best3 is the mean of the three
+    fastest runs.
+
+    factor:KEY is a level as written; rtt:FLOW (ms) and cc:FLOW ("udp" of none) are a flow's own.
+    X_study, X_least and X_most are what the study published of the cell: of its own matrix, and
+    with `borrow` (a run of each matrix) a goodput or Retr of another matrix on the same path too.
+    ratio is goodput / goodput_study.
     """
     rows = []
     for cell in cells:
-        run, published = cell.like, study.published_for(cell.like, references)
+        run = cell.like
         row: dict[str, Any] = {
             "matrix": cell.matrix,
             "variant": cell.variant,
@@ -533,12 +433,16 @@ def to_table(
             "program": ", ".join(
                 sorted({each.environment.tunnel for each in cell.counted if each.environment})
             ),
-            "thesis_goodput": published.goodput_mbit if published else None,
-            "thesis_retr": published.retr if published else None,
-            "thesis_source": published.source if published else "",
+            "direction": run.direction,
+            "rmem_bytes": rmem_bytes(run),
+            **published_columns(run, study, borrow),
+            **{f"factor:{name}": level(value) for name, value in cell.factors},
         }
+        for flow in run.flows:
+            row |= {f"rtt:{flow.name}": flow.rtt_ms, f"cc:{flow.name}": flow.cc or flow.kind}
         asked = figures_of(cell, study)
-        for figure in dict.fromkeys((*FIGURES, *asked)):
+        known = (merit.key for merit in MERITS if merit.of_run is not None)
+        for figure in dict.fromkeys((*known, *asked)):
             summary = cell.summary(figure) if figure in asked else None
             interval = summary.interval if summary else None
             row |= {
@@ -548,13 +452,7 @@ def to_table(
                 f"{figure}_coverage": interval.coverage if interval else None,
                 f"{figure}_values": summary.values if summary else (),
             }
-        goodput, thesis = row["goodput"], row["thesis_goodput"]
-        for end in ("", "_low", "_high"):
-            value = row[f"goodput{end}"] if end else goodput
-            row[f"ratio{end}"] = value / thesis if value is not None and thesis else None
-        row["ratio_values"] = (
-            tuple(value / thesis for value in row["goodput_values"]) if thesis else ()
-        )
+        row |= ratio_columns(row)
         row["cpu_bound"] = float(cell.cpu_bound)
         row["goodput_best3"] = best_mean(row["goodput_values"])
         row["never_converged"] = cell.never_converged if "convergence_s" in asked else None
@@ -564,8 +462,57 @@ def to_table(
     # a cell without a flow that another has, has no value of it
     for name in values:
         table[name] = [value if isinstance(value, tuple) else () for value in table[name]]
-    numeric = [name for name in table.columns if name not in TEXT_COLUMNS and name not in values]
+    texts = {name for name in table.columns if name.startswith(("factor:", "cc:"))} | TEXT_COLUMNS
+    numeric = [name for name in table.columns if name not in texts and name not in values]
     return table.astype(dict.fromkeys(numeric, float)) if rows else table
+
+
+def published_columns(
+    run: Run, study: Study, borrow: Mapping[str, Run] | None
+) -> dict[str, float | str | None]:
+    """What the study published of a run's cell; the entry with most factors says it."""
+    found: dict[str, float | str | None] = {
+        "goodput_study": None,
+        "retr_study": None,
+        "study_source": "",
+    }
+    if borrow is not None and (other := study.published_for(run, borrow)) is not None:
+        found = {
+            "goodput_study": other.goodput_mbit,
+            "retr_study": other.retr,
+            "study_source": other.source,
+        }
+    for published in sorted(study.published_all_for(run), key=lambda each: len(each.factors)):
+        for asked in claims_of(published):
+            column = merit_of(asked.figure).key + (f":{asked.flow}" if asked.flow else "")
+            ends = (("study", asked.value), ("least", asked.least), ("most", asked.most))
+            found |= {f"{column}_{end}": value for end, value in ends if value is not None}
+            if column in ("goodput", "retr"):
+                found["study_source"] = published.source
+    return found
+
+
+def ratio_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Goodput over the study's, with its interval and runs; nothing without a study's."""
+    study = row["goodput_study"]
+    ends = {
+        f"ratio{end}": row[f"goodput{end}"] / study
+        if study and row[f"goodput{end}"] is not None
+        else None
+        for end in ("", "_low", "_high")
+    }
+    values = tuple(value / study for value in row["goodput_values"]) if study else ()
+    return {**ends, "ratio_values": values}
+
+
+def rmem_bytes(run: Run) -> float | None:
+    """The greatest receive buffer that the kernel gives a socket of the run; None where run.json
+    does not say.
+    """
+    try:
+        return float(json.loads(str(dict(run.settings)["buffers.rmem"]))[-1])
+    except (KeyError, ValueError, TypeError, IndexError):
+        return None
 
 
 TEXT_COLUMNS = frozenset(
@@ -581,6 +528,7 @@ TEXT_COLUMNS = frozenset(
         "profile",
         "verdict",
         "program",
-        "thesis_source",
+        "direction",
+        "study_source",
     }
 )

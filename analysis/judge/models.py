@@ -9,7 +9,7 @@ idle path.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 # A packet of 1500 bytes less IPv4, TCP and its timestamp option; netem counts the Ethernet header
@@ -199,6 +199,6 @@ GENERAL = ("rfc9438", "reno", "mathis", "bbr")
 LI_2018 = ("rfc9438", "li-cubic", "li-bbr", "li-bbr-linux")
 
 
-def models_for(ccs: list[str], names: tuple[str, ...] = GENERAL) -> list[Model]:
+def models_for(ccs: list[str], names: Sequence[str] = GENERAL) -> list[Model]:
     """The models of those names that are about one of these congestion controls."""
     return [model for model in MODELS if model.name in names and model.cc in ccs]

@@ -5,7 +5,7 @@ Sentences and figures write their numbers by the same functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,16 @@ from analysis.read.runs import to_csv
 
 MISSING = "–"
 NBSP = "\u00a0"
+CC_NAMES = {
+    "cubic": "CUBIC",
+    "bbr": "BBR",
+    "reno": "Reno",
+    "westwood": "Westwood",
+    "vegas": "Vegas",
+    "bbrplus": "BBRplus",
+    "bbr2": "BBRv2",
+    "bbr3": "BBRv3",
+}
 
 
 @dataclass(frozen=True)
@@ -145,3 +155,65 @@ def interval(
         return ""
     assert low is not None and high is not None and coverage is not None
     return f"{show(low)} to {show(high)} ({100 * coverage:.1f}{NBSP}%)"
+
+
+def n_note(table: pd.DataFrame) -> str:
+    """How many runs a table's figures rest on, and what follows."""
+    if table.empty or table["n"].max() == 0:
+        return "No run of this matrix counts yet."
+    least, most = int(table.loc[table["n"] > 0, "n"].min()), int(table["n"].max())
+    said = f"n = {least}" if least == most else f"n = {least} to {most}"
+    if most == 1:
+        return (
+            f"{said}: one run per cell. These are single readings; nothing here says how far"
+            " another would fall."
+        )
+    if most < 6:
+        return (
+            f"{said} runs per cell: too few for an interval (that takes six), so the figures show"
+            " every run."
+        )
+    note = (
+        f"{said} runs per cell. The interval is that of the median by order statistics, its exact"
+        " coverage beside it"
+    )
+    return note + ("; cells with fewer than six runs have none." if least < 6 else ".")
+
+
+def shown_columns(
+    columns: Iterable[Column], rows: Sequence[Mapping[str, Any]]
+) -> tuple[Column, ...]:
+    """The columns that at least one row fills."""
+    return tuple(
+        column
+        for column in columns
+        if not rows or any(not is_missing(row.get(column.key)) for row in rows)
+    )
+
+
+def cc_name(cc: str) -> str:
+    """A congestion control's name as papers print it; of several ("bbr+cubic") each one's."""
+    return " + ".join(CC_NAMES.get(each, each) for each in cc.split("+"))
+
+
+TUNNEL = Column("tunnel", "Tunnel", words, numeric=False)
+STREAMS = Column("streams", "Streams", count)
+CC = Column("cc", "Congestion control", cc_name, numeric=False)
+RUNS = Column("n", "n", count)
+VERDICT = Column("verdict", "Verdict", words, numeric=False)
+GOODPUT = Column("goodput_mbit", "Lab, median (Mbit/s)", rate)
+INTERVAL = Column("goodput_interval", "Interval (coverage)", words)
+IDLE = Column("idle_share", "CPU idle", percent)
+LINK = Column("link_share", "Bottleneck used", percent)
+# Over the time of the load; what is sampled and how is said in gostlab.measures.
+DELAYS = (
+    Column("srtt_median_ms", "RTT under load, median (ms)", delay),
+    Column("srtt_p95_ms", "RTT, 95\u00a0% (ms)", delay),
+    Column("queue_delay_median_ms", "Bottleneck's queue, median (ms)", delay),
+    Column("queue_delay_p95_ms", "Queue, 95\u00a0% (ms)", delay),
+)
+
+
+def delays(row: pd.Series) -> dict[str, float]:
+    """A cell's delays under load, for the columns of DELAYS."""
+    return {column.key: row[column.key] for column in DELAYS}

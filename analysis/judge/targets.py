@@ -8,19 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from analysis.judge.cells import Cell, Matrix, value_of
-from analysis.judge.fairness import converges
-from analysis.judge.statistics import Summary, best_mean, paired_ratio, summarise
+from analysis.judge.cells import Cell, Matrix
+from analysis.judge.figures_of_merit import merit_of
+from analysis.judge.statistics import Summary
 from analysis.judge.table import Column, Table, count, interval, rate, words
 from analysis.read.study import Claim, Study, claims_of, is_about, level
 from gostlab.ask.experiment import Published
 
 AGREES, DISAGREES, NO_RUN, INVALID = "agrees", "disagrees", "no run", "invalid runs only"
 VERDICTS = (AGREES, DISAGREES, NO_RUN, INVALID)
-# What a published figure is called among a cell's.
-CELL_FIGURES = {"goodput_mbit": "goodput"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ def judged(published: Published, cells: Sequence[Cell]) -> list[Target]:
                 Target(
                     published.matrix or "",
                     said or published.matrix or "",
-                    asked.figure_words,
+                    figure_words(asked),
                     asked.words,
                     None,
                     NO_RUN,
@@ -99,7 +96,7 @@ def judged_cell(published: Published, asked: Claim, cell: Cell, cells: Sequence[
     return Target(
         cell.matrix,
         cell.label,
-        asked.figure_words,
+        figure_words(asked),
         asked.words,
         got,
         verdict,
@@ -111,45 +108,19 @@ def judged_cell(published: Published, asked: Claim, cell: Cell, cells: Sequence[
 
 
 def summary_of(asked: Claim, cell: Cell, cells: Sequence[Cell]) -> Summary | None:
-    """A cell's figure; None if no run that counts has it. A run that never converged took for
-    ever.
-    """
-    if asked.figure == "ratio":
-        base = next(
-            (
-                other
-                for other in cells
-                if place(other) == place(cell) and other.like.cc == asked.versus
-            ),
-            None,
-        )
-        return paired_ratio(base.by_seed(), cell.by_seed()) if base is not None else None
-    if asked.figure == "convergence_s":
-        times = [(value_of(run, "convergence_s"), converges(run)) for run in cell.counted]
-        return summarise(
-            [
-                math.inf if time is None else time
-                for time, could in times
-                if could or time is not None
-            ]
-        )
-    if asked.figure == "goodput_best3":
-        values = [value for run in cell.counted if (value := value_of(run, "goodput")) is not None]
-        best = best_mean(values)
-        return Summary(tuple(values), best, None) if best is not None else None
-    figure = CELL_FIGURES.get(asked.figure, asked.figure)
-    if asked.flow:
-        return cell.summary(f"{figure}:{asked.flow}")
-    return cell.summary(figure) if figure != "share" else None
+    """A cell's figure; None if no run that counts has it."""
+    merit = merit_of(asked.figure)
+    if merit.of_cell is not None:
+        return merit.of_cell(cell, cells, asked.versus)
+    return cell.summary(f"{merit.key}:{asked.flow}" if asked.flow else merit.key)
 
 
-def place(cell: Cell) -> Any:
-    """What tells cells apart that have the same congestion control."""
-    return (
-        cell.matrix,
-        tuple(pair for pair in cell.factors if pair[0] != "cc"),
-        tuple(pair for pair in cell.like.settings if pair[0] != "cc"),
-    )
+def figure_words(asked: Claim) -> str:
+    """The name of what was published, for people."""
+    said = merit_of(asked.figure).words
+    if asked.figure == "ratio" and asked.versus:
+        said = f"goodput / that of {asked.versus}"
+    return f"{said}, {asked.flow}" if asked.flow else said
 
 
 def to_table(

@@ -15,11 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from analysis.draw import figures
+from analysis.draw.sentences import made_by_line
+from analysis.draw.style import save
 from analysis.judge import targets
 from analysis.judge.table import NBSP, markdown
 from analysis.page import tables
-from analysis.page.report import Chapter, Drawing, Part, made_by_line, to_chapter
+from analysis.page.chapter import Chapter, to_chapter
 from analysis.read.folder import Run
 from analysis.read.runs import load_results
 from analysis.read.study import Study, load_study, questions
@@ -31,7 +32,7 @@ MOST_LISTED = 20
 
 def write_studies_page(results: Path, names: Sequence[str], out_md: Path) -> Path:
     """Write the page of some experiments and its pictures (in a folder of the page's name); the
-    page. Raises OSError.
+    page. Raises OSError and DrawingError.
 
     Only runs of an experiment's full form count here, as its file stands now: what its quick form
     or one's own --set left in the results is another question. The pictures that the last page
@@ -62,10 +63,10 @@ def write_page(
     old = own_pictures(out_md)
     written = set()
     for chapter in chapters:
-        for drawing in drawings_of(chapter):
-            picture = f"{drawing.name}.png"
-            written.add(picture)
-            write_whole(folder / picture, figures.save(drawing.figure, "png"))
+        for picture in (picture for part in chapter.parts for picture in part.pictures):
+            name = f"{picture.name}.png"
+            written.add(name)
+            write_whole(folder / name, save(picture.figure, "png"))
     write_whole(out_md, page_of(chapters, folder.name).encode("utf-8", "replace"))
     for name in sorted(old - written):
         (folder / name).unlink(missing_ok=True)
@@ -91,19 +92,6 @@ def own_pictures(page: Path) -> set[str]:
     if COMMAND not in words[:400]:
         return set()
     return set(re.findall(rf"\]\({re.escape(page.stem)}/([A-Za-z0-9._+-]+\.png)\)", words))
-
-
-def drawings_of(chapter: Chapter) -> list[Drawing]:
-    """The figures of an experiment; a run over time only where its file asks for it."""
-    return [drawing for part in chapter.parts for drawing in pictures_of(chapter, part)]
-
-
-def pictures_of(chapter: Chapter, part: Part) -> list[Drawing]:
-    """A part's figures on this page."""
-    return [
-        *part.drawings,
-        *(part.series if "series" in chapter.study.matrix_draw(part.matrix) else ()),
-    ]
 
 
 # -- the page
@@ -180,16 +168,15 @@ def section(chapter: Chapter, folder: str) -> list[str]:
             "",
         ]
     for part in chapter.parts:
-        shown = pictures_of(chapter, part)
-        if shown:
+        if part.pictures:
             lines += [f"### {markdown(part.title)}", ""]
-        if shown and part.note:
+        if part.pictures and part.note:
             lines += [markdown(part.note), ""]
-        for drawing in shown:
+        for picture in part.pictures:
             lines += [
-                f"![{markdown(drawing.caption.split('. ')[0])}]({folder}/{drawing.name}.png)",
+                f"![{markdown(picture.caption.split('. ')[0])}]({folder}/{picture.name}.png)",
                 "",
-                f"*{markdown(drawing.caption)}*",
+                f"*{markdown(picture.caption)}*",
                 "",
             ]
     if chapter.target_table is not None:

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 
-from analysis.draw.colours import cc_name
-from analysis.judge.cells import Cell, Matrix, bdp_words, pairs_of, row_of, without
+from analysis.judge.cells import Cell, Matrix, pairs_of, row_of, without
 from analysis.judge.statistics import Summary, mean_interval, paired_difference, paired_ratio
 from analysis.judge.table import (
+    CC,
+    DELAYS,
+    GOODPUT,
+    IDLE,
+    INTERVAL,
+    LINK,
+    RUNS,
+    STREAMS,
+    TUNNEL,
+    VERDICT,
     Column,
     Table,
+    cc_name,
     count,
     delay,
+    delays,
     interval,
     is_missing,
+    n_note,
     per_mille,
     percent,
     rate,
     ratio,
+    shown_columns,
     words,
 )
 from analysis.read.folder import Broken, Environment, Run
@@ -37,38 +50,18 @@ FACTOR_HEADINGS = {
     "profile": "Profile",
 }
 
-TUNNEL = Column("tunnel", "Tunnel", words, numeric=False)
-STREAMS = Column("streams", "Streams", count)
-CC = Column("cc", "Congestion control", cc_name, numeric=False)
-RUNS = Column("n", "n", count)
-VERDICT = Column("verdict", "Verdict", words, numeric=False)
-GOODPUT = Column("goodput_mbit", "Lab, median (Mbit/s)", rate)
-INTERVAL = Column("goodput_interval", "Interval (coverage)", words)
-THESIS = Column("thesis_mbit", "Thesis (Mbit/s)", rate)
-RATIO = Column("ratio", "Lab / thesis", ratio)
-IDLE = Column("idle_share", "CPU idle", percent)
-LINK = Column("link_share", "Bottleneck used", percent)
-# Over the time of the load; what is sampled and how is said in gostlab.measures.
-DELAYS = (
-    Column("srtt_median_ms", "RTT under load, median (ms)", delay),
-    Column("srtt_p95_ms", "RTT, 95\u00a0% (ms)", delay),
-    Column("queue_delay_median_ms", "Bottleneck's queue, median (ms)", delay),
-    Column("queue_delay_p95_ms", "Queue, 95\u00a0% (ms)", delay),
-)
-
-
 # -- the tables
 
 
 def goodput_table(
-    table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str, source: str = "thesis"
+    table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str, called: str = "study"
 ) -> Table:
-    """The main table: every cell's goodput beside the thesis's, or another source's."""
+    """The main table: every cell's goodput beside the study's."""
     published = [
-        Column(THESIS.key, f"{source.capitalize()} (Mbit/s)", rate),
-        Column(RATIO.key, f"Lab / {source}", ratio),
+        Column("study_mbit", f"{called.capitalize()} (Mbit/s)", rate),
+        Column("ratio", f"Lab / {called}", ratio),
     ]
-    if table["thesis_goodput"].isna().all():
+    if table["goodput_study"].isna().all():
         published = []
     columns = [
         *level_columns(table, cells),
@@ -94,7 +87,7 @@ def goodput_table(
                 "goodput_interval": interval(
                     row["goodput_low"], row["goodput_high"], row["goodput_coverage"]
                 ),
-                "thesis_mbit": row["thesis_goodput"],
+                "study_mbit": row["goodput_study"],
                 "ratio": row["ratio"],
                 **delays(row),
                 "idle_share": row["idle_share"],
@@ -108,15 +101,10 @@ def goodput_table(
                 "mean_low_mbit": mean.low if mean else None,
                 "mean_high_mbit": mean.high if mean else None,
                 "left_out": row["left_out"],
-                "thesis_source": row["thesis_source"],
+                "study_source": row["study_source"],
             }
         )
     return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))
-
-
-def delays(row: pd.Series) -> dict[str, float]:
-    """A cell's delays under load, for the columns of DELAYS."""
-    return {column.key: row[column.key] for column in DELAYS}
 
 
 def level_columns(table: pd.DataFrame, cells: Sequence[Cell]) -> list[Column]:
@@ -149,29 +137,6 @@ def levels(row: pd.Series, cell: Cell) -> dict[str, Any]:
     }
 
 
-def n_note(table: pd.DataFrame) -> str:
-    """How many runs a table's figures rest on, and what follows."""
-    if table.empty or table["n"].max() == 0:
-        return "No run of this matrix counts yet."
-    least, most = int(table.loc[table["n"] > 0, "n"].min()), int(table["n"].max())
-    said = f"n = {least}" if least == most else f"n = {least} to {most}"
-    if most == 1:
-        return (
-            f"{said}: one run per cell. These are single readings; nothing here says how far"
-            " another would fall."
-        )
-    if most < 6:
-        return (
-            f"{said} runs per cell: too few for an interval (that takes six), so the figures show"
-            " every run."
-        )
-    note = (
-        f"{said} runs per cell. The interval is that of the median by order statistics, its exact"
-        " coverage beside it"
-    )
-    return note + ("; cells with fewer than six runs have none." if least < 6 else ".")
-
-
 def comparison_table(
     matrix: Matrix,
     table: pd.DataFrame,
@@ -180,8 +145,9 @@ def comparison_table(
     *,
     base: str = "cubic",
     versus: str = "bbr",
+    called: str = "study",
 ) -> Table:
-    """Two congestion controls at the same levels, run against run of the same seed; the thesis's
+    """Two congestion controls at the same levels, run against run of the same seed; the study's
     ratio beside it.
     """
     rows = []
@@ -191,7 +157,7 @@ def comparison_table(
             continue
         apart = paired_difference(first.by_seed(), second.by_seed())
         published = published_goodput(table, first), published_goodput(table, second)
-        thesis_ratio = published[1] / published[0] if published[0] and published[1] else None
+        study_ratio = published[1] / published[0] if published[0] and published[1] else None
         rows.append(
             {
                 **levels(row_of(table, first), without(first, "cc")),
@@ -200,7 +166,7 @@ def comparison_table(
                 "ratio_interval": summary_interval(times, ratio),
                 "difference_mbit": apart.median if apart else None,
                 "difference_interval": summary_interval(apart, signed) if apart else "",
-                "thesis_ratio": thesis_ratio,
+                "study_ratio": study_ratio,
                 "base_srtt_median_ms": row_of(table, first)["srtt_median_ms"],
                 "versus_srtt_median_ms": row_of(table, second)["srtt_median_ms"],
                 "idle_share": least(first.summary("idle_share"), second.summary("idle_share")),
@@ -222,7 +188,7 @@ def comparison_table(
         Column("n", "Pairs", count),
         Column("ratio", f"{cc_name(versus)} / {cc_name(base)}, lab", ratio),
         Column("ratio_interval", "Interval (coverage)", words),
-        Column("thesis_ratio", f"{cc_name(versus)} / {cc_name(base)}, thesis", ratio),
+        Column("study_ratio", f"{cc_name(versus)} / {cc_name(base)}, {called}", ratio),
         Column("difference_mbit", "Difference (Mbit/s)", signed),
         Column("base_srtt_median_ms", f"RTT under load, {cc_name(base)} (ms)", delay),
         Column("versus_srtt_median_ms", f"RTT, {cc_name(versus)} (ms)", delay),
@@ -240,8 +206,8 @@ def comparison_table(
 
 
 def published_goodput(table: pd.DataFrame, cell: Cell) -> float | None:
-    """The thesis's goodput for a cell."""
-    value = row_of(table, cell)["thesis_goodput"]
+    """The study's goodput for a cell."""
+    value = row_of(table, cell)["goodput_study"]
     return None if is_missing(value) else float(value)
 
 
@@ -309,9 +275,9 @@ def least(*summaries: Summary | None) -> float | None:
 
 
 def retransmission_table(
-    table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str
+    table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str, called: str = "study"
 ) -> Table:
-    """Segments sent again per leg, beside iperf3's Retr and the thesis's."""
+    """Segments sent again per leg, beside iperf3's Retr and the study's."""
     columns = [
         *level_columns(table, cells),
         RUNS,
@@ -320,7 +286,7 @@ def retransmission_table(
         Column("app_segments", "Loopback before the tunnel", count),
         Column("exit_segments", "After the tunnel", count),
         Column("retr", "iperf3's Retr", count),
-        Column("thesis_retr", "Retr, thesis", count),
+        Column("study_retr", f"Retr, {called}", count),
         Column("client_nstat_segments", "Client's whole host (nstat)", count),
         *DELAYS,
         VERDICT,
@@ -334,15 +300,15 @@ def retransmission_table(
             "app_segments": row["app"],
             "exit_segments": row["exit"],
             "retr": row["retr"],
-            "thesis_retr": row["thesis_retr"],
+            "study_retr": row["retr_study"],
             "client_nstat_segments": row["client_nstat"],
             **delays(row),
             "verdict": row["verdict"] if row["n"] else row["absent"],
         }
         for (_, row), cell in zip(table.iterrows(), cells, strict=True)
     ]
-    if table["thesis_retr"].isna().all():
-        columns = [column for column in columns if column.key != "thesis_retr"]
+    if table["retr_study"].isna().all():
+        columns = [column for column in columns if column.key != "study_retr"]
     return Table(
         name,
         title,
@@ -350,108 +316,6 @@ def retransmission_table(
         "iperf3 and the tunnel's near end; only the WAN leg crosses the path.",
         shown_columns(columns, rows),
         tuple(rows),
-    )
-
-
-def cpu_table(table: pd.DataFrame, name: str, title: str) -> Table:
-    """Goodput and idle share by the cost of a system call."""
-    columns = (
-        TUNNEL,
-        STREAMS,
-        CC,
-        Column("cost", "System call", words),
-        RUNS,
-        GOODPUT,
-        INTERVAL,
-        *DELAYS,
-        LINK,
-        IDLE,
-        THESIS,
-        VERDICT,
-    )
-    rows = [
-        {
-            "tunnel": row["tunnel"],
-            "streams": row["streams"],
-            "cc": row["cc"],
-            "cost": cost_words(row),
-            "n": row["n"],
-            "goodput_mbit": row["goodput"],
-            "goodput_interval": interval(
-                row["goodput_low"], row["goodput_high"], row["goodput_coverage"]
-            ),
-            **delays(row),
-            "idle_share": row["idle_share"],
-            "link_share": row["link_share"],
-            "thesis_mbit": row["thesis_goodput"],
-            "verdict": row["verdict"] if row["n"] else row["absent"],
-            "clock": row["clock"],
-            "syscall_cost_us": row["syscall_cost_us"],
-        }
-        for _, row in table.iterrows()
-    ]
-    return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))
-
-
-def cost_words(row: pd.Series) -> str:
-    """What a system call costs in a cell."""
-    if row["clock"] == "real":
-        return "real clock" + (", offloads on" if row["offloads"] else "")
-    return f"{row['syscall_cost_us']:g} µs"
-
-
-def buffer_table(table: pd.DataFrame, name: str, title: str) -> Table:
-    """Goodput and WAN retransmissions by the bottleneck's buffer."""
-    columns = (
-        TUNNEL,
-        STREAMS,
-        CC,
-        Column("buffer_bdp", "Buffer (BDP)", bdp_words),
-        Column("buffer_pkts", "Buffer (packets)", count),
-        RUNS,
-        GOODPUT,
-        INTERVAL,
-        THESIS,
-        RATIO,
-        Column("wan_segments", "Retransmitted on the WAN", count),
-        *DELAYS,
-        LINK,
-        IDLE,
-        VERDICT,
-    )
-    rows = [
-        {
-            "tunnel": row["tunnel"],
-            "streams": row["streams"],
-            "cc": row["cc"],
-            "buffer_bdp": row["buffer_bdp"],
-            "buffer_pkts": row["buffer_pkts"],
-            "n": row["n"],
-            "goodput_mbit": row["goodput"],
-            "goodput_interval": interval(
-                row["goodput_low"], row["goodput_high"], row["goodput_coverage"]
-            ),
-            "thesis_mbit": row["thesis_goodput"],
-            "ratio": row["ratio"],
-            "wan_segments": row["wan"],
-            **delays(row),
-            "idle_share": row["idle_share"],
-            "link_share": row["link_share"],
-            "verdict": row["verdict"] if row["n"] else row["absent"],
-        }
-        for _, row in table.iterrows()
-    ]
-    return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))
-
-
-def shown_columns(
-    columns: Iterable[Column], rows: Sequence[Mapping[str, Any]]
-) -> tuple[Column, ...]:
-    """The columns that at least one row fills."""
-    return tuple(
-        column
-        for column in columns
-        if not rows or any(not is_missing(row.get(column.key)) for row in rows)
     )
 
 

@@ -22,20 +22,6 @@ from gostlab.ask.experiment import Experiment, Published, load_experiment
 from gostlab.ask.resolve import expand
 from gostlab.results import EXPERIMENT_FILE
 
-# What a study may have published of a cell, and what a reader calls it.
-PUBLISHED_FIGURES: Mapping[str, str] = MappingProxyType(
-    {
-        "goodput_mbit": "goodput (Mbit/s)",
-        "retr": "retransmissions (iperf3's Retr)",
-        "window_pkts": "mean window (packets)",
-        "convergence_s": "time to converge (s)",
-        "jain": "Jain's index",
-        "ratio": "goodput, ratio",
-        "total_mbit": "all flows together (Mbit/s)",
-        "share": "share of the sum",
-        "goodput_best3": "goodput, mean of the fastest three (Mbit/s)",
-    }
-)
 # Without a band of its own, a value agrees within this.
 TOLERANCE = 0.10
 
@@ -44,7 +30,7 @@ TOLERANCE = 0.10
 class Claim:
     """One figure that a study publishes of a cell: a value, a band, or both."""
 
-    figure: str  # one of PUBLISHED_FIGURES
+    figure: str  # a figure of merit, by name
     value: float | None
     least: float | None = None
     most: float | None = None
@@ -87,14 +73,6 @@ class Claim:
             )
         return band if self.value is None else f"{self.value:,.6g} ({band})"
 
-    @property
-    def figure_words(self) -> str:
-        """The figure's name for people."""
-        said = PUBLISHED_FIGURES.get(self.figure, self.figure)
-        if self.figure == "ratio" and self.versus:
-            said = f"goodput / that of {self.versus}"
-        return f"{said}, {self.flow}" if self.flow else said
-
 
 def claims_of(published: Published) -> tuple[Claim, ...]:
     """Everything that an entry of `published` says, figure by figure."""
@@ -128,6 +106,8 @@ class Study:
     matrix_draws: tuple[tuple[str, tuple[str, ...]], ...] = ()
     seed: str = ""  # the document that the experiment repeats
     sections: str = ""
+    called: str = "study"  # what legends and sentences call it: "thesis"
+    models: tuple[str, ...] = ()  # what its file wants beside the points; () the usual ones
     file_note: str = ""  # where the file is from, unless it is the one kept with the results
 
     def matrix_title(self, matrix: str) -> str:
@@ -271,6 +251,8 @@ def to_study(name: str, experiment: Experiment) -> Study:
         note=clean(source.get("note")),
         seed=clean(source.get("seed")),
         sections=clean(source.get("sections")),
+        called=clean(source.get("called")) or "study",
+        models=tuple(experiment.models),
         matrix_titles=tuple((each.name, clean(each.title)) for each in matrices),
         matrix_notes=tuple((each.name, clean(each.note)) for each in matrices),
         matrix_draws=tuple((each.name, tuple(each.draw)) for each in matrices),

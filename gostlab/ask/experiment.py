@@ -29,6 +29,7 @@ from gostlab.ask.document import (
     meant,
     names_in,
     one_of,
+    one_of_names,
     read_mapping,
     takes,
     text_of,
@@ -57,6 +58,7 @@ from gostlab.ask.settings import (
     read_factors,
     read_settings,
 )
+from gostlab.declared.drawings import check_drawing, drawing_files, merit_names, model_names
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments"
 
@@ -113,7 +115,7 @@ class Published:
     goodput_mbit: float | None
     retr: int | None  # iperf3's retransmissions
     source: str
-    figure: str | None = None  # one of FIGURES, then `value` or a band, least to most
+    figure: str | None = None  # a figure of merit, then `value` or a band, least to most
     value: float | None = None
     least: float | None = None
     most: float | None = None
@@ -135,6 +137,7 @@ class Experiment:
     matrices: tuple[Matrix, ...]
     published: tuple[Published, ...]
     presets: Mapping[str, Node]  # buffers by a name of the file's own
+    models: tuple[str, ...]  # drawn beside the points, by name; () the usual ones
     path_on_disk: Path
 
 
@@ -343,6 +346,19 @@ def read_written_levels(node: Node) -> dict[str, Any]:
     return levels
 
 
+@takes(lambda: {"enum": sorted(drawing_files())})
+def read_drawing(node: Node) -> str:
+    """One word of a matrix's `draw`. Raises BadInput, also for a drawing that is not whole."""
+    word, files = text_of(node), drawing_files()
+    if word not in files:
+        raise node.bad_value(f"no such drawing ({meant(word, files)})")
+    try:
+        check_drawing(word, files[word])
+    except BadInput as error:
+        raise node.bad(str(error)) from None
+    return word
+
+
 @takes({"type": "string", "pattern": r"^\s*[a-z0-9][a-z0-9.-]{0,63}\s*$"})
 def read_name(node: Node) -> str:
     """A name that also names a folder. Raises BadInput."""
@@ -353,19 +369,6 @@ def read_name(node: Node) -> str:
 
 
 NO_QUICK = Quick()
-# What the report can draw of a matrix, and what a study's number can be of.
-DRAWINGS = ("series", "cwnd", "by-loss", "by-rtt", "shares", "bars", "map")
-FIGURES = (
-    "goodput_mbit",
-    "retr",
-    "window_pkts",
-    "convergence_s",
-    "jain",
-    "ratio",
-    "total_mbit",
-    "share",
-    "goodput_best3",
-)
 STOPPING_FIGURES = ("goodput",)  # of all flows together
 REPETITIONS = whole(1, 1000)
 MAX_SEED = 10**6
@@ -451,6 +454,7 @@ STUDY_FIELDS = {
     "seed": Field(text_of, says="the document that it repeats"),
     "sections": Field(text_of, says="which parts of it"),
     "note": Field(text_of, says="what else to know of it"),
+    "called": Field(text_of, says="what legends call it", example="thesis"),
 }
 QUICK_FIELDS = {
     "skip": Field(yes_no, default=False, says="leave the matrix out", example="true"),
@@ -481,7 +485,7 @@ MATRIX_FIELDS = {
         example="{halfwidth: 5%, most: 30}",
     ),
     "draw": Field(
-        list_of(one_of(*DRAWINGS)),
+        list_of(read_drawing),
         default=(),
         says="its figures; without it, as its factors suggest",
         example="[bars, series]",
@@ -503,7 +507,9 @@ PUBLISHED_FIELDS = {
     "goodput_mbit": Field(decimal, says="goodput", unit="Mbit/s", example="41.2"),
     "retr": Field(whole(0, 10**12), says="iperf3's retransmissions", example="210"),
     "figure": Field(
-        one_of(*FIGURES), says="another figure; then value, least or most", example="jain"
+        one_of_names(merit_names),
+        says="another figure; then value, least or most",
+        example="jain",
     ),
     "value": Field(decimal, says="the figure's value", example="0.9"),
     "least": Field(decimal, says="the lower end of a band", example="0.8"),
@@ -575,6 +581,12 @@ EXPERIMENT_FIELDS = {
     ),
     "reasons": Field(REASONS, says="why lab and study differ, by a name of the file's own"),
     "published": Field(read_published, default=(), says="the study's own numbers"),
+    "models": Field(
+        list_of(one_of_names(model_names)),
+        default=(),
+        says="the curves beside the points; without it, the usual ones",
+        example="[rfc9438, bbr]",
+    ),
 }
 
 

@@ -59,6 +59,13 @@ STUDY = Study(
     "Nothing here was measured.",
     (("main", "The matrix"), ("cpu", "The CPU"), ("buffer", "The buffer")),
     published=published(),
+    called="thesis",
+    matrix_draws=(
+        ("main", ("goodput", "ratio", "retransmissions", "series")),
+        ("cpu", ("cpu",)),
+        ("real-clock", ("cpu",)),
+        ("buffer", ("buffer",)),
+    ),
 )
 
 

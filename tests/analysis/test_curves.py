@@ -14,7 +14,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.draw import curves, figures
+from analysis.draw import style
+from analysis.draw.drawings import bars, by_loss, by_rtt, shares
+from analysis.draw.drawings import map as star_map
+from analysis.draw.levels import facets_of
 from analysis.judge import models
 from analysis.judge.statistics import summarise
 
@@ -29,7 +32,7 @@ def row_of(
     verdict: str = "ok",
     **more: Any,
 ) -> dict[str, Any]:
-    """A row as cells.to_table and curves.beside make it; `values`: each figure's runs."""
+    """A row as cells.to_table makes it; `values`: each figure's runs."""
     n = max((len(runs) for runs in values.values()), default=0)
     row: dict[str, Any] = {
         "matrix": "m",
@@ -290,23 +293,26 @@ def star(n: int = 6, many: bool = True) -> pd.DataFrame:
 
 
 DRAWN = {
-    "by-loss": lambda: curves.plot_by_loss(loss_sweep(), FOOTER),
-    "by-loss-single": lambda: curves.plot_by_loss(loss_sweep(1, rtts=(100,)), FOOTER),
-    "by-loss-window": lambda: curves.plot_by_loss(
+    "by-loss": lambda: by_loss.plot_by_loss(loss_sweep(), FOOTER),
+    "by-loss-single": lambda: by_loss.plot_by_loss(loss_sweep(1, rtts=(100,)), FOOTER),
+    "by-loss-window": lambda: by_loss.plot_by_loss(
         loss_sweep(3, ("cubic", "reno"), rtts=(10, 100)), FOOTER, figure="window_pkts"
     ),
-    "by-loss-linear": lambda: curves.plot_by_loss(
-        loss_sweep(2, ("cubic", "bbr"), rtts=(10, 20, 50)), FOOTER, log_y=False, li_2018=True
+    "by-loss-linear": lambda: by_loss.plot_by_loss(
+        loss_sweep(2, ("cubic", "bbr"), rtts=(10, 20, 50)),
+        FOOTER,
+        log_y=False,
+        models=models.LI_2018,
     ),
-    "by-rtt": lambda: curves.plot_by_rtt(rtt_sweep(), FOOTER, li_2018=True),
-    "by-rtt-flows": lambda: curves.plot_by_rtt(fairness(), FOOTER),
-    "shares": lambda: curves.plot_shares(fairness(), FOOTER),
-    "shares-rivals": lambda: curves.plot_shares(rivals(), FOOTER),
-    "shares-many": lambda: curves.plot_shares(fairness(range(10, 100, 10), ("bbr",), 1), FOOTER),
-    "bars": lambda: curves.plot_bars(conditions(), FOOTER),
-    "bars-single": lambda: curves.plot_bars(conditions(1), FOOTER),
-    "map": lambda: curves.plot_map(star(), FOOTER),
-    "map-short": lambda: curves.plot_map(star(2, many=False), FOOTER),
+    "by-rtt": lambda: by_rtt.plot_by_rtt(rtt_sweep(), FOOTER, models=models.LI_2018),
+    "by-rtt-flows": lambda: by_rtt.plot_by_rtt(fairness(), FOOTER),
+    "shares": lambda: shares.plot_shares(fairness(), FOOTER),
+    "shares-rivals": lambda: shares.plot_shares(rivals(), FOOTER),
+    "shares-many": lambda: shares.plot_shares(fairness(range(10, 100, 10), ("bbr",), 1), FOOTER),
+    "bars": lambda: bars.plot_bars(conditions(), FOOTER),
+    "bars-single": lambda: bars.plot_bars(conditions(1), FOOTER),
+    "map": lambda: star_map.plot_map(star(), FOOTER),
+    "map-short": lambda: star_map.plot_map(star(2, many=False), FOOTER),
 }
 FOOTER = (
     "FIXTURE, NOT MEASURED · no tunnel · Linux 0.0.0-fixture (HZ 250) · virtual clock, 5 µs per"
@@ -408,7 +414,7 @@ def test_the_study_s_goodputs_become_shares(drawn: dict[str, Figure]) -> None:
 def test_a_published_band_of_a_share_stands_beside_its_bar() -> None:
     table = rivals()
     table["share:bbr1_least"] = 0.6
-    band, *more = lines(curves.plot_shares(table), "band")
+    band, *more = lines(shares.plot_shares(table), "band")
     assert list(band.get_ydata()) == [60, 100] and len(more) == len(table) - 1
 
 
@@ -435,7 +441,7 @@ def test_degraded_cells_are_hollow(drawn: dict[str, Figure]) -> None:
 
 
 def test_sites_stand_nearest_first_by_where_they_are_seen_from() -> None:
-    sites = curves.sites_of(star())
+    sites = star_map.sites_of(star())
     assert (
         sites[0] == "client-los-angeles"
         and sites[10] == "client-nanjing"
@@ -446,7 +452,7 @@ def test_sites_stand_nearest_first_by_where_they_are_seen_from() -> None:
 def test_a_factor_that_another_determines_makes_no_facets() -> None:
     table = loss_sweep(1, rtts=(10, 50))
     table["factor:profile"] = ["near" if rtt == 10 else "far" for rtt in table["rtt_ms"]]
-    assert [title for title, _ in curves.facets_of(table, ("cc", "loss_p"), "rtt_ms")] == [
+    assert [title for title, _ in facets_of(table, ("cc", "loss_p"), "rtt_ms")] == [
         "RTT 10 ms",
         "RTT 50 ms",
     ]
@@ -487,14 +493,14 @@ def test_no_text_is_outside_small_or_on_another(drawn: dict[str, Figure], name: 
 
 
 def test_a_figure_drawn_twice_is_the_same() -> None:
-    assert figures.save(curves.plot_shares(fairness()), "svg") == figures.save(
-        curves.plot_shares(fairness()), "svg"
+    assert style.save(shares.plot_shares(fairness()), "svg") == style.save(
+        shares.plot_shares(fairness()), "svg"
     )
 
 
 def test_a_value_parts_from_its_unit_before_a_word_breaks() -> None:
-    assert curves.wrapped("1000\u00a0packets", 11) == "1000\npackets"
+    assert style.wrapped("1000\u00a0packets", 11) == "1000\npackets"
     assert (
-        curves.wrapped("loss\u00a01\u00a0%, streams\u00a02", 12)
+        style.wrapped("loss\u00a01\u00a0%, streams\u00a02", 12)
         == "loss\u00a01\u00a0%,\nstreams\u00a02"
     )

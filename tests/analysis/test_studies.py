@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 import synthetic
 
-from analysis.page.report import main, to_chapter, write_studies
+from analysis.page.chapter import to_chapter
+from analysis.page.report import write_studies
 from analysis.page.studies import COMMAND, write_page, write_studies_page
 from analysis.read.runs import load_results
 from analysis.read.study import Study, questions
 from gostlab.ask.experiment import Published, load_experiment
 from gostlab.ask.resolve import expand
+from gostlab.cli import main
 
 STUDY = Study(
     "li-2018",
@@ -303,10 +305,8 @@ def test_the_sentences_follow_the_data(results: Path) -> None:
 def test_the_command_line_writes_the_page(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert (
-        main(["li-2018", "--studies", "--results", str(results), "--out", str(tmp_path / "s.md")])
-        == 0
-    )
+    page = str(tmp_path / "s.md")
+    assert main(["report", "li-2018", "--studies", "--results", str(results), "--out", page]) == 0
     assert (
         capsys.readouterr().out.strip() == str(tmp_path / "s.md") and (tmp_path / "s.md").exists()
     )
@@ -339,9 +339,9 @@ def test_one_map_shows_both_ways_of_a_star_that_the_file_has_apart(tmp_path: Pat
         matrix_titles=(("client-upload", "Uploads"), ("client-download", "Downloads")),
     )
     first, second = to_chapter(study, load_results(tmp_path, "star")).parts
-    (drawing,) = first.drawings
+    (drawing,) = first.pictures
     assert [ax.get_title(loc="left") for ax in drawing.figure.axes] == ["upload", "download"]
-    assert not second.drawings and "These cells stand in the figure of “Uploads”" in second.note
+    assert not second.pictures and "These cells stand in the figure of “Uploads”" in second.note
 
 
 def test_a_figure_of_another_matrix_stands_not_beside_what_a_file_draws(results: Path) -> None:
@@ -351,10 +351,10 @@ def test_a_figure_of_another_matrix_stands_not_beside_what_a_file_draws(results:
     part = next(
         part
         for part in to_chapter(study, load_results(results, "li-2018")).parts
-        if part.matrix == "loss"
+        if part.title == "By loss"
     )
     assert all(
-        "thesis_mbit" not in [column.key for column in table.columns] for table in part.tables
+        "study_mbit" not in [column.key for column in table.columns] for table in part.tables
     )
 
 

@@ -10,10 +10,12 @@ import pytest
 import synthetic
 
 from analysis.judge.cells import to_matrices
-from analysis.judge.targets import target_rows, to_table, validation_verdict
+from analysis.judge.figures_of_merit import MERITS
+from analysis.judge.targets import figure_words, target_rows, to_table, validation_verdict
 from analysis.read.runs import load_results
-from analysis.read.study import PUBLISHED_FIGURES, Claim, Study
-from gostlab.ask.experiment import FIGURES, Published
+from analysis.read.study import Claim, Study
+from gostlab.ask.experiment import Published
+from gostlab.declared.drawings import merit_names
 
 
 def entry(figure: str, factors: tuple = (), matrix: str = "main", **what: Any) -> Published:
@@ -62,8 +64,8 @@ def test_a_target_reads_as_people_write_it() -> None:
         Claim("retr", 20.0, least=8.0).words == "20 (at least 8)"
         and Claim("retr", None, most=2.0).words == "at most 2"
     )
-    assert Claim("share", 0.5, flow="flow2").figure_words == "share of the sum, flow2"
-    assert Claim("ratio", 8.0, versus="cubic").figure_words == "goodput / that of cubic"
+    assert figure_words(Claim("share", 0.5, flow="flow2")) == "share of the sum, flow2"
+    assert figure_words(Claim("ratio", 8.0, versus="cubic")) == "goodput / that of cubic"
 
 
 def test_the_median_of_the_runs_that_count_is_judged(tmp_path: Path) -> None:
@@ -204,17 +206,8 @@ def test_the_table_counts_what_agrees_and_keeps_the_numbers(tmp_path: Path) -> N
     assert to_table([]).note == "The experiment's file holds no figure of a study."
 
 
-def test_a_matrix_that_says_what_to_draw_has_no_kind_of_its_own(tmp_path: Path) -> None:
-    write(tmp_path, "cubic", 100.0)
-    runs = load_results(tmp_path, "made-up").runs
-    drawn = Study("made-up", "x", matrix_draws=(("main", ("bars",)),))
-    assert [
-        (matrix.kind, matrix.draw) for study in (None, drawn) for matrix in to_matrices(runs, study)
-    ] == [("streams", ()), ("other", ("bars",))]
-
-
-def test_what_a_file_may_publish_and_draw_is_what_the_analysis_knows() -> None:
-    assert set(PUBLISHED_FIGURES) == set(FIGURES)
+def test_what_a_file_may_publish_is_what_the_analysis_can_compute() -> None:
+    assert merit_names() == tuple(merit.name for merit in MERITS)
 
 
 def test_the_fastest_three_are_a_mean_over_the_runs(tmp_path: Path) -> None:

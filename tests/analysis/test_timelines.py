@@ -12,8 +12,9 @@ import pytest
 import synthetic
 from matplotlib.figure import Figure
 
-from analysis.draw import figures, timelines
-from analysis.draw.colours import CC_COLOURS
+from analysis.draw import marks, style
+from analysis.draw.drawings import cwnd, series
+from analysis.draw.style import CC_COLOURS
 from analysis.read.folder import Run, load_run
 from analysis.read.series import Series
 
@@ -166,9 +167,9 @@ def grid(results: Path) -> list[Run]:
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
     results = tmp_path_factory.mktemp("results")
     return {
-        "fair": timelines.plot_flows(fair(results), FOOTER),
-        "changed": timelines.plot_flows(changed(results), FOOTER),
-        "grid": timelines.plot_cwnd_grid(grid(results), FOOTER),
+        "fair": series.plot_series(fair(results), FOOTER),
+        "changed": series.plot_series(changed(results), FOOTER),
+        "grid": cwnd.plot_cwnd_grid(grid(results), FOOTER),
     }
 
 
@@ -232,7 +233,7 @@ def test_a_changed_bottleneck_is_a_step_line_of_what_it_carries(drawn: dict[str,
 
 def test_a_timeout_of_a_few_acks_is_seen(drawn: dict[str, Figure]) -> None:
     for line in lines(drawn["grid"], "lab cubic"):
-        assert min(line.get_ydata()) == 1 and len(line.get_xdata()) < 4 * timelines.PIXELS + 1
+        assert min(line.get_ydata()) == 1 and len(line.get_xdata()) < 4 * marks.PIXELS + 1
 
 
 def test_the_grid_has_a_place_for_what_did_not_run(drawn: dict[str, Figure]) -> None:
@@ -252,7 +253,7 @@ def test_an_infinite_ssthresh_is_no_line(drawn: dict[str, Figure]) -> None:
 def test_thinning_keeps_extremes_and_ends() -> None:
     t_s, value = np.linspace(0, 60, 100_000), np.sin(np.arange(100_000))
     value[77_777] = 9.0
-    thin_t, thin = timelines.min_max(t_s, value, 500)
+    thin_t, thin = marks.min_max(t_s, value, 500)
     assert len(thin) <= 2000 and thin.max() == 9.0 and thin_t[0] == 0 and thin_t[-1] == 60
     assert np.all(np.diff(thin_t) >= 0)
 
@@ -261,17 +262,17 @@ def test_a_run_without_series_says_so(tmp_path: Path) -> None:
     folder = synthetic.write_run(tmp_path, synthetic.cell("bbr", 1))
     for name in ("sockets.jsonl", "queues.jsonl"):
         (folder / name).unlink()
-    assert "this run left no series" in words(timelines.plot_flows(loaded(folder)))
+    assert "this run left no series" in words(series.plot_series(loaded(folder)))
 
 
 def test_names_at_the_ends_of_lines_keep_apart() -> None:
-    _, axes = figures.new_figure(3)
+    _, axes = style.new_figure(3)
     ax = axes[0, 0]
     ax.set_ylim(0, 100)
     ends = {
         f"flow{index}": Series(np.array([1.0]), np.array([50.0 + index / 10])) for index in range(4)
     }
-    timelines.name_ends(ax, ends, dict.fromkeys(ends, ("#000000", "-")))
+    series.name_ends(ax, ends, dict.fromkeys(ends, ("#000000", "-")))
     places = sorted(text.xy[1] for text in ax.texts)
     assert min(np.diff(places)) > 10 and places[-1] <= 100
 

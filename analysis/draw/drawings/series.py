@@ -1,77 +1,81 @@
-"""Runs over time: all flows of one run on a shared time axis, and the congestion windows of many
-runs as small multiples.
-
-What is drawn are one run's samples. They show how a rate came about; they are no independent
-readings of it.
-"""
+"""One run over time."""
 
 from __future__ import annotations
 
 import itertools
 import math
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.draw.colours import FAINT, INK, cc_colour, cc_name
-from analysis.draw.curves import FLOW_DASHES, named_level, told_apart
-from analysis.draw.figures import finish, new_figure, styled, thousands
-from analysis.judge.cells import CC_ORDER, rank
+from analysis.draw.levels import (
+    named_level,
+)
+from analysis.draw.marks import (
+    FLOW_DASHES,
+    min_max,
+)
+from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
+from analysis.draw.sentences import convergence, made_by_line
+from analysis.draw.style import (
+    FAINT,
+    INK,
+    cc_colour,
+    finish,
+    new_figure,
+    styled,
+    thousands,
+)
+from analysis.judge.cells import Cell, file_name
 from analysis.judge.models import payload_mbit
+from analysis.judge.table import (
+    cc_name,
+)
 from analysis.read.description import Change, Flow, data_direction
 from analysis.read.folder import Run
 from analysis.read.series import (
     Series,
-    acks,
     flow_rates,
     queue_series,
     socket_series,
     span,
-    ssthresh_of,
 )
 from analysis.read.study import level
+from gostlab.results import is_number, read_series
 
 # Short enough for BBR's ProbeRTT (200 ms) to show.
 RATE_WINDOW_S = 0.1
 # More changes than this are a trace: the step line shows them, marks would hide everything else.
 MOST_MARKS = 8
-# A line of more points than columns of pixels is drawn by the least and the greatest value of each
-# column.
-PIXELS = 900
-CONDITION_WIDTH = 15
-SSTHRESH, FULL = (0, (3, 1.5)), (0, (7, 2))
+FULL = (0, (7, 2))
+# More runs over time than this on a page and nobody looks at any.
+MOST_SERIES = 16
 
 
-# -- one run
+@dataclass(frozen=True)
+class Panel:
+    """One of the figure's axes."""
+
+    label: str
+    height: float
+    draw: Callable[[Axes], None]
 
 
 @styled
-def plot_flows(run: Run, footer: str = "") -> Figure:
-    """One run: every flow's rate, cwnd and smoothed RTT and the bottleneck's queue; starts, stops
-    and changes marked.
+def plot_series(run: Run, footer: str = "", count: str = "") -> Figure:
+    """One run: every flow's rate, cwnd and smoothed RTT, the bottleneck's queue, and through a
+    tunnel the CPU's idle share; starts, stops and changes marked. `count` stands behind the title.
     """
     looks = looks_of(run.flows)
-    rates, cwnd, srtt = (
-        flow_rates(run, rate_window_s(run)),
-        socket_series(run, "cwnd_pkts"),
-        socket_series(run, "srtt_ms"),
-    )
-    queue = queue_series(run)
-    panels: list[tuple[str, float, Callable[[Axes], None]]] = []
-    if rates:
-        panels.append(("Rate\n(Mbit/s)", 1.7, lambda ax: draw_rates(ax, run, rates, looks)))
-    if cwnd:
-        panels.append(("cwnd\n(segments)", 1.0, lambda ax: draw_flows(ax, cwnd, looks)))
-    if srtt:
-        panels.append(("Smoothed RTT\n(ms)", 1.0, lambda ax: draw_flows(ax, srtt, looks)))
-    if len(queue):
-        panels.append(("Bottleneck\nqueue (packets)", 1.0, lambda ax: draw_queue(ax, run, queue)))
-    heights = [height for _, height, _ in panels] or [1.0]
+    rates = flow_rates(run, rate_window_s(run))
+    panels = list(panels_of(run, rates, looks))
+    heights = [panel.height for panel in panels] or [1.0]
     figure, axes = new_figure(
         1.2 + 1.35 * sum(heights),
         len(heights),
@@ -79,9 +83,9 @@ def plot_flows(run: Run, footer: str = "") -> Figure:
         sharex=True,
         gridspec_kw={"height_ratios": heights},
     )
-    for ax, (label, _, draw) in zip(axes[:, 0], panels, strict=False):
-        draw(ax)
-        ax.set_ylabel(label)
+    for ax, panel in zip(axes[:, 0], panels, strict=False):
+        panel.draw(ax)
+        ax.set_ylabel(panel.label)
     if not panels:
         axes[0, 0].text(
             0.5, 0.5, "this run left no series", ha="center", transform=axes[0, 0].transAxes
@@ -98,8 +102,28 @@ def plot_flows(run: Run, footer: str = "") -> Figure:
         handles.append(
             Line2D([], [], color=INK, linewidth=0.9, linestyle=FULL, label="bottleneck, full")
         )
-    finish(figure, handles, footer, title=run_title(run))
+    finish(figure, handles, footer, title=run_title(run) + count)
     return figure
+
+
+def panels_of(
+    run: Run, rates: Mapping[str, Series], looks: Mapping[str, tuple[str, Any]]
+) -> Iterator[Panel]:
+    """What the run's series show."""
+    cwnd, srtt = socket_series(run, "cwnd_pkts"), socket_series(run, "srtt_ms")
+    queue = queue_series(run)
+    # A tunnel's programs share one CPU with all hosts.
+    idle = idle_by_interval(run) if run.tunnel != "direct" else []
+    if rates:
+        yield Panel("Rate\n(Mbit/s)", 1.7, lambda ax: draw_rates(ax, run, rates, looks))
+    if cwnd:
+        yield Panel("cwnd\n(segments)", 1.0, lambda ax: draw_flows(ax, cwnd, looks))
+    if srtt:
+        yield Panel("Smoothed RTT\n(ms)", 1.0, lambda ax: draw_flows(ax, srtt, looks))
+    if len(queue):
+        yield Panel("Bottleneck\nqueue (packets)", 1.0, lambda ax: draw_queue(ax, run, queue))
+    if idle:
+        yield Panel("CPU idle\n(%)", 1.0, lambda ax: draw_idle(ax, idle))
 
 
 def rate_window_s(run: Run) -> float:
@@ -274,9 +298,6 @@ def draw_queue(ax: Axes, run: Run, queue: Series) -> None:
     thousands(ax.yaxis)
 
 
-# -- what happens to a run
-
-
 def draw_marks(axes: np.ndarray, run: Run) -> None:
     """A thin line through all panels at every start, stop and change, its words above the
     uppermost.
@@ -351,142 +372,81 @@ def change_words(change: Change) -> str:
     return ", ".join(parts)
 
 
-# -- many runs
+def idle_by_interval(run: Run) -> list[tuple[float, float]]:
+    """(time in s, idle share of the interval that ends there)."""
+    rows = [(0.0, 0.0, 0.0)]
+    rows += [
+        (float(row["t_s"]), float(row["cpu_busy_s"]), float(row["cpu_idle_s"]))
+        for row in read_series(run.folder, "hosts")
+        if is_number(row.get("cpu_busy_s")) and is_number(row.get("cpu_idle_s"))
+    ]
+    found = []
+    for (_, busy0, idle0), (t, busy1, idle1) in itertools.pairwise(rows):
+        spent = busy1 - busy0 + idle1 - idle0
+        if spent > 0:
+            found.append((t, (idle1 - idle0) / spent))
+    return found
 
 
-@styled
-def plot_cwnd_grid(runs: Sequence[Run], footer: str = "") -> Figure:
-    """cwnd and ssthresh at every ACK: a row per condition, a column per congestion control."""
-    ccs = sorted({run.cc for run in runs}, key=lambda name: rank(name, CC_ORDER))
-    conditions = list(dict.fromkeys(condition_of(run) for run in runs))
-    shown = dict(zip(conditions, told_apart(conditions), strict=True))
-    figure, axes = new_figure(
-        1.25 + 1.42 * max(1, len(conditions)),
-        max(1, len(conditions)),
-        max(1, len(ccs)),
-        sharex=True,
-        sharey="row",
+def draw_idle(ax: Axes, points: Sequence[tuple[float, float]]) -> None:
+    """The CPU's idle share."""
+    ax.plot(
+        [t for t, _ in points],
+        [100 * share for _, share in points],
+        color=INK,
+        linewidth=1.4,
+        label="idle",
     )
-    for row, condition in enumerate(conditions):
-        top = 1.0
-        for column, cc in enumerate(ccs):
-            ax = axes[row, column]
-            run = next(
-                (run for run in runs if run.cc == cc and condition_of(run) == condition), None
-            )
-            if run is None:
-                ax.text(
-                    0.5,
-                    0.5,
-                    "no valid run",
-                    ha="center",
-                    va="center",
-                    fontsize=9,
-                    color=FAINT,
-                    transform=ax.transAxes,
-                )
-                continue
-            top = max(top, draw_cwnd(ax, run))
-        # Rows share their axis: the last limit is that of all.
-        axes[row, 0].set_ylim(0, 1.08 * top)
-        axes[row, 0].set_ylabel("\n".join(textwrap.wrap(shown[condition], CONDITION_WIDTH)[:3]))
-        thousands(axes[row, 0].yaxis)
-    for ax, cc in zip(axes[0], ccs, strict=False):
-        ax.set_title(cc_name(cc))
-    for ax in axes[-1]:
-        ax.set_xlim(0, max([run.load_s for run in runs], default=1.0))
-        ax.set_xlabel("Time (s)")
-    figure.supylabel("cwnd (segments)", fontsize=10.5)
-    figure.align_ylabels()
-    finish(
-        figure,
-        [
-            Line2D(
-                [], [], color=INK, linewidth=1.2, label="cwnd, in its congestion control's colour"
-            ),
-            Line2D(
-                [],
-                [],
-                color=FAINT,
-                linewidth=1.0,
-                linestyle=SSTHRESH,
-                label="ssthresh (none: infinite)",
-            ),
-        ],
-        footer,
-    )
-    return figure
+    ax.set_ylim(-3, 103)
 
 
-def condition_of(run: Run) -> str:
-    """A run's levels but for the congestion control."""
-    return ", ".join(named_level(name, level(value)) for name, value in run.factors if name != "cc")
-
-
-def draw_cwnd(ax: Axes, run: Run) -> float:
-    """One run's windows: of its first flow at every ACK, else as sampled; the greatest cwnd."""
-    flow = next((flow for flow in run.flows if flow.competes), None)
-    name = flow.name if flow else ""
-    table = acks(run)
-    table = table[table["flow"] == name]
-    if len(table):
-        cwnd = Series(table["t_s"].to_numpy(float), table["cwnd_pkts"].to_numpy(float))
-    else:
-        nothing = Series(np.array([]), np.array([]))
-        cwnd = socket_series(run, "cwnd_pkts").get(name, nothing)
-    ssthresh = ssthresh_of(run, name)
-    if not len(cwnd):
-        ax.text(
-            0.5,
-            0.5,
-            "no windows recorded",
-            ha="center",
-            va="center",
-            fontsize=9,
-            color=FAINT,
-            transform=ax.transAxes,
+def draw(sheet: Sheet) -> Iterator[Picture]:
+    """A figure per run: one run of each cell; of many cells those that are most worth a look."""
+    cells = [cell for cell in sheet.sweep.matrix.cells if typical_run(cell) is not None]
+    shown = cells if len(cells) <= MOST_SERIES else most_telling(cells)
+    count = f" · {len(shown)} of {len(cells)} cells are drawn" if len(shown) < len(cells) else ""
+    for cell in shown:
+        run = typical_run(cell)
+        assert run is not None
+        words = ", ".join(word for word in (cell.label, cell.variant) if word)
+        yield Picture(
+            plot_series(run, made_by_line([run]), count),
+            f"{words}: {run.name} over time{count}. {DRAWING.caption}",
+            file_name(words),
+            medians=False,
         )
-        return 1.0
-    ax.plot(
-        *min_max(ssthresh.t_s, ssthresh.value),
-        color=FAINT,
-        linewidth=1.0,
-        linestyle=SSTHRESH,
-        drawstyle="steps-post",  # it holds from one ACK or sample to the next
-        label="ssthresh",
-        zorder=2,
-    )
-    ax.plot(
-        *min_max(cwnd.t_s, cwnd.value),
-        color=cc_colour(run.cc),
-        linewidth=1.1,
-        label=f"lab {run.cc}",
-        zorder=3,
-    )
-    if run.verdict == "degraded":
-        ax.set_title("degraded", loc="right", fontsize=8.5, fontweight="normal", color=FAINT)
-    return float(np.max(cwnd.value))
 
 
-def min_max(
-    t_s: np.ndarray, value: np.ndarray, columns: int = PIXELS
-) -> tuple[np.ndarray, np.ndarray]:
-    """A line for so many columns of pixels that looks as the whole would: of each its first, least,
-    greatest and last point.
+def typical_run(cell: Cell) -> Run | None:
+    """The run of a cell with series whose goodput is the median, or next above it."""
+    runs = [run for run in cell.counted if (run.folder / "sockets.jsonl").exists()]
+    runs.sort(key=lambda run: (run.goodput_mbit or 0.0, run.repetition))
+    return runs[len(runs) // 2] if runs else None
 
-    Dropping points evenly would lose what lasts for a few ACKs only: a window of 1 after a timeout,
-    BBR's 4 in ProbeRTT.
+
+def most_telling(cells: Sequence[Cell]) -> list[Cell]:
+    """Every congestion control at one place: through a tunnel, at 16 streams, with a buffer of one
+    BDP, or what comes nearest.
     """
-    if len(t_s) <= 4 * columns:
-        return t_s, value
-    width = (t_s[-1] - t_s[0]) / columns or 1.0
-    column = np.minimum(((t_s - t_s[0]) / width).astype(int), columns - 1)
-    starts = np.flatnonzero(np.diff(column, prepend=-1))
-    kept: set[int] = set()
-    for first, last in itertools.pairwise([*starts, len(t_s)]):
-        part = value[first:last]
-        kept |= {first, last - 1}
-        if not np.all(np.isnan(part)):
-            kept |= {first + int(np.nanargmin(part)), first + int(np.nanargmax(part))}
-    places = np.array(sorted(kept))
-    return t_s[places], value[places]
+    chosen = min(
+        cells,
+        key=lambda cell: (
+            abs(cell.like.streams - 16),
+            cell.like.tunnel == "direct",
+            abs((cell.like.buffer_bdp or 1.0) - 1.0),
+        ),
+    )
+    return [cell for cell in cells if cell.but_cc == chosen.but_cc]
+
+
+def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
+    """How soon it settles."""
+    yield from convergence(sweep, valid_rows(table))
+
+
+DRAWING = Drawing(
+    "series",
+    caption="Sampled from the kernel: this is one run, its samples are no independent readings.",
+    draw=draw,
+    says=says,
+)

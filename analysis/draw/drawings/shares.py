@@ -1,0 +1,247 @@
+"""Flows' shares of a bottleneck."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from analysis.draw.levels import (
+    facets_of,
+    factor_heading,
+    flows_of,
+    level_words,
+    swept_factor,
+)
+from analysis.draw.marks import (
+    degraded_handles,
+    draw_band_beside,
+    draw_spread,
+    draw_study,
+    flow_handles,
+    number,
+    shade_of,
+    spread_handles,
+    study_handle,
+    study_handles,
+    tint,
+)
+from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
+from analysis.draw.sentences import (
+    NEAR,
+    convergence,
+    whole_percent,
+)
+from analysis.draw.style import (
+    DEGRADED_HATCH,
+    FAINT,
+    INK,
+    blank,
+    cc_colour,
+    finish,
+    label_edges,
+    new_figure,
+    styled,
+    wrapped,
+)
+from analysis.judge.figures_of_merit import merit_of
+from analysis.judge.statistics import is_known
+from analysis.judge.table import (
+    cc_name,
+    is_missing,
+    percent,
+    ratio,
+)
+
+
+@styled
+def plot_shares(
+    table: pd.DataFrame, footer: str = "", *, title: str = "", called: str = "study"
+) -> Figure:
+    """Each flow's share of what all carry, by the factor with most levels, Jain's index above each
+    group.
+    """
+    flows, swept = flows_of(table), swept_factor(table)
+    facets = list(facets_of(table, known=(swept,)))
+    shape = (
+        (math.ceil(len(facets) / 2), min(2, len(facets)))
+        if max(len(rows) for _, rows in facets) <= 4
+        else (len(facets), 1)
+    )
+    drawn, axes = new_figure(1.3 + 2.45 * shape[0], *shape, sharey=True)
+    width = 0.82 / max(1, len(flows))
+    for ax, (words, rows) in zip(axes.flat, facets, strict=False):
+        ax.axhline(
+            100 / max(1, len(flows)),
+            color=INK,
+            linewidth=1.0,
+            linestyle=(0, (4, 2)),
+            zorder=3,
+            label="fair",
+        )
+        for index, (_, row) in enumerate(rows.iterrows()):
+            study = study_shares(row, flows)
+            for place, flow in enumerate(flows):
+                x = index + (place - (len(flows) - 1) / 2) * width
+                draw_share(ax, x, width, row, flow, shade_of(row, flows, place), study.get(flow))
+            if is_known(row["jain"]):
+                ax.annotate(
+                    f"{row['jain']:.2f}",
+                    (index, 107),
+                    ha="center",
+                    va="bottom",
+                    fontsize=9.5,
+                    label="jain",
+                )
+        if ax.get_subplotspec().is_first_col():
+            ax.annotate(
+                "Jain",
+                (0, 107),
+                xycoords=("axes fraction", "data"),
+                xytext=(-4, 0),
+                textcoords="offset points",
+                ha="right",
+                va="bottom",
+                fontsize=9.5,
+                color=FAINT,
+            )
+        ax.set_title(words, pad=8)
+        ax.set_ylim(0, 120)
+        ax.set_yticks(range(0, 101, 25))
+        room = 68 // len(rows) // shape[1]
+        names = [
+            "" if swept == "cell" else wrapped(level_words(swept, value), room)
+            for value in rows[swept]
+        ]
+        ax.set_xticks(range(len(rows)), names)
+        # One pair of bars as broad as the page says no more than a narrow one.
+        aside = 0.6 if len(rows) > 1 else 1.4
+        ax.set_xlim(-aside, len(rows) - 1 + aside)
+        ax.grid(False, axis="x")
+    blank(axes, len(facets))
+    label_edges(axes, len(facets), factor_heading(swept), merit_of("share").axis)
+    handles = [
+        *flow_handles(table, flows),
+        Line2D([], [], color=INK, linewidth=1.0, linestyle=(0, (4, 2)), label="equal shares"),
+    ]
+    shares = [f"share:{flow}" for flow in flows]
+    if any(study_shares(row, flows) for _, row in table.iterrows()):
+        handles.append(study_handle(f"the {called}"))
+    handles += [handle for handle in study_handles(table, *shares) if isinstance(handle, Patch)]
+    handles += [*spread_handles(table, shares[0]), *degraded_handles(table, bar=True)]
+    finish(drawn, handles, footer, title)
+    return drawn
+
+
+def draw_share(
+    ax: Axes, x: float, width: float, row: pd.Series, flow: str, shade: int, study: float | None
+) -> None:
+    """One flow's bar, its runs, the study's value."""
+    figure = f"share:{flow}"
+    colour = cc_colour(str(row[f"cc:{flow}"]))
+    if is_known(number(row, figure)):
+        degraded = row["verdict"] == "degraded"
+        ax.bar(
+            x,
+            100 * row[figure],
+            width * 0.9,
+            color="white" if degraded else tint(colour, shade),
+            edgecolor=colour,
+            linewidth=1.2,
+            hatch=DEGRADED_HATCH if degraded else None,
+            label=f"lab {flow}",
+            zorder=2,
+        )
+        draw_spread(ax, x, row, figure, INK, scale=100)
+    draw_band_beside(ax, x + width * 0.3, row, figure, INK, scale=100, full=100, zorder=2.5)
+    if study is not None:
+        told = pd.Series({f"{figure}_study": study})
+        draw_study(ax, x + width * 0.3, told, figure, INK, scale=100)
+
+
+def study_shares(row: pd.Series, flows: Sequence[str]) -> dict[str, float]:
+    """The study's shares: as published, or those of the goodputs that it publishes of all flows."""
+    told = {flow: number(row, f"share:{flow}_study") for flow in flows}
+    goodputs = {flow: number(row, f"goodput:{flow}_study") for flow in flows}
+    total = sum(goodputs.values())
+    if not any(map(is_known, told.values())) and total > 0:
+        told = {flow: value / total for flow, value in goodputs.items()}
+    return {flow: value for flow, value in told.items() if is_known(value)}
+
+
+def fairness_sentences(table: pd.DataFrame) -> tuple[str, ...]:
+    """Jain's range, and which flow gets most in how many cells."""
+    flows, rows = flows_of(table), table[table["jain"].notna()]
+    if not flows or rows.empty:
+        return ()
+    low, high = rows.loc[rows["jain"].idxmin()], rows.loc[rows["jain"].idxmax()]
+    said = [
+        (
+            f"Jain's index goes from {ratio(low['jain'])} ({low['cell']}) to {ratio(high['jain'])}"
+            f" ({high['cell']}) over {len(rows)} cells; 1 is equal shares, {ratio(1 / len(flows))}"
+            " one flow alone."
+            if len(rows) > 1
+            else f"Jain's index is {ratio(low['jain'])} ({low['cell']}); 1 is equal shares."
+        )
+    ]
+    winners: dict[str, list[tuple[float, str]]] = {}
+    even = 0
+    for _, row in rows.iterrows():
+        shares = {
+            flow: row[f"share:{flow}"] for flow in flows if not is_missing(row.get(f"share:{flow}"))
+        }
+        if not shares:
+            continue
+        best = max(shares, key=lambda flow: shares[flow])
+        if shares[best] * len(shares) < 1 + 2 * NEAR:
+            even += 1
+        else:
+            winners.setdefault(flow_name(row, best), []).append((shares[best], row["cell"]))
+    for name, won in sorted(winners.items(), key=lambda pair: -len(pair[1])):
+        share, cell = max(won)
+        said.append(
+            f"{name} gets most in {len(won)} of {len(rows)} cells, at best {percent(share)}"
+            f" ({cell})."
+        )
+    if even:
+        said.append(
+            f"In {even} of {len(rows)} cells no flow is more than {whole_percent(2 * NEAR)} above"
+            " an equal share."
+        )
+    return tuple(said)
+
+
+def flow_name(row: pd.Series, flow: str) -> str:
+    """A flow with what sends it."""
+    return f"{flow} ({cc_name(str(row[f'cc:{flow}']))})"
+
+
+def draw(sheet: Sheet) -> Iterator[Picture]:
+    """One figure."""
+    yield Picture(plot_shares(sheet.rows, sheet.footer, title=sheet.title, called=sheet.called))
+
+
+def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
+    """Who gets how much, and how soon that is so."""
+    valid = valid_rows(table)
+    if said := fairness_sentences(valid):
+        yield Answer(f"{sweep.title}: who gets how much", said)
+    yield from convergence(sweep, valid)
+
+
+DRAWING = Drawing(
+    "shares",
+    caption=(
+        "Each flow's share of what all flows carry together, Jain's index above: 1 is equal, 1/n"
+        " one flow alone. The first quarter of the time with all flows active is left out."
+    ),
+    draw=draw,
+    says=says,
+    rows=lambda table: valid_rows(table) if flows_of(table) else table.head(0),
+    needs="two flows that compete",
+)

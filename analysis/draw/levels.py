@@ -1,0 +1,211 @@
+"""A table's levels: which factors vary, how they are named, and the facets that they make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.judge.cells import (
+    CC_ORDER,
+    TUNNEL_ORDER,
+    natural,
+    rank,
+)
+from analysis.judge.table import cc_name
+from analysis.read.study import level
+
+FACTOR_NAMES = {
+    "rtt": "Round-trip time",
+    "cc": "Congestion control",
+    "start": "Start",
+    "buffer": "Bottleneck buffer",
+    "loss": "Packet loss",
+    "duration": "Duration",
+    "rate": "Rate",
+}
+SHORT_NAMES = {"rtt": "RTT"}
+# A level as a file has it, to be printed with a space: 10ms, 0.5bdp.
+UNIT = re.compile(r"^([0-9.]+)\s*([A-Za-zµ%]+)$")
+UNITS = {"kbit": "kbit/s", "mbit": "Mbit/s", "gbit": "Gbit/s", "bdp": "BDP", "pkts": "packets"}
+SWITCHES = {"True": "on", "False": "off"}
+# A factor whose levels say what they are.
+SPEAKING = ("profile", "condition", "tunnel", "direction")
+
+
+def tunnels_of(table: pd.DataFrame) -> list[str]:
+    """The tunnels in a table, direct first."""
+    return sorted(table["tunnel"].unique(), key=lambda name: rank(name, TUNNEL_ORDER))
+
+
+def ccs_of(table: pd.DataFrame) -> list[str]:
+    """The congestion controls in a table, the usual ones first."""
+    return sorted(table["cc"].unique(), key=lambda name: rank(name, CC_ORDER))
+
+
+def cc_rank(cc: str) -> tuple[int, str]:
+    """The order of congestion controls in legends."""
+    return rank(cc, CC_ORDER)
+
+
+def one_row(table: pd.DataFrame, **levels: Any) -> pd.Series | None:
+    """The cell at these levels; None if there is none. Raises ValueError if there are several: a
+    drawing that gets such a table forgot to say what it tells apart.
+    """
+    mask = np.ones(len(table), dtype=bool)
+    for name, value in levels.items():
+        mask &= (table[name] == value).to_numpy()
+    rows = table[mask]
+    if len(rows) > 1:
+        raise ValueError(f"{len(rows)} cells at {levels}: {', '.join(rows['cell'])}")
+    return None if rows.empty else rows.iloc[0]
+
+
+def tunnel_title(tunnel: str) -> str:
+    """A facet's title."""
+    return {
+        "direct": "direct: no tunnel",
+        "gost+ws": "gost+ws: relay over WebSocket",
+        "gost+wss": "gost+wss: relay over WebSocket with TLS",
+    }.get(tunnel, tunnel)
+
+
+def flows_of(table: pd.DataFrame) -> list[str]:
+    """The names of the flows that have a congestion control, where there are several."""
+    names = [
+        name.partition(":")[2]
+        for name in table.columns
+        if name.startswith("cc:") and not table[name].isin(["udp"]).any()
+    ]
+    return names if len(names) > 1 else []
+
+
+def factor_columns(table: pd.DataFrame) -> list[str]:
+    """The columns of a table that are factors."""
+    return [name for name in table.columns if name.startswith("factor:")]
+
+
+def swept_factor(table: pd.DataFrame) -> str:
+    """The factor for the axis: the one with most levels, of equals one that is no congestion
+    control, or a flow's own.
+    """
+    columns = factor_columns(table) or ["cell"]
+    return max(
+        columns, key=lambda name: (table[name].nunique(), not name.endswith("cc"), "." in name)
+    )
+
+
+def conditions_of(table: pd.DataFrame) -> list[str]:
+    """The factors that make a condition: all but the congestion control that vary."""
+    return [
+        name
+        for name in factor_columns(table)
+        if name != "factor:cc" and table[name].nunique(dropna=False) > 1
+    ]
+
+
+def by_condition(table: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """(name of the condition, its cells), in the order of their first cells."""
+    if not factors:
+        yield "", table
+        return
+    for levels, rows in groups_of(table, factors):
+        words = [
+            level_words(factor, value) if len(factors) == 1 else named_level(factor, value)
+            for factor, value in zip(factors, levels, strict=True)
+            if value is not None
+        ]
+        yield ", ".join(words), rows
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """Names without a first word (course-…) that all have in common."""
+    heads = {name.split("-", 1)[0] for name in names}
+    common = len(names) > 1 and len(heads) == 1 and all("-" in name for name in names)
+    return [name.split("-", 1)[1] if common else name for name in names]
+
+
+def groups_of(
+    table: pd.DataFrame, keys: Sequence[str]
+) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """(levels, rows) of every combination of levels that there is, in the order of their first
+    rows.
+    """
+    levels = table[list(keys)].astype(object).where(table[list(keys)].notna(), None)
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for index, values in enumerate(levels.itertuples(index=False, name=None)):
+        found.setdefault(values, []).append(index)
+    return [(values, table.iloc[places]) for values, places in found.items()]
+
+
+def facets_of(
+    table: pd.DataFrame, known: Sequence[str], first: str | None = None
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """(title, cells) for every level of what the axes and colours do not show; `first` is a column
+    to tell facets apart by.
+
+    A factor that the columns so far determine (a profile of each round-trip time) makes no facets
+    of its own.
+    """
+    keys = [first] if first and table[first].nunique() > 1 else []
+    for name in factor_columns(table):
+        if name in known or name.removeprefix("factor:") in known:
+            continue
+        shown = [*known, *keys]
+        if table.groupby(shown, dropna=False)[name].nunique(dropna=False).max() > 1:
+            keys.append(name)
+    if not keys:
+        yield (f"RTT {table[first].iloc[0]:g} ms" if first else ""), table
+        return
+    for levels, rows in sorted(
+        groups_of(table, keys), key=lambda pair: [natural(level(value)) for value in pair[0]]
+    ):
+        yield (
+            ", ".join(
+                f"RTT {value:g} ms" if key == "rtt_ms" else named_level(key, value)
+                for key, value in zip(keys, levels, strict=True)
+            ),
+            rows,
+        )
+
+
+def named_level(factor: str, value: Any) -> str:
+    """A factor's level with its name, where it would not say what it is."""
+    name = factor.removeprefix("factor:")
+    if name == "cc":
+        return cc_name(str(value))
+    if name in SPEAKING:
+        return str(value)
+    if name.endswith(".cc"):
+        return f"{cc_name(str(value))} as {name[:-3]}"
+    return f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {level_words(factor, value)}"
+
+
+def level_words(factor: str, value: Any) -> str:
+    """A level on an axis that names its factor."""
+    said = SWITCHES.get(str(value), str(value))
+    if factor.endswith("cc"):
+        return cc_name(said)
+    return UNIT.sub(lambda found: f"{found[1]}\u00a0{UNITS.get(found[2], found[2])}", said)
+
+
+def factor_heading(factor: str) -> str:
+    """A factor as an axis names it; its levels carry their units."""
+    name = factor.removeprefix("factor:")
+    if name == "cell":
+        return ""
+    flow, _, field = name.rpartition(".")
+    plain = FACTOR_NAMES.get(field, field)
+    return f"{plain} of {flow}" if flow else plain[:1].upper() + plain[1:]
+
+
+def rtt_column(table: pd.DataFrame) -> str:
+    """What varies: the path's round-trip time, or one flow's own."""
+    swept = [
+        name for name in table.columns if name.startswith("rtt:") and table[name].nunique() > 1
+    ]
+    # All flows' moving together is the path's moving.
+    return swept[0] if swept and table["rtt_ms"].nunique() == 1 else "rtt_ms"

@@ -1,0 +1,517 @@
+"""What stands for a cell in a figure: points, bars, lines, intervals, diamonds, bands, and their
+entries in a legend.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+import matplotlib.colors
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from analysis.draw.style import (
+    DEGRADED_HATCH,
+    FAINT,
+    INK,
+    cc_colour,
+    short,
+)
+from analysis.judge.models import Model, Path
+from analysis.judge.statistics import is_known
+from analysis.judge.table import cc_name
+
+FLOW_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)))
+FLOW_MARKERS = ("o", "s", "^", "v")
+# Models are drawn through so many points.
+STEPS = 160
+# A line of more points than columns of pixels is drawn by the least and the greatest value of each
+# column.
+PIXELS = 900
+
+
+def number(row: pd.Series, name: str) -> float:
+    """A value of a row; NaN where its table has no such column."""
+    value = row.get(name)
+    return math.nan if value is None else float(value)
+
+
+def draw_point(
+    ax: Axes,
+    at: float,
+    row: pd.Series,
+    figure: str,
+    colour: str,
+    name: str,
+    *,
+    marker: str = "o",
+    flat: bool = False,
+) -> None:
+    """A cell's median, hollow if degraded, with its interval or runs; `flat`: along x, at a place
+    on y.
+    """
+    value = number(row, figure)
+    if not is_known(value):
+        return
+    draw_spread(ax, at, row, figure, colour, flat=flat)
+    ax.plot(
+        *(([value], [at]) if flat else ([at], [value])),
+        linestyle="none",
+        marker=marker,
+        color=colour,
+        markersize=5.5,
+        markerfacecolor="white" if row["verdict"] == "degraded" else colour,
+        markeredgewidth=1.4,
+        label=name,
+        zorder=5,
+    )
+
+
+def draw_spread(
+    ax: Axes,
+    at: float,
+    row: pd.Series,
+    figure: str,
+    colour: str,
+    *,
+    flat: bool = False,
+    scale: float = 1.0,
+) -> None:
+    """The median's interval where there is one, else each of several runs as a tick."""
+    low, high = scale * row[f"{figure}_low"], scale * row[f"{figure}_high"]
+    if is_known(low):
+        ax.plot(
+            *(([low, high], [at, at]) if flat else ([at, at], [low, high])),
+            color=colour,
+            linewidth=1.4,
+            zorder=4,
+            marker="|" if flat else "_",
+            markersize=6,
+            label="interval",
+        )
+    elif row["n"] > 1:
+        values = [scale * value for value in row[f"{figure}_values"]]
+        places = [at] * len(values)
+        ax.plot(
+            *((values, places) if flat else (places, values)),
+            linestyle="none",
+            marker="|" if flat else "_",
+            markersize=8,
+            color=colour,
+            zorder=4,
+            label="runs",
+        )
+
+
+def draw_band(
+    ax: Axes, spots: Sequence[float], rows: pd.DataFrame, figure: str, colour: str, floor: float
+) -> None:
+    """Where the study says that a figure lies; an open end reaches to the axis or to the link."""
+    if f"{figure}_least" not in rows and f"{figure}_most" not in rows:
+        return
+    for x, (_, row) in zip(spots, rows.iterrows(), strict=True):
+        least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
+        if not is_known(least) and not is_known(most):
+            continue
+        top = most if is_known(most) else float(np.nanmax([number(row, "rate_mbit"), least]))
+        ax.fill_between(
+            [x / 1.28, x * 1.28],
+            least if is_known(least) else floor,
+            top,
+            color=colour,
+            alpha=0.17,
+            linewidth=0,
+            zorder=1,
+            label="band",
+        )
+
+
+def draw_study(
+    ax: Axes,
+    at: float,
+    row: pd.Series,
+    figure: str,
+    colour: str,
+    *,
+    flat: bool = False,
+    scale: float = 1.0,
+) -> None:
+    """What the study published of a cell, as a diamond in its congestion control's colour; nothing
+    where it published nothing.
+    """
+    value = number(row, f"{figure}_study")
+    if is_known(value):
+        ax.plot(
+            *(([scale * value], [at]) if flat else ([at], [scale * value])),
+            linestyle="none",
+            marker="D",
+            markersize=6,
+            markerfacecolor="white",
+            markeredgecolor=colour,
+            markeredgewidth=1.4,
+            label="study",
+            zorder=6,
+            clip_on=False,
+        )
+
+
+def draw_bar(
+    ax: Axes,
+    x: float,
+    width: float,
+    row: pd.Series,
+    figure: str,
+    *,
+    name: str = "",
+    colour: str = "",
+    face: Any = None,
+    scale: float = 1.0,
+    number_above: str | None = "across",
+    full: float | None = None,
+) -> None:
+    """A cell's bar in a slot of that width: its median, its interval or runs, and at its right the
+    study's value and band. What has no valid run says why.
+
+    name, colour, face: where they are not those of the row's congestion control. number_above:
+    the median in figures, "across" or "upright", or None. full: where an open band ends.
+    """
+    own = colour or cc_colour(row["cc"])
+    degraded = row["verdict"] == "degraded"
+    at, beside = x - width * 0.12, x + width * 0.34
+    median = scale * number(row, figure)
+    if row["n"] and is_known(median):
+        ax.bar(
+            at,
+            median,
+            width * 0.62,
+            color="white" if degraded else own if face is None else face,
+            edgecolor=own,
+            linewidth=1.2,
+            hatch=DEGRADED_HATCH if degraded else None,
+            label=f"lab {name or row['cc']}",
+            zorder=2,
+        )
+        draw_spread(ax, at, row, figure, INK, scale=scale)
+    reached = (median, row[f"{figure}_high"], *row[f"{figure}_values"])
+    if number_above and row["n"] and is_known(median):
+        note_above(ax, at, max(filter(is_known, reached)), short(median), number_above)
+    if not row["n"]:
+        note_above(ax, at, 0.0, row["absent"], "upright", FAINT)
+    draw_band_beside(ax, beside, row, figure, INK, scale=scale, full=full, zorder=2.5)
+    draw_study(ax, beside, row, figure, own, scale=scale)
+
+
+def note_above(
+    ax: Axes, x: float, y: float, words: str, how: str = "across", colour: str = INK
+) -> None:
+    """Small words above a point."""
+    ax.annotate(
+        words,
+        (x, y),
+        xytext=(0, 4),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=8.5,
+        color=colour,
+        rotation=90 if how == "upright" else 0,
+    )
+
+
+def draw_band_beside(
+    ax: Axes,
+    x: float,
+    row: pd.Series,
+    figure: str,
+    colour: str,
+    *,
+    scale: float = 1.0,
+    full: float | None = None,
+    zorder: float = 1,
+) -> None:
+    """Where the study says that a figure lies, as a broad pale line at one place; an open end
+    reaches to zero or to `full` (None: the link).
+    """
+    least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
+    if not is_known(least) and not is_known(most):
+        return
+    top = float(np.nanmax([number(row, "rate_mbit"), least])) if full is None else full
+    low = scale * least if is_known(least) else 0.0
+    high = scale * most if is_known(most) else top
+    ax.plot(
+        [x, x],
+        [low, high],
+        color=colour,
+        alpha=0.3,
+        linewidth=8,
+        solid_capstyle="butt",
+        zorder=zorder,
+        label="band",
+    )
+
+
+def draw_line(
+    ax: Axes, points: Sequence[tuple[float, pd.Series]], figure: str, colour: str, dashes: Any = "-"
+) -> None:
+    """What joins the points of one line."""
+    there = [(x, number(row, figure)) for x, row in points if is_known(number(row, figure))]
+    if len(there) > 1:
+        ax.plot(
+            *zip(*there, strict=True),
+            color=colour,
+            linestyle=dashes,
+            linewidth=1.6,
+            zorder=3,
+            label="line",
+        )
+
+
+def draw_capacity(ax: Axes, rows: pd.DataFrame, figure: str) -> None:
+    """What a full link carries, as a faint line."""
+    for path in paths_of(rows):
+        if math.isfinite(path.payload_mbit):
+            full = (
+                path.payload_mbit * path.rtt_ms * 1000 / 8 / 1448
+                if figure == "window_pkts"
+                else path.payload_mbit
+            )
+            ax.axhline(full, color=FAINT, linewidth=0.9, zorder=1, label="link")
+
+
+def paths_of(rows: pd.DataFrame) -> list[Path]:
+    """The paths of some cells, each once, whatever their loss."""
+
+    def known(value: float) -> float | None:
+        return value if is_known(value) else None
+
+    found = {
+        Path(
+            known(row["rate_mbit"] * 1e6),
+            row["rtt_ms"],
+            0.0,
+            known(number(row, "rmem_bytes")),
+            int(row["mtu_bytes"]),
+        )
+        for _, row in rows.iterrows()
+    }
+    return sorted(
+        found, key=lambda path: (path.rtt_ms, path.rate_bps or 0.0, path.rmem_bytes or 0.0)
+    )
+
+
+def draw_model(ax: Axes, model: Model, points: Sequence[tuple[float, float]]) -> None:
+    """A model's curve."""
+    if points:
+        ax.plot(
+            *zip(*points, strict=True),
+            color=cc_colour(model.cc),
+            linestyle=(0, model.dashes),
+            linewidth=1.3,
+            alpha=0.85,
+            zorder=2,
+            label=f"model {model.name}",
+        )
+
+
+def figure_values(table: pd.DataFrame, figure: str, *, link: bool = True) -> list[float]:
+    """Everything that a figure of these cells shows on its axis, what the link can carry among it
+    unless it draws none.
+    """
+    found = [
+        value
+        for end in ("", "_low", "_high", "_study", "_least", "_most")
+        if f"{figure}{end}" in table
+        for value in table[f"{figure}{end}"]
+    ]
+    found += [value for values in table.get(f"{figure}_values", ()) for value in values]
+    if figure == "goodput" and link:
+        found += [path.payload_mbit for path in paths_of(table)]
+    return [float(value) for value in found if math.isfinite(value)]
+
+
+def tint(colour: str, shade: int) -> Any:
+    """A paler colour from flow to flow of one congestion control, so that they can be told
+    apart.
+    """
+    pale = (0.0, 0.62, 0.35, 0.8)[shade % 4]
+    return tuple(channel + (1 - channel) * pale for channel in matplotlib.colors.to_rgb(colour))
+
+
+def shade_of(row: pd.Series, flows: Sequence[str], place: int) -> int:
+    """How many flows before one have its congestion control."""
+    return sum(row[f"cc:{flow}"] == row[f"cc:{flows[place]}"] for flow in flows[:place])
+
+
+def flow_colour(rows: pd.DataFrame, flow: str) -> str:
+    """The colour of a flow's congestion control."""
+    return cc_colour(str(rows[f"cc:{flow}"].dropna().iloc[0]))
+
+
+def min_max(
+    t_s: np.ndarray, value: np.ndarray, columns: int = PIXELS
+) -> tuple[np.ndarray, np.ndarray]:
+    """A line for so many columns of pixels that looks as the whole would: of each its first, least,
+    greatest and last point.
+
+    Dropping points evenly would lose what lasts for a few ACKs only: a window of 1 after a timeout,
+    BBR's 4 in ProbeRTT.
+    """
+    if len(t_s) <= 4 * columns:
+        return t_s, value
+    width = (t_s[-1] - t_s[0]) / columns or 1.0
+    column = np.minimum(((t_s - t_s[0]) / width).astype(int), columns - 1)
+    starts = np.flatnonzero(np.diff(column, prepend=-1))
+    kept: set[int] = set()
+    for first, last in itertools.pairwise([*starts, len(t_s)]):
+        part = value[first:last]
+        kept |= {first, last - 1}
+        if not np.all(np.isnan(part)):
+            kept |= {first + int(np.nanargmin(part)), first + int(np.nanargmax(part))}
+    places = np.array(sorted(kept))
+    return t_s[places], value[places]
+
+
+# -- legends
+
+
+def cc_handles(ccs: Sequence[str]) -> list[Any]:
+    """The legend's entries of the lab's points."""
+    return [
+        Line2D([], [], color=cc_colour(cc), marker="o", linewidth=1.6, label=f"{cc_name(cc)}, lab")
+        for cc in ccs
+    ]
+
+
+def model_handles(models: Sequence[Model]) -> list[Any]:
+    """The legend's entries of models."""
+    return [
+        Line2D(
+            [],
+            [],
+            color=cc_colour(model.cc),
+            linestyle=(0, model.dashes),
+            linewidth=1.3,
+            label=model.label,
+        )
+        for model in models
+    ]
+
+
+def link_handles(table: pd.DataFrame) -> list[Any]:
+    """The legend's entry of what a full link carries."""
+    return (
+        [Line2D([], [], color=FAINT, linewidth=0.9, label="link, full")]
+        if table["rate_mbit"].notna().any()
+        else []
+    )
+
+
+def study_handles(table: pd.DataFrame, *figures: str, called: str = "study") -> list[Any]:
+    """The legend's entries of what the study published."""
+
+    def told(end: str) -> bool:
+        columns = [f"{figure}_{end}" for figure in figures]
+        return any(table[column].notna().any() for column in columns if column in table)
+
+    handles: list[Any] = []
+    if told("study"):
+        handles.append(study_handle(f"the {called}, in its colour"))
+    if told("least") or told("most"):
+        handles.append(Patch(facecolor=FAINT, alpha=0.25, label="published band"))
+    return handles
+
+
+def study_handle(words: str) -> Line2D:
+    """The legend's entry of diamonds."""
+    return Line2D(
+        [],
+        [],
+        linestyle="none",
+        marker="D",
+        markersize=6,
+        markerfacecolor="white",
+        markeredgecolor=FAINT,
+        markeredgewidth=1.5,
+        label=words,
+    )
+
+
+def flow_handles(table: pd.DataFrame, flows: Sequence[str], lines: bool = False) -> list[Any]:
+    """The legend's entry of each flow, with what it is where that does not vary."""
+    handles: list[Any] = []
+    for place, flow in enumerate(flows):
+        ccs, rtts = table[f"cc:{flow}"].dropna().unique(), table[f"rtt:{flow}"].dropna().unique()
+        words = ", ".join(
+            [
+                flow,
+                *([cc_name(ccs[0])] if len(ccs) == 1 else []),
+                *([f"{rtts[0]:g} ms"] if len(rtts) == 1 else []),
+            ]
+        )
+        colour = cc_colour(ccs[0]) if len(ccs) == 1 else FAINT
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color=colour,
+                linestyle=FLOW_DASHES[place % len(FLOW_DASHES)],
+                marker=FLOW_MARKERS[place % len(FLOW_MARKERS)],
+                label=words,
+            )
+            if lines
+            else Patch(
+                facecolor=tint(colour, shade_of(table.iloc[0], flows, place)),
+                edgecolor=colour,
+                label=words,
+            )
+        )
+    return handles
+
+
+def spread_handles(table: pd.DataFrame, figure: str) -> list[Line2D]:
+    """The legend's entries for what shows the runs' spread."""
+    handles = []
+    if table[f"{figure}_low"].notna().any():
+        least = table[f"{figure}_coverage"].min()
+        handles.append(
+            Line2D(
+                [],
+                [],
+                color=INK,
+                marker="|",
+                linewidth=1.3,
+                label=f"interval of the median (≥ {least:.1%})",
+            )
+        )
+    if ((table["n"] > 1) & table[f"{figure}_low"].isna()).any():
+        handles.append(Line2D([], [], color=INK, linestyle="none", marker="_", label="each run"))
+    return handles
+
+
+def degraded_handles(table: pd.DataFrame, *, bar: bool = False, hollow: bool = True) -> list[Any]:
+    """The legend's entry for degraded cells, if there are any."""
+    if not (table["verdict"] == "degraded").any():
+        return []
+    if bar:
+        return [Patch(facecolor="white", edgecolor=FAINT, hatch=DEGRADED_HATCH, label="degraded")]
+    if hollow:
+        return [
+            Line2D(
+                [],
+                [],
+                linestyle="none",
+                marker="o",
+                color=FAINT,
+                markerfacecolor="white",
+                markeredgewidth=1.5,
+                label="hollow: degraded",
+            )
+        ]
+    return [Line2D([], [], linestyle="none", marker=(6, 2, 0), color=INK, label="degraded")]

@@ -1,0 +1,246 @@
+"""The drawings: what one is, how it is found, and how it becomes figures of a matrix.
+
+A drawing is one file in analysis/draw/drawings/, named after its word (by_loss.py is `by-loss`):
+
+    DRAWING = Drawing("by-loss", caption="…", draw=draw, shows=("loss_p", "cc"), says=says)
+
+Nothing else needs to know of it: an experiment's `draw:` accepts the word, the report draws it, and
+./lab refuses a file that does not declare it whole before anything runs. A test adds a folder of
+its own to gostlab.declared.drawings.DRAWING_FOLDERS.
+
+No drawing may drop a cell or merge two silently. A drawing says by `shows` which columns its axes,
+colours and facets tell apart; over every factor that is left there is a figure per level, with the
+level in its title. Where that makes too many, each says how many cells the drawn ones have.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis.draw.levels import facets_of
+from analysis.judge.cells import Cell, Matrix, file_name, to_table
+from analysis.judge.table import Table, n_note
+from analysis.read.folder import Run
+from analysis.read.study import Study
+from gostlab.declared import drawings as declared
+from gostlab.declared.errors import BadInput
+
+# More figures than this of one drawing and nobody looks at any.
+MOST_FIGURES = 8
+
+
+class DrawingError(Exception):
+    """A drawing that is not there or not whole: a sentence for whoever wrote it."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One thing that the runs say, and why it can be said."""
+
+    heading: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure on the page."""
+
+    figure: Figure
+    caption: str = ""  # "": the drawing's
+    name: str = ""  # of the file; a drawing of several figures says what tells them apart
+    medians: bool = True  # what it shows are cells' medians: its caption says of how many runs
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A matrix and what surrounds it: what drawings are made from."""
+
+    matrix: Matrix
+    matrices: Sequence[Matrix]  # all of the experiment's
+    study: Study
+    footer: str = ""  # what made the numbers
+
+    @property
+    def title(self) -> str:
+        """The matrix's title."""
+        variant = f" ({self.matrix.variant})" if self.matrix.variant else ""
+        return self.study.matrix_title(self.matrix.name) + variant
+
+    @cached_property
+    def references(self) -> dict[str, Run]:
+        """A run of each matrix, for what was asked of it."""
+        return {matrix.name: matrix.runs[0] for matrix in self.matrices}
+
+    def table(self, cells: Sequence[Cell], *, borrows: bool) -> pd.DataFrame:
+        """Some cells as a table; `borrows`: with what the study published of another matrix's cells
+        on the same path.
+        """
+        return to_table(cells, self.study, self.references if borrows else None)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What one figure is made from."""
+
+    sweep: Sweep
+    rows: pd.DataFrame
+    title: str = ""  # what this figure alone has: "buffer 1 BDP"
+
+    @property
+    def footer(self) -> str:
+        """What made the numbers."""
+        return self.sweep.footer
+
+    @property
+    def called(self) -> str:
+        """What a legend calls the study: "thesis"."""
+        return self.sweep.study.called
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The cells of a drawing: a matrix's own, or with those that other matrices add."""
+
+    cells: tuple[Cell, ...]
+    elsewhere: str = ""  # the words for where the figure stands, if not here
+
+
+def own_cells(sweep: Sweep) -> Joined:
+    """Those of the matrix."""
+    return Joined(sweep.matrix.cells)
+
+
+def valid_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The cells in which a run counts."""
+    return table[table["n"] > 0].reset_index(drop=True)
+
+
+def says_nothing(sweep: Sweep, table: pd.DataFrame) -> Iterable[Answer]:
+    """No sentence of its own."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One way to show a matrix."""
+
+    word: str  # as `draw:` names it
+    caption: str
+    draw: Callable[[Sheet], Iterable[Picture]]
+    # The columns that its axes, colours and facets tell apart; None: it tells every factor apart.
+    shows: tuple[str, ...] | None = None
+    says: Callable[[Sweep, pd.DataFrame], Iterable[Answer]] = says_nothing
+    cells: Callable[[Sweep], Joined] = own_cells
+    rows: Callable[[pd.DataFrame], pd.DataFrame] = valid_rows  # of its cells those that it can show
+    needs: str = "a run that counts"  # what `rows` asks of a cell
+    tables: Callable[[Sweep, pd.DataFrame, str], Iterable[Table]] | None = None  # its own, or none
+    borrows: bool = False  # a study's value of another matrix on the same path is one of its cells'
+
+
+@dataclass
+class Drawn:
+    """What a drawing made of a matrix."""
+
+    pictures: list[Picture] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    note: str = ""
+
+
+def drawing_of(word: str) -> Drawing:
+    """The drawing of that word. Raises DrawingError if there is none, or not a whole one."""
+    files = declared.drawing_files()
+    if word not in files:
+        raise DrawingError(f"no drawing {word}: draw is one of {', '.join(sorted(files))}")
+    try:
+        declared.check_drawing(word, files[word])
+    except BadInput as error:
+        raise DrawingError(str(error)) from None
+    found = getattr(load(files[word]), "DRAWING", None)
+    if not isinstance(found, Drawing) or found.word != word:
+        raise DrawingError(f"{files[word]}: its DRAWING is not the drawing {word}")
+    return found
+
+
+def load(path: Path) -> ModuleType:
+    """The module of a drawing's file. Raises DrawingError if it cannot be imported."""
+    own = path.parent == declared.DRAWING_FOLDERS[0]
+    try:
+        if own:
+            return importlib.import_module(f"analysis.draw.drawings.{path.stem}")
+        spec = importlib.util.spec_from_file_location(f"drawing_{path.stem}", path)
+        assert spec is not None and spec.loader is not None, path
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever a file of somebody's raises: it names the file
+        raise DrawingError(f"{path}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def words_for(matrix: Matrix) -> tuple[str, ...]:
+    """What a matrix is drawn by: what its file says, else what its factors suggest."""
+    if matrix.draw:
+        return tuple(dict.fromkeys(matrix.draw))
+    factors = {name for cell in matrix.cells for name, _ in cell.factors}
+    if factors & {"syscall_cost", "clock"}:
+        return ("cpu",)
+    if "buffer" in factors:
+        return ("buffer", "series")
+    if "streams" in factors:
+        return ("goodput", "ratio", "retransmissions", "series")
+    return ("cells", "series")
+
+
+def draw_matrix(drawing: Drawing, sweep: Sweep, name: str) -> Drawn:
+    """A drawing's figures, sentences and tables of a matrix; `name` begins its files' names."""
+    joined = drawing.cells(sweep)
+    table = sweep.table(joined.cells, borrows=drawing.borrows)
+    made = Drawn(tables=list(drawing.tables(sweep, table, name) if drawing.tables else ()))
+    if joined.elsewhere:
+        made.note = f"These cells stand in the figure of {joined.elsewhere}."
+        return made
+    made.answers += drawing.says(sweep, table)
+    rows = drawing.rows(table)
+    if rows.empty:
+        if (table["n"] > 0).any():
+            made.note = f"No figure {drawing.word}: it needs {drawing.needs}."
+        return made
+    for sheet in sheets_of(drawing, sweep, rows):
+        made.pictures += [
+            finished(picture, drawing, sheet, f"{name}-{drawing.word}")
+            for picture in drawing.draw(sheet)
+        ]
+    return made
+
+
+def sheets_of(drawing: Drawing, sweep: Sweep, rows: pd.DataFrame) -> list[Sheet]:
+    """One per level of every factor that the drawing does not tell apart."""
+    facets = [("", rows)] if drawing.shows is None else list(facets_of(rows, known=drawing.shows))
+    drawn = facets[:MOST_FIGURES]
+    cells = sum(len(each) for _, each in drawn)
+    count = f" · {cells} of {len(rows)} cells are drawn" if len(drawn) < len(facets) else ""
+    return [Sheet(sweep, each.reset_index(drop=True), f"{title}{count}") for title, each in drawn]
+
+
+def finished(picture: Picture, drawing: Drawing, sheet: Sheet, name: str) -> Picture:
+    """A picture with the whole of its caption and of its file's name."""
+    parts = [
+        f"{sheet.title}:" if sheet.title else "",
+        picture.caption or drawing.caption,
+        n_note(sheet.rows) if picture.medians else "",
+    ]
+    suffix = file_name(sheet.title.split(" · ")[0]) if sheet.title else ""
+    return replace(
+        picture,
+        caption=" ".join(part for part in parts if part),
+        name="-".join(part for part in (name, suffix, picture.name) if part),
+    )

@@ -1,0 +1,310 @@
+"""How every figure looks: colours, fonts, axes, the legend above and what made the numbers below.
+
+One colour per congestion control everywhere, one marker per tunnel.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+import textwrap
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+import matplotlib
+import matplotlib.colors
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+# Okabe and Ito's palette, distinct to people with any kind of colour vision. Yellow is left out: on
+# white it is hardly seen.
+CC_COLOURS = {
+    "cubic": "#0072B2",
+    "bbr": "#D55E00",
+    "reno": "#009E73",
+    "westwood": "#CC79A7",
+    "vegas": "#56B4E9",
+    "bbrplus": "#E69F00",
+    "bbr2": "#000000",
+    "bbr3": "#000000",
+}
+# For names not known here, by name and not by order, so that they keep their colour (Tol's muted
+# palette).
+OTHER_COLOURS = ("#332288", "#117733", "#882255", "#999933", "#AA4499", "#44AA99")
+TUNNEL_MARKERS = {"direct": "o", "gost+ws": "s", "gost+wss": "^"}
+OTHER_MARKERS = ("v", "P", "X", "<", ">")
+INK, FAINT, GRID = "#222222", "#6b6b6b", "#e3e3e3"
+DEGRADED_HATCH = "////"
+STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10.5,
+    "axes.titlesize": 11,
+    "axes.labelsize": 10.5,
+    "xtick.labelsize": 10,
+    "ytick.labelsize": 10,
+    "legend.fontsize": 9.5,
+    "figure.titlesize": 12,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "text.color": INK,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 6.5,
+    "hatch.linewidth": 0.7,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "savefig.dpi": 150,
+    # Names of experiments and profiles are other people's words: a $ in them is no formula.
+    "text.parse_math": False,
+    # Glyphs as paths look the same on every machine; the salt makes two savings of one figure
+    # equal.
+    "svg.fonttype": "path",
+    "svg.hashsalt": "gostlab",
+}
+# A value range wider than this is shown on a log axis.
+WIDE = 12.0
+WIDTH_IN = 7.0  # read on a phone without zooming: 10.5 pt stays above 8 px at 390 px
+F = TypeVar("F", bound=Callable[..., Figure])
+
+
+def cc_colour(cc: str) -> str:
+    """A congestion control's colour."""
+    return (
+        CC_COLOURS.get(cc)
+        or OTHER_COLOURS[zlib.crc32(cc.encode("utf-8", "replace")) % len(OTHER_COLOURS)]
+    )
+
+
+def tunnel_marker(tunnel: str) -> str:
+    """A tunnel's marker."""
+    return (
+        TUNNEL_MARKERS.get(tunnel)
+        or OTHER_MARKERS[zlib.crc32(tunnel.encode("utf-8", "replace")) % len(OTHER_MARKERS)]
+    )
+
+
+def styled(draw: F) -> F:
+    """Draw in the report's style, whatever the caller's own matplotlib is set to."""
+
+    @functools.wraps(draw)
+    def inner(*args: Any, **kwargs: Any) -> Figure:
+        with matplotlib.rc_context(STYLE):
+            figure = draw(*args, **kwargs)
+            # Laid out once: constrained layout moves a little at every drawing, and two savings
+            # would differ.
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
+            return figure
+
+    return cast(F, inner)
+
+
+def new_figure(
+    height_in: float, rows: int = 1, columns: int = 1, **kwargs: Any
+) -> tuple[Figure, np.ndarray]:
+    """A figure of the report's width that belongs to no window, and its axes."""
+    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False, **kwargs)
+
+
+def save(figure: Figure, kind: str) -> bytes:
+    """The figure's file, "svg" or "png"; the same bytes for the same figure."""
+    out = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(
+            out, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None}
+        )
+    return out.getvalue()
+
+
+def finish(figure: Figure, handles: Sequence[Any], footer: str, title: str = "") -> None:
+    """Title and legend above, below what made the numbers, so that a figure cut out of its page
+    still says so.
+    """
+    height = figure.get_figheight()
+    lines = textwrap.wrap(footer, 112)[:2]
+    top_in, bottom_in = 0.05, 0.12 + 0.15 * len(lines)
+    if title:
+        figure.text(
+            0.012,
+            1 - top_in / height,
+            cut(title, 88),
+            ha="left",
+            va="top",
+            fontweight="bold",
+            fontsize=11,
+        )
+        top_in += 0.26
+    if handles:
+        columns = 3 if max(len(str(handle.get_label())) for handle in handles) < 27 else 2
+        figure.legend(
+            handles=handles,
+            loc="upper left",
+            bbox_to_anchor=(0.0, 1 - top_in / height),
+            ncol=columns,
+            columnspacing=1.4,
+            handletextpad=0.6,
+            borderaxespad=0.2,
+        )
+        top_in += 0.1 + 0.215 * math.ceil(len(handles) / columns)
+    if lines:
+        figure.text(
+            0.012, 0.06 / height, "\n".join(lines), fontsize=8, color=FAINT, ha="left", va="bottom"
+        )
+    layout = figure.get_layout_engine()
+    layout.set(rect=(0.006, bottom_in / height, 0.988, 1 - (top_in + bottom_in) / height))
+
+
+def cut(words: str, length: int) -> str:
+    """Text that fits a figure."""
+    return words if len(words) <= length else words[: length - 1] + "…"
+
+
+# -- axes
+
+
+def thousands(axis: Any) -> None:
+    """1,500 instead of 1500."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def plain_log(axis: Any, low: float, high: float, most: int = 7) -> None:
+    """A log axis with numbers as people write them: 0.1, 1, 10, 1,000; halves of decades where it
+    is short.
+    """
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    marks = [10.0**power for power in range(first, last + 1)]
+    if len(marks) < 3:
+        marks = [
+            factor * 10.0**power for power in range(first - 1, last + 1) for factor in (1, 2, 5)
+        ]
+    marks = [mark for mark in marks if low <= mark <= high]
+    every = math.ceil(len(marks) / most)
+    axis.set_major_locator(FixedLocator(marks[::-1][::every][::-1]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def counts_axis(ax: Axes, top: float) -> None:
+    """A symlog axis, linear to 1, so that "none" has a place."""
+    ax.set_yscale("symlog", linthresh=1.0, linscale=0.5)
+    decades = range(math.ceil(math.log10(max(top, 10.0))) + 1)
+    ax.set_ylim(-0.25, 10.0 ** (math.log10(top) * 1.06 + 0.15))
+    every = 2 if len(decades) > 5 else 1
+    ax.yaxis.set_major_locator(
+        FixedLocator([0.0, *(10.0**decade for decade in decades if decade % every == 0)])
+    )
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    ax.yaxis.set_minor_locator(NullLocator())
+
+
+def ratio_axis(ax: Axes, low: float, high: float) -> None:
+    """A log axis with ratios that people say."""
+    steps = [
+        0.01,
+        0.02,
+        0.05,
+        0.1,
+        0.2,
+        0.3,
+        0.5,
+        0.7,
+        1.0,
+        1.5,
+        2.0,
+        3.0,
+        5.0,
+        10.0,
+        20.0,
+        50.0,
+        100.0,
+    ]
+    ax.set_yscale("log")
+    ax.set_ylim(low, high)
+    ax.yaxis.set_major_locator(FixedLocator([step for step in steps if low <= step <= high]))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.yaxis.set_minor_locator(NullLocator())
+
+
+def superscript(power: int) -> str:
+    """An exponent."""
+    return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def apart(levels: Sequence[float], ratio: float = 1.22) -> list[float]:
+    """Those of the sorted levels that a log axis has room to name."""
+    kept: list[float] = []
+    for each in levels:
+        if not kept or each / kept[-1] >= ratio:
+            kept.append(each)
+    return kept
+
+
+def spaced(levels: Sequence[float], share: float = 0.07) -> list[float]:
+    """Those of the sorted levels that a linear axis has room to name."""
+    kept: list[float] = []
+    for each in levels:
+        if not kept or each - kept[-1] >= share * (levels[-1] - levels[0]):
+            kept.append(each)
+    return kept
+
+
+def grid(count: int) -> tuple[int, int]:
+    """Rows and columns of so many facets: three abreast at most, two of four."""
+    columns = 1 if count <= 1 else 2 if count in (2, 4) else 3
+    return max(1, math.ceil(count / columns)), columns
+
+
+def blank(axes: np.ndarray, used: int) -> None:
+    """Take away the facets that have nothing to show."""
+    for ax in axes.flat[used:]:
+        ax.set_visible(False)
+
+
+def label_edges(axes: np.ndarray, used: int, x: str, y: str) -> None:
+    """Name the axes once: on the left, and under the lowest facet of each column."""
+    rows, columns = axes.shape
+    for index in range(used):
+        ax = axes.flat[index]
+        if index % columns == 0:
+            ax.set_ylabel(y)
+        if index + columns >= used:
+            ax.tick_params(labelbottom=True)
+            if columns < 3:
+                ax.set_xlabel(x)
+    if columns >= 3:
+        # Three narrow facets have no room for three names.
+        middle = axes.flat[min(columns // 2 + (rows - 1) * columns, used - 1)]
+        middle.set_xlabel(x)
+
+
+def wrapped(words: str, width: int) -> str:
+    """Words under a group of bars, in lines that do not meet their neighbours'."""
+    width = max(6, width)
+    if any(
+        len(word) > width for word in words.split(" ")
+    ):  # rather between a value and its unit than inside a word
+        words = words.replace("\u00a0", " ")
+    lines = textwrap.wrap(words, width, break_long_words=True)
+    return "\n".join([*lines[:3], *(["…"] if len(lines) > 3 else [])])
+
+
+def short(value: float) -> str:
+    """A value above a bar: 1,432, 144, 9.3, 0.61."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 9.95 else f"{value:.2g}"

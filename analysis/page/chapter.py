@@ -1,0 +1,225 @@
+"""A chapter: everything that one experiment's results say, before it is a page.
+
+The report and the page of studies are both made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from analysis.draw.registry import (
+    Answer,
+    Drawing,
+    Picture,
+    Sweep,
+    draw_matrix,
+    drawing_of,
+    own_cells,
+    words_for,
+)
+from analysis.draw.sentences import (
+    in_general,
+    made_by_line,
+    others_against_base,
+    retransmission_answers,
+)
+from analysis.judge import targets
+from analysis.judge.cells import Matrix, file_name, to_matrices
+from analysis.judge.table import Table
+from analysis.page import tables
+from analysis.read.runs import Results
+from analysis.read.study import Study
+
+
+@dataclass
+class Part:
+    """A section of an experiment: one matrix, its figures and tables."""
+
+    title: str
+    note: str = ""
+    answers: list[Answer] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One experiment."""
+
+    study: Study
+    results: Results
+    answers: tuple[Answer, ...]
+    parts: tuple[Part, ...]
+    left_out: Table | None
+    environment: Table
+    mixed: tuple[str, ...]
+    targets: tuple[targets.Target, ...] = ()
+    target_table: Table | None = None
+
+    @property
+    def counted(self) -> int:
+        """How many runs everything rests on."""
+        return sum(run.counts for run in self.results.runs)
+
+    @property
+    def tables(self) -> list[Table]:
+        """All of its tables, in the order of the page."""
+        first = [self.target_table] if self.target_table is not None else []
+        last = [table for table in (self.left_out, self.environment) if table is not None]
+        return [*first, *(table for part in self.parts for table in part.tables), *last]
+
+
+def to_chapter(study: Study, results: Results) -> Chapter:
+    """Everything that an experiment's results say. Raises DrawingError, before anything is drawn,
+    if its file names a drawing that is not there.
+    """
+    order = [name for name, _ in study.matrix_titles]
+    matrices = to_matrices(results.runs, study)
+    matrices.sort(key=lambda each: order.index(each.name) if each.name in order else len(order))
+    drawings = [[drawing_of(word) for word in words_for(matrix)] for matrix in matrices]
+    parts = [
+        to_part(Sweep(matrix, matrices, study, made_by_line(matrix.runs)), drawn_by)
+        for matrix, drawn_by in zip(matrices, drawings, strict=True)
+    ]
+    name = file_name(study.name)
+    judged = targets.target_rows(study, matrices)
+    return Chapter(
+        study=study,
+        results=results,
+        answers=(*answers_of(parts), *retransmission_answers(results.runs)),
+        parts=tuple(parts),
+        left_out=tables.left_out_table(
+            results, f"{name}-left-out", "Failed, unsupported, invalid, unfinished"
+        ),
+        environment=tables.environment_table(
+            results, f"{name}-environment", "What produced each number"
+        ),
+        mixed=tuple(mixed_cells(matrices)),
+        targets=judged,
+        target_table=(
+            targets.to_table(judged, f"{name}-targets", "Study against lab") if judged else None
+        ),
+    )
+
+
+def answers_of(parts: Sequence[Part]) -> list[Answer]:
+    """What all parts say; where two have the same heading, each has its part's title behind."""
+    headings = [answer.heading for part in parts for answer in part.answers]
+    return [
+        Answer(
+            answer.heading + (f" ({part.title})" if headings.count(answer.heading) > 1 else ""),
+            answer.sentences,
+        )
+        for part in parts
+        for answer in part.answers
+    ]
+
+
+def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
+    """One matrix's figures, tables and sentences."""
+    matrix = sweep.matrix
+    part = Part(sweep.title)
+    notes = [sweep.study.matrix_note(matrix.name), states_note(matrix) + traps_note(matrix)]
+    name = f"{file_name(sweep.study.name)}-{matrix.key}"
+    own_tables: list[Table] = []
+    for drawing in drawings:
+        drawn = draw_matrix(drawing, sweep, name)
+        part.pictures += drawn.pictures
+        own_tables += drawn.tables
+        notes.append(drawn.note)
+        known = {answer.heading for answer in part.answers}
+        part.answers += [answer for answer in drawn.answers if answer.heading not in known]
+    table = sweep.table(matrix.cells, borrows=any(drawing.borrows for drawing in drawings))
+    elsewhere = any(drawing.cells is not own_cells for drawing in drawings)
+    if not part.answers and not elsewhere:
+        part.answers += in_general(sweep, table)
+    part.tables += own_tables or usual_tables(sweep, name)
+    if (table["n"] > 0).any():
+        part.tables.append(
+            tables.retransmission_table(
+                table,
+                matrix.cells,
+                f"{name}-retransmissions",
+                "Retransmissions per leg",
+                sweep.study.called,
+            )
+        )
+    part.note = " ".join(note for note in notes if note)
+    return part
+
+
+def usual_tables(sweep: Sweep, name: str) -> list[Table]:
+    """Those of a matrix whose drawings have none of their own."""
+    matrix, called = sweep.matrix, sweep.study.called
+    borrows = any(drawing_of(word).borrows for word in words_for(matrix))
+    table = sweep.table(matrix.cells, borrows=borrows)
+    found = [tables.goodput_table(table, matrix.cells, f"{name}-goodput", "Goodput", called)]
+    if any(len(cell.flows) > 1 for cell in matrix.cells):
+        found.append(tables.flows_table(table, matrix.cells, f"{name}-flows", "Flow by flow"))
+    pairs = others_against_base(table)
+    for base, versus in pairs:
+        suffix = f"-{file_name(versus)}" if len(pairs) > 1 else ""
+        compared = tables.comparison_table(
+            matrix,
+            table,
+            f"{name}-comparison{suffix}",
+            "Run against run of the same seed",
+            base=base,
+            versus=versus,
+            called=called,
+        )
+        found += [compared] if compared.rows else []
+    return found
+
+
+def states_note(matrix: Matrix) -> str:
+    """How many of a matrix's runs are what."""
+    counts: dict[str, int] = {}
+    for run in matrix.runs:
+        state = tables.state_of(run) if not run.counts else (run.verdict or "ok")
+        counts[state] = counts.get(state, 0) + 1
+    lengths = sorted({run.duration_s for run in matrix.runs})
+    found = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return (
+        f"{len(matrix.runs)} runs of {' or '.join(f'{length:g} s' for length in lengths)}: {found}."
+    )
+
+
+def traps_note(matrix: Matrix) -> str:
+    """What the lab warned of before a matrix's runs started: of each kind one run's words, and how
+    many runs have it.
+    """
+    counted = [run for run in matrix.runs if run.counts]
+    warned: dict[str, list[str]] = {}
+    for check in (
+        check
+        for run in counted
+        for check in run.checks
+        if check.name.startswith("guard_") and check.reason
+    ):
+        warned.setdefault(check.name, []).append(check.reason)
+    return "".join(
+        f" Warned of, in {len(reasons)} of {len(counted)} runs: {reasons[0]}."
+        for reasons in warned.values()
+    )
+
+
+def mixed_cells(matrices: Sequence[Matrix]) -> list[str]:
+    """Cells whose runs were not all made by the same kernel and programs: their spread is not
+    chance alone.
+    """
+    said = []
+    for matrix in matrices:
+        for cell in matrix.cells:
+            made = {
+                (each.kernel, each.hz, each.tunnel_sha256, each.iperf3)
+                for run in cell.counted
+                if (each := run.environment) is not None
+            }
+            if len(made) > 1:
+                said.append(
+                    f"{matrix.name}: {cell.label}: {len(made)} different kernels or programs among"
+                    f" its {len(cell.counted)} runs"
+                )
+    return said

@@ -1,0 +1,69 @@
+"""What the analysis declares and a file may name: drawings, models, figures of merit.
+
+Each is declared once, where it is drawn or computed: `Drawing("by-loss", …)`,
+`Model("rfc9438", …)`, `Merit("jain", …)`. The names are read from the source there, because
+importing it would bring matplotlib and pandas into every command. So each stands as a literal.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+from gostlab.declared.errors import BadInput
+from gostlab.declared.source import ROOT, parse_source, show
+
+# Where drawings are looked for, one per file. A test adds a folder of its own.
+DRAWING_FOLDERS: tuple[Path, ...] = (ROOT / "analysis" / "draw" / "drawings",)
+MODELS = ROOT / "analysis" / "judge" / "models.py"
+MERITS = ROOT / "analysis" / "judge" / "figures_of_merit.py"
+# What a Drawing cannot do without, by keyword.
+DRAWING_PARTS = ("caption", "draw")
+
+
+def drawing_files() -> dict[str, Path]:
+    """Word -> file of every drawing: by_loss.py is by-loss. Found by name; none is opened."""
+    return {
+        path.stem.replace("_", "-"): path
+        for folder in DRAWING_FOLDERS
+        for path in sorted(folder.glob("[!_]*.py"))
+    }
+
+
+def check_drawing(word: str, path: Path) -> None:
+    """That a file declares the drawing that it is named after, whole. Raises BadInput."""
+    made = calls(path, path.stat().st_mtime_ns, "Drawing")
+    if [name for name, _ in made] != [word]:
+        raise BadInput(
+            f'{show(path)}: no drawing {word}: the file must have DRAWING = Drawing("{word}", …),'
+            " once (analysis/draw/registry.py says how)"
+        )
+    missing = [part for part in DRAWING_PARTS if part not in made[0][1]]
+    if missing:
+        raise BadInput(f"{show(path)}: drawing {word} has no {' and no '.join(missing)}=")
+
+
+def model_names() -> tuple[str, ...]:
+    """The models that can be drawn beside the lab's points."""
+    return tuple(name for name, _ in calls(MODELS, MODELS.stat().st_mtime_ns, "Model"))
+
+
+def merit_names() -> tuple[str, ...]:
+    """The figures that a study can have published."""
+    return tuple(name for name, _ in calls(MERITS, MERITS.stat().st_mtime_ns, "Merit"))
+
+
+@cache
+def calls(path: Path, changed_ns: int, kind: str) -> tuple[tuple[str, frozenset[str]], ...]:
+    """(name, keywords) of every KIND("name", …) in a file as it stood then. Raises BadInput."""
+    return tuple(
+        (call.args[0].value, frozenset(each.arg or "" for each in call.keywords))
+        for call in ast.walk(parse_source(path))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == kind
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+        and isinstance(call.args[0].value, str)
+    )
