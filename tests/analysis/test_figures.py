@@ -188,7 +188,7 @@ def test_no_value_is_cut_off(drawn: dict[str, Figure]) -> None:
 
 def test_the_series_share_their_time_axis(drawn: dict[str, Figure]) -> None:
     first, *rest = drawn["series"].axes
-    assert len(rest) == 4
+    assert len(rest) == 3
     assert all(first.get_shared_x_axes().joined(first, ax) for ax in rest)
 
 

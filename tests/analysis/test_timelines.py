@@ -260,7 +260,7 @@ def test_thinning_keeps_extremes_and_ends() -> None:
 
 def test_a_run_without_series_says_so(tmp_path: Path) -> None:
     folder = synthetic.write_run(tmp_path, synthetic.cell("bbr", 1))
-    for name in ("sockets.jsonl", "queues.jsonl"):
+    for name in ("sockets.jsonl", "queues.jsonl", "hosts.jsonl"):
         (folder / name).unlink()
     assert "this run left no series" in words(series.plot_series(loaded(folder)))
 
