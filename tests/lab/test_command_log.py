@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.guest.network import CommandLog
+from gostlab.guest.commands import CommandLog, Needs
 
 
 @pytest.mark.parametrize(
@@ -16,12 +16,14 @@ from gostlab.guest.network import CommandLog
 )
 def test_a_file_written_into_it_is_the_same_file(tmp_path: Path, content: bytes) -> None:
     made = tmp_path / "a folder" / "made.conf"
-    log = CommandLog(tmp_path / "commands.sh", "a run")
+    script = tmp_path / "commands.sh"
+    log = CommandLog(script, "a run", Needs())
+    before = script.read_text()
     log.write_file(made, content, 0o600)
     log.close()
-    script = tmp_path / "commands.sh"
+    written = 'make_folder() { mkdir -p "$1"; }\n' + script.read_text().removeprefix(before)
 
-    subprocess.run(["sh", script], check=True, cwd=tmp_path)
+    subprocess.run(["sh", "-c", written], check=True, cwd=tmp_path)
 
     assert made.read_bytes() == content
     assert made.stat().st_mode & 0o777 == 0o600
