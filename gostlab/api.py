@@ -151,7 +151,7 @@ def run(
     if jobs is not None and jobs < 1:
         raise BadInput(f"--jobs {jobs}: at least 1")
     found = parts.find_parts(gost)
-    machine.require_programs(plan.runs)
+    machine.require_programs(plan.runs, found)
     tunnel = machine.hand_over(found)["tunnel"]
     slots, start = starter(plan.machine.name, found, jobs)
     told = progress or schedule.Quiet()

@@ -17,6 +17,7 @@ from analysis.judge.cells import (
 )
 from analysis.judge.table import cc_name
 from analysis.read.study import level
+from gostlab.declared.tunnels import tunnel_kinds
 
 FACTOR_NAMES = {
     "rtt": "Round-trip time",
@@ -65,12 +66,9 @@ def one_row(table: pd.DataFrame, **levels: Any) -> pd.Series | None:
 
 
 def tunnel_title(tunnel: str) -> str:
-    """A facet's title."""
-    return {
-        "direct": "direct: no tunnel",
-        "gost+ws": "gost+ws: relay over WebSocket",
-        "gost+wss": "gost+wss: relay over WebSocket with TLS",
-    }.get(tunnel, tunnel)
+    """A facet's title: what the tunnel says of itself, where the lab still knows it."""
+    kind = tunnel_kinds().get(tunnel)
+    return tunnel if kind is None else f"{tunnel}: {kind.says}"
 
 
 def flows_of(table: pd.DataFrame) -> list[str]:

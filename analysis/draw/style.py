@@ -21,6 +21,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from gostlab.declared.tunnels import tunnel_kinds
+
 # Okabe and Ito's palette, distinct to people with any kind of colour vision. Yellow is left out: on
 # white it is hardly seen.
 CC_COLOURS = {
@@ -91,10 +93,12 @@ def cc_colour(cc: str) -> str:
 
 
 def tunnel_marker(tunnel: str) -> str:
-    """A tunnel's marker."""
+    """A tunnel's marker, the same by whichever of its names it was asked for."""
+    kind = tunnel_kinds().get(tunnel)
+    name = tunnel if kind is None else kind.name
     return (
-        TUNNEL_MARKERS.get(tunnel)
-        or OTHER_MARKERS[zlib.crc32(tunnel.encode("utf-8", "replace")) % len(OTHER_MARKERS)]
+        TUNNEL_MARKERS.get(name)
+        or OTHER_MARKERS[zlib.crc32(name.encode("utf-8", "replace")) % len(OTHER_MARKERS)]
     )
 
 

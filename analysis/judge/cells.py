@@ -22,9 +22,10 @@ from analysis.judge.statistics import Summary, best_mean, summarise
 from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, VERDICTS, Run
 from analysis.read.study import Study, claims_of, level
 from analysis.read.values import Scalar
+from gostlab.declared.tunnels import tunnel_names
 
 CC_ORDER = ("cubic", "bbr", "reno", "westwood")
-TUNNEL_ORDER = ("direct", "gost+ws", "gost+wss")
+TUNNEL_ORDER = tunnel_names()
 
 
 def file_name(words: str) -> str:

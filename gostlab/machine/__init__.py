@@ -135,34 +135,27 @@ def choose(asked: str) -> Choice:
 
 
 def hand_over(parts: Parts) -> dict[str, Any]:
-    """parts.json: what a run needs to know of what set-up made, as plain data."""
-    binary = tunnel_binary(parts)
+    """parts.json: what a run needs to know of what set-up made, as plain data. Its `tunnel` is the
+    program of GOST's tunnels, None where there is none.
+    """
+    binary = tunnel_binary(parts) if parts.gost or parts.relay else None
     return {
         "path_dirs": [str(path) for path in parts.iproute2_dirs],
         "tc_lib_dir": str(parts.tc_lib_dir) if parts.tc_lib_dir else None,
         "nginx": str(parts.nginx) if parts.nginx else None,
-        "tunnel": (
-            {
-                "path": str(binary.path),
-                "kind": binary.kind,
-                "version": binary.version,
-                "sha256": binary.sha256,
-            }
-            if binary
-            else None
-        ),
+        "tunnel": binary and {**vars(binary), "path": str(binary.path)},
     }
 
 
-def require_programs(runs: Iterable[RunDescription]) -> None:
-    """Whether every run's tunnel has its program; of GOST's, hand_over sees to it. Raises
-    MissingPart.
-    """
+def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
+    """Whether every run's tunnel has its program. Raises MissingPart."""
     for name in dict.fromkeys(run.tunnel for run in runs):
         kind = tunnel_kind(name)
-        if kind.is_direct or kind.program == GOST:
+        if kind.is_direct:
             continue
-        if tunnel_program(kind, None) is None:
+        if kind.program == GOST:
+            tunnel_binary(parts)
+        elif tunnel_program(kind, None) is None:
             raise MissingPart(
                 f"tunnel {name}: its program {kind.program} is not there: run ./lab setup"
             )

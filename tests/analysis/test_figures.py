@@ -12,8 +12,8 @@ import synthetic
 from matplotlib.figure import Figure
 
 from analysis.draw.drawings import buffer, cells, cpu, goodput, ratio, retransmissions, series
-from analysis.draw.levels import one_row
-from analysis.draw.style import CC_COLOURS, cc_colour, save
+from analysis.draw.levels import one_row, tunnel_title
+from analysis.draw.style import CC_COLOURS, cc_colour, save, tunnel_marker
 from analysis.judge.cells import Matrix, cpu_cells, to_matrices, to_table
 from analysis.read.runs import load_results
 
@@ -221,3 +221,10 @@ def test_no_text_is_small_or_outside(drawn: dict[str, Figure], name: str) -> Non
 def test_a_figure_saved_twice_is_the_same(drawn: dict[str, Figure], name: str) -> None:
     assert save(drawn[name], "svg") == save(drawn[name], "svg")
     assert save(drawn[name], "png").startswith(b"\x89PNG")
+
+
+def test_a_tunnel_is_drawn_as_it_declares_itself_by_any_of_its_names() -> None:
+    assert tunnel_title("direct") == "direct: no tunnel"
+    assert tunnel_title("relay+wss") == "relay+wss: relay over WebSocket with TLS"
+    assert tunnel_title("of-an-older-lab") == "of-an-older-lab"
+    assert tunnel_marker("relay+wss") == tunnel_marker("gost+wss") != tunnel_marker("gost+ws")

@@ -10,7 +10,7 @@ from tests.integration.sandboxed import Lab, describe, direction
 PATH = direction(rate_bps=50_000_000, delay_ms=20.0, buffer_pkts=300)
 
 
-@pytest.mark.parametrize("tunnel", ["gost+ws", "gost+wss"])
+@pytest.mark.parametrize("tunnel", ["gost+ws", "relay+wss"])
 @pytest.mark.parametrize("placement", ["endpoint", "gateway"])
 def test_a_tunnel_carries_the_load_in_three_legs(lab: Lab, tunnel: str, placement: str) -> None:
     done = lab.run(describe(PATH, PATH, tunnel=tunnel, placement=placement, streams=2, cc="bbr"))
@@ -27,6 +27,21 @@ def test_a_tunnel_carries_the_load_in_three_legs(lab: Lab, tunnel: str, placemen
         assert done.leg(name)["sockets"] == 3  # iperf3's control connection and two streams
         assert done.leg(name)["cc"] == ["bbr"]
     assert done.json("env.json")["tunnel"]["sha256"]
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "scheme"),
+    [("gost+ws", "ws"), ("relay+ws", "ws"), ("gost+wss", "wss"), ("relay+wss", "wss")],
+)
+def test_gosts_own_names_run_the_same_commands(lab: Lab, tunnel: str, scheme: str) -> None:
+    done = lab.run(describe(PATH, PATH, tunnel=tunnel, duration_s=2.0))
+
+    program = lab.handed["tunnel"]["path"]
+    commands = (done.folder / "commands.sh").read_text()
+    assert done.outcome["outcome"] == "ok"
+    assert f"{program} -L relay+{scheme}://:443/127.0.0.1:80\n" in commands
+    assert f"-L udp://:443 -L tcp://:443 -F relay+{scheme}://10.0.4.2:443\n" in commands
+    assert done.json("run.json")["tunnel"] == tunnel
 
 
 def test_retr_of_iperf3_is_the_loopback_sockets_not_the_wans(lab: Lab) -> None:

@@ -14,6 +14,8 @@ from gostlab.ask.run_description import RunDescription
 from gostlab.declared.qdiscs import names_for, qdisc_kinds
 from gostlab.declared.topologies import Topology, topologies, topology_names, topology_of
 from gostlab.declared.tunnels import GOST, TunnelKind, tunnel_kind, tunnel_kinds, tunnel_names
+from gostlab.machine import hand_over, require_programs
+from gostlab.setup.parts import MissingPart, Parts
 
 ROOT = Path(__file__).resolve().parents[2]
 DECLARATION = 'TUNNEL = TunnelKind(name="mine", says="a pipe", program="socat")\n'
@@ -234,3 +236,15 @@ def test_a_queue_that_could_not_act_is_refused(settings: dict[str, str], says: s
             | {"clock": settings.pop("clock", "virtual")},
             overrides=settings,
         )
+
+
+# -- what a tunnel needs
+
+
+def test_only_a_run_through_a_tunnel_needs_its_program() -> None:
+    nothing = Parts(None, None, (), None, None, None)
+
+    require_programs([run_of(tunnel="direct")], nothing)
+    assert hand_over(nothing)["tunnel"] is None
+    with pytest.raises(MissingPart, match="neither GOST nor the lab's relay"):
+        require_programs([run_of(tunnel="direct"), run_of(tunnel="relay+wss")], nothing)

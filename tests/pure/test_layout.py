@@ -41,6 +41,7 @@ ROOMS: dict[str, set[str]] = {
         "gostlab.results",
         "gostlab.ask",
         "gostlab.declared",
+        "gostlab.setup",
     },
     "gostlab.bench": {"gostlab.machine", "gostlab.ask", "gostlab.declared", "gostlab.setup"},
     "gostlab.doctor": {"gostlab.machine", "gostlab.declared", "gostlab.setup"},
