@@ -122,6 +122,7 @@ def parser() -> argparse.ArgumentParser:
         add_profile,
         add_validate,
         add_catalogue,
+        add_settings,
         add_bench,
         add_topo,
     ):
@@ -236,6 +237,14 @@ def add_validate(verbs: Any) -> None:
     add_json(validate)
 
 
+def add_settings(verbs: Any) -> None:
+    settings = add_verb(
+        verbs, "settings", settings_verb, "what a run can be asked for", "./lab settings buffer"
+    )
+    settings.add_argument("name", nargs="?", help="one of them, or forward.loss, cc.client")
+    add_json(settings)
+
+
 def add_catalogue(verbs: Any) -> None:
     replay = add_verb(
         verbs,
@@ -303,7 +312,7 @@ def add_run_arguments(run: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FACTOR=A,B",
-        help="override a factor or setting",
+        help="override a factor or setting (./lab settings lists them)",
     )
     run.add_argument(
         "--matrix", action="append", default=[], help="only this matrix of the experiment"
@@ -531,6 +540,17 @@ def replay_verb(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([replay.to_json() for replay in replays], indent=2))
     return EXIT_OK if all(replay.same for replay in replays) else EXIT_FAILED
+
+
+def settings_verb(arguments: argparse.Namespace) -> int:
+    """`./lab settings [NAME]`."""
+    from gostlab.ask import manual
+
+    if arguments.json:
+        print_json(manual.settings_json(arguments.name))
+    else:
+        print(manual.say_setting(arguments.name) if arguments.name else manual.say_settings())
+    return EXIT_OK
 
 
 def catalogue_verb(arguments: argparse.Namespace) -> int:

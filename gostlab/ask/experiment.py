@@ -43,6 +43,7 @@ from gostlab.ask.settings import (
     BUFFER_PRESETS,
     BUFFER_SIZES,
     CC,
+    CC_OF_END,
     DIRECTIONS,
     END,
     FLOW_FIELDS,
@@ -380,7 +381,7 @@ PRESET_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 # What settings and factors may be called, for editors.
 NAMES_OF_PARTS = {
     **{f"^{way}\\.{name}$": each for way in DIRECTIONS for name, each in PATH_FIELDS.items()},
-    f"^cc\\.({END.pattern})$": Field(CC, says="congestion control of one end"),
+    f"^cc\\.({END.pattern})$": CC_OF_END,
     **{
         f"^(?!({'|'.join(DIRECTIONS)}|cc)\\.){FLOW_NAME.pattern}\\.{name}$": each
         for name, each in FLOW_FIELDS.items()
@@ -398,6 +399,17 @@ def settings_schema(of_value: Any) -> dict[str, Any]:
     }
 
 
+def experiment_schema() -> dict[str, Any]:
+    """The JSON Schema of an experiment's file."""
+    factors = {**settings_schema(levels_schema), "additionalProperties": named_factor.schema}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A gostlab experiment",
+        **mapping_schema(EXPERIMENT_FIELDS),
+        "$defs": {"settings": settings_schema(field_schema), "factors": factors},
+    }
+
+
 def levels_schema(each: Field) -> dict[str, Any]:
     """The JSON Schema of a factor: its levels, or those of another setting."""
     return {
@@ -410,11 +422,8 @@ def levels_schema(each: Field) -> dict[str, Any]:
 
 
 AS_WRITTEN: Reader[Node] = Reader(lambda node: node, {})
-SETTINGS_BY_NAME = Reader(read_settings, lambda: settings_schema(field_schema))
-FACTORS = Reader(
-    read_factors,
-    lambda: {**settings_schema(levels_schema), "additionalProperties": named_factor.schema},
-)
+SETTINGS_BY_NAME = Reader(read_settings, {"$ref": "#/$defs/settings"})
+FACTORS = Reader(read_factors, {"$ref": "#/$defs/factors"})
 REASONS = Reader(
     lambda node: {name: text_of(each) for name, each in mapping_of(node).items()},
     {"type": "object", "additionalProperties": text_of.schema},
@@ -460,7 +469,10 @@ QUICK_FIELDS = {
     "skip": Field(yes_no, default=False, says="leave the matrix out", example="true"),
     "settings": Field(SETTINGS_BY_NAME, says="in place of the matrix's"),
     "factors": Field(
-        Reader(mapping_of, lambda: {**FACTORS.schema, "additionalProperties": {"type": "array"}}),
+        Reader(
+            mapping_of,
+            {"type": "object", "additionalProperties": {"type": "array", "minItems": 1}},
+        ),
         says="fewer levels of the matrix's factors",
     ),
     "repetitions": Field(REPETITIONS, says="fewer of them", example="1"),

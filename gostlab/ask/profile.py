@@ -231,6 +231,7 @@ class Profile:
     name: str
     title: str
     source: Mapping[str, str]
+    see: str  # a text beside it, with what is true of several profiles; "": none
     measured: tuple[Measured, ...]
     derived: Derived | None
     recorded: Recorded | None
@@ -497,6 +498,21 @@ def direction_in(folder: Path) -> Reader[Direction]:
     return mapping(DIRECTION_FIELDS, read_direction)
 
 
+def text_beside(folder: Path) -> Reader[str]:
+    """Reads the name of a text in `folder`."""
+
+    @takes({"type": "string", "pattern": f"^{TEXT_NAME}$"})
+    def read_name(node: Node) -> str:
+        name = text_of(node)
+        if not re.fullmatch(TEXT_NAME, name):
+            raise node.bad_value("not the name of a text beside the profile (like my-paths.md)")
+        if not (folder / name).is_file():
+            raise node.bad_value("no such file beside the profile")
+        return name
+
+    return read_name
+
+
 def distribution_beside(node: Node, folder: Path) -> tuple[int, ...]:
     """The delay table that a file beside the profile holds. Raises BadInput."""
     name = text_of(node)
@@ -580,6 +596,7 @@ def read_derived_direction(_node: Node, values: Mapping[str, Any]) -> DerivedDir
     )
 
 
+TEXT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(md|txt)"
 DISTRIBUTION_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.dist"
 DIRECTION_FIELDS = {
     "rate": Field(
@@ -677,6 +694,12 @@ def profile_fields(folder: Path) -> dict[str, Field]:
         ),
         "title": Field(text_of, default="", says="the path in a line"),
         "source": Field(texts_of(SOURCE_FIELDS), default={}, says="where its numbers are from"),
+        "see": Field(
+            text_beside(folder),
+            default="",
+            says="a text beside the profile, with what is true of several of them",
+            example="thesis-speed-tests.md",
+        ),
         "measured": Field(
             list_of(mapping(MEASURED_FIELDS, read_measured)),
             default=(),

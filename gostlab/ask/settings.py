@@ -99,9 +99,6 @@ class Setting:
 Settings = Mapping[str, Setting]
 Factors = Mapping[str, tuple[Setting, ...]]
 
-SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN)
-MICROSECONDS = quantity(partial(units.seconds, usual="us"), units.TIME_PATTERN)
-SIZE = quantity(units.size, units.SIZE_PATTERN)
 
 SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN)
 MICROSECONDS = quantity(partial(units.seconds, usual="us"), units.TIME_PATTERN)
@@ -550,6 +547,13 @@ SETTINGS: Mapping[str, Field] = {
 DEFAULTS = {name: each.default for name, each in SETTINGS.items() if each.default is not None}
 
 
+CC_OF_END = Field(
+    CC,
+    says="congestion control of one end: a host, or both ends of one of a tunnel's legs",
+    example="bbr",
+)
+
+
 def field_of(name: str) -> Field | None:
     """What can be set by a name: a setting, `forward.loss`, `cc.client`, or a field of a flow,
     `flow2.rtt`. None: nothing.
@@ -560,7 +564,7 @@ def field_of(name: str) -> Field | None:
     if first in DIRECTIONS:
         return PATH_FIELDS.get(last)
     if first == "cc":
-        return Field(CC) if END.fullmatch(last) else None
+        return CC_OF_END if END.fullmatch(last) else None
     return FLOW_FIELDS.get(last) if first else None
 
 

@@ -30,7 +30,14 @@ RANGES = {
     "loss": (0.0, 1.0),
     "rate_bps": (float(MIN_RATE_BPS), float(MAX_RATE_BPS)),
 }
-COLUMNS = ("time_s", "direction", *RANGES)
+COLUMN_SAYS = {
+    "time_s": "seconds after the load's start: 0 in the first row, then rising (needed)",
+    "direction": "forward or reverse; without the column, forward",
+    "delay_ms": "one way, ms, from then on; empty: what it was",
+    "loss": "of each packet, a share from 0 to 1",
+    "rate_bps": "the bottleneck's, bit/s",
+}
+COLUMNS = tuple(COLUMN_SAYS)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,10 @@ from gostlab.ask import profile as profiles
 from gostlab.ask.document import BadInput, parse_document
 from gostlab.ask.profile import Measured, Profile, load_profile
 from gostlab.ask.response import cubic_throughput_bps
+from netem_profiles import make_speed_tests
 
 # Section 4.1 of the thesis, as it came.
-TABLES = Path(__file__).resolve().parents[1] / "data" / "thesis_4_1.txt"
+TABLES = profiles.FOLDER / "thesis-4.1.txt"
 VANTAGE_POINTS = ("client", "target")
 # One connection's window, 3 MiB, in Mbit.
 WINDOW_MBIT = Decimal(8 * 3 * 2**20) / 10**6
@@ -50,7 +51,9 @@ def profile_of(vantage: str, site: str) -> Profile:
 
 
 def written(text: str, name: str = "p") -> Profile:
-    return profiles.read_profile(parse_document(text, f"{name}.yaml"), Path(f"{name}.yaml"))
+    return profiles.read_profile(
+        parse_document(text, f"{name}.yaml"), profiles.FOLDER / f"{name}.yaml"
+    )
 
 
 def test_the_thesis_has_12_sites_from_2_vantage_points_with_2_congestion_controls_less_one() -> (
@@ -457,3 +460,32 @@ def test_a_missing_profile_is_refused_with_what_was_meant() -> None:
     )
     with pytest.raises(BadInput, match="no such file"):
         load_profile("nowhere/x.yaml")
+
+
+@pytest.mark.parametrize("name", sorted(make_speed_tests.profiles()))
+def test_a_speed_tests_profile_is_what_its_generator_writes(name: str) -> None:
+    assert (profiles.FOLDER / name).read_text(encoding="utf-8") == (
+        make_speed_tests.profiles()[name]
+    ), "python3 -m netem_profiles.make_speed_tests writes it"
+
+
+def test_the_generator_makes_every_speed_test_and_nothing_else() -> None:
+    made = {name.removesuffix(".yaml") for name in make_speed_tests.profiles()}
+    assert made == {name for name in profiles.list_profiles() if load_profile(name).derived}
+    assert {load_profile(name).see for name in made} == {"thesis-speed-tests.md"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no-such.md", 'see "no-such.md": no such file beside the profile'),
+        ("../README.md", "not the name of a text beside the profile"),
+        ("la-hamina.yaml", "not the name of a text beside the profile"),
+    ],
+)
+def test_what_a_profile_refers_to_must_stand_beside_it(name: str, message: str) -> None:
+    text = (profiles.FOLDER / "client-tokyo.yaml").read_text(encoding="utf-8")
+    document = parse_document(text.replace("thesis-speed-tests.md", name), "client-tokyo.yaml")
+    with pytest.raises(BadInput) as refused:
+        profiles.read_profile(document, profiles.FOLDER / "client-tokyo.yaml")
+    assert message in str(refused.value)

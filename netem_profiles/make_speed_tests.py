@@ -1,0 +1,180 @@
+"""The profiles of the thesis's speed tests, from its tables: thesis-speed-tests.md says how.
+
+python3 -m netem_profiles.make_speed_tests
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from gostlab.ask.profile import DEBIAN_WINDOW_BYTES, DerivedDirection, derive, share_text
+
+FOLDER = Path(__file__).resolve().parent
+TABLES = FOLDER / "thesis-4.1.txt"
+PLACES = {"client": "client, near Los Angeles", "target": "target, in Finland"}
+EXPLAINED = {
+    "cap": "the rate cap",
+    "windows": "its connections' windows",
+    "loss": "loss",
+}
+FEW_CONNECTIONS, MANY_CONNECTIONS = 4, 32
+NO_ROW = "missing: the thesis's table has no such row"
+# A rate with BBR within these bounds of CUBIC's is about the same.
+SAME = (Decimal("0.8"), Decimal("1.25"))
+# RFC 9438's formula knows no timeouts, which decide above this.
+FORMULA_LOSS = 0.05
+
+
+@dataclass(frozen=True)
+class Row:
+    """A site's row of a table, as printed."""
+
+    upload_mbit: Decimal
+    download_mbit: Decimal
+    rtt_ms: Decimal
+
+
+Rows = Mapping[tuple[str, str, str], Row]
+
+
+def read_tables(text: str) -> dict[tuple[str, str, str], Row]:
+    """(vantage point, congestion control, site) -> its row."""
+    found = {}
+    cc = vantage = ""
+    for line in text.splitlines():
+        if heading := re.match(r"#### 4\.1\.[12] (Cubic|BBR) ", line):
+            cc = heading.group(1).lower()
+        elif point := re.match(r"- (Client|Target) ", line):
+            vantage = point.group(1).lower()
+        elif row := re.match(r" (\S.*?) {2,}([\d.]+) Mbps +([\d.]+) Mbps +([\d.]+) ms", line):
+            site, *numbers = row.groups()
+            found[vantage, cc, site] = Row(*map(Decimal, numbers))
+    return found
+
+
+def profile_name(vantage: str, site: str) -> str:
+    """The name of a site's profile: target-los-angeles."""
+    return f"{vantage}-{re.sub(r'[ .]', '-', site.partition(',')[0].lower())}"
+
+
+def connections(rate_mbit: Decimal, rtt_ms: Decimal) -> int:
+    """How many the test is taken to have had: few, unless more was in flight than they hold."""
+    in_flight_bits = float(rate_mbit) * 1e3 * float(rtt_ms)
+    few_hold_bits = FEW_CONNECTIONS * 8 * DEBIAN_WINDOW_BYTES
+    return MANY_CONNECTIONS if in_flight_bits > few_hold_bits else FEW_CONNECTIONS
+
+
+def caps_mbit(rows: Rows, vantage: str) -> tuple[Decimal, Decimal]:
+    """The most that cubic showed a vantage point, up and down."""
+    own = [row for (point, cc, _), row in rows.items() if (point, cc) == (vantage, "cubic")]
+    return max(row.upload_mbit for row in own), max(row.download_mbit for row in own)
+
+
+def notes(way: str, found: DerivedDirection, cubic: Decimal, bbr: Decimal | None) -> Iterator[str]:
+    """What to know of a direction whose rate loss explains."""
+    if found.loss > FORMULA_LOSS:
+        yield (
+            f"{way}: a loss of {share_text(found.loss)} is beyond what RFC 9438's formula is for,"
+            " which knows no timeouts"
+        )
+    if found.explained_by != "loss" or bbr is None:
+        return
+    if bbr < SAME[0] * cubic:
+        yield f"{way}: slower with bbr ({bbr} Mbit/s)"
+    elif bbr <= SAME[1] * cubic:
+        yield f"{way}: about the same with bbr ({bbr} Mbit/s)"
+
+
+def derived_text(found: DerivedDirection) -> str:
+    """A derived direction as the file has it."""
+    told = (
+        f"{{connections: {found.connections}, explained_by: {found.explained_by},"
+        f" loss: {share_text(found.loss)}"
+    )
+    if found.explained_by != "loss":
+        return f"{told}}}"
+    half, twice = share_text(found.loss_if_half), share_text(found.loss_if_twice)
+    return f"{told},\n            loss_if_half: {half}, loss_if_twice: {twice}}}"
+
+
+def profile_text(rows: Rows, vantage: str, site: str) -> str:
+    """The file of a site's profile."""
+    cubic, bbr = rows[vantage, "cubic", site], rows.get((vantage, "bbr", site))
+    delay_ms = f"{(cubic.rtt_ms / 2).normalize():f}"
+    ways = {}
+    for way, direction, attribute, cap in zip(
+        ("upload", "download"),
+        ("forward", "reverse"),
+        ("upload_mbit", "download_mbit"),
+        caps_mbit(rows, vantage),
+        strict=True,
+    ):
+        rate = getattr(cubic, attribute)
+        count = connections(rate, cubic.rtt_ms)
+        found = derive(float(rate), float(cubic.rtt_ms), count, float(cap))
+        other = None if bbr is None else getattr(bbr, attribute)
+        ways[direction] = (found, rate, cap, list(notes(way, found, rate, other)))
+    told_of = {"cubic": numbers(cubic), "bbr": NO_ROW if bbr is None else numbers(bbr)}
+    measured = [f'  - {{cc: {cc}, node: "{site}", {told}}}' for cc, told in told_of.items()]
+    told = [note for _, _, _, of_way in ways.values() for note in of_way]
+    (up, up_mbit, _, _), (down, down_mbit, _, _) = ways.values()
+    lines = [
+        f"# A speed test of the thesis: from its {PLACES[vantage]}, to {site}.",
+        "#",
+        f"#     {vantage} ══ uploads,   {delay_ms} ms ══> site     "
+        f" cubic {up_mbit:>8} Mbit/s, explained by {EXPLAINED[up.explained_by]}",
+        f"#            <═ downloads, {delay_ms} ms ══          "
+        f" cubic {down_mbit:>8} Mbit/s, explained by {EXPLAINED[down.explained_by]}",
+        "#",
+        "# Made by make_speed_tests.py: do not edit.",
+        "# yaml-language-server: $schema=../schemas/profile.json",
+        f"name: {profile_name(vantage, site)}",
+        f"title: The thesis's {vantage} to {site}",
+        "source:"
+        f' {{seed: thesis, table: "4.1.1, 4.1.2", note: "the {vantage}\'s rows for {site}"}}',
+        "see: thesis-speed-tests.md",
+        "measured:",
+        *measured,
+        "derived:",
+        "  method: rfc9438-inverse",
+        "  cc: cubic",
+        *(f"  {way}: {derived_text(found)}" for way, (found, _, _, _) in ways.items()),
+        *(["notes:", *(f'  - "{note}"' for note in told)] if told else []),
+        *(
+            f"{way}: {{rate: {cap}mbit, delay: {delay_ms}ms, jitter: 0ms,"
+            f" loss: {share_text(found.loss)}, buffer: 1bdp}}"
+            for way, (found, _, cap, _) in ways.items()
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def numbers(row: Row) -> str:
+    """A row as the file has it."""
+    return (
+        f"upload_mbit: {row.upload_mbit}, download_mbit: {row.download_mbit}, rtt_ms: {row.rtt_ms}"
+    )
+
+
+def profiles() -> dict[str, str]:
+    """Every profile's text by its file's name."""
+    rows = read_tables(TABLES.read_text(encoding="utf-8"))
+    return {
+        f"{profile_name(vantage, site)}.yaml": profile_text(rows, vantage, site)
+        for vantage, cc, site in rows
+        if cc == "cubic"
+    }
+
+
+def main() -> None:
+    """Write them."""
+    for name, text in profiles().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
