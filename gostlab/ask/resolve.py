@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.document import BadInput, Node, meant
+from gostlab.ask.document import BadInput, Node, is_path, meant
 from gostlab.ask.ends import resolve_ends, settle_ends
 from gostlab.ask.experiment import NO_QUICK, Experiment, Matrix, Quick, with_presets
 from gostlab.ask.flows import Flow, delays_ms, resolve_flows
@@ -381,21 +381,36 @@ def resolve_changes(asked: Settings, data_direction: str) -> list[Mapping[str, A
 
 
 def trace_path(setting: Setting) -> Path:
-    """The file that `trace` names: a path, or one beside the profiles. Raises BadInput."""
-    name = setting.value
-    for path in (Path(name), profile_folder / name):
+    """The file that `trace` names: a path from here or from the experiment's folder, or one beside
+    the profiles. Raises BadInput.
+    """
+    path = first_file(Path(setting.value), beside_its_file(setting), profile_folder / setting.value)
+    if path is None:
+        raise setting.node.bad_value("no such file, here or in netem_profiles/")
+    return path
+
+
+def beside_its_file(setting: Setting) -> Path:
+    """What a setting names, from the folder of the file that says so."""
+    return Path(setting.node.origin).parent / setting.value
+
+
+def first_file(*paths: Path) -> Path | None:
+    """The first of some paths that is a file."""
+    for path in paths:
         with suppress(OSError, ValueError):  # a name that no file can have
             if path.is_file():
                 return path
-    raise setting.node.bad_value("no such file, here or in netem_profiles/")
+    return None
 
 
 def load_profile_of(setting: Setting) -> Profile:
-    """The profile that a setting names. Raises BadInput, where the name stands if there is no such
-    profile.
+    """The profile that a setting names, or the file from here or from the experiment's folder.
+    Raises BadInput, where the name stands if there is no such profile.
     """
+    own = first_file(Path(setting.value), beside_its_file(setting))
     try:
-        path = find_profile(setting.value)
+        path = own if own and is_path(setting.value) else find_profile(setting.value)
     except BadInput as error:
         raise setting.node.bad(str(error)) from None
     return load_profile(str(path))

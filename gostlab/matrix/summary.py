@@ -46,9 +46,11 @@ class CellSummary:
 
     @property
     def label(self) -> str:
-        """Its levels; words alone, numbers with their factor's name."""
+        """Its levels; words alone, but numbers and the parts of something (cc.client) with their
+        factor's name.
+        """
         levels = [
-            f"{factor} {level}" if str(level)[:1].isdigit() else str(level)
+            f"{factor} {level}" if str(level)[:1].isdigit() or "." in factor else str(level)
             for factor, level in self.factors.items()
         ]
         return " · ".join(levels) or self.matrix

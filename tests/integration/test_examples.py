@@ -1,0 +1,44 @@
+"""The examples of docs/experiment.md, run in their short form as a reader would."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.examples import experiments, write_examples
+
+LAB = Path(__file__).resolve().parents[2] / "lab"
+
+
+def lab(folder: Path, *words: str) -> str:
+    done = subprocess.run([LAB, *words], cwd=folder, capture_output=True, text=True, timeout=900)
+    assert done.returncode in (0, 3), done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("file", experiments())
+def test_an_example_runs_and_is_reported_by_its_own_file(file: str, tmp_path: Path) -> None:
+    write_examples(tmp_path)
+    name = Path(file).stem
+
+    table = lab(tmp_path, "run", f"./{file}", "--quick")
+    page = lab(tmp_path, "report", f"./{file}").strip()
+
+    assert f"next: ./lab report {name}" in table
+    question = (tmp_path / file).read_text().split("question: ")[1].splitlines()[0]
+    assert question.replace("'", "&#39;") in (tmp_path / page).read_text()
+    kept = tmp_path / "results" / name / "experiment.yaml"
+    assert kept.read_bytes() == (tmp_path / file).read_bytes()
+    with (tmp_path / f"results/report/tables/{name}-runs.csv").open() as rows:
+        assert {row["state"] for row in csv.DictReader(rows)} == {"ok"}
+    assert list((tmp_path / "results/report/figures").glob(f"{name}-*.png"))
+    script = tmp_path / f"{name}.py"
+    if script.exists():
+        said = subprocess.run(
+            [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+        assert "westwood" in said and "NaN" not in said
