@@ -230,6 +230,44 @@ def latency(run: Run) -> Latency:
     return measures.latency(run.folder) or Latency(run.rtt_ms, None, None)
 
 
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """A share of the time for every value: that in which it was not exceeded."""
+
+    value: np.ndarray
+    share: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+
+@lru_cache(maxsize=64)
+def srtt_distributions(run: Run) -> Mapping[str, Distribution]:
+    """Each flow's smoothed round trips in ms, over every socket of its that sent across the WAN; a
+    flow without one is left out. What counts is said in gostlab.measures.srtt_ms.
+    """
+    try:
+        did = read_object(run.folder / "flows.json").get("flows") or []
+    except Unreadable:
+        did = []
+    try:
+        asked = read_object(run.folder / "run.json")
+        held = measures.srtt_held(asked, did, read_series(run.folder, "sockets"))
+    except (Unreadable, KeyError, TypeError, ValueError, AttributeError):
+        held = []
+    by_flow: dict[str, list[measures.Held]] = {}
+    for each, flow in sorted(held, key=lambda pair: pair[0].value):
+        by_flow.setdefault(flow, []).append(each)
+    return {flow: distribution(ordered) for flow, ordered in by_flow.items()}
+
+
+def distribution(ordered: Sequence[measures.Held]) -> Distribution:
+    """Of values in order, with the time that each stood; from none of the time to all of it."""
+    passed_s = np.cumsum([0.0, *(each.seconds for each in ordered)])
+    values = [each.value for each in ordered]
+    return Distribution(np.array([values[0], *values]), passed_s / passed_s[-1])
+
+
 # -- the edge: rows to flows
 
 

@@ -1,0 +1,252 @@
+"""Two factors as a map: what a number is at every pair of their levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from analysis.draw.levels import (
+    cc_rank,
+    facets_of,
+    factor_columns,
+    factor_heading,
+    level_words,
+    one_row,
+)
+from analysis.draw.marks import degraded_handles, number
+from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
+from analysis.draw.style import (
+    DEGRADED_HATCH,
+    FAINT,
+    GRID,
+    INK,
+    WIDE,
+    blank,
+    cut,
+    finish,
+    new_figure,
+    plain_log,
+    short,
+    styled,
+    thousands,
+    wrapped,
+)
+from analysis.judge.cells import natural
+from analysis.judge.figures_of_merit import merit_of
+from analysis.judge.statistics import is_known
+
+# What is mapped, each on a figure of its own where the runs know it and it is not everywhere alike.
+MERITS = ("goodput", "srtt_median_ms", "queue_delay_p95_ms", "jain")
+# Uniform to the eye from dark to bright, and made for every kind of colour vision (Nuñez, Anderton
+# & Renslow, PLoS ONE 13(7), 2018).
+COLOURS = "cividis"
+FACETS_ON_A_FIGURE = 6
+# Wider than this and numbers do not fit their cells; then facets stand one below the other.
+LEVELS_ABREAST = 5
+
+
+@styled
+def plot_heatmap(
+    facets: Sequence[tuple[str, pd.DataFrame]],
+    x: str,
+    y: str,
+    figure: str,
+    footer: str = "",
+    *,
+    title: str = "",
+    norm: Normalize | None = None,
+) -> Figure:
+    """A facet per level of everything else, its rows and columns the levels of two factors, in each
+    field its number. One scale of colours for all; a field without a valid run is empty.
+
+    x, y     columns of the tables
+    figure   a figure of merit, as its column is called
+    norm     the scale, where several figures share one
+    """
+    whole = pd.concat([rows for _, rows in facets])
+    across, down = levels_of(whole, x), levels_of(whole, y)
+    columns = 1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2
+    rows = -(-len(facets) // columns)
+    scale = norm or norm_of([whole], figure)
+    drawn, axes = new_figure(1.5 + rows * (0.8 + 0.38 * len(down)), rows, columns, sharey=True)
+    for ax, (words, table) in zip(axes.flat, facets, strict=False):
+        draw_fields(ax, table, x, y, across, down, figure, scale)
+        ax.set_title(cut(words, 84 // columns), fontsize=9.5)
+    blank(axes, len(facets))
+    for ax in axes[:, 0]:
+        ax.set_ylabel(factor_heading(y))
+    for ax in axes.flat[max(0, len(facets) - columns) : len(facets)]:
+        ax.set_xlabel(factor_heading(x))
+    bar = drawn.colorbar(
+        ScalarMappable(scale, colormaps[COLOURS]), ax=axes, aspect=30, pad=0.02, fraction=0.05
+    )
+    bar.set_label(merit_of(figure).axis)
+    if isinstance(scale, LogNorm):
+        plain_log(bar.ax.yaxis, float(scale.vmin or 1), float(scale.vmax or 1))
+    else:
+        thousands(bar.ax.yaxis)
+    finish(drawn, degraded_handles(whole, bar=True), footer, title)
+    return drawn
+
+
+def draw_fields(
+    ax: Axes,
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    across: Sequence[Any],
+    down: Sequence[Any],
+    figure: str,
+    scale: Normalize,
+) -> None:
+    """The fields of one facet and their numbers."""
+    colours = colormaps[COLOURS]
+    for column, right in enumerate(across):
+        for line, below in enumerate(down):
+            row = one_row(table, **{x: right, y: below})
+            value = number(row, figure) if row is not None else float("nan")
+            known = is_known(value)
+            colour = colours(scale(value)) if known else (1.0, 1.0, 1.0, 1.0)
+            hatched = row is not None and row["verdict"] == "degraded"
+            ax.add_patch(
+                Rectangle(
+                    (column - 0.5, line - 0.5),
+                    1,
+                    1,
+                    facecolor=colour,
+                    edgecolor=FAINT if hatched else GRID,
+                    hatch=DEGRADED_HATCH if hatched else None,
+                    linewidth=0.8,
+                )
+            )
+            ax.text(
+                column,
+                line,
+                short(value) if known else "–",
+                ha="center",
+                va="center",
+                fontsize=9,
+                color="white" if known and brightness(colour) < 0.5 else INK,
+            )
+    room = 60 // max(1, len(across))
+    ax.set_xticks(range(len(across)), [wrapped(level_words(x, each), room) for each in across])
+    ax.set_yticks(range(len(down)), [cut(level_words(y, each), 26) for each in down])
+    ax.set_xlim(-0.5, len(across) - 0.5)
+    ax.set_ylim(len(down) - 0.5, -0.5)
+    ax.tick_params(length=0, labelbottom=True)
+    ax.grid(False)
+    for side in ax.spines.values():
+        side.set_visible(False)
+
+
+def brightness(colour: Sequence[float]) -> float:
+    """How bright a colour looks, 0 to 1 (ITU-R BT.709's weights)."""
+    red, green, blue = colour[:3]
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def norm_of(tables: Sequence[pd.DataFrame], figure: str) -> Normalize:
+    """One scale for all: logarithmic where the values lie far apart."""
+    found = [float(value) for table in tables for value in table[figure] if is_known(value)]
+    low, high = min(found, default=0.0), max(found, default=1.0)
+    if low > 0 and high / low > WIDE:
+        return LogNorm(low, high)
+    return Normalize(min(0.0, low) if high == low else low, high)
+
+
+def levels_of(table: pd.DataFrame, factor: str) -> list[Any]:
+    """A factor's levels in order."""
+    levels = list(table[factor].dropna().unique())
+    if factor.endswith("cc"):
+        return sorted(levels, key=cc_rank)
+    return sorted(levels, key=lambda each: natural(str(each)))
+
+
+def axes_of(table: pd.DataFrame) -> tuple[str, str] | None:
+    """The two factors of the map: those with most levels, the longer one across, the congestion
+    control only where there is no other; None where fewer than two vary.
+    """
+    varied = [name for name in factor_columns(table) if table[name].nunique(dropna=False) > 1]
+    ranked = sorted(varied, key=lambda name: (name.endswith("cc"), -table[name].nunique()))
+    if len(ranked) < 2:
+        return None
+    first, second = ranked[:2]
+    across_is_first = table[first].nunique() >= table[second].nunique()
+    return (first, second) if across_is_first else (second, first)
+
+
+def mapped(table: pd.DataFrame) -> list[str]:
+    """The figures of merit that are worth a map."""
+    return [
+        figure
+        for figure in MERITS
+        if figure in table and table[figure].notna().any() and table[figure].nunique() > 1
+    ]
+
+
+def draw(sheet: Sheet) -> Iterator[Picture]:
+    """A figure per figure of merit, of several facets; more facets than fit make another."""
+    pair = axes_of(sheet.rows)
+    if pair is None:
+        return
+    facets = sorted(facets_of(sheet.rows, known=pair), key=facet_order)
+    for figure in mapped(sheet.rows):
+        scale = norm_of([sheet.rows], figure)
+        for start in range(0, len(facets), FACETS_ON_A_FIGURE):
+            some = facets[start : start + FACETS_ON_A_FIGURE]
+            several = len(facets) > FACETS_ON_A_FIGURE
+            span = f"Facets {start + 1} to {start + len(some)} of {len(facets)}" if several else ""
+            number_of = f"-{1 + start // FACETS_ON_A_FIGURE}" if several else ""
+            yield Picture(
+                plot_heatmap(some, *pair, figure, sheet.footer, title=span, norm=scale),
+                f"{merit_of(figure).axis} by {plain(pair[1])} and {plain(pair[0])}."
+                f" {DRAWING.caption}",
+                name=merit_of(figure).name.replace("_", "-") + number_of,
+            )
+
+
+def plain(factor: str) -> str:
+    """A factor within a sentence."""
+    words = factor_heading(factor).replace("_", " ")
+    return words if words[:2].isupper() else words[:1].lower() + words[1:]
+
+
+def facet_order(facet: tuple[str, pd.DataFrame]) -> tuple[Any, ...]:
+    """Facets as legends have congestion controls, then as they came."""
+    return cc_rank(str(facet[1]["cc"].iloc[0])), facet[0]
+
+
+def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
+    """Where the map is highest and lowest."""
+    rows = valid_rows(table)
+    said = []
+    for figure in mapped(rows) if axes_of(rows) else ():
+        known = rows[rows[figure].notna()]
+        values = known[figure].to_numpy(float)
+        low, high = known.iloc[int(np.argmin(values))], known.iloc[int(np.argmax(values))]
+        merit = merit_of(figure)
+        said.append(
+            f"{merit.axis}: {merit.show(high[figure])} at most ({high['cell']}),"
+            f" {merit.show(low[figure])} at least ({low['cell']}), of {len(known)} cells."
+        )
+    if said:
+        yield Answer(f"{sweep.title}: the map's ends", tuple(said))
+
+
+DRAWING = Drawing(
+    "heatmap",
+    caption="Each field has its number; an empty one has no valid run. One scale for all facets.",
+    draw=draw,
+    rows=lambda table: table if axes_of(table) and (table["n"] > 0).any() else table.head(0),
+    needs="two factors that vary and a run that counts",
+    says=says,
+)

@@ -1,0 +1,186 @@
+"""The drawings of delays and the heatmap, looked into as objects."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic
+from matplotlib.colors import LogNorm, to_hex
+from matplotlib.figure import Figure
+
+from analysis.draw.drawings import heatmap, rtt_cdf
+from analysis.draw.registry import Drawn, Sweep, draw_matrix, drawing_of
+from analysis.draw.style import cc_colour
+from analysis.judge.cells import to_matrices
+from analysis.read.runs import load_results
+from analysis.read.study import Study
+
+PAYLOAD_MS = 75_000 * 8 / 1967e6 * 1000  # a step of the made-up queue, at the made-up rate
+
+
+def write(results: Path, cc: str, repetition: int = 1, srtt_ms: float = 0.0, **more: Any) -> None:
+    """A run of 4 s that is sampled at 1, 2 and 3 s: at 168, 170 and 172 ms and so much more."""
+    factors = more.pop("factors", {})
+    run = synthetic.description(
+        cc=cc,
+        repetition=repetition,
+        seed=1000 + repetition,
+        duration_s=4.0,
+        factors={"cc": cc, **factors},
+        **{key: more.pop(key) for key in ("rtt_ms", "buffer_pkts") if key in more},
+    )
+    name = "-".join([cc, *map(str, factors.values()), str(repetition)])
+    folder = synthetic.write_run(results, run, name=name, **more)
+    if srtt_ms:
+        rows = [
+            {"t_s": t, "leg": "wan", "end": "near", "flow": "flow1", "srtt_ms": srtt_ms}
+            for t in (1.0, 2.0, 3.0)
+        ]
+        synthetic.put_lines(folder, "sockets", rows)
+
+
+def drawn(results: Path, word: str) -> Drawn:
+    """What a drawing makes of the first matrix."""
+    matrices = to_matrices(load_results(results, "made-up").runs)
+    sweep = Sweep(matrices[0], matrices, Study("made-up", "Made up"), "fixture")
+    return draw_matrix(drawing_of(word), sweep, "made-up")
+
+
+def labelled(figure: Figure, label: str, panel: int = 0) -> list[Any]:
+    return [line for line in figure.axes[panel].lines if line.get_label() == label]
+
+
+def words_on(figure: Figure) -> list[str]:
+    return [text.get_text() for ax in figure.axes for text in ax.texts]
+
+
+# -- latency
+
+
+def test_the_medians_are_points_and_the_idle_round_trip_is_a_line(tmp_path: Path) -> None:
+    write(tmp_path, "cubic", srtt_ms=250.0)
+    write(tmp_path, "bbr")
+    made = drawn(tmp_path, "latency")
+    (picture,) = made.pictures
+    assert picture.name == "made-up-latency"
+    (cubic,) = labelled(picture.figure, "lab cubic")
+    (bbr,) = labelled(picture.figure, "lab bbr")
+    assert list(cubic.get_xdata()) == [250.0] and list(bbr.get_xdata()) == [170.0]
+    assert to_hex(bbr.get_color()) == cc_colour("bbr").lower()
+    (idle,) = labelled(picture.figure, "idle")
+    assert set(idle.get_xdata()) == {168.0}
+    ends = sorted(line.get_xdata()[-1] for line in labelled(picture.figure, "95 %"))
+    assert ends == [172.0, 250.0]
+    queue = labelled(picture.figure, "95 %", panel=1)
+    assert queue[0].get_xdata()[0] == pytest.approx(2 * PAYLOAD_MS)
+
+
+def test_the_sentences_are_the_data_s(tmp_path: Path) -> None:
+    write(tmp_path, "cubic", srtt_ms=250.0)
+    write(tmp_path, "bbr")
+    (answer,) = drawn(tmp_path, "latency").answers
+    said = " ".join(answer.sentences)
+    assert "the median round trip is 250 ms" in said and "idle it is 168 ms" in said
+    assert "BBR's median round trip is shorter than CUBIC's in 1 of 1 cells" in said
+    assert "it is 0.68 times as long" in said
+
+
+def test_runs_without_samples_have_no_figure_and_it_says_why(tmp_path: Path) -> None:
+    for cc in ("cubic", "bbr"):
+        write(tmp_path, cc)
+    for path in tmp_path.rglob("*.jsonl"):
+        path.unlink()
+    for word in ("latency", "rtt-cdf"):
+        made = drawn(tmp_path, word)
+        assert not made.pictures and "sampled its sockets" in made.note
+
+
+# -- rtt-cdf
+
+
+def test_every_run_is_a_line_from_none_of_the_time_to_all_of_it(tmp_path: Path) -> None:
+    for repetition in (1, 2):
+        write(tmp_path, "cubic", repetition)
+        write(tmp_path, "bbr", repetition, srtt_ms=169.0)
+    (picture,) = drawn(tmp_path, "rtt-cdf").pictures
+    cubic = labelled(picture.figure, "lab cubic")
+    assert len(cubic) == len(labelled(picture.figure, "lab bbr")) == 2  # never pooled
+    assert list(cubic[0].get_xdata()) == [168.0, 168.0, 170.0, 172.0]
+    # 168 ms stood from 1 to 2 s, 170 from 2 to 3, 172 from 3 to 4
+    assert list(cubic[0].get_ydata()) == pytest.approx([0, 1 / 3, 2 / 3, 1])
+
+
+def test_more_conditions_than_fit_make_another_figure(tmp_path: Path) -> None:
+    count = rtt_cdf.FACETS_ON_A_FIGURE + 2
+    for index in range(count):
+        write(tmp_path, "cubic", factors={"buffer": f"{index + 1}bdp"}, buffer_pkts=100 + index)
+    first, second = drawn(tmp_path, "rtt-cdf").pictures
+    shown = [ax for picture in (first, second) for ax in picture.figure.axes if ax.get_visible()]
+    assert len(shown) == count and all(labelled(ax.figure, "lab cubic") for ax in shown)
+    assert first.name != second.name and f"1 to 9 of {count}" in first.caption
+
+
+# -- heatmap
+
+
+def write_grid(results: Path, ccs: tuple[str, ...] = ("cubic", "bbr")) -> None:
+    """cc × 2 buffers × 3 round trips; of cubic one cell is missing and one degraded."""
+    rates = itertools.count(100, 100)
+    for cc, buffer, rtt in itertools.product(ccs, ("1bdp", "2bdp"), (10, 20, 50)):
+        at, rate = (cc, buffer, rtt), float(next(rates))
+        if at != ("cubic", "2bdp", 50):
+            write(
+                results,
+                cc,
+                factors={"buffer": buffer, "rtt": f"{rtt}ms"},
+                rtt_ms=float(rtt),
+                goodput_mbit=rate,
+                idle=0.01 if at == ("cubic", "1bdp", 10) else 0.5,
+            )
+
+
+def test_every_cell_is_a_field_with_its_number(tmp_path: Path) -> None:
+    write_grid(tmp_path)
+    pictures = {picture.name: picture for picture in drawn(tmp_path, "heatmap").pictures}
+    picture = pictures["made-up-heatmap-goodput-mbit"]
+    numbers = words_on(picture.figure)
+    wanted = {f"{rate:,}" for rate in range(100, 1300, 100)} - {"600"}
+    assert wanted < set(numbers) and numbers.count("–") == 1  # the missing one keeps its field
+    titles = [ax.get_title(loc="left") for ax in picture.figure.axes]
+    assert titles[:2] == ["CUBIC", "BBR"]  # what is neither across nor down is a facet
+    hatched = [patch for ax in picture.figure.axes for patch in ax.patches if patch.get_hatch()]
+    assert (
+        len(hatched) == 1 and "buffer" in picture.caption and "round-trip time" in picture.caption
+    )
+
+
+def test_the_facets_share_one_scale_and_far_values_a_log_one(tmp_path: Path) -> None:
+    write_grid(tmp_path)
+    matrices = to_matrices(load_results(tmp_path, "made-up").runs)
+    sweep = Sweep(matrices[0], matrices, Study("made-up", "Made up"))
+    table = sweep.table(matrices[0].cells, borrows=False)
+    scale = heatmap.norm_of([table], "goodput")
+    assert (scale.vmin, scale.vmax) == (100.0, 1200.0) and not isinstance(scale, LogNorm)
+    far = table.assign(goodput=[1.0, *range(100, 1100, 100)])
+    assert isinstance(heatmap.norm_of([far], "goodput"), LogNorm)
+    assert heatmap.axes_of(table) == ("factor:rtt", "factor:buffer")
+    assert heatmap.axes_of(table[table["factor:buffer"] == "1bdp"]) == ("factor:rtt", "factor:cc")
+
+
+def test_the_map_s_ends_are_told(tmp_path: Path) -> None:
+    write_grid(tmp_path)
+    (answer,) = drawn(tmp_path, "heatmap").answers
+    assert answer.sentences[0].startswith(
+        "Goodput (Mbit/s): 1,200 at most (buffer = 2bdp, cc = bbr"
+    )
+    assert "100 at least" in answer.sentences[0] and "of 11 cells" in answer.sentences[0]
+
+
+def test_one_factor_makes_no_map_and_it_says_why(tmp_path: Path) -> None:
+    write(tmp_path, "cubic")
+    write(tmp_path, "bbr")
+    made = drawn(tmp_path, "heatmap")
+    assert not made.pictures and "two factors that vary" in made.note
