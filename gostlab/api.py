@@ -31,6 +31,7 @@ from gostlab.ask.run_description import RunDescription
 from gostlab.machine import native, sandbox, terminal
 from gostlab.matrix import catalogue, pace, schedule
 from gostlab.matrix.outcome import Outcome
+from gostlab.matrix.replay import Replay, replay_run
 from gostlab.matrix.schedule import Finished, Standing
 from gostlab.matrix.summary import CellSummary, cell_summaries
 from gostlab.setup import parts
@@ -316,6 +317,17 @@ def survey(folder: Path, cores: int | None = None) -> list[catalogue.Form]:
     return catalogue.survey(folder, cores or len(machine.usable_cpus()))
 
 
+# -- replay
+
+
+def replay(folder: Path) -> Replay:
+    """Repeat a run in the sandbox by the commands.sh in its result folder; how it compares with the
+    run. Raises BadInput, ResultsError, MissingPart, MachineError, OSError.
+    """
+    found = parts.find_parts()
+    return replay_run(folder, parts.require_kernel(found), machine.kept_visible(found))
+
+
 # -- validate
 
 
@@ -350,9 +362,8 @@ def validate(
     progress: schedule.Progress | None = None,
 ) -> Validation:
     """Run the experiment `validation` in a results folder and judge it. Raises what run() does."""
-    outcome = run(
-        plan("validation", quick=quick, on="sandbox"), folder, jobs=jobs, progress=progress
-    )
+    asked = plan("validation", quick=quick, on="sandbox")
+    outcome = run(asked, folder, jobs=jobs, progress=progress)
     from analysis.judge.cells import to_matrices
     from analysis.judge.targets import target_rows
     from analysis.read.runs import load_results
@@ -360,9 +371,8 @@ def validate(
 
     answers = load_results(folder, "validation", questions("validation", quick=quick))
     rows = target_rows(load_study("validation", folder), to_matrices(answers.runs))
-    # The short form leaves targets out on purpose.
-    asked = [row for row in rows if not (quick and row.verdict == "no run")]
-    return Validation(outcome, tuple(asked))
+    matrices = {run.matrix for run in asked.runs}
+    return Validation(outcome, tuple(row for row in rows if row.matrix in matrices))
 
 
 # -- a prompt in the lab

@@ -528,13 +528,11 @@ def validate_verb(arguments: argparse.Namespace) -> int:
 
 def replay_verb(arguments: argparse.Namespace) -> int:
     """`./lab replay RUN`: 1 if a replay differs from its run."""
-    from gostlab.matrix.replay import replay_run
-    from gostlab.setup.parts import find_parts
+    from gostlab import api
 
-    parts = find_parts()
     replays = []
     for folder in arguments.run:
-        replays.append(replay_run(folder, parts))
+        replays.append(api.replay(folder))
         if not arguments.json:
             print(*replays[-1].lines, sep="\n", flush=True)
     if arguments.json:

@@ -103,6 +103,11 @@ class Matrix:
     draw: tuple[str, ...]  # which figures show it; () as its factors suggest
     quick: Quick
     node: Node
+    form: str = "both"  # one of FORMS: where it is part of the experiment
+
+    def is_in(self, *, quick: bool) -> bool:
+        """Whether the experiment's quick, or full, form has it."""
+        return not self.quick.skip if quick else self.form != "quick"
 
 
 @dataclass(frozen=True)
@@ -477,6 +482,7 @@ QUICK_FIELDS = {
     ),
     "repetitions": Field(REPETITIONS, says="fewer of them", example="1"),
 }
+FORMS = ("both", "quick")
 MATRIX_FIELDS = {
     "name": Field(
         read_name, required=True, says="its name, and the beginning of its runs'", example="loss"
@@ -501,6 +507,12 @@ MATRIX_FIELDS = {
         default=(),
         says="its figures; without it, as its factors suggest",
         example="[bars, series]",
+    ),
+    "form": Field(
+        one_of(*FORMS),
+        default="both",
+        says="quick: only --quick runs it, as the full form has something better",
+        example="quick",
     ),
     "quick": Field(
         Reader(lambda node: node, lambda: mapping_schema(QUICK_FIELDS)),

@@ -87,7 +87,7 @@ def expand(
     asked = parse_overrides(experiment, overrides, clock)
     blocks: dict[int, list[RunDescription]] = {}
     for matrix in experiment.matrices:
-        if quick and matrix.quick.skip:
+        if not matrix.is_in(quick=quick):
             continue
         short = matrix.quick if quick else NO_QUICK
         settings, factors = layered(experiment, matrix, short, asked)

@@ -7,7 +7,7 @@ import math
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from gostlab.ask.run_description import RunDescription
 from gostlab.ask.units import show_rate
 from gostlab.machine import sandbox
 from gostlab.results import ResultsError
-from gostlab.setup.parts import Parts, require_kernel
 
 # The first line of a commands.sh that can be replayed (gostlab.guest.commands writes it).
 FORMAT = "# format: 2"
@@ -94,15 +93,15 @@ class Replay:
         ]
 
 
-def replay_run(folder: Path, parts: Parts) -> Replay:
+def replay_run(folder: Path, kernel: Path, keep: Sequence[Path]) -> Replay:
     """Replay a result folder's commands.sh and compare.
 
-    The sandbox is as large as the run's and on the run's clock. Raises BadInput if the folder holds
-    no finished run, ResultsError if the script does not come to its end, MachineError or
-    MissingPart.
+    kernel  the sandbox's, which is as large as the run's and on the run's clock
+    keep    the folders that must stay visible in it
+    Raises BadInput if the folder holds no finished run, ResultsError if the script does not come to
+    its end, MachineError or OSError.
     """
     run = finished_run(folder)
-    kernel = require_kernel(parts)
     with tempfile.TemporaryDirectory(prefix="gostlab-replay-") as scratch:
         work = Path(scratch)
         shutil.copyfile(folder / "commands.sh", work / "commands.sh")
@@ -112,7 +111,7 @@ def replay_run(folder: Path, parts: Parts) -> Replay:
             work,
             ["/usr/bin/python3", "-m", "gostlab.guest.replay", sandbox.GUEST_FOLDER],
             sandbox.sandbox_environ(),
-            keep=[machine.CHECKOUT, *machine.kept_visible(parts)],
+            keep=[machine.CHECKOUT, *keep],
             cpu=machine.usable_cpus()[0],
             memory_mib=run.memory_mib,
             clock=run.clock,

@@ -102,6 +102,14 @@ def test_quick_overrides_and_skips() -> None:
     assert len(runs) == 2
 
 
+def test_a_matrix_of_the_quick_form_is_in_no_other() -> None:
+    file = changed("    quick: {skip: true}", "    form: quick")
+
+    full, quick = ({run.matrix for run in expand(file, quick=short)} for short in (False, True))
+
+    assert full == {"main"} and quick == {"main", "other"}
+
+
 def test_a_quick_run_is_the_full_matrixs_run_where_nothing_differs() -> None:
     assert {run.name for run in small(quick=True)} < {run.name for run in small()}
 
