@@ -42,7 +42,6 @@ ROOMS: dict[str, set[str]] = {
         "gostlab.results",
         "gostlab.ask",
         "gostlab.declared",
-        "gostlab.setup",
     },
     "gostlab.bench": {"gostlab.machine", "gostlab.ask", "gostlab.declared", "gostlab.setup"},
     "gostlab.doctor": {"gostlab.machine", "gostlab.declared", "gostlab.setup"},
