@@ -196,7 +196,7 @@ def add_shell(verbs: Any) -> None:
 
 
 def add_profile(verbs: Any) -> None:
-    from gostlab.ask import recording
+    from gostlab.recording import verb as recording
 
     profile = add_verb(verbs, "profile", profile_verb, "WAN paths", "./lab profile show la-hamina")
     actions = profile.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -491,7 +491,7 @@ def shell_verb(arguments: argparse.Namespace) -> int:
 def profile_verb(arguments: argparse.Namespace) -> int:
     """`./lab profile list|show|check|record`."""
     from gostlab.ask import profile as profiles
-    from gostlab.ask import recording
+    from gostlab.recording import verb as recording
 
     if arguments.action == "record":
         return recording.record_verb(arguments)

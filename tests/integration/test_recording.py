@@ -18,7 +18,10 @@ import pytest
 from scipy.stats import binom, ks_2samp
 
 from gostlab.ask.profile import load_profile, path_json
-from gostlab.ask.recording import Order, Pings, burst_lengths, parse_ping, ping_argv, write_profile
+from gostlab.recording.files import Order, write_profile
+from gostlab.recording.fitting import burst_lengths
+from gostlab.recording.ping import ping_argv
+from gostlab.recording.pings import Pings, parse_ping
 from tests.integration.sandboxed import Lab, describe, direction
 
 INTERVAL_S = Fraction(20, 1000)

@@ -23,21 +23,23 @@ from pathlib import Path
 import pytest
 from scipy.stats import ks_2samp
 
-from gostlab.ask import recording
 from gostlab.ask.document import BadInput
 from gostlab.ask.profile import LossModel, load_profile, path_json
-from gostlab.ask.recording import (
-    Answer,
-    Order,
-    Pings,
+from gostlab.ask.trace import changes_of
+from gostlab.recording.files import Order, write_profile
+from gostlab.recording.fitting import (
+    PING_BITS,
+    DelayTable,
+    burst_lengths,
     delay_table,
     fit_loss,
     fit_path,
-    parse_ping,
+    overtaken_by_chance,
     windows_of,
-    write_profile,
 )
-from gostlab.ask.trace import changes_of
+from gostlab.recording.ping import why_none
+from gostlab.recording.pings import Answer, Pings, parse_ping
+from gostlab.recording.verb import add_arguments, record_verb
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -121,7 +123,7 @@ def test_a_router_that_says_no_is_no_answer() -> None:
     assert pings.answers == ()
     assert pings.lost == (True, True)
     assert pings.errors == 2
-    assert recording.why_none(UNREACHABLE) == "no answer (Destination Host Unreachable)"
+    assert why_none(UNREACHABLE) == "no answer (Destination Host Unreachable)"
 
 
 def test_ipv6_names_and_damaged_answers_are_understood() -> None:
@@ -216,7 +218,7 @@ def test_without_bursts_enough_loss_is_random_with_its_share_and_without_loss_th
     nine = ([False] * 8 + [True] * 2) * 9
     assert fit_loss(nine) == LossModel("random", 0.2)
     assert fit_loss([False] * 100).lossless
-    assert recording.burst_lengths([True, False, True, True]) == [1, 2]
+    assert burst_lengths([True, False, True, True]) == [1, 2]
 
 
 def netem_delays_ms(table: Sequence[int], delay_ms: float, jitter_ms: float) -> list[float]:
@@ -291,7 +293,7 @@ def test_no_delay_of_a_table_is_below_0() -> None:
 
 
 def test_always_the_same_delay_needs_no_table() -> None:
-    assert delay_table([10.0] * 200) == recording.DelayTable(10.0, 0.0, ())
+    assert delay_table([10.0] * 200) == DelayTable(10.0, 0.0, ())
 
 
 def pings_of(rtts_ms: Sequence[float | None], interval_s: float = 0.02) -> Pings:
@@ -314,7 +316,7 @@ def replayed_rtts_ms(path: dict, rate_bps: int) -> list[float]:
     """
     forward, reverse = path["forward"], path["reverse"]
     table = forward["distribution"] or [0]
-    sending_ms = 2 * 1000 * recording.PING_BITS / rate_bps
+    sending_ms = 2 * 1000 * PING_BITS / rate_bps
     return [
         delay_ms + reverse["delay_ms"] + sending_ms
         for delay_ms in netem_delays_ms(table, forward["delay_ms"], forward["jitter_ms"])
@@ -442,7 +444,7 @@ def test_packets_that_are_each_delayed_by_themselves_overtake(tmp_path: Path) ->
 
     # Counts of hardly dependent events have a variance of at most their mean. Four standard
     # deviations: 1 in 16000.
-    chance = recording.overtaken_by_chance(pings, 0.02)
+    chance = overtaken_by_chance(pings, 0.02)
     assert pings.overtaken == pytest.approx(chance, abs=4 * chance**0.5)
     assert load_profile(str(path)).forward.ordered is False
 
@@ -456,7 +458,7 @@ def test_a_queue_that_fills_and_empties_keeps_order_though_its_delays_are_far_ap
     delays[1000] += 100 * accidents
     pings = sent_every(0.02, delays)
     assert (pings.overtaken > 0) is bool(accidents)
-    assert recording.overtaken_by_chance(pings, 0.02) > 500
+    assert overtaken_by_chance(pings, 0.02) > 500
 
     path = write_profile(order(tmp_path), pings, "2026-01-02T03:04:05Z")
 
@@ -532,8 +534,8 @@ def fake_ping(folder: Path, script: str, reach: str = ANSWERED) -> str:
 
 def record(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    recording.add_arguments(parser)
-    return recording.record_verb(parser.parse_args(words))
+    add_arguments(parser)
+    return record_verb(parser.parse_args(words))
 
 
 def test_the_verb_writes_a_profile_and_says_where(
@@ -656,9 +658,9 @@ def test_ctrl_c_keeps_what_is_enough(tmp_path: Path, answers: int, status: int, 
     )
     path = fake_ping(tmp_path / "bin", SEQUENCE.format(answers=answers, sent=0, after=wait))
     code = (
-        "import argparse, sys; from gostlab.ask import recording; "
+        "import argparse, sys; from gostlab.recording.verb import add_arguments, record_verb; "
         "parser = argparse.ArgumentParser(); "
-        "recording.add_arguments(parser); sys.exit(recording.record_verb(parser.parse_args()))"
+        "add_arguments(parser); sys.exit(record_verb(parser.parse_args()))"
     )
     process = subprocess.Popen(
         # A job that a script put into the background ignores SIGINT, and so would its children.
