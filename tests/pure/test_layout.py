@@ -36,7 +36,6 @@ ROOMS: dict[str, set[str]] = {
     },
     "gostlab.machine": {"gostlab.ask", "gostlab.declared", "gostlab.setup"},
     "gostlab.matrix": {
-        "gostlab.setup",
         "gostlab.machine",
         "gostlab.measures",
         "gostlab.results",
