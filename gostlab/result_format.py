@@ -106,6 +106,8 @@ RUN_FIELDS = (
     Field("tunnel", "text", "", "direct, or what carries the load"),
     Field("cc", "text", "", "the setting; a flow's own goes before it"),
     Field("cc_by_end", "object", "", "of the ends that have another", always=False),
+    Field("bottleneck", "text", "", "what shapes; absent: netem", always=False),
+    Field("queue", "text", "", "the bottleneck's queue; absent: first in, first out", always=False),
     Field("streams", "count", "", "parallel connections of a flow, as set"),
     Field("duration_s", "number", "s", "of the load, as set"),
     Field("direction", "text", "", "upload: the client sends; download: it receives"),

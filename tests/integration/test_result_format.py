@@ -30,6 +30,13 @@ RUNS = {
         ],
     ),
     "two streams through a tunnel": describe(PATH, tunnel="gost+ws", streams=2, duration_s=2.0),
+    "a token bucket over a queue that acts, another control at one end": describe(
+        PATH,
+        duration_s=2.0,
+        bottleneck="tbf",
+        queue="fq_codel",
+        cc_by_end={"target": "reno"},
+    ),
     "http beside udp": describe(
         PATH,
         duration_s=2.0,
