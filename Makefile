@@ -5,10 +5,11 @@
 #   make bench     how fast the lab is, as ratios          make validate   does it emulate what was asked?
 #   make kernel    build the sandbox's kernel              make doctor     what is there, what is missing
 #   make catalogue every experiment's quick form, and one report of them all (FORM= for the full ones)
-#   make lint      only the checkers                       make clean      delete results and caches in this folder
+#   make fast      lint and the tests without a machine    make clean      delete results and caches in this folder
+#   make lint      only the checkers
 
 .DEFAULT_GOAL := run
-.PHONY: run test bench validate catalogue kernel doctor lint unit go-test go-fuzz vagrant clean setup setup-test
+.PHONY: run test fast bench validate catalogue kernel doctor lint check-format check-python check-gofmt unit go-test go-fuzz vagrant clean setup setup-test
 
 PYTHON := /usr/bin/python3
 # The set-up's own Go: one compiler for everyone.
@@ -59,15 +60,27 @@ kernel:
 doctor:
 	@./lab doctor
 
-lint:
-	$(TOOLS)/ruff check .
+lint: check-format check-python check-gofmt
 	$(TOOLS)/mypy
 	shellcheck lab kernel/build.sh .ci/run
-	test -z "$$(gofmt -l tunnel | tee /dev/stderr)"
 	cd tunnel && $(GO) vet ./...
+
+check-format:
+	$(TOOLS)/ruff format --check .
+
+check-python:
+	$(TOOLS)/ruff check .
+
+check-gofmt:
+	test -z "$$(gofmt -l tunnel | tee /dev/stderr)"
 
 unit:
 	$(PYTHON) -m pytest
+
+# What needs neither kernel nor root, on all CPUs where pytest-xdist is there.
+PARALLEL = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo -n auto --dist worksteal)
+fast: lint
+	$(PYTHON) -m pytest tests/pure tests/analysis -q $(PARALLEL)
 
 go-test:
 	cd tunnel && $(GO) test -race ./...

@@ -72,7 +72,7 @@ BUILD_PACKAGES = (
     "golang-go",
     "ca-certificates",  # the relay
 )
-TEST_PACKAGES = ("shellcheck", "python3-venv")
+TEST_PACKAGES = ("shellcheck", "python3-venv", "python3-pytest-xdist")
 # The same as programs and modules, for a machine that is not Debian's.
 PROGRAMS = (
     "mnexec",
