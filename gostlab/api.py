@@ -30,6 +30,7 @@ from gostlab.ask.resolve import expand, levels_in_order, single_run
 from gostlab.ask.run_description import RunDescription
 from gostlab.machine import native, sandbox, terminal
 from gostlab.matrix import catalogue, pace, schedule
+from gostlab.matrix.broken import BROKEN, broken_runs
 from gostlab.matrix.outcome import Outcome
 from gostlab.matrix.replay import Replay, replay_run
 from gostlab.matrix.schedule import Finished, Standing
@@ -37,6 +38,7 @@ from gostlab.matrix.summary import CellSummary, cell_summaries
 from gostlab.setup import parts
 
 if TYPE_CHECKING:
+    from analysis.judge.table import Table
     from analysis.judge.targets import Target
 
 REPORT = "report"  # the folder beside the experiments' in a results folder
@@ -373,6 +375,74 @@ def validate(
     rows = target_rows(load_study("validation", folder), to_matrices(answers.runs))
     matrices = {run.matrix for run in asked.runs}
     return Validation(outcome, tuple(row for row in rows if row.matrix in matrices))
+
+
+@dataclass(frozen=True)
+class ValidationErrors:
+    """How often validate's quick form errs."""
+
+    calibration: Table  # where each target's band comes from
+    errors: Table  # how often the correct lab and each broken one was complained of
+
+    @property
+    def text(self) -> str:
+        """Both tables, in Markdown."""
+        return f"{self.calibration.to_markdown()}\n\n{self.errors.to_markdown()}"
+
+    def to_json(self) -> dict[str, object]:
+        """For programs."""
+        return {"calibration": self.calibration.rows, "errors": self.errors.rows}
+
+
+def validation_errors(
+    folder: Path,
+    forms: int,
+    broken_forms: int,
+    *,
+    jobs: int | None = None,
+    progress: schedule.Progress | None = None,
+) -> ValidationErrors:
+    """How often validate's quick form errs: run it with the seeds of so many users on this lab, and
+    of so many on each lab that is broken on purpose, and judge every one.
+
+    The first half of the correct lab's forms calibrates the targets' bands, the other half is
+    judged by them. Raises what run() does.
+    """
+    if forms < 4 or broken_forms < 1:
+        raise BadInput(f"{forms} and {broken_forms} forms: at least 4 and 1")
+    asked = plan("validation", quick=True, on="sandbox")
+    correct = asked.described({run.cell: forms for run in asked.runs})
+    runs = [*correct, *broken_runs(correct, broken_forms)]
+    slots, start = starter("sandbox", parts.find_parts(), jobs)
+    told = progress or schedule.Quiet()
+    folder.mkdir(parents=True, exist_ok=True)
+    with results.owned(folder, asked.experiment.name):
+        schedule.run_all(runs, folder.resolve(), slots, start, results.clean_folder, told)
+    from analysis.judge import errors
+    from analysis.read.runs import load_results
+    from analysis.read.study import to_study
+
+    study = to_study("validation", asked.experiment)
+
+    def forms_in(experiment: str, most: int) -> dict[int, list[Target]]:
+        wanted = {run.name for run in runs if run.repetition <= most}
+        loaded = load_results(folder, experiment).runs
+        return errors.forms_of(study, [run for run in loaded if run.folder.name in wanted])
+
+    correct_forms = forms_in("validation", forms)
+    judged = {number: rows for number, rows in correct_forms.items() if number > forms // 2}
+    return ValidationErrors(
+        errors.calibration_table(errors.calibrations(correct_forms, forms // 2)),
+        errors.errors_table(
+            [
+                errors.errors_of("correct", "what it is asked for", judged),
+                *(
+                    errors.errors_of(each.name, each.says, forms_in(each.experiment, broken_forms))
+                    for each in BROKEN
+                ),
+            ]
+        ),
+    )
 
 
 # -- a prompt in the lab

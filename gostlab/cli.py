@@ -232,6 +232,18 @@ def add_validate(verbs: Any) -> None:
         "./lab validate --quick",
     )
     validate.add_argument("--quick", action="store_true", help="the short form")
+    validate.add_argument(
+        "--errors",
+        type=int,
+        metavar="N",
+        help=(
+            "how often the short form errs: run it with N users' seeds, and on labs that are broken"
+            " on purpose (results go to RESULTS-errors; N = 40 takes hours)"
+        ),
+    )
+    validate.add_argument(
+        "--broken", type=int, default=3, help="with --errors: forms of each broken lab (default: 3)"
+    )
     validate.add_argument("--jobs", type=int, help="runs side by side (default: one per CPU)")
     add_results(validate, "where results go")
     add_json(validate)
@@ -511,6 +523,19 @@ def validate_verb(arguments: argparse.Namespace) -> int:
     from gostlab.matrix.progress import progress_on_stderr
 
     with progress_on_stderr("validation", quiet=False) as progress:
+        if arguments.errors is not None:
+            found = api.validation_errors(
+                arguments.results.with_name(f"{arguments.results.name}-errors"),
+                arguments.errors,
+                arguments.broken,
+                jobs=arguments.jobs,
+                progress=progress,
+            )
+            if arguments.json:
+                print_json(found.to_json())
+            else:
+                print(found.text)
+            return EXIT_OK
         validation = api.validate(
             arguments.results, quick=arguments.quick, jobs=arguments.jobs, progress=progress
         )

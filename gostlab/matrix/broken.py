@@ -6,7 +6,7 @@ asked: the run's own checks (fidelity.json) are left out of this, only the targe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,11 @@ class Broken:
     name: str
     says: str
     do: Callable[[RunDescription], RunDescription]
+
+    @property
+    def experiment(self) -> str:
+        """What its runs are filed under, apart from a correct lab's."""
+        return f"broken-{self.name}"
 
 
 def with_path(run: RunDescription, change: Callable[[Path], Path]) -> RunDescription:
@@ -80,3 +85,15 @@ BROKEN = (
     Broken("deep-buffer", "queues 1000 packets at the bottleneck", setting(buffer_pkts=1000)),
     Broken("jitter", "jitters by 5 ms, which reorders", setting(jitter_ms=5.0)),
 )
+
+
+def broken_runs(runs: Sequence[RunDescription], repetitions: int) -> list[RunDescription]:
+    """What the broken labs do instead of some runs, of the first so many repetitions; not where it
+    is the same.
+    """
+    found = []
+    for run in sorted(runs, key=lambda each: each.repetition):
+        if run.repetition <= repetitions:
+            done = ((lab, lab.do(run)) for lab in BROKEN)
+            found += [replace(does, experiment=lab.experiment) for lab, does in done if does != run]
+    return found
