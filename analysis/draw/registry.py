@@ -27,7 +27,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis.draw.levels import facets_of
-from analysis.judge.cells import Cell, Matrix, file_name, to_table
+from analysis.judge.cells import Cell, MatrixResults, file_name, to_table
 from analysis.judge.table import Table, n_note
 from analysis.read.folder import Run
 from analysis.read.study import Study
@@ -64,8 +64,8 @@ class Picture:
 class Sweep:
     """A matrix and what surrounds it: what drawings are made from."""
 
-    matrix: Matrix
-    matrices: Sequence[Matrix]  # all of the experiment's
+    matrix: MatrixResults
+    matrices: Sequence[MatrixResults]  # all of the experiment's
     study: Study
     footer: str = ""  # what made the numbers
 
@@ -186,7 +186,7 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-def words_for(matrix: Matrix) -> tuple[str, ...]:
+def words_for(matrix: MatrixResults) -> tuple[str, ...]:
     """What a matrix is drawn by: what its file says, else what its factors suggest."""
     if matrix.draw:
         return tuple(dict.fromkeys(matrix.draw))

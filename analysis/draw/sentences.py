@@ -17,7 +17,7 @@ from analysis.draw.registry import (
 )
 from analysis.judge.cells import (
     TUNNEL_ORDER,
-    Matrix,
+    MatrixResults,
     pairs_of,
     rank,
     row_of,
@@ -63,7 +63,7 @@ class Gain:
 
 
 def gains_of(
-    matrix: Matrix, table: pd.DataFrame, base: str, versus: str, *, by_streams: bool
+    matrix: MatrixResults, table: pd.DataFrame, base: str, versus: str, *, by_streams: bool
 ) -> list[Gain]:
     """Every place where both have a run of the same seed.
 
@@ -79,8 +79,8 @@ def gains_of(
         plain = by_streams and not others
         found.append(
             Gain(
-                first.like.tunnel if plain else "",
-                streams(first.like.streams) if plain else without(first, "cc").label,
+                first.example.tunnel if plain else "",
+                streams(first.example.streams) if plain else without(first, "cc").label,
                 times,
                 study[1] / study[0] if all(map(is_known, study)) else None,
                 first.cpu_bound or second.cpu_bound,

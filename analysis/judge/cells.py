@@ -51,7 +51,7 @@ class Cell:
     runs: tuple[Run, ...]  # all of them, whatever became of them
 
     @property
-    def like(self) -> Run:
+    def example(self) -> Run:
         """A run that stands for what was asked of all of them."""
         return self.runs[0]
 
@@ -66,7 +66,7 @@ class Cell:
         return (
             self.matrix,
             tuple(pair for pair in self.factors if pair[0] != "cc"),
-            tuple(pair for pair in self.like.settings if pair[0] != "cc"),
+            tuple(pair for pair in self.example.settings if pair[0] != "cc"),
         )
 
     @property
@@ -112,7 +112,7 @@ class Cell:
     @property
     def flows(self) -> tuple[str, ...]:
         """The names of its flows."""
-        return tuple(flow.name for flow in self.like.flows)
+        return tuple(flow.name for flow in self.example.flows)
 
     @property
     def cpu_bound(self) -> bool:
@@ -149,7 +149,7 @@ def figures_of(cell: Cell, study: Study) -> tuple[str, ...]:
     """The figures of a cell that are worth reading: those of series only where its runs, its file
     or the study ask for them.
     """
-    run = cell.like
+    run = cell.example
     wanted = {
         figure for word in study.matrix_draw(cell.matrix) for figure in DRAWN_FROM.get(word, ())
     }
@@ -178,15 +178,15 @@ def figures_of(cell: Cell, study: Study) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Matrix:
-    """One variant of one matrix of an experiment: what one set of figures shows."""
+class MatrixResults:
+    """What ran of one variant of one matrix of an experiment: what one set of figures shows. (What
+    a matrix asks for is gostlab.ask's Matrix.)
+    """
 
     name: str
     variant: str
     cells: tuple[Cell, ...]
-    draw: tuple[
-        str, ...
-    ] = ()  # the figures that the experiment's file wants; empty: as its factors suggest
+    draw: tuple[str, ...] = ()  # what the experiment's file wants; empty: what its factors suggest
 
     @property
     def key(self) -> str:
@@ -199,7 +199,7 @@ class Matrix:
         return tuple(run for cell in self.cells for run in cell.runs)
 
 
-def to_matrices(runs: Iterable[Run], study: Study | None = None) -> list[Matrix]:
+def to_matrices(runs: Iterable[Run], study: Study | None = None) -> list[MatrixResults]:
     """Group an experiment's runs; matrices in the order of their names' first run, the fullest
     variant first.
 
@@ -208,7 +208,7 @@ def to_matrices(runs: Iterable[Run], study: Study | None = None) -> list[Matrix]
     by_matrix: dict[str, dict[Any, list[Run]]] = {}
     for run in runs:
         by_matrix.setdefault(run.matrix, {}).setdefault((run.factors, run.settings), []).append(run)
-    found: list[Matrix] = []
+    found: list[MatrixResults] = []
     for name, groups in by_matrix.items():
         draw = study.matrix_draw(name) if study else ()
         apart = keys_apart(groups)
@@ -226,7 +226,7 @@ def to_matrices(runs: Iterable[Run], study: Study | None = None) -> list[Matrix]
             key=lambda pair: (-sum(len(cell.counted) for cell in pair[1]), pair[0]),
         )
         found += [
-            Matrix(name, variant, tuple(sorted(cells, key=cell_order)), draw)
+            MatrixResults(name, variant, tuple(sorted(cells, key=cell_order)), draw)
             for variant, cells in fullest
         ]
     return found
@@ -252,7 +252,7 @@ def cell_order(cell: Cell) -> Any:
     """Tables and axes: tunnel, streams, clock and cost, path and buffer, other levels, then
     congestion control.
     """
-    run = cell.like
+    run = cell.example
     return (
         rank(run.tunnel, TUNNEL_ORDER),
         run.streams,
@@ -303,11 +303,11 @@ def natural(words: str) -> list[tuple[bool, float, str]]:
 
 def pairs_of(cells: Sequence[Cell], base: str, versus: str) -> list[tuple[Cell, Cell]]:
     """Cells that differ in nothing but the congestion control."""
-    seconds = {cell.but_cc: cell for cell in cells if cell.like.cc == versus}
+    seconds = {cell.but_cc: cell for cell in cells if cell.example.cc == versus}
     return [
         (cell, seconds[cell.but_cc])
         for cell in cells
-        if cell.like.cc == base and cell.but_cc in seconds
+        if cell.example.cc == base and cell.but_cc in seconds
     ]
 
 
@@ -331,7 +331,7 @@ def without(cell: Cell, factor: str) -> Cell:
     )
 
 
-def cpu_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
+def cpu_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[Cell, ...]:
     """A CPU sweep with the points that other matrices of the experiment add: the real clock, the
     default cost.
 
@@ -352,24 +352,24 @@ def cpu_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
         )
         return tuple(pair for pair in run.settings if pair[0] not in free)
 
-    cells = {point(cell.like): cell for cell in matrix.cells}
-    settings = {setting(cell.like) for cell in matrix.cells}
+    cells = {point(cell.example): cell for cell in matrix.cells}
+    settings = {setting(cell.example) for cell in matrix.cells}
     settings |= {tuple(pair for pair in each if pair[0] != "offloads") for each in settings}
-    durations = {cell.like.duration_s for cell in matrix.cells}
+    durations = {cell.example.duration_s for cell in matrix.cells}
     found = [
         cell
         for other in others
         if other is not matrix
         for cell in other.cells
-        if cell.counted and setting(cell.like) in settings
+        if cell.counted and setting(cell.example) in settings
     ]
     # Those that ran as long as the sweep's come first.
-    for cell in sorted(found, key=lambda cell: cell.like.duration_s not in durations):
-        cells.setdefault(point(cell.like), cell)
+    for cell in sorted(found, key=lambda cell: cell.example.duration_s not in durations):
+        cells.setdefault(point(cell.example), cell)
     return tuple(sorted(cells.values(), key=cell_order))
 
 
-def buffer_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
+def buffer_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[Cell, ...]:
     """A buffer sweep with the points that other matrices of the experiment add, asked the same in
     all but the buffer.
     """
@@ -377,11 +377,11 @@ def buffer_cells(matrix: Matrix, others: Sequence[Matrix]) -> tuple[Cell, ...]:
     def setting(run: Run) -> Any:
         return tuple(pair for pair in run.settings if not pair[0].endswith(".buffer_pkts"))
 
-    cells = {(setting(cell.like), cell.like.buffer_pkts): cell for cell in matrix.cells}
+    cells = {(setting(cell.example), cell.example.buffer_pkts): cell for cell in matrix.cells}
     settings = {key[0] for key in cells}
     for cell in (cell for other in others if other is not matrix for cell in other.cells):
-        if cell.counted and setting(cell.like) in settings:
-            cells.setdefault((setting(cell.like), cell.like.buffer_pkts), cell)
+        if cell.counted and setting(cell.example) in settings:
+            cells.setdefault((setting(cell.example), cell.example.buffer_pkts), cell)
     return tuple(sorted(cells.values(), key=cell_order))
 
 
@@ -403,7 +403,7 @@ def to_table(
     """
     rows = []
     for cell in cells:
-        run = cell.like
+        run = cell.example
         row: dict[str, Any] = {
             "matrix": cell.matrix,
             "variant": cell.variant,

@@ -30,7 +30,7 @@ class Cell(Protocol):
         """The runs that count."""
 
     @property
-    def like(self) -> Run:
+    def example(self) -> Run:
         """A run that stands for all of them."""
 
     @property
@@ -127,7 +127,7 @@ def ratio_to(cell: Cell, cells: Sequence[Cell], versus: str | None) -> Summary |
     """The cell's goodput over that of the same cell with the congestion control `versus`, run
     against run of one seed.
     """
-    bases = (other for other in cells if other.but_cc == cell.but_cc and other.like.cc == versus)
+    bases = (other for other in cells if other.but_cc == cell.but_cc and other.example.cc == versus)
     base = next(bases, None)
     return None if base is None else paired_ratio(base.by_seed(), cell.by_seed())
 

@@ -85,10 +85,10 @@ class Table:
         return "\n".join(lines) + "\n"
 
 
-def markdown(words: str) -> str:
+def markdown(text: str) -> str:
     """Words that are no mark-up, whatever they say."""
     escaped = (
-        words.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        text.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     )
     for mark in "|`*_[]":
         escaped = escaped.replace(mark, "\\" + mark)
@@ -103,7 +103,7 @@ def is_missing(value: Any) -> bool:
 # -- how values are printed
 
 
-def words(value: Any) -> str:
+def plain(value: Any) -> str:
     """As it is."""
     return str(value)
 
@@ -196,13 +196,13 @@ def cc_name(cc: str) -> str:
     return " + ".join(CC_NAMES.get(each, each) for each in cc.split("+"))
 
 
-TUNNEL = Column("tunnel", "Tunnel", words, numeric=False)
+TUNNEL = Column("tunnel", "Tunnel", plain, numeric=False)
 STREAMS = Column("streams", "Streams", count)
 CC = Column("cc", "Congestion control", cc_name, numeric=False)
 RUNS = Column("n", "n", count)
-VERDICT = Column("verdict", "Verdict", words, numeric=False)
+VERDICT = Column("verdict", "Verdict", plain, numeric=False)
 GOODPUT = Column("goodput_mbit", "Lab, median (Mbit/s)", rate)
-INTERVAL = Column("goodput_interval", "Interval (coverage)", words)
+INTERVAL = Column("goodput_interval", "Interval (coverage)", plain)
 IDLE = Column("idle_share", "CPU idle", percent)
 LINK = Column("link_share", "Bottleneck used", percent)
 # Over the time of the load; what is sampled and how is said in gostlab.measures.

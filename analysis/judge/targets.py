@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis.judge.cells import Cell, Matrix
+from analysis.judge.cells import Cell, MatrixResults
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.statistics import Summary
-from analysis.judge.table import Column, Table, count, interval, rate, words
+from analysis.judge.table import Column, Table, count, interval, plain, rate
 from analysis.read.study import Claim, Study, claims_of, is_about, level
 from gostlab.ask.experiment import Published
 
@@ -41,7 +41,7 @@ class Target:
         return self.got.n if self.got else 0
 
 
-def target_rows(study: Study, matrices: Iterable[Matrix]) -> tuple[Target, ...]:
+def target_rows(study: Study, matrices: Iterable[MatrixResults]) -> tuple[Target, ...]:
     """Everything that the study says, row by row in the file's order; also of what has not run."""
     cells = [cell for matrix in matrices for cell in matrix.cells]
     return tuple(target for published in study.published for target in judged(published, cells))
@@ -54,7 +54,7 @@ def validation_verdict(rows: Sequence[Target]) -> bool:
 
 def judged(published: Published, cells: Sequence[Cell]) -> list[Target]:
     """One published entry against every cell that it is about, of the fullest variant that ran."""
-    about = [cell for cell in cells if is_about(published, cell.like)]
+    about = [cell for cell in cells if is_about(published, cell.example)]
     ran = [cell for cell in about if cell.counted] or about
     rows = []
     for asked in claims_of(published):
@@ -63,7 +63,7 @@ def judged(published: Published, cells: Sequence[Cell]) -> list[Target]:
             cell
             for cell in about
             if cell.variant == ran[0].variant
-            and not (asked.versus and cell.like.cc == asked.versus)
+            and not (asked.versus and cell.example.cc == asked.versus)
         ]
         rows += [judged_cell(published, asked, cell, cells) for cell in found]
         if not found:
@@ -128,16 +128,16 @@ def to_table(
 ) -> Table:
     """The rows as a table."""
     columns = [
-        Column("matrix", "Matrix", words, False),
-        Column("cell", "Cell", words, False),
-        Column("figure", "Figure", words, False),
-        Column("asked", "Study", words),
+        Column("matrix", "Matrix", plain, False),
+        Column("cell", "Cell", plain, False),
+        Column("figure", "Figure", plain, False),
+        Column("asked", "Study", plain),
         Column("got", "Lab, median", lasting),
         Column("n", "n", count),
-        Column("interval", "Interval (coverage)", words),
-        Column("verdict", "Verdict", words, False),
-        Column("source", "Source", words, False),
-        Column("why", "Why they differ", words, False),
+        Column("interval", "Interval (coverage)", plain),
+        Column("verdict", "Verdict", plain, False),
+        Column("source", "Source", plain, False),
+        Column("why", "Why they differ", plain, False),
     ]
     optional = {"interval", "why"}
     shown = [

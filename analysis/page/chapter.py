@@ -25,7 +25,7 @@ from analysis.draw.sentences import (
     retransmission_answers,
 )
 from analysis.judge import targets
-from analysis.judge.cells import Matrix, file_name, to_matrices
+from analysis.judge.cells import MatrixResults, file_name, to_matrices
 from analysis.judge.table import Table
 from analysis.page import tables
 from analysis.read.runs import Results
@@ -173,7 +173,7 @@ def usual_tables(sweep: Sweep, name: str) -> list[Table]:
     return found
 
 
-def states_note(matrix: Matrix) -> str:
+def states_note(matrix: MatrixResults) -> str:
     """How many of a matrix's runs are what."""
     counts: dict[str, int] = {}
     for run in matrix.runs:
@@ -186,7 +186,7 @@ def states_note(matrix: Matrix) -> str:
     )
 
 
-def traps_note(matrix: Matrix) -> str:
+def traps_note(matrix: MatrixResults) -> str:
     """What the lab warned of before a matrix's runs started: of each kind one run's words, and how
     many runs have it.
     """
@@ -205,7 +205,7 @@ def traps_note(matrix: Matrix) -> str:
     )
 
 
-def mixed_cells(matrices: Sequence[Matrix]) -> list[str]:
+def mixed_cells(matrices: Sequence[MatrixResults]) -> list[str]:
     """Cells whose runs were not all made by the same kernel and programs: their spread is not
     chance alone.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.judge.cells import Cell, Matrix, pairs_of, row_of, without
+from analysis.judge.cells import Cell, MatrixResults, pairs_of, row_of, without
 from analysis.judge.statistics import Summary, mean_interval, paired_difference, paired_ratio
 from analysis.judge.table import (
     CC,
@@ -31,10 +31,10 @@ from analysis.judge.table import (
     n_note,
     per_mille,
     percent,
+    plain,
     rate,
     ratio,
     shown_columns,
-    words,
 )
 from analysis.read.folder import Broken, Environment, Run
 from analysis.read.runs import Results
@@ -115,7 +115,7 @@ def level_columns(table: pd.DataFrame, cells: Sequence[Cell]) -> list[Column]:
     return [
         *usual,
         *(
-            Column(f"factor_{key}", FACTOR_HEADINGS.get(key, key), words, numeric=False)
+            Column(f"factor_{key}", FACTOR_HEADINGS.get(key, key), plain, numeric=False)
             for key in others
         ),
     ]
@@ -138,7 +138,7 @@ def levels(row: pd.Series, cell: Cell) -> dict[str, Any]:
 
 
 def comparison_table(
-    matrix: Matrix,
+    matrix: MatrixResults,
     table: pd.DataFrame,
     name: str,
     title: str,
@@ -187,7 +187,7 @@ def comparison_table(
         *others,
         Column("n", "Pairs", count),
         Column("ratio", f"{cc_name(versus)} / {cc_name(base)}, lab", ratio),
-        Column("ratio_interval", "Interval (coverage)", words),
+        Column("ratio_interval", "Interval (coverage)", plain),
         Column("study_ratio", f"{cc_name(versus)} / {cc_name(base)}, {called}", ratio),
         Column("difference_mbit", "Difference (Mbit/s)", signed),
         Column("base_srtt_median_ms", f"RTT under load, {cc_name(base)} (ms)", delay),
@@ -333,10 +333,10 @@ def left_out_table(results: Results, name: str, title: str) -> Table | None:
     if not rows:
         return None
     columns = (
-        Column("run", "Run", words, False),
-        Column("matrix", "Matrix", words, False),
-        Column("state", "State", words, False),
-        Column("why", "Why", words, False),
+        Column("run", "Run", plain, False),
+        Column("matrix", "Matrix", plain, False),
+        Column("state", "State", plain, False),
+        Column("why", "Why", plain, False),
     )
     return Table(
         name, title, "No table, figure or sentence above rests on these.", columns, tuple(rows)
@@ -386,19 +386,19 @@ def environment_table(results: Results, name: str, title: str) -> Table:
             }
         )
     columns = (
-        Column("letter", "", words, False),
+        Column("letter", "", plain, False),
         Column("runs", "Runs", count),
-        Column("kernel", "Kernel", words, False),
-        Column("hz", "HZ", words),
-        Column("machine", "Machine", words, False),
-        Column("syscall_cost", "System call", words),
-        Column("tunnel", "Tunnel program", words, False),
-        Column("sha256", "its SHA-256", words, False),
-        Column("iperf3", "iperf3", words, False),
-        Column("iproute2", "iproute2", words, False),
-        Column("mininet", "Mininet", words, False),
-        Column("lab", "Lab", words, False),
-        Column("host", "Host", words, False),
+        Column("kernel", "Kernel", plain, False),
+        Column("hz", "HZ", plain),
+        Column("machine", "Machine", plain, False),
+        Column("syscall_cost", "System call", plain),
+        Column("tunnel", "Tunnel program", plain, False),
+        Column("sha256", "its SHA-256", plain, False),
+        Column("iperf3", "iperf3", plain, False),
+        Column("iproute2", "iproute2", plain, False),
+        Column("mininet", "Mininet", plain, False),
+        Column("lab", "Lab", plain, False),
+        Column("host", "Host", plain, False),
     )
     return Table(name, title, "", columns, tuple(rows))
 

@@ -51,6 +51,9 @@ PLAIN_DIRECTION: Mapping[str, Any] = {"ordered": False, "distribution": None}
 class Flow:
     """One flow of the load: what was asked of it, from run.json, and what it did, from flows.json
     (None: not measured).
+
+    gostlab.ask has its own Flow, which is what this lab can ask for. This one is what a folder
+    says: of an older lab's too, which knew fewer fields, and with the answer beside the question.
     """
 
     name: str
@@ -79,7 +82,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the path during the load; None: left as it was."""
+    """A change of the path during the load, as a folder says it; None: left as it was."""
 
     at_s: float
     direction: str  # forward | reverse

@@ -24,29 +24,17 @@ from analysis.read.values import (
     tail_of,
     text,
 )
+from gostlab.ask.checks import VERDICTS, Check
 from gostlab.measures import BOTTLENECK_FULL, bottleneck_used, counted_goodput
 from gostlab.results import is_number, read_series
 
 # How a run stands. The first four are status.json's; a folder without it is unfinished; corrupt is
 # a finished run whose own files cannot be read, and it counts as nothing else.
 STATES = ("ok", "failed", "unsupported", "interrupted", "unfinished", "corrupt")
-VERDICTS = ("ok", "degraded", "invalid")
 LEGS = ("app", "wan", "exit")
 # A CPU with less idle time than this has none left; a bottleneck used more than this is full.
 IDLE_SHARE_LOW = 0.05
 LINK_SHARE_FULL = BOTTLENECK_FULL
-
-
-@dataclass(frozen=True)
-class Check:
-    """One line of fidelity.json."""
-
-    name: str
-    verdict: str
-    asked: str
-    got: str
-    unit: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -342,7 +330,9 @@ def left_behind(folder: Path) -> dict[str, Any]:
 
 
 def read_checks(fidelity: Mapping[str, Any]) -> tuple[Check, ...]:
-    """The checks of fidelity.json. Raises Unreadable."""
+    """The checks of fidelity.json, what was asked and got as text: an older lab's may be of any
+    type. Raises Unreadable.
+    """
     rows = fidelity.get("checks")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise Unreadable("fidelity.json: checks: not a list of checks")
@@ -409,11 +399,11 @@ def idle_share(folder: Path, duration_s: float) -> float | None:
 def read_environment(env: Mapping[str, Any]) -> Environment:
     """What env.json says; a part that it does not name is "unknown"."""
 
-    def part(value: Any) -> Mapping[str, Any]:
+    def object_of(value: Any) -> Mapping[str, Any]:
         return value if isinstance(value, dict) else {}
 
-    lab, host = part(env.get("lab")), part(env.get("host"))
-    tunnel = part(env.get("tunnel"))
+    lab, host = object_of(env.get("lab")), object_of(env.get("host"))
+    tunnel = object_of(env.get("tunnel"))
     return Environment(
         kernel=shown(env.get("kernel"), "unknown"),
         hz=shown(env.get("hz"), "unknown"),

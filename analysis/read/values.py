@@ -97,15 +97,15 @@ def flatten(value: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scal
         elif inner is None or isinstance(inner, bool | int | float):
             pairs.append((name, float(inner) if inner is not None and is_number(inner) else inner))
         else:
-            words = printable(json.dumps(inner, sort_keys=True))
-            pairs.append((name, words if len(words) <= LONGEST_SETTING else summed(inner)))
+            said = printable(json.dumps(inner, sort_keys=True))
+            pairs.append((name, said if len(said) <= LONGEST_SETTING else summed(inner)))
     return tuple(sorted(pairs, key=lambda pair: pair[0]))
 
 
 def summed(values: Any) -> str:
     """A long list as a short word that no other list has: how many values, and a sum of them."""
-    words = json.dumps(values, sort_keys=True, default=str)
-    return f"{len(values)} values, {zlib.crc32(words.encode('utf-8', 'replace')):08x}"
+    said = json.dumps(values, sort_keys=True, default=str)
+    return f"{len(values)} values, {zlib.crc32(said.encode('utf-8', 'replace')):08x}"
 
 
 def shown(value: object, missing: str = "") -> str:
@@ -125,11 +125,11 @@ UNPRINTABLE = re.compile(
 )
 
 
-def printable(words: str) -> str:
+def printable(said: str) -> str:
     """Text without what would break a page, a figure or a terminal: control characters, halves of
     pairs.
     """
-    return UNPRINTABLE.sub("\ufffd", ESCAPES.sub("", words.replace("\r\n", "\n")))
+    return UNPRINTABLE.sub("\ufffd", ESCAPES.sub("", said.replace("\r\n", "\n")))
 
 
 def head_of(path: Path) -> str:
@@ -139,8 +139,8 @@ def head_of(path: Path) -> str:
             data = file.read(TEXT_BYTES + 1)
     except OSError:
         return ""
-    words = printable(data[:TEXT_BYTES].decode("utf-8", errors="replace"))
-    return words + ("\n[cut: the rest is in the folder]" if len(data) > TEXT_BYTES else "")
+    said = printable(data[:TEXT_BYTES].decode("utf-8", errors="replace"))
+    return said + ("\n[cut: the rest is in the folder]" if len(data) > TEXT_BYTES else "")
 
 
 def tail_of(path: Path) -> str:

@@ -14,19 +14,19 @@ from matplotlib.figure import Figure
 from analysis.draw.drawings import buffer, cells, cpu, goodput, ratio, retransmissions, series
 from analysis.draw.levels import one_row, tunnel_title
 from analysis.draw.style import CC_COLOURS, cc_colour, save, tunnel_marker
-from analysis.judge.cells import Matrix, cpu_cells, to_matrices, to_table
+from analysis.judge.cells import MatrixResults, cpu_cells, to_matrices, to_table
 from analysis.read.runs import load_results
 
 
 @pytest.fixture(scope="module")
-def matrices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Matrix]:
+def matrices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MatrixResults]:
     results = tmp_path_factory.mktemp("results")
     synthetic.write_everything(results)
     return {matrix.name: matrix for matrix in to_matrices(load_results(results, "made-up").runs)}
 
 
 @pytest.fixture(scope="module")
-def tables(matrices: dict[str, Matrix]) -> dict[str, pd.DataFrame]:
+def tables(matrices: dict[str, MatrixResults]) -> dict[str, pd.DataFrame]:
     found = {name: to_table(matrix.cells, synthetic.STUDY, {}) for name, matrix in matrices.items()}
     found["cpu"] = to_table(
         cpu_cells(matrices["cpu"], list(matrices.values())), synthetic.STUDY, {}
@@ -35,8 +35,8 @@ def tables(matrices: dict[str, Matrix]) -> dict[str, pd.DataFrame]:
 
 
 @pytest.fixture(scope="module")
-def drawn(matrices: dict[str, Matrix], tables: dict[str, pd.DataFrame]) -> dict[str, Figure]:
-    run = next(cell.counted[0] for cell in matrices["main"].cells if cell.like.cc == "bbr")
+def drawn(matrices: dict[str, MatrixResults], tables: dict[str, pd.DataFrame]) -> dict[str, Figure]:
+    run = next(cell.counted[0] for cell in matrices["main"].cells if cell.example.cc == "bbr")
     return {
         "goodput": goodput.plot_goodput(tables["main"]),
         "ratio": ratio.plot_ratio(tables["main"]),

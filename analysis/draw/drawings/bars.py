@@ -143,9 +143,9 @@ def jitter_sentences(cells: Sequence[Cell]) -> tuple[str, ...]:
         found = [
             (float(np.median(known)), cell.label)
             for cell in cells
-            if cell.like.jitter_ms
-            and not cell.like.loss_p
-            and cell.like.ordered == ordered
+            if cell.example.jitter_ms
+            and not cell.example.loss_p
+            and cell.example.ordered == ordered
             and (
                 known := [
                     share for run in cell.counted if (share := reordered_share(run)) is not None

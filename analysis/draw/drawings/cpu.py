@@ -50,9 +50,9 @@ from analysis.judge.table import (
     delays,
     interval,
     n_note,
+    plain,
     rate,
     shown_columns,
-    words,
 )
 from analysis.read.folder import IDLE_SHARE_LOW
 
@@ -248,7 +248,7 @@ def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
         TUNNEL,
         STREAMS,
         CC,
-        Column("cost", "System call", words),
+        Column("cost", "System call", plain),
         RUNS,
         GOODPUT,
         INTERVAL,

@@ -31,7 +31,7 @@ from analysis.draw.style import (
     plain_log,
     styled,
 )
-from analysis.judge.cells import Matrix
+from analysis.judge.cells import MatrixResults
 from analysis.judge.figures_of_merit import merit_of
 
 
@@ -109,14 +109,14 @@ def cells(sweep: Sweep) -> Joined:
     return Joined(tuple(cell for each in together for cell in each.cells))
 
 
-def sites_together(matrix: Matrix, matrices: Sequence[Matrix]) -> list[Matrix]:
+def sites_together(matrix: MatrixResults, matrices: Sequence[MatrixResults]) -> list[MatrixResults]:
     """The matrices whose map is one: all of the same star, ways and streams apart, each in its
     fullest variant.
     """
     alike = [
         other
         for other in matrices
-        if "map" in other.draw and other.cells[0].like.sites == matrix.cells[0].like.sites
+        if "map" in other.draw and other.cells[0].example.sites == matrix.cells[0].example.sites
     ]
     found = {other.name: other for other in alike[::-1]}
     first = list(dict.fromkeys(other.name for other in alike))

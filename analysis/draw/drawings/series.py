@@ -431,9 +431,9 @@ def most_telling(cells: Sequence[Cell]) -> list[Cell]:
     chosen = min(
         cells,
         key=lambda cell: (
-            abs(cell.like.streams - 16),
-            cell.like.tunnel == "direct",
-            abs((cell.like.buffer_bdp or 1.0) - 1.0),
+            abs(cell.example.streams - 16),
+            cell.example.tunnel == "direct",
+            abs((cell.example.buffer_bdp or 1.0) - 1.0),
         ),
     )
     return [cell for cell in cells if cell.but_cc == chosen.but_cc]
