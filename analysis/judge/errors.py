@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from scipy.stats import binomtest
 
 from analysis.judge.cells import to_matrices
-from analysis.judge.table import Column, Table, count, rate, words
+from analysis.judge.table import Column, Table, count, plain, rate
 from analysis.judge.targets import AGREES, DISAGREES, Target, target_rows
 from analysis.read.folder import Run
 from analysis.read.study import Study
@@ -120,12 +120,12 @@ def errors_of(lab: str, says: str, forms: Mapping[int, Sequence[Target]]) -> Err
 def calibration_table(found: Sequence[Calibration]) -> Table:
     """Where each band comes from, and how often a correct lab is outside it."""
     columns = (
-        Column("target", "Target", words, False),
+        Column("target", "Target", plain, False),
         Column("n", "Forms that calibrate", count),
         Column("median", "Median", rate),
-        Column("deviation", "Standard deviation", words),
-        Column("rule", "Band by the rule", words),
-        Column("band", "Band in the file", words),
+        Column("deviation", "Standard deviation", plain),
+        Column("rule", "Band by the rule", plain),
+        Column("band", "Band in the file", plain),
         Column("judged", "Other forms", count),
         Column("outside", "Of them outside", count),
     )
@@ -155,12 +155,12 @@ def calibration_table(found: Sequence[Calibration]) -> Table:
 def errors_table(found: Sequence[Errors]) -> Table:
     """How often each lab's quick form complains."""
     columns = (
-        Column("lab", "Lab", words, False),
-        Column("says", "What it does", words, False),
+        Column("lab", "Lab", plain, False),
+        Column("says", "What it does", plain, False),
         Column("forms", "Quick forms", count),
         Column("complained", "That complain", count),
-        Column("interval", "Share, 95 % interval", words),
-        Column("by", "Which targets, how often", words, False),
+        Column("interval", "Share, 95 % interval", plain),
+        Column("by", "Which targets, how often", plain, False),
     )
     rows = tuple(
         {
