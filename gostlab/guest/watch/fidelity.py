@@ -48,6 +48,22 @@ OFFERED_TOLERANCE = 0.03
 LOSS_CONFIDENCE = 0.9999
 
 
+def check_unless(
+    bad: bool, verdict: str, name: str, asked: Any, got: Any, unit: str, reason: str
+) -> Check:
+    """A check that is ok, or has this verdict for this reason."""
+    if bad:
+        return Check(name, verdict, asked, got, unit, reason)
+    return Check(name, "ok", asked, got, unit)
+
+
+def graded(value: float, degraded_above: float, invalid_above: float) -> str:
+    """The verdict of something that should be small."""
+    if value > invalid_above:
+        return "invalid"
+    return "degraded" if value > degraded_above else "ok"
+
+
 def check_idle_rtt(
     name: str,
     asked_ms: float,
@@ -68,19 +84,16 @@ def check_idle_rtt(
     if least >= 100:
         tolerance += 0.5  # ping prints whole milliseconds from 100 ms up
     off = least - min(max(least, asked_ms + jitter_ms[0]), asked_ms + jitter_ms[1])
-    bad = abs(off) > tolerance
-    return Check(
+    cpu_adds = clock == "real" and off > 0
+    return check_unless(
+        abs(off) > tolerance,
+        "invalid",
         name,
-        "invalid" if bad else "ok",
         round(asked_ms, 4),
         least,
         "ms",
-        (
-            f"the idle path is {off:+.3f} ms off its configured round trip"
-            + ("; on the real clock a busy CPU adds to it" if clock == "real" and off > 0 else "")
-            if bad
-            else ""
-        ),
+        f"the idle path is {off:+.3f} ms off its configured round trip"
+        + ("; on the real clock a busy CPU adds to it" if cpu_adds else ""),
     )
 
 
@@ -92,23 +105,17 @@ def check_cc(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Che
     for flow in run.flows:
         if flow.cc is None:
             continue
-        seen = sorted(
-            {
-                cc
-                for leg in legs
-                if leg["leg"] == "wan" and leg["flow"] == flow.name
-                for cc in leg["cc"]
-            }
-        )
-        bad = seen != [flow.cc]
+        own = [leg for leg in legs if (leg["leg"], leg["flow"]) == ("wan", flow.name)]
+        seen = sorted({cc for leg in own for cc in leg["cc"]})
         checks.append(
-            Check(
+            check_unless(
+                seen != [flow.cc],
+                "invalid",
                 "cc_on_wan_sockets" + (f"_{flow.name}" if len(run.flows) > 1 else ""),
-                "invalid" if bad else "ok",
                 flow.cc,
                 seen,
                 "name",
-                f"WAN sockets ran {', '.join(seen) or 'unseen'}, not {flow.cc}" if bad else "",
+                f"WAN sockets ran {', '.join(seen) or 'unseen'}, not {flow.cc}",
             )
         )
     return checks
@@ -123,20 +130,16 @@ def check_cc_by_end(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> l
         for end, key in (("sender", "cc"), ("receiver", "receiver_cc")):
             host, seen = leg[end], leg[key]
             asked = cc_at(run.cc, run.cc_by_end, host, leg["leg"])
-            bad = seen != [asked]
             checks.append(
-                Check(
+                check_unless(
+                    seen != [asked],
+                    "invalid",
                     f"cc_{leg['leg']}_{host}" + (f"_{end}" if leg["loopback"] else ""),
-                    "invalid" if bad else "ok",
                     asked,
                     seen,
                     "name",
-                    (
-                        f"on {host} the sockets of the {leg['leg']} leg ran"
-                        f" {', '.join(seen) or 'unseen'}, not {asked}"
-                        if bad
-                        else ""
-                    ),
+                    f"on {host} the sockets of the {leg['leg']} leg ran"
+                    f" {', '.join(seen) or 'unseen'}, not {asked}",
                 )
             )
     return checks
@@ -150,20 +153,16 @@ def check_cpu(share: float, bottleneck_share: float | None, clock: str) -> Check
     the rate in use) had room left.
     """
     full = bottleneck_share is not None and bottleneck_share >= BOTTLENECK_FULL
-    bad = share < CPU_IDLE_DEGRADED[clock] and not full
-    return Check(
+    return check_unless(
+        share < CPU_IDLE_DEGRADED[clock] and not full,
+        "degraded",
         "cpu_idle_share",
-        "degraded" if bad else "ok",
         CPU_IDLE_DEGRADED[clock],
         round(share, 4),
         "share",
-        (
-            f"the CPU was idle for only {share:.1%} of the time and the bottleneck was not full:"
-            " the CPU, not the network, set this rate"
-            + (" (the virtual CPU's cost per system call)" if clock == "virtual" else "")
-            if bad
-            else ""
-        ),
+        f"the CPU was idle for only {share:.1%} of the time and the bottleneck was not full: the"
+        " CPU, not the network, set this rate"
+        + (" (the virtual CPU's cost per system call)" if clock == "virtual" else ""),
     )
 
 
@@ -181,20 +180,16 @@ def check_tcp_memory(
         for counters in nstat.values()
         for name in ("TcpExtTCPRcvQDrop", "TcpExtRcvPruned", "TcpExtTCPMemoryPressures")
     )
-    bad = peak_mib >= low_mib or dropped > 0
-    return Check(
+    return check_unless(
+        peak_mib >= low_mib or dropped > 0,
+        "degraded",
         "tcp_memory",
-        "degraded" if bad else "ok",
         round(low_mib, 1),
         round(peak_mib, 1),
         "MiB",
-        (
-            f"TCP sockets held up to {peak_mib:.0f} MiB, and above {low_mib:.0f} MiB this kernel"
-            " lets no window grow: its limit of TCP memory had a say in the rate (the settings"
-            " tcp_memory and memory raise it)"
-            if bad
-            else ""
-        ),
+        f"TCP sockets held up to {peak_mib:.0f} MiB, and above {low_mib:.0f} MiB this kernel lets"
+        " no window grow: its limit of TCP memory had a say in the rate (the settings tcp_memory"
+        " and memory raise it)",
     )
 
 
@@ -232,18 +227,14 @@ def check_length(run: RunDescription, load_s: float, flows: Sequence[FlowResult]
 def check_rate(received_bits: float, rate_bps: float, load_s: float) -> Check:
     """No more came through than the bottleneck can carry."""
     got = received_bits / load_s if load_s else 0.0
-    bad = bool(rate_bps) and got > rate_bps
-    return Check(
+    return check_unless(
+        bool(rate_bps) and got > rate_bps,
+        "invalid",
         "rate_within_bottleneck",
-        "invalid" if bad else "ok",
         rate_bps or None,
         round(got),
         "bit/s",
-        (
-            "more came through than the bottleneck carries: the path is not what was asked"
-            if bad
-            else ""
-        ),
+        "more came through than the bottleneck carries: the path is not what was asked",
     )
 
 
@@ -265,17 +256,15 @@ def check_offered(
         got_bps = 8 * (sent.sent_datagrams or 0) * DATAGRAM_BYTES / flow.duration_s
         burst_bps = 8 * UDP_BURST_PKTS * DATAGRAM_BYTES / flow.duration_s
         tolerance_bps = OFFERED_TOLERANCE * flow.rate_bps + 2 * burst_bps
-        bad = abs(got_bps - flow.rate_bps) > tolerance_bps
         checks.append(
-            Check(
+            check_unless(
+                abs(got_bps - flow.rate_bps) > tolerance_bps,
+                "degraded",
                 f"udp_offered_{flow.name}",
-                "degraded" if bad else "ok",
                 flow.rate_bps,
                 round(got_bps),
                 "bit/s",
-                offered_reason(flow, got_bps, cpu_idle_shares.get(flow.name), run.clock)
-                if bad
-                else "",
+                offered_reason(flow, got_bps, cpu_idle_shares.get(flow.name), run.clock),
             )
         )
     return checks
@@ -297,72 +286,56 @@ def check_drops(queues: Iterable[Mapping[str, Any]], run: RunDescription) -> lis
     """Drops only where the design drops: the bottleneck's buffer, or the delay line's configured
     loss, and that as often as configured. A row is the last sample of a queue.
     """
-    checks = []
-    several = (
-        len(
-            {
-                row["dev"]
-                for row in queues
-                if row["role"] == "delay" and row["direction"] == "forward"
-            }
+    lines = sorted((row for row in queues if row["role"] == "delay"), key=lambda row: row["dev"])
+    several = sum(row["direction"] == "forward" for row in lines) > 1
+    return [
+        check_drops_of(
+            f"delay_line_drops_{line['direction']}" + (f"_{line['dev']}" if several else ""),
+            line,
+            losses_of(run, line["direction"]),
         )
-        > 1
-    )
-    for last in sorted(queues, key=lambda row: str(row["dev"])):
-        if last["role"] != "delay":
-            continue
-        direction = last["direction"]
-        name = f"delay_line_drops_{direction}" + (f"_{last['dev']}" if several else "")
-        losses = [
-            run.path[direction]["loss"],
-            *(
-                change["loss"]
-                for change in run.changes
-                if change["direction"] == direction and "loss" in change
-            ),
-        ]
-        if all(lossless(loss) for loss in losses) or losses[0]["model"] == "periodic":
-            bad = last["drops"] > 0
-            checks.append(
-                Check(
-                    name,
-                    "invalid" if bad else "ok",
-                    0,
-                    last["drops"],
-                    "packets",
-                    "the delay line dropped although no loss was asked" if bad else "",
-                )
-            )
-        elif len(losses) == 1 and losses[0]["model"] == "random":
-            checks.append(
-                check_loss(name, losses[0]["p"], last["drops"], last["drops"] + last["sent_pkts"])
-            )
-        else:
-            checks.append(Check(name, "ok", None, last["drops"], "packets"))
-    return checks
+        for line in lines
+    ]
+
+
+def losses_of(run: RunDescription, direction: str) -> list[Mapping[str, Any]]:
+    """Every loss that one direction of the path had during the run."""
+    changes = [change for change in run.changes if change["direction"] == direction]
+    changed = [change["loss"] for change in changes if "loss" in change]
+    return [run.path[direction]["loss"], *changed]
+
+
+def check_drops_of(
+    name: str, last: Mapping[str, Any], losses: Sequence[Mapping[str, Any]]
+) -> Check:
+    """One delay line's drops against its losses: none, one of the random model, or something that
+    only a run's own trace could judge.
+    """
+    drops = last["drops"]
+    if all(lossless(loss) for loss in losses) or losses[0]["model"] == "periodic":
+        reason = "the delay line dropped although no loss was asked"
+        return check_unless(drops > 0, "invalid", name, 0, drops, "packets", reason)
+    if len(losses) == 1 and losses[0]["model"] == "random":
+        return check_loss(name, losses[0]["p"], drops, drops + last["sent_pkts"])
+    return Check(name, "ok", None, drops, "packets")
 
 
 def check_loss(name: str, asked: float, drops: int, offered: int) -> Check:
     """A delay line's drops against the binomial interval of its configured loss that holds with
     99.99 %: beyond it, something else dropped, or netem lost packets in lumps.
     """
-    from scipy.stats import (
-        binom,
-    )  # half a second of the host's time, and only runs with loss need it
+    # Half a second of the host's time, and only runs with loss need it.
+    from scipy.stats import binom
 
     low, high = (int(bound) for bound in binom.interval(LOSS_CONFIDENCE, offered, asked))
-    bad = not low <= drops <= high
-    return Check(
+    return check_unless(
+        not low <= drops <= high,
+        "invalid",
         name,
-        "invalid" if bad else "ok",
         [low, high],
         drops,
         "packets",
-        (
-            f"{drops} of {offered} packets were lost, {100 * asked:g} % would be {low} to {high}"
-            if bad
-            else ""
-        ),
+        f"{drops} of {offered} packets were lost, {100 * asked:g} % would be {low} to {high}",
     )
 
 
@@ -378,26 +351,16 @@ def check_delay_line(samples: Iterable[Mapping[str, Any]], limit_pkts: int) -> l
     several = len(most) > 2
     checks = []
     for (direction, device), pkts in sorted(most.items()):
-        verdict = (
-            "invalid"
-            if pkts >= limit_pkts
-            else "degraded"
-            if pkts > DELAY_LINE_FULL * limit_pkts
-            else "ok"
-        )
         checks.append(
-            Check(
+            check_unless(
+                pkts > DELAY_LINE_FULL * limit_pkts,
+                "invalid" if pkts >= limit_pkts else "degraded",
                 f"delay_line_backlog_{direction}" + (f"_{device}" if several else ""),
-                verdict,
                 limit_pkts,
                 pkts,
                 "packets",
-                (
-                    f"the delay line held {pkts} packets of the {limit_pkts} that it may: it may"
-                    " have dropped some"
-                    if verdict != "ok"
-                    else ""
-                ),
+                f"the delay line held {pkts} packets of the {limit_pkts} that it may: it may have"
+                " dropped some",
             )
         )
     return checks
@@ -411,14 +374,8 @@ def check_tunnel(ends: Mapping[str, int | None]) -> Check:
     said = ", ".join(
         f"the tunnel's end on {node} died (exit status {status})" for node, status in dead.items()
     )
-    return Check(
-        "tunnel_alive",
-        "invalid" if dead else "ok",
-        sorted(ends),
-        sorted(set(ends) - set(dead)),
-        "nodes",
-        said,
-    )
+    alive = sorted(set(ends) - set(dead))
+    return check_unless(bool(dead), "invalid", "tunnel_alive", sorted(ends), alive, "nodes", said)
 
 
 # -- the real clock
@@ -452,43 +409,41 @@ def check_ticker(late_ms: Sequence[float]) -> Check:
     median, most, worst_ms = (
         ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in (0.5, 0.99, 1.0)
     )
+    verdict, reason = ticker_verdict(median, most, worst_ms)
     got = {"median": round(median, 3), "p99": round(most, 3), "worst": round(worst_ms, 3)}
-    verdict, reason = "ok", ""
-    if median > TICKER_LATE_MS:
-        verdict, reason = (
-            "invalid",
-            (
-                f"half of all timers fired more than {median:.0f} ms late: nothing here happened in"
-                " time"
-            ),
-        )
-    elif most > TICKER_LATE_MS:
-        verdict, reason = (
-            "degraded",
-            f"one timer in a hundred fired more than {most:.0f} ms late: the CPU was overloaded",
-        )
-    elif worst_ms > STALL_MS:
-        verdict, reason = (
-            "degraded",
-            (
-                f"the machine stood still for {worst_ms:.0f} ms: TCP's retransmission timers may"
-                " have fired"
-            ),
-        )
     return Check("ticker_lateness", verdict, TICKER_LATE_MS, got, "ms", reason)
+
+
+def ticker_verdict(median_ms: float, most_ms: float, worst_ms: float) -> tuple[str, str]:
+    """What the lateness of half of all ticks, of 99 in 100 and of the worst one means."""
+    if median_ms > TICKER_LATE_MS:
+        return "invalid", (
+            f"half of all timers fired more than {median_ms:.0f} ms late: nothing here happened in"
+            " time"
+        )
+    if most_ms > TICKER_LATE_MS:
+        return "degraded", (
+            f"one timer in a hundred fired more than {most_ms:.0f} ms late: the CPU was overloaded"
+        )
+    if worst_ms > STALL_MS:
+        return "degraded", (
+            f"the machine stood still for {worst_ms:.0f} ms: TCP's retransmission timers may have"
+            " fired"
+        )
+    return "ok", ""
 
 
 def check_sampler(lateness_ms: Sequence[float]) -> Check:
     """How late the samplers woke: a busy CPU shows here first."""
     late = round(max(lateness_ms, default=0.0), 3)
-    bad = late > SAMPLER_LATE_MS
-    return Check(
+    return check_unless(
+        late > SAMPLER_LATE_MS,
+        "degraded",
         "sampler_lateness",
-        "degraded" if bad else "ok",
         SAMPLER_LATE_MS,
         late,
         "ms",
-        f"a sampler woke {late:.0f} ms late: the CPU was overloaded" if bad else "",
+        f"a sampler woke {late:.0f} ms late: the CPU was overloaded",
     )
 
 
@@ -496,19 +451,15 @@ def check_sampler_gap(interval_s: float, longest_s: float) -> Check:
     """The longest time between two samples: an instant that passed while the CPU was busy is left
     out of the series.
     """
-    bad = longest_s >= SAMPLER_GAP_INTERVALS * interval_s
-    return Check(
+    return check_unless(
+        longest_s >= SAMPLER_GAP_INTERVALS * interval_s,
+        "degraded",
         "sampler_gap",
-        "degraded" if bad else "ok",
         interval_s,
         round(longest_s, 6),
         "s",
-        (
-            f"{longest_s:.3g} s lie between two samples, {interval_s:g} s were asked: the series"
-            " have holes"
-            if bad
-            else ""
-        ),
+        f"{longest_s:.3g} s lie between two samples, {interval_s:g} s were asked: the series have"
+        " holes",
     )
 
 
@@ -530,39 +481,26 @@ def check_departures(gaps: Sequence[Gap] | str) -> list[Check]:
     late = sum(gap.got_s > 2 * gap.due_s for gap in gaps) / len(gaps)
     rate = sum(gap.due_s for gap in gaps) / sum(gap.got_s for gap in gaps)
     packet_us = 1e6 * sum(gap.due_s for gap in gaps) / len(gaps)
-    late_verdict = (
-        "invalid" if late > LATE_GAPS_INVALID else "degraded" if late > LATE_GAPS_DEGRADED else "ok"
-    )
-    off = abs(rate - 1)
-    rate_verdict = (
-        "invalid" if off > RATE_OFF_INVALID else "degraded" if off > RATE_OFF_DEGRADED else "ok"
-    )
     return [
-        Check(
+        check_unless(
+            late > LATE_GAPS_DEGRADED,
+            graded(late, LATE_GAPS_DEGRADED, LATE_GAPS_INVALID),
             late_name,
-            late_verdict,
             LATE_GAPS_DEGRADED,
             round(late, 4),
             "share",
-            (
-                f"{late:.1%} of {len(gaps)} packets left the bottleneck more than one packet time"
-                f" ({packet_us:.0f} us) late: its timer waited for the CPU"
-                if late_verdict != "ok"
-                else ""
-            ),
+            f"{late:.1%} of {len(gaps)} packets left the bottleneck more than one packet time"
+            f" ({packet_us:.0f} us) late: its timer waited for the CPU",
         ),
-        Check(
+        check_unless(
+            abs(rate - 1) > RATE_OFF_DEGRADED,
+            graded(abs(rate - 1), RATE_OFF_DEGRADED, RATE_OFF_INVALID),
             rate_name,
-            rate_verdict,
             1.0,
             round(rate, 4),
             "share",
-            (
-                f"while packets waited the bottleneck sent at {rate:.1%} of its rate: the CPU, not"
-                " its rate, paced them"
-                if rate_verdict != "ok"
-                else ""
-            ),
+            f"while packets waited the bottleneck sent at {rate:.1%} of its rate: the CPU, not its"
+            " rate, paced them",
         ),
     ]
 

@@ -123,11 +123,7 @@ class Probes:
             node: netlink.open_in(self._pids[node], netlink.NETLINK_ROUTE)
             for node in sorted(routers)
         }
-        self._shaped = {
-            (i.node, index): i
-            for i in queues
-            for index in [interface_index(self._pids[i.node], i.name)]
-        }
+        self._shaped = {(i.node, interface_index(self._pids[i.node], i.name)): i for i in queues}
         self._files: dict[str, IO[str]] = {
             name: (folder / f"{name}.jsonl").open("w", encoding="utf-8")
             for name in ("sockets", "queues", "hosts")
@@ -188,36 +184,30 @@ class Probes:
     def _sample(self, at_s: float) -> None:
         for node in self._hosts:
             self._collect_closed(node)
-            for tcp in netlink.tcp_sockets(self._diag[node]):
-                found = classify(self._legs, node, tcp)
-                if found is None:
-                    continue
-                leg, end = found
-                sends_data = tcp.bytes_acked + tcp.unacked_pkts * tcp.mss > CONTROL_BYTES
-                if tcp.cc:
-                    self._cc_seen.setdefault((leg, end, sends_data), set()).add(tcp.cc)
-                self._last[node, tcp.local, tcp.peer] = (leg, end, tcp)
-                if sends_data:
-                    self._write("sockets", socket_row(at_s, node, leg, end, tcp))
+            self._sample_sockets(at_s, node)
         for node, link in self._route.items():
             for qdisc in netlink.qdiscs(link):
                 interface = self._shaped.get((node, qdisc.ifindex))
                 if interface is not None:
-                    self._write(
-                        "queues",
-                        {
-                            "t_s": round(at_s, 6),
-                            "node": node,
-                            "dev": interface.name,
-                            "role": interface.role,
-                            "direction": interface.direction,
-                            "backlog_pkts": qdisc.backlog_pkts,
-                            "backlog_bytes": qdisc.backlog_bytes,
-                            "drops": qdisc.drops,
-                            "sent_pkts": qdisc.sent_pkts,
-                            "sent_bytes": qdisc.sent_bytes,
-                        },
-                    )
+                    self._write("queues", queue_row(at_s, interface, qdisc))
+        self._sample_machine(at_s)
+
+    def _sample_sockets(self, at_s: float, node: str) -> None:
+        """A row of every socket that sends data; what congestion control any of them has."""
+        for tcp in netlink.tcp_sockets(self._diag[node]):
+            found = classify(self._legs, node, tcp)
+            if found is None:
+                continue
+            leg, end = found
+            sends_data = tcp.bytes_acked + tcp.unacked_pkts * tcp.mss > CONTROL_BYTES
+            if tcp.cc:
+                self._cc_seen.setdefault((leg, end, sends_data), set()).add(tcp.cc)
+            self._last[node, tcp.local, tcp.peer] = (leg, end, tcp)
+            if sends_data:
+                self._write("sockets", socket_row(at_s, node, leg, end, tcp))
+
+    def _sample_machine(self, at_s: float) -> None:
+        """A row of the CPU's time since the load began, and of what all TCP sockets hold."""
         busy, idle = cpu_seconds()
         pages = tcp_memory_pages()
         self.tcp_memory_peak_pages = max(self.tcp_memory_peak_pages, pages)
@@ -335,6 +325,22 @@ def classify(legs: tuple[Leg, ...], node: str, tcp: netlink.TcpSocket) -> tuple[
         if node == leg.far and tcp.local_port == leg.port:
             return leg, "far"
     return None
+
+
+def queue_row(at_s: float, interface: Interface, qdisc: netlink.Qdisc) -> dict[str, Any]:
+    """One line of queues.jsonl."""
+    return {
+        "t_s": round(at_s, 6),
+        "node": interface.node,
+        "dev": interface.name,
+        "role": interface.role,
+        "direction": interface.direction,
+        "backlog_pkts": qdisc.backlog_pkts,
+        "backlog_bytes": qdisc.backlog_bytes,
+        "drops": qdisc.drops,
+        "sent_pkts": qdisc.sent_pkts,
+        "sent_bytes": qdisc.sent_bytes,
+    }
 
 
 def socket_row(
