@@ -12,7 +12,7 @@ import math
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -166,11 +166,15 @@ def older_line(results: Path, runs: Sequence[RunDescription]) -> str | None:
     epochs = [epoch_of(status) for status in found if epoch_of(status) != EPOCH]
     if not epochs:
         return None
-    since = "; ".join(EPOCHS[max(0, min(epochs)) :]) or "this lab is the older one"
     return (
-        f"{len(epochs)} finished runs are of another lab and are run again ({since}); the old ones"
-        f" are kept in {OLDER}/"
+        f"{len(epochs)} finished runs are of another lab and are run again"
+        f" ({changed_since(epochs)}); the old ones are kept in {OLDER}/"
     )
+
+
+def changed_since(epochs: Collection[int]) -> str:
+    """What changed in the meaning of a run after the first of some epochs."""
+    return "; ".join(EPOCHS[max(0, min(epochs)) :]) or "this lab is the older one"
 
 
 def makers_line(results: Path, runs: Sequence[RunDescription]) -> str | None:

@@ -28,8 +28,10 @@ from analysis.judge import targets
 from analysis.judge.cells import MatrixResults, file_name, to_matrices
 from analysis.judge.table import Table
 from analysis.page import tables
+from analysis.read.folder import Run
 from analysis.read.runs import Results
 from analysis.read.study import Study
+from gostlab.results import EPOCH, changed_since
 
 
 @dataclass
@@ -54,6 +56,7 @@ class Chapter:
     left_out: Table | None
     environment: Table
     mixed: tuple[str, ...]
+    older: str  # a sentence of the runs that another lab made; "": none
     targets: tuple[targets.Target, ...] = ()
     target_table: Table | None = None
 
@@ -96,6 +99,7 @@ def to_chapter(study: Study, results: Results) -> Chapter:
             results, f"{name}-environment", "What produced each number"
         ),
         mixed=tuple(mixed_cells(matrices)),
+        older=older_runs(results.runs),
         targets=judged,
         target_table=(
             targets.to_table(judged, f"{name}-targets", "Study against lab") if judged else None
@@ -202,6 +206,19 @@ def traps_note(matrix: MatrixResults) -> str:
     return "".join(
         f" Warned of, in {len(reasons)} of {len(counted)} runs: {reasons[0]}."
         for reasons in warned.values()
+    )
+
+
+def older_runs(runs: Sequence[Run]) -> str:
+    """The runs of a lab that meant something else by the same question, in a sentence; "" where
+    there are none.
+    """
+    epochs = [run.epoch for run in runs if run.epoch != EPOCH]
+    if not epochs:
+        return ""
+    return (
+        f"{len(epochs)} of {len(runs)} runs are of another lab: {changed_since(epochs)} since then"
+        " (./lab run does them again)"
     )
 
 

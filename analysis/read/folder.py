@@ -26,7 +26,7 @@ from analysis.read.values import (
 )
 from gostlab.ask.checks import VERDICTS, Check
 from gostlab.measures import BOTTLENECK_FULL, bottleneck_used, counted_goodput
-from gostlab.results import is_number, read_series
+from gostlab.results import EPOCH, epoch_of, is_number, read_series
 
 # How a run stands. The first four are status.json's; a folder without it is unfinished; corrupt is
 # a finished run whose own files cannot be read, and it counts as nothing else.
@@ -125,6 +125,7 @@ class Run:
     link_share: float | None = None  # of the bottleneck's rate, in the median second of the load
     wall_s: float | None = None
     environment: Environment | None = None
+    epoch: int = EPOCH  # what its lab meant by run.json (gostlab.results.EPOCHS)
     commands: str = field(default="", repr=False)
     log_tail: str = field(default="", repr=False)
 
@@ -213,6 +214,7 @@ def load_run(folder: Path) -> Run | Broken:
         if state not in ("ok", "failed", "unsupported", "interrupted"):
             raise Unreadable(f"status.json: outcome {state!r} is not one that the lab writes")
         told["wall_s"] = optional_number(status, "wall_s")
+        told["epoch"] = epoch_of(status)
         complaint = printable(str(status["error"])) if status.get("error") else None
         if state == "ok":
             return Run(

@@ -19,6 +19,7 @@ from analysis.page.chapter import to_chapter
 from analysis.page.report import write_report, write_studies
 from analysis.read.runs import load_results
 from analysis.read.study import Study, same
+from gostlab.results import EPOCH, EPOCHS
 
 HOSTILE = '<script>alert("x")</script> & "\' {{ 7*7 }} $\\frac$ -- | \ud800\x00\x1b[31m\u202e'
 
@@ -448,3 +449,17 @@ def test_what_was_warned_of_stands_with_the_matrix(tmp_path: Path) -> None:
         (folder / "fidelity.json").write_text(json.dumps(fidelity))
     (part,) = to_chapter(Study("made-up", "x"), load_results(tmp_path, "made-up")).parts
     assert "Warned of, in 2 of 2 runs: the window of 1 is small." in part.note
+
+
+def test_runs_of_an_older_lab_are_shown_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synthetic.write_run(tmp_path, synthetic.cell("bbr", 16))
+    current = report(tmp_path, tmp_path / "current")
+    assert "Of an older lab" not in current.text
+    monkeypatch.setattr("gostlab.results.EPOCHS", (*EPOCHS, "the clock ticks twice as often"))
+    monkeypatch.setattr("analysis.page.chapter.EPOCH", EPOCH + 1)
+
+    page = report(tmp_path, tmp_path / "later")
+
+    assert "1 of 1 runs are of another lab: the clock ticks twice as often since then" in page.text

@@ -59,6 +59,7 @@ ROOMS: dict[str, set[str]] = {
         "analysis.draw",
         "analysis.judge",
         "analysis.read",
+        "gostlab.results",
         "gostlab.ask",
         "gostlab.declared",
     },
