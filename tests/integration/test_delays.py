@@ -13,10 +13,11 @@ FULL_MS = BUFFER_PKTS * 1514 * 8 / RATE_BPS * 1000  # 121 ms
 IDLE_MS = 40.0
 
 
-def delays_of(lab: Lab, cc: str) -> Latency:
+def delays_of(lab: Lab, cc: str, **settings: str) -> Latency:
     """The delays of one flow of 15 s behind a buffer three times the path's BDP."""
     path = direction(rate_bps=RATE_BPS, buffer_pkts=BUFFER_PKTS)
-    found = latency(lab.run(describe(path, cc=cc, duration_s=15.0, sample_ms=100.0)).folder)
+    run = describe(path, cc=cc, duration_s=15.0, sample_ms=100.0, **settings)
+    found = latency(lab.run(run).folder)
     assert found is not None
     return found
 
@@ -39,4 +40,12 @@ def test_bbr_leaves_most_of_the_same_buffer_empty(lab: Lab) -> None:
     found = delays_of(lab, "bbr")
     assert found.srtt_ms is not None and found.queue_delay_ms is not None
     assert found.queue_delay_ms.median < 0.25 * FULL_MS
+    assert found.srtt_ms.median == pytest.approx(IDLE_MS + found.queue_delay_ms.median, rel=0.1)
+
+
+def test_a_queue_that_acts_keeps_cubic_s_wait_short_and_the_samples_see_it(lab: Lab) -> None:
+    found = delays_of(lab, "cubic", bottleneck="tbf", queue="fq_codel")
+    assert found.srtt_ms is not None and found.queue_delay_ms is not None
+    # CoDel's target is 5 ms (RFC 8289)
+    assert found.queue_delay_ms.median < 10
     assert found.srtt_ms.median == pytest.approx(IDLE_MS + found.queue_delay_ms.median, rel=0.1)
