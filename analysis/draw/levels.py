@@ -34,7 +34,9 @@ UNIT = re.compile(r"^([0-9.]+)\s*([A-Za-zµ%]+)$")
 UNITS = {"kbit": "kbit/s", "mbit": "Mbit/s", "gbit": "Gbit/s", "bdp": "BDP", "pkts": "packets"}
 SWITCHES = {"True": "on", "False": "off"}
 # A factor whose levels say what they are.
-SPEAKING = ("profile", "condition", "tunnel", "direction")
+SPEAKING = ("profile", "condition", "tunnel", "direction", "matrix", "cell")
+# What may tell cells apart that no factor does: those of several matrices in one figure.
+OTHER_DIFFERENCES = ("streams", "tunnel", "matrix", "cell")
 
 
 def tunnels_of(table: pd.DataFrame) -> list[str]:
@@ -76,7 +78,7 @@ def flows_of(table: pd.DataFrame) -> list[str]:
     names = [
         name.partition(":")[2]
         for name in table.columns
-        if name.startswith("cc:") and not table[name].isin(["udp"]).any()
+        if name.startswith("cc:") and (table[name].dropna() != "udp").any()
     ]
     return names if len(names) > 1 else []
 
@@ -97,11 +99,14 @@ def swept_factor(table: pd.DataFrame) -> str:
 
 
 def conditions_of(table: pd.DataFrame) -> list[str]:
-    """The factors that make a condition: all but the congestion control that vary."""
+    """The factors that make a condition: all that vary, but the congestion control where that is
+    what the colours show.
+    """
     return [
         name
         for name in factor_columns(table)
-        if name != "factor:cc" and table[name].nunique(dropna=False) > 1
+        if table[name].nunique(dropna=False) > 1
+        and not (name == "factor:cc" and determines(table, ["cc"], name))
     ]
 
 
@@ -142,18 +147,15 @@ def groups_of(
 def facets_of(
     table: pd.DataFrame, known: Sequence[str], first: str | None = None
 ) -> Iterator[tuple[str, pd.DataFrame]]:
-    """(title, cells) for every level of what the axes and colours do not show; `first` is a column
-    to tell facets apart by.
+    """(title, cells) for every level of what the axes and colours do not tell apart, so that in no
+    facet two cells stand at one place; `first` is a column to tell facets apart by.
 
     A factor that the columns so far determine (a profile of each round-trip time) makes no facets
     of its own.
     """
     keys = [first] if first and table[first].nunique() > 1 else []
-    for name in factor_columns(table):
-        if name in known or name.removeprefix("factor:") in known:
-            continue
-        shown = [*known, *keys]
-        if table.groupby(shown, dropna=False)[name].nunique(dropna=False).max() > 1:
+    for name in [*factor_columns(table), *OTHER_DIFFERENCES]:
+        if name in table and not determines(table, [*known, *keys], name):
             keys.append(name)
     if not keys:
         yield (f"RTT {table[first].iloc[0]:g} ms" if first else ""), table
@@ -163,11 +165,18 @@ def facets_of(
     ):
         yield (
             ", ".join(
-                f"RTT {value:g} ms" if key == "rtt_ms" else named_level(key, value)
+                f"RTT {value:g} ms" if key == "rtt_ms" else named_level(key, level(value))
                 for key, value in zip(keys, levels, strict=True)
             ),
             rows,
         )
+
+
+def determines(table: pd.DataFrame, columns: Sequence[str], name: str) -> bool:
+    """Whether cells that are alike in some columns are alike in another one too."""
+    if not columns:
+        return bool(table[name].nunique(dropna=False) <= 1)
+    return bool(table.groupby(list(columns), dropna=False)[name].nunique(dropna=False).max() <= 1)
 
 
 def named_level(factor: str, value: Any) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
@@ -30,6 +31,28 @@ from analysis.judge.table import cc_name
 
 FLOW_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)))
 FLOW_MARKERS = ("o", "s", "^", "v")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How the marks of one line differ from another's at the same place: none is moved aside, as
+    its place is what was measured; an earlier line's are larger and seen around a later one's.
+    """
+
+    marker: str
+    size: float  # points
+    width: float  # points; of the line
+
+
+PLAIN = Look("o", 5.5, 1.6)
+
+
+def look_of(place: int) -> Look:
+    """The look of the first, second, … line of a figure."""
+    marker = FLOW_MARKERS[place % len(FLOW_MARKERS)]
+    return Look(marker, max(4.5, 8.0 - 1.4 * place), max(1.0, 2.6 - 0.6 * place))
+
+
 # Models are drawn through so many points.
 STEPS = 160
 # A line of more points than columns of pixels is drawn by the least and the greatest value of each
@@ -51,11 +74,12 @@ def draw_point(
     colour: str,
     name: str,
     *,
-    marker: str = "o",
+    look: Look = PLAIN,
+    marker: str = "",
     flat: bool = False,
 ) -> None:
     """A cell's median, hollow if degraded, with its interval or runs; `flat`: along x, at a place
-    on y.
+    on y. marker: in place of the look's.
     """
     value = number(row, figure)
     if not is_known(value):
@@ -64,13 +88,13 @@ def draw_point(
     ax.plot(
         *(([value], [at]) if flat else ([at], [value])),
         linestyle="none",
-        marker=marker,
+        marker=marker or look.marker,
         color=colour,
-        markersize=5.5,
+        markersize=look.size,
         markerfacecolor="white" if row["verdict"] == "degraded" else colour,
         markeredgewidth=1.4,
         label=name,
-        zorder=5,
+        zorder=5 + 1 / look.size,
     )
 
 
@@ -142,9 +166,10 @@ def draw_study(
     *,
     flat: bool = False,
     scale: float = 1.0,
+    behind: bool = False,
 ) -> None:
     """What the study published of a cell, as a diamond in its congestion control's colour; nothing
-    where it published nothing.
+    where it published nothing. behind: larger, behind a point at the same place.
     """
     value = number(row, f"{figure}_study")
     if is_known(value):
@@ -152,12 +177,12 @@ def draw_study(
             *(([scale * value], [at]) if flat else ([at], [scale * value])),
             linestyle="none",
             marker="D",
-            markersize=6,
+            markersize=11 if behind else 6,
             markerfacecolor="white",
             markeredgecolor=colour,
             markeredgewidth=1.4,
             label="study",
-            zorder=6,
+            zorder=3.5 if behind else 6,
             clip_on=False,
         )
 
@@ -258,7 +283,13 @@ def draw_band_beside(
 
 
 def draw_line(
-    ax: Axes, points: Sequence[tuple[float, pd.Series]], figure: str, colour: str, dashes: Any = "-"
+    ax: Axes,
+    points: Sequence[tuple[float, pd.Series]],
+    figure: str,
+    colour: str,
+    dashes: Any = "-",
+    *,
+    width: float = 1.6,
 ) -> None:
     """What joins the points of one line."""
     there = [(x, number(row, figure)) for x, row in points if is_known(number(row, figure))]
@@ -267,8 +298,8 @@ def draw_line(
             *zip(*there, strict=True),
             color=colour,
             linestyle=dashes,
-            linewidth=1.6,
-            zorder=3,
+            linewidth=width,
+            zorder=3 + 0.1 / width,
             label="line",
         )
 
@@ -381,12 +412,23 @@ def min_max(
 # -- legends
 
 
-def cc_handles(ccs: Sequence[str]) -> list[Any]:
-    """The legend's entries of the lab's points."""
-    return [
-        Line2D([], [], color=cc_colour(cc), marker="o", linewidth=1.6, label=f"{cc_name(cc)}, lab")
-        for cc in ccs
-    ]
+def cc_handles(ccs: Sequence[str], *, looks: bool = False) -> list[Any]:
+    """The legend's entries of the lab's points; looks: each congestion control has its own."""
+    found = []
+    for place, cc in enumerate(ccs):
+        look = look_of(place) if looks else PLAIN
+        found.append(
+            Line2D(
+                [],
+                [],
+                color=cc_colour(cc),
+                marker=look.marker,
+                markersize=min(6.5, look.size) if looks else None,
+                linewidth=1.6,
+                label=f"{cc_name(cc)}, lab",
+            )
+        )
+    return found
 
 
 def model_handles(models: Sequence[Model]) -> list[Any]:

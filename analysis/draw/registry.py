@@ -36,9 +36,10 @@ from gostlab.declared.errors import BadInput
 
 # More figures than this of one drawing and nobody looks at any.
 MOST_FIGURES = 8
+OWN_SCALE = "each figure with a scale of its own"
 
 
-class DrawingError(Exception):
+class DrawingError(BadInput):
     """A drawing that is not there or not whole: a sentence for whoever wrote it."""
 
 
@@ -93,7 +94,13 @@ class Sheet:
 
     sweep: Sweep
     rows: pd.DataFrame
-    title: str = ""  # what this figure alone has: "buffer 1 BDP"
+    levels: str = ""  # what this figure alone has: "buffer 1 BDP"
+    note: str = ""  # what else must stand on it: that it is one of several, and of how many
+
+    @property
+    def title(self) -> str:
+        """What stands above the figure."""
+        return f"{self.levels} ({self.note})" if self.note else self.levels
 
     @property
     def footer(self) -> str:
@@ -227,8 +234,13 @@ def sheets_of(drawing: Drawing, sweep: Sweep, rows: pd.DataFrame) -> list[Sheet]
     facets = [("", rows)] if drawing.shows is None else list(facets_of(rows, known=drawing.shows))
     drawn = facets[:MOST_FIGURES]
     cells = sum(len(each) for _, each in drawn)
-    count = f" · {cells} of {len(rows)} cells are drawn" if len(drawn) < len(facets) else ""
-    return [Sheet(sweep, each.reset_index(drop=True), f"{title}{count}") for title, each in drawn]
+    note = OWN_SCALE if len(drawn) > 1 else ""
+    if len(drawn) < len(facets):
+        note = f"{cells} of {len(rows)} cells are drawn, each figure with a scale of its own"
+    return [
+        Sheet(sweep, each.reset_index(drop=True), levels, note if levels else "")
+        for levels, each in drawn
+    ]
 
 
 def finished(picture: Picture, drawing: Drawing, sheet: Sheet, name: str) -> Picture:
@@ -238,7 +250,7 @@ def finished(picture: Picture, drawing: Drawing, sheet: Sheet, name: str) -> Pic
         picture.caption or drawing.caption,
         n_note(sheet.rows) if picture.medians else "",
     ]
-    suffix = file_name(sheet.title.split(" · ")[0]) if sheet.title else ""
+    suffix = file_name(sheet.levels) if sheet.levels else ""
     return replace(
         picture,
         caption=" ".join(part for part in parts if part),

@@ -208,51 +208,43 @@ def percent_or(value: float | None) -> str:
     return percent(value) if is_known(value) else "unknown"
 
 
-def cpu_decided(table: pd.DataFrame) -> tuple[str, ...]:
-    """The cells in which the CPU had no time left while the bottleneck had room."""
+def cpu_decided(table: pd.DataFrame, title: str) -> tuple[str, ...]:
+    """The cells in which the CPU had no time left while the bottleneck had room.
+
+    title: what the cells are; the sentence names it, for another matrix of the experiment may have
+    had less time.
+    """
     known = table[table["idle_share"].notna()]
     if known.empty:
         return ()
     low, full = whole_percent(IDLE_SHARE_LOW), whole_percent(LINK_SHARE_FULL)
     starved, bound = known[known["idle_share"] < IDLE_SHARE_LOW], known[known["cpu_bound"] > 0]
+    cells = f"{len(known)} cell{'' if len(known) == 1 else 's'} of “{title}”"
     if starved.empty:
         row = known.loc[known["idle_share"].idxmin()]
         return (
-            (
-                "Nowhere did the CPU decide: in its median second the one that all hosts share was"
-                f" idle for at least {percent(row['idle_share'])} (least:"
-                f" {cell_words(row, table)})."
-            ),
+            f"In none of the {cells} did the CPU decide: in its median second the one that all"
+            f" hosts share was idle for at least {percent(row['idle_share'])} (least:"
+            f" {cell_words(row, table)}).",
         )
     if bound.empty:
         return (
-            (
-                "Nowhere did the CPU decide: the one that all hosts share was idle for less than"
-                f" {low} of its median second in {len(starved)} of {len(known)} cells, but in each"
-                f" of these the bottleneck was at least {full} full."
-            ),
+            f"In none of the {cells} did the CPU decide: the one that all hosts share was idle for"
+            f" less than {low} of its median second in {len(starved)}, but in each of these the"
+            f" bottleneck was at least {full} full.",
         )
     said = (
-        f"of its median second while the bottleneck was less than {full} full, so that it, and not"
-        " congestion control, set the rate"
+        f"the CPU that all hosts share was idle for less than {low} of its median second while the"
+        f" bottleneck was less than {full} full, so that it, and not congestion control, set the"
+        " rate"
     )
     if len(bound) == len(known) > 1:
-        return (
-            (
-                f"Everywhere: in all {len(known)} cells the CPU that all hosts share was idle for"
-                f" less than {low} {said}."
-            ),
-        )
+        return (f"In all {cells} {said}.",)
     named = [
         f"{cell_words(row, table)} ({percent(row['idle_share'])} idle)"
         for _, row in bound.iterrows()
     ]
-    return (
-        (
-            f"In {len(bound)} of {len(known)} cells the CPU that all hosts share was idle for less"
-            f" than {low} {said}: {listed(named, 8)}."
-        ),
-    )
+    return (f"In {len(bound)} of the {cells} {said}: {listed(named, 8)}.",)
 
 
 def cell_words(row: pd.Series, table: pd.DataFrame) -> str:
@@ -364,7 +356,7 @@ def in_general(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
         said += compared.sentences
     if valid["goodput_study"].notna().any():
         said += agreement(valid, sweep.study.called)
-    yield Answer(sweep.title, (*said, *cpu_decided(valid)))
+    yield Answer(sweep.title, (*said, *cpu_decided(valid, sweep.title)))
 
 
 def made_by_line(runs: Sequence[Run]) -> str:

@@ -137,24 +137,28 @@ def save(figure: Figure, kind: str) -> bytes:
     return out.getvalue()
 
 
-def finish(figure: Figure, handles: Sequence[Any], footer: str, title: str = "") -> None:
-    """Title and legend above, below what made the numbers, so that a figure cut out of its page
-    still says so.
+def finish(
+    figure: Figure, handles: Sequence[Any], footer: str, title: str = "", note: str = ""
+) -> None:
+    """Title and legend above, below a note and what made the numbers, so that a figure cut out of
+    its page still says so.
     """
     height = figure.get_figheight()
-    lines = textwrap.wrap(footer, 112)[:2]
+    lines = [*textwrap.wrap(note, 112), *textwrap.wrap(footer, 112)[:2]]
     top_in, bottom_in = 0.05, 0.12 + 0.15 * len(lines)
     if title:
+        # Never cut: it may say how many cells there are besides those drawn.
+        titles = textwrap.wrap(title, 84)
         figure.text(
             0.012,
             1 - top_in / height,
-            cut(title, 88),
+            "\n".join(titles),
             ha="left",
             va="top",
             fontweight="bold",
             fontsize=11,
         )
-        top_in += 0.26
+        top_in += 0.26 + 0.19 * (len(titles) - 1)
     if handles:
         columns = 3 if max(len(str(handle.get_label())) for handle in handles) < 27 else 2
         figure.legend(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -340,19 +340,16 @@ def cpu_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[C
     packet.
     """
 
-    def place(run: Run) -> Any:
-        return run.tunnel, run.streams, run.cc
-
-    def point(run: Run) -> Any:
-        return place(run), run.clock, None if run.clock == "real" else run.syscall_cost_us
-
     def setting(run: Run) -> Any:
         free = {"clock", "syscall_cost_us", "duration_s"} | (
             {"offloads"} if run.clock == "real" else set()
         )
         return tuple(pair for pair in run.settings if pair[0] not in free)
 
-    cells = {point(cell.example): cell for cell in matrix.cells}
+    def point(run: Run) -> Any:
+        plain = tuple(pair for pair in setting(run) if pair[0] != "offloads")
+        return plain, run.clock, None if run.clock == "real" else run.syscall_cost_us
+
     settings = {setting(cell.example) for cell in matrix.cells}
     settings |= {tuple(pair for pair in each if pair[0] != "offloads") for each in settings}
     durations = {cell.example.duration_s for cell in matrix.cells}
@@ -364,9 +361,21 @@ def cpu_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[C
         if cell.counted and setting(cell.example) in settings
     ]
     # Those that ran as long as the sweep's come first.
-    for cell in sorted(found, key=lambda cell: cell.example.duration_s not in durations):
-        cells.setdefault(point(cell.example), cell)
-    return tuple(sorted(cells.values(), key=cell_order))
+    found.sort(key=lambda cell: cell.example.duration_s not in durations)
+    return joined(matrix.cells, found, point)
+
+
+def joined(
+    own: Sequence[Cell], more: Iterable[Cell], point: Callable[[Run], Any]
+) -> tuple[Cell, ...]:
+    """All of a matrix's own cells, and of others the first at each point where it has none."""
+    taken = {point(cell.example) for cell in own}
+    cells = list(own)
+    for cell in more:
+        if point(cell.example) not in taken:
+            taken.add(point(cell.example))
+            cells.append(cell)
+    return tuple(sorted(cells, key=cell_order))
 
 
 def buffer_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[Cell, ...]:
@@ -377,12 +386,15 @@ def buffer_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tupl
     def setting(run: Run) -> Any:
         return tuple(pair for pair in run.settings if not pair[0].endswith(".buffer_pkts"))
 
-    cells = {(setting(cell.example), cell.example.buffer_pkts): cell for cell in matrix.cells}
-    settings = {key[0] for key in cells}
-    for cell in (cell for other in others if other is not matrix for cell in other.cells):
-        if cell.counted and setting(cell.example) in settings:
-            cells.setdefault((setting(cell.example), cell.example.buffer_pkts), cell)
-    return tuple(sorted(cells.values(), key=cell_order))
+    settings = {setting(cell.example) for cell in matrix.cells}
+    found = [
+        cell
+        for other in others
+        if other is not matrix
+        for cell in other.cells
+        if cell.counted and setting(cell.example) in settings
+    ]
+    return joined(matrix.cells, found, lambda run: (setting(run), run.buffer_pkts))
 
 
 def to_table(

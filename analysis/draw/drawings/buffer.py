@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from analysis.draw.levels import ccs_of, one_row, tunnels_of
+from analysis.draw.levels import ccs_of, facets_of, one_row, tunnels_of
 from analysis.draw.marks import degraded_handles, draw_line, draw_point, figure_values
 from analysis.draw.registry import Answer, Drawing, Joined, Picture, Sheet, Sweep, valid_rows
 from analysis.draw.sentences import NEAR, listed, others_against_base, streams, whole_percent
@@ -127,15 +127,22 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
     valid = valid_rows(table)
     valid = valid[valid["buffer_bdp"].notna()].sort_values("buffer_bdp")
     asks = f"Which buffer explains the {sweep.study.called}?"
-    for tunnel in tunnels_of(valid) if len(valid) else []:
-        for number, rows in valid[valid["tunnel"] == tunnel].groupby("streams"):
-            caps = rows["rate_mbit"].dropna().unique()
-            cap = f" at {rate(caps[0])} Mbit/s" if len(caps) == 1 else ""
-            known = rows["goodput_study"].notna().any()
-            yield Answer(
-                f"{asks if known else 'By the buffer'} ({tunnel}, {streams(float(number))}{cap})",
-                buffer_sentences(rows, sweep.study.called),
-            )
+    for tunnel, number, aside, rows in sweeps_of(valid):
+        caps = rows["rate_mbit"].dropna().unique()
+        cap = f" at {rate(caps[0])} Mbit/s" if len(caps) == 1 else ""
+        known = rows["goodput_study"].notna().any()
+        yield Answer(
+            f"{asks if known else 'By the buffer'} ({tunnel}, {streams(number)}{cap}{aside})",
+            buffer_sentences(rows, sweep.study.called),
+        )
+
+
+def sweeps_of(table: pd.DataFrame) -> Iterator[tuple[str, float, str, pd.DataFrame]]:
+    """(tunnel, streams, other levels in words, cells) of every sweep over the buffer."""
+    for tunnel in tunnels_of(table) if len(table) else []:
+        for number, rows in table[table["tunnel"] == tunnel].groupby("streams"):
+            for words, cells in facets_of(rows, known=("buffer_bdp", "cc")):
+                yield tunnel, float(number), f", {words}" if words else "", cells
 
 
 def buffer_sentences(rows: pd.DataFrame, called: str) -> tuple[str, ...]:

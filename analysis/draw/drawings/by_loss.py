@@ -27,6 +27,7 @@ from analysis.draw.marks import (
     draw_study,
     figure_values,
     link_handles,
+    look_of,
     model_handles,
     paths_of,
     spread_handles,
@@ -97,26 +98,15 @@ def plot_by_loss(
             draw_model_by_loss(ax, model, rows, figure, losses)
         for place, cc in enumerate(ccs):
             mine = rows[rows["cc"] == cc].sort_values("loss_p")
-            # Side by side, so that equal values of two do not hide each other.
-            aside = 1.13 ** (place - (len(ccs) - 1) / 2)
-            spots = [
-                none_at * aside if loss == 0 and none_at else loss * aside
-                for loss in mine["loss_p"]
-            ]
+            look = look_of(place)
+            spots = [none_at if loss == 0 and none_at else loss for loss in mine["loss_p"]]
             draw_band(ax, spots, mine, figure, cc_colour(cc), floor)
-            draw_line(
-                ax,
-                [
-                    (x, row)
-                    for x, (_, row) in zip(spots, mine.iterrows(), strict=True)
-                    if row["loss_p"] > 0
-                ],
-                figure,
-                cc_colour(cc),
-            )
-            for x, (_, row) in zip(spots, mine.iterrows(), strict=True):
-                draw_point(ax, x, row, figure, cc_colour(cc), f"lab {cc}")
-                draw_study(ax, x * 1.15, row, figure, cc_colour(cc))
+            points = [(x, row) for x, (_, row) in zip(spots, mine.iterrows(), strict=True)]
+            with_loss = [(x, row) for x, row in points if row["loss_p"] > 0]
+            draw_line(ax, with_loss, figure, cc_colour(cc), width=look.width)
+            for x, row in points:
+                draw_study(ax, x, row, figure, cc_colour(cc), behind=True)
+                draw_point(ax, x, row, figure, cc_colour(cc), f"lab {cc}", look=look)
         ax.set_title(heading)
         ax.set_ylim(floor, top * (1.6 if logarithmic else 1.12))
         loss_axis(ax, losses, none_at, most=4 if shape[1] > 2 else 6)
@@ -130,7 +120,7 @@ def plot_by_loss(
         merit_of(figure).axis,
     )
     handles = [
-        *cc_handles(ccs),
+        *cc_handles(ccs, looks=True),
         *model_handles(curves),
         *link_handles(table),
         *study_handles(table, figure, called=called),
@@ -182,30 +172,25 @@ def loss_axis(ax: Axes, losses: Sequence[float], none_at: float | None, most: in
 
 
 def loss_sentences(table: pd.DataFrame) -> tuple[str, ...]:
-    """Of each congestion control and round-trip time the least loss at which less than half of the
-    link's payload is left.
+    """Of each congestion control and round-trip time (and of every level of what else varies) the
+    least loss at which less than half of the link's payload is left.
     """
     said = []
-    for rtt in sorted(table["rtt_ms"].unique()):
-        for cc in ccs_of(table):
-            rows = table[
-                (table["rtt_ms"] == rtt) & (table["cc"] == cc) & table["goodput"].notna()
-            ].sort_values("loss_p")
-            for full, alike in rows.groupby("rate_mbit"):
-                said.append(
-                    half_of_the_link(
-                        alike,
-                        cc,
-                        rtt,
-                        payload_mbit(float(full) * 1e6, int(alike["mtu_bytes"].iloc[0])),
-                    )
-                )
+    for aside, cells in facets_of(table, known=("cc", "loss_p", "rtt_ms", "rate_mbit")):
+        for rtt in sorted(cells["rtt_ms"].unique()):
+            for cc in ccs_of(cells):
+                rows = cells[(cells["rtt_ms"] == rtt) & (cells["cc"] == cc)]
+                there = rows[rows["goodput"].notna()].sort_values("loss_p")
+                head = f"{cc_name(cc)} over {rtt:g} ms" + (f" ({aside})" if aside else "")
+                for full, alike in there.groupby("rate_mbit"):
+                    mtu = int(alike["mtu_bytes"].iloc[0])
+                    said.append(half_of_the_link(alike, head, payload_mbit(full * 1e6, mtu)))
     return tuple(said)
 
 
-def half_of_the_link(rows: pd.DataFrame, cc: str, rtt_ms: float, full_mbit: float) -> str:
+def half_of_the_link(rows: pd.DataFrame, head: str, full_mbit: float) -> str:
     """Where one congestion control falls below half of what a link carries."""
-    head, half = f"{cc_name(cc)} over {rtt_ms:g} ms", full_mbit / 2
+    half = full_mbit / 2
     below = rows[rows["goodput"] < half]
     least, most = rows.iloc[0], rows.iloc[-1]
     if below.empty:

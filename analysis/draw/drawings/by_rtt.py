@@ -19,7 +19,6 @@ from analysis.draw.levels import (
 )
 from analysis.draw.marks import (
     FLOW_DASHES,
-    FLOW_MARKERS,
     STEPS,
     cc_handles,
     degraded_handles,
@@ -33,6 +32,7 @@ from analysis.draw.marks import (
     flow_colour,
     flow_handles,
     link_handles,
+    look_of,
     model_handles,
     number,
     paths_of,
@@ -119,31 +119,13 @@ def plot_by_rtt(
             else [(figure, rows[rows["cc"] == cc], cc_colour(cc), "-", f"lab {cc}") for cc in ccs]
         )
         for place, (line, cells, colour, dashes, name) in enumerate(series):
-            shift = place - (len(series) - 1) / 2
-            points = [
-                (
-                    (
-                        row[axis] * 1.02**shift
-                        if logarithmic
-                        else row[axis] + 0.008 * (rtts[-1] - rtts[0]) * shift
-                    ),
-                    row,
-                )
-                for _, row in cells.sort_values(axis).iterrows()
-            ]
-            draw_line(ax, points, line, colour, dashes)
+            look = look_of(place)
+            points = [(row[axis], row) for _, row in cells.sort_values(axis).iterrows()]
+            draw_line(ax, points, line, colour, dashes, width=look.width)
             for x, row in points:
-                draw_point(
-                    ax,
-                    x,
-                    row,
-                    line,
-                    colour,
-                    name,
-                    marker=FLOW_MARKERS[place % len(FLOW_MARKERS)] if flows else "o",
-                )
                 draw_band_beside(ax, x, row, line, colour)
-                draw_study(ax, x, row, line, colour)
+                draw_study(ax, x, row, line, colour, behind=True)
+                draw_point(ax, x, row, line, colour, name, look=look)
                 if flows and is_known(number(row, f"{line}_study")):
                     ax.annotate(
                         flows[place],
@@ -165,7 +147,7 @@ def plot_by_rtt(
     blank(axes, len(facets))
     words = "Round-trip time" + (f" of {axis.partition(':')[2]}" if ":" in axis else "") + " (ms)"
     label_edges(axes, len(facets), words, merit_of(figure).axis)
-    handles = flow_handles(table, flows, lines=True) if flows else cc_handles(ccs)
+    handles = flow_handles(table, flows, lines=True) if flows else cc_handles(ccs, looks=True)
     handles += [
         *model_handles(curves),
         *([] if flows else link_handles(table)),

@@ -10,7 +10,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from analysis.draw.levels import ccs_of
-from analysis.draw.marks import degraded_handles, draw_point, draw_study, study_handles
+from analysis.draw.marks import (
+    degraded_handles,
+    draw_point,
+    draw_study,
+    figure_values,
+    study_handles,
+)
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
 from analysis.draw.sentences import in_general
 from analysis.draw.style import (
@@ -31,9 +37,14 @@ MOST_ROWS = 60
 
 @styled
 def plot_cells(
-    table: pd.DataFrame, footer: str = "", *, title: str = "", called: str = "study"
+    table: pd.DataFrame,
+    footer: str = "",
+    *,
+    title: str = "",
+    called: str = "study",
+    most: float | None = None,
 ) -> Figure:
-    """Goodput of each cell, one under the other."""
+    """Goodput of each cell, one under the other. most: where the axis ends, None: as they need."""
     figure, axes = new_figure(1.2 + 0.34 * max(2, len(table)))
     ax = axes[0, 0]
     for y, (_, row) in enumerate(table.iterrows()):
@@ -54,7 +65,7 @@ def plot_cells(
         draw_study(ax, y, row, "goodput", cc_colour(row["cc"]), flat=True)
     ax.set_yticks(range(len(table)), [cut(label, 60) for label in table["cell"]])
     ax.set_ylim(len(table) - 0.4, -0.6)
-    ax.set_xlim(left=0)
+    ax.set_xlim(0, most)
     ax.set_xlabel("Goodput (Mbit/s)")
     thousands(ax.xaxis)
     handles: list[Any] = [
@@ -69,12 +80,19 @@ def plot_cells(
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """So many figures that each has rows which people can read."""
     pages = range(0, len(sheet.rows), MOST_ROWS)
+    several = len(pages) > 1
+    reach = 1.05 * max([1.0, *figure_values(sheet.rows, "goodput", link=False)])
     for number, first in enumerate(pages, 1):
         rows = sheet.rows.iloc[first : first + MOST_ROWS]
         part = f"cells {first + 1} to {first + len(rows)} of {len(sheet.rows)}"
-        title = part if len(pages) > 1 else ""
-        plotted = plot_cells(rows, sheet.footer, title=title, called=sheet.called)
-        yield Picture(plotted, name=str(number) if len(pages) > 1 else "")
+        plotted = plot_cells(
+            rows,
+            sheet.footer,
+            title=part if several else "",
+            called=sheet.called,
+            most=reach if several else None,
+        )
+        yield Picture(plotted, name=str(number) if several else "")
 
 
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:

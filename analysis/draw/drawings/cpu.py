@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.draw.levels import ccs_of, tunnels_of
+from analysis.draw.levels import ccs_of, facets_of, tunnels_of
 from analysis.draw.marks import degraded_handles, draw_line, draw_point, figure_values
 from analysis.draw.registry import (
     Answer,
@@ -193,10 +193,12 @@ def cells(sweep: Sweep) -> Joined:
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
     """Does the cost of a system call set the rate?"""
     valid = valid_rows(table)
+    known = ("clock", "syscall_cost_us", "cc")
     said = [
-        cpu_sentence(rows, str(tunnel), float(count))
+        cpu_sentence(cells, f"{tunnel} ({aside})" if aside else str(tunnel), float(count))
         for tunnel in (tunnels_of(valid) if len(valid) else ())
         for count, rows in valid[valid["tunnel"] == tunnel].groupby("streams")
+        for aside, cells in facets_of(rows, known=known)
     ]
     if any(said):
         yield Answer("Is it the CPU?", tuple(sentence for sentence in said if sentence))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,7 +15,7 @@ from analysis.draw.levels import (
     named_level,
     told_apart,
 )
-from analysis.draw.marks import min_max
+from analysis.draw.marks import FLOW_DASHES, min_max
 from analysis.draw.registry import Drawing, Picture, Sheet
 from analysis.draw.style import (
     FAINT,
@@ -30,6 +31,7 @@ from analysis.judge.cells import (
     rank,
 )
 from analysis.judge.table import cc_name
+from analysis.read.description import Flow
 from analysis.read.folder import Run
 from analysis.read.series import (
     Series,
@@ -41,14 +43,26 @@ from analysis.read.study import level
 
 CONDITION_WIDTH = 15
 SSTHRESH = (0, (3, 1.5))
+# More rows than this and a figure is longer than a page.
+MOST_CONDITIONS = 10
+# Rows whose windows lie further apart than this each get a scale of their own, and say so.
+ONE_SCALE = 4.0
 
 
 @styled
-def plot_cwnd_grid(runs: Sequence[Run], footer: str = "") -> Figure:
-    """cwnd and ssthresh at every ACK: a row per condition, a column per congestion control."""
+def plot_cwnd_grid(
+    runs: Sequence[Run], footer: str = "", *, title: str = "", note: str = ""
+) -> Figure:
+    """cwnd and ssthresh at every ACK: a row per condition, a column per congestion control.
+
+    Raises ValueError for two runs at one place.
+    """
     ccs = sorted({run.cc for run in runs}, key=lambda name: rank(name, CC_ORDER))
     conditions = list(dict.fromkeys(condition_of(run) for run in runs))
     shown = dict(zip(conditions, told_apart(conditions), strict=True))
+    at = {(condition_of(run), run.cc): run for run in runs}
+    if len(at) < len(runs):
+        raise ValueError(f"{len(runs)} runs at {len(at)} places")
     figure, axes = new_figure(
         1.25 + 1.42 * max(1, len(conditions)),
         max(1, len(conditions)),
@@ -56,30 +70,17 @@ def plot_cwnd_grid(runs: Sequence[Run], footer: str = "") -> Figure:
         sharex=True,
         sharey="row",
     )
+    tops = []
     for row, condition in enumerate(conditions):
-        top = 1.0
-        for column, cc in enumerate(ccs):
-            ax = axes[row, column]
-            run = next(
-                (run for run in runs if run.cc == cc and condition_of(run) == condition), None
-            )
-            if run is None:
-                ax.text(
-                    0.5,
-                    0.5,
-                    "no valid run",
-                    ha="center",
-                    va="center",
-                    fontsize=9,
-                    color=FAINT,
-                    transform=ax.transAxes,
-                )
-                continue
-            top = max(top, draw_cwnd(ax, run))
-        # Rows share their axis: the last limit is that of all.
-        axes[row, 0].set_ylim(0, 1.08 * top)
-        axes[row, 0].set_ylabel("\n".join(textwrap.wrap(shown[condition], CONDITION_WIDTH)[:3]))
+        there = [(axes[row, column], at.get((condition, cc))) for column, cc in enumerate(ccs)]
+        tops.append(max([1.0, *(draw_cwnd(ax, run) for ax, run in there)]))
+        label = textwrap.wrap(shown[condition], CONDITION_WIDTH)
+        axes[row, 0].set_ylabel("\n".join([*label[:3], *(["…"] if len(label) > 3 else [])]))
         thousands(axes[row, 0].yaxis)
+    alike = bool(tops) and max(tops) <= ONE_SCALE * min(tops)
+    for row, top in enumerate(tops):
+        # Rows share their axis: the limit of the first is that of all.
+        axes[row, 0].set_ylim(0, 1.08 * (max(tops) if alike else top))
     for ax, cc in zip(axes[0], ccs, strict=False):
         ax.set_title(cc_name(cc))
     for ax in axes[-1]:
@@ -87,81 +88,124 @@ def plot_cwnd_grid(runs: Sequence[Run], footer: str = "") -> Figure:
         ax.set_xlabel("Time (s)")
     figure.supylabel("cwnd (segments)", fontsize=10.5)
     figure.align_ylabels()
-    finish(
-        figure,
-        [
-            Line2D(
-                [], [], color=INK, linewidth=1.2, label="cwnd, in its congestion control's colour"
-            ),
-            Line2D(
-                [],
-                [],
-                color=FAINT,
-                linewidth=1.0,
-                linestyle=SSTHRESH,
-                label="ssthresh (none: infinite)",
-            ),
-        ],
-        footer,
-    )
+    scale = "" if alike or len(tops) < 2 else "Each row has a scale of its own."
+    said = " ".join(part for part in (scale, note) if part)
+    finish(figure, window_handles(runs), footer, title, said)
     return figure
 
 
+def window_handles(runs: Sequence[Run]) -> list[Line2D]:
+    """The legend's entries: what a line is, and which flow's where there are several."""
+    names = list(dict.fromkeys(flow.name for run in runs for flow in competing(run)))
+    handles = [
+        Line2D([], [], color=INK, linewidth=1.2, label="cwnd, in its congestion control's colour")
+    ]
+    if len(names) > 1:
+        handles = [
+            Line2D([], [], color=INK, linewidth=1.2, linestyle=dashes_of(place), label=name)
+            for place, name in enumerate(names)
+        ]
+    label = "ssthresh (none: infinite)"
+    return [*handles, Line2D([], [], color=FAINT, linewidth=1.0, linestyle=SSTHRESH, label=label)]
+
+
+def competing(run: Run) -> list[Flow]:
+    """The flows of a run that have a window."""
+    return [flow for flow in run.flows if flow.competes]
+
+
+def dashes_of(place: int) -> Any:
+    """The line of the first, second, … flow of a run."""
+    return FLOW_DASHES[place % len(FLOW_DASHES)]
+
+
 def condition_of(run: Run) -> str:
-    """A run's levels but for the congestion control."""
-    return ", ".join(named_level(name, level(value)) for name, value in run.factors if name != "cc")
+    """A run's levels but for the congestion control that its column names."""
+    return ", ".join(
+        named_level(name, level(value))
+        for name, value in run.factors
+        if not (name == "cc" and level(value) == run.cc)
+    )
 
 
-def draw_cwnd(ax: Axes, run: Run) -> float:
-    """One run's windows: of its first flow at every ACK, else as sampled; the greatest cwnd."""
-    flow = next((flow for flow in run.flows if flow.competes), None)
-    name = flow.name if flow else ""
-    table = acks(run)
-    table = table[table["flow"] == name]
-    if len(table):
-        cwnd = Series(table["t_s"].to_numpy(float), table["cwnd_pkts"].to_numpy(float))
-    else:
-        nothing = Series(np.array([]), np.array([]))
-        cwnd = socket_series(run, "cwnd_pkts").get(name, nothing)
-    ssthresh = ssthresh_of(run, name)
-    if not len(cwnd):
-        ax.text(
-            0.5,
-            0.5,
-            "no windows recorded",
-            ha="center",
-            va="center",
-            fontsize=9,
-            color=FAINT,
-            transform=ax.transAxes,
-        )
+def draw_cwnd(ax: Axes, run: Run | None) -> float:
+    """The windows of every flow of a run, at every ACK, else as sampled; the greatest cwnd."""
+    if run is None:
+        say_inside(ax, "no valid run")
         return 1.0
-    ax.plot(
-        *min_max(ssthresh.t_s, ssthresh.value),
-        color=FAINT,
-        linewidth=1.0,
-        linestyle=SSTHRESH,
-        drawstyle="steps-post",  # it holds from one ACK or sample to the next
-        label="ssthresh",
-        zorder=2,
-    )
-    ax.plot(
-        *min_max(cwnd.t_s, cwnd.value),
-        color=cc_colour(run.cc),
-        linewidth=1.1,
-        label=f"lab {run.cc}",
-        zorder=3,
-    )
+    top = 0.0
+    for place, flow in enumerate(competing(run)):
+        cwnd, ssthresh = window_of(run, flow.name), ssthresh_of(run, flow.name)
+        if not len(cwnd):
+            continue
+        top = max(top, float(np.max(cwnd.value)))
+        ax.plot(
+            *min_max(ssthresh.t_s, ssthresh.value),
+            color=FAINT,
+            linewidth=1.0,
+            linestyle=SSTHRESH,
+            drawstyle="steps-post",  # it holds from one ACK or sample to the next
+            label="ssthresh",
+            zorder=2,
+        )
+        ax.plot(
+            *min_max(cwnd.t_s, cwnd.value),
+            color=cc_colour(flow.cc or run.cc),
+            linestyle=dashes_of(place),
+            linewidth=1.1,
+            label=f"lab {flow.cc or run.cc}",
+            zorder=3,
+        )
+    if not top:
+        say_inside(ax, "no windows recorded")
     if run.verdict == "degraded":
         ax.set_title("degraded", loc="right", fontsize=8.5, fontweight="normal", color=FAINT)
-    return float(np.max(cwnd.value))
+    return max(top, 1.0)
+
+
+def window_of(run: Run, flow: str) -> Series:
+    """A flow's congestion window in packets."""
+    table = acks(run)
+    table = table[table["flow"] == flow]
+    if len(table):
+        return Series(table["t_s"].to_numpy(float), table["cwnd_pkts"].to_numpy(float))
+    nothing = Series(np.array([]), np.array([]))
+    return socket_series(run, "cwnd_pkts").get(flow, nothing)
+
+
+def say_inside(ax: Axes, words: str) -> None:
+    """Why there is nothing."""
+    ax.text(
+        0.5,
+        0.5,
+        words,
+        ha="center",
+        va="center",
+        fontsize=9,
+        color=FAINT,
+        transform=ax.transAxes,
+    )
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
-    """One figure: the first run of every cell."""
-    cells = sheet.sweep.matrix.cells
-    runs = [run for cell in cells for run in cell.counted[:1]]
-    yield Picture(plot_cwnd_grid(runs, sheet.footer), medians=False)
+    """The first run of every cell, in so many figures that each is no longer than a page."""
+    cells = [cell for cell in sheet.sweep.matrix.cells if cell.counted]
+    runs = [cell.counted[0] for cell in cells]
+    most = max(len(cell.counted) for cell in cells)
+    note = f"Of each cell the first run of up to {most}." if most > 1 else ""
+    conditions = list(dict.fromkeys(condition_of(run) for run in runs))
+    pages = range(0, len(conditions), MOST_CONDITIONS)
+    for number, first in enumerate(pages, 1):
+        names = conditions[first : first + MOST_CONDITIONS]
+        part = f"Conditions {first + 1} to {first + len(names)} of {len(conditions)}"
+        several = len(pages) > 1
+        plotted = plot_cwnd_grid(
+            [run for run in runs if condition_of(run) in names],
+            sheet.footer,
+            title=part if several else "",
+            note=note,
+        )
+        yield Picture(plotted, name=str(number) if several else "", medians=False)
 
 
 DRAWING = Drawing(

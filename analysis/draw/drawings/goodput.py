@@ -72,7 +72,7 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
     if valid["goodput_study"].notna().any():
         heading = f"Lab against {sweep.study.called}"
         yield Answer(heading, agreement(valid, sweep.study.called))
-    if said := cpu_decided(valid):
+    if said := cpu_decided(valid, sweep.title):
         yield Answer("Where the CPU decided", said)
 
 

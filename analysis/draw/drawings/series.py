@@ -68,9 +68,9 @@ class Panel:
 
 
 @styled
-def plot_series(run: Run, footer: str = "", count: str = "") -> Figure:
+def plot_series(run: Run, footer: str = "", note: str = "") -> Figure:
     """One run: every flow's rate, cwnd and smoothed RTT, the bottleneck's queue, and through a
-    tunnel the CPU's idle share; starts, stops and changes marked. `count` stands behind the title.
+    tunnel the CPU's idle share; starts, stops and changes marked. `note` stands below.
     """
     looks = looks_of(run.flows)
     rates = flow_rates(run, rate_window_s(run))
@@ -102,7 +102,7 @@ def plot_series(run: Run, footer: str = "", count: str = "") -> Figure:
         handles.append(
             Line2D([], [], color=INK, linewidth=0.9, linestyle=FULL, label="bottleneck, full")
         )
-    finish(figure, handles, footer, title=run_title(run) + count)
+    finish(figure, handles, footer, title=run_title(run), note=note)
     return figure
 
 
@@ -404,14 +404,14 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     """A figure per run: one run of each cell; of many cells those that are most worth a look."""
     cells = [cell for cell in sheet.sweep.matrix.cells if typical_run(cell) is not None]
     shown = cells if len(cells) <= MOST_SERIES else most_telling(cells)
-    count = f" · {len(shown)} of {len(cells)} cells are drawn" if len(shown) < len(cells) else ""
+    note = f"{len(shown)} of {len(cells)} cells are drawn." if len(shown) < len(cells) else ""
     for cell in shown:
         run = typical_run(cell)
         assert run is not None
         words = ", ".join(word for word in (cell.label, cell.variant) if word)
         yield Picture(
-            plot_series(run, made_by_line([run]), count),
-            f"{words}: {run.name} over time{count}. {DRAWING.caption}",
+            plot_series(run, made_by_line([run]), note),
+            " ".join(filter(None, [f"{words}: {run.name} over time.", note, DRAWING.caption])),
             file_name(words),
             medians=False,
         )
