@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -243,7 +245,7 @@ def write_cells(results: Path, word: str) -> dict[str, float]:
             results, run, goodput_mbit=goodput, wan=wan, name=f"{index:03}"
         )
         share = 0.2 + 0.013 * index
-        if word in ("series", "cwnd", "shares"):
+        if word in ("series", "cwnd", "shares", "latency", "rtt-cdf"):
             rates = {each["name"]: 90.0 for each in run["flows"]}
             if len(rates) > 1:
                 rates = {"flow1": 90 * share, "flow2": 90 * (1 - share)}
@@ -254,6 +256,7 @@ def write_cells(results: Path, word: str) -> dict[str, float]:
                 windows={name: lambda t, window=window: window for name in rates},  # type: ignore[misc]
                 sample_s=1.0,
             )
+            delays_apart(folder, 30.0 + 2 * index)
         streams = 1 if word == "shares" else run["streams"]
         shown[str(index)] = {
             "retransmissions": float(wan),
@@ -261,8 +264,17 @@ def write_cells(results: Path, word: str) -> dict[str, float]:
             "shares": 100 * share,
             "cwnd": float(window * streams),
             "series": float(window * streams),
+            "latency": 30.0 + 2 * index,
+            "rtt-cdf": 30.0 + 2 * index,
         }.get(word, goodput)
     return shown
+
+
+def delays_apart(folder: Path, srtt_ms: float) -> None:
+    """Give every sample of a run the same round trip, another than other runs'."""
+    path = folder / "sockets.jsonl"
+    rows = [json.loads(line) | {"srtt_ms": srtt_ms} for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def numbers_in(figure: Figure) -> Iterator[float]:
@@ -271,6 +283,10 @@ def numbers_in(figure: Figure) -> Iterator[float]:
         for line in ax.lines:
             yield from np.asarray(line.get_xdata(), dtype=float).ravel()
             yield from np.asarray(line.get_ydata(), dtype=float).ravel()
+        # A map's fields have their numbers in them.
+        for text in ax.texts:
+            with suppress(ValueError):
+                yield float(text.get_text().replace(",", ""))
         for patch in ax.patches:
             yield patch.get_height() if hasattr(patch, "get_height") else np.nan
 
@@ -296,7 +312,7 @@ def test_no_drawing_drops_or_merges_a_cell_without_saying_so(word: str, tmp_path
         published = (EVERYWHERE,)
     pictures = pictures_of(word, tmp_path, published=published)
     there = np.array([number for each in pictures for number in numbers_in(each.figure)])
-    found = sum(bool(np.isclose(there, value, rtol=1e-3).any()) for value in shown.values())
+    found = sum(bool(np.isclose(there, value, rtol=5e-3).any()) for value in shown.values())
     said = re.findall(r"(\d+) of (\d+) cells are drawn", texts_of(pictures[0].figure))
     if found < len(shown):
         assert said == [(str(found), str(len(shown)))], f"{found} of {len(shown)} are drawn"
