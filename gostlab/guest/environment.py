@@ -1,4 +1,4 @@
-"""What produces a run's numbers: the environment of its commands, and env.json."""
+"""What a run's commands find around them, and env.json: what produced the numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,14 @@ def run_environ(parts: Mapping[str, Any]) -> dict[str, str]:
     if parts.get("tc_lib_dir"):
         environ["TC_LIB_DIR"] = parts["tc_lib_dir"]
     return environ
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder for what a run's programs write that is no result; gone on leaving."""
+    with tempfile.TemporaryDirectory(prefix="gostlab-") as made:
+        Path(made).chmod(0o755)  # nginx's worker is another user
+        yield Path(made)
 
 
 def environment(

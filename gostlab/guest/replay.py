@@ -21,7 +21,7 @@ from gostlab import results
 from gostlab.ask.flows import Flow
 from gostlab.ask.run_description import RunDescription
 from gostlab.guest.hosts import Unsupported, asked_ccs, check_cc_available, set_tcp_memory
-from gostlab.guest.traffic import TrafficError, report_name, result_of
+from gostlab.guest.reports import TrafficError, report_name, result_of
 
 FOLDER = "replayed"
 
@@ -79,7 +79,7 @@ def replayed(run: RunDescription, folder: Path) -> dict[str, Any]:
     for flow in run.flows:
         if flow.name not in times:
             raise TrafficError(f"{flow.name}: commands.sh did not run it to its end")
-        flows.append(result_of(run, flow, folder, *times[flow.name]))
+        flows.append(result_of(flow, folder / report_name(run, flow), *times[flow.name]))
     return {
         "flows": [asdict(flow) for flow in flows],
         "uncertainty": {flow.name: uncertainty(run, flow, folder) for flow in run.flows},

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ from gostlab import results
 from gostlab.ask.checks import Check, report, worst
 from gostlab.ask.run_description import RunDescription
 from gostlab.guest.commands import Needs
-from gostlab.guest.environment import check_syscall_cost, environment, run_environ
+from gostlab.guest.environment import check_syscall_cost, environment, run_environ, scratch_folder
 from gostlab.guest.hosts import (
     Unsupported,
     asked_ccs,
@@ -37,8 +36,9 @@ from gostlab.guest.hosts import (
 )
 from gostlab.guest.idle import check_idle, refuse_wrong_path
 from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_offloads
+from gostlab.guest.reports import TrafficError
 from gostlab.guest.shaping import Shaper, under_test
-from gostlab.guest.traffic import Load, TrafficError, run_flows
+from gostlab.guest.traffic import Load, Order, run_flows
 from gostlab.guest.tunnels import Tunnel, TunnelError, program_of, start_tunnel
 from gostlab.guest.verdict import judge
 from gostlab.guest.watch import fidelity
@@ -122,14 +122,6 @@ def needs_of(run: RunDescription, program: TunnelBinary | None, parts: Mapping[s
     )
 
 
-@contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """A folder for what a run's programs write that is no result; gone on leaving."""
-    with tempfile.TemporaryDirectory(prefix="gostlab-") as made:
-        Path(made).chmod(0o755)  # nginx's worker is another user
-        yield Path(made)
-
-
 def nodes_crossed(network: Network, run: RunDescription) -> set[str]:
     """The nodes that the flows' packets pass: all but a star's other sites and their routers."""
     crossed = {interface for interface in network.shaped if under_test(run, interface)}
@@ -205,16 +197,18 @@ def put_load(
     """
     try:
         load = run_flows(
-            network,
-            run,
-            tunnel,
-            folder,
-            node_cc=socket_cc(run),
-            nginx=parts.get("nginx"),
-            scratch=scratch,
-            begin=watches.begin,
-            watch=tunnel.check_alive,
-            change=shaper.change,
+            Order(
+                network,
+                run,
+                tunnel,
+                node_cc=socket_cc(run),
+                nginx=parts.get("nginx"),
+                folder=folder,
+                scratch=scratch,
+                begin=watches.begin,
+                watch=tunnel.check_alive,
+                change=shaper.change,
+            )
         )
     except TrafficError:
         tunnel.check_alive()  # a dead tunnel is the cause, iperf3's words only the effect

@@ -9,28 +9,24 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from mininet.cli import CLI
 from mininet.log import setLogLevel
 
 from gostlab.ask.run_description import RunDescription
-from gostlab.guest.environment import run_environ
+from gostlab.guest.environment import run_environ, scratch_folder
 from gostlab.guest.hosts import Unsupported, check_cc_available, configure_hosts
 from gostlab.guest.idle import idle_rtt_ms
-from gostlab.guest.network import NetworkError, lay_out, set_offloads
-from gostlab.guest.shaping import Shaper
+from gostlab.guest.network import Network, NetworkError, lay_out, set_offloads
+from gostlab.guest.shaping import Shaper, is_for
 
 WELCOME = """
-{nodes}
-Path {profile}: {rtt_ms:.1f} ms round trip, {rate}, shaped on wan_a and wan_b.
+{links}
+Path {profile}: {rtt_ms:.1f} ms round trip, {rate}, shaped on {shaped}.
 Congestion control: {cc}. Clock: {clock}. Tunnel program: {tunnel}
-
-  client ping -c 3 target                          the path
-  target iperf3 -s -D -p 80                        a sink, then
-  client iperf3 -c 10.0.4.2 -p 80 -t 10            load on it
-  wan_a tc -s qdisc                                what the kernel does to it
-  exit                                             end the lab
 """
 
 
@@ -41,42 +37,60 @@ def main(argv: list[str]) -> int:
     folder = Path(argv[1])
     run = RunDescription.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))
-    environ = run_environ(parts)
-    if parts.get("tunnel"):
-        # `client gost -L …` works at the prompt, whichever program it is.
-        link = Path("/run/lab-bin")
-        link.mkdir(exist_ok=True)
-        (link / "gost").unlink(missing_ok=True)
-        (link / "gost").symlink_to(parts["tunnel"]["path"])
-        environ["PATH"] = f"{link}:{environ['PATH']}"
-    os.environ.update(environ)
-    try:
-        check_cc_available(run.cc, run.machine)
-        with lay_out(run, folder, environ) as network:
-            configure_hosts(network, run)
-            set_offloads(network, run.offloads)
-            shaper = Shaper(network, run)
-            shaper.install()
-            rate = run.path["forward"]["rate_bps"]
-            links = ", ".join(f"{one.node} – {two.node}" for one, two in network.links)
-            print(
-                WELCOME.format(
-                    nodes=links,
-                    profile=run.profile,
-                    rtt_ms=idle_rtt_ms(shaper.path_of_flow(run.flows[0])),
-                    rate=f"{rate / 1e6:g} Mbit/s" if rate else "no rate limit",
-                    cc=run.cc,
-                    clock=run.clock,
-                    tunnel=parts["tunnel"]["version"] if parts.get("tunnel") else "none",
-                ),
-                flush=True,
-            )
-            setLogLevel("output")  # the prompt prints what commands say at this level
-            CLI(network.mininet)
-    except (NetworkError, Unsupported) as error:
-        print(f"gostlab: {error}", file=sys.stderr)
-        return 1
+    with scratch_folder() as scratch:
+        environ = run_environ(parts)
+        environ["PATH"] = f"{link_gost(scratch, parts)}:{environ['PATH']}"
+        os.environ.update(environ)
+        try:
+            check_cc_available(run.cc, run.machine)
+            with lay_out(run, folder, environ) as network:
+                configure_hosts(network, run)
+                set_offloads(network, run.offloads)
+                shaper = Shaper(network, run)
+                shaper.install()
+                print(welcome(network, run, shaper, parts), flush=True)
+                setLogLevel("output")  # the prompt prints what commands say at this level
+                CLI(network.mininet)
+        except (NetworkError, Unsupported) as error:
+            print(f"gostlab: {error}", file=sys.stderr)
+            return 1
     return 0
+
+
+def link_gost(folder: Path, parts: Mapping[str, Any]) -> Path:
+    """A folder for PATH in which `gost` is the tunnels' program, whichever that is."""
+    if parts.get("tunnel"):
+        (folder / "gost").symlink_to(parts["tunnel"]["path"])
+    return folder
+
+
+def welcome(network: Network, run: RunDescription, shaper: Shaper, parts: Mapping[str, Any]) -> str:
+    """What is there, and what to type first."""
+    flow, rate_bps = run.flows[0], run.path["forward"]["rate_bps"]
+    shaped = [
+        interface.node
+        for interface in network.shaped
+        if interface.role == "bottleneck" and is_for(interface, flow)
+    ]
+    address = network.ip(flow.receiver)
+    first = {
+        f"{flow.sender} ping -c 3 {flow.receiver}": "the path",
+        f"{flow.receiver} iperf3 -s -D -p 80": "a sink, then",
+        f"{flow.sender} iperf3 -c {address} -p 80 -t 10": "load on it",
+        f"{shaped[0]} tc -s qdisc": "what the kernel does to it",
+        "exit": "end the lab",
+    }
+    there = WELCOME.format(
+        links=", ".join(f"{one.node} – {two.node}" for one, two in network.links),
+        profile=run.profile,
+        rtt_ms=idle_rtt_ms(shaper.path_of_flow(flow)),
+        rate=f"{rate_bps / 1e6:g} Mbit/s" if rate_bps else "no rate limit",
+        shaped=" and ".join(dict.fromkeys(shaped)),
+        cc=run.cc,
+        clock=run.clock,
+        tunnel=parts["tunnel"]["version"] if parts.get("tunnel") else "none",
+    )
+    return "\n".join([there, *(f"  {command:<47}  {what}" for command, what in first.items()), ""])
 
 
 if __name__ == "__main__":

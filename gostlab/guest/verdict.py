@@ -15,8 +15,9 @@ from gostlab.ask.checks import Check
 from gostlab.ask.limits import DELAY_LIMIT_PKTS
 from gostlab.ask.run_description import RunDescription
 from gostlab.guest.network import Interface
+from gostlab.guest.reports import FlowResult
 from gostlab.guest.shaping import is_for
-from gostlab.guest.traffic import FlowResult, Load
+from gostlab.guest.traffic import Load
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.probes import Probes, rows_of
 from gostlab.guest.watch.realclock import Watched

@@ -158,13 +158,13 @@ def test_a_run_folder_that_was_tampered_with_is_run_again(tmp_path: Path) -> Non
 
 
 def test_a_run_that_the_labs_own_exception_ended_says_so_and_is_not_finished(lab: Lab) -> None:
-    run = describe(duration_s=1.0)
+    run = describe(duration_s=1.0, tunnel="gost+ws")
 
     # a program handed over without its version: a mistake that only a bug of the lab makes
     done = lab.run(run, tunnel={"path": "/bin/true"})
 
     assert done.outcome["outcome"] == "failed"
     assert done.outcome["cause"] == results.OWN_ERROR
-    assert "KeyError" in done.outcome["error"] and "Traceback" in done.log
+    assert "TypeError" in done.outcome["error"] and "Traceback" in done.log
     results.finish(done.folder, 1.0, None)
     assert not results.is_finished(done.folder, run)

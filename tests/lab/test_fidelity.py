@@ -10,7 +10,7 @@ import pytest
 from gostlab.ask.checks import VERDICTS, Check, worst
 from gostlab.ask.limits import DELAY_LIMIT_PKTS
 from gostlab.ask.run_description import RunDescription
-from gostlab.guest.traffic import FlowResult
+from gostlab.guest.reports import FlowResult
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.realclock import (
     Gap,

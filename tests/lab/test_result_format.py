@@ -15,7 +15,7 @@ from gostlab import results
 from gostlab.ask.checks import Check
 from gostlab.ask.flows import Flow
 from gostlab.ask.run_description import RunDescription
-from gostlab.guest.traffic import FlowResult
+from gostlab.guest.reports import FlowResult
 from gostlab.guest.watch.netlink import TcpSocket
 from gostlab.guest.watch.probes import LegTotal
 from gostlab.result_check import complaints

@@ -8,11 +8,11 @@ from typing import Any
 from gostlab.ask.checks import Check
 from gostlab.ask.ends import cc_at
 from gostlab.ask.flows import Flow
-from gostlab.ask.limits import MIN_ROUND_TRIPS
+from gostlab.ask.limits import MIN_ROUND_TRIPS, UDP_BURST_PKTS
 from gostlab.ask.profile import lossless
 from gostlab.ask.run_description import RunDescription
 from gostlab.ask.units import show_rate
-from gostlab.guest.traffic import DATAGRAM_BYTES, UDP_BURST_PKTS, FlowResult
+from gostlab.guest.reports import DATAGRAM_BYTES, FlowResult
 from gostlab.guest.watch.realclock import Gap
 from gostlab.measures import BOTTLENECK_FULL
 
