@@ -60,19 +60,19 @@ def ping_path(network: Network, source: str, receiver: str, *, steady: bool) -> 
 
 def is_steady(path: Sequence[Mapping[str, Any]]) -> bool:
     """Whether every packet takes the same time, and arrives."""
-    return all(lossless(part["loss"]) and not part["jitter_ms"] for part in path)
+    return all(lossless(crossed["loss"]) and not crossed["jitter_ms"] for crossed in path)
 
 
 def idle_rtt_ms(path: Sequence[Mapping[str, Any]]) -> float:
     """The round trip that a path's parts are asked for when nothing else is on it: their delays,
     and the time that their rates take to send one ping.
     """
-    return float(
-        sum(
-            part["delay_ms"] + (1000 * PING_BITS / part["rate_bps"] if part["rate_bps"] else 0.0)
-            for part in path
-        )
-    )
+    return float(sum(crossed["delay_ms"] + ping_time_ms(crossed["rate_bps"]) for crossed in path))
+
+
+def ping_time_ms(rate_bps: int | None) -> float:
+    """How long a rate takes to send one ping; no time without one."""
+    return 1000 * PING_BITS / rate_bps if rate_bps else 0.0
 
 
 def jitter_range_ms(path: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
@@ -80,13 +80,11 @@ def jitter_range_ms(path: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
     together.
     """
     low = high = 0.0
-    for part in path:
-        table = part["distribution"] or (
-            -DISTRIBUTION_SCALE,
-            DISTRIBUTION_SCALE,
-        )  # none: netem draws evenly
-        low += part["jitter_ms"] * min(table) / DISTRIBUTION_SCALE
-        high += part["jitter_ms"] * max(table) / DISTRIBUTION_SCALE
+    for crossed in path:
+        # Without a table netem draws evenly.
+        table = crossed["distribution"] or (-DISTRIBUTION_SCALE, DISTRIBUTION_SCALE)
+        low += crossed["jitter_ms"] * min(table) / DISTRIBUTION_SCALE
+        high += crossed["jitter_ms"] * max(table) / DISTRIBUTION_SCALE
     return min(low, 0.0), max(high, 0.0)
 
 

@@ -110,7 +110,7 @@ class Network:
     ) -> subprocess.Popen[bytes]:
         """Start a process on a node and leave it running.
 
-        stdout_name   where its words go, as commands.sh is to know it
+        stdout_name   where its output goes, for commands.sh
         flow          the flow whose client it is; None: a server, or a tunnel's end
         """
         if flow is None:
@@ -147,7 +147,7 @@ class Network:
         """Run a command on a node to its end; returns its standard output.
 
         stdout_name   where commands.sh is to keep what it says
-        Raises NetworkError with the command's own words if it fails (unless `check` is off).
+        Raises NetworkError with what the command said if it fails (unless `check` is off).
         """
         if logged:
             self.log.run(node, argv, environ=environ, stdout=stdout_name, may_fail=not check)

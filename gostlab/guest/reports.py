@@ -17,7 +17,7 @@ SAID_NOTHING = "it said nothing"
 
 
 class TrafficError(Exception):
-    """A flow failed; the message carries the words of who carried it."""
+    """A flow failed; the message is what the program said that carried it."""
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,14 @@ def fetched(flow: Flow, report: str, started_s: float, ended_s: float) -> FlowRe
 
 
 def failure_of(run: RunDescription, flow: Flow, folder: Path) -> str:
-    """Who failed, in its own words."""
+    """Which program failed, and what it said."""
     program = "wget" if flow.kind == "http" else "iperf3"
     which = f" ({flow.name})" if len(run.flows) > 1 else ""
-    return f"{program} failed{which}: {own_words(folder / report_name(run, flow))}"
+    return f"{program} failed{which}: {last_said(folder / report_name(run, flow))}"
 
 
-def own_words(report: Path) -> str:
-    """iperf3's own error from its JSON, or a program's last words."""
+def last_said(report: Path) -> str:
+    """iperf3's own error from its JSON, or the last line that a program printed."""
     text = report.read_text(encoding="utf-8", errors="replace")
     try:
         return str(json.loads(text)["error"])

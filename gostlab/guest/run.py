@@ -211,7 +211,7 @@ def put_load(
             )
         )
     except TrafficError:
-        tunnel.check_alive()  # a dead tunnel is the cause, iperf3's words only the effect
+        tunnel.check_alive()  # a dead tunnel is the cause, iperf3's error only the effect
         raise
     watches.end()
     tunnel.check_alive()

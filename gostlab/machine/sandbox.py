@@ -397,13 +397,13 @@ def enter_namespaces(folder: Path, memory_mib: int) -> None:
         ):
             Path("/proc/self", name).write_text(line, encoding="ascii")
     set_mounts("/", AT_RECURSIVE, readonly=True)
-    place = os.fsencode(folder)
-    checked(libc.mount(place, place, None, ctypes.c_ulong(MS_BIND | MS_REC), None), str(folder))
+    path = os.fsencode(folder)
+    checked(libc.mount(path, path, None, ctypes.c_ulong(MS_BIND | MS_REC), None), str(folder))
     set_mounts(str(folder), 0, readonly=False)
     checked(
         libc.mount(
             b"tmpfs",
-            place + b"/.uml",
+            path + b"/.uml",
             b"tmpfs",
             ctypes.c_ulong(MS_NOSUID | MS_NODEV),
             f"mode=0700,size={memory_mib + MEMORY_SLACK_MIB}M".encode(),
@@ -468,21 +468,21 @@ def enter_landlock(isolation: Isolation, folder: Path) -> None:
         TCP_BIND_AND_CONNECT if abi >= 4 else 0,
         SCOPE_SOCKETS_AND_SIGNALS if abi >= 6 else 0,
     )
-    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    size = ruleset_bytes(abi)
     ruleset = checked(
         libc.syscall(
             SYS_LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint(0)
         ),
         "landlock",
     )
-    places: dict[Path, tuple[str, ...]] = {
+    writable: dict[Path, tuple[str, ...]] = {
         Path("/dev/ptmx"): AT_TERMINALS,
         Path("/dev/pts"): AT_TERMINALS,
         memory_folder(isolation, folder): IN_MEMORY,
         folder: IN_FOLDER,
     }
-    for place, names in places.items():
-        descriptor = os.open(place, os.O_PATH)
+    for path, names in writable.items():
+        descriptor = os.open(path, os.O_PATH)
         # struct landlock_path_beneath_attr is packed: 64 bits of rights, 32 of descriptor
         rule = sum(handled.get(name, 0) for name in names).to_bytes(
             8, sys.byteorder
@@ -491,11 +491,20 @@ def enter_landlock(isolation: Isolation, folder: Path) -> None:
             libc.syscall(
                 SYS_LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, ctypes.c_uint(0)
             ),
-            str(place),
+            str(path),
         )
         os.close(descriptor)
     checked(libc.syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint(0)), "landlock")
     os.close(ruleset)
+
+
+def ruleset_bytes(abi: int) -> int:
+    """How much of struct landlock_ruleset_attr an ABI knows: files, from 4 on networks, from 6 on
+    what is shared with processes outside.
+    """
+    if abi < 4:
+        return 8
+    return 16 if abi < 6 else 24
 
 
 def checked(result: int, what: str) -> int:

@@ -60,6 +60,8 @@ def test_a_tunnel_in_a_file_of_its_own_carries_the_load(lab: Lab, copied: Copied
     assert not list(folder.glob("*.py"))
     commands = (folder / "commands.sh").read_text()
     assert "import json, socket, sys, threading" in commands and "chmod 600" in commands
+    replayed = copied.lab("replay", str(folder))
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
 
 
 def test_its_packages_are_the_set_ups_and_the_doctors(copied: CopiedLab) -> None:

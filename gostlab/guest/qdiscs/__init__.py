@@ -1,7 +1,7 @@
 """Queueing disciplines: one file each, and the commands that install them and read them back.
 
 A file declares `QDISC = QdiscKind(...)` (gostlab.declared.qdiscs) and defines `build(direction,
-seed)`, which gives a `Qdisc`. That is all: no other place names it.
+seed)`, which gives a `Qdisc`. That is all: nothing else names it.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def install_argvs(device: str, qdiscs: Sequence[Qdisc], verb: str = "add") -> li
     """The tc commands for a device: the first qdisc at the root, each further one under the one
     before.
     """
-    places = [["root"]]
+    positions = [["root"]]
     if len(qdiscs) > 1:
-        places = [
+        positions = [
             ["root", "handle", "1:"],
             *(["parent", f"{n}:", "handle", f"{n + 1}:"] for n in range(1, len(qdiscs))),
         ]
     return [
-        ["tc", "qdisc", verb, "dev", device, *place, qdisc.kind, *qdisc.words()]
-        for place, qdisc in zip(places, qdiscs, strict=True)
+        ["tc", "qdisc", verb, "dev", device, *position, qdisc.kind, *qdisc.tc_options()]
+        for position, qdisc in zip(positions, qdiscs, strict=True)
     ]
 
 
@@ -53,7 +53,7 @@ def show_argv(device: str) -> list[str]:
 
 
 def parse_shown(shown: str, asked: Sequence[SomeQdisc]) -> list[SomeQdisc]:
-    """What a device has in the places of those asked for. Raises ShapingMismatch naming one that
+    """What a device has in the positions of those asked for. Raises ShapingMismatch naming one that
     has not the kind asked for.
     """
     entries = json.loads(shown)

@@ -50,24 +50,24 @@ class Netem:
     distribution: tuple[int, ...] | None = None
     every_pkts: int | None = None
 
-    def words(self) -> list[str]:
+    def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""
-        words = ["limit", str(self.limit_pkts)]
+        options = ["limit", str(self.limit_pkts)]
         if self.delay_ms or self.jitter_ms:
-            words += ["delay", f"{self.delay_ms:.6f}ms"]
+            options += ["delay", f"{self.delay_ms:.6f}ms"]
             if self.jitter_ms:
-                words += [f"{self.jitter_ms:.6f}ms"]
+                options += [f"{self.jitter_ms:.6f}ms"]
             if self.distribution:
-                words += ["distribution", table_name(self.distribution)]
+                options += ["distribution", table_name(self.distribution)]
         if len(self.loss) == 1:
-            words += ["loss", "random", f"{self.loss[0] * 100:.8f}%"]
+            options += ["loss", "random", f"{self.loss[0] * 100:.8f}%"]
         elif self.loss:
-            words += ["loss", "gemodel", *(f"{value * 100:.8f}%" for value in self.loss)]
+            options += ["loss", "gemodel", *(f"{value * 100:.8f}%" for value in self.loss)]
         if self.rate_bps is not None:
-            words += ["rate", f"{self.rate_bps}bit"]
+            options += ["rate", f"{self.rate_bps}bit"]
         if self.seed is not None:
-            words += ["seed", str(self.seed)]
-        return words
+            options += ["seed", str(self.seed)]
+        return options
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Netem:

@@ -22,7 +22,7 @@ class Qdisc(Protocol):
 
     kind: ClassVar[str]  # tc's name
 
-    def words(self) -> list[str]:
+    def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""
 
     @classmethod
@@ -65,7 +65,7 @@ class PacketQueue:
     kind: ClassVar[str]
     limit_pkts: int
 
-    def words(self) -> list[str]:
+    def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""
         return ["limit", str(self.limit_pkts)]
 

@@ -41,10 +41,10 @@ class Tbf:
     burst_bytes: int
     limit_bytes: int | None = None
 
-    def words(self) -> list[str]:
+    def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""
-        words = ["rate", f"{self.rate_bps}bit", "burst", f"{self.burst_bytes}b"]
-        return [*words, "limit", f"{self.limit_bytes}b"]
+        options = ["rate", f"{self.rate_bps}bit", "burst", f"{self.burst_bytes}b"]
+        return [*options, "limit", f"{self.limit_bytes}b"]
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Tbf:

@@ -2,7 +2,7 @@
 
 A file declares `TUNNEL = TunnelKind(...)` (gostlab.declared.tunnels) and defines `start(launch)`,
 which starts the far end and the near end, waits until both listen, and gives the entry and the
-legs. That is all: no other place names it.
+legs. That is all: nothing else names it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def start_tunnel(
     """Start the run's tunnel and stop it on leaving.
 
     program  what runs at both ends; None where there is no tunnel
-    folder   where its ends' words go
+    folder   where its ends' output goes
     scratch  where it may write what is no result
     Raises TunnelError or NetworkError.
     """

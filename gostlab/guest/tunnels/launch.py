@@ -181,7 +181,7 @@ def check_alive(ends: Ends) -> None:
         if process.poll() is not None:
             raise TunnelError(
                 f"the tunnel's end on {node} died (exit status {process.returncode}); "
-                f"its words are in tunnel-{node}.log"
+                f"its output is in tunnel-{node}.log"
             )
 
 
