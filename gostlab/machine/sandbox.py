@@ -18,8 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -192,37 +191,48 @@ def boot(
     }
     (folder / "boot.json").write_text(json.dumps(orders), encoding="utf-8")
     (folder / ".uml").mkdir(exist_ok=True)
-    quiet_environ = {
-        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOME": str(folder),
-        "TMPDIR": str(memory_folder(isolation, folder)),
-    }
+    hold = partial(settle, isolation, folder, memory_mib=memory_mib, cpu=cpu, parent=os.getpid())
     try:
-        with nullcontext() if terminal else (folder / "log.txt").open("ab") as log:
-            streams: dict[str, Any] = (
-                {}
-                if log is None
-                else {
-                    "stdin": subprocess.DEVNULL,
-                    "stdout": log,
-                    "stderr": subprocess.STDOUT,
-                    "start_new_session": True,
-                }
-            )
-            process = subprocess.Popen(
-                [str(kernel), *words],
-                env=quiet_environ,
-                **streams,
-                preexec_fn=partial(  # noqa: PLW1509
-                    settle, isolation, folder, memory_mib=memory_mib, cpu=cpu, parent=os.getpid()
-                ),
-            )  # (there is one thread)
+        process = start_kernel([str(kernel), *words], folder, isolation, hold, terminal=terminal)
     except subprocess.SubprocessError as error:
         raise MachineError(
             f"{folder}: the host would not hold the sandbox in it ({isolation}); the folder's"
             " log.txt says why"
         ) from error
     return Watched(process, limit_s)
+
+
+def start_kernel(
+    argv: list[str],
+    folder: Path,
+    isolation: Isolation,
+    hold: Callable[[], None],
+    *,
+    terminal: bool,
+) -> subprocess.Popen[bytes]:
+    """Start the guest's kernel, its console on log.txt or on the caller's terminal.
+
+    hold  what becomes the kernel does this first, between fork and exec
+    Raises OSError, or subprocess.SubprocessError if `hold` fails.
+    """
+    environ = {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": str(folder),
+        "TMPDIR": str(memory_folder(isolation, folder)),
+    }
+    # Between fork and exec nothing may wait for another thread: there is one.
+    if terminal:
+        return subprocess.Popen(argv, env=environ, preexec_fn=hold)  # noqa: PLW1509
+    with (folder / "log.txt").open("ab") as log:
+        return subprocess.Popen(
+            argv,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=hold,  # noqa: PLW1509
+        )
 
 
 def memory_folder(isolation: Isolation, folder: Path) -> Path:
