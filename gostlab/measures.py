@@ -140,6 +140,33 @@ def bottleneck_used(asked: Row, rows: Iterable[Row], until_s: float = math.inf) 
     return median(shares) if shares else None
 
 
+# -- the CPU
+
+
+def idle_share(
+    rows: Iterable[Row], since_s: float = -math.inf, until_s: float = math.inf
+) -> float | None:
+    """The idle share of the CPU, which all hosts share, in the median interval between samples of
+    hosts.jsonl; of the time that the kernel counted, busy and idle. None without two samples.
+
+    Not the share of the whole: while connections open and the last data drain the CPU rests, and a
+    run that had none left for all of its seconds between would look as if it had.
+    """
+    counted = [
+        (row["cpu_idle_s"], row["cpu_busy_s"])
+        for row in rows
+        if since_s <= row["t_s"] <= until_s
+        and is_number(row.get("cpu_idle_s"))
+        and is_number(row.get("cpu_busy_s"))
+    ]
+    shares = []
+    for (idle_before, busy_before), (idle_after, busy_after) in pairwise(counted):
+        idle, busy = idle_after - idle_before, busy_after - busy_before
+        if idle + busy > 0:
+            shares.append(idle / (idle + busy))
+    return median(shares) if shares else None
+
+
 # -- delays under load
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from analysis.read.description import Change, Flow, asked_for, load_s
@@ -25,7 +23,7 @@ from analysis.read.values import (
     text,
 )
 from gostlab.ask.checks import VERDICTS, Check
-from gostlab.measures import BOTTLENECK_FULL, bottleneck_used, counted_goodput
+from gostlab.measures import BOTTLENECK_FULL, bottleneck_used, counted_goodput, idle_share
 from gostlab.results import EPOCH, epoch_of, is_number, read_series
 
 # How a run stands. The first four are status.json's; a folder without it is unfinished; corrupt is
@@ -253,7 +251,7 @@ def measured(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
         ),
         None,
     )
-    idle = idle_share(folder, load_s(flows))
+    idle = idle_share(read_series(folder, "hosts"), until_s=load_s(flows))
     legs, nstat = read_legs(read_object(folder / "legs.json"))
     return {
         "flows": flows,
@@ -373,29 +371,6 @@ def read_legs(legs: Mapping[str, Any]) -> tuple[tuple[Leg, ...], tuple[tuple[str
             )
         ),
     )
-
-
-def idle_share(folder: Path, duration_s: float) -> float | None:
-    """The CPU's idle share in the median interval of the load, from hosts.jsonl; None without two
-    samples.
-
-    Not the share of the whole: while connections open and the last data drain the CPU rests, and a
-    run that had none left for all of its seconds between would look as if it had.
-    """
-    rows = [
-        row
-        for row in read_series(folder, "hosts")
-        if row["t_s"] <= duration_s
-        and is_number(row.get("cpu_busy_s"))
-        and is_number(row.get("cpu_idle_s"))
-    ]
-    shares = []
-    for first, second in pairwise(rows):
-        idle = second["cpu_idle_s"] - first["cpu_idle_s"]
-        spent = idle + second["cpu_busy_s"] - first["cpu_busy_s"]
-        if spent > 0:
-            shares.append(idle / spent)
-    return median(shares) if shares else None
 
 
 def read_environment(env: Mapping[str, Any]) -> Environment:

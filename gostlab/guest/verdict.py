@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,31 +86,14 @@ def check_cpu(run: RunDescription, folder: Path) -> Check:
     would count the time that iperf3 takes to open its streams over a long path and to drain them,
     when everything is idle.
     """
-    idle = median_share(rows_of(folder, "hosts"), "cpu_idle_s")
+    idle = measures.idle_share(rows_of(folder, "hosts"))
     used = measures.bottleneck_used(run.to_json(), rows_of(folder, "queues"))
-    return fidelity.check_cpu(1.0 if idle is None else min(1.0, idle), used, run.clock)
+    return fidelity.check_cpu(1.0 if idle is None else idle, used, run.clock)
 
 
 def idle_shares(flows: Sequence[FlowResult], rows: list[dict[str, Any]]) -> dict[str, float | None]:
     """The CPU's idle share while each flow ran; None where fewer than two samples fall into it."""
-    return {
-        flow.name: median_share(
-            [row for row in rows if flow.started_s <= row["t_s"] <= flow.ended_s], "cpu_idle_s"
-        )
-        for flow in flows
-    }
-
-
-def median_share(rows: list[dict[str, Any]], counter: str) -> float | None:
-    """How much a counter grows per second, in the median interval between samples; None without two
-    samples.
-    """
-    growth = [
-        (after[counter] - before[counter]) / (after["t_s"] - before["t_s"])
-        for before, after in itertools.pairwise(rows)
-        if after["t_s"] > before["t_s"]
-    ]
-    return statistics.median(growth) if growth else None
+    return {flow.name: measures.idle_share(rows, flow.started_s, flow.ended_s) for flow in flows}
 
 
 def check_tcp_memory(probes: Probes, legs: Mapping[str, Any]) -> Check:

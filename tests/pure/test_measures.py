@@ -15,6 +15,7 @@ from gostlab.measures import (
     bottleneck_used,
     goodput_bps,
     idle_rtt_ms,
+    idle_share,
     latency,
     queue_delay_ms,
     srtt_held,
@@ -91,6 +92,23 @@ def test_total_goodput_is_without_udp_unless_there_is_nothing_else(tmp_path: Pat
     ):
         assert total(damaged) is None
     assert goodput_bps(tmp_path / "nowhere") is None
+
+
+# -- the CPU
+
+
+def test_the_idle_share_is_that_of_the_median_interval_of_what_was_counted() -> None:
+    busy_s = [0.0, 0.1, 1.0, 1.9, 2.0]
+    # the kernel's ticks may count more than a second of a second, and no share is above 1
+    idle_s = [0.0, 1.2, 1.3, 1.4, 2.6]
+    rows = [
+        {"t_s": float(t), "cpu_busy_s": busy, "cpu_idle_s": idle}
+        for t, (busy, idle) in enumerate(zip(busy_s, idle_s, strict=True))
+    ]
+    assert idle_share(rows) == pytest.approx((0.1 + 12 / 13) / 2)
+    assert idle_share(rows, 1.0, 3.0) == pytest.approx(0.1)
+    assert idle_share(rows, until_s=1.0) == pytest.approx(12 / 13)
+    assert idle_share(rows[:1]) is None and idle_share([{"t_s": 1.0}, {"t_s": 2.0}]) is None
 
 
 # -- delays
