@@ -23,6 +23,8 @@ from gostlab.guest.idle import idle_rtt_ms
 from gostlab.guest.network import Network, NetworkError, lay_out, set_offloads
 from gostlab.guest.shaping import Shaper, is_for
 
+# Not `gost`: in a command at the prompt, Mininet puts a node's address in place of its name.
+TUNNEL_COMMAND = "run-gost"
 WELCOME = """
 {links}
 Path {profile}: {rtt_ms:.1f} ms round trip, {rate}, shaped on {shaped}.
@@ -58,9 +60,9 @@ def main(argv: list[str]) -> int:
 
 
 def link_gost(folder: Path, parts: Mapping[str, Any]) -> Path:
-    """A folder for PATH in which `gost` is the tunnels' program, whichever that is."""
+    """A folder for PATH in which TUNNEL_COMMAND is the tunnels' program, whichever that is."""
     if parts.get("tunnel"):
-        (folder / "gost").symlink_to(parts["tunnel"]["path"])
+        (folder / TUNNEL_COMMAND).symlink_to(parts["tunnel"]["path"])
     return folder
 
 
@@ -78,6 +80,7 @@ def welcome(network: Network, run: RunDescription, shaper: Shaper, parts: Mappin
         f"{flow.receiver} iperf3 -s -D -p 80": "a sink, then",
         f"{flow.sender} iperf3 -c {address} -p 80 -t 10": "load on it",
         f"{shaped[0]} tc -s qdisc": "what the kernel does to it",
+        f"{flow.sender} {TUNNEL_COMMAND} -V": "the tunnel's program (-L and -F as GOST's)",
         "exit": "end the lab",
     }
     there = WELCOME.format(
