@@ -45,10 +45,10 @@ class Node:
     keys: Mapping[str, int] = field(default_factory=dict)  # of a mapping: the line of each key
 
     @property
-    def place(self) -> str:
+    def where(self) -> str:
         """file:line: key"""
-        place = self.origin if self.line is None else f"{self.origin}:{self.line}"
-        return f"{place}: {self.key}" if self.key else place
+        line = self.origin if self.line is None else f"{self.origin}:{self.line}"
+        return f"{line}: {self.key}" if self.key else line
 
     @property
     def kind(self) -> str:
@@ -61,11 +61,11 @@ class Node:
 
     def bad(self, problem: str) -> BadInput:
         """The error for this place."""
-        return BadInput(f"{self.place}: {problem}")
+        return BadInput(f"{self.where}: {problem}")
 
     def bad_value(self, problem: str) -> BadInput:
         """The error for this place, with what was written there."""
-        return BadInput(f"{self.place} {quoted(self.text or '')}: {problem}")
+        return BadInput(f"{self.where} {quoted(self.text or '')}: {problem}")
 
 
 def load_document(path: Path) -> Node:
@@ -385,15 +385,15 @@ def list_of(read: Reader[T], *, least: int = 0) -> Reader[tuple[T, ...]]:
 def unknown_key(node: Node, name: str, known: Iterable[str]) -> BadInput:
     """The error for a key that nobody reads, with the likeliest one that was meant."""
     line = node.keys.get(name, node.line)
-    place = f"{node.origin}:{line}" if line is not None and node.line is not None else node.origin
-    return BadInput(f"{place}: {join(node.key, name)}: unknown key ({meant(name, known)})")
+    where = f"{node.origin}:{line}" if line is not None and node.line is not None else node.origin
+    return BadInput(f"{where}: {join(node.key, name)}: unknown key ({meant(name, known)})")
 
 
 def meant(name: str, known: Iterable[str]) -> str:
     """The advice for an unknown word."""
-    words = [str(word) for word in known]
-    close = difflib.get_close_matches(name[:60].lower(), words, n=1)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(words)}"
+    names = [str(word) for word in known]
+    close = difflib.get_close_matches(name[:60].lower(), names, n=1)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}"
 
 
 def texts_of(fields: Mapping[str, Field]) -> Reader[dict[str, str]]:

@@ -50,11 +50,11 @@ def cc_at(of_the_rest: str, by_end: Mapping[str, str], host: str, leg: str) -> s
     return by_end.get(leg) or by_end.get(host) or of_the_rest
 
 
-def resolve_ends(cc: Setting, asked: Settings) -> Ends:
+def resolve_ends(cc: Setting, explicit: Settings) -> Ends:
     """What was asked of each end: by `cc: bbr`, `cc: {client: bbr, target: cubic}` or `cc.client`.
     Who is not named has the default.
     """
-    narrow = {name[3:]: setting for name, setting in asked.items() if name.startswith("cc.")}
+    narrow = {name[3:]: setting for name, setting in explicit.items() if name.startswith("cc.")}
     node = next(iter(narrow.values())).node if narrow else cc.node
     named = cc.value if isinstance(cc.value, Mapping) else {}
     rest = default_setting("cc").value if isinstance(cc.value, Mapping) else cc.value

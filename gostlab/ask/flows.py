@@ -52,7 +52,7 @@ class Flow:
 
 def resolve_flows(
     settings: Settings,
-    asked: Settings,
+    explicit: Settings,
     path: Mapping[str, Any],
     site: str | None,
     ends: Ends,
@@ -67,15 +67,15 @@ def resolve_flows(
     Raises BadInput where a flow does not fit its topology.
     """
     given: dict[str, dict[str, Any]] = {"flow1": {}}
-    if "flows" in asked:
-        given = {name: dict(fields) for name, fields in asked["flows"].value.items()}
-    for name, setting in asked.items():
+    if "flows" in explicit:
+        given = {name: dict(fields) for name, fields in explicit["flows"].value.items()}
+    for name, setting in explicit.items():
         flow, dot, field = name.partition(".")
         if dot and flow not in NO_FLOW_NAMES:
             if flow not in given:
                 raise setting.node.bad(f"no flow is called {flow} ({meant(flow, given)})")
             given[flow][field] = setting.value
-    node = (asked.get("flows") or settings["topology"]).node
+    node = (explicit.get("flows") or settings["topology"]).node
     # Buffers in bdp are of the longest round trip among the flows, whoever shares a host with it.
     rtts_ms = [float(fields["rtt"] * 500) for fields in given.values() if "rtt" in fields]
     longest = {
@@ -183,13 +183,13 @@ def hosts_of(
         return topology.sender, site or ""
     hosts = []
     for end, pattern in (("sender", topology.sender), ("receiver", topology.receiver)):
-        asked = fields.get(end, number)
-        if "{}" in pattern and asked > topology.most_hosts:
+        number_of_host = fields.get(end, number)
+        if "{}" in pattern and number_of_host > topology.most_hosts:
             raise node.bad(
-                f"{name}: there is no {pattern.format(asked)} in topology {topology.name}"
+                f"{name}: there is no {pattern.format(number_of_host)} in topology {topology.name}"
                 f" ({pattern.format(topology.most_hosts)} is the last)"
             )
-        hosts.append(pattern.format(asked))
+        hosts.append(pattern.format(number_of_host))
     return hosts[0], hosts[1]
 
 

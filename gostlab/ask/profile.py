@@ -365,7 +365,7 @@ def share_text(share: float) -> str:
 
 def summary(profile: Profile) -> str:
     """A line for people."""
-    words = [f"{profile.rtt_ms:g} ms"]
+    parts = [f"{profile.rtt_ms:g} ms"]
     for name in DIRECTIONS:
         direction: Direction = getattr(profile, name)
         loss = (
@@ -373,10 +373,10 @@ def summary(profile: Profile) -> str:
             if direction.loss.lossless
             else f"{direction.loss.model} loss {share_text(direction.loss.p)}"
         )
-        words.append(
+        parts.append(
             f"{name} {units.show_rate(direction.rate_bps)}, {loss}, buffer {direction.buffer}"
         )
-    return " · ".join(words)
+    return " · ".join(parts)
 
 
 @takes({"type": "string", "pattern": rf"^\s*unlimited\s*$|{units.RATE_PATTERN}"})

@@ -108,27 +108,27 @@ def read_header(line: str, origin: str) -> list[str]:
     return columns
 
 
-def read_row(line: str, columns: list[str], place: str) -> Change:
+def read_row(line: str, columns: list[str], where: str) -> Change:
     """One change. Raises BadInput."""
     words = [word.strip() for word in line.split(",")]
     if len(words) != len(columns):
-        raise BadInput(f"{place}: {len(words)} fields under {len(columns)} columns")
+        raise BadInput(f"{where}: {len(words)} fields under {len(columns)} columns")
     fields = dict(zip(columns, words, strict=True))
     direction = fields.get("direction", DIRECTIONS[0])
     if direction not in DIRECTIONS:
-        raise BadInput(f"{place}: direction {quoted(direction)}: not {' or '.join(DIRECTIONS)}")
-    at_s = read_number("time_s", fields["time_s"], (0.0, float(MAX_TIME_S)), place)
+        raise BadInput(f"{where}: direction {quoted(direction)}: not {' or '.join(DIRECTIONS)}")
+    at_s = read_number("time_s", fields["time_s"], (0.0, float(MAX_TIME_S)), where)
     numbers = {
-        name: read_number(name, fields[name], bounds, place)
+        name: read_number(name, fields[name], bounds, where)
         for name, bounds in RANGES.items()
         if fields.get(name)
     }
     if not numbers:
-        raise BadInput(f"{place}: nothing changes in this row")
+        raise BadInput(f"{where}: nothing changes in this row")
     rate = numbers.get("rate_bps")
     if rate is not None and rate != int(rate):
         raise BadInput(
-            f"{place}: rate_bps {quoted(fields['rate_bps'])}: not a whole number of bits per second"
+            f"{where}: rate_bps {quoted(fields['rate_bps'])}: not a whole number of bits per second"
         )
     return Change(
         at_s,
@@ -139,13 +139,13 @@ def read_row(line: str, columns: list[str], place: str) -> Change:
     )
 
 
-def read_number(column: str, text: str, bounds: tuple[float, float], place: str) -> float:
+def read_number(column: str, text: str, bounds: tuple[float, float], where: str) -> float:
     """A plain number within bounds. Raises BadInput."""
     if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?", text):
         hint = " (a share from 0 to 1)" if column == "loss" and "%" in text else ""
-        raise BadInput(f"{place}: {column} {quoted(text)}: not a plain number{hint}")
+        raise BadInput(f"{where}: {column} {quoted(text)}: not a plain number{hint}")
     if not bounds[0] <= float(text) <= bounds[1]:
         raise BadInput(
-            f"{place}: {column} {quoted(text)}: not within {bounds[0]:g} to {bounds[1]:g}"
+            f"{where}: {column} {quoted(text)}: not within {bounds[0]:g} to {bounds[1]:g}"
         )
     return float(text)

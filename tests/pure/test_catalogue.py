@@ -51,7 +51,7 @@ def what_a_shipped_one_lacks(path: Path) -> list[str]:
     """What the lab's own experiments have beyond what runs, and this file has not."""
     experiment = load_experiment(str(path))
     opening = path.read_text(encoding="utf-8").split("\nname:")[0].splitlines() or [""]
-    runs = expand(experiment)
+    runs = [*expand(experiment), *expand(experiment, quick=True)]
     lacks = [] if experiment.question else ["a question"]
     if not (opening[0].startswith("# ") and opening[0].endswith("?")):
         lacks.append("a first line that is a comment with its question (# …?)")

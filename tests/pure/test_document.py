@@ -45,7 +45,7 @@ def test_every_value_knows_its_line_and_key() -> None:
     assert items is not None and items[0].fields is not None
     inner = items[0].fields["d"].items
     assert inner is not None
-    assert inner[1].place == "a.yaml:4: b[0].d[1]"
+    assert inner[1].where == "a.yaml:4: b[0].d[1]"
 
 
 def test_scalars_stay_as_written() -> None:

@@ -163,7 +163,7 @@ def read_experiment(text: str) -> None:
 
 def read_profile(text: str) -> None:
     profile = profiles.read_profile(
-        parse_document(text, "spoilt.yaml"), Path("client-shanghai.yaml")
+        parse_document(text, "spoilt.yaml"), profiles.FOLDER / "client-shanghai.yaml"
     )
     profiles.summary(profile)
     profiles.path_json(profile.forward, profile.reverse)
