@@ -54,6 +54,7 @@ class Chapter:
     answers: tuple[Answer, ...]
     parts: tuple[Part, ...]
     left_out: Table | None
+    paths: Table
     environment: Table
     mixed: tuple[str, ...]
     older: str  # a sentence of the runs that another lab made; "": none
@@ -69,7 +70,9 @@ class Chapter:
     def tables(self) -> list[Table]:
         """All of its tables, in the order of the page."""
         first = [self.target_table] if self.target_table is not None else []
-        last = [table for table in (self.left_out, self.environment) if table is not None]
+        last = [
+            table for table in (self.left_out, self.paths, self.environment) if table is not None
+        ]
         return [*first, *(table for part in self.parts for table in part.tables), *last]
 
 
@@ -95,6 +98,7 @@ def to_chapter(study: Study, results: Results) -> Chapter:
         left_out=tables.left_out_table(
             results, f"{name}-left-out", "Failed, unsupported, invalid, unfinished"
         ),
+        paths=tables.path_table(results, f"{name}-paths", "The paths, both directions"),
         environment=tables.environment_table(
             results, f"{name}-environment", "What produced each number"
         ),

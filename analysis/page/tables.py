@@ -37,7 +37,8 @@ from analysis.judge.table import (
     shown_columns,
 )
 from analysis.read.folder import Broken, Environment, Run
-from analysis.read.runs import Results
+from analysis.read.runs import Results, direction_columns
+from gostlab.ask.units import show_share
 
 FACTOR_HEADINGS = {
     "syscall_cost": "System call",
@@ -357,6 +358,38 @@ def why(run: Run | Broken) -> str:
         check.reason or f"{check.name}: asked {check.asked} {check.unit}, got {check.got}"
         for check in bad
     )
+
+
+def path_table(results: Results, name: str, title: str) -> Table:
+    """Every path that the runs had, both of its directions."""
+    runs_of: dict[tuple[tuple[str, Any], ...], int] = {}
+    for run in results.runs:
+        row = {"matrix": run.matrix, "profile": run.profile, **direction_columns(run)}
+        runs_of[tuple(row.items())] = runs_of.get(tuple(row.items()), 0) + 1
+    columns = (
+        Column("matrix", "Matrix", plain, False),
+        Column("profile", "Profile", plain, False),
+        *(
+            Column(f"{way}_{key}", f"{way}: {heading}", show)
+            for way in ("forward", "reverse")
+            for key, heading, show in (
+                ("rate_mbit", "Mbit/s", rate),
+                ("delay_ms", "ms", delay_of_path),
+                ("jitter_ms", "± ms", delay_of_path),
+                ("loss_p", "loss", show_share),
+                ("buffer_pkts", "packets", count),
+            )
+        ),
+        Column("runs", "Runs", count),
+    )
+    rows = [{**dict(path), "runs": float(runs)} for path, runs in runs_of.items()]
+    note = "Forward is what the client sends, reverse the way back, each as the load begins."
+    return Table(name, title, note, columns, tuple(rows))
+
+
+def delay_of_path(delay_ms: float) -> str:
+    """A delay as it was asked for: 72.255."""
+    return f"{delay_ms:g}"
 
 
 def environment_table(results: Results, name: str, title: str) -> Table:

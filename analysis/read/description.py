@@ -81,6 +81,18 @@ class Flow:
 
 
 @dataclass(frozen=True)
+class Direction:
+    """One direction of a run's path as the load begins, as a folder says it."""
+
+    name: str  # forward | reverse
+    rate_bps: float | None
+    delay_ms: float
+    jitter_ms: float
+    loss_p: float  # mean probability
+    buffer_pkts: int | None
+
+
+@dataclass(frozen=True)
 class Change:
     """A change of the path during the load, as a folder says it; None: left as it was."""
 
@@ -147,12 +159,26 @@ def asked_for(folder: Path) -> dict[str, Any]:
         "topology": text(run, "topology", name) if "topology" in run else "tunnel",
         "flows": flows,
         "changes": changes,
+        "path": tuple(read_direction(way, each, name) for way, each in directions.items()),
         "loss_p": mean_loss(loaded.get("loss")),
         "jitter_ms": optional_number(loaded, "jitter_ms") or 0.0,
         "ordered": bool(loaded.get("ordered")),
         "acks": bool(run.get("acks")),
         "sites": tuple(printable(str(site)) for site in sites),
     }
+
+
+def read_direction(way: str, asked: Mapping[str, Any], name: str) -> Direction:
+    """One direction of run.json's path. Raises Unreadable."""
+    buffer_pkts = asked.get("buffer_pkts")
+    return Direction(
+        name=way,
+        rate_bps=optional_number(asked, "rate_bps"),
+        delay_ms=number(asked, "delay_ms", name),
+        jitter_ms=optional_number(asked, "jitter_ms") or 0.0,
+        loss_p=mean_loss(asked.get("loss")),
+        buffer_pkts=None if buffer_pkts is None else int(number(asked, "buffer_pkts", name)),
+    )
 
 
 def ccs_of(flows: Sequence[Flow], setting: str) -> str:

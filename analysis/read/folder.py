@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.read.description import Change, Flow, asked_for, load_s
+from analysis.read.description import Change, Direction, Flow, asked_for, load_s
 from analysis.read.values import (
     Scalar,
     Unreadable,
@@ -103,6 +103,7 @@ class Run:
     topology: str = "tunnel"
     flows: tuple[Flow, ...] = ()
     changes: tuple[Change, ...] = ()  # by time
+    path: tuple[Direction, ...] = ()  # forward, reverse
     loss_p: float = (
         0.0  # mean probability of loss in the direction the data takes, as the load begins
     )

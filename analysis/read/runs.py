@@ -112,6 +112,7 @@ def to_row(run: Run) -> dict[str, Any]:
         "loss_p": run.loss_p,
         "jitter_ms": run.jitter_ms,
         "ordered": run.ordered,
+        **direction_columns(run),
         "flows": len(run.flows),
         "buffer_pkts": run.buffer_pkts,
         "buffer_bdp": run.buffer_bdp,
@@ -129,6 +130,21 @@ def to_row(run: Run) -> dict[str, Any]:
         "kernel": environment.kernel if environment else None,
         "lab": environment.lab if environment else None,
         "error": run.error,
+    }
+
+
+def direction_columns(run: Run) -> dict[str, float | None]:
+    """Both directions of a run's path: forward is what the client sends."""
+    return {
+        f"{direction.name}_{name}": value
+        for direction in run.path
+        for name, value in (
+            ("rate_mbit", None if direction.rate_bps is None else direction.rate_bps / 1e6),
+            ("delay_ms", direction.delay_ms),
+            ("jitter_ms", direction.jitter_ms),
+            ("loss_p", direction.loss_p),
+            ("buffer_pkts", direction.buffer_pkts),
+        )
     }
 
 

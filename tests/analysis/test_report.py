@@ -17,6 +17,7 @@ import synthetic
 from analysis.judge.cells import to_matrices
 from analysis.page.chapter import to_chapter
 from analysis.page.report import write_report, write_studies
+from analysis.page.tables import path_table
 from analysis.read.runs import load_results
 from analysis.read.study import Study, same
 from gostlab.results import EPOCH, EPOCHS
@@ -464,3 +465,18 @@ def test_runs_of_an_older_lab_are_shown_as_such(
     page = report(tmp_path, tmp_path / "later")
 
     assert "1 of 1 runs are of another lab: the clock ticks twice as often since then" in page.text
+
+
+def test_the_report_has_both_directions_of_every_path(tmp_path: Path) -> None:
+    for p in (0.0, 0.02):
+        asked = synthetic.cell("bbr", 16)
+        lossy = {**asked["path"]["reverse"], "loss": {"model": "random", "p": p}}
+        asked["path"] = {**asked["path"], "reverse": lossy}
+        synthetic.write_run(tmp_path, asked, name=f"lost-{p}")
+    table = path_table(load_results(tmp_path, "made-up"), "paths", "The paths")
+    shown = [dict(zip((c.key for c in table.columns), row, strict=True)) for row in table.shown()]
+    assert [(row["forward_loss_p"], row["reverse_loss_p"], row["runs"]) for row in shown] == [
+        ("0%", "0%", "1"),
+        ("0%", "2%", "1"),
+    ]
+    assert "reverse: loss" in report(tmp_path, tmp_path / "out").text

@@ -397,6 +397,18 @@ def test_the_frame_says_what_the_flows_really_use_and_every_factor_that_has_no_c
     assert (frame.loc["mixed", "cc:flow1"], frame.loc["mixed", "cc:flow2"]) == ("bbr", "reno")
 
 
+def test_the_frame_has_both_directions_of_a_path(tmp_path: Path) -> None:
+    """A loss of the way back is there too, whichever way the data go."""
+    asked = synthetic.cell("bbr", 1)
+    lossy = {**asked["path"]["reverse"], "loss": {"model": "random", "p": 0.02}, "rate_bps": 5e7}
+    asked["path"] = {**asked["path"], "reverse": lossy}
+    synthetic.write_run(tmp_path, asked)
+    [row] = to_frame(load_results(tmp_path, "made-up").runs).to_dict("records")
+    assert (row["loss_p"], row["forward_loss_p"], row["reverse_loss_p"]) == (0.0, 0.0, 0.02)
+    assert (row["forward_rate_mbit"], row["reverse_rate_mbit"]) == (1967.0, 50.0)
+    assert row["forward_delay_ms"] == row["reverse_delay_ms"] == 84.0
+
+
 def test_the_frame_has_the_delays_under_load(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path, synthetic.cell("cubic", 1))
     synthetic.write_run(tmp_path, synthetic.cell("bbr", 1), outcome="failed", error="x")
