@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeGuard
 
 import numpy as np
@@ -67,18 +68,26 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     Statistics, section 3.2; Hahn & Meeker, Statistical Intervals, section 5.2). None if even least
     to greatest does not reach it.
     """
-    n = len(values)
+    found = interval_rank(len(values), confidence)
+    if found is None:
+        return None
+    rank, coverage = found
+    ordered = sorted(values)
+    return Interval(float(ordered[rank - 1]), float(ordered[-rank]), coverage)
+
+
+@cache
+def interval_rank(n: int, confidence: float) -> tuple[int, float] | None:
+    """The highest rank from either end whose order statistics cover the median of n values, and
+    how surely; None if even the first does not.
+    """
     best = None
     for rank in range(1, n // 2 + 1):
         coverage = 1.0 - 2.0 * float(stats.binom.cdf(rank - 1, n, 0.5))
         if coverage < confidence:
             break
         best = rank, coverage
-    if best is None:
-        return None
-    rank, coverage = best
-    ordered = sorted(values)
-    return Interval(float(ordered[rank - 1]), float(ordered[n - rank]), coverage)
+    return best
 
 
 def relative_halfwidth(values: Sequence[float], confidence: float = CONFIDENCE) -> float | None:

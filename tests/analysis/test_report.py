@@ -20,6 +20,7 @@ from analysis.page.report import write_report, write_studies
 from analysis.page.tables import path_table
 from analysis.read.runs import load_results
 from analysis.read.study import Study, same
+from gostlab import cli
 from gostlab.results import EPOCH, EPOCHS
 
 HOSTILE = '<script>alert("x")</script> & "\' {{ 7*7 }} $\\frac$ -- | \ud800\x00\x1b[31m\u202e'
@@ -401,16 +402,12 @@ def test_levels_are_compared_as_people_mean_them() -> None:
     assert not same(1.0, 16.0) and not same(None, 0.0)
 
 
-def test_the_command_line_writes_the_report(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["./lab", "report", "--results", str(synthetic.FIXTURE), "--out", str(tmp_path)],
-        cwd=Path(__file__).resolve().parents[2],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(tmp_path / "report.html")
+def test_the_command_line_writes_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["report", "--results", str(synthetic.FIXTURE), "--out", str(tmp_path)]
+    assert cli.main(words) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "report.html")
     assert (tmp_path / "report.html").exists()
 
 

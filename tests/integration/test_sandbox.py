@@ -40,10 +40,12 @@ def test_it_says_the_commands_exit_status(lab: Lab) -> None:
 
 def test_the_virtual_clock_waits_for_nobody(lab: Lab) -> None:
     began = time.monotonic()
-    done = lab.command("sleep 3600; cat /proc/uptime")
+    done = lab.command("sleep 36000; cat /proc/uptime")
 
-    assert float(done.log.split()[0]) > 3600
-    assert time.monotonic() - began < 30
+    guest_s = float(done.log.split()[0])
+    assert guest_s > 36000
+    # Ten hours pass in far less than ten minutes, however busy the host is.
+    assert time.monotonic() - began < guest_s / 60
 
 
 def test_a_system_call_costs_what_was_asked(lab: Lab) -> None:

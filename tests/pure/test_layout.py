@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -103,10 +104,16 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
+@cache
+def parsed(source: str) -> ast.Module:
+    """A text's syntax tree."""
+    return ast.parse(source)
+
+
 def imported(source: str, known: dict[str, Path]) -> set[str]:
     """The lab's modules that a text imports, wherever in it."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -192,7 +199,7 @@ def imported_anywhere(source: str) -> set[str]:
         for module in imported(text, MODULES) - seen:
             seen.add(module)
             waiting.append(MODULES[module].read_text("utf-8"))
-        for node in ast.parse(text).body:
+        for node in parsed(text).body:
             if isinstance(node, ast.Import):
                 outside |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 from collections import namedtuple
 from pathlib import Path
@@ -133,11 +134,17 @@ def test_a_server_that_never_answers_costs_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workbench, "CONNECT_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(workbench.urllib.request, "urlopen", lambda *_args, **_kw: time.sleep(5))
-    started = time.monotonic()
+    end_of_test, answered = threading.Event(), threading.Event()
+
+    def silent(*_args: object, **_keywords: object) -> None:
+        end_of_test.wait(60)
+        answered.set()
+
+    monkeypatch.setattr(workbench.urllib.request, "urlopen", silent)
     with pytest.raises(OSError, match="no answer"):
         workbench.fetch("https://release.example/", tmp_path / "file", "0" * 64)
-    assert time.monotonic() - started < 2
+    assert not answered.is_set()  # it was not waited for
+    end_of_test.set()
     assert not list(tmp_path.iterdir())
 
 
@@ -294,10 +301,8 @@ def test_a_cache_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> Non
 def test_the_relay_is_built_once(tmp_path: Path) -> None:
     first = run_setup(tmp_path, "--only", "relay")
     assert first.returncode == 0, first.stdout
-    started = time.monotonic()
     second = run_setup(tmp_path, "--only", "relay")
     assert "built before" in second.stdout
-    assert time.monotonic() - started < 2
     relay = next((tmp_path / "relay").glob("*/relay"))
     assert parts.output_of([relay, "-V"]).startswith("relay ")
 
@@ -395,13 +400,10 @@ def test_vagrants_provisioner_works_where_the_lab_is_set_up() -> None:
     if parts.find_parts().kernel is None:
         pytest.skip("./lab setup has not built the kernel")
     script = provision_script().replace("/vagrant", str(parts.ROOT))
-    started = time.monotonic()
     done = subprocess.run(
         ["sh", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    # The second time, the set-up only looks: about a second on an idle machine.
-    assert time.monotonic() - started < 10
     assert done.stdout.splitlines()[-1] == "everything that the lab needs is there"
 
 
