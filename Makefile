@@ -62,7 +62,7 @@ doctor:
 
 lint: check-format check-python check-gofmt
 	$(TOOLS)/mypy
-	shellcheck lab kernel/build.sh .ci/run
+	shellcheck lab kernel/build.sh .ci/run gostlab/guest/commands_prelude.sh
 	cd tunnel && $(GO) vet ./...
 
 check-format:

@@ -443,7 +443,15 @@ FILES = (
         "with a tunnel",
         "what each end of the tunnel said",
     ),
-    File("commands.sh", r"commands\.sh", "text", "every that began", "what the lab did", (), True),
+    File(
+        "commands.sh",
+        r"commands\.sh",
+        "text",
+        "every that began",
+        "what the lab did, as a script that repeats it (docs/replay.md)",
+        (),
+        True,
+    ),
     File("log.txt", r"log\.txt", "text", "every", "what the machine and the lab said", (), True),
 )
 

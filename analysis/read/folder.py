@@ -26,6 +26,8 @@ from gostlab.ask.checks import VERDICTS, Check
 from gostlab.measures import BOTTLENECK_FULL, bottleneck_used, counted_goodput, idle_share
 from gostlab.results import EPOCH, epoch_of, is_number, read_series
 
+# Where a commands.sh comes to what the lab did (gostlab.guest.commands).
+STEPS = "# -- what the lab did\n\n"
 # How a run stands. The first four are status.json's; a folder without it is unfinished; corrupt is
 # a finished run whose own files cannot be read, and it counts as nothing else.
 STATES = ("ok", "failed", "unsupported", "interrupted", "unfinished", "corrupt")
@@ -196,7 +198,7 @@ def load_run(folder: Path) -> Run | Broken:
     except Unreadable as error:
         return Broken(folder, str(error))
     told: dict[str, Any] = {
-        "commands": head_of(folder / "commands.sh"),
+        "commands": steps_of(head_of(folder / "commands.sh")),
         "log_tail": logs_of(folder),
     }
     if not (folder / "status.json").exists():
@@ -232,6 +234,11 @@ def load_run(folder: Path) -> Run | Broken:
         **told,
         **left_behind(folder),
     )
+
+
+def steps_of(commands: str) -> str:
+    """What the lab did, of a commands.sh: without the functions that it begins with."""
+    return commands.partition(STEPS)[2] or commands
 
 
 def measured(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:

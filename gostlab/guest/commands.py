@@ -16,6 +16,7 @@ from typing import IO
 
 PRELUDE = Path(__file__).with_name("commands_prelude.sh")
 FORMAT = "# format: 2 (./lab replay reads it)"
+STEPS = "\n# -- what the lab did\n"  # reports show what follows
 END_OF_FILE = "END_OF_FILE"  # of the here-documents
 ABOUT = """# What the lab ran, in order, as a script that repeats it on this machine's own kernel:
 #     sudo sh commands.sh [FOLDER]      its reports go to FOLDER, by default a new one under /tmp
@@ -58,7 +59,7 @@ class CommandLog:
                 ' here\' $(awk -v page="$(getconf PAGESIZE)"'
                 " '{ print int($3 * page / 1048576) }' /proc/sys/net/ipv4/tcp_mem) MiB"
             )
-        self.write("\n# -- what the lab did\n")
+        self.write(STEPS)
 
     def _write_environment(self, environ: Mapping[str, str]) -> None:
         """The environment of every command; of its PATH the folders that are there."""

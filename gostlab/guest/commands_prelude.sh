@@ -1,3 +1,6 @@
+# What every commands.sh begins with (gostlab.guest.commands writes the variables before it).
+# shellcheck shell=sh disable=SC2154
+
 say() {
     printf 'commands.sh: %s\n' "$*" >&2
 }
@@ -215,7 +218,7 @@ ANY_PROGRAM=${ANY_PROGRAM:-}
 check_needs
 OUT=${1:-$(mktemp -d "${TMPDIR:-/tmp}/gostlab-replay.XXXXXX")}
 mkdir -p "$OUT"
-cd "$OUT"
+cd "$OUT" || exit 1
 trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM

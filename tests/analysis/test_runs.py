@@ -14,7 +14,7 @@ import synthetic
 
 from analysis.judge.cells import to_matrices
 from analysis.read.description import mean_loss
-from analysis.read.folder import Broken, Run, load_run
+from analysis.read.folder import Broken, Run, load_run, steps_of
 from analysis.read.runs import load_results, to_csv, to_frame
 from analysis.read.values import printable
 from gostlab.result_check import complaints
@@ -86,6 +86,15 @@ def test_figures_come_from_the_files_that_own_them() -> None:
     assert run.rtt_ms == 168.0
     assert run.bdp_pkts == pytest.approx(1967e6 * 0.168 / 8 / 1500)
     assert run.buffer_bdp == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_runs_commands_are_what_the_lab_did_without_the_scripts_own_functions() -> None:
+    assert steps_of("#!/bin/sh\nsay() {\n}\n\n# -- what the lab did\n\nnamespace a\n") == (
+        "namespace a\n"
+    )
+    assert (
+        steps_of("#!/bin/sh\nip netns add a\n") == "#!/bin/sh\nip netns add a\n"
+    )  # an older lab's
 
 
 def test_a_direct_run_has_one_leg_and_its_missing_ones_are_none() -> None:
