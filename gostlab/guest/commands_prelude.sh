@@ -186,11 +186,15 @@ load_ends() {
         kill "$process" 2>/dev/null || true
         wait "$process" || true
     done
+    failed=$(awk '$4 != 0 { printf " %s (exit status %s)", $1, $4 }' flows.txt)
+    if [ -n "$failed" ]; then
+        say "failed:$failed; their reports say why"
+        exit 1
+    fi
 }
 
 # goodput NAME KIND REPORT: what the flow got, as its own report says.
 goodput() {
-    awk -v name="$1" '$1 == name && $4 != 0 { print name ": failed, exit status " $4 }' flows.txt
     case $2 in
     http)
         awk -v name="$1" -v size="$(sed -n 's/.*\[\([0-9]*\)\/[0-9]*\].*/\1/p' "$3")" \

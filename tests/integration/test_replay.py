@@ -109,6 +109,7 @@ def test_another_script_is_said_to_differ(
         ("grep -qw seed ||", "grep -qw no-seed ||", "SEEDLESS=1"),
         ("check_needs\nOUT=", "ip netns add client; check_needs\nOUT=", "called client is there"),
         ("listening target tcp 80", "listening target tcp 81", "nothing listens on tcp port 81"),
+        ("iperf3 -c", "iperf3 --nonsense -c", "failed: flow1 (exit status 1)"),
     ],
 )
 def test_a_script_says_what_it_lacks(
