@@ -413,63 +413,7 @@ def to_table(
     with `borrow` (a run of each matrix) a goodput or Retr of another matrix on the same path too.
     ratio is goodput / goodput_study.
     """
-    rows = []
-    for cell in cells:
-        run = cell.example
-        row: dict[str, Any] = {
-            "matrix": cell.matrix,
-            "variant": cell.variant,
-            "cell": cell.label,
-            "topology": run.topology,
-            "tunnel": run.tunnel,
-            "cc": run.cc,
-            "streams": run.streams,
-            "clock": run.clock,
-            "syscall_cost_us": run.syscall_cost_us,
-            "rate_mbit": None if run.rate_bps is None else run.rate_bps / 1e6,
-            "rtt_ms": run.rtt_ms,
-            "loss_p": run.loss_p,
-            "jitter_ms": run.jitter_ms,
-            "ordered": float(run.ordered),
-            "flows": len(run.flows),
-            "buffer_pkts": run.buffer_pkts,
-            "buffer_bdp": run.buffer_bdp,
-            "bdp_pkts": run.bdp_pkts,
-            "mtu_bytes": run.mtu_bytes,
-            "profile": run.profile,
-            "duration_s": run.duration_s,
-            "offloads": float(run.offloads),
-            "n": len(cell.counted),
-            "left_out": len(cell.left_out),
-            "verdict": cell.verdict,
-            "absent": cell.absent or "no valid run",
-            "program": ", ".join(
-                sorted({each.environment.tunnel for each in cell.counted if each.environment})
-            ),
-            "direction": run.direction,
-            "rmem_bytes": rmem_bytes(run),
-            **published_columns(run, study, borrow),
-            **{f"factor:{name}": level(value) for name, value in cell.factors},
-        }
-        for flow in run.flows:
-            row |= {f"rtt:{flow.name}": flow.rtt_ms, f"cc:{flow.name}": flow.cc or flow.kind}
-        asked = figures_of(cell, study)
-        known = (merit.key for merit in MERITS if merit.of_run is not None)
-        for figure in dict.fromkeys((*known, *asked)):
-            summary = cell.summary(figure) if figure in asked else None
-            interval = summary.interval if summary else None
-            row |= {
-                figure: summary.median if summary else None,
-                f"{figure}_low": interval.low if interval else None,
-                f"{figure}_high": interval.high if interval else None,
-                f"{figure}_coverage": interval.coverage if interval else None,
-                f"{figure}_values": summary.values if summary else (),
-            }
-        row |= ratio_columns(row)
-        row["cpu_bound"] = float(cell.cpu_bound)
-        row["goodput_best3"] = best_mean(row["goodput_values"])
-        row["never_converged"] = cell.never_converged if "convergence_s" in asked else None
-        rows.append(row)
+    rows = [row_of_cell(cell, study, borrow) for cell in cells]
     table = pd.DataFrame(rows)
     values = [name for name in table.columns if name.endswith("_values")]
     # a cell without a flow that another has, has no value of it
@@ -478,6 +422,77 @@ def to_table(
     texts = {name for name in table.columns if name.startswith(("factor:", "cc:"))} | TEXT_COLUMNS
     numeric = [name for name in table.columns if name not in texts and name not in values]
     return table.astype(dict.fromkeys(numeric, float)) if rows else table
+
+
+def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, Run] | None) -> dict[str, Any]:
+    """A cell's row of the table: what was asked, what was published, what was got."""
+    run = cell.example
+    asked = figures_of(cell, study)
+    known = (merit.key for merit in MERITS if merit.of_run is not None)
+    row = asked_columns(run) | {
+        "matrix": cell.matrix,
+        "variant": cell.variant,
+        "cell": cell.label,
+        "n": len(cell.counted),
+        "left_out": len(cell.left_out),
+        "verdict": cell.verdict,
+        "absent": cell.absent or "no valid run",
+        "program": ", ".join(
+            sorted({each.environment.tunnel for each in cell.counted if each.environment})
+        ),
+        **published_columns(run, study, borrow),
+        **{f"factor:{name}": level(value) for name, value in cell.factors},
+    }
+    for flow in run.flows:
+        row |= {f"rtt:{flow.name}": flow.rtt_ms, f"cc:{flow.name}": flow.cc or flow.kind}
+    for figure in dict.fromkeys((*known, *asked)):
+        row |= figure_columns(figure, cell.summary(figure) if figure in asked else None)
+    return {
+        **row,
+        **ratio_columns(row),
+        "cpu_bound": float(cell.cpu_bound),
+        "goodput_best3": best_mean(row["goodput_values"]),
+        "never_converged": cell.never_converged if "convergence_s" in asked else None,
+    }
+
+
+def asked_columns(run: Run) -> dict[str, Any]:
+    """What was asked of a run that stands for its cell."""
+    return {
+        "topology": run.topology,
+        "tunnel": run.tunnel,
+        "cc": run.cc,
+        "streams": run.streams,
+        "clock": run.clock,
+        "syscall_cost_us": run.syscall_cost_us,
+        "rate_mbit": None if run.rate_bps is None else run.rate_bps / 1e6,
+        "rtt_ms": run.rtt_ms,
+        "loss_p": run.loss_p,
+        "jitter_ms": run.jitter_ms,
+        "ordered": float(run.ordered),
+        "flows": len(run.flows),
+        "buffer_pkts": run.buffer_pkts,
+        "buffer_bdp": run.buffer_bdp,
+        "bdp_pkts": run.bdp_pkts,
+        "mtu_bytes": run.mtu_bytes,
+        "profile": run.profile,
+        "duration_s": run.duration_s,
+        "offloads": float(run.offloads),
+        "direction": run.direction,
+        "rmem_bytes": rmem_bytes(run),
+    }
+
+
+def figure_columns(figure: str, summary: Summary | None) -> dict[str, Any]:
+    """What a cell's runs say of one figure of merit; None: nothing, or nobody asked."""
+    interval = summary.interval if summary else None
+    return {
+        figure: summary.median if summary else None,
+        f"{figure}_low": interval.low if interval else None,
+        f"{figure}_high": interval.high if interval else None,
+        f"{figure}_coverage": interval.coverage if interval else None,
+        f"{figure}_values": summary.values if summary else (),
+    }
 
 
 def published_columns(

@@ -117,7 +117,7 @@ def delay(value: float) -> str:
     """Milliseconds: 168, 24.5, 0.81; a queue of less than 10 µs is none."""
     if value < 0.01:
         return "0"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.2f}"
+    return rate(value) if value >= 1 else f"{value:.2f}"
 
 
 def count(value: float) -> str:

@@ -151,34 +151,8 @@ def comparison_table(
     """Two congestion controls at the same levels, run against run of the same seed; the study's
     ratio beside it.
     """
-    rows = []
-    for first, second in pairs_of(matrix.cells, base, versus):
-        times = paired_ratio(first.by_seed(), second.by_seed())
-        if times is None:
-            continue
-        apart = paired_difference(first.by_seed(), second.by_seed())
-        published = published_goodput(table, first), published_goodput(table, second)
-        study_ratio = published[1] / published[0] if published[0] and published[1] else None
-        rows.append(
-            {
-                **levels(row_of(table, first), without(first, "cc")),
-                "n": times.n,
-                "ratio": times.median,
-                "ratio_interval": summary_interval(times, ratio),
-                "difference_mbit": apart.median if apart else None,
-                "difference_interval": summary_interval(apart, signed) if apart else "",
-                "study_ratio": study_ratio,
-                "base_srtt_median_ms": row_of(table, first)["srtt_median_ms"],
-                "versus_srtt_median_ms": row_of(table, second)["srtt_median_ms"],
-                "idle_share": least(first.summary("idle_share"), second.summary("idle_share")),
-                "verdict": max(
-                    (first.verdict, second.verdict), key=("ok", "degraded", "none").index
-                ),
-                "ratio_low": times.interval.low if times.interval else None,
-                "ratio_high": times.interval.high if times.interval else None,
-                "ratio_coverage": times.interval.coverage if times.interval else None,
-            }
-        )
+    pairs = pairs_of(matrix.cells, base, versus)
+    rows = [row for pair in pairs if (row := pair_row(table, *pair)) is not None]
     others = [
         column
         for column in level_columns(table, matrix.cells)
@@ -204,6 +178,31 @@ def comparison_table(
         shown_columns(columns, rows),
         tuple(rows),
     )
+
+
+def pair_row(table: pd.DataFrame, first: Cell, second: Cell) -> dict[str, Any] | None:
+    """Two cells that differ in the congestion control alone; None without runs of one seed."""
+    times = paired_ratio(first.by_seed(), second.by_seed())
+    if times is None:
+        return None
+    apart = paired_difference(first.by_seed(), second.by_seed())
+    published = published_goodput(table, first), published_goodput(table, second)
+    return {
+        **levels(row_of(table, first), without(first, "cc")),
+        "n": times.n,
+        "ratio": times.median,
+        "ratio_interval": summary_interval(times, ratio),
+        "difference_mbit": apart.median if apart else None,
+        "difference_interval": summary_interval(apart, signed) if apart else "",
+        "study_ratio": published[1] / published[0] if published[0] and published[1] else None,
+        "base_srtt_median_ms": row_of(table, first)["srtt_median_ms"],
+        "versus_srtt_median_ms": row_of(table, second)["srtt_median_ms"],
+        "idle_share": least(first.summary("idle_share"), second.summary("idle_share")),
+        "verdict": max((first.verdict, second.verdict), key=("ok", "degraded", "none").index),
+        "ratio_low": times.interval.low if times.interval else None,
+        "ratio_high": times.interval.high if times.interval else None,
+        "ratio_coverage": times.interval.coverage if times.interval else None,
+    }
 
 
 def published_goodput(table: pd.DataFrame, cell: Cell) -> float | None:
