@@ -40,12 +40,8 @@ from gostlab.ask.document import (
 )
 from gostlab.ask.profile import SHARE
 from gostlab.ask.settings import (
-    BUFFER_PRESETS,
-    BUFFER_SIZES,
-    CC,
     CC_OF_END,
     DIRECTIONS,
-    END,
     FLOW_FIELDS,
     FLOW_NAME,
     PATH_FIELDS,
@@ -59,6 +55,7 @@ from gostlab.ask.settings import (
     read_factors,
     read_settings,
 )
+from gostlab.ask.values import BUFFER_PRESETS, BUFFER_SIZES, CC, END
 from gostlab.declared.drawings import check_drawing, drawing_files, merit_names, model_names
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments"

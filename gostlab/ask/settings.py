@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from gostlab.ask import units
@@ -19,71 +18,56 @@ from gostlab.ask.document import (
     Field,
     Node,
     Reader,
-    list_of,
     mapping,
     mapping_of,
     mapping_schema,
     meant,
     one_of,
-    one_of_names,
     parse_document,
-    quantity,
     takes,
     text_of,
     unknown_key,
-    whole,
 )
 from gostlab.ask.profile import (
     BUFFER,
     DIRECTIONS,
-    MAX_DELAY_S,
     RATE,
-    TIME,
     read_delay,
     read_loss,
     read_rate,
 )
-from gostlab.ask.sizing import MAX_BUFFER_BYTES, MAX_MEMORY_MIB, MIB
-from gostlab.declared.qdiscs import BOTTLENECK, QUEUE, names_for
-from gostlab.declared.topologies import topology_names
-from gostlab.declared.tunnels import tunnel_names
+from gostlab.ask.values import (
+    BOTTLENECKS,
+    CC,
+    DIRECTION,
+    END,
+    HOST_NUMBER,
+    MAX_FLOWS,
+    QUEUES,
+    STREAMS,
+    TOPOLOGY,
+    TUNNEL,
+    read_buffers,
+    read_cc,
+    read_download_size,
+    read_duration,
+    read_instant,
+    read_memory,
+    read_offered_rate,
+    read_rtt,
+    read_sample,
+    read_sites,
+    read_syscall_cost,
+    read_tcp_memory,
+)
 
 # What one system call costs on the virtual clock, µs, unless the experiment says otherwise.
 DEFAULT_SYSCALL_COST_US = 5
-MAX_STREAMS = 128  # iperf3's own limit
-# Those that Linux has had, in its tree or beside it; whether this kernel has one, only a run can
-# say.
-CONGESTION_CONTROLS = (
-    "bbr",
-    "bbr2",
-    "bbr3",
-    "bbrplus",
-    "bic",
-    "cdg",
-    "cubic",
-    "dctcp",
-    "highspeed",
-    "htcp",
-    "hybla",
-    "illinois",
-    "lp",
-    "nv",
-    "reno",
-    "scalable",
-    "vegas",
-    "veno",
-    "westwood",
-    "yeah",
-)
-MAX_FLOWS = 64
 MAX_CHANGES = 10_000
-MAX_SITES = 60
-# An end that may have a congestion control of its own is a host, or one of a tunnel's legs.
+# A tunnel's legs, both ends of each: before it, across, behind.
 LEGS = ("app", "wan", "exit")
-END = re.compile(r"[a-z][a-z0-9_]{0,15}")
 FLOW_NAME = re.compile(r"[a-z][a-z0-9_-]{0,15}")
 NO_FLOW_NAMES = (*DIRECTIONS, "cc")  # forward.rate is the path's
-BUFFER_PRESETS = ("debian", "system", "bdp")
 
 
 @dataclass(frozen=True)
@@ -100,181 +84,6 @@ Settings = Mapping[str, Setting]
 Factors = Mapping[str, tuple[Setting, ...]]
 
 
-SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN)
-MICROSECONDS = quantity(partial(units.seconds, usual="us"), units.TIME_PATTERN)
-SIZE = quantity(units.size, units.SIZE_PATTERN)
-# What topo.py declares, and what the files in gostlab/guest/tunnels/ and qdiscs/ do.
-TOPOLOGY = one_of_names(topology_names)
-TUNNEL = one_of_names(tunnel_names)
-BOTTLENECKS = one_of_names(partial(names_for, BOTTLENECK))
-QUEUES = one_of_names(partial(names_for, QUEUE))
-
-
-@takes(SECONDS.schema)
-def read_duration(node: Node) -> float:
-    """A load's length: iperf3 takes whole seconds. Raises BadInput."""
-    duration = SECONDS(node)
-    if duration.denominator != 1 or not 1 <= duration <= 86_400:
-        raise node.bad_value("not whole seconds between 1s and 86400s")
-    return float(duration)
-
-
-@takes(SECONDS.schema)
-def read_instant(node: Node) -> float:
-    """A time within a run, seconds from the start of the load. Raises BadInput."""
-    instant = SECONDS(node)
-    if not 0 <= instant <= 86_400:
-        raise node.bad_value("not between 0s and 86400s")
-    return float(instant)
-
-
-@takes(TIME.schema)
-def read_rtt(node: Node) -> Fraction:
-    """A round trip, half of it each way. Raises BadInput."""
-    rtt = TIME(node)
-    if rtt > 2 * MAX_DELAY_S:
-        raise node.bad_value(f"longer than {2 * MAX_DELAY_S} s")
-    return rtt
-
-
-@takes(RATE.schema)
-def read_offered_rate(node: Node) -> int:
-    """The rate of a flow that knows no congestion control. Raises BadInput."""
-    rate_bps = RATE(node)
-    if not 1000 <= rate_bps <= 10**11:
-        raise node.bad_value("not between 1kbit and 100gbit")
-    return rate_bps
-
-
-@takes(SIZE.schema)
-def read_download_size(node: Node) -> int:
-    """What an HTTP server has to give, bytes. Raises BadInput."""
-    size = SIZE(node)
-    if not 1 <= size <= 10**11:
-        raise node.bad_value("not between 1B and 100GB")
-    return size
-
-
-@takes(list_of(text_of, least=1).schema)
-def read_sites(node: Node) -> tuple[str, ...]:
-    """The profiles of a star's sites, each once. Raises BadInput."""
-    sites = list_of(text_of, least=1)(node)
-    if len(sites) > MAX_SITES or len(set(sites)) < len(sites):
-        raise node.bad(f"not a list of at most {MAX_SITES} profiles, each once")
-    return sites
-
-
-@takes(MICROSECONDS.schema)
-def read_syscall_cost(node: Node) -> float:
-    """The virtual cost of a system call, µs. Raises BadInput."""
-    cost_us = MICROSECONDS(node) * 10**6
-    if cost_us > 1000:
-        raise node.bad_value("more than 1 ms for one system call")
-    return float(cost_us)
-
-
-@takes(TIME.schema)
-def read_sample(node: Node) -> float:
-    """The samplers' interval, ms. Raises BadInput."""
-    sample_ms = TIME(node) * 1000
-    if not 1 <= sample_ms <= 60_000:
-        raise node.bad_value("not between 1ms and 60s")
-    return float(sample_ms)
-
-
-@takes({"type": "array", "items": SIZE.schema, "minItems": 3, "maxItems": 3})
-def read_buffer_sizes(node: Node) -> list[int]:
-    """Three sizes as tcp_rmem and tcp_wmem have them. Raises BadInput."""
-    sizes = list(list_of(SIZE)(node))
-    if len(sizes) != 3 or sizes != sorted(sizes) or sizes[0] < 4096 or sizes[2] > MAX_BUFFER_BYTES:
-        raise node.bad(
-            "not three sizes, least, initial, most, between 4KiB and 1GiB (like [4KiB, 128KiB,"
-            " 6MiB])"
-        )
-    return sizes
-
-
-BUFFER_SIZES = mapping(
-    {
-        "rmem": Field(
-            read_buffer_sizes,
-            required=True,
-            says="for receiving, as tcp_rmem: least, initial, most",
-            example="[4KiB, 128KiB, 6MiB]",
-        ),
-        "wmem": Field(
-            read_buffer_sizes,
-            required=True,
-            says="for sending, as tcp_wmem: least, initial, most",
-            example="[4KiB, 16KiB, 4MiB]",
-        ),
-    }
-)
-
-
-@takes({"anyOf": [text_of.schema, BUFFER_SIZES.schema]})
-def read_buffers(node: Node) -> str | dict[str, list[int]]:
-    """debian, system, bdp, a preset, or {rmem: [least, initial, most], wmem: …}. Raises
-    BadInput.
-    """
-    return BUFFER_SIZES(node) if node.fields is not None else one_of(*BUFFER_PRESETS)(node)
-
-
-CC = one_of(*CONGESTION_CONTROLS)
-
-
-@takes(
-    {
-        "anyOf": [
-            CC.schema,
-            {
-                "type": "object",
-                "patternProperties": {f"^({END.pattern})$": CC.schema},
-                "additionalProperties": False,
-                "minProperties": 1,
-            },
-        ]
-    }
-)
-def read_cc(node: Node) -> str | dict[str, str]:
-    """One congestion control for all, or one per end: {client: bbr, target: cubic}. Raises
-    BadInput.
-    """
-    if node.fields is None:
-        return CC(node)
-    if not node.fields:
-        raise node.bad("no end with a congestion control (like {client: bbr, target: cubic})")
-    for end in node.fields:
-        if not END.fullmatch(end):
-            raise node.bad(f"{units.quoted(end)}: no name of a host, or of a tunnel's leg")
-    return {end: CC(value) for end, value in node.fields.items()}
-
-
-@takes({"type": "string", "pattern": rf"^\s*auto\s*$|{units.SIZE_PATTERN}"})
-def read_memory(node: Node) -> int | None:
-    """auto (None), or MiB. Raises BadInput."""
-    if node.text == "auto":
-        return None
-    mib = SIZE(node) // MIB
-    if not 128 <= mib <= MAX_MEMORY_MIB:
-        raise node.bad_value("not auto or between 128MiB and 64GiB")
-    return int(mib)
-
-
-@takes({"type": "string", "pattern": rf"^\s*ample\s*$|{units.SIZE_PATTERN}"})
-def read_tcp_memory(node: Node) -> int | None:
-    """ample (None), or MiB. Raises BadInput."""
-    if node.text == "ample":
-        return None
-    mib = SIZE(node) // MIB
-    if not 1 <= mib <= MAX_MEMORY_MIB:
-        raise node.bad_value("not ample or between 1MiB and 64GiB")
-    return int(mib)
-
-
-DIRECTION = one_of("upload", "download")
-STREAMS = whole(1, MAX_STREAMS)
-HOST_NUMBER = whole(1, MAX_FLOWS)
 # What a flow may be asked for besides what the run says for all of its flows.
 FLOW_FIELDS: Mapping[str, Field] = {
     "kind": Field(
@@ -306,6 +115,8 @@ FLOW_FIELDS: Mapping[str, Field] = {
     "sender": Field(HOST_NUMBER, says="the number of its sender (dumbbell)", example="1"),
     "receiver": Field(HOST_NUMBER, says="the number of its receiver (dumbbell)", example="2"),
 }
+
+
 CHANGE_FIELDS: Mapping[str, Field] = {
     "at": Field(
         read_instant,
@@ -324,6 +135,8 @@ CHANGE_FIELDS: Mapping[str, Field] = {
     "jitter": Field(read_delay, says="from then on", unit="a time", example="5ms"),
     "loss": Field(read_loss, says="from then on", unit="%, or a model", example="1%"),
 }
+
+
 CHANGE = mapping(CHANGE_FIELDS)
 
 
@@ -411,6 +224,8 @@ PATH_FIELDS: Mapping[str, Field] = {
         example="on",
     ),
 }
+
+
 # Where there is no default, the profile's own holds, or there is no such thing.
 SETTINGS: Mapping[str, Field] = {
     "topology": Field(
@@ -544,6 +359,8 @@ SETTINGS: Mapping[str, Field] = {
         example="on",
     ),
 }
+
+
 DEFAULTS = {name: each.default for name, each in SETTINGS.items() if each.default is not None}
 
 
