@@ -324,7 +324,7 @@ def add_run_arguments(run: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FACTOR=A,B",
-        help="override a factor or setting (./lab settings lists them)",
+        help=f"override a factor, or a setting: {setting_names()} (./lab settings NAME says more)",
     )
     run.add_argument(
         "--matrix", action="append", default=[], help="only this matrix of the experiment"
@@ -342,6 +342,13 @@ def add_run_arguments(run: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="print the outcome as JSON and nothing else"
     )
     add_gost(run)
+
+
+def setting_names() -> str:
+    """Every setting, for --help."""
+    from gostlab.ask.settings import SETTINGS
+
+    return ", ".join(SETTINGS)
 
 
 def add_path_arguments(verb: argparse.ArgumentParser, when: str = "") -> None:

@@ -411,6 +411,15 @@ def json_text(node: Node) -> Any:
     return [json_text(item) for item in node.items or ()]
 
 
+def show_level(written: Any) -> str:
+    """A level for people, from how it was written: 0.1%, client bbr, target cubic."""
+    if isinstance(written, Mapping):
+        return ", ".join(f"{name} {show_level(value)}" for name, value in written.items())
+    if isinstance(written, list | tuple):
+        return " ".join(show_level(item) for item in written)
+    return str(written)
+
+
 def read_settings(node: Node) -> Settings:
     """Settings by name. Raises BadInput."""
     given = mapping_of(node)

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from gostlab import results
 from gostlab.ask.checks import VERDICTS
+from gostlab.ask.settings import show_level
 from gostlab.matrix.schedule import Finished
 from gostlab.measures import Latency, Spread, goodput_bps, latency
 
@@ -50,8 +51,10 @@ class CellSummary:
         factor's name.
         """
         levels = [
-            f"{factor} {level}" if str(level)[:1].isdigit() or "." in factor else str(level)
-            for factor, level in self.factors.items()
+            f"{factor} {level}" if level[:1].isdigit() or "." in factor else level
+            for factor, level in zip(
+                self.factors, map(show_level, self.factors.values()), strict=True
+            )
         ]
         return " · ".join(levels) or self.matrix
 

@@ -16,6 +16,7 @@ from gostlab.ask.document import BadInput, parse_document
 from gostlab.ask.experiment import load_experiment, read_experiment, with_seed
 from gostlab.ask.resolve import expand, single_run
 from gostlab.ask.run_description import RunDescription
+from gostlab.ask.settings import show_level
 from gostlab.declared.tunnels import tunnel_names
 
 SMALL = """name: small
@@ -742,3 +743,16 @@ def test_published_numbers_belong_to_a_matrix_and_its_factors() -> None:
         with pytest.raises(BadInput) as refused:
             written(text.replace(old, new, 1))
         assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("0.1%", "0.1%"),
+        (4, "4"),
+        ({"client": "bbr", "target": "cubic"}, "client bbr, target cubic"),
+        ({"rmem": ["4KiB", "6MiB"]}, "rmem 4KiB 6MiB"),
+    ],
+)
+def test_a_level_is_shown_without_yamls_brackets(written: Any, shown: str) -> None:
+    assert show_level(written) == shown
