@@ -78,7 +78,7 @@ unit:
 	$(PYTHON) -m pytest
 
 # What needs neither kernel nor root, on all CPUs where pytest-xdist is there.
-PARALLEL = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo -n auto --dist worksteal)
+PARALLEL = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo -n auto --dist loadfile)
 fast: lint
 	$(PYTHON) -m pytest tests/pure tests/analysis -q $(PARALLEL)
 

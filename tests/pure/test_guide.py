@@ -9,7 +9,9 @@ import pytest
 from gostlab.ask.experiment import load_experiment
 from gostlab.ask.guards import survey
 from gostlab.ask.resolve import expand
-from tests.examples import examples, experiments, write_examples
+from tests.examples import PAGE, examples, experiments, write_examples
+
+README = PAGE.parents[1] / "README.md"
 
 
 def test_there_are_three_examples() -> None:
@@ -27,6 +29,16 @@ def test_an_example_can_be_run(name: str, tmp_path: Path) -> None:
     assert experiment.question.endswith("?") and experiment.name == Path(name).stem
     assert survey(full)[0] == survey(quick)[0] == []
     assert sum(run.length_s for run in quick) <= 60
+
+
+def test_the_readme_s_experiment_runs_as_it_stands(tmp_path: Path) -> None:
+    lines = (README.read_text("utf-8").split("\n    name: mine\n")[1]).split("\n\n")[0]
+    file = tmp_path / "mine.yaml"
+    file.write_text("    name: mine\n" + lines)
+
+    runs = expand(load_experiment(str(file)))
+
+    assert {run.cc for run in runs} == {"cubic", "bbr"} and survey(runs)[0] == []
 
 
 def test_the_grid_is_what_its_heading_says(tmp_path: Path) -> None:
