@@ -338,6 +338,21 @@ def test_too_many_levels_for_figures_are_counted_on_each(tmp_path: Path) -> None
     assert len({picture.name for picture in pictures}) == MOST_FIGURES
 
 
+def test_close_cells_do_not_stand_on_the_figure_s_edge(tmp_path: Path) -> None:
+    for streams, goodput in ((1, 139.0), (2, 141.0), (4, 142.0)):
+        for seed in range(6):
+            factors = {"cc": "cubic", "streams": streams}
+            run = synthetic.description(experiment="mine", matrix="m", seed=seed, factors=factors)
+            synthetic.write_run(
+                tmp_path, run, name=f"{streams}-{seed}", goodput_mbit=goodput + 0.1 * seed
+            )
+    (picture,) = pictures_of("cells", tmp_path)
+    (ax,) = picture.figure.axes
+    reached = max(float(x) for line in ax.lines for x in line.get_xdata())
+    assert reached == pytest.approx(142.5, abs=0.1)
+    assert reached < 0.97 * ax.get_xlim()[1]
+
+
 @pytest.mark.parametrize(("word", "label"), [("by-loss", "lab "), ("by-rtt", "lab ")])
 def test_points_stand_at_what_was_asked_also_where_they_overlap(
     word: str, label: str, tmp_path: Path

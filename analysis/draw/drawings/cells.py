@@ -44,7 +44,9 @@ def plot_cells(
     called: str = "study",
     most: float | None = None,
 ) -> Figure:
-    """Goodput of each cell, one under the other. most: where the axis ends, None: as they need."""
+    """Goodput of each cell, one under the other. most: where the axis ends (Mbit/s), None: a little
+    beyond these cells' own marks.
+    """
     figure, axes = new_figure(1.2 + 0.34 * max(2, len(table)))
     ax = axes[0, 0]
     for y, (_, row) in enumerate(table.iterrows()):
@@ -65,7 +67,7 @@ def plot_cells(
         draw_study(ax, y, row, "goodput", cc_colour(row["cc"]), flat=True)
     ax.set_yticks(range(len(table)), [cut(label, 60) for label in table["cell"]])
     ax.set_ylim(len(table) - 0.4, -0.6)
-    ax.set_xlim(0, most)
+    ax.set_xlim(0, reach_of(table) if most is None else most)
     ax.set_xlabel("Goodput (Mbit/s)")
     thousands(ax.xaxis)
     handles: list[Any] = [
@@ -77,20 +79,27 @@ def plot_cells(
     return figure
 
 
+def reach_of(table: pd.DataFrame) -> float:
+    """Where the axis ends, in Mbit/s: beyond every mark and interval, so that none is cut. The
+    axes' own margin is a share of how far the cells lie apart: none where they lie close together.
+    """
+    return 1.05 * (max(figure_values(table, "goodput", link=False), default=0.0) or 1.0)
+
+
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """So many figures that each has rows which people can read."""
     pages = range(0, len(sheet.rows), MOST_ROWS)
     several = len(pages) > 1
-    reach = 1.05 * max([1.0, *figure_values(sheet.rows, "goodput", link=False)])
+    reach = reach_of(sheet.rows)
     for number, first in enumerate(pages, 1):
         rows = sheet.rows.iloc[first : first + MOST_ROWS]
-        part = f"cells {first + 1} to {first + len(rows)} of {len(sheet.rows)}"
+        numbered = f"cells {first + 1} to {first + len(rows)} of {len(sheet.rows)}"
         plotted = plot_cells(
             rows,
             sheet.footer,
-            title=part if several else "",
+            title=numbered if several else "",
             called=sheet.called,
-            most=reach if several else None,
+            most=reach,
         )
         yield Picture(plotted, name=str(number) if several else "")
 
