@@ -33,7 +33,7 @@ RUNS = {
         " noise: {kind: udp, rate: 2mbit, start: 500ms, duration: 1s}},"
         " changes: [{at: 2s, rate: 10mbit}, {at: 2500ms, delay: 20ms, direction: both}]}"
     ),
-    "router": "{topology: router, profile: course-delay-10, duration: 3s}",
+    "router": "{topology: router, profile: course-none, rate: 20mbit, rtt: 20ms, duration: 3s}",
     "star": f"{{{SHORT}, topology: star, sites: [client-tokyo, plain-100ms]}}",
 }
 
