@@ -20,28 +20,13 @@ for file in "$here"/patches/*.patch; do
         { echo "kernel: $(basename "$file") does not apply to this source" >&2; exit 3; }
 done
 
-make --silent x86_64_defconfig
-wanted=$(grep -vE '^(#|$)' "$here/options")
-while IFS='=' read -r name value; do
-    case $value in
-        n) scripts/config --disable "$name" ;;
-        y) scripts/config --enable "$name" ;;
-        *) scripts/config --set-val "$name" "$value" ;;
-    esac
-done <<<"$wanted"
-make --silent olddefconfig
+# Nothing but what options names, and what that needs.
+sed -nE 's/^[A-Z0-9]/CONFIG_&/p' "$here/options" >.gostlab-options
+make --silent KCONFIG_ALLCONFIG=.gostlab-options allnoconfig
 
-missing=""
-while IFS='=' read -r name value; do
-    if [ "$value" = n ]; then
-        grep -qE "^CONFIG_$name=" .config && missing+=" $name=n"
-    else
-        grep -qxF "CONFIG_$name=$value" .config || missing+=" $name=$value"
-    fi
-    true
-done <<<"$wanted"
+missing=$(grep -vxFf .config .gostlab-options || true)
 if [ -n "$missing" ]; then
-    echo "kernel: this source does not take the options:$missing" >&2
+    echo "kernel: this source does not take the options: ${missing//$'\n'/ }" >&2
     exit 3
 fi
 

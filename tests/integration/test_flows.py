@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -263,9 +264,57 @@ def test_every_ack_is_recorded_with_cwnd_and_ssthresh(lab: Lab) -> None:
     assert times == sorted(times) and times[0] > 0
     # The sender hears of every second segment at least; without the control connection's few.
     assert len(rows) > 0.4 * done.leg("wan")["data_segments_out"]
+    assert rows[0]["snd_ssthresh_pkts"] == "" and any(row["snd_ssthresh_pkts"] for row in rows)
     at_sample = [row for row in done.lines("sockets.jsonl") if row["end"] == "near"]
     nearest = min(rows, key=lambda row: abs(float(row["t_s"]) - at_sample[10]["t_s"]))
     assert int(nearest["cwnd_pkts"]) == pytest.approx(at_sample[10]["cwnd_pkts"], abs=3)
+
+
+def ssthreshs(done: Done) -> list[tuple[int, int | None]]:
+    """cwnd and ssthresh at every ACK, packets; None: infinite."""
+    return [
+        (int(row["cwnd_pkts"]), int(row["snd_ssthresh_pkts"]) if row["snd_ssthresh_pkts"] else None)
+        for row in acks(done)
+    ]
+
+
+def test_ssthresh_is_the_sockets_own_and_does_not_follow_the_window(lab: Lab) -> None:
+    """CUBIC in congestion avoidance: the threshold changes when there is a loss, not as the window
+    grows, as tcp_current_ssthresh() would (3/4 of the window, where that is more).
+    """
+    path = direction(rate_bps=20_000_000, delay_ms=20.0, buffer_pkts=100)
+
+    done = lab.run(
+        describe(
+            path,
+            direction(rate_bps=20_000_000, delay_ms=20.0),
+            acks=True,
+            sample_ms=100.0,
+            duration_s=20.0,
+        )
+    )
+
+    assert done.json("env.json")["acks"]["ssthresh"].startswith("the socket's own")
+    seen = ssthreshs(done)
+    assert seen[0][1] is None
+    finite = [(cwnd, ssthresh) for cwnd, ssthresh in seen if ssthresh is not None]
+    changes = sum(a[1] != b[1] for a, b in itertools.pairwise(finite))
+    assert 1 <= changes <= 30 and len(finite) > 5000
+    assert any(4 * ssthresh < 3 * cwnd for cwnd, ssthresh in finite)
+    sampled = {row["ssthresh_pkts"] for row in done.lines("sockets.jsonl") if row["end"] == "near"}
+    assert sampled <= {ssthresh for _, ssthresh in seen} | {None}
+
+
+def test_bbrs_ssthresh_is_what_it_left_startup_with(lab: Lab) -> None:
+    """It sets it once, on leaving Startup, and never uses it."""
+    path = direction(rate_bps=20_000_000, delay_ms=20.0, buffer_pkts=1000)
+    bbr = flow(cc="bbr", rtt_ms=40.0)
+
+    done = lab.run(describe(path, path, acks=True, cc="bbr", flows=[bbr]))
+
+    seen = [ssthresh for _, ssthresh in ssthreshs(done)]
+    assert seen[0] is None
+    assert len({ssthresh for ssthresh in seen if ssthresh is not None}) == 1
 
 
 def test_acks_of_a_download_are_the_servers(lab: Lab) -> None:

@@ -1,0 +1,86 @@
+"""What the sandbox's kernel is built from: kernel/options, and build.sh on a pretended source."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gostlab.setup import parts
+
+KERNEL = parts.ROOT / "kernel"
+# `make` that takes A and B of the options, and builds at once.
+MAKE = """#!/bin/sh
+case "$*" in
+*allnoconfig*) grep -xE 'CONFIG_(A|B)=.*' .gostlab-options >.config; echo '# CONFIG_C is not set' >>.config ;;
+*linux*) echo built >linux ;;
+esac
+"""
+STRIP = """#!/bin/sh
+for last; do :; done
+out=$(printf '%s\\n' "$@" | sed -n 's/^--output-file=//p')
+cp "$last" "$out"
+"""
+PATCH = """Subject: a new file
+
+--- /dev/null
++++ b/new
+@@ -0,0 +1 @@
++content
+"""
+
+
+@pytest.fixture
+def pretended(tmp_path: Path) -> Path:
+    """A folder with a kernel/ of its own, an empty source, and programs that pretend."""
+    for name in ("kernel/patches", "source", "bin"):
+        (tmp_path / name).mkdir(parents=True)
+    shutil.copy(KERNEL / "build.sh", tmp_path / "kernel")
+    (tmp_path / "kernel/patches/0001.patch").write_text(PATCH, encoding="utf-8")
+    for name, text in (("make", MAKE), ("strip", STRIP)):
+        program = tmp_path / "bin" / name
+        program.write_text(text, encoding="utf-8")
+        program.chmod(0o755)
+    return tmp_path
+
+
+def build(folder: Path, options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "kernel/options").write_text(options, encoding="utf-8")
+    environ = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+    argv = [folder / "kernel/build.sh", folder / "source", folder / "linux", "1"]
+    return subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
+
+
+def test_every_option_is_named_once() -> None:
+    lines = (KERNEL / "options").read_text(encoding="utf-8").splitlines()
+    options = [line for line in lines if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Z0-9_]+=\S+", option) for option in options)
+    names = [option.partition("=")[0] for option in options]
+    assert len(names) == len(set(names)) > 50
+
+
+def test_a_source_that_takes_all_options_is_built_and_goes_on_where_it_was(
+    pretended: Path,
+) -> None:
+    for _ in range(2):  # the second time the patch is in already
+        done = build(pretended, "# what it needs\nA=y\nB=250\n")
+        assert done.returncode == 0, done.stderr
+    assert (pretended / "linux").read_text() == "built\n"
+    assert (pretended / "source/new").read_text() == "content\n"
+
+
+def test_an_option_that_the_source_does_not_take_is_named(pretended: Path) -> None:
+    done = build(pretended, "A=y\nC=y\nB=250\n")
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1].endswith("does not take the options: CONFIG_C=y")
+    assert not (pretended / "linux").exists()
+
+
+def test_a_patch_that_does_not_fit_is_named(pretended: Path) -> None:
+    (pretended / "source/new").write_text("other content\n", encoding="utf-8")
+    done = build(pretended, "A=y\n")
+    assert done.returncode == 3 and "0001.patch does not apply" in done.stderr
