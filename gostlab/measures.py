@@ -146,19 +146,43 @@ def bottleneck_used(asked: Row, rows: Iterable[Row], until_s: float = math.inf) 
 def idle_share(
     rows: Iterable[Row], since_s: float = -math.inf, until_s: float = math.inf
 ) -> float | None:
-    """The idle share of the CPU, which all hosts share, in the median interval between samples of
-    hosts.jsonl; of the time that the kernel counted, busy and idle. None without two samples.
+    """The idle share of the CPU, which all hosts share, or of the busiest host's where each has its
+    own: in the median interval between samples of hosts.jsonl; of the time that the kernel counted,
+    busy and idle. None without two samples.
 
     Not the share of the whole: while connections open and the last data drain the CPU rests, and a
     run that had none left for all of its seconds between would look as if it had.
     """
-    counted = [
+    return least_idle_cpu(rows, since_s, until_s)[1]
+
+
+def least_idle_cpu(
+    rows: Iterable[Row], since_s: float = -math.inf, until_s: float = math.inf
+) -> tuple[str | None, float | None]:
+    """The host whose CPUs were the least idle, None where all hosts share one, and idle_share."""
+    within = [row for row in rows if since_s <= row["t_s"] <= until_s]
+    hosts = within[-1].get("host_busy_s", {}) if within else {}
+    shares = {
+        host: median_idle(
+            (row["t_s"] - row["host_busy_s"][host], row["host_busy_s"][host]) for row in within
+        )
+        for host in hosts
+    }
+    known = {host: share for host, share in shares.items() if share is not None}
+    if known:
+        least = min(known, key=known.__getitem__)
+        return least, known[least]
+    return None, median_idle(
         (row["cpu_idle_s"], row["cpu_busy_s"])
-        for row in rows
-        if since_s <= row["t_s"] <= until_s
-        and is_number(row.get("cpu_idle_s"))
-        and is_number(row.get("cpu_busy_s"))
-    ]
+        for row in within
+        if is_number(row.get("cpu_idle_s")) and is_number(row.get("cpu_busy_s"))
+    )
+
+
+def median_idle(counted: Iterable[tuple[float, float]]) -> float | None:
+    """The idle share in the median interval between counts of idle and busy time; None of less than
+    two.
+    """
     shares = []
     for (idle_before, busy_before), (idle_after, busy_after) in pairwise(counted):
         idle, busy = idle_after - idle_before, busy_after - busy_before

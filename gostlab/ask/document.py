@@ -390,10 +390,15 @@ def unknown_key(node: Node, name: str, known: Iterable[str]) -> BadInput:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """The advice for an unknown word."""
-    names = [str(word) for word in known]
-    close = difflib.get_close_matches(name[:60].lower(), names, n=1)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}"
+    """The advice for an unknown word. Of those with a dot, like forward.rate, a list has each
+    beginning once.
+    """
+    words = [str(word) for word in known]
+    close = difflib.get_close_matches(name[:60].lower(), words, n=1)
+    if close:
+        return f"did you mean {close[0]}?"
+    beginnings = dict.fromkeys(re.sub(r"\..*", ".…", word) for word in words)
+    return f"known: {', '.join(beginnings)}"
 
 
 def texts_of(fields: Mapping[str, Field]) -> Reader[dict[str, str]]:

@@ -52,6 +52,9 @@ from gostlab.declared.topologies import topology_of
 
 MAX_RUNS = 20_000
 
+# What only the virtual clock charges.
+CHARGES = ("syscall_cost", "byte_cost", "host_cpus", "clock_reads")
+
 
 def expand(
     experiment: Experiment,
@@ -169,8 +172,8 @@ def shuffled(runs: list[RunDescription], seed: int, repetition: int) -> list[Run
 def expand_cells(
     experiment: str, matrix: str, settings: Settings, factors: Factors, machine: str
 ) -> Iterable[RunDescription]:
-    """Every combination of levels, once: on the real clock, levels of syscall_cost are no
-    difference.
+    """Every combination of levels, once: on the real clock, levels of what the virtual clock
+    charges are no difference.
     """
     seen = []
     for levels in itertools.product(*factors.values()):
@@ -178,7 +181,9 @@ def expand_cells(
         levels_written = {name: level.written for name, level in cell.items()}
         explicit = {**settings, **{level.name: level for level in levels}}
         if "clock" in explicit and explicit["clock"].value == "real":
-            levels_written.pop("syscall_cost", None)
+            levels_written = {
+                name: level for name, level in levels_written.items() if name not in CHARGES
+            }
         run = resolve(experiment, matrix, explicit, levels_written, machine)
         if run not in seen:
             seen.append(run)
@@ -227,6 +232,7 @@ def resolve(
         tcp_memory_needed_mib(flow.streams, values["tunnel"], flow.buffers, path) for flow in flows
     )
     tcp_memory_mib = values["tcp_memory"] or needed_mib
+    is_virtual = values["clock"] == "virtual"
     return RunDescription(
         experiment=experiment,
         matrix=matrix,
@@ -235,7 +241,10 @@ def resolve(
         seed=0,
         machine=machine,
         clock=values["clock"],
-        syscall_cost_us=values["syscall_cost"] if values["clock"] == "virtual" else 0.0,
+        syscall_cost_us=values["syscall_cost"] if is_virtual else 0.0,
+        byte_cost_ns=values["byte_cost"] if is_virtual else 0.0,
+        host_cpus=values["host_cpus"] if is_virtual else 0,
+        clock_reads=values["clock_reads"] if is_virtual else DEFAULTS["clock_reads"],
         topology=values["topology"],
         placement=values["placement"],
         profile=profile.name,
@@ -253,6 +262,7 @@ def resolve(
         memory_mib=values["memory"]
         or memory_needed_mib(min(tcp_memory_mib, needed_mib) // 2, path),
         tcp_memory_mib=tcp_memory_mib,
+        host_tcp_memory_mib=values["host_tcp_memory"],
         acks=values["acks"] == "on",
         bottleneck=values["bottleneck"],
         queue=values["queue"],

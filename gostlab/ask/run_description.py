@@ -57,6 +57,11 @@ class RunDescription:
     cc_by_end: Mapping[str, str] = later({})
     bottleneck: str = later("netem")  # what has the bottleneck's rate
     queue: str = later("fifo")  # what keeps the packets that wait for it
+    # docs/machine-model.md has the rules of the next four, all but the last on the virtual clock
+    host_cpus: int = later(0)  # of each host; 0: one CPU for all hosts together
+    byte_cost_ns: float = later(0.0)  # per byte that a call moves, beside syscall_cost_us
+    clock_reads: str = later("charged")  # as a system call each | free
+    host_tcp_memory_mib: int = later(0)  # each host's own pool; 0: tcp_memory_mib is shared
 
     def to_json(self) -> dict[str, Any]:
         """The dict that run.json holds: a later field only where it is not at its default."""

@@ -41,6 +41,7 @@ END = re.compile(r"[a-z][a-z0-9_]{0,15}")
 BUFFER_PRESETS = ("debian", "system", "bdp")
 MAX_STREAMS = 128  # iperf3's own limit
 MAX_FLOWS = 64
+MAX_HOST_CPUS = 64  # the kernel's (kernel/patches, MOST_CPUS)
 MAX_SITES = 60
 
 SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN)
@@ -118,6 +119,35 @@ def read_syscall_cost(node: Node) -> float:
     if cost_us > 1000:
         raise node.bad_value("more than 1 ms for one system call")
     return float(cost_us)
+
+
+@takes(TIME.schema)
+def read_byte_cost(node: Node) -> float:
+    """The virtual cost of a byte that a system call moves, ns to the ps. Raises BadInput."""
+    cost_ns = TIME(node) * 10**9
+    if not 0 <= cost_ns <= 1000 or (1000 * cost_ns).denominator != 1:
+        raise node.bad_value("not between 0ns and 1us, or finer than 0.001ns")
+    return float(cost_ns)
+
+
+HOST_CPUS = whole(1, MAX_HOST_CPUS)
+
+
+@takes({"anyOf": [{"enum": ["shared"]}, HOST_CPUS.schema]})
+def read_host_cpus(node: Node) -> int:
+    """shared (0), or each host's own number of CPUs. Raises BadInput."""
+    return 0 if node.text == "shared" else HOST_CPUS(node)
+
+
+@takes({"type": "string", "pattern": rf"^\s*shared\s*$|{units.SIZE_PATTERN}"})
+def read_host_tcp_memory(node: Node) -> int:
+    """shared (0), or MiB of each host's own. Raises BadInput."""
+    if node.text == "shared":
+        return 0
+    mib = SIZE(node) // MIB
+    if not 1 <= mib <= MAX_MEMORY_MIB:
+        raise node.bad_value("not shared or between 1MiB and 64GiB")
+    return int(mib)
 
 
 @takes(TIME.schema)

@@ -16,12 +16,13 @@ from typing import Any
 from mininet.net import VERSION as MININET_VERSION
 
 from gostlab import __version__
+from gostlab.ask.cpu_model import CpuModel
 from gostlab.ask.run_description import RunDescription
 from gostlab.guest.network import NetworkError
 from gostlab.setup.parts import TunnelBinary
 
 TCP_MEM = Path("/proc/sys/net/ipv4/tcp_mem")
-SYSCALL_COST = Path("/sys/module/kernel/parameters/tt_syscall_ns")
+KERNEL_PARAMETERS = Path("/sys/module/kernel/parameters")
 
 
 def run_environ(parts: Mapping[str, Any]) -> dict[str, str]:
@@ -109,14 +110,29 @@ def installed_syscall_cost_us() -> float | None:
     """What the kernel says a system call costs on the virtual clock; None where it knows no such
     thing.
     """
+    cost_ns = kernel_parameter("tt_syscall_ns")
+    return None if cost_ns is None else int(cost_ns) / 1000
+
+
+def installed_cpu_model() -> CpuModel:
+    """Who pays for calls on the running kernel; one that knows no such thing has the defaults."""
+    return CpuModel(
+        host_cpus=int(kernel_parameter("tt_host_cpus") or 0),
+        byte_cost_ns=int(kernel_parameter("tt_byte_ps") or 0) / 1000,
+        clock_reads_are_free=kernel_parameter("tt_vdso_clock") == "Y",
+    )
+
+
+def kernel_parameter(name: str) -> str | None:
+    """A boot parameter's value as the kernel has it; None where it has no such parameter."""
     try:
-        return int(SYSCALL_COST.read_text(encoding="ascii")) / 1000
+        return (KERNEL_PARAMETERS / name).read_text(encoding="ascii").strip()
     except OSError:
         return None
 
 
-def check_syscall_cost(run: RunDescription) -> None:
-    """Whether the sandbox's kernel has the cost that was asked for. Raises NetworkError."""
+def check_virtual_clock(run: RunDescription) -> None:
+    """Whether the sandbox's kernel charges programs as was asked. Raises NetworkError."""
     if (run.machine, run.clock) != ("sandbox", "virtual"):
         return
     installed_us = installed_syscall_cost_us()
@@ -125,6 +141,9 @@ def check_syscall_cost(run: RunDescription) -> None:
             f"system-call cost: asked for {run.syscall_cost_us} us, the kernel has"
             f" {installed_us} us"
         )
+    asked, installed = CpuModel.of(run), installed_cpu_model()
+    if installed != asked:
+        raise NetworkError(f"asked for {asked}, the kernel has {installed}: run ./lab setup")
 
 
 def kernel_hz() -> int | None:

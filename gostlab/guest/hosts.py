@@ -35,6 +35,8 @@ RECORDED_SYSCTLS = (
     "net.ipv4.tcp_notsent_lowat",
     "net.ipv4.tcp_mtu_probing",
 )
+# The sandbox's kernel alone has it: a pool of TCP memory of a namespace's own.
+HOST_TCP_MEMORY = "net.ipv4.tcp_host_mem"
 CC_SYSCTLS = {
     kind: Path(f"/proc/sys/net/ipv4/tcp_{kind}_congestion_control")
     for kind in ("available", "allowed")
@@ -50,14 +52,19 @@ class Unsupported(Exception):
 def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str, str]]:
     """Congestion control and socket buffers in the namespace of every host that flows or tunnels
     end on, read back; congestion control of its own for a leg that has one.
+    Raises Unsupported or NetworkError.
     """
+    if run.host_tcp_memory_mib and not kernel_file(HOST_TCP_MEMORY).exists():
+        raise Unsupported("this kernel gives hosts no TCP memory of their own (host_tcp_memory)")
     installed = {}
-    for node in dict.fromkeys((*run.hosts, *topology_of(run.topology).tunnel_nodes)):
+    for node in hosts_with_programs(run):
         values = {**SYSCTLS, "net.ipv4.tcp_congestion_control": cc_of(run, node)}
         buffers = buffers_of(run, node)
         if isinstance(buffers, Mapping):
             values["net.ipv4.tcp_rmem"] = " ".join(str(number) for number in buffers["rmem"])
             values["net.ipv4.tcp_wmem"] = " ".join(str(number) for number in buffers["wmem"])
+        if run.host_tcp_memory_mib:
+            values[HOST_TCP_MEMORY] = tcp_memory_limits(run.host_tcp_memory_mib)
         set_sysctls(network, node, values)
         lines = network.read(node, ["sysctl", "-e", *RECORDED_SYSCTLS], logged=False).splitlines()
         installed[node] = {
@@ -69,6 +76,11 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
             if leg.peer and leg.cc != cc_of(run, host):
                 set_cc_towards(network, host, leg.peer, leg.cc)
     return installed
+
+
+def hosts_with_programs(run: RunDescription) -> tuple[str, ...]:
+    """The hosts that flows or tunnels end on."""
+    return tuple(dict.fromkeys((*run.hosts, *topology_of(run.topology).tunnel_nodes)))
 
 
 @dataclass(frozen=True)
@@ -190,10 +202,19 @@ def set_tcp_memory(limit_mib: int | None) -> None:
     Only for a machine of the lab's own; None leaves it as it is. Raises OSError.
     """
     if limit_mib is not None:
-        pages = limit_mib * 2**20 // os.sysconf("SC_PAGE_SIZE")
-        Path("/proc/sys/net/ipv4/tcp_mem").write_text(
-            f"{pages // 2} {pages * 2 // 3} {pages}", encoding="ascii"
-        )
+        limits = tcp_memory_limits(limit_mib)
+        kernel_file("net.ipv4.tcp_mem").write_text(limits, encoding="ascii")
+
+
+def tcp_memory_limits(limit_mib: int) -> str:
+    """The three limits of tcp_mem, in pages: low, pressure and most."""
+    pages = limit_mib * 2**20 // os.sysconf("SC_PAGE_SIZE")
+    return f"{pages // 2} {pages * 2 // 3} {pages}"
+
+
+def kernel_file(sysctl: str) -> Path:
+    """The file of a sysctl."""
+    return Path("/proc/sys", *sysctl.split("."))
 
 
 def check_cc_available(cc: str, machine: str) -> None:

@@ -24,12 +24,13 @@ from gostlab import results
 from gostlab.ask.checks import Check, report, worst
 from gostlab.ask.run_description import RunDescription
 from gostlab.guest.commands import Needs
-from gostlab.guest.environment import check_syscall_cost, environment, run_environ, scratch_folder
+from gostlab.guest.environment import check_virtual_clock, environment, run_environ, scratch_folder
 from gostlab.guest.hosts import (
     Unsupported,
     asked_ccs,
     check_cc_available,
     configure_hosts,
+    hosts_with_programs,
     set_tcp_memory,
     silence_ipv6,
     socket_cc,
@@ -43,7 +44,7 @@ from gostlab.guest.tunnels import Tunnel, TunnelError, program_of, start_tunnel
 from gostlab.guest.verdict import judge
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
-from gostlab.guest.watch.probes import Probes, probing
+from gostlab.guest.watch.probes import Probes, host_cpu_use, probing
 from gostlab.guest.watch.realclock import Watch, Watched, watching
 from gostlab.setup.parts import TunnelBinary
 
@@ -83,6 +84,11 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         results.write_json(folder / "flows.json", {"flows": [asdict(flow) for flow in load.flows]})
         checks += check_idle(network, run, shaper, "idle_rtt_after")
         qdiscs_after = shaper.show("after")
+        cpu_use = {
+            node: host_cpu_use(network.pid(node))
+            for node in hosts_with_programs(run)
+            if run.host_cpus
+        }
     results.environment_file(
         folder,
         {
@@ -91,6 +97,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             "qdiscs_before": qdiscs_before,
             "qdiscs_after": qdiscs_after,
             "acks": acks,
+            **({"host_cpu": cpu_use} if cpu_use else {}),
         },
     )
     checks += judge(run, folder, load, watches.probes, watches.queues, legs, watches.clock_watched)
@@ -167,7 +174,15 @@ def watching_all(
     queues = [interface for interface in network.shaped if under_test(run, interface)]
     with (
         tracing_acks(folder, run.acks) as acks,
-        probing(network, tunnel, queues, folder, sample_s(run, acks)) as probes,
+        probing(
+            network,
+            tunnel,
+            queues,
+            folder,
+            sample_s(run, acks),
+            own_cpus=run.host_cpus > 0,
+            own_tcp_memory=run.host_tcp_memory_mib > 0,
+        ) as probes,
         watching(run, bottleneck_of(run, queues)) as clock,
     ):
         yield Watches(queues, probes, acks, clock, ack_filter(run, tunnel))
@@ -262,7 +277,7 @@ def main(argv: list[str]) -> int:
         return finish("failed", words, results.OWN_ERROR)
 
     try:
-        check_syscall_cost(run)
+        check_virtual_clock(run)
         execute(run, folder, parts)
     except Unsupported as error:
         return finish("unsupported", str(error))

@@ -12,6 +12,7 @@ from gostlab.ask import guards
 from gostlab.ask.checks import Check
 from gostlab.ask.limits import DELAY_LIMIT_PKTS
 from gostlab.ask.run_description import RunDescription
+from gostlab.guest.hosts import kernel_file, tcp_memory_limits
 from gostlab.guest.network import Interface
 from gostlab.guest.reports import FlowResult
 from gostlab.guest.shaping import is_for
@@ -42,7 +43,7 @@ def judge(
     )
     return [
         *fidelity.check_cc(legs["legs"], run),
-        check_tcp_memory(probes, legs),
+        check_tcp_memory(run, probes, legs),
         check_cpu(run, folder),
         fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
         fidelity.check_rate(
@@ -86,9 +87,10 @@ def check_cpu(run: RunDescription, folder: Path) -> Check:
     would count the time that iperf3 takes to open its streams over a long path and to drain them,
     when everything is idle.
     """
-    idle = measures.idle_share(rows_of(folder, "hosts"))
+    host, idle = measures.least_idle_cpu(rows_of(folder, "hosts"))
+    whose = f"the CPU of {host}" if host else "the CPU"
     used = measures.bottleneck_used(run.to_json(), rows_of(folder, "queues"))
-    return fidelity.check_cpu(1.0 if idle is None else idle, used, run.clock)
+    return fidelity.check_cpu(1.0 if idle is None else idle, used, run.clock, whose)
 
 
 def idle_shares(flows: Sequence[FlowResult], rows: list[dict[str, Any]]) -> dict[str, float | None]:
@@ -96,10 +98,17 @@ def idle_shares(flows: Sequence[FlowResult], rows: list[dict[str, Any]]) -> dict
     return {flow.name: measures.idle_share(rows, flow.started_s, flow.ended_s) for flow in flows}
 
 
-def check_tcp_memory(probes: Probes, legs: Mapping[str, Any]) -> Check:
-    """The peak of TCP's memory against the kernel's first threshold."""
+def check_tcp_memory(run: RunDescription, probes: Probes, legs: Mapping[str, Any]) -> Check:
+    """The peak of TCP's memory against the kernel's first threshold; where hosts have pools of
+    their own, the fullest one's.
+    """
     page_mib = os.sysconf("SC_PAGE_SIZE") / 2**20
-    low_pages = int(Path("/proc/sys/net/ipv4/tcp_mem").read_text(encoding="ascii").split()[0])
+    limits = (
+        tcp_memory_limits(run.host_tcp_memory_mib)
+        if run.host_tcp_memory_mib
+        else kernel_file("net.ipv4.tcp_mem").read_text(encoding="ascii")
+    )
+    low_pages = int(limits.split()[0])
     return fidelity.check_tcp_memory(
         probes.tcp_memory_peak_pages * page_mib, low_pages * page_mib, legs["nstat"]
     )

@@ -24,6 +24,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from gostlab.ask.cpu_model import ONE_FOR_ALL, CpuModel
 from gostlab.ask.run_description import RunDescription
 from gostlab.machine import CHECKOUT, MachineError, Watched, run_argv, wall_limit_s
 
@@ -118,7 +119,13 @@ class Isolation:
 
 
 def boot_words(
-    folder: Path, *, memory_mib: int, clock: str, syscall_cost_us: float, seed: int
+    folder: Path,
+    *,
+    memory_mib: int,
+    clock: str,
+    syscall_cost_us: float,
+    seed: int,
+    cpu_model: CpuModel = ONE_FOR_ALL,
 ) -> list[str]:
     """The kernel's command line. Raises MachineError for a folder whose name it cannot carry."""
     if set(str(folder)) & UNSAFE:
@@ -145,11 +152,24 @@ def boot_words(
             "time-travel=inf-cpu",
             f"time-travel-start={VIRTUAL_EPOCH_NS}",
             f"tt_syscall_ns={round(syscall_cost_us * 1000)}",
+            *cpu_model_words(cpu_model),
             f"uml_seed={seed}",
             # the driver that hands the guest the host's /dev/random, which would be stirred in on
             # top of the seed
             "initcall_blacklist=rng_init",
         ]
+    return words
+
+
+def cpu_model_words(model: CpuModel) -> list[str]:
+    """The kernel's words for who pays for what; none for the defaults, which any kernel has."""
+    words = []
+    if model.host_cpus:
+        words.append(f"tt_host_cpus={model.host_cpus}")
+    if model.byte_cost_ns:
+        words.append(f"tt_byte_ps={round(model.byte_cost_ns * 1000)}")
+    if model.clock_reads_are_free:
+        words.append("tt_vdso_clock=1")
     return words
 
 
@@ -166,6 +186,7 @@ def boot(
     syscall_cost_us: float,
     seed: int,
     limit_s: float,
+    cpu_model: CpuModel = ONE_FOR_ALL,
     terminal: bool = False,
 ) -> Watched:
     """Boot a guest that runs one command and powers off.
@@ -180,7 +201,12 @@ def boot(
     folder = folder.resolve()
     isolation = available_isolation()
     words = boot_words(
-        folder, memory_mib=memory_mib, clock=clock, syscall_cost_us=syscall_cost_us, seed=seed
+        folder,
+        memory_mib=memory_mib,
+        clock=clock,
+        syscall_cost_us=syscall_cost_us,
+        seed=seed,
+        cpu_model=cpu_model,
     )
     check_memory(memory_mib, isolation)
     orders = {
@@ -305,6 +331,7 @@ def start_run(
         memory_mib=run.memory_mib,
         clock=run.clock,
         syscall_cost_us=run.syscall_cost_us,
+        cpu_model=CpuModel.of(run),
         seed=run.seed,
         limit_s=wall_limit_s(run),
     )

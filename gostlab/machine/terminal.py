@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from gostlab import machine
+from gostlab.ask.cpu_model import CpuModel
 from gostlab.ask.run_description import RunDescription
 from gostlab.machine import sandbox
 from gostlab.setup.parts import Parts, require_kernel
@@ -51,6 +52,7 @@ def open_in_sandbox(run: RunDescription, parts: Parts, folder: Path) -> int:
         memory_mib=run.memory_mib,
         clock=run.clock,
         syscall_cost_us=run.syscall_cost_us,
+        cpu_model=CpuModel.of(run),
         seed=run.seed,
         limit_s=WEEK_S,
         terminal=True,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import machine
+from gostlab.ask.cpu_model import ONE_FOR_ALL, CpuModel
 from gostlab.ask.resolve import single_run
 from gostlab.ask.run_description import RunDescription
 from gostlab.machine import sandbox
@@ -163,6 +164,7 @@ class Lab:
         *,
         clock: str = "virtual",
         syscall_cost_us: float = 5.0,
+        cpu_model: CpuModel = ONE_FOR_ALL,
         seed: int = 1,
         memory_mib: int = 512,
         keep: list[Path] | None = None,
@@ -179,6 +181,7 @@ class Lab:
             memory_mib=memory_mib,
             clock=clock,
             syscall_cost_us=syscall_cost_us,
+            cpu_model=cpu_model,
             seed=seed,
             limit_s=60,
         )

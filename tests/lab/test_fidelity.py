@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gostlab import measures
 from gostlab.ask.checks import VERDICTS, Check, worst
 from gostlab.ask.limits import DELAY_LIMIT_PKTS
 from gostlab.ask.run_description import RunDescription
@@ -387,3 +388,30 @@ def test_a_run_is_as_good_as_its_worst_check() -> None:
         "degraded",
         "invalid",
     ]
+
+
+def host_rows(**busy_s_per_s: float) -> list[dict[str, Any]]:
+    """hosts.jsonl of a sandbox whose hosts have CPUs of their own, this busy."""
+    return [
+        {
+            "t_s": t_s,
+            "cpu_idle_s": 0.99 * t_s,
+            "cpu_busy_s": 0.01 * t_s,
+            "host_busy_s": {host: share * t_s for host, share in busy_s_per_s.items()},
+        }
+        for t_s in (1.0, 2.0, 3.0)
+    ]
+
+
+def test_the_verdict_names_the_host_whose_cpu_had_no_time_left() -> None:
+    host, idle = measures.least_idle_cpu(host_rows(client=0.3, gost=0.995, target=0.5))
+    assert (host, idle) == ("gost", pytest.approx(0.005))
+
+    check = fidelity.check_cpu(0.005, 0.5, "virtual", f"the CPU of {host}")
+    assert check.verdict == "degraded" and "the CPU of gost was idle" in check.reason
+
+
+def test_where_hosts_share_a_cpu_it_is_that_ones_idle_time() -> None:
+    rows = [{"t_s": t, "cpu_idle_s": 0.25 * t, "cpu_busy_s": 0.75 * t} for t in (1.0, 2.0)]
+    assert measures.least_idle_cpu(rows) == (None, pytest.approx(0.25))
+    assert measures.least_idle_cpu([]) == (None, None)

@@ -145,8 +145,11 @@ def check_cc_by_end(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> l
     return checks
 
 
-def check_cpu(share: float, bottleneck_share: float | None, clock: str) -> Check:
-    """The idle share of the CPU, and the share of the bottleneck's rate that was in use.
+def check_cpu(
+    share: float, bottleneck_share: float | None, clock: str, whose: str = "the CPU"
+) -> Check:
+    """The idle share of the CPU, and the share of the bottleneck's rate that was in use. `whose` is
+    it in words, where hosts have CPUs of their own.
 
     A CPU without idle time has not always decided: one that polls packets singly fills what time it
     has and still keeps the bottleneck full. So it is blamed only where the bottleneck (its share of
@@ -160,8 +163,8 @@ def check_cpu(share: float, bottleneck_share: float | None, clock: str) -> Check
         CPU_IDLE_DEGRADED[clock],
         round(share, 4),
         "share",
-        f"the CPU was idle for only {share:.1%} of the time and the bottleneck was not full: the"
-        " CPU, not the network, set this rate"
+        f"{whose} was idle for only {share:.1%} of the time and the bottleneck was not full:"
+        f" {whose}, not the network, set this rate"
         + (" (the virtual CPU's cost per system call)" if clock == "virtual" else ""),
     )
 

@@ -75,11 +75,25 @@ def cpu_seconds() -> tuple[float, float]:
     return (sum(numbers) - idle) / ticks, idle / ticks
 
 
-def tcp_memory_pages() -> int:
-    """Pages that all TCP sockets of this machine hold together, every namespace's, from
-    /proc/net/sockstat.
+def host_cpu_use(pid: int) -> dict[str, int]:
+    """What the host of a process has used of its CPUs since it exists: cpus, now_ns, calls, bytes,
+    busy_ns, waited_ns (docs/machine-model.md). Raises OSError.
     """
-    with open("/proc/net/sockstat", encoding="ascii") as file:
+    lines = Path(f"/proc/{pid}/net/host_cpu").read_text(encoding="ascii").splitlines()
+    return {name: int(value) for name, value in map(str.split, lines)}
+
+
+def host_busy_s(pid: int) -> float:
+    """How long a host's CPUs have been busy, seconds, one CPU with another. Raises OSError."""
+    used = host_cpu_use(pid)
+    return used["busy_ns"] / used["cpus"] / 1e9
+
+
+def tcp_memory_pages(pid: int | str = "self") -> int:
+    """Pages of TCP memory by /proc/net/sockstat: those of a process's host where it has a pool of
+    its own, else those of all TCP sockets of this machine together, every namespace's.
+    """
+    with open(f"/proc/{pid}/net/sockstat", encoding="ascii") as file:
         words = next(line for line in file if line.startswith("TCP:")).split()
     return int(words[words.index("mem") + 1])
 
@@ -106,11 +120,19 @@ class Probes:
         queues: Sequence[Interface],
         folder: Path,
         interval_s: float,
+        *,
+        own_cpus: bool = False,
+        own_tcp_memory: bool = False,
     ) -> None:
         self.interval_s = interval_s
         self._legs = tunnel.legs
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
         self._pids = {node: network.pid(node) for node in network.nodes}
+        paying = self._hosts if own_cpus else []
+        self._busy_before = {node: host_busy_s(self._pids[node]) for node in paying}
+        self._pools: list[int | str] = (
+            [self._pids[node] for node in self._hosts] if own_tcp_memory else ["self"]
+        )
         self._diag = {
             node: netlink.open_in(self._pids[node], netlink.NETLINK_SOCK_DIAG)
             for node in self._hosts
@@ -209,7 +231,7 @@ class Probes:
     def _sample_machine(self, at_s: float) -> None:
         """A row of the CPU's time since the load began, and of what all TCP sockets hold."""
         busy, idle = cpu_seconds()
-        pages = tcp_memory_pages()
+        pages = max(map(tcp_memory_pages, self._pools))
         self.tcp_memory_peak_pages = max(self.tcp_memory_peak_pages, pages)
         self._write(
             "hosts",
@@ -218,8 +240,18 @@ class Probes:
                 "cpu_busy_s": round(busy - self.cpu_at_start[0], 4),
                 "cpu_idle_s": round(idle - self.cpu_at_start[1], 4),
                 "tcp_memory_mib": round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 2),
+                **self._busy_hosts(),
             },
         )
+
+    def _busy_hosts(self) -> dict[str, dict[str, float]]:
+        if not self._busy_before:
+            return {}
+        busy = {
+            node: round(host_busy_s(self._pids[node]) - before_s, 6)
+            for node, before_s in self._busy_before.items()
+        }
+        return {"host_busy_s": busy}
 
     def _collect_closed(self, node: str) -> None:
         try:
@@ -376,12 +408,19 @@ def socket_row(
 
 @contextmanager
 def probing(
-    network: Network, tunnel: Tunnel, queues: Sequence[Interface], folder: Path, interval_s: float
+    network: Network,
+    tunnel: Tunnel,
+    queues: Sequence[Interface],
+    folder: Path,
+    interval_s: float,
+    **own: bool,
 ) -> Iterator[Probes]:
-    """Open the samplers' files and sockets; close them on leaving. `queues`: the interfaces whose
-    qdiscs are sampled.
+    """Open the samplers' files and sockets; close them on leaving.
+
+    queues  the interfaces whose qdiscs are sampled
+    own     own_cpus, own_tcp_memory: whether every host has CPUs or TCP memory of its own
     """
-    probes = Probes(network, tunnel, queues, folder, interval_s)
+    probes = Probes(network, tunnel, queues, folder, interval_s, **own)
     try:
         yield probes
     finally:

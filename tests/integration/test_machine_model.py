@@ -1,0 +1,264 @@
+"""The machine model of docs/machine-model.md: what programs are charged on the virtual clock, whose
+CPU pays, and each host's own TCP memory.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab.ask.cpu_model import CpuModel
+from tests.integration.sandboxed import BIG_BUFFERS, Lab, describe, direction, flow
+
+JOBS = Path(__file__).with_name("queue_jobs.py")
+CLOCK_READS_FREE = CpuModel(clock_reads_are_free=True)
+
+
+def python(script: str) -> str:
+    """A shell command that runs a Python script without a line of its own time."""
+    return f"python3 -S - <<'END'\n{script}\nEND\n"
+
+
+def said(log: str) -> dict[str, Any]:
+    """What a script in the guest printed as its one line of JSON."""
+    line = next(line for line in log.splitlines() if line.startswith("{"))
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+# -- a look at the clock
+
+READ_CLOCKS = """
+import json, os, time
+def spent(work, times=1000):
+    before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    for _ in range(times): work()
+    return (time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW) - before) / times
+print(json.dumps({"time": spent(time.time), "monotonic": spent(time.monotonic),
+                  "coarse": spent(lambda: time.clock_gettime(6)), "getppid": spent(os.getppid)}))
+"""
+
+
+def test_a_look_at_the_clock_is_charged_unless_it_is_asked_to_be_free(lab: Lab) -> None:
+    charged = said(lab.command(python(READ_CLOCKS), syscall_cost_us=20).log)
+    free = said(
+        lab.command(python(READ_CLOCKS), syscall_cost_us=20, cpu_model=CLOCK_READS_FREE).log
+    )
+
+    assert charged["time"] >= 20_000 and charged["monotonic"] >= 20_000
+    # every 64th in a row is a real call
+    for clock in ("time", "monotonic", "coarse"):
+        assert free[clock] == pytest.approx(20_000 / 64, rel=0.1)
+    assert free["getppid"] == pytest.approx(20_000, rel=0.01)
+
+
+def test_a_free_clock_says_what_the_charged_one_says_and_never_goes_back(lab: Lab) -> None:
+    script = """
+import ctypes, json, time
+class Timespec(ctypes.Structure):
+    _fields_ = [("s", ctypes.c_long), ("ns", ctypes.c_long)]
+libc, raw = ctypes.CDLL(None), Timespec()
+def by_call(clock):
+    libc.syscall(228, clock, ctypes.byref(raw))
+    return raw.s * 10**9 + raw.ns
+apart, back, last = [], 0, 0
+for i in range(3000):
+    clock = i % 2
+    read = time.clock_gettime_ns(clock)
+    apart.append(by_call(clock) - read)
+    now = time.monotonic_ns()
+    back += now < last
+    last = now
+    if i % 100 == 0: time.sleep(0.003)
+print(json.dumps({"least": min(apart), "most": max(apart), "back": back}))
+"""
+    found = said(lab.command(python(script), syscall_cost_us=20, cpu_model=CLOCK_READS_FREE).log)
+
+    assert found["back"] == 0
+    # The call itself moves the clock by its 256 ns, and an earlier one may have been charged.
+    assert found["least"] >= 0 and found["most"] <= 45_000
+
+
+@pytest.mark.parametrize("syscall_cost_us", [0.0, 5.0])
+def test_a_loop_that_waits_for_a_free_clock_ends(lab: Lab, syscall_cost_us: float) -> None:
+    script = """
+import time
+end = time.monotonic() + 0.02
+while time.monotonic() < end: pass
+print("it ended")
+"""
+    done = lab.command(python(script), syscall_cost_us=syscall_cost_us, cpu_model=CLOCK_READS_FREE)
+
+    assert "it ended" in done.log
+
+
+# -- bytes
+
+
+def test_a_byte_that_a_call_moves_costs_what_was_asked(lab: Lab) -> None:
+    script = """
+import json, os, socket, time
+def spent(work, times=200):
+    before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    for _ in range(times): work()
+    return (time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW) - before) / times
+null, zero = os.open("/dev/null", os.O_WRONLY), os.open("/dev/zero", os.O_RDONLY)
+a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+block = bytes(8000)
+def pair():
+    a.send(block); b.recv(9000)
+print(json.dumps({"write": spent(lambda: os.write(null, block)), "pair": spent(pair),
+    "read": spent(lambda: os.read(zero, 4000)), "writev": spent(lambda: os.writev(null, [block, block])),
+    "none": spent(lambda: os.getppid())}))
+"""
+    found = said(
+        lab.command(python(script), syscall_cost_us=10, cpu_model=CpuModel(byte_cost_ns=0.5)).log
+    )
+
+    expected = {"write": 14_000, "read": 12_000, "writev": 18_000, "pair": 28_000, "none": 10_000}
+    assert found == pytest.approx(expected, rel=0.01)
+
+
+# -- whose CPU
+
+TWO_HOSTS = """
+loop() { $1 python3 -S -c '
+import os, time
+began = time.clock_gettime_ns(4)
+for _ in range(10000): os.getppid()
+print(\"took\", (time.clock_gettime_ns(4) - began) / 1e6, flush=True)'; }
+%s
+wait
+"""
+SAME_HOST = "loop '' & loop '' &"
+OTHER_HOSTS = "loop 'unshare -n' & loop 'unshare -n' &"
+
+
+def took_ms(log: str) -> list[float]:
+    return [float(line.split()[1]) for line in log.splitlines() if line.startswith("took")]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "hosts", "expected_ms"),
+    [(0, OTHER_HOSTS, 400), (1, OTHER_HOSTS, 200), (1, SAME_HOST, 400), (2, SAME_HOST, 200)],
+    ids=["one CPU for all", "a CPU each", "two programs, one CPU", "two programs, two CPUs"],
+)
+def test_programs_share_their_hosts_cpus_and_no_others(
+    lab: Lab, cpus: int, hosts: str, expected_ms: float
+) -> None:
+    """Twice 10,000 calls of 20 µs."""
+    done = lab.command(TWO_HOSTS % hosts, syscall_cost_us=20, cpu_model=CpuModel(host_cpus=cpus))
+
+    assert took_ms(done.log) == pytest.approx([expected_ms, expected_ms], rel=0.05)
+
+
+def test_a_host_says_what_it_has_used(lab: Lab) -> None:
+    script = """unshare -n sh -c '
+sysctl -qw net.host.cpus=3
+python3 -S -c "
+import os
+for _ in range(5000): os.getppid()"
+cat /proc/self/net/host_cpu'"""
+    done = lab.command(script, syscall_cost_us=20, cpu_model=CpuModel(host_cpus=1))
+
+    used = {
+        name: int(value)
+        for name, value in re.findall(r"^(cpus|calls|\w+_ns) (\d+)$", done.log, re.MULTILINE)
+    }
+    assert used["cpus"] == 3
+    assert 5000 < used["calls"] < 8000
+    assert used["busy_ns"] == 20_000 * used["calls"]
+    assert used["waited_ns"] < 0.01 * used["busy_ns"]
+
+
+# Mean waits in units of the service time, at half load. One CPU: Pollaczek and Khinchine. Two: the
+# mean over 4·10^6 arrivals of Kiefer and Wolfowitz's recursion.
+MEAN_WAITS = {1: 0.5, 2: 0.1764}
+
+
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_calls_wait_for_their_hosts_cpus_as_queueing_theory_says(lab: Lab, cpus: int) -> None:
+    """M/D/1 and M/D/2: 50,000 calls of 1 ms that come at random, half as many as the CPUs can do.
+
+    The arrivals are always the same ones; other seeds differ by 1 % from the theory.
+    """
+    done = lab.command(
+        f"python3 -S {JOBS} {cpus} 0.5 1000 50000 1",
+        syscall_cost_us=1000,
+        cpu_model=CpuModel(host_cpus=cpus, clock_reads_are_free=True),
+        keep=[JOBS.parent],
+    )
+
+    found = said(done.log)
+    assert found["measured"] == pytest.approx(found["recursion"], abs=0.001)
+    assert found["measured"] == pytest.approx(MEAN_WAITS[cpus], rel=0.02)
+
+
+# -- whole runs
+
+
+MODEL = {"host_cpus": 2, "byte_cost_ns": 0.5, "clock_reads": "free", "host_tcp_memory_mib": 64}
+
+
+def test_runs_with_cpus_of_their_own_repeat_bit_for_bit(lab: Lab) -> None:
+    run = describe(direction(loss=0.001), acks=True, sample_ms=100.0, duration_s=4.0, **MODEL)
+
+    one, other = lab.run(run), lab.run(run)
+
+    assert one.outcome["outcome"] == "ok", one.log
+    for name in ("queues.jsonl", "sockets.jsonl", "acks.csv.gz"):
+        assert (one.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
+
+
+def test_a_run_says_what_its_hosts_used(lab: Lab) -> None:
+    done = lab.run(describe(duration_s=3.0, **MODEL))
+
+    used = done.json("env.json")["host_cpu"]
+    assert used["client"]["cpus"] == used["target"]["cpus"] == 2
+    assert used["client"]["bytes"] > done.goodput_bps * 3 / 8
+    assert done.goodput_bps > 80e6
+
+
+# -- TCP memory
+
+
+def test_a_hosts_tcp_memory_is_its_own(lab: Lab) -> None:
+    """A small pool holds the host back that has it, and only that one."""
+    held, free = (
+        lab.run(
+            describe(
+                direction(rate_bps=1_000_000_000, delay_ms=50.0, buffer_pkts=20_000),
+                direction(rate_bps=1_000_000_000, delay_ms=50.0, buffer_pkts=20_000),
+                buffers=BIG_BUFFERS,
+                tcp_memory_mib=512,
+                offloads=True,
+                memory_mib=1536,
+                host_tcp_memory_mib=mib,
+                flows=[flow(rtt_ms=100.0, buffers=BIG_BUFFERS, cc="bbr")],
+                cc="bbr",
+            )
+        )
+        for mib in (4, 256)
+    )
+
+    assert held.outcome["outcome"] == "ok", held.log
+    assert free.goodput_bps > 500e6
+    assert held.goodput_bps < 0.5 * free.goodput_bps
+
+
+def test_a_pool_of_its_own_cannot_be_given_while_there_are_sockets(lab: Lab) -> None:
+    script = """unshare -n sh -c '
+ip link set lo up
+iperf3 -s & server=$!; sleep 0.5
+sysctl -w "net.ipv4.tcp_host_mem=100 200 300"
+grep TCP: /proc/self/net/sockstat
+kill $server; sleep 1
+sysctl -w "net.ipv4.tcp_host_mem=100 200 300"; cat /proc/sys/net/ipv4/tcp_host_mem'"""
+    log = lab.command(script).log
+
+    assert "busy" in log
+    assert "100\t200\t300" in log
