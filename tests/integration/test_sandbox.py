@@ -43,7 +43,7 @@ def test_the_virtual_clock_waits_for_nobody(lab: Lab) -> None:
     done = lab.command("sleep 36000; cat /proc/uptime")
 
     guest_s = float(done.log.split()[0])
-    assert guest_s > 36000
+    assert guest_s >= 36000
     # Ten hours pass in far less than ten minutes, however busy the host is.
     assert time.monotonic() - began < guest_s / 60
 
