@@ -151,6 +151,8 @@ class Drawing:
     needs: str = "a run that counts"  # what `rows` asks of a cell
     tables: Callable[[Sweep, pd.DataFrame, str], Iterable[Table]] | None = None  # its own, or none
     borrows: bool = False  # a study's value of another matrix on the same path is one of its cells'
+    # Itself over the two factors that a file names, across and down: `draw: [heatmap: [loss, rtt]]`
+    over: Callable[[Drawing, str, str], Drawing] | None = None
 
 
 @dataclass
@@ -164,7 +166,20 @@ class Drawn:
 
 
 def drawing_of(word: str) -> Drawing:
-    """The drawing of that word. Raises DrawingError if there is none, or not a whole one."""
+    """The drawing of that word, over the factors that it names (heatmap(loss, rtt)). Raises
+    DrawingError if there is none, or not a whole one.
+    """
+    word, factors = declared.parts_of(word)
+    drawing = declared_drawing(word)
+    if factors is None:
+        return drawing
+    if drawing.over is None:
+        raise DrawingError(f"drawing {word}: takes no factors")
+    return drawing.over(drawing, *factors)
+
+
+def declared_drawing(word: str) -> Drawing:
+    """What a drawing's file declares. Raises DrawingError."""
     files = declared.drawing_files()
     if word not in files:
         raise DrawingError(f"no drawing {word}: draw is one of {', '.join(sorted(files))}")

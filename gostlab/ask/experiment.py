@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,17 @@ from gostlab.ask.settings import (
     read_factors,
     read_settings,
 )
+from gostlab.ask.units import quoted
 from gostlab.ask.values import BUFFER_PRESETS, BUFFER_SIZES, CC, END
-from gostlab.declared.drawings import check_drawing, drawing_files, merit_names, model_names
+from gostlab.declared.drawings import (
+    check_drawing,
+    drawing_files,
+    merit_names,
+    model_names,
+    parts_of,
+    takes_factors,
+    with_factors,
+)
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments"
 
@@ -217,10 +227,12 @@ def read_reasons(document: Node) -> Mapping[str, str]:
 
 
 def reason_of(node: Node, why: str, reasons: Mapping[str, str]) -> str:
-    """The sentence that a `why` stands for. A single word is a reason's name. Raises BadInput."""
-    if why in reasons or not why or " " in why:
-        return reasons.get(why, why)
-    raise node.bad(f"why: {why}: no such reason ({meant(why, reasons)})")
+    """The sentence that a `why` stands for: a reason's, by its name, or what is written. A single
+    word that is nearly a reason's name is a slip. Raises BadInput.
+    """
+    if why not in reasons and " " not in why and get_close_matches(why, reasons, n=1):
+        raise node.bad(f"why: {why}: no such reason ({meant(why, reasons)})")
+    return reasons.get(why, why)
 
 
 def check_published(published: Published, node: Node, matrices: Iterable[Matrix]) -> None:
@@ -258,6 +270,7 @@ def read_matrix(node: Node, values: dict[str, Any]) -> Matrix:
         if setting in set_by:
             raise levels[0].node.bad(f"{setting} is set by the factor {set_by[setting]} already")
         set_by[setting] = factor
+    check_drawn_factors(matrix)
     return matrix
 
 
@@ -349,10 +362,31 @@ def read_written_levels(node: Node) -> dict[str, Any]:
     return levels
 
 
-@takes(lambda: {"enum": sorted(drawing_files())})
+def drawing_schema() -> dict[str, Any]:
+    """A drawing's word, or the word with the two factors that it is wanted over."""
+    words = drawing_files()
+    pair = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
+    over_two = {
+        "type": "object",
+        "properties": {word: pair for word, path in sorted(words.items()) if takes_factors(path)},
+        "additionalProperties": False,
+        "minProperties": 1,
+        "maxProperties": 1,
+    }
+    return {"anyOf": [{"enum": sorted(words)}, over_two]}
+
+
+@takes(drawing_schema)
 def read_drawing(node: Node) -> str:
-    """One word of a matrix's `draw`. Raises BadInput, also for a drawing that is not whole."""
+    """One entry of a matrix's `draw`: a word, or `heatmap: [loss, rtt]`, which becomes the word
+    heatmap(loss, rtt). Raises BadInput, also for a drawing that is not whole.
+    """
+    if node.fields is not None:
+        return read_drawing_over_factors(node)
     word, files = text_of(node), drawing_files()
+    if "(" in word:
+        name = word.partition("(")[0]
+        raise node.bad_value(f"no such drawing (over two factors: {name}: [loss, cc])")
     if word not in files:
         raise node.bad_value(f"no such drawing ({meant(word, files)})")
     try:
@@ -360,6 +394,33 @@ def read_drawing(node: Node) -> str:
     except BadInput as error:
         raise node.bad(str(error)) from None
     return word
+
+
+def read_drawing_over_factors(node: Node) -> str:
+    """A drawing with the two factors that it is wanted over. Raises BadInput."""
+    given = mapping_of(node)
+    if len(given) != 1:
+        raise node.bad(f"{len(given)} keys where one drawing should be (like heatmap: [loss, cc])")
+    ((name, written),) = given.items()
+    word = read_drawing(replace(written, text=name, items=None, fields=None))
+    if not takes_factors(drawing_files()[word]):
+        raise written.bad(f"{word} takes no factors (write {word} alone)")
+    factors = list_of(text_of)(written)
+    if len(factors) != 2 or factors[0] == factors[1]:
+        raise written.bad("not two factors, across and down (like [loss, cc])")
+    return with_factors(word, *factors)
+
+
+def check_drawn_factors(matrix: Matrix) -> None:
+    """Drawings are wanted over factors that the matrix has. Raises BadInput."""
+    for word in matrix.draw:
+        name, factors = parts_of(word)
+        for factor in factors or ():
+            if factor not in matrix.factors:
+                raise mapping_of(matrix.node)["draw"].bad(
+                    f"{name} over {quoted(factor)}: no factor of {matrix.name}"
+                    f" ({meant(factor, matrix.factors)})"
+                )
 
 
 @takes({"type": "string", "pattern": r"^\s*[a-z0-9][a-z0-9.-]{0,63}\s*$"})
@@ -502,8 +563,9 @@ MATRIX_FIELDS = {
     "draw": Field(
         list_of(read_drawing),
         default=(),
-        says="its figures; without it, as its factors suggest",
-        example="[bars, series]",
+        says="its figures; without it, as its factors suggest. A heatmap may name its two factors,"
+        " across and down",
+        example="[bars, heatmap: [loss, cc]]",
     ),
     "form": Field(
         one_of(*FORMS),
@@ -538,7 +600,7 @@ PUBLISHED_FIELDS = {
     "flow": Field(text_of, says="of this flow alone", example="flow1"),
     "versus": Field(CC, says="of figure ratio: to the same cell with this one", example="cubic"),
     "source": Field(text_of, required=True, says="where it stands in the study"),
-    "why": Field(text_of, default="", says="why the lab differs: a reason's name, or a sentence"),
+    "why": Field(text_of, default="", says="why the lab differs: a reason's name, or the reason"),
 }
 NUMBER = mapping(PUBLISHED_FIELDS, read_number)
 

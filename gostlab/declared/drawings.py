@@ -8,6 +8,7 @@ importing it would bring matplotlib and pandas into every command. So each stand
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +21,10 @@ MODELS = ROOT / "analysis" / "judge" / "models.py"
 MERITS = ROOT / "analysis" / "judge" / "figures_of_merit.py"
 # What a Drawing cannot do without, by keyword.
 DRAWING_PARTS = ("caption", "draw")
+# What a Drawing has whose two factors a file may name.
+OVER_TWO_FACTORS = "over"
+# As a file's reader hands it on: heatmap(loss, rtt)
+WITH_FACTORS = re.compile(r"([a-z0-9-]+)\((.+), (.+)\)")
 
 
 def drawing_files() -> dict[str, Path]:
@@ -42,6 +47,23 @@ def check_drawing(word: str, path: Path) -> None:
     missing = [part for part in DRAWING_PARTS if part not in made[0][1]]
     if missing:
         raise BadInput(f"{show(path)}: drawing {word} has no {' and no '.join(missing)}=")
+
+
+def takes_factors(path: Path) -> bool:
+    """Whether a file may say over which two factors it wants a drawing."""
+    made = calls(path, path.stat().st_mtime_ns, "Drawing")
+    return any(OVER_TWO_FACTORS in keywords for _, keywords in made)
+
+
+def with_factors(word: str, across: str, down: str) -> str:
+    """A drawing over two factors, in one word for all who hand it on."""
+    return f"{word}({across}, {down})"
+
+
+def parts_of(word: str) -> tuple[str, tuple[str, str] | None]:
+    """A drawing's own word, and the two factors that a file wants it over, if it names them."""
+    found = WITH_FACTORS.fullmatch(word)
+    return (word, None) if found is None else (found[1], (found[2], found[3]))
 
 
 def model_names() -> tuple[str, ...]:

@@ -23,8 +23,19 @@ MOST_ROWS = 40
 MOST_REASONS = 12
 WIDTH = 160  # where there is no terminal to ask
 
+# Verdicts that have reasons.
+EXPLAINED = ("degraded", "invalid")
+
 # (from, to), which holds the median of such values 95 times of 100; None of too few
 Interval = Callable[[Sequence[float]], "tuple[float, float] | None"]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a run is not simply ok."""
+
+    verdict: str  # one of EXPLAINED
+    why: str
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,7 @@ class CellSummary:
     runs: int
     counted: int
     verdict: str  # the worst of its runs', or how the first that does not count ended
-    reasons: tuple[str, ...]  # of what is degraded, each check's once
+    reasons: tuple[Reason, ...]  # of runs that are degraded or invalid, each check's once
     goodput_bps: float | None
     interval_bps: tuple[float, float] | None
     idle_rtt_ms: float | None
@@ -82,7 +93,7 @@ def summarise(runs: Sequence[Finished], interval: Interval) -> CellSummary:
         runs=len(runs),
         counted=len(counted),
         verdict=verdict_of(runs),
-        reasons=reasons_of(counted),
+        reasons=reasons_of(runs),
         goodput_bps=median(goodputs) if goodputs else None,
         interval_bps=interval(goodputs),
         idle_rtt_ms=delays[0].idle_rtt_ms if delays else None,
@@ -100,14 +111,17 @@ def verdict_of(runs: Sequence[Finished]) -> str:
     return max(verdicts, key=VERDICTS.index) if len(verdicts) == len(runs) else "no verdict"
 
 
-def reasons_of(runs: Sequence[Finished]) -> tuple[str, ...]:
-    """Why runs that count are degraded: the first reason of every check that says so."""
-    found: dict[str, str] = {}
+def reasons_of(runs: Sequence[Finished]) -> tuple[Reason, ...]:
+    """Why runs are degraded or invalid: the first reason of every check that says so."""
+    found: dict[tuple[str, str], Reason] = {}
     for end in runs:
+        verdict = str(end.verdict)
         checks = (results.read_object(end.folder / "fidelity.json") or {}).get("checks") or ()
-        for check in checks if end.verdict == "degraded" else ():
-            if isinstance(check, dict) and check.get("verdict") == "degraded":
-                found.setdefault(str(check.get("name")), str(check.get("reason") or check["name"]))
+        for check in checks if verdict in EXPLAINED else ():
+            if isinstance(check, dict) and check.get("verdict") == verdict:
+                name = str(check.get("name"))
+                why = str(check.get("reason") or name)
+                found.setdefault((verdict, name), Reason(verdict, why))
     return tuple(found.values())
 
 
@@ -149,7 +163,7 @@ def without_cc(cell: CellSummary) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 
 def print_summary(cells: Sequence[CellSummary], first: Mapping[str, str], file: TextIO) -> None:
-    """A table per matrix, and below it why cells are degraded."""
+    """A table per matrix, and below it why cells are degraded or invalid."""
     width = None if file.isatty() else WIDTH
     console = Console(file=file, width=width, highlight=False, markup=False, emoji=False)
     times = ratios(cells, first)
@@ -205,11 +219,11 @@ def row_of(cell: CellSummary, ratio: float | None, *, compares: bool) -> list[st
 
 
 def mbit(bps: float | None) -> str:
-    """A rate with three figures that mean something: 0.233, 27.9, 1830."""
+    """A rate with three figures that mean something: 0.233, 4.00, 27.9, 1830."""
     if bps is None:
         return "–"
     value = bps / 1e6
-    return f"{value:.0f}" if value >= 99.95 else f"{value:.3g}"
+    return f"{value:.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
 def delay_text(delay: Spread | None) -> str:
@@ -218,9 +232,11 @@ def delay_text(delay: Spread | None) -> str:
 
 
 def reason_lines(cells: Iterable[CellSummary]) -> list[str]:
-    """Why cells are degraded, each reason once, with its cells."""
-    said: dict[str, list[str]] = {}
+    """Why cells are degraded or invalid, each reason once, with its cells."""
+    said: dict[Reason, list[str]] = {}
     for cell in cells:
         for reason in cell.reasons:
             said.setdefault(reason, []).append(f"{cell.matrix}: {cell.label}")
-    return [f"degraded: {'; '.join(labels)}: {reason}" for reason, labels in said.items()]
+    return [
+        f"{reason.verdict}: {'; '.join(labels)}: {reason.why}" for reason, labels in said.items()
+    ]

@@ -12,7 +12,7 @@ from matplotlib.colors import LogNorm, to_hex
 from matplotlib.figure import Figure
 
 from analysis.draw.drawings import heatmap, rtt_cdf
-from analysis.draw.registry import Drawn, Sweep, draw_matrix, drawing_of
+from analysis.draw.registry import DrawingError, Drawn, Sweep, draw_matrix, drawing_of
 from analysis.draw.style import cc_colour
 from analysis.judge.cells import to_matrices
 from analysis.read.runs import load_results
@@ -184,3 +184,25 @@ def test_one_factor_makes_no_map_and_it_says_why(tmp_path: Path) -> None:
     write(tmp_path, "bbr")
     made = drawn(tmp_path, "heatmap")
     assert not made.pictures and "two factors that vary" in made.note
+
+
+def test_a_file_names_the_map_s_two_factors_across_and_down(tmp_path: Path) -> None:
+    write_grid(tmp_path)
+    made = drawn(tmp_path, "heatmap(cc, rtt)")
+    by_name = {picture.name: picture for picture in made.pictures}
+    picture = by_name["made-up-heatmap-cc-rtt-goodput-mbit"]
+    facets = [ax for ax in picture.figure.axes if ax.get_title(loc="left")]
+    assert [ax.get_title(loc="left") for ax in facets] == ["buffer 1\u00a0BDP", "buffer 2\u00a0BDP"]
+    assert [tick.get_text() for tick in facets[0].get_xticklabels()] == ["CUBIC", "BBR"]
+    assert len(facets[0].get_yticklabels()) == 3
+
+
+def test_a_map_over_factors_that_the_results_do_not_have_says_so(tmp_path: Path) -> None:
+    write_grid(tmp_path)
+    made = drawn(tmp_path, "heatmap(cc, loss)")
+    assert not made.pictures and "it needs the factors cc and loss" in made.note
+
+
+def test_a_drawing_without_a_choice_of_factors_takes_none() -> None:
+    with pytest.raises(DrawingError, match="drawing bars: takes no factors"):
+        drawing_of("bars(cc, loss)")

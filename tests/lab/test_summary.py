@@ -26,7 +26,7 @@ matrices:
     repetitions: REPETITIONS
   - {name: alone, factors: {loss: [0%, 1%]}}
 """
-BUSY = {"name": "cpu_idle_share", "verdict": "degraded", "reason": "the CPU was busy"}
+BUSY = {"name": "cpu_idle_share", "reason": "the CPU was busy"}
 
 
 def finish(folder: Path, run: RunDescription, mbit: float, verdict: str = "ok") -> None:
@@ -36,7 +36,7 @@ def finish(folder: Path, run: RunDescription, mbit: float, verdict: str = "ok") 
     (place / "flows.json").write_text(
         json.dumps({"flows": [{**flow, "started_s": 0.0, "ended_s": 10.0}]})
     )
-    checks = [BUSY] if verdict == "degraded" else []
+    checks = [] if verdict == "ok" else [{**BUSY, "verdict": verdict}]
     (place / "fidelity.json").write_text(json.dumps({"verdict": verdict, "checks": checks}))
     samples = [{"t_s": float(t), "flow": flow["name"], "leg": "wan", "end": "near"} for t in (0, 5)]
     (place / "sockets.jsonl").write_text(
@@ -53,7 +53,9 @@ def finish(folder: Path, run: RunDescription, mbit: float, verdict: str = "ok") 
     results.finish(place, 1.0, None)
 
 
-def outcome_of(tmp_path: Path, repetitions: int = 1, broken: str = "") -> Outcome:
+def outcome_of(
+    tmp_path: Path, repetitions: int = 1, broken: str = "", verdict: str = "degraded"
+) -> Outcome:
     """The experiment, finished: CUBIC has 10 Mbit/s, BBR 20 and one more per repetition."""
     file = tmp_path / "mine.yaml"
     file.write_text(EXPERIMENT.replace("REPETITIONS", str(repetitions)))
@@ -61,7 +63,7 @@ def outcome_of(tmp_path: Path, repetitions: int = 1, broken: str = "") -> Outcom
     runs = expand(experiment)
     for run in runs:
         mbit = 10.0 if run.cc == "cubic" else 19.0 + run.repetition
-        finish(tmp_path, run, mbit, "degraded" if run.cell == broken else "ok")
+        finish(tmp_path, run, mbit, verdict if run.cell == broken else "ok")
     ends = tuple(schedule.end_of(run, tmp_path) for run in runs)
     return Outcome("mine", ends, levels=levels_in_order(experiment))
 
@@ -92,13 +94,13 @@ def test_a_row_has_goodput_ratio_delays_and_verdict(tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path)
 
     cells = row(outcome, "streams 1 · bbr")
-    assert cells[-9:] == ["1", "20", "–", "2.00", "120,", "120", "10,", "10", "ok"]
+    assert cells[-9:] == ["1", "20.0", "–", "2.00", "120,", "120", "10,", "10", "ok"]
     assert "/ cubic" in printed(outcome)
 
 
 def test_a_matrix_of_one_congestion_control_has_no_ratio(tmp_path: Path) -> None:
     assert row(outcome_of(tmp_path), "loss 1%")[-8:] == [
-        *("1", "10", "–", "120,", "120", "10,", "10", "ok")
+        *("1", "10.0", "–", "120,", "120", "10,", "10", "ok")
     ]
 
 
@@ -112,12 +114,13 @@ def test_six_runs_have_an_interval(tmp_path: Path) -> None:
     assert [each.interval_bps for each in api.summary(outcome_of(tmp_path, 5))] == [None] * 6
 
 
-def test_a_degraded_cell_says_why_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("verdict", ["degraded", "invalid"])
+def test_a_cell_that_is_not_ok_says_why_once(verdict: str, tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path, repetitions=2)
     cell = next(end.run.cell for end in outcome.ends if end.run.cc == "bbr")
-    outcome = outcome_of(tmp_path, repetitions=2, broken=cell)
+    outcome = outcome_of(tmp_path, repetitions=2, broken=cell, verdict=verdict)
 
-    said = [line for line in printed(outcome).splitlines() if line.startswith("degraded: ")]
+    said = [line for line in printed(outcome).splitlines() if line.startswith(f"{verdict}: ")]
     assert len(said) == 1 and said[0].endswith("· bbr: the CPU was busy")
 
 

@@ -756,3 +756,49 @@ def test_published_numbers_belong_to_a_matrix_and_its_factors() -> None:
 )
 def test_a_level_is_shown_without_yamls_brackets(written: Any, shown: str) -> None:
     assert show_level(written) == shown
+
+
+DRAWN = """name: drawn
+title: Drawn
+settings: {profile: plain-100ms}
+reasons: {machine: It is another machine.}
+matrices:
+  - name: main
+    factors: {cc: [cubic, bbr], loss: [0%, 1%]}
+    draw: [bars, heatmap: [loss, cc]]
+published: [{matrix: main, goodput_mbit: 5, source: here, why: machine}]
+"""
+
+
+def drawn(old: str = "", new: str = "") -> experiments.Experiment:
+    text = DRAWN.replace(old, new) if old else DRAWN
+    return read_experiment(parse_document(text, "drawn.yaml"), Path("drawn.yaml"))
+
+
+def test_a_heatmap_may_name_its_two_factors() -> None:
+    assert drawn().matrices[0].draw == ("bars", "heatmap(loss, cc)")
+
+
+@pytest.mark.parametrize(
+    ("asked", "advice"),
+    [
+        ("heatmap: [loss, cost]", r"drawn.yaml:8: .*heatmap over \"cost\": no factor of main"),
+        ("heatmap: [loss, c]", r"no factor of main \((did you mean|known: )"),
+        ("heatmap: [loss]", r"heatmap: not two factors, across and down \(like \[loss, cc\]\)"),
+        ("heatmap: [cc, cc]", "not two factors"),
+        ("bars: [loss, cc]", r"bars takes no factors \(write bars alone\)"),
+        ("heatmop: [loss, cc]", r"no such drawing \(did you mean heatmap\?\)"),
+        ('"heatmap(loss, cc)"', r"over two factors: heatmap: \[loss, cc\]"),
+        ("heatmap(loss, cc)", r"over two factors: heatmap: \[loss, cc\]"),
+    ],
+)
+def test_a_drawing_over_what_is_not_there_is_refused_with_advice(asked: str, advice: str) -> None:
+    with pytest.raises(BadInput, match=advice):
+        drawn("heatmap: [loss, cc]", asked)
+
+
+def test_why_is_a_reason_s_name_or_the_reason_itself() -> None:
+    assert drawn().published[0].why == "It is another machine."
+    assert drawn("why: machine", "why: unexplained").published[0].why == "unexplained"
+    with pytest.raises(BadInput, match="did you mean machine"):
+        drawn("why: machine", "why: machin")

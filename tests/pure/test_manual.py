@@ -166,7 +166,7 @@ matrices:
     factors: {cc: [cubic, bbr], buffer: [1bdp, 300ms], ends: {sets: cc.target, levels: [bbr]}}
     repetitions: 6
     until: {halfwidth: 5%, most: 30}
-    draw: [bars]
+    draw: [bars, heatmap, heatmap: [cc, buffer]]
     quick: {factors: {cc: [bbr]}, repetitions: 1}
   - name: late
     settings:
@@ -188,6 +188,7 @@ assumptions: [None of this was measured.]
 forward: {rate: 100mbit, delay: 20ms, jitter: 1ms, loss: 0.1%, buffer: 1bdp, ordered: true}
 reverse: {rate: unlimited, delay: 20ms, buffer: 100pkts, loss: {model: periodic, packets: 100}}
 """
+DRAW = "draw: [bars, heatmap, heatmap: [cc, buffer]]"
 # What stands there, and what is written in its place: nobody may take it.
 SPOILT = [
     (EXPERIMENT, old, new)
@@ -215,8 +216,12 @@ SPOILT = [
         ("repetitions: 6", "repetitions: 0"),
         ("repetitions: 6", "repetitions: many"),
         ("halfwidth: 5%", "halfwidth: 5"),
-        ("draw: [bars]", "draw: [pie]"),
-        ("draw: [bars]", "draw: bars"),
+        (DRAW, "draw: [pie]"),
+        (DRAW, "draw: bars"),
+        (DRAW, "draw: [bars: [cc, buffer]]"),
+        (DRAW, "draw: [heatmap: [cc]]"),
+        (DRAW, "draw: [heatmap: cc]"),
+        (DRAW, "draw: [{heatmap: [cc, buffer], bars: [cc, buffer]}]"),
         ("quick: {factors", "quick: {factor"),
         ("topology: dumbbell", "topology: ring-of-roses"),
         ("first: {cc: bbr}", "first: {cc: bbr, colour: red}"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,7 @@ from analysis.draw.style import (
     thousands,
     wrapped,
 )
-from analysis.judge.cells import natural
+from analysis.judge.cells import file_name, natural
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.statistics import is_known
 
@@ -52,6 +54,8 @@ COLOURS = "cividis"
 FACETS_ON_A_FIGURE = 6
 # Wider than this and numbers do not fit their cells; then facets stand one below the other.
 LEVELS_ABREAST = 5
+# The columns for across and down; None where a table has not two that could be.
+Choose = Callable[[pd.DataFrame], "tuple[str, str] | None"]
 
 
 @styled
@@ -172,8 +176,8 @@ def levels_of(table: pd.DataFrame, factor: str) -> list[Any]:
 
 
 def axes_of(table: pd.DataFrame) -> tuple[str, str] | None:
-    """The two factors of the map: those with most levels, the longer one across, the congestion
-    control only where there is no other; None where fewer than two vary.
+    """The two factors of a map whose file names none: those with most levels, the longer one
+    across, the congestion control only where there is no other; None where fewer than two vary.
     """
     varied = [name for name in factor_columns(table) if table[name].nunique(dropna=False) > 1]
     ranked = sorted(varied, key=lambda name: (name.endswith("cc"), -table[name].nunique()))
@@ -193,9 +197,9 @@ def mapped(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def draw(sheet: Sheet) -> Iterator[Picture]:
+def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[Picture]:
     """A figure per figure of merit, of several facets; more facets than fit make another."""
-    pair = axes_of(sheet.rows)
+    pair = choose(sheet.rows)
     if pair is None:
         return
     facets = sorted(facets_of(sheet.rows, known=pair), key=facet_order)
@@ -225,11 +229,11 @@ def facet_order(facet: tuple[str, pd.DataFrame]) -> tuple[Any, ...]:
     return cc_rank(str(facet[1]["cc"].iloc[0])), facet[0]
 
 
-def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
+def says(sweep: Sweep, table: pd.DataFrame, choose: Choose = axes_of) -> Iterator[Answer]:
     """Where the map is highest and lowest."""
     rows = valid_rows(table)
     said = []
-    for figure in mapped(rows) if axes_of(rows) else ():
+    for figure in mapped(rows) if choose(rows) else ():
         known = rows[rows[figure].notna()]
         values = known[figure].to_numpy(float)
         low, high = known.iloc[int(np.argmin(values))], known.iloc[int(np.argmax(values))]
@@ -242,11 +246,34 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
         yield Answer(f"{sweep.title}: the map's ends", tuple(said))
 
 
+def mappable(table: pd.DataFrame, choose: Choose = axes_of) -> pd.DataFrame:
+    """The cells, if they make a map."""
+    return table if choose(table) and (table["n"] > 0).any() else table.head(0)
+
+
+def over(drawing: Drawing, across: str, down: str) -> Drawing:
+    """The map over the two factors that a file names."""
+
+    def choose(table: pd.DataFrame) -> tuple[str, str] | None:
+        pair = f"factor:{across}", f"factor:{down}"
+        return pair if set(pair) <= set(factor_columns(table)) else None
+
+    return replace(
+        drawing,
+        word=f"{drawing.word}-{file_name(across)}-{file_name(down)}",
+        draw=partial(draw, choose=choose),
+        rows=partial(mappable, choose=choose),
+        says=partial(says, choose=choose),
+        needs=f"the factors {across} and {down}, and a run that counts",
+    )
+
+
 DRAWING = Drawing(
     "heatmap",
     caption="Each field has its number; an empty one has no valid run. One scale for all facets.",
     draw=draw,
-    rows=lambda table: table if axes_of(table) and (table["n"] > 0).any() else table.head(0),
+    rows=mappable,
     needs="two factors that vary and a run that counts",
     says=says,
+    over=over,
 )
