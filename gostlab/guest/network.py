@@ -187,6 +187,7 @@ def lay_out(
             mininet.build()
         except Exception as error:  # Mininet raises bare Exception
             raise NetworkError(f"Mininet cannot build topology {run.topology}: {error}") from error
+        check_addresses(mininet)
         names = [host.name for host in mininet.hosts]
         needs = replace(needs, nodes=names, environ=environ)
         with closing(CommandLog(folder / "commands.sh", run.name, needs)) as log:
@@ -195,6 +196,21 @@ def lay_out(
             yield network
     finally:
         mininet.stop()
+
+
+def check_addresses(mininet: Mininet) -> None:
+    """Every interface must have the address that its link declares. Mininet gives a node's own
+    address to its first link's end, whatever that link says. Raises NetworkError naming the first
+    that differs.
+    """
+    for host in mininet.hosts:
+        for intf in host.intfList():
+            declared = intf.params.get("ip")
+            if declared and declared.partition("/")[0] != intf.ip:
+                raise NetworkError(
+                    f"topo.py: {intf.name} has {intf.ip}, its link says {declared}: the ip= of"
+                    f" addHost({host.name!r}) must be that of the node's first link"
+                )
 
 
 def record_layout(network: Network) -> None:

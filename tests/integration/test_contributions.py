@@ -111,6 +111,18 @@ def test_a_topology_in_a_class_of_its_own_runs(lab: Lab, copied: CopiedLab) -> N
     assert sum(bits.values()) > 20e6
 
 
+def test_an_address_that_mininet_gave_to_another_link_is_named(
+    lab: Lab, copied: CopiedLab, tmp_path: Path
+) -> None:
+    copied.add_topology(PARKING_LOT.replace('"right": "10.0.2.2/24"}', '"right": "10.1.1.2/24"}'))
+    (copied.root / "mine.yaml").write_text(PARKED)
+
+    done = copied.lab("run", "mine.yaml", "--machine", "sandbox", "--results", str(tmp_path / "r"))
+
+    assert done.returncode == 1
+    assert "right-eth0 has 10.1.1.2, its link says 10.0.2.2/24" in done.stdout + done.stderr
+
+
 def test_mn_loads_the_new_topology_too(lab: Lab, copied: CopiedLab) -> None:
     copied.add_topology(PARKING_LOT)
 
