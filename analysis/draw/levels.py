@@ -17,6 +17,7 @@ from analysis.judge.cells import (
 )
 from analysis.judge.table import cc_name
 from analysis.read.study import level
+from gostlab.ask.profile import DIRECTIONS
 from gostlab.declared.tunnels import tunnel_kinds
 
 FACTOR_NAMES = {
@@ -188,13 +189,15 @@ def named_level(factor: str, value: Any) -> str:
         return str(value)
     if name.endswith(".cc"):
         return f"{cc_name(str(value))} as {name[:-3]}"
+    if name.startswith("cc."):
+        return f"{cc_name(str(value))} at {name.removeprefix('cc.')}"
     return f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {level_words(factor, value)}"
 
 
 def level_words(factor: str, value: Any) -> str:
     """A level on an axis that names its factor."""
     said = SWITCHES.get(str(value), str(value))
-    if factor.endswith("cc"):
+    if factor.endswith("cc") or factor.startswith("factor:cc."):
         return cc_name(said)
     return UNIT.sub(lambda found: f"{found[1]}\u00a0{UNITS.get(found[2], found[2])}", said)
 
@@ -204,8 +207,12 @@ def factor_heading(factor: str) -> str:
     name = factor.removeprefix("factor:")
     if name == "cell":
         return ""
+    if name.startswith("cc."):
+        return f"{FACTOR_NAMES['cc']}, {name.removeprefix('cc.')}"
     flow, _, field = name.rpartition(".")
     plain = FACTOR_NAMES.get(field, field)
+    if flow in DIRECTIONS:
+        return f"{plain[:1].upper()}{plain[1:]}, {flow}"
     return f"{plain} of {flow}" if flow else plain[:1].upper() + plain[1:]
 
 

@@ -313,6 +313,22 @@ def wrapped(words: str, width: int) -> str:
     return "\n".join([*lines[:3], *(["…"] if len(lines) > 3 else [])])
 
 
+def fits(words: str, width: int) -> bool:
+    """Whether `wrapped` shows all of it, and no word in two."""
+    lines = textwrap.wrap(words, width, break_long_words=False)
+    return len(lines) <= 3 and all(len(line) <= width for line in lines)
+
+
+def head_panel(ax: Axes, words: str, columns: int, **more: Any) -> None:
+    """A panel's heading, in lines that end before the next panel's: cut, two could not be told
+    apart.
+    """
+    if len(words) > 56 // columns:  # one line of the usual size
+        words = "\n".join(textwrap.wrap(words, 66 // columns))
+        more["fontsize"] = 9.5
+    ax.set_title(words, **more)
+
+
 def short(value: float) -> str:
     """A value above a bar: 1,432, 144, 9.3, 0.61."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 9.95 else f"{value:.2g}"

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from analysis.draw import style
 from analysis.draw.drawings import bars, by_loss, by_rtt, shares
 from analysis.draw.drawings import map as star_map
-from analysis.draw.levels import facets_of
+from analysis.draw.levels import facets_of, factor_heading, named_level
 from analysis.judge import models
 from analysis.judge.statistics import summarise
 
@@ -504,3 +504,31 @@ def test_a_value_parts_from_its_unit_before_a_word_breaks() -> None:
         style.wrapped("loss\u00a01\u00a0%, streams\u00a02", 12)
         == "loss\u00a01\u00a0%,\nstreams\u00a02"
     )
+
+
+def test_bars_of_many_factors_are_named_whole() -> None:
+    names = [
+        f"delay 25\u00a0ms, {way}, forward.loss {loss}\u00a0%"
+        for way in ("download", "upload")
+        for loss in (0, 0.1, 1)
+    ]
+    count = bars.conditions_abreast(names)
+    shown = {style.wrapped(name, bars.ROW // count).replace("\n", " ") for name in names}
+    assert shown == set(names)
+    assert bars.conditions_abreast(["short"] * 12) == bars.CONDITIONS_IN_A_ROW
+
+
+@pytest.mark.parametrize(
+    ("factor", "heading", "level"),
+    [
+        ("forward.loss", "Packet loss, forward", "forward.loss 1\u00a0%"),
+        ("cc.client", "Congestion control, client", "BBR at client"),
+        ("late.rtt", "Round-trip time of late", "late.rtt 1\u00a0%"),
+    ],
+)
+def test_a_factor_of_one_end_or_direction_is_named_after_it(
+    factor: str, heading: str, level: str
+) -> None:
+    value = "bbr" if factor == "cc.client" else "1%"
+    assert factor_heading(f"factor:{factor}") == heading
+    assert named_level(f"factor:{factor}", value) == level

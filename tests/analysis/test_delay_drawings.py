@@ -206,3 +206,17 @@ def test_a_map_over_factors_that_the_results_do_not_have_says_so(tmp_path: Path)
 def test_a_drawing_without_a_choice_of_factors_takes_none() -> None:
     with pytest.raises(DrawingError, match="drawing bars: takes no factors"):
         drawing_of("bars(cc, loss)")
+
+
+def test_headings_of_many_factors_are_whole_and_end_before_the_next_panel(tmp_path: Path) -> None:
+    levels = itertools.product(("5ms", "25ms"), ("0%", "0.1%", "1%"))
+    for delay, loss in levels:
+        factors = {"delay": delay, "direction": "download", "forward.loss": loss, "queue": "fifo"}
+        write(tmp_path, "cubic", factors={**factors, "jitter": f"1{delay}"}, srtt_ms=1.0)
+    (picture,) = drawn(tmp_path, "rtt-cdf").pictures
+    picture.figure.draw_without_rendering()
+    titles = [ax._left_title for ax in picture.figure.axes if ax.get_title(loc="left")]
+    said = [title.get_text().replace("\n", " ") for title in titles]
+    assert len(set(said)) == 6 and all("forward.loss" in each for each in said)
+    boxes = [title.get_window_extent() for title in titles[:3]]
+    assert boxes[0].x1 < boxes[1].x0 and boxes[1].x1 < boxes[2].x0

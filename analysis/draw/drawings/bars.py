@@ -30,6 +30,7 @@ from analysis.draw.sentences import in_general
 from analysis.draw.style import (
     cc_colour,
     finish,
+    fits,
     new_figure,
     styled,
     thousands,
@@ -51,6 +52,7 @@ from analysis.read.series import (
 
 # More conditions than this in a row and their names run into each other; wider rows break.
 CONDITIONS_IN_A_ROW = 6
+ROW = 70  # letters below a row of bars
 
 
 @styled
@@ -69,14 +71,12 @@ def plot_bars(
         (words, rows)
         for words, (_, rows) in zip(told_apart([words for words, _ in named]), named, strict=True)
     ]
-    lines = [
-        groups[start : start + CONDITIONS_IN_A_ROW]
-        for start in range(0, len(groups), CONDITIONS_IN_A_ROW)
-    ]
+    abreast = conditions_abreast([words for words, _ in groups])
+    lines = [groups[start : start + abreast] for start in range(0, len(groups), abreast)]
     drawn, axes = new_figure(1.5 + 2.6 * len(lines), max(1, len(lines)), 1, sharey=True)
     top = max([value for value in figure_values(table, figure, link=False) if value > 0] or [1.0])
     width = 0.84 / max(1, len(ccs))
-    room = min(CONDITIONS_IN_A_ROW, max(1, len(groups)))
+    room = min(abreast, max(1, len(groups)))
     how = "across" if room * len(ccs) <= 9 else "upright"
     for ax, line in zip(axes[:, 0], lines, strict=False):
         for index, (_, rows) in enumerate(line):
@@ -86,7 +86,7 @@ def plot_bars(
                     x = index + (place - (len(ccs) - 1) / 2) * width
                     draw_bar(ax, x, width, row, figure, number_above=how)
         if factors:
-            ax.set_xticks(range(len(line)), [wrapped(words, 70 // room) for words, _ in line])
+            ax.set_xticks(range(len(line)), [wrapped(words, ROW // room) for words, _ in line])
         else:  # nothing but the congestion control varies: each bar has its name
             ax.set_xticks(
                 [(place - (len(ccs) - 1) / 2) * width - width * 0.12 for place in range(len(ccs))],
@@ -107,6 +107,16 @@ def plot_bars(
     ]
     finish(drawn, handles, footer, title)
     return drawn
+
+
+def conditions_abreast(names: Sequence[str]) -> int:
+    """How many conditions stand in a row: as many as there is room for the whole of their names,
+    but two.
+    """
+    for count in range(CONDITIONS_IN_A_ROW, 2, -1):
+        if all(fits(words, ROW // min(count, len(names))) for words in names):
+            return count
+    return 2
 
 
 def download_sentences(cells: Sequence[Cell]) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ from analysis.draw.style import (
     cc_colour,
     finish,
     grid,
+    head_panel,
     label_edges,
     new_figure,
     plain_log,
@@ -107,7 +108,7 @@ def plot_by_loss(
             for x, row in points:
                 draw_study(ax, x, row, figure, cc_colour(cc), behind=True)
                 draw_point(ax, x, row, figure, cc_colour(cc), f"lab {cc}", look=look)
-        ax.set_title(heading)
+        head_panel(ax, heading, shape[1])
         ax.set_ylim(floor, top * (1.6 if logarithmic else 1.12))
         loss_axis(ax, losses, none_at, most=4 if shape[1] > 2 else 6)
         plain_log(ax.yaxis, floor, top * 1.6) if logarithmic else thousands(ax.yaxis)

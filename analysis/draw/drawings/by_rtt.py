@@ -52,6 +52,7 @@ from analysis.draw.style import (
     cc_colour,
     finish,
     grid,
+    head_panel,
     label_edges,
     new_figure,
     spaced,
@@ -136,7 +137,7 @@ def plot_by_rtt(
                         fontsize=8.5,
                         color=FAINT,
                     )
-        ax.set_title(heading)
+        head_panel(ax, heading, shape[1])
         ax.set_ylim(0, 1.12 * top)
         thousands(ax.yaxis)
         if logarithmic:

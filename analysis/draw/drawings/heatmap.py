@@ -35,6 +35,7 @@ from analysis.draw.style import (
     blank,
     cut,
     finish,
+    head_panel,
     new_figure,
     plain_log,
     short,
@@ -84,7 +85,7 @@ def plot_heatmap(
     drawn, axes = new_figure(1.5 + rows * (0.8 + 0.38 * len(down)), rows, columns, sharey=True)
     for ax, (words, table) in zip(axes.flat, facets, strict=False):
         draw_fields(ax, table, x, y, across, down, figure, scale)
-        ax.set_title(cut(words, 84 // columns), fontsize=9.5)
+        head_panel(ax, words, columns, fontsize=9.5)
     blank(axes, len(facets))
     for ax in axes[:, 0]:
         ax.set_ylabel(factor_heading(y))

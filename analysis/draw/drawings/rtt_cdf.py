@@ -18,9 +18,9 @@ from analysis.draw.style import (
     WIDE,
     blank,
     cc_colour,
-    cut,
     finish,
     grid,
+    head_panel,
     label_edges,
     new_figure,
     plain_log,
@@ -50,7 +50,7 @@ def plot_rtt_cdf(
         for run in runs:
             draw_run(ax, run)
         scale_axis(ax, runs)
-        ax.set_title(cut(words, 30 if columns == 3 else 46), fontsize=9.5)
+        head_panel(ax, words, columns, fontsize=9.5)
         ax.set_ylim(0, 1.02)
         if any(run.verdict == "degraded" for run in runs):
             ax.text(0.97, 0.04, "degraded", ha="right", fontsize=8.5, transform=ax.transAxes)

@@ -44,6 +44,7 @@ from analysis.draw.style import (
     blank,
     cc_colour,
     finish,
+    head_panel,
     label_edges,
     new_figure,
     styled,
@@ -110,7 +111,7 @@ def plot_shares(
                 fontsize=9.5,
                 color=FAINT,
             )
-        ax.set_title(words, pad=8)
+        head_panel(ax, words, shape[1], pad=8)
         ax.set_ylim(0, 120)
         ax.set_yticks(range(0, 101, 25))
         room = 68 // len(rows) // shape[1]
