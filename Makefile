@@ -74,11 +74,13 @@ check-python:
 check-gofmt:
 	test -z "$$(gofmt -l tunnel | tee /dev/stderr)"
 
-unit:
-	$(PYTHON) -m pytest
+# On all CPUs where pytest-xdist is there; a file's tests stay together and share what they build.
+PARALLEL = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n auto --dist loadfile")
 
-# What needs neither kernel nor root, on all CPUs where pytest-xdist is there.
-PARALLEL = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo -n auto --dist loadfile)
+unit:
+	$(PYTHON) -m pytest -q $(PARALLEL)
+
+# What needs neither kernel nor root.
 fast: lint
 	$(PYTHON) -m pytest tests/pure tests/analysis -q $(PARALLEL)
 
