@@ -323,9 +323,12 @@ def convergence_sentences(table: pd.DataFrame) -> tuple[str, ...]:
             rows.loc[rows["convergence_s"].idxmin()],
             rows.loc[rows["convergence_s"].idxmax()],
         )
+        soonest, latest = rate(low["convergence_s"]), rate(high["convergence_s"])
         said.append(
-            f"The cells' medians go from {rate(low['convergence_s'])} s ({low['cell']}) to "
-            f"{rate(high['convergence_s'])} s ({high['cell']})."
+            f"All {len(rows)} cells: after {soonest} s (medians)."
+            if soonest == latest
+            else f"The cells' medians go from {soonest} s ({low['cell']}) to"
+            f" {latest} s ({high['cell']})."
         )
     if never:
         said.append(

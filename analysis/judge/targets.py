@@ -179,9 +179,15 @@ def targets_note(rows: Sequence[Target]) -> str:
     counted = [(verdict, sum(row.verdict == verdict for row in rows)) for verdict in VERDICTS]
     return (
         f"Of {len(rows)}: "
-        + ", ".join(f"{number} {verdict}" for verdict, number in counted if number)
+        + ", ".join(verdicts_words(number, verdict) for verdict, number in counted if number)
         + ". The median agrees if it is inside the band; without one, within 10 % of the value."
     )
+
+
+def verdicts_words(number: int, verdict: str) -> str:
+    """1 agrees, 2 agree."""
+    plural = number != 1 and verdict in (AGREES, DISAGREES)
+    return f"{number} {verdict.removesuffix('s') if plural else verdict}"
 
 
 def lasting(value: float) -> str:

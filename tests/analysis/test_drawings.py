@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import synthetic
 from matplotlib.figure import Figure
@@ -27,6 +28,7 @@ from analysis.draw.registry import (
     drawing_of,
     words_for,
 )
+from analysis.draw.sentences import convergence_sentences
 from analysis.judge.cells import to_matrices
 from analysis.page.chapter import to_chapter
 from analysis.page.report import write_studies
@@ -473,3 +475,11 @@ def test_figures_of_several_levels_say_that_their_scales_differ(tmp_path: Path) 
         f"mine-goodput-{name}" for name in map(registry.file_name, ("weather dry", "weather wet"))
     ]
     assert all(registry.OWN_SCALE in texts_of(picture.figure) for picture in pictures)
+
+
+def test_cells_that_settle_equally_soon_are_not_told_apart() -> None:
+    cells = pd.DataFrame({"cell": ["a", "b"], "convergence_s": [1.6, 1.6], "n": 1})
+    said = convergence_sentences(cells.assign(never_converged=0))
+    assert said == ("All 2 cells: after 1.6 s (medians).",)
+    later = cells.assign(convergence_s=[1.6, 3.0], never_converged=0)
+    assert convergence_sentences(later) == ("The cells' medians go from 1.6 s (a) to 3 s (b).",)

@@ -11,7 +11,13 @@ import synthetic
 
 from analysis.judge.cells import to_matrices
 from analysis.judge.figures_of_merit import MERITS
-from analysis.judge.targets import figure_words, target_rows, to_table, validation_verdict
+from analysis.judge.targets import (
+    figure_words,
+    target_rows,
+    targets_note,
+    to_table,
+    validation_verdict,
+)
 from analysis.read.runs import load_results
 from analysis.read.study import Claim, Study
 from gostlab.ask.experiment import Published
@@ -192,6 +198,8 @@ def test_the_table_counts_what_agrees_and_keeps_the_numbers(tmp_path: Path) -> N
         rows_of(tmp_path, entry("goodput_mbit", value=100.0), entry("retr", value=1.0))
     )
     assert table.note.startswith("Of 2: 1 agrees, 1 disagrees.")
+    agreeing = rows_of(tmp_path, *[entry("goodput_mbit", value=value) for value in (100.0, 101.0)])
+    assert targets_note(agreeing).startswith("Of 2: 2 agree.")
     first, _ = table.shown()
     assert first[2:8] == [
         "goodput (Mbit/s)",
