@@ -209,28 +209,29 @@ def draw_bar(
     """
     own = colour or cc_colour(row["cc"])
     degraded = row["verdict"] == "degraded"
-    at, beside = x - width * 0.12, x + width * 0.34
+    lab_x, study_x = x - width * 0.12, x + width * 0.34
+    filling = own if face is None else face
     median = scale * number(row, figure)
     if row["n"] and is_known(median):
         ax.bar(
-            at,
+            lab_x,
             median,
             width * 0.62,
-            color="white" if degraded else own if face is None else face,
+            color="white" if degraded else filling,
             edgecolor=own,
             linewidth=1.2,
             hatch=DEGRADED_HATCH if degraded else None,
             label=f"lab {name or row['cc']}",
             zorder=2,
         )
-        draw_spread(ax, at, row, figure, INK, scale=scale)
+        draw_spread(ax, lab_x, row, figure, INK, scale=scale)
     reached = (median, row[f"{figure}_high"], *row[f"{figure}_values"])
     if number_above and row["n"] and is_known(median):
-        note_above(ax, at, max(filter(is_known, reached)), short(median), number_above)
+        note_above(ax, lab_x, max(filter(is_known, reached)), short(median), number_above)
     if not row["n"]:
-        note_above(ax, at, 0.0, row["absent"], "upright", FAINT)
-    draw_band_beside(ax, beside, row, figure, INK, scale=scale, full=full, zorder=2.5)
-    draw_study(ax, beside, row, figure, own, scale=scale)
+        note_above(ax, lab_x, 0.0, row["absent"], "upright", FAINT)
+    draw_band_beside(ax, study_x, row, figure, INK, scale=scale, full=full, zorder=2.5)
+    draw_study(ax, study_x, row, figure, own, scale=scale)
 
 
 def note_above(

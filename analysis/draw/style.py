@@ -110,9 +110,10 @@ def styled(draw: F) -> F:
         with matplotlib.rc_context(STYLE):
             figure = draw(*args, **kwargs)
             # Laid out once: constrained layout moves a little at every drawing, and two savings
-            # would differ.
+            # would differ. Without any engine (not "none", which is one) each is drawn once, not
+            # twice.
             figure.draw_without_rendering()
-            figure.set_layout_engine("none")
+            figure.set_layout_engine(None)
             return figure
 
     return cast(F, inner)
@@ -275,7 +276,9 @@ def spaced(levels: Sequence[float], share: float = 0.07) -> list[float]:
 
 def grid(count: int) -> tuple[int, int]:
     """Rows and columns of so many facets: three abreast at most, two of four."""
-    columns = 1 if count <= 1 else 2 if count in (2, 4) else 3
+    columns = min(3, max(1, count))
+    if count == 4:
+        columns = 2
     return max(1, math.ceil(count / columns)), columns
 
 
@@ -331,4 +334,6 @@ def head_panel(ax: Axes, words: str, columns: int, **more: Any) -> None:
 
 def short(value: float) -> str:
     """A value above a bar: 1,432, 144, 9.3, 0.61."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 9.95 else f"{value:.2g}"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 9.95 else f"{value:.2g}"

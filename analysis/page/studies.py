@@ -224,13 +224,11 @@ def cells_of(runs: Sequence[Run]) -> dict[object, list[Run]]:
 
 def duration(seconds: float) -> str:
     """A time for people: 45 s, 12 min, 3.5 h."""
-    return (
-        f"{seconds:.0f}{NBSP}s"
-        if seconds < 120
-        else f"{seconds / 60:.0f}{NBSP}min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f}{NBSP}h"
-    )
+    if seconds < 120:
+        return f"{seconds:.0f}{NBSP}s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f}{NBSP}min"
+    return f"{seconds / 3600:.1f}{NBSP}h"
 
 
 def disagreements(chapter: Chapter) -> list[str]:

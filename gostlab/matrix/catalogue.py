@@ -33,7 +33,7 @@ class Form:
         return dict(vars(self))
 
     @property
-    def words(self) -> str:
+    def sentence(self) -> str:
         """For people: `45, 11.6 h → 2.5 min`."""
         if self.wall_s is None:
             took = "not run yet"
@@ -99,7 +99,7 @@ def to_markdown(forms: Sequence[Form]) -> str:
     for form in forms:
         by_name.setdefault(form.experiment, {})[form.quick] = form
     rows = [
-        f"| `{name}` | {found[True].words} | {found[False].words} |"
+        f"| `{name}` | {found[True].sentence} | {found[False].sentence} |"
         for name, found in by_name.items()
     ]
     return "\n".join(
@@ -124,7 +124,7 @@ def total(forms: Sequence[Form], quick: bool) -> str:
         sum(form.load_s for form in found),
         sum(known) if known else None,
     )
-    return whole.words + ("" if len(known) in (0, len(found)) else ", without those not run")
+    return whole.sentence + ("" if len(known) in (0, len(found)) else ", without those not run")
 
 
 def span(seconds: float) -> str:
@@ -132,10 +132,6 @@ def span(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = seconds / 60
-    return (
-        f"{minutes:.2g} min"
-        if minutes < 10
-        else f"{minutes:.0f} min"
-        if minutes < 180
-        else f"{minutes / 60:.1f} h"
-    )
+    if minutes < 10:
+        return f"{minutes:.2g} min"
+    return f"{minutes:.0f} min" if minutes < 180 else f"{minutes / 60:.1f} h"

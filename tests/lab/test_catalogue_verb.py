@@ -43,7 +43,7 @@ def test_the_survey_adds_up_what_is_finished_and_guesses_the_rest(tmp_path: Path
     assert (form.runs, form.finished, form.load_s) == (4, 2, 30.0 + 0.0 + 2 * 14400.0)
     weights = [expected_s(run) for run in runs]
     assert form.wall_s == pytest.approx(8.0 * sum(weights) / sum(weights[:2]))
-    assert form.words == f"4, 8.0 h → about {catalogue.span(form.wall_s or 0)} (2 done)"
+    assert form.sentence == f"4, 8.0 h → about {catalogue.span(form.wall_s or 0)} (2 done)"
 
 
 def test_runs_on_the_real_clock_share_no_core(tmp_path: Path) -> None:

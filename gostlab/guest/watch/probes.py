@@ -275,6 +275,22 @@ class Probes:
             self._cc_seen.get((leg, end, True)) or self._cc_seen.get((leg, end, False), set())
         )
 
+    def _ends_of(self, leg: Leg, sending: str) -> dict[str, Any]:
+        """A leg, and what its two ends are. sending: the one that sends the data, "near" or
+        "far".
+        """
+        nodes = {"near": leg.near, "far": leg.far}
+        receiving = "far" if sending == "near" else "near"
+        return {
+            "leg": leg.name,
+            "flow": leg.flow,
+            "sender": nodes[sending],
+            "loopback": leg.loopback,
+            "cc": self._cc_of(leg, sending),
+            "receiver": nodes[receiving],
+            "receiver_cc": self._cc_of(leg, receiving),
+        }
+
     def legs(self, sending_ends: Mapping[str, str]) -> dict[str, Any]:
         """The contents of legs.json: per leg what its sending sockets did, and the counters of
         every host.
@@ -298,18 +314,8 @@ class Probes:
             total.sndbuf_limited_ms += tcp.sndbuf_limited_ms
         return {
             "legs": [
-                {
-                    "leg": leg.name,
-                    "flow": leg.flow,
-                    "sender": leg.near if end == "near" else leg.far,
-                    "loopback": leg.loopback,
-                    "cc": self._cc_of(leg, end),
-                    "receiver": leg.far if end == "near" else leg.near,
-                    "receiver_cc": self._cc_of(leg, "far" if end == "near" else "near"),
-                    **vars(totals[leg]),
-                }
+                {**self._ends_of(leg, sending_ends[leg.flow]), **vars(totals[leg])}
                 for leg in self._legs
-                for end in [sending_ends[leg.flow]]
             ],
             "nstat": {
                 node: {
