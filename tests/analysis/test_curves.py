@@ -359,6 +359,22 @@ def test_loss_is_on_a_log_axis_and_none_has_a_place(drawn: dict[str, Figure]) ->
     assert drawn["by-loss-linear"].axes[0].get_yscale() == "linear"
 
 
+@pytest.mark.parametrize("figure", ["by-loss", "by-loss-linear", "by-loss-window"])
+def test_every_congestion_control_s_points_stand_at_the_loss_that_was_asked(
+    figure: str, drawn: dict[str, Figure]
+) -> None:
+    points = [
+        line
+        for ax in drawn[figure].axes
+        for line in ax.lines
+        if str(line.get_label()).startswith("lab ") and len(line.get_xdata()) == 1
+    ]
+    losses = sorted(loss for loss in loss_sweep()["loss_p"].unique() if loss > 0)
+    places = {losses[0] / 10, *losses}
+    assert len({line.get_label() for line in points}) > 1
+    assert {float(line.get_xdata()[0]) for line in points} <= places
+
+
 def test_published_bands_are_shaded_where_they_are_said(drawn: dict[str, Figure]) -> None:
     bands = [
         band.get_paths()[0].get_extents()
