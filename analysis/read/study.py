@@ -55,7 +55,7 @@ class Claim:
         return low <= got <= high
 
     @property
-    def words(self) -> str:
+    def sentence(self) -> str:
         """The same for people: "4 to 11", "144 ± 10 %", "0.9 (at least 0.75)"."""
         if self.least is None and self.most is None:
             return (

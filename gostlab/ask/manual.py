@@ -127,8 +127,8 @@ def settings_page() -> str:
         " sends alone, `reverse.loss` of the way back, and so with each of them. `delay` is one"
         " way, in each direction; `rtt` is both together.",
         "**Ends.** `cc` is everyone's. `cc.client` is of one host, and `cc: {client: bbr, target:"
-        f" cubic}}` says the same of several. A tunnel's legs are ends too: {words(LEGS)}. What is"
-        " said of a leg is stronger than what is said of a host.",
+        f" cubic}}` says the same of several. A tunnel's legs are ends too: {as_code(LEGS)}. What"
+        " is said of a leg is stronger than what is said of a host.",
         "**A factor with a name of its own**: `loss: {sets: forward.loss, levels: [0.1%, 1%]}`."
         " Tables, figures and the names of runs have its name.",
         "**Which word holds.** Defaults, the experiment's settings, the matrix's, its quick"
@@ -191,11 +191,11 @@ def fields_table(fields: Mapping[str, Field]) -> str:
 def meaning(each: Field) -> str:
     """What a field means, with its unit or its words."""
     listed = words_of(each)
-    how = f"one of {words(listed)}" if listed else each.unit
+    how = f"one of {as_code(listed)}" if listed else each.unit
     return "; ".join(part for part in (each.says, how) if part)
 
 
-def words(names: Iterable[str]) -> str:
+def as_code(names: Iterable[str]) -> str:
     """Names as code: `a`, `b`."""
     return ", ".join(f"`{name}`" for name in names)
 

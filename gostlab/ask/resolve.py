@@ -214,11 +214,10 @@ def resolve(
     profile = load_profile_of(settings["profile"])
     path = resolve_path(profile, explicit)
     sites = resolve_sites(settings, explicit, path)
-    site = (
-        topology_of(values["topology"]).receiver.format(1 + list(sites).index(profile.name))
-        if sites
-        else None
-    )
+    site = None
+    if sites:
+        receiver = topology_of(values["topology"]).receiver
+        site = receiver.format(1 + list(sites).index(profile.name))
     ends = resolve_ends(settings["cc"], explicit)
     flows = resolve_flows(settings, explicit, path, site, ends)
     check_topology(settings, path, flows)
@@ -228,11 +227,6 @@ def resolve(
     if values["clock"] == "virtual":
         for each in (path, *(sites or {}).values()):
             check_rates(each, (explicit.get("rate") or settings["profile"]).node)
-    needed_mib = sum(
-        tcp_memory_needed_mib(flow.streams, values["tunnel"], flow.buffers, path) for flow in flows
-    )
-    tcp_memory_mib = values["tcp_memory"] or needed_mib
-    is_virtual = values["clock"] == "virtual"
     return RunDescription(
         experiment=experiment,
         matrix=matrix,
@@ -240,11 +234,7 @@ def resolve(
         repetition=0,
         seed=0,
         machine=machine,
-        clock=values["clock"],
-        syscall_cost_us=values["syscall_cost"] if is_virtual else 0.0,
-        byte_cost_ns=values["byte_cost"] if is_virtual else 0.0,
-        host_cpus=values["host_cpus"] if is_virtual else 0,
-        clock_reads=values["clock_reads"] if is_virtual else DEFAULTS["clock_reads"],
+        **guest_clock(values),
         topology=values["topology"],
         placement=values["placement"],
         profile=profile.name,
@@ -259,10 +249,7 @@ def resolve(
         offloads=resolve_offloads(values, path, flows, changes),
         sample_ms=values["sample"],
         mtu=MTU_BYTES,
-        memory_mib=values["memory"]
-        or memory_needed_mib(min(tcp_memory_mib, needed_mib) // 2, path),
-        tcp_memory_mib=tcp_memory_mib,
-        host_tcp_memory_mib=values["host_tcp_memory"],
+        **guest_memory(values, path, flows),
         acks=values["acks"] == "on",
         bottleneck=values["bottleneck"],
         queue=values["queue"],
@@ -270,6 +257,36 @@ def resolve(
         changes=changes,
         cc_by_end=ends.by_end,
     )
+
+
+def guest_clock(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The clock's fields of a run. What work costs in guest's time is a matter of the virtual clock
+    alone: the real one measures it.
+    """
+    is_virtual = values["clock"] == "virtual"
+    return {
+        "clock": values["clock"],
+        "syscall_cost_us": values["syscall_cost"] if is_virtual else 0.0,
+        "byte_cost_ns": values["byte_cost"] if is_virtual else 0.0,
+        "host_cpus": values["host_cpus"] if is_virtual else 0,
+        "clock_reads": values["clock_reads"] if is_virtual else DEFAULTS["clock_reads"],
+    }
+
+
+def guest_memory(
+    values: Mapping[str, Any], path: Mapping[str, Any], flows: Sequence[Flow]
+) -> dict[str, Any]:
+    """The memory's fields of a run: as asked, or as much as its flows' buffers may fill."""
+    needed_mib = sum(
+        tcp_memory_needed_mib(flow.streams, values["tunnel"], flow.buffers, path) for flow in flows
+    )
+    tcp_memory_mib = values["tcp_memory"] or needed_mib
+    needed_by_guest_mib = memory_needed_mib(min(tcp_memory_mib, needed_mib) // 2, path)
+    return {
+        "memory_mib": values["memory"] or needed_by_guest_mib,
+        "tcp_memory_mib": tcp_memory_mib,
+        "host_tcp_memory_mib": values["host_tcp_memory"],
+    }
 
 
 def resolve_offloads(

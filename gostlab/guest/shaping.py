@@ -175,7 +175,7 @@ class Shaper:
             if is_for(interface, flow)
         ]
 
-    def asked(self, interface: Interface) -> list[Qdisc]:
+    def qdiscs_for(self, interface: Interface) -> list[Qdisc]:
         """The qdiscs that an interface should have now, from the root down."""
         now, seed = self._now[interface], self._seeds[interface]
         if interface.role == "delay":
@@ -186,7 +186,7 @@ class Shaper:
         """Install what is asked for now, read it back; returns what the kernel has at the root.
         Raises ShapingMismatch.
         """
-        qdiscs = self.asked(interface)
+        qdiscs = self.qdiscs_for(interface)
         environ = self._tables_for(qdiscs[0])
         for argv in install_argvs(interface.name, qdiscs, verb):
             self._network.read(interface.node, argv, environ=environ)

@@ -76,7 +76,7 @@ class Outcome:
         """The runs by matrix and level, as the experiment's file lists them."""
         matrices = list(self.levels)
 
-        def place(end: Finished) -> tuple[int, ...]:
+        def position(end: Finished) -> tuple[int, ...]:
             run = end.run
             if run.matrix not in self.levels:
                 return (len(matrices),)
@@ -86,7 +86,7 @@ class Outcome:
             ]
             return (matrices.index(run.matrix), *ranks, run.repetition)
 
-        return sorted(self.ends, key=place)
+        return sorted(self.ends, key=position)
 
     @property
     def first_cc(self) -> dict[str, str]:

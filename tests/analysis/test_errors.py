@@ -20,7 +20,7 @@ def target(value: float, name: str = "m", low: float = 90.0, high: float = 110.0
     claim = Claim("goodput_mbit", None, low, high)
     verdict = AGREES if low <= value <= high else DISAGREES
     got = Summary((value,), value, None)
-    return Target(name, name, "goodput", claim.words, got, verdict, "source", "", claim)
+    return Target(name, name, "goodput", claim.sentence, got, verdict, "source", "", claim)
 
 
 def test_a_form_complains_if_one_of_its_targets_disagrees() -> None:

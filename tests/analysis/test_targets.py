@@ -64,11 +64,11 @@ def test_a_value_agrees_within_its_band_or_ten_percent(
 
 
 def test_a_target_reads_as_people_write_it() -> None:
-    assert Claim("retr", 144.0).words == "144 ± 10\u00a0%"
-    assert Claim("retr", None, 4.0, 11.0).words == "4 to 11"
+    assert Claim("retr", 144.0).sentence == "144 ± 10\u00a0%"
+    assert Claim("retr", None, 4.0, 11.0).sentence == "4 to 11"
     assert (
-        Claim("retr", 20.0, least=8.0).words == "20 (at least 8)"
-        and Claim("retr", None, most=2.0).words == "at most 2"
+        Claim("retr", 20.0, least=8.0).sentence == "20 (at least 8)"
+        and Claim("retr", None, most=2.0).sentence == "at most 2"
     )
     assert figure_words(Claim("share", 0.5, flow="flow2")) == "share of the sum, flow2"
     assert figure_words(Claim("ratio", 8.0, versus="cubic")) == "goodput / that of cubic"
