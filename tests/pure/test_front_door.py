@@ -1,0 +1,58 @@
+"""What a contributor's tools read: pre-commit, the forge's workflow, git blame, the version."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+import gostlab
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_each_hook_of_pre_commit_runs_something_that_there_is() -> None:
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
+    hooks = [hook for repo in config["repos"] for hook in repo["hooks"]]
+    assert {hook["id"] for hook in hooks} >= {"ruff", "ruff-format", "shellcheck", "gofmt"}
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    called = [hook["entry"].split()[-1] for hook in hooks if hook["entry"].startswith("make ")]
+    assert called and set(called) <= set(targets)
+
+
+def test_the_forge_runs_what_ci_runs() -> None:
+    workflows = sorted((ROOT / ".github/workflows").glob("*.yml"))
+    assert workflows
+    for file in workflows:
+        jobs = yaml.safe_load(file.read_text("utf-8"))["jobs"]
+        ran = [step.get("run") for job in jobs.values() for step in job["steps"]]
+        assert ran[-1] == ".ci/run"
+
+
+def test_the_commits_that_blame_ignores_are_in_the_history() -> None:
+    lines = (ROOT / ".git-blame-ignore-revs").read_text("utf-8").splitlines()
+    commits = [line for line in lines if line and not line.startswith("#")]
+    git = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT)]
+    shown = [*git, "rev-parse", "--is-shallow-repository"]
+    history = subprocess.run(shown, capture_output=True, text=True, check=False)
+    if history.stdout.strip() != "false":
+        pytest.skip("no whole history here")
+    assert commits
+    for commit in commits:
+        done = subprocess.run(
+            [*git, "merge-base", "--is-ancestor", commit, "HEAD"], capture_output=True, check=False
+        )
+        assert done.returncode == 0, commit
+
+
+def test_the_version_stands_in_one_place() -> None:
+    assert f"## {gostlab.__version__}\n" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+    others = [
+        path
+        for path in [ROOT / "pyproject.toml", *ROOT.glob("gostlab/**/*.py")]
+        if f'"{gostlab.__version__}"' in path.read_text("utf-8")
+    ]
+    assert others == [ROOT / "gostlab/__init__.py"]
