@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +22,7 @@ from analysis.draw.levels import (
 from analysis.draw.marks import (
     FLOW_DASHES,
     STEPS,
+    Look,
     cc_handles,
     degraded_handles,
     draw_band_beside,
@@ -105,38 +108,8 @@ def plot_by_rtt(
             draw_capacity(ax, rows, figure)
         for model in curves:
             draw_model_by_rtt(ax, model, rows, figure, rtts)
-        series = (
-            [
-                (
-                    line,
-                    rows,
-                    flow_colour(rows, flow),
-                    FLOW_DASHES[place % len(FLOW_DASHES)],
-                    f"lab {flow}",
-                )
-                for place, (line, flow) in enumerate(zip(lines, flows, strict=True))
-            ]
-            if flows
-            else [(figure, rows[rows["cc"] == cc], cc_colour(cc), "-", f"lab {cc}") for cc in ccs]
-        )
-        for place, (line, cells, colour, dashes, name) in enumerate(series):
-            look = look_of(place)
-            points = [(row[axis], row) for _, row in cells.sort_values(axis).iterrows()]
-            draw_line(ax, points, line, colour, dashes, width=look.width)
-            for x, row in points:
-                draw_band_beside(ax, x, row, line, colour)
-                draw_study(ax, x, row, line, colour, behind=True)
-                draw_point(ax, x, row, line, colour, name, look=look)
-                if flows and is_known(number(row, f"{line}_study")):
-                    ax.annotate(
-                        flows[place],
-                        (x, row[f"{line}_study"]),
-                        xytext=(6, 0),
-                        textcoords="offset points",
-                        va="center",
-                        fontsize=8.5,
-                        color=FAINT,
-                    )
+        for place, line in enumerate(lines_of(rows, figure, lines, flows, ccs)):
+            draw_by_rtt(ax, line, axis, look_of(place))
         head_panel(ax, heading, shape[1])
         ax.set_ylim(0, 1.12 * top)
         thousands(ax.yaxis)
@@ -158,6 +131,66 @@ def plot_by_rtt(
     ]
     finish(drawn, handles, footer, title)
     return drawn
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a panel: a congestion control's cells, or a flow's."""
+
+    figure: str
+    rows: pd.DataFrame
+    colour: str
+    dashes: Any
+    label: str
+    flow: str = ""
+
+
+def lines_of(
+    rows: pd.DataFrame,
+    figure: str,
+    figures: Sequence[str],
+    flows: Sequence[str],
+    ccs: Sequence[str],
+) -> list[Line]:
+    """A panel's lines: one of each flow where cells have several, else of each congestion control.
+    figures: the column of each flow.
+    """
+    if not flows:
+        return [Line(figure, rows[rows["cc"] == cc], cc_colour(cc), "-", f"lab {cc}") for cc in ccs]
+    return [
+        Line(
+            each,
+            rows,
+            flow_colour(rows, flow),
+            FLOW_DASHES[place % len(FLOW_DASHES)],
+            f"lab {flow}",
+            flow,
+        )
+        for place, (each, flow) in enumerate(zip(figures, flows, strict=True))
+    ]
+
+
+def draw_by_rtt(ax: Axes, line: Line, axis: str, look: Look) -> None:
+    """A line with its cells' points and what the study published of each, with the flow's name
+    where there are several.
+    """
+    points = [(row[axis], row) for _, row in line.rows.sort_values(axis).iterrows()]
+    draw_line(ax, points, line.figure, line.colour, line.dashes, width=look.width)
+    for x, row in points:
+        draw_band_beside(ax, x, row, line.figure, line.colour)
+        draw_study(ax, x, row, line.figure, line.colour, behind=True)
+        draw_point(ax, x, row, line.figure, line.colour, line.label, look=look)
+        published = number(row, f"{line.figure}_study")
+        if line.flow and is_known(published):
+            ax.annotate(
+                line.flow,
+                (x, published),
+                xytext=(6, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8.5,
+                color=FAINT,
+            )
 
 
 def draw_model_by_rtt(
