@@ -144,15 +144,19 @@ def test_the_tunnel_experiment_is_the_thesis_matrix_and_what_explains_it() -> No
     runs = expand(load_experiment("thesis-tunnel"))
     by_matrix = {
         name: [run for run in runs if run.matrix == name]
-        for name in ("main", "cpu", "real-clock", "buffer")
+        for name in ("main", "cpu", "own-cpus", "real-clock", "buffer")
     }
     assert len(by_matrix["main"]) == 2 * 3 * 4 * 3
-    assert {run.duration_s for run in runs if run.matrix != "cpu"} == {30.0}
+    short = ("cpu", "own-cpus")
+    assert {run.duration_s for run in runs if run.matrix not in short} == {30.0}
     assert {(run.clock, run.syscall_cost_us) for run in by_matrix["main"]} == {
         ("virtual", float(DEFAULT_SYSCALL_COST_US))
     }
     assert {(run.streams, run.syscall_cost_us) for run in by_matrix["cpu"]} == {
         (streams, cost) for streams in (16, 128) for cost in (0.0, 2.0, 5.0, 20.0)
+    }
+    assert {(run.host_cpus, run.streams, run.clock_reads) for run in by_matrix["own-cpus"]} == {
+        (cpus, 128, "free") for cpus in (0, 1, 2)
     }
     assert {(run.streams, run.clock) for run in by_matrix["real-clock"]} == {
         (16, "real"),
