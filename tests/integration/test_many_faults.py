@@ -504,6 +504,9 @@ def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert list(desk.outcomes().values()) == ["ok"] * count
     desk.check_nothing_left()
+    # While there were runs: for the table after them the scheduler reads its statistics, once.
+    with_a_run = [number for number, row in enumerate(seen) if row["processes"] > 1]
+    seen = seen[: with_a_run[-1] + 1]
     quarter = len(seen) // 4
     most = {
         key: (
