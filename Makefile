@@ -80,9 +80,9 @@ PARALLEL = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n auto --di
 unit:
 	$(PYTHON) -m pytest -q $(PARALLEL)
 
-# What needs neither kernel nor root.
+# What needs neither kernel nor root, and takes a minute: whole pages and fuzzing are left to `test`.
 fast: lint
-	$(PYTHON) -m pytest tests/pure tests/analysis -q $(PARALLEL)
+	$(PYTHON) -m pytest tests/pure tests/analysis -q -m 'not slow' $(PARALLEL)
 
 go-test:
 	cd tunnel && $(GO) test -race ./...

@@ -39,6 +39,9 @@ from gostlab.ask.experiment import Published, load_experiment
 from gostlab.ask.resolve import expand
 from gostlab.declared import drawings as declared
 
+# Whole pages and every drawing of made-up sweeps: `make test` has them, `make fast` does not.
+pytestmark = pytest.mark.slow
+
 WORDS = sorted(declared.drawing_files())
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -23,6 +23,9 @@ from analysis.read.study import Study, same
 from gostlab import cli
 from gostlab.results import EPOCH, EPOCHS
 
+# Whole pages: `make test` has them, `make fast` does not.
+pytestmark = pytest.mark.slow
+
 HOSTILE = '<script>alert("x")</script> & "\' {{ 7*7 }} $\\frac$ -- | \ud800\x00\x1b[31m\u202e'
 
 

@@ -20,6 +20,9 @@ from gostlab.ask.experiment import Published, load_experiment
 from gostlab.ask.resolve import expand
 from gostlab.cli import main
 
+# Whole pages and every drawing of made-up sweeps: `make test` has them, `make fast` does not.
+pytestmark = pytest.mark.slow
+
 STUDY = Study(
     "li-2018",
     "BBR, evaluated again",

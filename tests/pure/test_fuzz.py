@@ -169,6 +169,7 @@ def read_profile(text: str) -> None:
     profiles.path_json(profile.forward, profile.reverse)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("read", "text"),
     [(read_experiment, EXPERIMENT), (read_profile, PROFILE)],
