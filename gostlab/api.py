@@ -26,6 +26,7 @@ from gostlab.ask.experiment import (
     stopping_rules,
     with_seed,
 )
+from gostlab.ask.question import Question
 from gostlab.ask.resolve import expand, levels_in_order, single_run
 from gostlab.ask.run_description import RunDescription
 from gostlab.machine import native, sandbox, terminal
@@ -78,7 +79,7 @@ class Plan:
 
 
 def plan(
-    experiment: str,
+    experiment: str | Experiment,
     *,
     quick: bool = False,
     overrides: Mapping[str, str] | None = None,
@@ -87,14 +88,16 @@ def plan(
     clock: str | None = None,
     seed: int | None = None,
 ) -> Plan:
-    """Read an experiment (a name in experiments/ or a file's path) and expand it.
+    """Read an experiment (a name in experiments/, a file's path, or one that is read) and expand
+    it.
 
     overrides: factors and settings, as --set writes them. matrices: only these. on: the machine,
     native, sandbox or auto. clock: virtual or real, in place of the file's. seed: in place of the
     file's. Raises BadInput, also
     for a run that one of the guards refuses, and MachineError.
     """
-    read = with_seed(load_experiment(experiment), seed)
+    read = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
+    read = with_seed(read, seed)
     choice = machine.choose(on)
     if choice.name == "native":
         if clock == "virtual":
@@ -117,6 +120,39 @@ def plan(
         until={name: rule for name, rule in rules.items() if not matrices or name in matrices},
         warned=tuple(warned),
     )
+
+
+def plan_question(question: Question, folder: Path, *, on: str = "auto") -> Plan:
+    """A question without a file, as a plan whose results go to a results folder. Its text is
+    written there by `run_question`. Raises what plan() does.
+    """
+    return plan(question.to_experiment(folder / question.name / results.EXPERIMENT_FILE), on=on)
+
+
+def run_question(
+    question: Question,
+    asked: Plan,
+    folder: Path,
+    *,
+    jobs: int | None = None,
+    gost: Path | None = None,
+    retry_failed: bool = False,
+    progress: schedule.Progress | None = None,
+) -> Outcome:
+    """Run a question's plan; its text becomes the experiment's file that lies with the results.
+    Raises what run() does.
+    """
+    file = asked.experiment.path_on_disk
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save_question(question, file)
+    return run(asked, folder, jobs=jobs, gost=gost, retry_failed=retry_failed, progress=progress)
+
+
+def save_question(question: Question, file: Path) -> None:
+    """Write a question as an experiment's file, whole or not at all. Raises OSError."""
+    part = file.with_name(file.name + ".part")
+    part.write_text(question.text, encoding="utf-8")
+    part.replace(file)
 
 
 def wanted_runs(

@@ -27,6 +27,18 @@ if TYPE_CHECKING:
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 RESULTS = Path("results")
 
+FIRST_WORDS = """\
+gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says what came of it.
+
+  ./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr --tunnel direct,gost+ws
+                               a question of your own, answered in seconds; lists are compared
+  ./lab run thesis-tunnel --quick      an experiment of experiments/
+  ./lab doctor                         what is missing here, if something is
+  ./lab --help                         every verb"""
+
+USUALLY_ASKED = ("rate", "rtt", "loss", "buffer", "cc", "tunnel", "streams", "duration")
+REPEAT = "runs of each combination; from 6 on there is an interval (default: 1)"
+
 Verb = Callable[[argparse.Namespace], int]
 
 
@@ -40,6 +52,9 @@ def main(argv: Sequence[str]) -> int:
         from gostlab import doctor
 
         return int(doctor.main(list(argv[1:])))
+    if not argv:
+        print(FIRST_WORDS)
+        return EXIT_BAD_INPUT
     try:
         arguments = parser().parse_args(argv)
     except SystemExit as stop:  # argparse has said what is wrong
@@ -117,6 +132,7 @@ def parser() -> argparse.ArgumentParser:
     verbs.add_parser("doctor", help="what is there, what is missing, what to do", add_help=False)
     for add in (
         add_run,
+        add_try,
         add_report,
         add_shell,
         add_profile,
@@ -151,6 +167,55 @@ def add_run(verbs: Any) -> None:
     )
     run.add_argument("experiment", help="a name in experiments/ or the path of a YAML file")
     add_run_arguments(run)
+
+
+def add_try(verbs: Any) -> None:
+    from gostlab.ask.question import PATH_DEFAULTS, TRY_DEFAULTS
+    from gostlab.ask.settings import DEFAULTS, SETTINGS, known_names
+
+    asked = verbs.add_parser(
+        "try",
+        usage="./lab try [--SETTING A,B …] [--repeat N] [--json | --csv] [--save FILE] …",
+        help="a question without a file: settings as options, lists are compared",
+        description=(
+            "Run every combination of what is asked and print a table. A list (cubic,bbr) is"
+            " compared, one value is a setting. Results are kept: the same question is answered"
+            " at once, more --repeat goes on from the runs that there are."
+        ),
+        epilog=(
+            "example: ./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr --tunnel"
+            " direct,gost+ws --streams 1,16"
+        ),
+        # a setting's name is written out: --rat is no rate, and a later setting changes nothing
+        allow_abbrev=False,
+    )
+    asked.set_defaults(verb=try_verb)
+    usual = asked.add_argument_group("what most questions ask; a list is compared")
+    others = asked.add_argument_group("any other setting (./lab settings NAME says more)")
+    holds = {**DEFAULTS, **PATH_DEFAULTS, **TRY_DEFAULTS}
+    names = known_names()
+    for name in (*USUALLY_ASKED, *(name for name in names if name not in USUALLY_ASKED)):
+        words = [f"--{name}"] + ([f"--{name.replace('_', '-')}"] if "_" in name else [])
+        words = ["--for", *words] if name == "duration" else words
+        says = argparse.SUPPRESS  # forward.loss: of one direction, as ./lab settings says
+        if name in SETTINGS:
+            default = f" (default: {holds[name]})" if name in holds else ""
+            says = (SETTINGS[name].says + default).replace("%", "%%")
+        group = usual if name in USUALLY_ASKED else others
+        group.add_argument(*words, dest=f"ask {name}", metavar="A,B", help=says)
+    asked.add_argument("--repeat", type=int, default=1, help=REPEAT)
+    asked.add_argument("--seed", type=int, default=1, help="of the random numbers (default: 1)")
+    asked.add_argument("--json", action="store_true", help="the table as JSON and nothing else")
+    asked.add_argument("--csv", action="store_true", help="the table as CSV and nothing else")
+    asked.add_argument(
+        "--save", type=Path, metavar="FILE", help="write the question as an experiment's file too"
+    )
+    asked.add_argument("--dry-run", action="store_true", help="list the runs and stop")
+    asked.add_argument("--retry-failed", action="store_true", help="run failed runs again")
+    asked.add_argument("--jobs", type=int, help="runs side by side (default: one per CPU)")
+    add_results(asked, "where results go")
+    add_machine(asked)
+    add_gost(asked)
 
 
 def add_report(verbs: Any) -> None:
@@ -430,6 +495,56 @@ def run_verb(arguments: argparse.Namespace) -> int:
             progress=progress,
         )
     return conclude(outcome, arguments.results, as_json=arguments.json)
+
+
+def try_verb(arguments: argparse.Namespace) -> int:
+    """`./lab try`."""
+    from gostlab import api
+    from gostlab.ask.document import BadInput
+    from gostlab.ask.question import to_question
+    from gostlab.matrix import answer
+    from gostlab.matrix.progress import progress_on_stderr
+
+    if arguments.json and arguments.csv:
+        raise BadInput("--json and --csv: only one of them")
+    given = {
+        name.removeprefix("ask "): words
+        for name, words in vars(arguments).items()
+        if name.startswith("ask ") and words is not None
+    }
+    question = to_question(given, repetitions=arguments.repeat, seed=arguments.seed)
+    plan = api.plan_question(question, arguments.results, on=arguments.machine)
+    if arguments.save:
+        api.save_question(question, arguments.save)
+    if arguments.dry_run:
+        return list_runs(plan)
+    quiet = arguments.json or arguments.csv
+    with progress_on_stderr(plan.experiment.name, quiet=quiet) as progress:
+        outcome = api.run_question(
+            question,
+            plan,
+            arguments.results,
+            jobs=arguments.jobs,
+            gost=arguments.gost,
+            retry_failed=arguments.retry_failed,
+            progress=progress,
+        )
+    cells = api.summary(outcome)
+    if arguments.json:
+        asked = {"experiment": question.name, "folder": str(arguments.results / question.name)}
+        print_json({**asked, **outcome.to_json(), "cells": [cell.to_json() for cell in cells]})
+        return exit_code(outcome)
+    for line in outcome.complaints:
+        complain(line)
+    if arguments.csv:
+        print(answer.to_csv(cells), end="")
+        return exit_code(outcome)
+    answer.print_answer(cells, outcome.first_cc, sys.stdout)
+    print(f"kept in {arguments.results / question.name}", end="")
+    print("" if arguments.repeat >= 6 else " · --repeat 6 gives intervals and keeps these runs")
+    print(f"figures: {next_command(outcome, arguments.results)}", end="")
+    print(f" · as a file: {arguments.save}" if arguments.save else " · as a file: --save NAME.yaml")
+    return exit_code(outcome)
 
 
 def list_runs(plan: Plan) -> int:

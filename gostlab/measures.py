@@ -86,6 +86,33 @@ def goodput_bps(folder: Path) -> float | None:
         return None
 
 
+# -- retransmissions
+
+
+@dataclass(frozen=True)
+class Resent:
+    """Segments that the WAN's sending sockets sent again, and of how many."""
+
+    segments: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        """Of all segments sent."""
+        return self.segments / self.of if self.of else 0.0
+
+
+def wan_resent(folder: Path) -> Resent | None:
+    """What a run's folder says was sent again across the WAN; None where it does not say."""
+    try:
+        legs = (read_object(folder / "legs.json") or {})["legs"]
+        wan = [row for row in legs if row["leg"] == "wan"]
+        again = sum(int(row["segments_retransmitted"]) for row in wan)
+        return Resent(again, sum(int(row["segments_out"]) for row in wan)) if wan else None
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
 # -- the bottleneck
 
 

@@ -21,23 +21,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from gostlab.declared.colours import CC_COLOURS as CC_COLOURS
+from gostlab.declared.colours import cc_colour as cc_colour
 from gostlab.declared.tunnels import tunnel_kinds
 
-# Okabe and Ito's palette, distinct to people with any kind of colour vision. Yellow is left out: on
-# white it is hardly seen.
-CC_COLOURS = {
-    "cubic": "#0072B2",
-    "bbr": "#D55E00",
-    "reno": "#009E73",
-    "westwood": "#CC79A7",
-    "vegas": "#56B4E9",
-    "bbrplus": "#E69F00",
-    "bbr2": "#000000",
-    "bbr3": "#000000",
-}
-# For names not known here, by name and not by order, so that they keep their colour (Tol's muted
-# palette).
-OTHER_COLOURS = ("#332288", "#117733", "#882255", "#999933", "#AA4499", "#44AA99")
 TUNNEL_MARKERS = {"direct": "o", "gost+ws": "s", "gost+wss": "^"}
 OTHER_MARKERS = ("v", "P", "X", "<", ">")
 INK, FAINT, GRID = "#222222", "#6b6b6b", "#e3e3e3"
@@ -82,14 +69,6 @@ STYLE: dict[str, Any] = {
 WIDE = 12.0
 WIDTH_IN = 7.0  # read on a phone without zooming: 10.5 pt stays above 8 px at 390 px
 F = TypeVar("F", bound=Callable[..., Figure])
-
-
-def cc_colour(cc: str) -> str:
-    """A congestion control's colour."""
-    return (
-        CC_COLOURS.get(cc)
-        or OTHER_COLOURS[zlib.crc32(cc.encode("utf-8", "replace")) % len(OTHER_COLOURS)]
-    )
 
 
 def tunnel_marker(tunnel: str) -> str:

@@ -14,9 +14,9 @@ from rich.table import Table
 
 from gostlab import results
 from gostlab.ask.checks import VERDICTS
-from gostlab.ask.settings import show_level
+from gostlab.ask.words import cell_words
 from gostlab.matrix.schedule import Finished
-from gostlab.measures import Latency, Spread, goodput_bps, latency
+from gostlab.measures import Latency, Resent, Spread, goodput_bps, latency, wan_resent
 
 # What stands below each other on a terminal before somebody would rather read a report.
 MOST_ROWS = 40
@@ -52,22 +52,16 @@ class CellSummary:
     reasons: tuple[Reason, ...]  # of runs that are degraded or invalid, each check's once
     goodput_bps: float | None
     interval_bps: tuple[float, float] | None
+    goodputs_bps: tuple[float, ...]  # of every run that counts
+    wan_resent: Resent | None  # the median run's, by its share
     idle_rtt_ms: float | None
     srtt_ms: Spread | None
     queue_delay_ms: Spread | None
 
     @property
     def label(self) -> str:
-        """Its levels; words alone, but numbers and the parts of something (cc.client) with their
-        factor's name.
-        """
-        levels = [
-            f"{factor} {level}" if level[:1].isdigit() or "." in factor else level
-            for factor, level in zip(
-                self.factors, map(show_level, self.factors.values()), strict=True
-            )
-        ]
-        return " · ".join(levels) or self.matrix
+        """Its levels as people say them: 16 streams, gost+ws, bbr."""
+        return cell_words(self.factors) or self.matrix
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
@@ -96,6 +90,10 @@ def summarise(runs: Sequence[Finished], interval: Interval) -> CellSummary:
         reasons=reasons_of(runs),
         goodput_bps=median(goodputs) if goodputs else None,
         interval_bps=interval(goodputs),
+        goodputs_bps=tuple(goodputs),
+        wan_resent=middle(
+            [found for end in counted if (found := wan_resent(end.folder)) is not None]
+        ),
         idle_rtt_ms=delays[0].idle_rtt_ms if delays else None,
         srtt_ms=typical(delays, lambda delay: delay.srtt_ms),
         queue_delay_ms=typical(delays, lambda delay: delay.queue_delay_ms),
@@ -123,6 +121,12 @@ def reasons_of(runs: Sequence[Finished]) -> tuple[Reason, ...]:
                 why = str(check.get("reason") or name)
                 found.setdefault((verdict, name), Reason(verdict, why))
     return tuple(found.values())
+
+
+def middle(resent: Sequence[Resent]) -> Resent | None:
+    """The run in the middle by its share; of an even number the lower one of the two."""
+    ordered = sorted(resent, key=lambda each: each.share)
+    return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
 def typical(

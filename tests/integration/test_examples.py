@@ -42,3 +42,19 @@ def test_an_example_runs_and_is_reported_by_its_own_file(file: str, tmp_path: Pa
             [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
         ).stdout
         assert "westwood" in said and "NaN" not in said
+
+
+def test_a_question_without_a_file_is_answered_and_the_second_time_at_once(tmp_path: Path) -> None:
+    asked = ["try", "--rate", "5mbit", "--rtt", "20ms", "--cc", "cubic", "--for", "2s"]
+    table = lab(tmp_path, *asked)
+    assert "5 Mbit/s" not in table and "█" in table and " ok" in table
+    [place] = (tmp_path / "results").iterdir()
+    assert f"kept in results/{place.name}" in table
+    [status] = place.glob("*/status.json")
+    made = status.stat().st_mtime_ns
+
+    [row] = csv.DictReader(lab(tmp_path, *asked, "--csv", "--save", "mine.yaml").splitlines())
+
+    assert 4 < float(row["goodput_mbit"]) < 5 and row["verdict"] == "ok"
+    lab(tmp_path, "run", "./mine.yaml")
+    assert [each.stat().st_mtime_ns for each in place.glob("*/status.json")] == [made]

@@ -81,25 +81,25 @@ def row(outcome: Outcome, label: str) -> list[str]:
 def test_cells_stand_in_the_order_of_their_file(tmp_path: Path) -> None:
     labels = [cell.label for cell in api.summary(outcome_of(tmp_path))]
     assert labels == [
-        "streams 4 · cubic",
-        "streams 4 · bbr",
-        "streams 1 · cubic",
-        "streams 1 · bbr",
-        "loss 0%",
-        "loss 1%",
+        "4 streams, cubic",
+        "4 streams, bbr",
+        "1 stream, cubic",
+        "1 stream, bbr",
+        "0\u00a0% loss",
+        "1\u00a0% loss",
     ]
 
 
 def test_a_row_has_goodput_ratio_delays_and_verdict(tmp_path: Path) -> None:
     outcome = outcome_of(tmp_path)
 
-    cells = row(outcome, "streams 1 · bbr")
+    cells = row(outcome, "1 stream, bbr")
     assert cells[-9:] == ["1", "20.0", "–", "2.00", "120,", "120", "10,", "10", "ok"]
     assert "/ cubic" in printed(outcome)
 
 
 def test_a_matrix_of_one_congestion_control_has_no_ratio(tmp_path: Path) -> None:
-    assert row(outcome_of(tmp_path), "loss 1%")[-8:] == [
+    assert row(outcome_of(tmp_path), "1\u00a0% loss")[-8:] == [
         *("1", "10.0", "–", "120,", "120", "10,", "10", "ok")
     ]
 
@@ -108,7 +108,7 @@ def test_six_runs_have_an_interval(tmp_path: Path) -> None:
     [cell] = [
         cell
         for cell in api.summary(outcome_of(tmp_path, repetitions=6))
-        if cell.label == "streams 1 · bbr"
+        if cell.label == "1 stream, bbr"
     ]
     assert cell.goodput_bps == 22.5e6 and cell.interval_bps == (20e6, 25e6)
     assert [each.interval_bps for each in api.summary(outcome_of(tmp_path, 5))] == [None] * 6
@@ -121,7 +121,7 @@ def test_a_cell_that_is_not_ok_says_why_once(verdict: str, tmp_path: Path) -> No
     outcome = outcome_of(tmp_path, repetitions=2, broken=cell, verdict=verdict)
 
     said = [line for line in printed(outcome).splitlines() if line.startswith(f"{verdict}: ")]
-    assert len(said) == 1 and said[0].endswith("· bbr: the CPU was busy")
+    assert len(said) == 1 and said[0].endswith(", bbr: the CPU was busy")
 
 
 def test_what_failed_counts_for_nothing(tmp_path: Path) -> None:
@@ -133,12 +133,12 @@ def test_what_failed_counts_for_nothing(tmp_path: Path) -> None:
         for end in outcome.ends
     ]
 
-    cells = row(replace(outcome, ends=tuple(ends)), "streams 1 · bbr")
+    cells = row(replace(outcome, ends=tuple(ends)), "1 stream, bbr")
     assert cells[-9:] == ["0", "of", "1", "–", "–", "–", "–", "–", "failed"]
 
 
 def test_a_long_table_says_how_much_is_left_out() -> None:
-    cell = CellSummary("main", {"cc": "x"}, 1, 1, "ok", (), 1e6, None, 1.0, None, None)
+    cell = CellSummary("main", {"cc": "x"}, 1, 1, "ok", (), 1e6, None, (), None, 1.0, None, None)
     file = io.StringIO()
 
     print_summary([cell] * (MOST_ROWS + 3), {}, file)

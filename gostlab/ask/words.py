@@ -1,0 +1,93 @@
+"""A level as people say it: "16 streams" and "0.5 % loss", not "streams = 16" and "loss = 0.5%"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gostlab.ask.profile import DIRECTIONS
+from gostlab.ask.settings import show_level
+
+# A level as a file has it, to be printed with a space: 10ms, 0.5bdp.
+UNIT = re.compile(r"^([0-9.]+)\s*([A-Za-zµ%]+)$")
+UNITS = {
+    "kbit": "kbit/s",
+    "mbit": "Mbit/s",
+    "gbit": "Gbit/s",
+    "bdp": "BDP",
+    "pkts": "packets",
+    "us": "µs",
+}
+SWITCHES = {"True": "on", "False": "off"}
+# What a level of a factor is called, around the level. A factor that is not here is named before
+# its level: "placement gateway".
+PHRASES = {
+    "tunnel": "{}",
+    "direction": "{}",
+    "profile": "{}",
+    "topology": "{}",
+    "queue": "{}",
+    "cc": "{}",
+    "rate": "{}",
+    "duration": "{}",
+    "rtt": "{} RTT",
+    "delay": "{} one way",
+    "loss": "{} loss",
+    "jitter": "{} jitter",
+    "buffer": "{} buffer",
+    "clock": "{} clock",
+    "syscall_cost": "{} per system call",
+    "byte_cost": "{} per byte",
+    "tcp_memory": "{} of TCP memory",
+    "host_tcp_memory": "{} of TCP memory per host",
+    "start": "start at {}",
+    "size": "{}",
+}
+
+
+def with_units(written: str) -> str:
+    """A level with its unit as people print it: 100 Mbit/s, 0.5 BDP; other words as they are."""
+    said = SWITCHES.get(written, written)
+    return UNIT.sub(lambda found: f"{found[1]}\u00a0{UNITS.get(found[2], found[2])}", said)
+
+
+def level_words(
+    factor: str, written: Any, cc_name: Callable[[str], str] = lambda name: name
+) -> str:
+    """A factor's level, so that it is plain what it is a level of.
+
+    cc_name: what a congestion control is called.
+    """
+    if isinstance(written, float):
+        written = f"{written:g}"
+    head, dot, last = factor.partition(".")
+    if not dot:
+        return plain_words(factor, written, cc_name)
+    if head == "cc":
+        return f"{cc_name(show_level(written))} at {last}"
+    words = plain_words(last, written, cc_name)
+    return f"{words} {head}" if head in DIRECTIONS else f"{head}: {words}"
+
+
+def plain_words(factor: str, written: Any, cc_name: Callable[[str], str]) -> str:
+    """The same of a factor that is of the whole run."""
+    if factor == "streams":
+        return f"{show_level(written)} stream{'' if str(written) == '1' else 's'}"
+    if factor == "cc":
+        return cc_name(written) if isinstance(written, str) else show_level(written)
+    level = with_units(show_level(written))
+    if factor == "host_cpus":
+        shared = {"shared": "one CPU for all hosts", "0": "one CPU for all hosts"}
+        return shared.get(level, f"{level} CPU{'' if level == '1' else 's'} per host")
+    if factor == "offloads":
+        return f"offloads {level}"
+    phrase = PHRASES.get(factor)
+    if phrase is None or (phrase == "{}" and level.isdigit()):
+        return f"{factor.replace('_', ' ')} {level}"
+    return phrase.format(level)
+
+
+def cell_words(levels: Mapping[str, Any], cc_name: Callable[[str], str] = lambda name: name) -> str:
+    """A cell's levels in a line, as people say them: "16 streams, gost+ws, bbr"."""
+    return ", ".join(level_words(factor, written, cc_name) for factor, written in levels.items())
