@@ -187,6 +187,7 @@ def _build(bench: Workbench, folder: Path, source: Source) -> str:
         raise SetupError(f"the kernel was built but does not boot here; try it: {built} --version")
     with replacing(bench.cache / "kernel" / f"{version}-{parts.kernel_inputs_hash()}") as finished:
         shutil.copy2(built, finished / "linux")
+        shutil.copy2(built.with_name(parts.HEADERS), finished / parts.HEADERS)
         write_json(
             finished / "kernel.json",
             {

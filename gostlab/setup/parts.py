@@ -2,7 +2,9 @@
 
 The set-up (gostlab.setup) puts everything that it builds or fetches into one cache folder:
 
-    kernel/<version>-<hash of kernel/>/linux    the sandbox's kernel, with kernel.json beside it
+    kernel/<version>-<hash of kernel/>/linux    the sandbox's kernel, with kernel.json beside it,
+                                                its headers, and the modules made with them
+    cc/<name>/                                  a congestion control of the user's own
     iproute2/<version>/                         iproute2 ≥ 6.6 where the system's is older
     nginx/<version>/usr/sbin/nginx              the download experiments' web server, likewise
     relay/<hash of tunnel/>/relay               the lab's own relay
@@ -32,6 +34,7 @@ from gostlab.declared.tunnels import GOST, TunnelKind
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OLDEST_KERNEL = (6, 16)  # the first whose User-Mode Linux has seccomp=on
+HEADERS = "headers.tar.xz"  # beside a kernel: what a module of it is compiled with
 OLDEST_IPROUTE2 = (6, 6)  # the first whose tc sets netem's seed
 
 
@@ -94,6 +97,11 @@ def cache_folder() -> Path:
                 return callers
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base and base.startswith("/") else Path.home() / ".cache") / "gostlab"
+
+
+def own_cc_folder() -> Path:
+    """The folder of the congestion controls that the user has added."""
+    return cache_folder() / "cc"
 
 
 def find_parts(gost: Path | None = None) -> Parts:
@@ -174,7 +182,11 @@ def kernel_inputs_hash(folder: Path = ROOT / "kernel") -> str:
 def built_kernels(cache: Path | None = None) -> list[Path]:
     """The cache's kernels that fit today's options, patches and script; the newest first."""
     folders = ((cache or cache_folder()) / "kernel").glob(f"*-{kernel_inputs_hash()}")
-    kernels = [folder / "linux" for folder in folders if os.access(folder / "linux", os.X_OK)]
+    kernels = [
+        folder / "linux"
+        for folder in folders
+        if os.access(folder / "linux", os.X_OK) and (folder / HEADERS).is_file()
+    ]
     return sorted(kernels, key=lambda kernel: version_tuple(kernel.parent.name), reverse=True)
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ KERNEL = parts.ROOT / "kernel"
 MAKE = """#!/bin/sh
 case "$*" in
 *allnoconfig*) grep -xE 'CONFIG_(A|B)=.*' .gostlab-options >.config; echo '# CONFIG_C is not set' >>.config ;;
-*linux*) echo built >linux ;;
+*install-extmod-build*) mkdir .gostlab-headers && echo main >.gostlab-headers/Makefile ;;
+*linux*) echo built >linux && echo symbols >vmlinux.symvers ;;
 esac
 """
 STRIP = """#!/bin/sh
@@ -39,6 +41,10 @@ def pretended(tmp_path: Path) -> Path:
     """A folder with a kernel/ of its own, an empty source, and programs that pretend."""
     for name in ("kernel/patches", "source", "bin"):
         (tmp_path / name).mkdir(parents=True)
+    for name in ("include/asm/page.h", "include/generated/asm/unistd.h", "um/asm/elf.h"):
+        header = tmp_path / "source/arch/x86" / name
+        header.parent.mkdir(parents=True)
+        header.touch()
     shutil.copy(KERNEL / "build.sh", tmp_path / "kernel")
     (tmp_path / "kernel/patches/0001.patch").write_text(PATCH, encoding="utf-8")
     for name, text in (("make", MAKE), ("strip", STRIP)):
@@ -71,6 +77,23 @@ def test_a_source_that_takes_all_options_is_built_and_goes_on_where_it_was(
         assert done.returncode == 0, done.stderr
     assert (pretended / "linux").read_text() == "built\n"
     assert (pretended / "source/new").read_text() == "content\n"
+
+
+def test_the_headers_that_modules_need_are_kept_beside_the_kernel(pretended: Path) -> None:
+    made = set()
+    for _ in range(2):
+        assert build(pretended, "A=y\n").returncode == 0
+        made.add((pretended / "headers.tar.xz").read_bytes())
+    assert len(made) == 1  # made again, the archive is the same to the byte
+    with tarfile.open(pretended / "headers.tar.xz") as archive:
+        held = {name.removeprefix("./") for name in archive.getnames()}
+    assert {
+        "Makefile",
+        "arch/x86/include/asm/page.h",
+        "arch/x86/include/generated/asm/unistd.h",
+        "arch/x86/um/asm/elf.h",
+    } <= held
+    assert (pretended / "source/Module.symvers").read_text() == "symbols\n"
 
 
 def test_an_option_that_the_source_does_not_take_is_named(pretended: Path) -> None:

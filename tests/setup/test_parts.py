@@ -111,6 +111,7 @@ def test_the_newest_kernel_of_todays_inputs_is_taken(cache: Path) -> None:
     key = parts.kernel_inputs_hash()
     for name in (f"7.3.4-{key}", f"7.10.1-{key}", "8.0.0-ffffffffffff", f"9.0.0-{key}.part"):
         program(cache / "kernel" / name / "linux", name.split("-")[0])
+        (cache / "kernel" / name / parts.HEADERS).touch()
     found = parts.find_parts()
     assert parts.require_kernel(found) == cache / "kernel" / f"7.10.1-{key}" / "linux"
     assert found.kernel_version == "7.10.1"

@@ -162,6 +162,7 @@ case $1 in
 esac
 END
 chmod +x "$2"
+echo headers >"$(dirname "$2")/headers.tar.xz"
 """
 
 
@@ -195,6 +196,7 @@ def sources(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_kernel_is_built_once_and_its_source_deleted(bench: Workbench, sources: Path) -> None:
     assert "7.3.4 built from linux 7.3 from kernel.org" in kernel_build.provide_kernel(bench)
     kernel = bench.cache / "kernel" / "7.3.4-0123456789ab" / "linux"
+    assert kernel.with_name(parts.HEADERS).read_text() == "headers\n"
     record = parts.kernel_record(kernel)
     assert (record["version"], record["hz"], record["inputs_hash"]) == (
         "7.3.4",
