@@ -30,11 +30,14 @@ from gostlab.ask.question import Question
 from gostlab.ask.resolve import expand, levels_in_order, single_run
 from gostlab.ask.run_description import RunDescription
 from gostlab.machine import native, sandbox, terminal
-from gostlab.matrix import catalogue, pace, schedule
+from gostlab.machine.cpus import claimed_cpus
+from gostlab.matrix import catalogue, pace, schedule, single
 from gostlab.matrix.broken import BROKEN, broken_runs
 from gostlab.matrix.outcome import Outcome
 from gostlab.matrix.replay import Replay, replay_run
 from gostlab.matrix.schedule import Finished, Standing
+from gostlab.matrix.shard import Shard
+from gostlab.matrix.single import Task
 from gostlab.matrix.summary import CellSummary, cell_summaries
 from gostlab.setup import parts
 
@@ -61,6 +64,11 @@ class Plan:
     runs: tuple[RunDescription, ...]  # the first block
     until: Mapping[str, Until]  # the matrices that may go on after it
     warned: tuple[guards.Warned, ...]
+    shard: Shard | None = None  # of so many processes that share the runs; None: all
+
+    def tasks(self, results_folder: Path) -> list[Task]:
+        """The runs and the folders that they go to."""
+        return [Task(run, schedule.place_of(run, results_folder)) for run in self.runs]
 
     def described(self, repetitions_of: Mapping[str, int]) -> list[RunDescription]:
         """The runs, when these cells are to have so many repetitions."""
@@ -87,15 +95,17 @@ def plan(
     on: str = "auto",
     clock: str | None = None,
     seed: int | None = None,
+    shard: str | None = None,
 ) -> Plan:
     """Read an experiment (a name in experiments/, a file's path, or one that is read) and expand
     it.
 
     overrides: factors and settings, as --set writes them. matrices: only these. on: the machine,
     native, sandbox or auto. clock: virtual or real, in place of the file's. seed: in place of the
-    file's. Raises BadInput, also
-    for a run that one of the guards refuses, and MachineError.
+    file's. shard: "3/40", the third of forty parts. Raises BadInput, also for a run that one of the
+    guards refuses, and MachineError.
     """
+    dealt = None if shard is None else Shard.read(shard)
     read = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
     read = with_seed(read, seed)
     choice = machine.choose(on)
@@ -109,6 +119,8 @@ def plan(
     if errors:
         raise BadInput(refusal(errors))
     rules = stopping_rules(read, quick=quick)
+    if dealt is not None:
+        runs = dealt.take(runs, rules)
     return Plan(
         experiment=read,
         machine=choice,
@@ -119,6 +131,7 @@ def plan(
         runs=tuple(runs),
         until={name: rule for name, rule in rules.items() if not matrices or name in matrices},
         warned=tuple(warned),
+        shard=dealt,
     )
 
 
@@ -192,18 +205,23 @@ def run(
     found = parts.find_parts(gost)
     machine.require_programs(plan.runs, found)
     tunnel = machine.hand_over(found)["tunnel"]
-    slots, start = starter(plan.machine.name, found, jobs)
+    start = starter(plan.machine.name, found)
     told = progress or schedule.Quiet()
 
     def more(ends: Sequence[Finished]) -> list[RunDescription]:
         wanted = schedule.more_repetitions(standings(plan, ends))
         there = {end.run.name for end in ends}
-        return [run for run in plan.described(wanted) if run.name not in there] if wanted else []
+        described = plan.described(wanted) if wanted else []
+        return [run for run in described if run.cell in wanted and run.name not in there]
 
     folder.mkdir(parents=True, exist_ok=True)
-    with results.owned(folder, plan.experiment.name):
+    shared = plan.shard is not None
+    with (
+        results.owned(folder, plan.experiment.name, shared=shared),
+        claimed_cpus(jobs if plan.machine.name != "native" else 1) as slots,
+    ):
         told.say(
-            f"{plan.experiment.title}\n"
+            f"{plan.experiment.title}{f' · shard {plan.shard}' if plan.shard else ''}\n"
             f"machine: {plan.machine.name} ({plan.machine.reason}) · {len(slots)} at a time ·"
             f" tunnel: {tunnel['version'] if tunnel else 'none found'} · results: {folder}"
         )
@@ -223,30 +241,54 @@ def run(
             retry_failed=retry_failed,
             more=more,
             guess=pace.learned(pace.remembered(folder)),
+            beside=shared,
         )
     wide = [standing for standing in standings(plan, ends) if not standing.narrow]
     levels = levels_in_order(plan.experiment, quick=plan.quick, overrides=plan.overrides)
     return Outcome(plan.experiment.name, tuple(ends), plan.warned, tuple(wide), levels)
 
 
-def starter(
-    machine_name: str, found: parts.Parts, jobs: int | None
-) -> tuple[Sequence[int], schedule.Starter]:
-    """The CPUs to run on, and how a run is started on one. Raises MissingPart."""
+def starter(machine_name: str, found: parts.Parts) -> schedule.Starter:
+    """How a run is started on a CPU. Raises MissingPart."""
     handed, commit = machine.hand_over(found), checkout_commit()
-    cpus = list(machine.usable_cpus())
     if machine_name == "native":
 
         def start_here(run: RunDescription, place: Path, _cpu: int) -> machine.Job:
             return native.start_run(run, place, handed, commit)
 
-        return cpus[:1], start_here
+        return start_here
     kernel, keep = parts.require_kernel(found), machine.kept_visible(found)
 
     def start_sandbox(run: RunDescription, place: Path, cpu: int) -> machine.Job:
         return sandbox.start_run(kernel, run, place, handed, keep, cpu, commit)
 
-    return cpus[:jobs], start_sandbox
+    return start_sandbox
+
+
+# -- one run by its description
+
+
+def execute(
+    file: str,
+    folder: Path | None = None,
+    *,
+    gost: Path | None = None,
+    retry_failed: bool = False,
+) -> Finished:
+    """Make the run that a file describes (a run.json, an entry of `run --dry-run --json`, or - for
+    standard input) in a folder, beside it and renamed into place; how it ended. A run that is there
+    is not made again.
+
+    Raises BadInput, MissingPart, MachineError, ResultsError, OSError.
+    """
+    task = single.read_task(file, folder)
+    if results.is_settled(task.folder, task.run, retry_failed=retry_failed):
+        return schedule.end_in(task.folder, task.run)
+    if task.run.machine == "native":
+        machine.choose("native")
+    found = parts.find_parts(gost)
+    machine.require_programs([task.run], found)
+    return single.execute(task, starter(task.run.machine, found), retry_failed=retry_failed)
 
 
 def standings(plan: Plan, ends: Sequence[Finished]) -> list[Standing]:
@@ -449,10 +491,10 @@ def validation_errors(
     asked = plan("validation", quick=True, on="sandbox")
     correct = asked.described({run.cell: forms for run in asked.runs})
     runs = [*correct, *broken_runs(correct, broken_forms)]
-    slots, start = starter("sandbox", parts.find_parts(), jobs)
+    start = starter("sandbox", parts.find_parts())
     told = progress or schedule.Quiet()
     folder.mkdir(parents=True, exist_ok=True)
-    with results.owned(folder, asked.experiment.name):
+    with results.owned(folder, asked.experiment.name), claimed_cpus(jobs) as slots:
         schedule.run_all(runs, folder.resolve(), slots, start, results.clean_folder, told)
     from analysis.judge import errors
     from analysis.read.runs import load_results

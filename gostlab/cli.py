@@ -133,6 +133,7 @@ def parser() -> argparse.ArgumentParser:
     for add in (
         add_run,
         add_try,
+        add_exec,
         add_report,
         add_shell,
         add_profile,
@@ -216,6 +217,36 @@ def add_try(verbs: Any) -> None:
     add_results(asked, "where results go")
     add_machine(asked)
     add_gost(asked)
+
+
+def add_exec(verbs: Any) -> None:
+    execute = add_verb(
+        verbs,
+        "exec",
+        exec_verb,
+        "make one run from its description, for job arrays and graders (exit code 0: it has a"
+        " status, whatever that says)",
+        "./lab exec run.json results/mine/again",
+    )
+    execute.add_argument(
+        "run",
+        metavar="RUN.json",
+        help="a run.json, or one entry of `./lab run X --dry-run --json`; - for standard input",
+    )
+    execute.add_argument(
+        "folder",
+        metavar="FOLDER",
+        nargs="?",
+        type=Path,
+        help="where the run's folder is to be (default: where the entry says)",
+    )
+    execute.add_argument(
+        "--retry-failed", action="store_true", help="make it again if it failed before"
+    )
+    execute.add_argument(
+        "--json", action="store_true", help="print its status as JSON and nothing else"
+    )
+    add_gost(execute)
 
 
 def add_report(verbs: Any) -> None:
@@ -402,7 +433,14 @@ def add_run_arguments(run: argparse.ArgumentParser) -> None:
     run.add_argument("--jobs", type=int, help="runs side by side (default: one per CPU; native: 1)")
     add_results(run, "where results go")
     run.add_argument("--retry-failed", action="store_true", help="run failed runs again")
-    run.add_argument("--dry-run", action="store_true", help="list the runs and stop")
+    run.add_argument(
+        "--dry-run", action="store_true", help="list the runs (--json: their descriptions) and stop"
+    )
+    run.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="only the I-th of N parts, beside other processes that run the others (3/40)",
+    )
     run.add_argument(
         "--json", action="store_true", help="print the outcome as JSON and nothing else"
     )
@@ -482,9 +520,10 @@ def run_verb(arguments: argparse.Namespace) -> int:
         on=arguments.machine,
         clock=arguments.clock,
         seed=arguments.seed,
+        shard=arguments.shard,
     )
     if arguments.dry_run:
-        return list_runs(plan)
+        return list_runs(plan, arguments.results, as_json=arguments.json)
     with progress_on_stderr(plan.experiment.name, quiet=arguments.json) as progress:
         outcome = api.run(
             plan,
@@ -517,7 +556,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
     if arguments.save:
         api.save_question(question, arguments.save)
     if arguments.dry_run:
-        return list_runs(plan)
+        return list_runs(plan, arguments.results, as_json=arguments.json)
     quiet = arguments.json or arguments.csv
     with progress_on_stderr(plan.experiment.name, quiet=quiet) as progress:
         outcome = api.run_question(
@@ -547,9 +586,11 @@ def try_verb(arguments: argparse.Namespace) -> int:
     return exit_code(outcome)
 
 
-def list_runs(plan: Plan) -> int:
+def list_runs(plan: Plan, results: Path, *, as_json: bool) -> int:
     """`run --dry-run`: the runs on standard output, what is to be known of them beside it."""
-    for run in plan.runs:
+    if as_json:
+        print_json([task.to_json() for task in plan.tasks(results)])
+    for run in () if as_json else plan.runs:
         print(run.name)
     for warning in plan.warned:
         print(warning.line, file=sys.stderr)
@@ -559,6 +600,21 @@ def list_runs(plan: Plan) -> int:
             f" is known to ± {100 * rule.halfwidth:g} %, {rule.most} repetitions at most",
             file=sys.stderr,
         )
+    return EXIT_OK
+
+
+def exec_verb(arguments: argparse.Namespace) -> int:
+    """`./lab exec`: 0 as soon as there is a status, whatever it says."""
+    from gostlab import api
+
+    end = api.execute(
+        arguments.run, arguments.folder, gost=arguments.gost, retry_failed=arguments.retry_failed
+    )
+    said = end.verdict if end.outcome == "ok" else end.status.get("error")
+    if arguments.json:
+        print_json({"folder": str(end.folder), "verdict": end.verdict, "status": dict(end.status)})
+    else:
+        print(f"{end.folder}: {end.outcome}: {said}")
     return EXIT_OK
 
 

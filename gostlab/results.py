@@ -7,16 +7,20 @@ finished is run again. Names end in a hash of the inputs, so the same question f
 from __future__ import annotations
 
 import fcntl
+import glob
 import json
 import math
 import os
+import secrets
 import shutil
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TextIO
 
 from gostlab import __version__
 from gostlab.ask.run_description import RunDescription
@@ -36,6 +40,9 @@ EPOCHS = ("as version 0.1 ran it",)
 EPOCH = len(EPOCHS)
 EXPERIMENT_FILE = "experiment.yaml"  # the copy in an experiment's results
 OLDER = ".older"  # where an experiment's older results are kept
+PART_LOCK = ".lock"  # in a run's folder while it is made beside its place
+# A part is without its lock only while it is begun and while it takes its place.
+PART_WITHOUT_LOCK_S = 600.0
 
 
 class ResultsError(Exception):
@@ -79,7 +86,9 @@ def finish(folder: Path, wall_s: float, complaint: str | None) -> dict[str, Any]
     # The machine's own files are gone by now (`clean_folder`): these are the answer, whole as long
     # as they are this long.
     status["files"] = {
-        file.name: file.stat().st_size for file in sorted(folder.iterdir()) if file.is_file()
+        file.name: file.stat().st_size
+        for file in sorted(folder.iterdir())
+        if file.is_file() and not file.name.startswith(".")
     }
     write_json(folder / "status.json", status)
     return dict(status)
@@ -234,16 +243,137 @@ def prepare(results: Path, run: RunDescription) -> Path:
     replaced, one that an older lab finished is kept in OLDER.
     """
     folder = results / run.experiment / run.name
+    make_way(folder)
+    folder.mkdir(parents=True)
+    write_json(folder / "run.json", run.to_json())
+    return folder
+
+
+def make_way(folder: Path) -> None:
+    """Take away what is where a run's folder is to be: what an older lab finished is kept in OLDER.
+    Raises OSError.
+    """
     status = None if folder.is_symlink() else read_status(folder)
     if status is not None and epoch_of(status) != EPOCH:
         keep_older(folder, epoch_of(status))
     if folder.is_symlink() or folder.is_file():
         folder.unlink()
     elif folder.exists():
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
+        # Out of the way in one step: another process may be about to take the place.
+        doomed = folder.with_name(f".{folder.name[:160]}.part-old-{os.getpid()}")
+        shutil.rmtree(doomed, ignore_errors=True)
+        folder.rename(doomed)
+        shutil.rmtree(doomed)
+
+
+def is_settled(folder: Path, run: RunDescription, *, retry_failed: bool) -> bool:
+    """Whether a run has its answer in a folder: finished, and good if failed ones are to be run
+    again.
+    """
+    if not is_finished(folder, run):
+        return False
+    return not retry_failed or (read_status(folder) or {}).get("outcome") == "ok"
+
+
+class Making(Protocol):
+    """A folder in which a run is being made."""
+
+    @property
+    def folder(self) -> Path: ...
+    def settle(self, run: RunDescription, *, retry_failed: bool = False) -> None: ...
+    def discard(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """A run that is made where it stays, by who has the experiment's results alone."""
+
+    folder: Path
+
+    def settle(self, run: RunDescription, *, retry_failed: bool = False) -> None:
+        """It is there already."""
+
+    def discard(self) -> None:
+        """It is left unfinished, which the next run of the same replaces."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A folder in which a run is made, beside the place that it takes when it is finished.
+
+    So any number of processes, on any machines of a file system, may make the same run: the place
+    is there whole or not at all, and whoever is first has it. A lock in the folder says that its
+    maker lives; parts of dead ones are taken away by the next.
+    """
+
+    folder: Path
+    place: Path
+    _lock: TextIO
+
+    def settle(self, run: RunDescription, *, retry_failed: bool = False) -> None:
+        """Let the finished folder take its place, unless another's answer is there: then that one
+        stays and this one goes. Raises OSError.
+        """
+        (self.folder / PART_LOCK).unlink(missing_ok=True)
+        # Another may take the place between the look and the rename: look again.
+        for last in (False,) * 9 + (True,):
+            if is_settled(self.place, run, retry_failed=retry_failed):
+                break
+            try:
+                make_way(self.place)
+                self.folder.rename(self.place)
+            except OSError:
+                if last:
+                    raise
+            else:
+                sync_folder(self.place.parent)
+                break
+        self.discard()
+
+    def discard(self) -> None:
+        """Take it away, if it has not taken its place. It may be asked for twice."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.close()
+
+
+def prepare_beside(place: Path, run: RunDescription) -> Part:
+    """An empty folder beside a run's place, with its run.json. Raises OSError."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beside = f".{place.name[:160]}.part-"
+    for left in place.parent.glob(f"{glob.escape(beside)}*"):
+        if is_abandoned(left):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = place.with_name(f"{beside}{os.uname().nodename[:30]}-{secrets.token_hex(4)}")
+    folder.mkdir()
+    lock = (folder / PART_LOCK).open("w", encoding="ascii")
+    fcntl.flock(lock, fcntl.LOCK_EX)
     write_json(folder / "run.json", run.to_json())
-    return folder
+    return Part(folder, place, lock)
+
+
+def is_abandoned(part: Path) -> bool:
+    """Whether nobody makes a part any more: its lock is free, or missing for more than the moment
+    in which it is.
+    """
+    try:
+        with (part / PART_LOCK).open("r+", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    except FileNotFoundError:
+        with suppress(OSError):
+            return time.time() - part.stat().st_mtime > PART_WITHOUT_LOCK_S
+        return False
+    except OSError:
+        return False
+
+
+def sync_folder(folder: Path) -> None:
+    """Have a folder's names on the disk. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def keep_older(folder: Path, epoch: int) -> None:
@@ -255,8 +385,9 @@ def keep_older(folder: Path, epoch: int) -> None:
 
 
 @contextmanager
-def owned(results: Path, experiment: str) -> Iterator[None]:
-    """Hold an experiment's results for this process alone.
+def owned(results: Path, experiment: str, *, shared: bool = False) -> Iterator[None]:
+    """Hold an experiment's results for this process alone, or `shared` with others that make every
+    run beside its place.
 
     Raises ResultsError if another scheduler has them, or the folder cannot be written.
     """
@@ -270,7 +401,7 @@ def owned(results: Path, experiment: str) -> Iterator[None]:
         ) from error
     with lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except OSError:
             lock.seek(0)
             raise ResultsError(
@@ -283,6 +414,18 @@ def owned(results: Path, experiment: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def shared_with_runs(place: Path) -> Iterator[None]:
+    """Keep a `run` away from the experiment that a run's place is in, if it is in one (only there
+    is a lock). Raises ResultsError if one is at work there.
+    """
+    if not (place.parent / ".lock").exists():
+        yield
+        return
+    with owned(place.parent.parent, place.parent.name, shared=True):
+        yield
+
+
 def keep_experiment(results: Path, experiment: str, file: Path) -> Path:
     """Keep an experiment's file with its results, byte for byte; the copy. The report is made from
     it, whatever becomes of the file. Raises OSError.
@@ -292,7 +435,8 @@ def keep_experiment(results: Path, experiment: str, file: Path) -> Path:
     """
     copy = results / experiment / EXPERIMENT_FILE
     content = file.read_bytes()
-    part = copy.with_name(copy.name + ".part")
+    # A name of its own: shards on several machines keep it at the same time.
+    part = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}")
     part.write_bytes(content)
     part.replace(copy)
     return copy

@@ -50,8 +50,8 @@ class Outcome:
 
     @property
     def nothing_answered(self) -> bool:
-        """Whether all that was asked is what this kernel cannot do."""
-        return len(self.unsupported) == len(self.ends)
+        """Whether all that was asked is what this kernel cannot do. (A shard may be of nothing.)"""
+        return bool(self.ends) and len(self.unsupported) == len(self.ends)
 
     @property
     def complaints(self) -> list[str]:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from gostlab.machine import Job, MachineError
 from gostlab.matrix.pace import Guess, expected_s
 from gostlab.measures import goodput_bps
 
+# How often a run's machine may go away before the run is to blame.
+MOST_LOST = 3
 # What a run's folder may grow to: iperf3's report and samples of 128 streams over 30 s are about 12
 # MB.
 SPACE_PER_RUN_BYTES = 40_000_000
@@ -74,7 +77,15 @@ class Quiet:
         """A run has ended."""
 
 
-Starter = Callable[[RunDescription, Path, int], Job]
+# Where a run may be started: a CPU's number, or a worker's name.
+Slot = Hashable
+Starter = Callable[[RunDescription, Path, Any], Job]  # the last: a slot
+
+
+class Lost(Exception):
+    """A run's machine went away under it, through no fault of the run; said by Job.poll."""
+
+
 # What is to be run after what has been: one more block, or nothing.
 More = Callable[[Sequence[Finished]], Sequence[RunDescription]]
 # How wide a cell's values lie around their median, as a share of it; None of too few.
@@ -85,15 +96,16 @@ def missing(
     runs: Sequence[RunDescription], folder: Path, *, retry_failed: bool
 ) -> list[RunDescription]:
     """The runs that have no answer yet, in order."""
-    left = []
-    for run in runs:
-        place = folder / run.experiment / run.name
-        if results.is_finished(place, run):
-            status = results.read_status(place) or {}
-            if not retry_failed or status["outcome"] == "ok":
-                continue
-        left.append(run)
-    return left
+    return [
+        run
+        for run in runs
+        if not results.is_settled(place_of(run, folder), run, retry_failed=retry_failed)
+    ]
+
+
+def place_of(run: RunDescription, results_folder: Path) -> Path:
+    """A run's place in a results folder."""
+    return results_folder / run.experiment / run.name
 
 
 def no_more(_done: Sequence[Finished]) -> Sequence[RunDescription]:
@@ -104,7 +116,7 @@ def no_more(_done: Sequence[Finished]) -> Sequence[RunDescription]:
 def run_all(
     runs: Sequence[RunDescription],
     folder: Path,
-    slots: Sequence[int],
+    slots: Collection[Slot],
     start: Starter,
     clean: Callable[[Path], None],
     progress: Progress,
@@ -112,10 +124,12 @@ def run_all(
     retry_failed: bool = False,
     more: More = no_more,
     guess: Guess = expected_s,
+    beside: bool = False,
 ) -> list[Finished]:
     """Run what is missing, block after block until `more` knows of none; returns every run's end,
     old and new.
 
+    beside  make every run beside its place, so that others may write to the same results
     Raises ResultsError, OSError.
     """
     done: list[Finished] = []
@@ -132,6 +146,7 @@ def run_all(
             before=len(done),
             number=number,
             guess=guess,
+            beside=beside,
         )
         block, number = more(done), number + 1
     return done
@@ -140,7 +155,7 @@ def run_all(
 def run_block(
     runs: Sequence[RunDescription],
     folder: Path,
-    slots: Sequence[int],
+    slots: Collection[Slot],
     start: Starter,
     clean: Callable[[Path], None],
     progress: Progress,
@@ -149,13 +164,14 @@ def run_block(
     before: int = 0,
     number: int = 1,
     guess: Guess = expected_s,
+    beside: bool = False,
 ) -> list[Finished]:
     """Run what is missing of a block, the n-th after so many runs, at most one run per slot (a
-    CPU); returns every run's end.
+    CPU, a worker); returns every run's end.
 
-    Runs on the real clock have the machine for themselves. On an interrupt or an error every
-    running guest is ended and its folder left unfinished; what was finished stays. Raises
-    ResultsError, OSError.
+    Runs on the real clock have the machine for themselves. A run whose machine went away is run
+    again in another slot. On an interrupt or an error every running guest is ended and its folder
+    left unfinished; what was finished stays. Raises ResultsError, OSError.
     """
     todo = missing(runs, folder, retry_failed=retry_failed)
     weight = {id(run): guess(run) for run in todo}
@@ -164,43 +180,64 @@ def run_block(
         before + len(runs),
         before + len(runs) - len(todo),
         total_weight / max(1, len(slots)),
-        sum((folder / run.experiment / run.name).exists() for run in todo),
+        sum(place_of(run, folder).exists() for run in todo),
         number,
     )
     began = time.monotonic()
     done_weight = 0.0
-    waiting = list(todo)
+    waiting = deque(todo)
+    lost: Counter[str] = Counter()
     with running_jobs() as running:
         while waiting or running:
             while waiting and (slot := free_slot(slots, running, waiting[0])) is not None:
-                run = waiting.pop(0)
+                run = waiting.popleft()
                 results.check_space(folder, SPACE_PER_RUN_BYTES * (1 + len(running)))
-                place = results.prepare(folder, run)
+                making = prepared(folder, run, beside=beside)
                 progress.started(run)
-                running[slot] = Running(
-                    run, place, started(start, run, place, slot), time.monotonic()
-                )
+                job = started(start, run, making.folder, slot)
+                running[slot] = Running(run, making, job, time.monotonic())
             time.sleep(POLL_S)
             for slot, active in list(running.items()):
-                if active.job.poll() is None:
-                    continue
+                try:
+                    if active.job.poll() is None:
+                        continue
+                    complaint = active.job.complaint
+                except Lost as loss:
+                    lost[active.run.name] += 1
+                    if lost[active.run.name] < MOST_LOST:
+                        del running[slot]
+                        active.making.discard()
+                        progress.say(f"{active.run.name}: {loss}: it is run again")
+                        waiting.appendleft(active.run)
+                        continue
+                    complaint = f"{loss}, for the {MOST_LOST}rd time: it is not run again"
                 del running[slot]
-                clean(active.folder)
-                status = results.finish(
-                    active.folder, time.monotonic() - active.started_s, active.job.complaint
-                )
+                clean(active.making.folder)
+                spent_s = time.monotonic() - active.started_s
+                status = results.finish(active.making.folder, spent_s, complaint)
+                active.making.settle(active.run, retry_failed=retry_failed)
                 done_weight += weight[id(active.run)]
                 spent = time.monotonic() - began
                 left_s = spent * (total_weight - done_weight) / done_weight if done_weight else 0.0
-                progress.finished(
-                    Finished(active.run, active.folder, status, verdict(active.folder)), left_s
-                )
+                place = place_of(active.run, folder)
+                progress.finished(Finished(active.run, place, status, verdict(place)), left_s)
     return [end_of(run, folder) for run in runs]
+
+
+def prepared(folder: Path, run: RunDescription, *, beside: bool) -> results.Making:
+    """An empty folder for a run. Raises OSError."""
+    if beside:
+        return results.prepare_beside(place_of(run, folder), run)
+    return results.InPlace(results.prepare(folder, run))
 
 
 def end_of(run: RunDescription, results_folder: Path) -> Finished:
     """What became of a run, from its folder."""
-    folder = results_folder / run.experiment / run.name
+    return end_in(place_of(run, results_folder), run)
+
+
+def end_in(folder: Path, run: RunDescription) -> Finished:
+    """What became of the run that a folder is of."""
     return Finished(run, folder, results.read_status(folder) or {}, verdict(folder))
 
 
@@ -288,7 +325,7 @@ class NeverStarted:
         pass
 
 
-def started(start: Starter, run: RunDescription, folder: Path, slot: int) -> Job:
+def started(start: Starter, run: RunDescription, folder: Path, slot: Slot) -> Job:
     """Start a run; one that cannot start here (too little memory for it, say) fails alone, and the
     rest goes on.
     """
@@ -303,25 +340,26 @@ class Running:
     """A run in a slot."""
 
     run: RunDescription
-    folder: Path
+    making: results.Making
     job: Job
     started_s: float
 
 
 @contextmanager
-def running_jobs() -> Iterator[dict[int, Running]]:
+def running_jobs() -> Iterator[dict[Slot, Running]]:
     """The jobs that run, by slot; all are ended on leaving."""
-    running: dict[int, Running] = {}
+    running: dict[Slot, Running] = {}
     try:
         yield running
     finally:
         for active in running.values():
             active.job.kill()
+            active.making.discard()
 
 
 def free_slot(
-    slots: Sequence[int], running: Mapping[int, Running], run: RunDescription
-) -> int | None:
+    slots: Iterable[Slot], running: Mapping[Slot, Running], run: RunDescription
+) -> Slot | None:
     """A slot for a run, if it may start now: what runs on the real clock tolerates no neighbour."""
     if running and (
         run.clock == "real" or any(active.run.clock == "real" for active in running.values())
