@@ -246,7 +246,7 @@ def resolve(
         duration_s=values["duration"],
         direction=values["direction"],
         buffers=resolve_buffers(values["buffers"], path),
-        offloads=resolve_offloads(values, path, flows, changes),
+        **receiving(values, explicit, resolve_offloads(values, path, flows, changes)),
         sample_ms=values["sample"],
         mtu=MTU_BYTES,
         **guest_memory(values, path, flows),
@@ -303,6 +303,23 @@ def resolve_offloads(
     if len(flows) > 1 or changes or flows[0].kind == "udp":
         return False
     return offloads_do_no_harm(path, values["direction"], flows[0].streams, flows[0].buffers)
+
+
+def receiving(values: Mapping[str, Any], explicit: Settings, offloads: bool) -> dict[str, Any]:
+    """In what units end hosts get packets: the fields offloads, receive and rx_usecs. Cards merge
+    single packets; what travels in lumps of 64 kB nobody has to merge. Raises BadInput.
+    """
+    if values["receive"] == "packet":
+        if "rx_usecs" in explicit and "receive" not in explicit:
+            raise explicit["rx_usecs"].node.bad_value("it needs receive: moderated")
+        return {"offloads": offloads}
+    if offloads and "receive" not in explicit:
+        return {"offloads": True}
+    if values["offloads"] == "on":
+        raise explicit["receive"].node.bad_value(
+            "with offloads: on packets travel in lumps, and there is nothing for a card to merge"
+        )
+    return {"offloads": False, "receive": "moderated", "rx_usecs": values["rx_usecs"]}
 
 
 def check_topology(settings: Settings, path: Mapping[str, Any], flows: list[Flow]) -> None:

@@ -62,6 +62,9 @@ class RunDescription:
     byte_cost_ns: float = later(0.0)  # per byte that a call moves, beside syscall_cost_us
     clock_reads: str = later("charged")  # as a system call each | free
     host_tcp_memory_mib: int = later(0)  # each host's own pool; 0: tcp_memory_mib is shared
+    # end hosts' cards: packet | moderated, with GRO and interrupts at least rx_usecs apart
+    receive: str = later("packet")
+    rx_usecs: int = later(0)
 
     def to_json(self) -> dict[str, Any]:
         """The dict that run.json holds: a later field only where it is not at its default."""

@@ -58,6 +58,7 @@ from gostlab.ask.values import (
     read_memory,
     read_offered_rate,
     read_rtt,
+    read_rx_usecs,
     read_sample,
     read_sites,
     read_syscall_cost,
@@ -330,6 +331,21 @@ SETTINGS: Mapping[str, Field] = {
         default="auto",
         says="whether packets travel in lumps of up to 64 kB; auto: where it does no harm",
         example="off",
+    ),
+    "receive": Field(
+        one_of("packet", "moderated"),
+        default="packet",
+        says="how end hosts' cards receive: an interrupt for each packet, or as real cards do,"
+        " interrupts some time apart and packets merged (GRO)",
+        example="moderated",
+    ),
+    "rx_usecs": Field(
+        read_rx_usecs,
+        default="50us",
+        says="with receive: moderated, the least time between a card's interrupts, which no packet"
+        " waits longer than",
+        unit="a time",
+        example="100us",
     ),
     "sample": Field(
         read_sample, default="1s", says="the samplers' interval", unit="a time", example="100ms"

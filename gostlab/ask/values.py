@@ -42,6 +42,7 @@ BUFFER_PRESETS = ("debian", "system", "bdp")
 MAX_STREAMS = 128  # iperf3's own limit
 MAX_FLOWS = 64
 MAX_HOST_CPUS = 64  # the kernel's (kernel/patches, MOST_CPUS)
+MAX_RX_US = 10_000  # the kernel's (kernel/patches, VETH_MOST_RX_USECS)
 MAX_SITES = 60
 
 SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN)
@@ -128,6 +129,15 @@ def read_byte_cost(node: Node) -> float:
     if not 0 <= cost_ns <= 1000 or (1000 * cost_ns).denominator != 1:
         raise node.bad_value("not between 0ns and 1us, or finer than 0.001ns")
     return float(cost_ns)
+
+
+@takes(TIME.schema)
+def read_rx_usecs(node: Node) -> int:
+    """The least time between a card's interrupts, whole µs. Raises BadInput."""
+    rx_us = TIME(node) * 10**6
+    if not 1 <= rx_us <= MAX_RX_US or rx_us.denominator != 1:
+        raise node.bad_value(f"not whole microseconds between 1us and {MAX_RX_US}us")
+    return int(rx_us)
 
 
 HOST_CPUS = whole(1, MAX_HOST_CPUS)

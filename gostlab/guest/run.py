@@ -23,6 +23,7 @@ from typing import Any
 from gostlab import results
 from gostlab.ask.checks import Check, report, worst
 from gostlab.ask.run_description import RunDescription
+from gostlab.guest.cards import moderate_cards
 from gostlab.guest.commands import Needs
 from gostlab.guest.environment import check_virtual_clock, environment, run_environ, scratch_folder
 from gostlab.guest.hosts import (
@@ -65,6 +66,9 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         silence_ipv6(network)
         sysctls = configure_hosts(network, run)
         offloads = set_offloads(network, run.offloads, nodes_crossed(network, run))
+        cards = moderate_cards(network, run) if run.receive == "moderated" else {}
+        for device, card in cards.items():
+            offloads[device]["generic-receive-offload"] = card["gro"]
         shaper = Shaper(network, run)
         qdiscs_before = shaper.install()
         checks = check_idle(network, run, shaper, "idle_rtt_before")
@@ -94,6 +98,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         {
             **environment(run, program, parts, sysctls),
             "offloads": offloads,
+            **({"receive": cards} if cards else {}),
             "qdiscs_before": qdiscs_before,
             "qdiscs_after": qdiscs_after,
             "acks": acks,

@@ -1,0 +1,93 @@
+"""Run in a guest: how long packets wait for a moderated card, and how long GRO keeps one.
+
+Two namespaces on one veth. Prints one line of JSON: for `at_random`, UDP packets at random instants,
+what each waited (µs, from its send call to the receiving stack's time stamp) and how long before it
+the last one had been sent; for `lone_segment`, what a TCP segment without PSH waited for its reader.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+import random
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+SO_TIMESTAMPNS = 35
+MSG_MORE = 0x8000
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def sh(command: str) -> None:
+    subprocess.run(command, shell=True, check=True)
+
+
+def socket_in(namespace: str, kind: int) -> socket.socket:
+    """A socket of another namespace, used from here."""
+    with open(f"/var/run/netns/{namespace}") as file:
+        assert libc.setns(file.fileno(), 0) == 0
+    return socket.socket(socket.AF_INET, kind)
+
+
+def lay_out() -> None:
+    sh("ip netns add one && ip netns add two")
+    sh("ip link add one0 netns one type veth peer name two0 netns two")
+    for name, number in (("one", 1), ("two", 2)):
+        inside = f"ip netns exec {name}"
+        sh(f"{inside} ip addr add 10.7.0.{number}/24 dev {name}0")
+        sh(f"{inside} ip link set {name}0 up")
+        sh(f"{inside} ethtool -K {name}0 tso off gso off gro off tx-udp-segmentation off")
+
+
+def at_random(count: int) -> dict[str, list[float]]:
+    receiver, sender = socket_in("two", socket.SOCK_DGRAM), socket_in("one", socket.SOCK_DGRAM)
+    receiver.bind(("10.7.0.2", 7))
+    receiver.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    sender.connect(("10.7.0.2", 7))
+    sender.send(b"")  # the neighbours' addresses
+    receiver.recv(16)
+    time.sleep(0.01)
+    chance, sent, waited = random.Random(1), [], []
+    for _ in range(count):
+        gap_ns = int(chance.expovariate(1 / 60_000))
+        end = time.time_ns() + gap_ns
+        while time.time_ns() < end:
+            pass
+        sent.append(time.time_ns())
+        sender.send(struct.pack("q", sent[-1]))
+    for at in sent:
+        data, control, _, _ = receiver.recvmsg(16, 64)
+        assert struct.unpack("q", data) == (at,)
+        seconds, nanoseconds = struct.unpack("qq", control[0][2])
+        waited.append((seconds * 10**9 + nanoseconds - at) / 1000)
+    since = [(one - before) / 1000 for before, one in itertools.pairwise(sent)]
+    return {"waited_us": waited[1:], "since_last_us": since}
+
+
+def lone_segment(count: int) -> dict[str, list[float]]:
+    listener, sender = socket_in("two", socket.SOCK_STREAM), socket_in("one", socket.SOCK_STREAM)
+    listener.bind(("10.7.0.2", 8))
+    listener.listen()
+    sender.connect(("10.7.0.2", 8))
+    receiver, _ = listener.accept()
+    chance, waited = random.Random(1), []
+    for _ in range(count):
+        time.sleep(0.05 + chance.random() / 100)
+        sent = time.monotonic_ns()
+        sender.send(bytes(1448), MSG_MORE)
+        assert receiver.recv(2000)
+        waited.append((time.monotonic_ns() - sent) / 1000)
+    return {"waited_us": waited}
+
+
+if __name__ == "__main__":
+    lay_out()
+    for command in sys.argv[2:]:
+        sh(f"ip netns exec two {command}")
+    measure = {"at_random": at_random, "lone_segment": lone_segment}[sys.argv[1]]
+    print(json.dumps(measure(400 if sys.argv[1] == "at_random" else 40)))
