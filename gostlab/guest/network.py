@@ -22,6 +22,7 @@ from gostlab.ask.flows import topology_size
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.topologies import topology_of
 from gostlab.guest.commands import CommandLog, Needs
+from gostlab.guest.tc_pipe import TcError, TcPipe
 
 NOTHING = Needs()
 OFFLOADS = (
@@ -78,6 +79,12 @@ class Network:
             for intf in host.intfList()
             if intf.name != "lo"
         )
+        self._tc_pipes: dict[str, TcPipe] = {}
+
+    def close(self) -> None:
+        """End what was left running for the lab's own commands."""
+        while self._tc_pipes:
+            self._tc_pipes.popitem()[1].close()
 
     @property
     def links(self) -> list[tuple[Interface, Interface]]:
@@ -166,6 +173,25 @@ class Network:
             )
         return str(out.decode(errors="replace"))
 
+    def change_qdiscs(
+        self, node: str, commands: Sequence[Sequence[str]], show: Sequence[str]
+    ) -> str:
+        """Carry out tc commands on a node through a tc that stays; returns what `show` prints then.
+
+        Raises NetworkError with what tc said if it refused one.
+        """
+        for argv in commands:
+            self.log.run(node, argv)
+        if node not in self._tc_pipes:
+            popen, environ = self.mininet[node].popen, self.environ
+            self._tc_pipes[node] = TcPipe(
+                lambda *words, **options: popen(*words, **options, env=environ)
+            )
+        try:
+            return self._tc_pipes[node].show_after(commands, show)
+        except TcError as error:
+            raise NetworkError(f"{node}: {error}") from None
+
 
 @contextmanager
 def lay_out(
@@ -192,8 +218,9 @@ def lay_out(
         needs = replace(needs, nodes=names, environ=environ)
         with closing(CommandLog(folder / "commands.sh", run.name, needs)) as log:
             network = Network(mininet, log, environ)
-            record_layout(network)
-            yield network
+            with closing(network):
+                record_layout(network)
+                yield network
     finally:
         mininet.stop()
 

@@ -187,6 +187,11 @@ class Shaper:
         Raises ShapingMismatch.
         """
         qdiscs = self.qdiscs_for(interface)
+        if verb == "change" and not needs_a_file_or_filter(qdiscs[0]):
+            commands = install_argvs(interface.name, qdiscs, verb)
+            show = show_argv(interface.name)
+            shown = self._network.change_qdiscs(interface.node, commands, show)
+            return compare(interface, qdiscs, shown)[0]
         environ = self._tables_for(qdiscs[0])
         for argv in install_argvs(interface.name, qdiscs, verb):
             self._network.read(interface.node, argv, environ=environ)
@@ -213,6 +218,11 @@ class Shaper:
         check_filter(self._network, interface, every_pkts)
 
 
+def needs_a_file_or_filter(qdisc: Qdisc) -> bool:
+    """Whether more than a tc command for the qdisc makes it: a delay table, or a periodic loss."""
+    return isinstance(qdisc, Netem) and bool(qdisc.distribution or qdisc.every_pkts)
+
+
 def seed_of(run: RunDescription, number: int) -> int:
     """The seed of a run's n-th qdisc: the same in every cell of a repetition, none shared by two
     qdiscs.
@@ -237,8 +247,15 @@ def read_back(network: Network, interface: Interface, asked: list[Qdisc]) -> lis
     """What the kernel has on an interface. Raises ShapingMismatch where it is not what was asked
     for.
     """
-    where = f"{interface.node}: {interface.name} ({interface.role}, {interface.direction})"
     shown = network.read(interface.node, show_argv(interface.name), logged=False)
+    return compare(interface, asked, shown)
+
+
+def compare(interface: Interface, asked: list[Qdisc], shown: str) -> list[Qdisc]:
+    """What `tc -j qdisc show` says that an interface has. Raises ShapingMismatch where it is not
+    what was asked for.
+    """
+    where = f"{interface.node}: {interface.name} ({interface.role}, {interface.direction})"
     try:
         installed = parse_shown(shown, asked)
     except ShapingMismatch as error:
