@@ -40,6 +40,8 @@ from gostlab.declared.topologies import topology_of
 BURST_SHARE = 0.1
 # A super-packet: what segmentation offload hands down at once, 64 kB of full segments.
 LUMP_PKTS = 65_536 // MTU_BYTES
+# A few changes of rate under netem differ from a token bucket's only while the old queue drains.
+MOST_NETEM_RATES = 10
 # Steps of the integral over jitter: the share is then exact to a few in ten thousand.
 JITTER_STEPS = 1000
 # The warnings after which a number may be another than the one asked for, each with what has a say
@@ -80,6 +82,7 @@ def guards(run: RunDescription) -> tuple[Guard, ...]:
         *offloads(run),
         *memory(run),
         *rates(run),
+        *replays(run),
         *windows(run),
         *bursts(run),
         *reordering(run),
@@ -275,6 +278,23 @@ def rates(run: RunDescription) -> Iterator[Guard]:
                 None,
                 "bit/s",
             )
+
+
+def replays(run: RunDescription) -> Iterator[Guard]:
+    """netem gives a packet its time when it arrives, at the rate of that moment: what waits keeps
+    the old rate, and one packet that came in an outage holds up all behind it.
+    """
+    changes = sum("rate_bps" in change for change in run.changes)
+    if run.bottleneck == "netem" and changes > MOST_NETEM_RATES:
+        yield Guard(
+            "netem_rates",
+            "warning",
+            f"the rate changes {changes} times, and netem's queue keeps the rate at which a packet"
+            " came: bottleneck: tbf follows each change at once",
+            changes,
+            MOST_NETEM_RATES,
+            "changes",
+        )
 
 
 def windows(run: RunDescription) -> Iterator[Guard]:

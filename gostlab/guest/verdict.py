@@ -52,6 +52,7 @@ def judge(
         *fidelity.check_offered(run, load.flows, idle_shares(load.flows, rows_of(folder, "hosts"))),
         *fidelity.check_drops(last.values(), run),
         *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),
+        *fidelity.check_replay(run, samples),
         *(
             fidelity.check_virtual_clock()
             if watched is None

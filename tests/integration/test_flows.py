@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import itertools
+import random
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from gostlab.ask.document import parse_document
 from gostlab.ask.experiment import read_experiment
 from gostlab.ask.resolve import expand
 from gostlab.ask.run_description import RunDescription
+from gostlab.guest.watch.fidelity import CapacityOf
 from tests.integration.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
 
 PAYLOAD_SHARE = 1448 / 1514
@@ -132,6 +134,39 @@ def test_the_rate_changes_in_place_at_its_instant(lab: Lab) -> None:
     assert (rows[5.9] - rows[4.0]) * 8 / 1.9 <= 20e6 * 1.001
     assert (rows[5.9] - rows[4.0]) * 8 / 1.9 == pytest.approx(20e6, rel=0.03)
     assert check(done, "idle_rtt_after")["verdict"] == "ok"
+
+
+def test_fifty_rates_a_second_are_delivered_as_asked(lab: Lab, tmp_path: Path) -> None:
+    """Every 20 ms another rate, outages among them. In each sample of 100 ms before which the
+    queue held as much as the rate then carried, the bytes sent are those asked, but for two packets
+    at each edge and the change's own lateness.
+    """
+    chosen = random.Random(7)
+    rates_bps = [chosen.choice([10**3, 4 * 10**6, 12 * 10**6, 30 * 10**6]) for _ in range(250)]
+    trace = tmp_path / "fine.csv"
+    trace.write_text(
+        "time_s,rate_bps\n" + "".join(f"{n * 0.02:g},{r}\n" for n, r in enumerate(rates_bps))
+    )
+
+    done = lab.run(
+        written(f"{{trace: {trace}, bottleneck: tbf, cc: bbr, duration: 5s, buffer: 200pkts}}")
+    )
+
+    rows = [
+        row
+        for row in done.lines("queues.jsonl")
+        if (row["role"], row["direction"]) == ("bottleneck", "forward")
+    ]
+    capacity = CapacityOf([(n * 0.02, rate) for n, rate in enumerate(rates_bps)])
+    full = [
+        (8 * (b["sent_bytes"] - a["sent_bytes"]), capacity.bits(a["t_s"], b["t_s"]))
+        for a, b in itertools.pairwise(rows)
+        if 8 * a["backlog_bytes"] >= capacity.bits(a["t_s"], b["t_s"])
+    ]
+    assert len(full) > 20
+    assert all(got == pytest.approx(asked, abs=4 * 1514 * 8 + 0.004 * 30e6) for got, asked in full)
+    assert sum(got for got, _ in full) == pytest.approx(sum(asked for _, asked in full), rel=0.01)
+    assert check(done, "replay_error")["verdict"] == "ok"
 
 
 def test_a_delay_change_is_seen_by_the_ping_after_it(lab: Lab) -> None:

@@ -247,3 +247,12 @@ def test_any_run_has_sentences_and_finite_numbers() -> None:
             assert all(
                 number is None or math.isfinite(number) for number in (guard.asked, guard.limit)
             ), guard
+
+
+def test_many_rates_under_netem_are_warned_of_and_under_a_token_bucket_are_not() -> None:
+    many = "[" + ", ".join(f"{{at: {n}s, rate: {5 + n % 2}mbit}}" for n in range(1, 13)) + "]"
+    guard = found(one(changes=many))["netem_rates"]
+    assert (guard.level, guard.asked) == ("warning", 12)
+    assert "bottleneck: tbf" in guard.sentence
+    assert "netem_rates" not in found(one(changes=many, bottleneck="tbf"))
+    assert "netem_rates" not in found(one(changes="[{at: 1s, rate: 5mbit}]"))

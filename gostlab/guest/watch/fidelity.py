@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -46,6 +48,10 @@ DELAY_LINE_FULL = 0.5
 OFFERED_TOLERANCE = 0.03
 # One false alarm in ten thousand delay lines.
 LOSS_CONFIDENCE = 0.9999
+# A path's replay is judged from so many changes of its rate on, and what it may be off: a packet in
+# each sample of 100 ms is 2 % at 6 Mbit/s.
+REPLAY_CHANGES = 10
+REPLAY_ERROR = 0.05
 
 
 def check_unless(
@@ -239,6 +245,69 @@ def check_rate(received_bits: float, rate_bps: float, load_s: float) -> Check:
         "bit/s",
         "more came through than the bottleneck carries: the path is not what was asked",
     )
+
+
+def check_replay(
+    run: RunDescription, samples: Sequence[Mapping[str, Any]], started_s: float = 0.0
+) -> list[Check]:
+    """What the bottleneck delivered while its rate changed, against what the changes asked.
+
+    Between two samples, a queue that held at the first as much as the rate carries until the second
+    was never empty, and must have carried all of it, but for the packet that is on its way. The
+    error is the sum of the differences of those intervals over the sum of what was asked. samples: rows of queues.jsonl; started_s: the load's begin on
+    their clock. No check where fewer than REPLAY_CHANGES changes of rate were asked, or no interval
+    was full.
+    """
+    way = run.data_direction
+    steps = [(0.0, run.path[way]["rate_bps"] or 0)] + [
+        (change["at_s"], change["rate_bps"])
+        for change in run.changes
+        if change["direction"] == way and "rate_bps" in change
+    ]
+    rows = [row for row in samples if (row["role"], row["direction"]) == ("bottleneck", way)]
+    if len(steps) <= REPLAY_CHANGES or len({row["dev"] for row in rows}) != 1:
+        return []
+    asked = error = 0.0
+    capacity = CapacityOf(steps)
+    for before, after in itertools.pairwise(rows):
+        wanted = capacity.bits(before["t_s"] - started_s, after["t_s"] - started_s)
+        if 8 * before["backlog_bytes"] >= wanted:
+            asked += wanted
+            error += abs(8 * (after["sent_bytes"] - before["sent_bytes"]) - wanted)
+    if not asked:
+        return []
+    return [
+        check_unless(
+            error / asked > REPLAY_ERROR,
+            "degraded",
+            "replay_error",
+            REPLAY_ERROR,
+            round(error / asked, 5),
+            "share",
+            f"a bottleneck whose rate changed {len(steps) - 1} times delivered, per sample,"
+            f" {100 * error / asked:.1f} % more or less than asked",
+        )
+    ]
+
+
+class CapacityOf:
+    """How much a rate that changes in steps carries between two times."""
+
+    def __init__(self, steps: Sequence[tuple[float, float]]) -> None:
+        """steps: (from when, bit/s), in the order of time."""
+        self._at_s = [at_s for at_s, _ in steps]
+        self._rates_bps = [rate_bps for _, rate_bps in steps]
+        lengths = (later - sooner for sooner, later in itertools.pairwise(self._at_s))
+        pieces = (length * rate for length, rate in zip(lengths, self._rates_bps, strict=False))
+        self._bits = [0.0, *itertools.accumulate(pieces)]
+
+    def bits(self, from_s: float, until_s: float) -> float:
+        """Bits from one time to another."""
+        return self._until(until_s) - self._until(from_s)
+
+    def _until(self, at_s: float) -> float:
+        step = max(0, bisect_right(self._at_s, at_s) - 1)
+        return self._bits[step] + (at_s - self._at_s[step]) * self._rates_bps[step]
 
 
 def check_offered(
