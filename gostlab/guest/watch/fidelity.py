@@ -254,8 +254,9 @@ def check_replay(
 
     Between two samples, a queue that held at the first as much as the rate carries until the second
     was never empty, and must have carried all of it, but for the packet that is on its way. The
-    error is the sum of the differences of those intervals over the sum of what was asked. samples: rows of queues.jsonl; started_s: the load's begin on
-    their clock. No check where fewer than REPLAY_CHANGES changes of rate were asked, or no interval
+    error is the sum of the differences of those intervals over the sum of what was asked.
+
+    samples: rows of queues.jsonl; started_s: the load's begin on their clock. No check where fewer than REPLAY_CHANGES changes of rate were asked, or no interval
     was full.
     """
     way = run.data_direction
