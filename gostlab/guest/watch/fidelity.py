@@ -256,8 +256,8 @@ def check_replay(
     was never empty, and must have carried all of it, but for the packet that is on its way. The
     error is the sum of the differences of those intervals over the sum of what was asked.
 
-    samples: rows of queues.jsonl; started_s: the load's begin on their clock. No check where fewer than REPLAY_CHANGES changes of rate were asked, or no interval
-    was full.
+    samples: rows of queues.jsonl; started_s: the load's begin on their clock. No check where fewer
+    than REPLAY_CHANGES changes of rate were asked, or no interval was full.
     """
     way = run.data_direction
     steps = [(0.0, run.path[way]["rate_bps"] or 0)] + [
