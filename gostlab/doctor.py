@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from gostlab.declared.iperf3 import OWN
 from gostlab.declared.tunnels import GOST, tunnel_kinds, tunnel_packages
 from gostlab.setup import parts
 from gostlab.setup import steps as setup
@@ -49,6 +50,7 @@ def examine() -> list[Finding]:
     return [
         _packages(),
         _iproute2(found),
+        *_iperf3(found),
         *_kernel(found),
         _tunnel(found),
         _gost(found),
@@ -93,6 +95,16 @@ def _iproute2(found: parts.Parts) -> Finding:
         f"the system's is {found.iproute2_version}, and netem's seed needs {oldest}",
         SETUP,
     )
+
+
+def _iperf3(found: parts.Parts) -> list[Finding]:
+    there = [
+        Finding("iperf3", "there", f"{one.version} ({one.path})") for one in found.iperf3.values()
+    ]
+    missing = ", ".join(version for version in OWN if version not in found.iperf3)
+    if missing:
+        there.append(Finding("iperf3", "missing", f"the lab's own {missing}", SETUP))
+    return there
 
 
 def _kernel(found: parts.Parts) -> list[Finding]:

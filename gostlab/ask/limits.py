@@ -9,8 +9,9 @@ UNLIMITED_BPS = 10**10
 # The delay line must never drop. netem's queue is a tree, so a large limit costs nothing until it
 # is used.
 DELAY_LIMIT_PKTS = 1_000_000
-# How many datagrams of a udp flow go out back to back: one at a time, iperf3 asks the clock and
-# waits between any two, and the CPU for that would decide the rate.
+# How many datagrams of a udp flow go out back to back by an iperf3 without threads: one at a time,
+# it asks the clock and waits by select() between any two, and the CPU for that would decide the
+# rate.
 UDP_BURST_PKTS = 8
 # A flow of fewer round trips is mostly its own beginning.
 MIN_ROUND_TRIPS = 20

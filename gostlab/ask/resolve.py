@@ -47,6 +47,7 @@ from gostlab.ask.sizing import (
     resolve_buffers,
     tcp_memory_needed_mib,
 )
+from gostlab.declared.iperf3 import SYSTEM
 from gostlab.declared.qdiscs import BOTTLENECK, names_for, qdisc_kind
 from gostlab.declared.topologies import topology_of
 
@@ -254,6 +255,7 @@ def resolve(
         bottleneck=values["bottleneck"],
         queue=values["queue"],
         flows=flows,
+        iperf3=values["iperf3"] if any(flow.kind != "http" for flow in flows) else SYSTEM,
         changes=changes,
         cc_by_end=ends.by_end,
     )

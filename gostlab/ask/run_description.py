@@ -61,6 +61,7 @@ class RunDescription:
     host_cpus: int = later(0)  # of each host; 0: one CPU for all hosts together
     byte_cost_ns: float = later(0.0)  # per byte that a call moves, beside syscall_cost_us
     clock_reads: str = later("charged")  # as a system call each | free
+    iperf3: str = later("system")  # a version of the lab's own | system: what is installed
     host_tcp_memory_mib: int = later(0)  # each host's own pool; 0: tcp_memory_mib is shared
     # end hosts' cards: packet | moderated, with GRO and interrupts at least rx_usecs apart
     receive: str = later("packet")

@@ -55,6 +55,7 @@ from gostlab.ask.values import (
     read_host_cpus,
     read_host_tcp_memory,
     read_instant,
+    read_iperf3,
     read_memory,
     read_offered_rate,
     read_rtt,
@@ -317,6 +318,13 @@ SETTINGS: Mapping[str, Field] = {
         says="CPUs of each host's own; shared: one CPU for all hosts together",
         unit="CPUs",
         example="2",
+    ),
+    "iperf3": Field(
+        read_iperf3,
+        default="system",
+        says="the iperf3 of tcp and udp flows: 3.18 has a thread for each stream, 3.12 one for"
+        " all, both the lab's own; system: whatever is installed",
+        example="3.12",
     ),
     "buffers": Field(
         read_buffers,

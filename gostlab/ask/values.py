@@ -25,6 +25,7 @@ from gostlab.ask.profile import (
     TIME,
 )
 from gostlab.ask.sizing import MAX_BUFFER_BYTES, MAX_MEMORY_MIB, MIB
+from gostlab.declared import iperf3
 from gostlab.declared.qdiscs import BOTTLENECK, QUEUE, names_for
 from gostlab.declared.topologies import topology_names
 from gostlab.declared.tunnels import tunnel_names
@@ -138,6 +139,12 @@ def read_rx_usecs(node: Node) -> int:
     if not 1 <= rx_us <= MAX_RX_US or rx_us.denominator != 1:
         raise node.bad_value(f"not whole microseconds between 1us and {MAX_RX_US}us")
     return int(rx_us)
+
+
+@takes({"enum": [*iperf3.NAMES, *map(float, iperf3.OWN)]})
+def read_iperf3(node: Node) -> str:
+    """The name of an iperf3: a version is a number to YAML. Raises BadInput."""
+    return one_of(*iperf3.NAMES)(node)
 
 
 HOST_CPUS = whole(1, MAX_HOST_CPUS)

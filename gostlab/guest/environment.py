@@ -6,10 +6,12 @@ import gzip
 import json
 import os
 import platform
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,12 @@ from mininet.net import VERSION as MININET_VERSION
 from gostlab import __version__
 from gostlab.ask.cpu_model import CpuModel
 from gostlab.ask.run_description import RunDescription
+from gostlab.declared.iperf3 import SYSTEM
 from gostlab.guest.network import NetworkError
-from gostlab.setup.parts import TunnelBinary
+from gostlab.setup.parts import TunnelBinary, file_sha256, version_tuple
 
 TCP_MEM = Path("/proc/sys/net/ipv4/tcp_mem")
+FIRST_WITH_THREADS = (3, 16)
 KERNEL_PARAMETERS = Path("/sys/module/kernel/parameters")
 
 
@@ -51,12 +55,14 @@ def scratch_folder() -> Iterator[Path]:
 def environment(
     run: RunDescription,
     program: TunnelBinary | None,
+    iperf3: Iperf3,
     parts: Mapping[str, Any],
     sysctls: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
     """What env.json says of machine, kernel and programs.
 
-    program  the tunnel's      parts  what the machine handed over      sysctls  of every host
+    program  the tunnel's      iperf3   the flows'
+    parts    what the machine handed over      sysctls  of every host
     Raises NetworkError if a program cannot be asked.
     """
     return {
@@ -72,7 +78,8 @@ def environment(
         "syscall_cost_us": installed_syscall_cost_us(),
         "cc": {node: values["net.ipv4.tcp_congestion_control"] for node, values in sysctls.items()},
         "iproute2": first_line(["ip", "-V"]).removeprefix("ip utility, iproute2-").split(",")[0],
-        "iperf3": first_line(["iperf3", "--version"]).split()[1],
+        "iperf3": iperf3.version.partition("-")[0],
+        "iperf3_program": vars(iperf3),
         "mininet": MININET_VERSION,
         "python": platform.python_version(),
         **web_programs(run, parts),
@@ -83,6 +90,35 @@ def environment(
             json.loads(os.environ.get("GOSTLAB_HOST", "null")) or {"kernel": platform.release()}
         ),
     }
+
+
+@dataclass(frozen=True)
+class Iperf3:
+    """The iperf3 that carries a run's flows."""
+
+    path: str
+    version: str  # as it says itself; one of the lab's own with Debian's revision
+    sha256: str  # of program and libraries; the system's: of the program
+
+    @property
+    def has_threads(self) -> bool:
+        """Whether each stream has a thread of its own."""
+        return version_tuple(self.version) >= FIRST_WITH_THREADS
+
+
+def iperf3_of(run: RunDescription, parts: Mapping[str, Any]) -> Iperf3:
+    """The run's iperf3: one of the lab's own, or the system's. Raises NetworkError if it is not
+    there.
+    """
+    if run.iperf3 != SYSTEM:
+        handed = parts.get("iperf3", {}).get(run.iperf3)
+        if handed is None:
+            raise NetworkError(f"iperf3 {run.iperf3}: the lab's own is not there: run ./lab setup")
+        return Iperf3(**handed)
+    path = shutil.which("iperf3")
+    if path is None:
+        raise NetworkError("iperf3: none is installed: run ./lab setup")
+    return Iperf3(path, first_line([path, "--version"]).split()[1], file_sha256(Path(path)))
 
 
 def web_programs(run: RunDescription, parts: Mapping[str, Any]) -> dict[str, str]:

@@ -23,9 +23,17 @@ from typing import Any
 from gostlab import results
 from gostlab.ask.checks import Check, report, worst
 from gostlab.ask.run_description import RunDescription
+from gostlab.declared.iperf3 import SYSTEM
 from gostlab.guest.cards import moderate_cards
 from gostlab.guest.commands import Needs
-from gostlab.guest.environment import check_virtual_clock, environment, run_environ, scratch_folder
+from gostlab.guest.environment import (
+    Iperf3,
+    check_virtual_clock,
+    environment,
+    iperf3_of,
+    run_environ,
+    scratch_folder,
+)
 from gostlab.guest.hosts import (
     Unsupported,
     asked_ccs,
@@ -47,7 +55,7 @@ from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
 from gostlab.guest.watch.probes import Probes, host_cpu_use, probing
 from gostlab.guest.watch.realclock import Watch, Watched, watching
-from gostlab.setup.parts import TunnelBinary
+from gostlab.setup.parts import TunnelBinary, file_sha256
 
 SENDING_END = {"upload": "near", "download": "far"}
 
@@ -59,9 +67,9 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     """
     environ = run_environ(parts)
     os.environ.update(environ)
-    program = program_of(run, parts)
+    program, iperf3 = program_of(run, parts), iperf3_of(run, parts)
     prepare_kernel(run)
-    needs = needs_of(run, program, parts)
+    needs = needs_of(run, program, iperf3, parts)
     with scratch_folder() as scratch, lay_out(run, folder, environ, needs) as network:
         silence_ipv6(network)
         sysctls = configure_hosts(network, run)
@@ -78,7 +86,9 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             watching_all(network, run, tunnel, folder) as watches,
         ):
             with judged_if_dead(tunnel, checks, folder):
-                load = put_load(network, run, shaper, tunnel, watches, folder, scratch, parts)
+                load = put_load(
+                    network, run, shaper, tunnel, watches, iperf3, folder, scratch, parts
+                )
             checks += check_tunnel(tunnel)
             legs = watches.probes.legs(
                 {flow.name: SENDING_END[flow.direction] for flow in run.flows}
@@ -96,7 +106,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     results.environment_file(
         folder,
         {
-            **environment(run, program, parts, sysctls),
+            **environment(run, program, iperf3, parts, sysctls),
             "offloads": offloads,
             **({"receive": cards} if cards else {}),
             "qdiscs_before": qdiscs_before,
@@ -120,16 +130,24 @@ def prepare_kernel(run: RunDescription) -> None:
     set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
 
 
-def needs_of(run: RunDescription, program: TunnelBinary | None, parts: Mapping[str, Any]) -> Needs:
+def needs_of(
+    run: RunDescription,
+    program: TunnelBinary | None,
+    iperf3: Iperf3,
+    parts: Mapping[str, Any],
+) -> Needs:
     """What the run's commands.sh must find on whatever machine repeats it."""
     kinds = {flow.kind for flow in run.flows}
+    hashes = {str(program.path): program.sha256} if program else {}
+    if run.iperf3 != SYSTEM:
+        hashes[iperf3.path] = file_sha256(Path(iperf3.path))
     return Needs(
         programs=(
             *(["wget", str(parts.get("nginx") or "nginx")] if "http" in kinds else []),
-            *(["iperf3"] if kinds - {"http"} else []),
+            *([iperf3.path] if kinds - {"http"} else []),
         ),
         congestion_controls=asked_ccs(run),
-        hashes={str(program.path): program.sha256} if program else {},
+        hashes=hashes,
         tcp_memory_mib=run.tcp_memory_mib if run.machine == "sandbox" else None,
     )
 
@@ -208,6 +226,7 @@ def put_load(
     shaper: Shaper,
     tunnel: Tunnel,
     watches: Watches,
+    iperf3: Iperf3,
     folder: Path,
     scratch: Path,
     parts: Mapping[str, Any],
@@ -222,6 +241,7 @@ def put_load(
                 run,
                 tunnel,
                 node_cc=socket_cc(run),
+                iperf3=iperf3,
                 nginx=parts.get("nginx"),
                 folder=folder,
                 scratch=scratch,

@@ -17,7 +17,8 @@ from mininet.cli import CLI
 from mininet.log import setLogLevel
 
 from gostlab.ask.run_description import RunDescription
-from gostlab.guest.environment import run_environ, scratch_folder
+from gostlab.declared.iperf3 import SYSTEM
+from gostlab.guest.environment import iperf3_of, run_environ, scratch_folder
 from gostlab.guest.hosts import Unsupported, check_cc_available, configure_hosts
 from gostlab.guest.idle import idle_rtt_ms
 from gostlab.guest.network import Network, NetworkError, lay_out, set_offloads
@@ -41,9 +42,9 @@ def main(argv: list[str]) -> int:
     parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))
     with scratch_folder() as scratch:
         environ = run_environ(parts)
-        environ["PATH"] = f"{link_gost(scratch, parts)}:{environ['PATH']}"
-        os.environ.update(environ)
         try:
+            environ["PATH"] = f"{link_programs(scratch, run, parts)}:{environ['PATH']}"
+            os.environ.update(environ)
             check_cc_available(run.cc, run.machine)
             with lay_out(run, folder, environ) as network:
                 configure_hosts(network, run)
@@ -59,8 +60,12 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def link_gost(folder: Path, parts: Mapping[str, Any]) -> Path:
-    """A folder for PATH in which TUNNEL_COMMAND is the tunnels' program, whichever that is."""
+def link_programs(folder: Path, run: RunDescription, parts: Mapping[str, Any]) -> Path:
+    """A folder for PATH in which TUNNEL_COMMAND is the tunnels' program, whichever that is, and
+    iperf3 the run's. Raises NetworkError.
+    """
+    if run.iperf3 != SYSTEM:
+        (folder / "iperf3").symlink_to(iperf3_of(run, parts).path)
     if parts.get("tunnel"):
         (folder / TUNNEL_COMMAND).symlink_to(parts["tunnel"]["path"])
     return folder

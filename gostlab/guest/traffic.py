@@ -21,6 +21,7 @@ from typing import IO, Any
 from gostlab.ask.flows import Flow
 from gostlab.ask.limits import UDP_BURST_PKTS
 from gostlab.ask.run_description import RunDescription
+from gostlab.guest.environment import Iperf3
 from gostlab.guest.network import Network
 from gostlab.guest.reports import (
     DATAGRAM_BYTES,
@@ -56,6 +57,7 @@ class Order:
     """What the load of a run needs to know and to do.
 
     node_cc  each node's own congestion control
+    iperf3   what carries tcp and udp flows
     nginx    the web server's program; None: there is none
     folder   where every report goes
     scratch  where nginx may write
@@ -68,6 +70,7 @@ class Order:
     run: RunDescription
     tunnel: Tunnel
     node_cc: Mapping[str, str]
+    iperf3: Iperf3
     nginx: str | None
     folder: Path
     scratch: Path
@@ -131,14 +134,14 @@ def start_server(order: Order, flow: Flow, port: int) -> subprocess.Popen[bytes]
     if flow.kind == "http":
         argv, name = prepare_nginx(order, flow, port), f"nginx-{flow.name}.log"
     else:
-        argv, name = server_argv(port), report_name(order.run, flow, "-server")
+        argv, name = server_argv(order.iperf3.path, port), report_name(order.run, flow, "-server")
     with (order.folder / name).open("wb") as output:
         return order.network.start(flow.receiver, argv, stdout=output, stdout_name=name)
 
 
-def server_argv(port: int) -> list[str]:
+def server_argv(iperf3: str, port: int) -> list[str]:
     """The sink of a tcp or udp flow: one test, then it ends."""
-    return ["iperf3", "-s", "-p", str(port), "-1", "-J"]
+    return [iperf3, "-s", "-p", str(port), "-1", "-J"]
 
 
 NGINX_CONF = """daemon off;
@@ -172,21 +175,28 @@ def prepare_nginx(order: Order, flow: Flow, port: int) -> list[str]:
 # -- flows and changes, in the order of time
 
 
-def client_argv(flow: Flow, entry: tuple[str, int], node_cc: str) -> list[str]:
+def client_argv(flow: Flow, entry: tuple[str, int], node_cc: str, iperf3: Iperf3) -> list[str]:
     """The command that makes a flow: for tcp the thesis's (section 4.2), with JSON out."""
     address, port = entry
     if flow.kind == "http":
         quiet = ["--no-proxy", "--tries=1", "--no-verbose"]
         return ["wget", *quiet, "-O", "/dev/null", f"http://{address}:{port}/{DOCUMENT}"]
-    argv = ["iperf3", "-c", address, "-p", str(port)]
+    argv = [iperf3.path, "-c", address, "-p", str(port)]
     argv += ["-t", f"{flow.duration_s:g}", "-P", str(flow.streams), "-i", "1", "-J"]
     if flow.direction == "download":
         argv.append("-R")
     if flow.kind == "udp":
-        argv += ["-u", "-b", f"{flow.rate_bps}/{UDP_BURST_PKTS}", "-l", str(DATAGRAM_BYTES)]
+        argv += ["-u", "-b", offered(flow, iperf3), "-l", str(DATAGRAM_BYTES)]
     elif flow.cc != node_cc:
         argv += ["-C", str(flow.cc)]  # two flows of one host, each with its own
     return argv
+
+
+def offered(flow: Flow, iperf3: Iperf3) -> str:
+    """A udp flow's rate in iperf3's words. One without threads sends so many datagrams back to
+    back; one with them sleeps between any two, and in bursts would take no notice of the rate.
+    """
+    return f"{flow.rate_bps}" if iperf3.has_threads else f"{flow.rate_bps}/{UDP_BURST_PKTS}"
 
 
 @dataclass(frozen=True)
@@ -249,7 +259,7 @@ class Timeline:
         with (order.folder / name).open("wb") as output:
             process = order.network.start(
                 flow.sender,
-                client_argv(flow, order.tunnel.entries[flow.name], node_cc),
+                client_argv(flow, order.tunnel.entries[flow.name], node_cc, order.iperf3),
                 stdout=output,
                 stdout_name=name,
                 flow=flow.name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import time
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gostlab.ask.run_description import RunDescription
+from gostlab.declared.iperf3 import OWN, SYSTEM
 from gostlab.declared.tunnels import GOST, tunnel_kind
-from gostlab.setup.parts import MissingPart, Parts, tunnel_binary, tunnel_program
+from gostlab.setup.parts import SYSTEM_PATH, MissingPart, Parts, tunnel_binary, tunnel_program
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -143,12 +145,27 @@ def hand_over(parts: Parts) -> dict[str, Any]:
         "path_dirs": [str(path) for path in parts.iproute2_dirs],
         "tc_lib_dir": str(parts.tc_lib_dir) if parts.tc_lib_dir else None,
         "nginx": str(parts.nginx) if parts.nginx else None,
+        "iperf3": {
+            version: {**vars(one), "path": str(one.path)} for version, one in parts.iperf3.items()
+        },
         "tunnel": binary and {**vars(binary), "path": str(binary.path)},
     }
 
 
 def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
-    """Whether every run's tunnel has its program. Raises MissingPart."""
+    """Whether every run's iperf3 and its tunnel's program are there. Raises MissingPart."""
+    runs = list(runs)
+    for iperf3 in {run.iperf3: None for run in runs if has_iperf3(run)}:
+        if iperf3 == SYSTEM and shutil.which("iperf3", path=search_path()) is None:
+            raise MissingPart(
+                "iperf3: system: no iperf3 is installed: install it, or ask for one of the lab's"
+                f" own ({', '.join(OWN)})"
+            )
+        if iperf3 != SYSTEM and iperf3 not in parts.iperf3:
+            raise MissingPart(
+                f"iperf3: {iperf3}: the lab's own is not there: run ./lab setup, or ask for"
+                " iperf3: system, whatever is installed"
+            )
     for name in dict.fromkeys(run.tunnel for run in runs):
         kind = tunnel_kind(name)
         if kind.is_direct:
@@ -161,12 +178,26 @@ def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
             )
 
 
+def has_iperf3(run: RunDescription) -> bool:
+    """Whether iperf3 carries any of a run's flows."""
+    return any(flow.kind != "http" for flow in run.flows)
+
+
+def search_path() -> str:
+    """Where a run looks for programs."""
+    return f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
+
+
 def kept_visible(parts: Parts) -> list[Path]:
     """The folders outside the checkout that a guest must see although it has its own /tmp and
     /run.
     """
     programs = (parts.gost, parts.relay, parts.nginx)
-    return [*(path.parent for path in programs if path), *parts.iproute2_dirs]
+    return [
+        *(path.parent for path in programs if path),
+        *(one.path.parent for one in parts.iperf3.values()),
+        *parts.iproute2_dirs,
+    ]
 
 
 def run_argv(folder: str) -> list[str]:

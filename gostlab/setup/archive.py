@@ -268,6 +268,18 @@ class PrivateApt:
             raise ArchiveError(f"{candidate} did not come: {_last_line(done.stderr.splitlines())}")
         return files[-1]
 
+    def download_current(self, packages: Sequence[str], into: Path) -> list[Path]:
+        """Fetch package files as the suites looked in last have them, verified against the signed
+        lists. Raises ArchiveError.
+        """
+        into.mkdir(parents=True, exist_ok=True)
+        done = self._run("apt-get", "--quiet=2", "download", *packages, cwd=into)
+        if done.returncode != 0:
+            raise ArchiveError(
+                f"{', '.join(packages)} did not come: {_last_line(done.stderr.splitlines())}"
+            )
+        return sorted(into.glob("*.deb"))
+
     def _update(self, suites: Sequence[str]) -> None:
         (self.folder / "sources.list").write_text(
             sources_list(self.mirror, suites), encoding="utf-8"

@@ -6,6 +6,7 @@ The set-up (gostlab.setup) puts everything that it builds or fetches into one ca
                                                 its headers, and the modules made with them
     cc/<name>/                                  a congestion control of the user's own
     iproute2/<version>/                         iproute2 ≥ 6.6 where the system's is older
+    iperf3/<version>/iperf3                     the lab's own iperf3s, each with lib/ of its own
     nginx/<version>/usr/sbin/nginx              the download experiments' web server, likewise
     relay/<hash of tunnel/>/relay               the lab's own relay
     gost/<version>/gost                         GOST, where its release page could be reached
@@ -26,9 +27,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from gostlab.declared.iperf3 import OWN
 from gostlab.declared.tunnels import GOST, TunnelKind
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +57,7 @@ class Parts:
     tc_lib_dir: Path | None = None  # where its tc finds netem's tables; None: where the system's is
     iproute2_version: str | None = None
     nginx: Path | None = None  # the download experiments' server
+    iperf3: Mapping[str, OwnIperf3] = field(default_factory=dict)  # the lab's own, by version
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
         """A process environment in which ip, tc and ss are the lab's (`base`: os.environ)."""
@@ -65,6 +68,15 @@ class Parts:
         if self.tc_lib_dir is not None:
             result["TC_LIB_DIR"] = str(self.tc_lib_dir)
         return result
+
+
+@dataclass(frozen=True)
+class OwnIperf3:
+    """An iperf3 of the lab's own (gostlab.declared.iperf3), with its loader and libraries."""
+
+    path: Path
+    version: str  # Debian's: 3.18-2+deb13u2
+    sha256: str  # of the program and its libraries, as they came
 
 
 @dataclass(frozen=True)
@@ -122,6 +134,7 @@ def find_parts(gost: Path | None = None) -> Parts:
         tc_lib_dir=iproute2.tc_lib_dir,
         iproute2_version=iproute2.version,
         nginx=find_nginx(),
+        iperf3=find_iperf3s(),
     )
 
 
@@ -273,6 +286,42 @@ def _iproute2_version(search_path: str) -> str | None:
             return None
         versions.append(found[1])
     return versions[0]
+
+
+# -- iperf3
+
+
+def own_iperf3_folder(version: str, cache: Path | None = None) -> Path:
+    """Where an iperf3 of the lab's own is, if it is there."""
+    return (cache or cache_folder()) / "iperf3" / version
+
+
+def find_iperf3s(cache: Path | None = None) -> dict[str, OwnIperf3]:
+    """The lab's own iperf3s that are there, by version; not tried."""
+    found = {version: _read_own_iperf3(own_iperf3_folder(version, cache)) for version in OWN}
+    return {version: one for version, one in found.items() if one is not None}
+
+
+def find_own_iperf3(version: str, cache: Path | None = None) -> OwnIperf3 | None:
+    """One of the lab's own iperf3s, tried; None if it does not run here."""
+    found = _read_own_iperf3(own_iperf3_folder(version, cache))
+    if found is None or iperf3_version(found.path) != version:
+        return None
+    return found
+
+
+def iperf3_version(program: Path) -> str | None:
+    """What an iperf3 calls itself ("3.18"); None if it does not run here."""
+    said = re.match(r"iperf (\d[\d.]*\d)", output_of([program, "--version"]))
+    return said[1] if said else None
+
+
+def _read_own_iperf3(folder: Path) -> OwnIperf3 | None:
+    try:
+        record = json.loads((folder / "iperf3.json").read_text(encoding="utf-8"))
+        return OwnIperf3(folder / "iperf3", str(record["version"]), str(record["sha256"]))
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 # -- web server

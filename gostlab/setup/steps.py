@@ -29,6 +29,7 @@ from types import FrameType
 
 from gostlab.declared.tunnels import tunnel_packages
 from gostlab.setup import archive, parts
+from gostlab.setup.iperf3 import provide_iperf3
 from gostlab.setup.kernel_build import provide_kernel
 from gostlab.setup.workbench import (
     SetupError,
@@ -69,6 +70,7 @@ BUILD_PACKAGES = (
     "bc",
     "xz-utils",
     "patch",  # the sandbox's kernel
+    "patchelf",  # the lab's own iperf3s
     "golang-go",
     "ca-certificates",  # the relay
 )
@@ -91,6 +93,7 @@ PROGRAMS = (
     "bc",
     "xz",
     "patch",
+    "patchelf",
     "go",
 )
 MODULES = (
@@ -434,6 +437,7 @@ def steps(with_test: bool, with_gost: bool) -> dict[str, Step]:
     chosen: dict[str, Step] = {
         "packages": packages,
         "iproute2": provide_iproute2,
+        "iperf3": provide_iperf3,
         "nginx": provide_nginx,
         "relay": provide_relay,
     }

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from gostlab.ask.run_description import RunDescription
-from tests.integration.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
+from tests.integration.sandboxed import BIG_BUFFERS, PLAIN, Done, Lab, describe, direction, flow
 
 # What a CPU that is too slow shows in, whichever comes first on a given machine.
 CPU_CHECKS = {
@@ -65,6 +65,7 @@ def sabotage(lab: Lab, folder: Path, *, before: str = ":", change: str = "") -> 
     """What to hand a run whose iperf3 clients first run a shell script, then start with arguments
     changed by a sed script.
     """
+    own = lab.handed["iperf3"].get(PLAIN.iperf3)
     program = folder / "iperf3"
     program.write_text(
         f"""#!/bin/bash
@@ -73,13 +74,16 @@ case "$1" in -c)
     {before}
     set -- $(printf '%s ' "$@" | sed -E '{change}') ;;
 esac
-exec {shutil.which("iperf3")} "$@"
+exec {own["path"] if own else shutil.which("iperf3")} "$@"
 """,
         encoding="utf-8",
     )
     program.chmod(0o755)
     lab.keep.append(folder)
-    return {"path_dirs": [str(folder), *lab.handed["path_dirs"]]}
+    return {
+        "path_dirs": [str(folder), *lab.handed["path_dirs"]],
+        "iperf3": {PLAIN.iperf3: {**own, "path": str(program)}} if own else {},
+    }
 
 
 def test_an_overloaded_cpu_is_caught_on_the_real_clock(lab: Lab) -> None:

@@ -393,3 +393,24 @@ def test_the_loss_of_a_run_is_judged_by_its_binomial_interval(lab: Lab) -> None:
     assert check(done, "delay_line_drops_forward")["verdict"] == "ok"
     low, high = check(done, "delay_line_drops_forward")["asked"]
     assert 0 < low < check(done, "delay_line_drops_forward")["got"] < high
+
+
+@pytest.mark.parametrize("version", ["3.18", "3.12"])
+def test_the_iperf3_that_is_asked_for_carries_the_load_and_is_named(lab: Lab, version: str) -> None:
+    both = [
+        flow("data", streams=2, duration_s=2.0),
+        flow("noise", kind="udp", cc=None, buffers="system", rate_bps=20_000_000, duration_s=2.0),
+    ]
+    done = lab.run(describe(iperf3=version, flows=both))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert done.json("iperf3-data.json")["start"]["version"] == f"iperf {version}"
+    environment = done.json("env.json")
+    assert environment["iperf3"] == version
+    assert environment["iperf3_program"] == lab.handed["iperf3"][version]
+    data, noise = done.json("flows.json")["flows"]
+    assert data["retransmits"] is not None and data["goodput_bps"] > 60e6
+    assert noise["sent_datagrams"] * 1448 * 8 / 2 == pytest.approx(20e6, rel=0.02)
+    assert (
+        f"{environment['iperf3_program']['path']} -c" in (done.folder / "commands.sh").read_text()
+    )

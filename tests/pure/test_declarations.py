@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from gostlab.declared.qdiscs import names_for, qdisc_kinds
 from gostlab.declared.topologies import Topology, topologies, topology_names, topology_of
 from gostlab.declared.tunnels import GOST, TunnelKind, tunnel_kind, tunnel_kinds, tunnel_names
 from gostlab.machine import hand_over, require_programs
-from gostlab.setup.parts import MissingPart, Parts
+from gostlab.setup.parts import MissingPart, OwnIperf3, Parts
 
 ROOT = Path(__file__).resolve().parents[2]
 DECLARATION = 'TUNNEL = TunnelKind(name="mine", says="a pipe", program="socat")\n'
@@ -243,8 +244,42 @@ def test_a_queue_that_could_not_act_is_refused(settings: dict[str, str], says: s
 
 def test_only_a_run_through_a_tunnel_needs_its_program() -> None:
     nothing = Parts(None, None, (), None, None, None)
+    nothing = replace(nothing, iperf3={"3.18": OwnIperf3(Path("iperf3"), "3.18-1", "0123")})
 
-    require_programs([run_of(tunnel="direct")], nothing)
+    require_programs([run_of(tunnel="direct", iperf3="3.18")], nothing)
     assert hand_over(nothing)["tunnel"] is None
     with pytest.raises(MissingPart, match="neither GOST nor the lab's relay"):
-        require_programs([run_of(tunnel="direct"), run_of(tunnel="relay+wss")], nothing)
+        require_programs(
+            [run_of(tunnel="direct", iperf3="3.18"), run_of(tunnel="relay+wss")], nothing
+        )
+
+
+# -- what carries the load
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("3.18", "iperf3: 3.18: the lab's own is not there: run ./lab setup"),
+        ("system", "no iperf3 is installed: install it, or ask for one of the lab's own"),
+    ],
+)
+def test_an_iperf3_that_is_missing_is_refused_before_anything_runs(
+    asked: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name, path=None: None)
+    with pytest.raises(MissingPart, match=says) as refused:
+        require_programs([run_of(iperf3=asked)], Parts(None, None, (), None, None, None))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_run_of_http_alone_needs_no_iperf3() -> None:
+    run = replace(run_of(), flows=[replace(run_of().flows[0], kind="http", size_bytes=1)])
+
+    require_programs([run], Parts(None, None, (), None, None, None))
+
+
+def test_a_run_from_before_the_setting_had_the_systems_iperf3() -> None:
+    values = {key: value for key, value in run_of().to_json().items() if key != "iperf3"}
+
+    assert RunDescription.from_json(values).iperf3 == "system"

@@ -1,0 +1,38 @@
+"""The iperf3s that a run can ask for: what carries its load is part of the question.
+
+Since 3.16 iperf3 has a thread for each stream, each of which blocks in its own reads and writes;
+before, one thread served all streams by select(). With 128 streams those are two programs. So the
+lab brings one of each kind, from Debian's packages and with their own libraries, and takes the
+machine's only where it is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SYSTEM = "system"  # whatever is installed
+
+
+@dataclass(frozen=True)
+class Iperf3Kind:
+    """An iperf3 of the lab's own.
+
+    version    its upstream version, which is its name in an experiment
+    suite      Debian's release that has it
+    libraries  the packages of the same release that it needs to run by itself, glibc among them
+    """
+
+    version: str
+    suite: str
+    libraries: tuple[str, ...]
+
+
+ALWAYS = ("libc6", "libgcc-s1", "libiperf0", "libsctp1")
+OWN = {
+    kind.version: kind
+    for kind in (
+        Iperf3Kind("3.18", "trixie", (*ALWAYS, "libssl3t64", "libzstd1", "zlib1g")),
+        Iperf3Kind("3.12", "bookworm", (*ALWAYS, "libssl3")),
+    )
+}
+NAMES = (*OWN, SYSTEM)

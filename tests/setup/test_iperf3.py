@@ -1,0 +1,53 @@
+"""The lab's own iperf3s: found, tried, and never something else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gostlab.declared.iperf3 import OWN
+from gostlab.setup import parts
+from gostlab.setup.iperf3 import provide_iperf3
+from gostlab.setup.workbench import SetupError, Workbench
+
+
+def unpacked(cache: Path, version: str, says: str) -> None:
+    """An iperf3 where the set-up puts it."""
+    folder = parts.own_iperf3_folder(version, cache)
+    folder.mkdir(parents=True)
+    (folder / "iperf3").write_text(f"#!/bin/sh\necho '{says}'\n", encoding="utf-8")
+    (folder / "iperf3").chmod(0o755)
+    (folder / "iperf3.json").write_text(json.dumps({"version": f"{version}-1", "sha256": "01"}))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    return Workbench(tmp_path, 1, lambda _: None, 0)
+
+
+def test_what_is_there_and_runs_is_not_fetched_again(bench: Workbench) -> None:
+    for version in OWN:
+        unpacked(bench.cache, version, f"iperf {version} (cJSON 1.7.15)")
+
+    assert provide_iperf3(bench) == "3.18-1 and 3.12-1, private to the lab"
+    assert list(parts.find_iperf3s(bench.cache)) == ["3.18", "3.12"]
+
+
+def test_another_version_in_its_place_is_not_taken_for_it(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gostlab.setup.archive.find_mirror", lambda: None)
+    for version in OWN:
+        unpacked(bench.cache, version, "iperf 3.12 (cJSON 1.7.15)")
+
+    with pytest.raises(SetupError, match=r"^iperf3 3\.18: there is no Debian mirror.*: system$"):
+        provide_iperf3(bench)
+
+
+def test_one_without_a_record_is_not_there(bench: Workbench) -> None:
+    unpacked(bench.cache, "3.18", "iperf 3.18")
+    (parts.own_iperf3_folder("3.18", bench.cache) / "iperf3.json").unlink()
+
+    assert parts.find_iperf3s(bench.cache) == {}
