@@ -206,6 +206,16 @@ def least_idle_cpu(
     )
 
 
+def packets_share(rows: Iterable[Row], host: str) -> float | None:
+    """The share of what a host's own CPUs did that was receiving packets; None where nothing was
+    counted.
+    """
+    last = max(rows, key=lambda row: row["t_s"], default={})
+    busy_s = (last.get("host_busy_s") or {}).get(host)
+    packets_s = (last.get("host_packets_s") or {}).get(host)
+    return None if not busy_s or packets_s is None else min(1.0, packets_s / busy_s)
+
+
 def median_idle(counted: Iterable[tuple[float, float]]) -> float | None:
     """The idle share in the median interval between counts of idle and busy time; None of less than
     two.

@@ -22,6 +22,7 @@ EXPLAINED = {
     "loss": "loss",
 }
 FEW_CONNECTIONS, MANY_CONNECTIONS = 4, 32
+MACHINES = "machines: {cpus: 2, memory: 3.8GiB}"
 NO_ROW = "missing: the thesis's table has no such row"
 # A rate with BBR within these bounds of CUBIC's is about the same.
 SAME = (Decimal("0.8"), Decimal("1.25"))
@@ -144,6 +145,7 @@ def profile_text(rows: Rows, vantage: str, site: str) -> str:
         "  cc: cubic",
         *(f"  {way}: {derived_text(found)}" for way, (found, _, _, _) in ways.items()),
         *(["notes:", *(f'  - "{note}"' for note in told)] if told else []),
+        MACHINES,
         *(
             f"{way}: {{rate: {cap}mbit, delay: {delay_ms}ms, jitter: 0ms,"
             f" loss: {share_text(found.loss)}, buffer: 1bdp}}"

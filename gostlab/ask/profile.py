@@ -59,6 +59,7 @@ from gostlab.ask.document import (
     yes_no,
 )
 from gostlab.ask.limits import MTU_BYTES
+from gostlab.ask.machines import MACHINES, UNKNOWN_MACHINES, Machines
 from gostlab.ask.response import cubic_loss, window_limit_bps
 
 FOLDER = Path(__file__).resolve().parents[2] / "netem_profiles"
@@ -239,6 +240,7 @@ class Profile:
     notes: tuple[str, ...]
     forward: Direction
     reverse: Direction
+    machines: Machines
     path_on_disk: Path
 
     @property
@@ -714,6 +716,9 @@ def profile_fields(folder: Path) -> dict[str, Field]:
         "notes": Field(TEXTS, default=(), says="what else to know"),
         "forward": Field(direction, required=True, says="what the client's data take"),
         "reverse": Field(direction, required=True, says="the way back"),
+        "machines": Field(
+            MACHINES, default=UNKNOWN_MACHINES, says="what the path was measured between, if known"
+        ),
     }
 
 

@@ -16,6 +16,7 @@ from gostlab.ask.document import Node, meant
 from gostlab.ask.ends import resolve_ends, settle_ends
 from gostlab.ask.experiment import NO_QUICK, Experiment, Matrix, Quick, with_presets
 from gostlab.ask.flows import Flow, delays_ms, resolve_flows
+from gostlab.ask.hosts import hosts_of, resolve_cpus, resolve_tcp_memory
 from gostlab.ask.limits import MTU_BYTES
 from gostlab.ask.path import (
     check_rates,
@@ -24,9 +25,7 @@ from gostlab.ask.path import (
     resolve_path,
     resolve_sites,
 )
-from gostlab.ask.profile import (
-    lossless,
-)
+from gostlab.ask.profile import Profile, lossless
 from gostlab.ask.run_description import RunDescription
 from gostlab.ask.settings import (
     DEFAULTS,
@@ -54,7 +53,7 @@ from gostlab.declared.topologies import topology_of
 MAX_RUNS = 20_000
 
 # What only the virtual clock charges.
-CHARGES = ("syscall_cost", "byte_cost", "host_cpus", "clock_reads")
+CHARGES = ("syscall_cost", "byte_cost", "host_cpus", "packet_cost", "clock_reads")
 
 
 def expand(
@@ -236,6 +235,7 @@ def resolve(
         seed=0,
         machine=machine,
         **guest_clock(values),
+        **own_machines(settings, explicit, profile, flows, machine),
         topology=values["topology"],
         placement=values["placement"],
         profile=profile.name,
@@ -270,8 +270,23 @@ def guest_clock(values: Mapping[str, Any]) -> dict[str, Any]:
         "clock": values["clock"],
         "syscall_cost_us": values["syscall_cost"] if is_virtual else 0.0,
         "byte_cost_ns": values["byte_cost"] if is_virtual else 0.0,
-        "host_cpus": values["host_cpus"] if is_virtual else 0,
         "clock_reads": values["clock_reads"] if is_virtual else DEFAULTS["clock_reads"],
+    }
+
+
+def own_machines(
+    settings: Settings, explicit: Settings, profile: Profile, flows: Sequence[Flow], machine: str
+) -> dict[str, Any]:
+    """What each host has of its own. CPUs are a matter of the virtual clock alone, and pools of TCP
+    memory one of the sandbox's kernel. Raises BadInput.
+    """
+    hosts = hosts_of(settings, flows)
+    is_virtual = settings["clock"].value == "virtual"
+    return {
+        **(resolve_cpus(settings, explicit, profile.machines, hosts) if is_virtual else {}),
+        **resolve_tcp_memory(
+            settings, explicit, profile.machines, hosts, can_have_own=machine == "sandbox"
+        ),
     }
 
 
@@ -287,7 +302,6 @@ def guest_memory(
     return {
         "memory_mib": values["memory"] or needed_by_guest_mib,
         "tcp_memory_mib": tcp_memory_mib,
-        "host_tcp_memory_mib": values["host_tcp_memory"],
     }
 
 

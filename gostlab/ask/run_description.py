@@ -57,12 +57,15 @@ class RunDescription:
     cc_by_end: Mapping[str, str] = later({})
     bottleneck: str = later("netem")  # what has the bottleneck's rate
     queue: str = later("fifo")  # what keeps the packets that wait for it
-    # docs/machine-model.md has the rules of the next four, all but the last on the virtual clock
+    # docs/machine-model.md has the rules of the next seven; CPUs are the virtual clock's alone
     host_cpus: int = later(0)  # of each host; 0: one CPU for all hosts together
     byte_cost_ns: float = later(0.0)  # per byte that a call moves, beside syscall_cost_us
     clock_reads: str = later("charged")  # as a system call each | free
     iperf3: str = later("system")  # a version of the lab's own | system: what is installed
     host_tcp_memory_mib: int = later(0)  # each host's own pool; 0: tcp_memory_mib is shared
+    cpus_by_host: Mapping[str, int] = later({})  # of the hosts that have others than host_cpus
+    packet_cost_ns: int = later(0)  # of a packet that a host with CPUs of its own receives
+    tcp_memory_mib_by_host: Mapping[str, int] = later({})  # of the hosts with another pool
     # end hosts' cards: packet | moderated, with GRO and interrupts at least rx_usecs apart
     receive: str = later("packet")
     rx_usecs: int = later(0)

@@ -28,6 +28,7 @@ from gostlab.ask.document import (
     text_of,
     unknown_key,
 )
+from gostlab.ask.machines import read_host_cpus, read_host_memory
 from gostlab.ask.profile import (
     BUFFER,
     DIRECTIONS,
@@ -52,12 +53,12 @@ from gostlab.ask.values import (
     read_cc,
     read_download_size,
     read_duration,
-    read_host_cpus,
     read_host_tcp_memory,
     read_instant,
     read_iperf3,
     read_memory,
     read_offered_rate,
+    read_packet_cost,
     read_rtt,
     read_rx_usecs,
     read_sample,
@@ -315,9 +316,17 @@ SETTINGS: Mapping[str, Field] = {
     "host_cpus": Field(
         read_host_cpus,
         default="shared",
-        says="CPUs of each host's own; shared: one CPU for all hosts together",
+        says="CPUs of each host's own, of all hosts or by host; auto: as the profile knows its"
+        " machines, else 1; shared: one CPU for all hosts together",
         unit="CPUs",
-        example="2",
+        example="2, {client: 2, target: 4}",
+    ),
+    "packet_cost": Field(
+        read_packet_cost,
+        default="0ns",
+        says="what each packet that a host receives takes of its own CPUs",
+        unit="a time",
+        example="1500ns",
     ),
     "iperf3": Field(
         read_iperf3,
@@ -378,6 +387,14 @@ SETTINGS: Mapping[str, Field] = {
         says="the most that each host's TCP sockets may hold; shared: one limit for all hosts",
         unit="a size",
         example="365MiB",
+    ),
+    "host_memory": Field(
+        read_host_memory,
+        default="shared",
+        says="the memory of each host's machine, of which its TCP has the share that Linux gives"
+        " it; auto: as the profile knows its machines; shared: one limit for all hosts",
+        unit="a size",
+        example="3.8GiB, {client: 3.8GiB, target: 16GiB}",
     ),
     **PATH_FIELDS,
     "rtt": Field(

@@ -42,7 +42,6 @@ END = re.compile(r"[a-z][a-z0-9_]{0,15}")
 BUFFER_PRESETS = ("debian", "system", "bdp")
 MAX_STREAMS = 128  # iperf3's own limit
 MAX_FLOWS = 64
-MAX_HOST_CPUS = 64  # the kernel's (kernel/patches, MOST_CPUS)
 MAX_RX_US = 10_000  # the kernel's (kernel/patches, VETH_MOST_RX_USECS)
 MAX_SITES = 60
 
@@ -147,13 +146,13 @@ def read_iperf3(node: Node) -> str:
     return one_of(*iperf3.NAMES)(node)
 
 
-HOST_CPUS = whole(1, MAX_HOST_CPUS)
-
-
-@takes({"anyOf": [{"enum": ["shared"]}, HOST_CPUS.schema]})
-def read_host_cpus(node: Node) -> int:
-    """shared (0), or each host's own number of CPUs. Raises BadInput."""
-    return 0 if node.text == "shared" else HOST_CPUS(node)
+@takes(TIME.schema)
+def read_packet_cost(node: Node) -> int:
+    """The virtual cost of a packet that a host receives, whole ns. Raises BadInput."""
+    cost_ns = TIME(node) * 10**9
+    if not 0 <= cost_ns <= 10**6 or cost_ns.denominator != 1:
+        raise node.bad_value("not between 0ns and 1ms, or finer than 1ns")
+    return int(cost_ns)
 
 
 @takes({"type": "string", "pattern": rf"^\s*shared\s*$|{units.SIZE_PATTERN}"})

@@ -11,20 +11,10 @@ import re
 from typing import Any
 
 from gostlab.ask.run_description import RunDescription
-from gostlab.declared.topologies import topology_of
-from gostlab.declared.tunnels import tunnel_kind
-from gostlab.guest.hosts import Unsupported
+from gostlab.guest.hosts import Unsupported, machines_of
 from gostlab.guest.network import Network, NetworkError
 
 GRO = "generic-receive-offload"
-
-
-def end_hosts(run: RunDescription) -> tuple[str, ...]:
-    """The hosts that the run's connections end on, the tunnel's included."""
-    topology = topology_of(run.topology)
-    ends = [topology.tunnel_near, topology.tunnel_far(run.placement)]
-    of_tunnel = [] if tunnel_kind(run.tunnel).is_direct else ends
-    return tuple(dict.fromkeys((*run.hosts, *of_tunnel)))
 
 
 def moderate_cards(network: Network, run: RunDescription) -> dict[str, dict[str, Any]]:
@@ -34,7 +24,7 @@ def moderate_cards(network: Network, run: RunDescription) -> dict[str, dict[str,
     Raises Unsupported where the kernel's links cannot wait, NetworkError where one does not take
     it.
     """
-    hosts = end_hosts(run)
+    hosts = machines_of(run)
     return {
         interface.name: moderate(network, interface.node, interface.name, run.rx_usecs)
         for interface in network.interfaces

@@ -35,8 +35,11 @@ RECORDED_SYSCTLS = (
     "net.ipv4.tcp_notsent_lowat",
     "net.ipv4.tcp_mtu_probing",
 )
-# The sandbox's kernel alone has it: a pool of TCP memory of a namespace's own.
+# The sandbox's kernel alone has them: a pool of TCP memory, CPUs and a packet's cost of a
+# namespace's own.
 HOST_TCP_MEMORY = "net.ipv4.tcp_host_mem"
+HOST_CPUS = "net.host.cpus"
+HOST_PACKET_NS = "net.host.packet_ns"
 CC_SYSCTLS = {
     kind: Path(f"/proc/sys/net/ipv4/tcp_{kind}_congestion_control")
     for kind in ("available", "allowed")
@@ -54,7 +57,7 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
     end on, read back; congestion control of its own for a leg that has one.
     Raises Unsupported or NetworkError.
     """
-    if run.host_tcp_memory_mib and not kernel_file(HOST_TCP_MEMORY).exists():
+    if has_own_tcp_memory(run) and not kernel_file(HOST_TCP_MEMORY).exists():
         raise Unsupported("this kernel gives hosts no TCP memory of their own (host_tcp_memory)")
     installed = {}
     for node in hosts_with_programs(run):
@@ -63,9 +66,10 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
         if isinstance(buffers, Mapping):
             values["net.ipv4.tcp_rmem"] = " ".join(str(number) for number in buffers["rmem"])
             values["net.ipv4.tcp_wmem"] = " ".join(str(number) for number in buffers["wmem"])
-        if run.host_tcp_memory_mib:
-            values[HOST_TCP_MEMORY] = tcp_memory_limits(run.host_tcp_memory_mib)
         set_sysctls(network, node, values)
+        own = machine_sysctls(run, node)
+        if own:
+            set_sysctls(network, node, own, of_this_kernel_alone=True)
         lines = network.read(node, ["sysctl", "-e", *RECORDED_SYSCTLS], logged=False).splitlines()
         installed[node] = {
             key.strip(): " ".join(value.split())
@@ -76,6 +80,38 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
             if leg.peer and leg.cc != cc_of(run, host):
                 set_cc_towards(network, host, leg.peer, leg.cc)
     return installed
+
+
+def machine_sysctls(run: RunDescription, host: str) -> dict[str, str]:
+    """What makes a host a machine of its own: its CPUs, what a packet costs it, its TCP memory."""
+    found = {}
+    if host in run.cpus_by_host:
+        found[HOST_CPUS] = str(run.cpus_by_host[host])
+    if run.packet_cost_ns and host in machines_of(run):
+        found[HOST_PACKET_NS] = str(run.packet_cost_ns)
+    pool_mib = tcp_memory_of(run, host)
+    if pool_mib:
+        found[HOST_TCP_MEMORY] = tcp_memory_limits(pool_mib)
+    return found
+
+
+def tcp_memory_of(run: RunDescription, host: str) -> int:
+    """The MiB that a host's own TCP may hold; 0: it has no pool of its own."""
+    return run.tcp_memory_mib_by_host.get(host, run.host_tcp_memory_mib)
+
+
+def has_own_tcp_memory(run: RunDescription) -> bool:
+    """Whether any host has a pool of its own."""
+    return run.host_tcp_memory_mib > 0 or bool(run.tcp_memory_mib_by_host)
+
+
+def machines_of(run: RunDescription) -> tuple[str, ...]:
+    """The hosts whose programs take part. What only forwards for them is the network: its rates and
+    queues are the path's, and a packet costs it nothing.
+    """
+    topology, kind = topology_of(run.topology), tunnel_kind(run.tunnel)
+    ends = () if kind.is_direct else (topology.tunnel_near, topology.tunnel_far(run.placement))
+    return tuple(dict.fromkeys((*run.hosts, *ends)))
 
 
 def hosts_with_programs(run: RunDescription) -> tuple[str, ...]:

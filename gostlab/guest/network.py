@@ -265,12 +265,16 @@ def record_layout(network: Network) -> None:
             log.run(host.name, ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
 
 
-def set_sysctls(network: Network, node: str, values: Mapping[str, str]) -> dict[str, str]:
+def set_sysctls(
+    network: Network, node: str, values: Mapping[str, str], *, of_this_kernel_alone: bool = False
+) -> dict[str, str]:
     """Set sysctls in a node's namespace and read them back; returns what the kernel says.
 
+    of_this_kernel_alone  commands.sh passes over them on a kernel that has no such thing
     Raises NetworkError naming the first one that differs from what was asked.
     """
-    network.read(node, ["sysctl", "-qw", *(f"{key}={value}" for key, value in values.items())])
+    flags = "-eqw" if of_this_kernel_alone else "-qw"
+    network.read(node, ["sysctl", flags, *(f"{key}={value}" for key, value in values.items())])
     lines = network.read(node, ["sysctl", "-n", *values], logged=False).splitlines()
     installed = dict(zip(values, (" ".join(line.split()) for line in lines), strict=True))
     for key, asked in values.items():

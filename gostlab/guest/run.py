@@ -39,6 +39,7 @@ from gostlab.guest.hosts import (
     asked_ccs,
     check_cc_available,
     configure_hosts,
+    has_own_tcp_memory,
     hosts_with_programs,
     set_tcp_memory,
     silence_ipv6,
@@ -204,7 +205,7 @@ def watching_all(
             folder,
             sample_s(run, acks),
             own_cpus=run.host_cpus > 0,
-            own_tcp_memory=run.host_tcp_memory_mib > 0,
+            own_tcp_memory=has_own_tcp_memory(run),
         ) as probes,
         watching(run, bottleneck_of(run, queues)) as clock,
     ):

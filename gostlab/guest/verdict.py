@@ -12,7 +12,7 @@ from gostlab.ask import guards
 from gostlab.ask.checks import Check
 from gostlab.ask.limits import DELAY_LIMIT_PKTS
 from gostlab.ask.run_description import RunDescription
-from gostlab.guest.hosts import kernel_file, tcp_memory_limits
+from gostlab.guest.hosts import kernel_file, tcp_memory_limits, tcp_memory_of
 from gostlab.guest.network import Interface
 from gostlab.guest.reports import FlowResult
 from gostlab.guest.shaping import is_for
@@ -88,10 +88,12 @@ def check_cpu(run: RunDescription, folder: Path) -> Check:
     would count the time that iperf3 takes to open its streams over a long path and to drain them,
     when everything is idle.
     """
-    host, idle = measures.least_idle_cpu(rows_of(folder, "hosts"))
+    rows = rows_of(folder, "hosts")
+    host, idle = measures.least_idle_cpu(rows)
     whose = f"the CPU of {host}" if host else "the CPU"
+    for_packets = measures.packets_share(rows, host) if host else None
     used = measures.bottleneck_used(run.to_json(), rows_of(folder, "queues"))
-    return fidelity.check_cpu(1.0 if idle is None else idle, used, run.clock, whose)
+    return fidelity.check_cpu(1.0 if idle is None else idle, used, run.clock, whose, for_packets)
 
 
 def idle_shares(flows: Sequence[FlowResult], rows: list[dict[str, Any]]) -> dict[str, float | None]:
@@ -104,12 +106,17 @@ def check_tcp_memory(run: RunDescription, probes: Probes, legs: Mapping[str, Any
     their own, the fullest one's.
     """
     page_mib = os.sysconf("SC_PAGE_SIZE") / 2**20
-    limits = (
-        tcp_memory_limits(run.host_tcp_memory_mib)
-        if run.host_tcp_memory_mib
-        else kernel_file("net.ipv4.tcp_mem").read_text(encoding="ascii")
-    )
-    low_pages = int(limits.split()[0])
+    of_all = kernel_file("net.ipv4.tcp_mem").read_text(encoding="ascii")
+
+    def low_pages(host: str) -> int:
+        pool_mib = tcp_memory_of(run, host)
+        return int((tcp_memory_limits(pool_mib) if pool_mib else of_all).split()[0])
+
+    peaks = probes.tcp_memory_peak_pages
+    fullest = max(peaks, key=lambda host: peaks[host] / low_pages(host))
     return fidelity.check_tcp_memory(
-        probes.tcp_memory_peak_pages * page_mib, low_pages * page_mib, legs["nstat"]
+        peaks[fullest] * page_mib,
+        low_pages(fullest) * page_mib,
+        legs["nstat"],
+        whose=f"{fullest}'s TCP sockets" if tcp_memory_of(run, fullest) else "TCP sockets",
     )

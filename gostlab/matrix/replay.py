@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import machine, results
+from gostlab.ask.cpu_model import CpuModel
 from gostlab.ask.document import BadInput
 from gostlab.ask.profile import lossless
 from gostlab.ask.run_description import RunDescription
@@ -116,6 +117,7 @@ def replay_run(folder: Path, kernel: Path, keep: Sequence[Path]) -> Replay:
             memory_mib=run.memory_mib,
             clock=run.clock,
             syscall_cost_us=run.syscall_cost_us,
+            cpu_model=CpuModel.of(run),
             seed=run.seed,
             limit_s=machine.wall_limit_s(run),
         )

@@ -1,7 +1,10 @@
 """Jobs of one system call each that come at random: how long each waits for its host's CPUs.
 
-Run in the guest: queue_jobs.py CPUS LOAD COST_US JOBS SEED. Prints the mean wait in units of the
-cost, as the kernel gave it and as the queue's recursion gives it for the same arrivals.
+Run in the guest: queue_jobs.py CPUS LOAD COST_US JOBS SEED [packets]. Prints the mean wait in units
+of the cost, as the kernel gave it and as the queue's recursion gives it for the same arrivals.
+
+With `packets` every other job, by a coin, is a packet that another host sends and this one's kernel
+receives, at the same cost.
 """
 
 import ctypes
@@ -9,11 +12,27 @@ import json
 import mmap
 import os
 import random
+import socket
+import subprocess
 import sys
 import time
 
 WORKERS = 48
+SENDER = """
+sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
+ip netns add far
+ip netns exec far sysctl -qw net.ipv6.conf.default.disable_ipv6=1 net.host.cpus=64
+ip link add name here address 02:00:00:00:00:01 type veth peer name there netns far
+ip addr add 10.9.0.1/24 dev here
+ip link set here up
+ip netns exec far ip addr add 10.9.0.2/24 dev there
+ip netns exec far ip link set there up
+ip netns exec far ip neigh replace 10.9.0.1 lladdr 02:00:00:00:00:01 dev there nud permanent
+sysctl -qw net.host.packet_ns={cost_ns}
+"""
+CLONE_NEWNET = 0x40000000
 cpus, jobs, seed = (int(sys.argv[i]) for i in (1, 4, 5))
+with_packets = "packets" in sys.argv
 load, cost_ns = float(sys.argv[2]), 1000 * float(sys.argv[3])
 
 
@@ -30,6 +49,11 @@ arrivals = []
 for _ in range(jobs):
     at += draw.expovariate(1 / gap_ns)
     arrivals.append(int(at))
+is_packet = [with_packets and draw.random() < 0.5 for _ in range(jobs)]
+if with_packets:
+    subprocess.run(["sh", "-e"], input=SENDER.format(cost_ns=int(cost_ns)), text=True, check=True)
+    sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sink.bind(("10.9.0.1", 9))
 ended = mmap.mmap(-1, 8 * jobs)
 base_ns = time.monotonic_ns() + 2_000_000_000
 
@@ -41,18 +65,36 @@ def work(first):
     for i in range(first, jobs, WORKERS):
         times[i] = 1  # its page is there before it counts
     for i in range(first, jobs, WORKERS):
+        if is_packet[i]:
+            continue
         until.sec, until.nsec = divmod(base_ns + arrivals[i], 1_000_000_000)
         sleep(1, 1, address, None)
         times[i] = now()
 
 
+def send(first):
+    with open("/run/netns/far") as far:
+        if libc.setns(far.fileno(), CLONE_NEWNET):
+            raise OSError("setns")
+    until = Timespec()
+    sleep, address = libc.clock_nanosleep, ctypes.byref(until)
+    out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    out.connect(("10.9.0.1", 9))
+    for i in range(first, jobs, WORKERS):
+        if is_packet[i]:
+            until.sec, until.nsec = divmod(base_ns + arrivals[i], 1_000_000_000)
+            sleep(1, 1, address, None)
+            out.send(b"x")
+
+
 pids = []
-for first in range(WORKERS):
-    pid = os.fork()
-    if pid == 0:
-        work(first)
-        os._exit(0)
-    pids.append(pid)
+for does in [work, send] if with_packets else [work]:
+    for first in range(WORKERS):
+        pid = os.fork()
+        if pid == 0:
+            does(first)
+            os._exit(0)
+        pids.append(pid)
 for pid in pids:
     os.waitpid(pid, 0)
 
@@ -63,6 +105,10 @@ for i, at in enumerate(arrivals):
     cpu = min(range(cpus), key=free.__getitem__)
     start = max(at, free[cpu])
     free[cpu] = start + cost_ns
-    predicted += start - at
-    measured += times[i] - base_ns - at - cost_ns
-print(json.dumps({"measured": measured / jobs / cost_ns, "recursion": predicted / jobs / cost_ns}))
+    if not is_packet[i]:
+        predicted += start - at
+        measured += times[i] - base_ns - at - cost_ns
+calls = jobs - sum(is_packet)
+print(
+    json.dumps({"measured": measured / calls / cost_ns, "recursion": predicted / calls / cost_ns})
+)

@@ -198,6 +198,58 @@ def test_calls_wait_for_their_hosts_cpus_as_queueing_theory_says(lab: Lab, cpus:
     assert found["measured"] == pytest.approx(MEAN_WAITS[cpus], rel=0.02)
 
 
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_calls_wait_for_packets_as_for_each_other(lab: Lab, cpus: int) -> None:
+    """The same queue, half of whose jobs are packets: a call that comes at random waits no less."""
+    done = lab.command(
+        f"python3 -S {JOBS} {cpus} 0.5 1000 50000 2 packets",
+        syscall_cost_us=1000,
+        cpu_model=CpuModel(host_cpus=cpus, clock_reads_are_free=True),
+        keep=[JOBS.parent],
+    )
+
+    found = said(done.log)
+    assert found["measured"] == pytest.approx(found["recursion"], abs=0.002)
+    assert found["measured"] == pytest.approx(MEAN_WAITS[cpus], rel=0.02)
+
+
+PINGS = """
+sysctl -qw net.ipv6.conf.default.disable_ipv6=1
+ip link set lo up
+ip netns add router; ip netns add far
+for host in router far; do
+    ip netns exec $host sysctl -qw net.ipv6.conf.default.disable_ipv6=1 net.ipv4.ip_forward=1; done
+ip link add name near0 type veth peer name router0 netns router
+ip -n router link add name router1 type veth peer name far0 netns far
+ip addr add 10.9.1.1/24 dev near0; ip link set dev near0 up; ip route add 10.9.2.0/24 via 10.9.1.2
+ip -n router addr add 10.9.1.2/24 dev router0; ip -n router link set dev router0 up
+ip -n router addr add 10.9.2.1/24 dev router1; ip -n router link set dev router1 up
+ip -n far addr add 10.9.2.2/24 dev far0; ip -n far link set dev far0 up
+ip -n far route add default via 10.9.2.1
+ip netns exec far sysctl -qw net.host.packet_ns=3000
+sysctl -qw net.host.packet_ns=3000
+ping -q -i 0.001 -c 1000 127.0.0.1 >/dev/null
+ping -q -i 0.001 -c 1000 10.9.2.2 >/dev/null
+for host in far router; do echo at $host; ip netns exec $host cat /proc/self/net/host_cpu; done
+echo at near; cat /proc/self/net/host_cpu
+"""
+
+
+def test_who_receives_pays_for_packets_and_who_only_forwards_does_not(lab: Lab) -> None:
+    """1,000 pings to and fro, and 1,000 on loopback, which nobody pays for: 3 us each."""
+    log = lab.command(PINGS, cpu_model=CpuModel(host_cpus=1)).log
+
+    used = {
+        part.split()[0]: dict(re.findall(r"^(\w+) (\d+)$", part, re.MULTILINE))
+        for part in re.split("^at ", log, flags=re.MULTILINE)[1:]
+    }
+    for host in ("near", "far"):
+        packets = int(used[host]["packets"])
+        assert 1000 <= packets <= 1010  # and ARP's few
+        assert int(used[host]["packets_busy_ns"]) == 3000 * packets
+    assert used["router"]["packets"] == "0"
+
+
 # -- whole runs
 
 

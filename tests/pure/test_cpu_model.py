@@ -38,6 +38,64 @@ def test_the_real_clock_charges_nobody() -> None:
     assert run.name == asked(clock="real").name
 
 
+def test_hosts_may_have_different_cpus_and_memory() -> None:
+    run = asked(host_cpus="{client: 2, target: 4}", host_memory="{client: 8GiB, target: 4GiB}")
+    assert (run.host_cpus, run.cpus_by_host) == (2, {"target": 4})
+    assert (run.host_tcp_memory_mib, run.tcp_memory_mib_by_host) == (768, {"target": 384})
+    assert asked(host_cpus="{client: 2, target: 2}").name == asked(host_cpus="2").name
+
+
+def test_who_is_not_named_has_what_the_profile_says() -> None:
+    run = asked(host_cpus="{target: 4}", host_memory="auto")
+    assert (run.host_cpus, run.cpus_by_host) == (2, {"target": 4})
+    assert run.host_tcp_memory_mib == 364  # of the thesis's 3.8 GB, as its kernel had it
+    assert asked(host_cpus="auto").host_cpus == 2
+    assert asked(host_cpus="auto", profile="plain-100ms").host_cpus == 1
+
+
+def test_memory_for_all_hosts_together_is_not_each_hosts_own() -> None:
+    assert asked(host_memory="auto", tcp_memory="1GiB").host_tcp_memory_mib == 0
+    assert asked(host_memory="auto", host_tcp_memory="shared").host_tcp_memory_mib == 0
+
+
+def test_a_machine_of_the_lab_alone_gives_hosts_memory_that_nobody_asked_for() -> None:
+    run = single_run(
+        profile="la-hamina",
+        cc="cubic",
+        machine="native",
+        clock="real",
+        overrides={"host_memory": "auto"},
+    )
+    assert run.host_tcp_memory_mib == 0
+
+
+def test_a_packet_costs_the_hosts_that_have_cpus_of_their_own() -> None:
+    assert asked(packet_cost="1.5us", host_cpus="1").packet_cost_ns == 1500
+    assert asked(clock="real", packet_cost="1.5us").packet_cost_ns == 0
+
+
+@pytest.mark.parametrize(
+    ("wishes", "complaint"),
+    [
+        ({"host_cpus": "{gost: 2}"}, "gost: no program runs on such a host here"),
+        ({"host_cpus": "{client: 0}"}, "within 1 to 64"),
+        ({"host_cpus": "{}"}, "no host"),
+        ({"host_memory": "{Far: 4GiB}"}, "no name of a host"),
+        ({"host_memory": "{far: 4GiB}"}, "far: no program runs"),
+        ({"host_memory": "8GiB", "memory": "1GiB"}, "1536 MiB together.* 1024 MiB"),
+        ({"host_tcp_memory": "1GiB", "memory": "1GiB"}, "2048 MiB together.* 1024 MiB"),
+        ({"host_tcp_memory": "1GiB", "host_memory": "8GiB"}, "write one of them"),
+        ({"host_cpus": "shared", "packet_cost": "1us"}, "all hosts share one"),
+    ],
+)
+def test_machines_that_cannot_be_are_refused_in_one_line(
+    wishes: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(BadInput, match=complaint) as refused:
+        asked(**wishes)
+    assert "\n" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
@@ -48,6 +106,9 @@ def test_the_real_clock_charges_nobody() -> None:
         ("byte_cost", "0.0001ns", "0.001ns"),
         ("clock_reads", "never", "free"),
         ("host_tcp_memory", "0MiB", "1MiB"),
+        ("host_memory", "1MiB", "64MiB"),
+        ("packet_cost", "2ms", "1ms"),
+        ("packet_cost", "0.5ns", "1ns"),
     ],
 )
 def test_what_no_kernel_could_do_is_refused(name: str, text: str, complaint: str) -> None:

@@ -152,10 +152,14 @@ def check_cc_by_end(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> l
 
 
 def check_cpu(
-    share: float, bottleneck_share: float | None, clock: str, whose: str = "the CPU"
+    share: float,
+    bottleneck_share: float | None,
+    clock: str,
+    whose: str = "the CPU",
+    for_packets: float | None = None,
 ) -> Check:
     """The idle share of the CPU, and the share of the bottleneck's rate that was in use. `whose` is
-    it in words, where hosts have CPUs of their own.
+    it in words, where hosts have CPUs of their own, and what share of its work was for packets.
 
     A CPU without idle time has not always decided: one that polls packets singly fills what time it
     has and still keeps the bottleneck full. So it is blamed only where the bottleneck (its share of
@@ -171,14 +175,28 @@ def check_cpu(
         "share",
         f"{whose} was idle for only {share:.1%} of the time and the bottleneck was not full:"
         f" {whose}, not the network, set this rate"
-        + (" (the virtual CPU's cost per system call)" if clock == "virtual" else ""),
+        + (f" ({what_cpu_did(for_packets)})" if clock == "virtual" else ""),
+    )
+
+
+def what_cpu_did(for_packets: float | None) -> str:
+    """What a virtual CPU was busy with."""
+    if not for_packets:
+        return "the virtual CPU's cost per system call"
+    return (
+        f"{for_packets:.0%} of its work was receiving packets, the rest what programs' system"
+        " calls cost"
     )
 
 
 def check_tcp_memory(
-    peak_mib: float, low_mib: float, nstat: Mapping[str, Mapping[str, int]]
+    peak_mib: float,
+    low_mib: float,
+    nstat: Mapping[str, Mapping[str, int]],
+    whose: str = "TCP sockets",
 ) -> Check:
-    """Whether the kernel's limit of memory for all TCP sockets together (tcp_mem) had a say.
+    """Whether the kernel's limit of memory for all TCP sockets together (tcp_mem), or for those of
+    one host, had a say. `whose` they are, in words.
 
     Above its first number ("low") no socket's buffer grows any more, and with it no window; above
     its second the kernel shrinks what is there; what a receiver drops for want of memory looks like
@@ -196,9 +214,13 @@ def check_tcp_memory(
         round(low_mib, 1),
         round(peak_mib, 1),
         "MiB",
-        f"TCP sockets held up to {peak_mib:.0f} MiB, and above {low_mib:.0f} MiB this kernel lets"
-        " no window grow: its limit of TCP memory had a say in the rate (the settings tcp_memory"
-        " and memory raise it)",
+        f"{whose} held up to {peak_mib:.0f} MiB, and above {low_mib:.0f} MiB this kernel lets"
+        " no window grow: its limit of TCP memory had a say in the rate (the settings"
+        + (
+            " tcp_memory and memory raise it)"
+            if whose == "TCP sockets"
+            else " host_memory and host_tcp_memory raise it)"
+        ),
     )
 
 

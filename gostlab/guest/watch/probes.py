@@ -47,6 +47,8 @@ NSTAT_KEYS = (
 )
 
 
+PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
+
 # A socket with less than this is no sender of data: the other end's, or iperf3's control
 # connection, whose report of 128 streams takes half of it.
 CONTROL_BYTES = 50_000
@@ -77,16 +79,25 @@ def cpu_seconds() -> tuple[float, float]:
 
 def host_cpu_use(pid: int) -> dict[str, int]:
     """What the host of a process has used of its CPUs since it exists: cpus, now_ns, calls, bytes,
-    busy_ns, waited_ns (docs/machine-model.md). Raises OSError.
+    busy_ns, waited_ns, packet_ns, packets, packets_busy_ns (docs/machine-model.md). Raises OSError.
     """
     lines = Path(f"/proc/{pid}/net/host_cpu").read_text(encoding="ascii").splitlines()
     return {name: int(value) for name, value in map(str.split, lines)}
 
 
-def host_busy_s(pid: int) -> float:
-    """How long a host's CPUs have been busy, seconds, one CPU with another. Raises OSError."""
+@dataclass(frozen=True)
+class CpuTime:
+    """What a host's CPUs have done so far, in seconds, one CPU with another."""
+
+    busy_s: float
+    packets_s: float  # of it, receiving packets
+
+
+def host_cpu_time(pid: int) -> CpuTime:
+    """What the CPUs of a process's host have done since it exists. Raises OSError."""
     used = host_cpu_use(pid)
-    return used["busy_ns"] / used["cpus"] / 1e9
+    cpus = 1e9 * used["cpus"]
+    return CpuTime(used["busy_ns"] / cpus, used["packets_busy_ns"] / cpus)
 
 
 def tcp_memory_pages(pid: int | str = "self") -> int:
@@ -129,9 +140,9 @@ class Probes:
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
         self._pids = {node: network.pid(node) for node in network.nodes}
         paying = self._hosts if own_cpus else []
-        self._busy_before = {node: host_busy_s(self._pids[node]) for node in paying}
-        self._pools: list[int | str] = (
-            [self._pids[node] for node in self._hosts] if own_tcp_memory else ["self"]
+        self._cpus_before = {node: host_cpu_time(self._pids[node]) for node in paying}
+        self._pools: dict[str, int | str] = (
+            {node: self._pids[node] for node in self._hosts} if own_tcp_memory else {"": "self"}
         )
         self._diag = {
             node: netlink.open_in(self._pids[node], netlink.NETLINK_SOCK_DIAG)
@@ -159,7 +170,8 @@ class Probes:
         self.lateness_ms: list[float] = []
         self.longest_gap_s = 0.0
         self.missed_closes = False
-        self.tcp_memory_peak_pages = 0
+        # by host; of all hosts together: ""
+        self.tcp_memory_peak_pages = dict.fromkeys(self._pools, 0)
         self.cpu_at_start = (0.0, 0.0)
         self.started_s = 0.0
 
@@ -231,27 +243,33 @@ class Probes:
     def _sample_machine(self, at_s: float) -> None:
         """A row of the CPU's time since the load began, and of what all TCP sockets hold."""
         busy, idle = cpu_seconds()
-        pages = max(map(tcp_memory_pages, self._pools))
-        self.tcp_memory_peak_pages = max(self.tcp_memory_peak_pages, pages)
+        pages = {host: tcp_memory_pages(pid) for host, pid in self._pools.items()}
+        for host, held in pages.items():
+            self.tcp_memory_peak_pages[host] = max(self.tcp_memory_peak_pages[host], held)
+        memory_mib = {host: round(held * PAGE_MIB, 2) for host, held in pages.items()}
         self._write(
             "hosts",
             {
                 "t_s": round(at_s, 6),
                 "cpu_busy_s": round(busy - self.cpu_at_start[0], 4),
                 "cpu_idle_s": round(idle - self.cpu_at_start[1], 4),
-                "tcp_memory_mib": round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 2),
-                **self._busy_hosts(),
+                "tcp_memory_mib": max(memory_mib.values()),
+                **({} if "" in memory_mib else {"host_tcp_memory_mib": memory_mib}),
+                **self._work_of_hosts(),
             },
         )
 
-    def _busy_hosts(self) -> dict[str, dict[str, float]]:
-        if not self._busy_before:
-            return {}
-        busy = {
-            node: round(host_busy_s(self._pids[node]) - before_s, 6)
-            for node, before_s in self._busy_before.items()
+    def _work_of_hosts(self) -> dict[str, dict[str, float]]:
+        """What each host's own CPUs have done since the load began."""
+        busy, packets = {}, {}
+        for node, before in self._cpus_before.items():
+            now = host_cpu_time(self._pids[node])
+            busy[node] = round(now.busy_s - before.busy_s, 6)
+            packets[node] = round(now.packets_s - before.packets_s, 6)
+        return {
+            **({"host_busy_s": busy} if busy else {}),
+            **({"host_packets_s": packets} if any(packets.values()) else {}),
         }
-        return {"host_busy_s": busy}
 
     def _collect_closed(self, node: str) -> None:
         try:
