@@ -93,11 +93,6 @@ def provide_kernel(bench: Workbench) -> str:
     raise SetupError("no kernel source fits: " + "; ".join(complaints))
 
 
-def read_pin(text: str) -> dict[str, str]:
-    """kernel/pin: `name=value` lines and comments."""
-    return dict(re.findall(r"^(\w+)=(\S+)$", text, re.MULTILINE))
-
-
 # -- sources
 
 
@@ -143,7 +138,7 @@ def _unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) 
 
 def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
     none_in_apt = f"no apt mirror here offers a linux-source ≥ {OLDEST} that fits"
-    pin = read_pin((parts.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
+    pin = parts.read_pin((parts.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
     if "sha256" not in pin:
         raise SetupError(f"{none_in_apt}, and kernel/pin pins no tarball")
     origin = f"linux {pin['version']} from kernel.org"

@@ -85,7 +85,7 @@ class TunnelBinary:
 
     path: Path
     kind: str  # gost | relay | the program's own name
-    version: str  # "gost 3.2.6", "relay 0.1", "socat 1.7.4.4"
+    version: str  # "gost 3.2.6", "relay 0.1, go1.26.8", "socat 1.7.4.4"
     sha256: str
 
 
@@ -162,7 +162,7 @@ def tunnel_binary(parts: Parts) -> TunnelBinary:
         return TunnelBinary(
             parts.relay,
             "relay",
-            _first_words(output_of([parts.relay, "-V"]), 2) or "relay",
+            relay_version(parts.relay),
             file_sha256(parts.relay),
         )
     raise MissingPart("there is neither GOST nor the lab's relay: run ./lab setup")
@@ -351,9 +351,16 @@ def nginx_version(program: Path) -> str | None:
 
 
 def relay_inputs_hash(folder: Path = ROOT / "tunnel") -> str:
-    """The relay's source, without its tests."""
+    """The relay's source, without its tests, and the Go that builds it."""
     sources = [path for path in folder.rglob("*.go") if not path.name.endswith("_test.go")]
-    return _hash_files(folder, [*sources, folder / "go.mod", folder / "go.sum"])
+    names = ("go.mod", "go.sum", "toolchain")
+    return _hash_files(folder, [*sources, *(folder / name for name in names)])
+
+
+def relay_version(relay: Path) -> str:
+    """The relay's version and the Go that built it: "relay 0.1, go1.26.8"."""
+    found = re.match(r"(relay \S+)(?: \((go\S+))?", output_of([relay, "-V"]))
+    return ", ".join(filter(None, found.groups())) if found else "relay"
 
 
 def gost_version(binary: Path) -> str | None:
@@ -390,6 +397,11 @@ def version_tuple(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in found[0].split(".")) if found else ()
 
 
+def read_pin(text: str) -> dict[str, str]:
+    """A file of pins: `name=value` lines and comments."""
+    return dict(re.findall(r"^(\w+)=(\S+)$", text, re.MULTILINE))
+
+
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file's content."""
     with open(path, "rb") as file:
@@ -412,10 +424,6 @@ def output_of(argv: list[str | Path], timeout_s: float = 5.0) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.decode(errors="replace")
-
-
-def _first_words(text: str, count: int) -> str:
-    return " ".join(text.split()[:count])
 
 
 def _hash_files(folder: Path, files: Iterable[Path]) -> str:

@@ -31,6 +31,7 @@ from gostlab.declared.tunnels import tunnel_packages
 from gostlab.setup import archive, parts
 from gostlab.setup.iperf3 import provide_iperf3
 from gostlab.setup.kernel_build import provide_kernel
+from gostlab.setup.relay_build import GO_MACHINES, provide_relay
 from gostlab.setup.workbench import (
     SetupError,
     Workbench,
@@ -120,7 +121,6 @@ GOST_SHA256 = {
     ("3.2.6", "arm64"): "f674c8f4a033dc1dfd4f0d5e9602fbe5b0d0f81307bf3794f44b5b5d6d622eae",
 }
 GOST_URL = "https://github.com/go-gost/gost/releases/download/v{version}/gost_{version}_linux_{machine}.tar.gz"
-GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 RETRY_GOST_AFTER_S = 3600.0
 
 
@@ -318,33 +318,6 @@ def provide_nginx(bench: Workbench) -> str:
 
 
 # -- tunnel programs
-
-
-def provide_relay(bench: Workbench) -> str:
-    """Build the lab's own relay from tunnel/."""
-    source = parts.ROOT / "tunnel"
-    folder = bench.cache / "relay" / parts.relay_inputs_hash()
-    if (folder / "relay").is_file():
-        return f"{parts.output_of([folder / 'relay', '-V']).strip()} (built before)"
-    go = "/usr/bin/go" if os.access("/usr/bin/go", os.X_OK) else shutil.which("go")
-    if go is None:
-        raise SetupError("there is no Go to build the relay with: install golang-go")
-    bench.say("building")
-    # Which module proxy to ask is the environment's business. One toolchain: the one that is
-    # installed.
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
-    with replacing(folder) as finished:
-        run_logged(
-            [go, "build", "-trimpath", "-buildvcs=false", "-o", finished / "relay", "."],
-            bench.log("relay-build"),
-            cwd=source,
-            environment=environment,
-        )
-    said = parts.output_of([folder / "relay", "-V"]).strip()
-    if not said:
-        shutil.rmtree(folder)
-        raise SetupError("the relay was built but does not answer -V")
-    return said
 
 
 def provide_gost(bench: Workbench) -> str:

@@ -177,7 +177,7 @@ def test_gost_is_preferred_to_the_relay_and_named_with_its_sum(cache: Path) -> N
         cache / "relay" / parts.relay_inputs_hash() / "relay", "relay 0.1 (go1.19 linux/amd64)"
     )
     assert parts.tunnel_binary(parts.find_parts()) == parts.TunnelBinary(
-        relay, "relay", "relay 0.1", parts.file_sha256(relay)
+        relay, "relay", "relay 0.1, go1.19", parts.file_sha256(relay)
     )
     gost = program(cache / "gost" / "3.2.6" / "gost", "gost v3.2.6 (go1.25.4 linux/amd64)")
     tunnel = parts.tunnel_binary(parts.find_parts())

@@ -264,21 +264,27 @@ def test_without_mirror_and_pin_it_says_so(bench: Workbench, sources: Path) -> N
 
 
 def test_the_repositorys_pin_is_whole() -> None:
-    pin = kernel_build.read_pin((parts.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
+    pin = parts.read_pin((parts.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
     assert re.fullmatch(r"[0-9a-f]{64}", pin["sha256"])
     assert pin["url"].endswith(f"linux-{pin['version']}.tar.xz")
     assert parts.version_tuple(pin["version"]) >= parts.OLDEST_KERNEL
 
 
+def test_the_pinned_go_repeats_runs_and_has_a_sum_for_each_machine() -> None:
+    pin = parts.read_pin((parts.ROOT / "tunnel" / "toolchain").read_text(encoding="utf-8"))
+    assert parts.version_tuple(pin["version"].removeprefix("go")) >= (1, 22)
+    assert all(pin[machine].startswith("h1:") for machine in ("amd64", "arm64"))
+
+
 # -- the whole
 
 
-def run_setup(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_setup(cache: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "gostlab.setup", *arguments],
         cwd=parts.ROOT,
         text=True,
-        env={**os.environ, "GOSTLAB_CACHE": str(cache)},
+        env={**os.environ, "GOSTLAB_CACHE": str(cache), **environment},
         capture_output=True,
         check=False,
     )
@@ -300,10 +306,13 @@ def test_a_cache_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> Non
 @pytest.mark.skipif(
     shutil.which("go") is None and not Path("/usr/bin/go").exists(), reason="no Go here"
 )
-def test_the_relay_is_built_once(tmp_path: Path) -> None:
-    first = run_setup(tmp_path, "--only", "relay")
+def test_without_the_pinned_go_the_machines_own_builds_the_relay_once_and_says_so(
+    tmp_path: Path,
+) -> None:
+    first = run_setup(tmp_path, "--only", "relay", GOPROXY="off")
     assert first.returncode == 0, first.stdout
-    second = run_setup(tmp_path, "--only", "relay")
+    assert re.search(r"not by go1\.\S+ \(.*disabled by GOPROXY=off", first.stdout)
+    second = run_setup(tmp_path, "--only", "relay", GOPROXY="off")
     assert "built before" in second.stdout
     relay = next((tmp_path / "relay").glob("*/relay"))
     assert parts.output_of([relay, "-V"]).startswith("relay ")

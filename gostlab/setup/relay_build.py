@@ -1,0 +1,122 @@
+"""The lab's own relay, built from tunnel/ by a Go of its own.
+
+tunnel/toolchain pins that Go. It comes as a module through whichever module proxy the machine's Go
+asks, must have the pinned sum, and is deleted once the relay is built. Where it cannot be had the
+machine's Go builds the relay, and the set-up says what that costs. Python's own library alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from gostlab.setup import parts
+from gostlab.setup.workbench import SetupError, Workbench, replacing, run_logged, write_json
+
+GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+TOOLCHAIN = "golang.org/toolchain"
+OLDEST_THAT_REPEATS = (1, 22)
+RETRY_PINNED_AFTER_S = 3600.0
+
+
+def provide_relay(bench: Workbench) -> str:
+    """Build the lab's own relay, unless that has been done. Raises SetupError."""
+    folder = bench.cache / "relay" / parts.relay_inputs_hash()
+    said = parts.output_of([folder / "relay", "-V"]).strip()
+    if said and not _wants_pinned(folder):
+        return f"{said} (built before)"
+    installed = _installed_go()
+    if installed is None:
+        raise SetupError("there is no Go to build the relay with: install golang-go")
+    pin = parts.read_pin((parts.ROOT / "tunnel" / "toolchain").read_text(encoding="utf-8"))
+    scratch = bench.cache / "build" / "go"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    try:
+        go, why_not = _pinned_go(bench, installed, pin, scratch)
+        bench.say("building")
+        # Which module proxy to ask is the environment's business.
+        environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
+        if why_not is None:
+            environment |= {"GOCACHE": str(scratch / "cache")}
+            environment.pop("GOROOT", None)
+        with replacing(folder) as finished:
+            run_logged(
+                [go, "build", "-trimpath", "-buildvcs=false", "-o", finished / "relay", "."],
+                bench.log("relay-build"),
+                cwd=parts.ROOT / "tunnel",
+                environment=environment,
+            )
+            write_json(finished / "relay.json", {"pinned_go": why_not is None, "at": time.time()})
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    said = parts.output_of([folder / "relay", "-V"]).strip()
+    if not said:
+        shutil.rmtree(folder)
+        raise SetupError("the relay was built but does not answer -V")
+    return said if why_not is None else f"{said}, not by {pin['version']} ({why_not}){_cost(go)}"
+
+
+def _installed_go() -> str | None:
+    """The machine's Go: Debian's, or another on PATH."""
+    return "/usr/bin/go" if os.access("/usr/bin/go", os.X_OK) else shutil.which("go")
+
+
+def _cost(go: Path) -> str:
+    """What it costs that a relay was built by another Go than the pinned one."""
+    said = parts.output_of([go, "env", "GOVERSION"]).strip()
+    if parts.version_tuple(said.removeprefix("go")) >= OLDEST_THAT_REPEATS:
+        return ""
+    return ": two runs of one seed through a tunnel will differ a little"
+
+
+def _wants_pinned(folder: Path) -> bool:
+    """Whether a relay was built by another Go, and not just now."""
+    try:
+        record = json.loads((folder / "relay.json").read_text(encoding="utf-8"))
+        return not record["pinned_go"] and time.time() - record["at"] > RETRY_PINNED_AFTER_S
+    except (OSError, ValueError, KeyError):
+        return True
+
+
+def _pinned_go(
+    bench: Workbench, installed: str, pin: dict[str, str], scratch: Path
+) -> tuple[Path, str | None]:
+    """The pinned Go, unpacked into a scratch folder; or the installed one, and why."""
+    machine = GO_MACHINES.get(platform.machine(), "")
+    if machine not in pin:
+        return Path(installed), f"none is pinned for {platform.machine()}"
+    module = f"{TOOLCHAIN}@v0.0.1-{pin['version']}.linux-{machine}"
+    bench.say(f"fetching {pin['version']}, about 70 MB")
+    done = subprocess.run(
+        [installed, "mod", "download", "-json", module],
+        cwd=scratch,  # outside of any module
+        env={
+            **os.environ,
+            "GOMODCACHE": str(scratch / "modules"),
+            "GOFLAGS": "-modcacherw",
+            "GOTOOLCHAIN": "local",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    try:
+        got = json.loads(done.stdout)
+    except ValueError:
+        got = {"Error": done.stderr}
+    if got.get("Error") or "Dir" not in got:
+        lines = str(got.get("Error") or done.stderr).strip().splitlines()
+        return Path(installed), lines[-1] if lines else "go mod download gave no reason"
+    if got.get("Sum") != pin[machine]:
+        raise SetupError(f"{module} is not the one that was pinned: its sum is {got.get('Sum')}")
+    toolchain = Path(got["Dir"])
+    for program in (*toolchain.glob("bin/*"), *toolchain.glob("pkg/tool/*/*")):
+        program.chmod(0o755)  # a module's files are no programs
+    return toolchain / "bin" / "go", None
