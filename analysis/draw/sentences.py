@@ -17,6 +17,7 @@ from analysis.draw.registry import (
 )
 from analysis.judge.cells import (
     TUNNEL_ORDER,
+    Cell,
     MatrixResults,
     pairs_of,
     rank,
@@ -80,13 +81,19 @@ def gains_of(
         found.append(
             Gain(
                 first.example.tunnel if plain else "",
-                streams(first.example.streams) if plain else without(first, "cc").label,
+                streams(first.example.streams) if plain else place_of(first),
                 times,
                 study[1] / study[0] if all(map(is_known, study)) else None,
                 first.cpu_bound or second.cpu_bound,
             )
         )
     return found
+
+
+def place_of(cell: Cell) -> str:
+    """A cell's levels but its congestion control; "" where nothing else varies."""
+    place = without(cell, "cc")
+    return place.label if place.factors else ""
 
 
 def comparisons(sweep: Sweep, table: pd.DataFrame, *, by_streams: bool = False) -> Iterator[Answer]:
@@ -165,7 +172,8 @@ def gain_words(gain: Gain, called: str) -> str:
         aside.append(f"{called} {ratio(gain.study)}")
     if gain.cpu_bound:
         aside.append("CPU-bound")
-    return f"{ratio(gain.times.median)} at {gain.place} ({'; '.join(aside)})"
+    where = f" at {gain.place}" if gain.place else ""
+    return f"{ratio(gain.times.median)}{where} ({'; '.join(aside)})"
 
 
 def whole_percent(share: float) -> str:

@@ -19,9 +19,11 @@ import pandas as pd
 from analysis.judge import fairness
 from analysis.judge.figures_of_merit import MERITS, merit_of, value_of
 from analysis.judge.statistics import Summary, best_mean, summarise
+from analysis.judge.table import cc_name
 from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, VERDICTS, Run
 from analysis.read.study import Study, claims_of, level
 from analysis.read.values import Scalar
+from gostlab.ask.words import cell_words
 from gostlab.declared.tunnels import tunnel_names
 
 CC_ORDER = ("cubic", "bbr", "reno", "westwood")
@@ -93,8 +95,8 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Its levels in a line."""
-        return ", ".join(f"{name} = {level(value)}" for name, value in self.factors) or self.matrix
+        """Its levels in a line, as people say them: 16 streams, gost+ws, BBR."""
+        return cell_words(spoken_order(self.factors), cc_name) or self.matrix
 
     def summary(self, figure: str) -> Summary | None:
         """Of a figure (see value_of) over the runs that count; None if no run has it."""
@@ -130,6 +132,14 @@ class Cell:
         """One figure of every run that counts, by what pairs runs of two congestion controls."""
         values = {(run.repetition, run.seed): value_of(run, figure) for run in self.counted}
         return {key: float(value) for key, value in values.items() if value is not None}
+
+
+def spoken_order(factors: Iterable[tuple[str, Scalar]]) -> dict[str, Scalar]:
+    """Levels in the order in which people name them: streams and tunnel, the path, and last the
+    congestion control.
+    """
+    order = {"streams": 0, "tunnel": 1, "cc": 9}
+    return dict(sorted(factors, key=lambda pair: order.get(pair[0], 5)))
 
 
 def bdp_words(value: float) -> str:

@@ -9,14 +9,16 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis.judge.cells import Cell, MatrixResults
+from analysis.judge.cells import Cell, MatrixResults, spoken_order
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.statistics import Summary
-from analysis.judge.table import Column, Table, count, interval, plain, rate
+from analysis.judge.table import Column, Table, cc_name, count, interval, plain, rate
 from analysis.read.study import Claim, Study, claims_of, is_about, level
 from gostlab.ask.experiment import Published
+from gostlab.ask.words import cell_words
 
 AGREES, DISAGREES, NO_RUN, INVALID = "agrees", "disagrees", "no run", "invalid runs only"
+MOST_NAMED = 4  # cells of one reason, before the rest is a count
 VERDICTS = (AGREES, DISAGREES, NO_RUN, INVALID)
 
 
@@ -67,8 +69,8 @@ def judged(published: Published, cells: Sequence[Cell]) -> list[Target]:
         ]
         rows += [judged_cell(published, asked, cell, cells) for cell in found]
         if not found:
-            levels = dict(published.factors).items()
-            said = ", ".join(f"{name} = {level(value)}" for name, value in levels)
+            levels = {name: level(value) for name, value in dict(published.factors).items()}
+            said = cell_words(spoken_order(levels.items()), cc_name)
             rows.append(
                 Target(
                     published.matrix or "",
@@ -113,6 +115,77 @@ def summary_of(asked: Claim, cell: Cell, cells: Sequence[Cell]) -> Summary | Non
     if merit.of_cell is not None:
         return merit.of_cell(cell, cells, asked.versus)
     return cell.summary(f"{merit.key}:{asked.flow}" if asked.flow else merit.key)
+
+
+def reference_of(row: Target) -> float | None:
+    """What the lab's figure is divided by: the study's value; of a band alone its middle, or the
+    end that it has.
+    """
+    asked = row.target
+    if asked.value is not None:
+        return asked.value
+    ends = [end for end in (asked.least, asked.most) if end is not None]
+    return math.fsum(ends) / len(ends) if ends else None
+
+
+def to_reasons(rows: Sequence[Target], name: str, title: str) -> Table | None:
+    """The rows that disagree, by why they do: each reason once, the most frequent first; None if
+    all agree.
+    """
+    by_reason: dict[str, list[Target]] = {}
+    for row in rows:
+        if row.verdict == DISAGREES:
+            by_reason.setdefault(row.why, []).append(row)
+    if not by_reason:
+        return None
+    groups = sorted(by_reason.items(), key=lambda pair: -len(pair[1]))
+    columns = (
+        Column("why", "Reason", plain, False),
+        Column("numbers", "Numbers", count),
+        Column("over", "Lab / study", plain),
+        Column("which", "Which", plain, False),
+    )
+    return Table(
+        name,
+        title,
+        "",
+        columns,
+        tuple(
+            {
+                "why": why or "Nobody has found out yet.",
+                "numbers": float(len(alike)),
+                "over": over_words(alike),
+                "which": which_words(alike),
+            }
+            for why, alike in groups
+        ),
+    )
+
+
+def over_words(rows: Sequence[Target]) -> str:
+    """From the least to the most of lab / study; "" where nothing can be divided."""
+    found = sorted(
+        row.got.median / reference
+        for row in rows
+        if row.got is not None and (reference := reference_of(row))
+    )
+    if not found:
+        return ""
+    ends = dict.fromkeys(lasting(value) for value in (found[0], found[-1]))
+    return " to ".join(ends)
+
+
+def which_words(rows: Sequence[Target]) -> str:
+    """The cells of some rows, by figure; of many the first few and how many more."""
+    by_figure: dict[str, list[str]] = {}
+    for row in rows:
+        by_figure.setdefault(row.figure, []).append(row.cell)
+    return "; ".join(
+        f"{figure}: "
+        + " · ".join(cells[:MOST_NAMED])
+        + (f" and {len(cells) - MOST_NAMED} more" if len(cells) > MOST_NAMED else "")
+        for figure, cells in by_figure.items()
+    )
 
 
 def figure_words(asked: Claim) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from analysis.draw.against import against_caption, draw_against, over_study
+from analysis.draw.plain import Said, section_sentences, study_sentence
 from analysis.draw.registry import (
     Answer,
     Drawing,
@@ -26,6 +28,7 @@ from analysis.draw.sentences import (
 )
 from analysis.judge import targets
 from analysis.judge.cells import MatrixResults, file_name, to_matrices
+from analysis.judge.statistics import MIN_RUNS
 from analysis.judge.table import Table
 from analysis.page import tables
 from analysis.read.folder import Run
@@ -40,9 +43,20 @@ class Part:
 
     title: str
     note: str = ""
-    answers: list[Answer] = field(default_factory=list)
+    runs: int = 0
+    said: list[Said] = field(default_factory=list)  # in a person's words: one to three sentences
+    answers: list[Answer] = field(default_factory=list)  # everything there is to say
     pictures: list[Picture] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class FirstScreen:
+    """What is looked at first: the answer, the figure that shows it, how far to trust it."""
+
+    sentences: tuple[str, ...]  # three at most
+    picture: Picture | None
+    trust: str
 
 
 @dataclass(frozen=True)
@@ -51,7 +65,8 @@ class Chapter:
 
     study: Study
     results: Results
-    answers: tuple[Answer, ...]
+    first: FirstScreen
+    answers: tuple[Answer, ...]  # of the experiment as a whole, and none of a part's
     parts: tuple[Part, ...]
     left_out: Table | None
     paths: Table
@@ -60,6 +75,8 @@ class Chapter:
     older: str  # a sentence of the runs that another lab made; "": none
     targets: tuple[targets.Target, ...] = ()
     target_table: Table | None = None
+    reasons: Table | None = None  # why study and lab differ, each reason once
+    against: Picture | None = None  # lab over study
 
     @property
     def counted(self) -> int:
@@ -67,9 +84,15 @@ class Chapter:
         return sum(run.counts for run in self.results.runs)
 
     @property
+    def pictures(self) -> list[Picture]:
+        """All of its figures, each once."""
+        own = [self.against] if self.against else []
+        return [*own, *(picture for part in self.parts for picture in part.pictures)]
+
+    @property
     def tables(self) -> list[Table]:
         """All of its tables, in the order of the page."""
-        first = [self.target_table] if self.target_table is not None else []
+        first = [table for table in (self.reasons, self.target_table) if table is not None]
         last = [
             table for table in (self.left_out, self.paths, self.environment) if table is not None
         ]
@@ -90,10 +113,12 @@ def to_chapter(study: Study, results: Results) -> Chapter:
     ]
     name = file_name(study.name)
     judged = targets.target_rows(study, matrices)
+    comparable = any(over_study(row) is not None for row in judged)
     return Chapter(
         study=study,
         results=results,
-        answers=(*answers_of(parts), *retransmission_answers(results.runs)),
+        first=first_screen(study, results, parts, judged),
+        answers=tuple(retransmission_answers(results.runs)),
         parts=tuple(parts),
         left_out=tables.left_out_table(
             results, f"{name}-left-out", "Failed, unsupported, invalid, unfinished"
@@ -106,28 +131,90 @@ def to_chapter(study: Study, results: Results) -> Chapter:
         older=older_runs(results.runs),
         targets=judged,
         target_table=(
-            targets.to_table(judged, f"{name}-targets", "Study against lab") if judged else None
+            targets.to_table(judged, f"{name}-targets", "Every number") if judged else None
+        ),
+        reasons=targets.to_reasons(judged, f"{name}-reasons", "Why they differ"),
+        against=(
+            Picture(
+                draw_against(judged, study.called, made_by_line(results.runs)),
+                against_caption(judged, study.called),
+                f"{name}-against",
+            )
+            if comparable
+            else None
         ),
     )
 
 
-def answers_of(parts: Sequence[Part]) -> list[Answer]:
-    """What all parts say; where two have the same heading, each has its part's title behind."""
-    headings = [answer.heading for part in parts for answer in part.answers]
-    return [
-        Answer(
-            answer.heading + (f" ({part.title})" if headings.count(answer.heading) > 1 else ""),
-            answer.sentences,
-        )
-        for part in parts
-        for answer in part.answers
+# -- what is looked at first
+
+
+def first_screen(
+    study: Study, results: Results, parts: Sequence[Part], judged: Sequence[targets.Target]
+) -> FirstScreen:
+    """The three sentences that say most, the figure of the first one, and how far to trust them.
+
+    First how the congestion controls compare in the first matrix that has several; else who takes
+    how much; else what moves the goodput. Then what moves it most in all of the experiment. Last
+    how far the study agrees, or what it costs in delay.
+    """
+    said = [(part, each) for part in parts for each in part.said]
+    lead = next(
+        (pair for kind in LEADS for pair in said if pair[1].about == kind),
+        None,
+    )
+    if lead is None:
+        return FirstScreen((), None, trust_line(results))
+    chosen = [lead]
+    others = [pair for pair in said if pair[1].about in ("lever", "share") and pair != lead]
+    if others:
+        chosen.append(max(others, key=lambda pair: pair[1].size))
+    sentences = [
+        each.sentence if part is lead[0] else f"{part.title}: {each.sentence}"
+        for part, each in chosen
     ]
+    compared = study_sentence(judged, study.called)
+    if compared:
+        sentences.append(compared)
+    else:
+        sentences += [
+            each.sentence for part, each in said if part is lead[0] and each.about == "delay"
+        ]
+    picture = next(iter(lead[0].pictures), None)
+    return FirstScreen(tuple(sentences[:3]), picture, trust_line(results))
+
+
+LEADS = ("ccs", "share", "lever", "delay")
+
+
+def trust_line(results: Results) -> str:
+    """How many runs count, of how many per cell, what speaks against them, what made them."""
+    counted = [run for run in results.runs if run.counts]
+    everything = len(results.runs) + len(results.broken)
+    if not counted:
+        return ""
+    sizes = sorted(len(cell.counted) for each in to_matrices(results.runs) for cell in each.cells)
+    sizes = [size for size in sizes if size]
+    per_cell = f"n = {sizes[0]}" if sizes[0] == sizes[-1] else f"n = {sizes[0]} to {sizes[-1]}"
+    if sizes[-1] == 1:
+        per_cell += " per cell: single readings, nothing says how far another would fall"
+    elif sizes[-1] < MIN_RUNS:
+        per_cell += " per cell: too few for an interval"
+    else:
+        per_cell += " per cell"
+    degraded = sum(run.verdict == "degraded" for run in counted)
+    all_of_them = f"{len(counted)} of {everything} runs count"
+    if len(counted) == everything:
+        all_of_them = "The one run counts" if everything == 1 else f"All {everything} runs count"
+    if degraded:
+        all_of_them += f", {degraded} degraded"
+    return f"{all_of_them}; {per_cell}. Made by: {made_by_line(results.runs)}."
 
 
 def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
     """One matrix's figures, tables and sentences."""
     matrix = sweep.matrix
-    part = Part(sweep.title)
+    part = Part(sweep.title, runs=len(matrix.runs), said=section_sentences(sweep))
     notes = [sweep.study.matrix_note(matrix.name), states_note(matrix) + traps_note(matrix)]
     name = f"{file_name(sweep.study.name)}-{matrix.key}"
     own_tables: list[Table] = []

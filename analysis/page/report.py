@@ -16,12 +16,13 @@ from typing import Any
 import jinja2
 
 from analysis.draw.style import save
-from analysis.judge.cells import file_name
-from analysis.judge.table import markdown, rate
+from analysis.judge.cells import file_name, spoken_order
+from analysis.judge.table import cc_name, markdown, rate
 from analysis.page import tables
 from analysis.page.chapter import Chapter, to_chapter
 from analysis.read.runs import load_results, to_csv, to_frame
 from analysis.read.study import Study, load_study
+from gostlab.ask.words import cell_words
 
 TEMPLATE_FOLDER = Path(__file__).resolve().parent
 # Names of what the last report wrote, so that the next one takes away what it no longer writes, and
@@ -49,7 +50,7 @@ def write_studies(results: Path, studies: Sequence[Study], out: Path) -> Path:
             f"tables/{file_name(chapter.study.name)}-runs.csv",
             to_csv(to_frame(chapter.results.runs)).encode("utf-8", "replace"),
         )
-        for picture in (picture for part in chapter.parts for picture in part.pictures):
+        for picture in chapter.pictures:
             svg = save(picture.figure, "svg")
             drawn[picture.name] = svg
             written.bytes(f"figures/{picture.name}.svg", svg)
@@ -124,6 +125,7 @@ def render(chapters: Sequence[Chapter], drawn: dict[str, bytes]) -> str:
         why=tables.why,
         rate=rate,
         state_of=tables.state_of,
+        cell_words=lambda run: cell_words(spoken_order(run.factors), cc_name),
         synthetic=any(chapter.results.synthetic for chapter in chapters),
     )
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from analysis.draw.registry import Answer, Picture
 from analysis.draw.sentences import made_by_line
 from analysis.draw.style import save
 from analysis.judge import targets
@@ -63,7 +64,7 @@ def write_page(
     old = own_pictures(out_md)
     written = set()
     for chapter in chapters:
-        for picture in (picture for part in chapter.parts for picture in part.pictures):
+        for picture in chapter.pictures:
             name = f"{picture.name}.png"
             written.add(name)
             write_whole(folder / name, save(picture.figure, "png"))
@@ -148,6 +149,12 @@ def section(chapter: Chapter, folder: str) -> list[str]:
     lines = [f'<a id="{anchor(chapter)}"></a>', "", f"## {markdown(study.title)}", ""]
     if study.question:
         lines += [f"> {markdown(study.question)}", ""]
+    for sentence in chapter.first.sentences:
+        lines += [markdown(sentence), ""]
+    if chapter.first.picture is not None:
+        lines += picture_lines(chapter.first.picture, folder)
+    if chapter.first.trust:
+        lines += [f"**How far to trust it.** {markdown(chapter.first.trust)}", ""]
     source = ", ".join(
         each
         for each in (study.seed, f"sections {study.sections}" if study.sections else "")
@@ -160,33 +167,79 @@ def section(chapter: Chapter, folder: str) -> list[str]:
         "",
     ]
     lines += [f"**The lab.** {markdown(lab_words(chapter))}", ""]
-    for answer in chapter.answers:
+    if chapter.against is not None:
+        lines += picture_lines(chapter.against, folder)
+    if chapter.reasons is not None:
+        lines += [chapter.reasons.to_markdown(), ""]
+    lines += [*set_aside(chapter), ""]
+    rest = details(chapter, folder)
+    if rest:
         lines += [
-            f"**{markdown(answer.heading)}**",
+            f"<details><summary>{summary_of(chapter)}</summary>",
             "",
-            *(f"- {markdown(said)}" for said in answer.sentences),
-            "",
+            *rest,
+            "</details>",
         ]
+    return lines
+
+
+def picture_lines(picture: Picture, folder: str) -> list[str]:
+    """A picture and its caption."""
+    return [
+        f"![{markdown(picture.caption.split('. ')[0])}]({folder}/{picture.name}.png)",
+        "",
+        f"*{markdown(picture.caption)}*",
+        "",
+    ]
+
+
+def summary_of(chapter: Chapter) -> str:
+    """What is folded away."""
+    matrices = len(chapter.parts)
+    pictures = sum(len(part.pictures) for part in chapter.parts)
+    said = [
+        f"{matrices} matri{'x' if matrices == 1 else 'ces'}",
+        f"{pictures} figure{'' if pictures == 1 else 's'}",
+    ]
+    if chapter.target_table is not None:
+        said.append("every published number")
+    return ", ".join(said)
+
+
+def details(chapter: Chapter, folder: str) -> list[str]:
+    """Matrix by matrix: what its numbers say, its figures; then the study's numbers one by one."""
+    lines = []
     for part in chapter.parts:
-        if part.pictures:
-            lines += [f"### {markdown(part.title)}", ""]
-        if part.pictures and part.note:
+        lines += [f"### {markdown(part.title)}", ""]
+        for each in part.said:
+            lines += [markdown(each.sentence), ""]
+        if part.note:
             lines += [markdown(part.note), ""]
         for picture in part.pictures:
-            lines += [
-                f"![{markdown(picture.caption.split('. ')[0])}]({folder}/{picture.name}.png)",
-                "",
-                f"*{markdown(picture.caption)}*",
-                "",
-            ]
+            if picture is not chapter.first.picture:
+                lines += picture_lines(picture, folder)
+        for answer in part.answers:
+            lines += said_lines(answer)
+    for answer in chapter.answers:
+        lines += said_lines(answer)
     if chapter.target_table is not None:
-        # The reasons stand below it, each once.
+        # The reasons stand above it, each once.
         table = replace(
             chapter.target_table,
             columns=tuple(each for each in chapter.target_table.columns if each.key != "why"),
         )
-        lines += [table.to_markdown(), *disagreements(chapter), ""]
-    return [*lines, *set_aside(chapter)]
+        lines += [table.to_markdown(), ""]
+    return [*lines, *set_aside_list(chapter), ""]
+
+
+def said_lines(answer: Answer) -> list[str]:
+    """An answer with its heading."""
+    return [
+        f"**{markdown(answer.heading)}**",
+        "",
+        *(f"- {markdown(said)}" for said in answer.sentences),
+        "",
+    ]
 
 
 def lab_words(chapter: Chapter) -> str:
@@ -231,42 +284,26 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f}{NBSP}h"
 
 
-def disagreements(chapter: Chapter) -> list[str]:
-    """What does not agree, and why, where somebody found out; the same reason is said once."""
-    rows = [row for row in chapter.targets if row.verdict == targets.DISAGREES]
-    if not rows:
-        return []
-    reasons: dict[str, list[targets.Target]] = {}
-    for row in rows:
-        reasons.setdefault(row.why, []).append(row)
-    lines = ["**What does not agree, and why.**", ""]
-    for why, alike in reasons.items():
-        named = "; ".join(
-            f"{row.cell}, {row.figure}: study {row.asked}, lab {targets.lasting(row.got.median)}"
-            for row in alike
-            if row.got is not None
-        )
-        lines.append(f"- {markdown(why or 'Not explained yet.')} ({markdown(named)})")
-    return lines
-
-
 def set_aside(chapter: Chapter) -> list[str]:
-    """How many runs are degraded or do not count, and which."""
+    """How many runs are degraded or do not count."""
     degraded = [run for run in chapter.results.runs if run.counts and run.verdict == "degraded"]
     out = [run for run in chapter.results.runs if not run.counts]
     broken = chapter.results.broken
-    lines = [
-        (
-            f"**Runs set apart.** Of {len(chapter.results.runs) + len(broken)} run folders,"
-            f" {len(degraded)} are degraded (counted, and marked in the figures) and"
-            f" {len(out) + len(broken)} are in no figure, table or sentence."
-        ),
-        "",
+    return [
+        f"**Runs set apart.** Of {len(chapter.results.runs) + len(broken)} run folders,"
+        f" {len(degraded)} are degraded (counted, and marked in the figures) and"
+        f" {len(out) + len(broken)} are in no figure, table or sentence."
     ]
+
+
+def set_aside_list(chapter: Chapter) -> list[str]:
+    """Which runs are degraded or do not count, and why."""
+    runs = chapter.results.runs
+    degraded = [run for run in runs if run.counts and run.verdict == "degraded"]
     listed = [(run.name, "degraded", tables.why(run)) for run in degraded]
-    listed += [(run.name, tables.state_of(run), tables.why(run)) for run in out]
-    listed += [(each.name, "unreadable", each.error) for each in broken]
-    lines += [
+    listed += [(run.name, tables.state_of(run), tables.why(run)) for run in runs if not run.counts]
+    listed += [(each.name, "unreadable", each.error) for each in chapter.results.broken]
+    lines = [
         f"- `{name.replace('`', '')}`: {state}" + (f": {markdown(why)}" if why else "")
         for name, state, why in listed[:MOST_LISTED]
     ]

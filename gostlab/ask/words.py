@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gostlab.ask.profile import DIRECTIONS
-from gostlab.ask.settings import show_level
+from gostlab.ask.settings import SETTINGS, show_level
 
 # A level as a file has it, to be printed with a space: 10ms, 0.5bdp.
 UNIT = re.compile(r"^([0-9.]+)\s*([A-Za-zµ%]+)$")
@@ -35,8 +35,7 @@ PHRASES = {
     "delay": "{} one way",
     "loss": "{} loss",
     "jitter": "{} jitter",
-    "buffer": "{} buffer",
-    "clock": "{} clock",
+    "buffer": "{} of buffer",
     "syscall_cost": "{} per system call",
     "byte_cost": "{} per byte",
     "tcp_memory": "{} of TCP memory",
@@ -44,6 +43,9 @@ PHRASES = {
     "start": "start at {}",
     "size": "{}",
 }
+
+
+PARTS = {"loss.model": "{} loss", "loss.packets": "one loss in {} packets"}
 
 
 def with_units(written: str) -> str:
@@ -66,6 +68,10 @@ def level_words(
         return plain_words(factor, written, cc_name)
     if head == "cc":
         return f"{cc_name(show_level(written))} at {last}"
+    if f"{head}.{last}" in PARTS:  # of a setting that has several, each a level of its own
+        return PARTS[f"{head}.{last}"].format(show_level(written))
+    if head in SETTINGS:
+        return f"{head} {last} {with_units(show_level(written))}"
     words = plain_words(last, written, cc_name)
     return f"{words} {head}" if head in DIRECTIONS else f"{head}: {words}"
 
@@ -77,13 +83,18 @@ def plain_words(factor: str, written: Any, cc_name: Callable[[str], str]) -> str
     if factor == "cc":
         return cc_name(written) if isinstance(written, str) else show_level(written)
     level = with_units(show_level(written))
+    if factor == "loss" and re.fullmatch(r"0(\.\d+)?", level):
+        level = f"{100 * float(level):g}\u00a0%"
     if factor == "host_cpus":
         shared = {"shared": "one CPU for all hosts", "0": "one CPU for all hosts"}
         return shared.get(level, f"{level} CPU{'' if level == '1' else 's'} per host")
-    if factor == "offloads":
-        return f"offloads {level}"
+    if factor == "clock":
+        return f"{level} clock"
     phrase = PHRASES.get(factor)
-    if phrase is None or (phrase == "{}" and level.isdigit()):
+    if factor.endswith("tcp_memory") and not level[:1].isdigit():
+        return f"{level} TCP memory"
+    own = phrase == "{}"
+    if phrase is None or (own and level.isdigit()) or not (own or level[:1].isdigit()):
         return f"{factor.replace('_', ' ')} {level}"
     return phrase.format(level)
 

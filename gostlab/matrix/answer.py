@@ -19,8 +19,9 @@ from gostlab.matrix.summary import CellSummary, mbit, ratios, reason_lines
 
 BAR_CELLS = 14  # of a bar at full length
 RTT_CELLS = 10
-WIDE_ENOUGH = 100  # columns; on a narrower terminal the RTT has no bar, below 70 nothing has
-WIDTH = 120  # where there is no terminal to ask
+# On a terminal of fewer columns the RTT has no bar, and then nothing has.
+WIDE_ENOUGH, NARROW = 128, 100
+WIDTH = 140  # where there is no terminal to ask
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -58,7 +59,7 @@ def answer_table(
     times = ratios(cells, first)
     most_bps = max((cell.goodput_bps or 0 for cell in cells), default=0)
     most_ms = max((cell.srtt_ms.median for cell in cells if cell.srtt_ms), default=0)
-    rtt_bars, bars = width >= WIDE_ENOUGH, width >= 70
+    rtt_bars, bars = width >= WIDE_ENOUGH, width >= NARROW
     table.add_column("", overflow="fold")
     if bars:
         table.add_column("goodput", no_wrap=True, min_width=BAR_CELLS)

@@ -174,7 +174,7 @@ def test_the_map_s_ends_are_told(tmp_path: Path) -> None:
     write_grid(tmp_path)
     (answer,) = drawn(tmp_path, "heatmap").answers
     assert answer.sentences[0].startswith(
-        "Goodput (Mbit/s): 1,200 at most (buffer = 2bdp, cc = bbr"
+        "Goodput (Mbit/s): 1,200 at most (2\u00a0BDP of buffer, 50\u00a0ms RTT, BBR"
     )
     assert "100 at least" in answer.sentences[0] and "of 11 cells" in answer.sentences[0]
 

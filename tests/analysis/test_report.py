@@ -234,7 +234,7 @@ def test_an_unknown_experiment_gets_a_general_figure(tmp_path: Path) -> None:
         )
     page = Page(write_report(tmp_path, ["mine"], tmp_path / "out").read_text(encoding="utf-8"))
     assert (tmp_path / "out/figures/mine-loss-cells.svg").exists()
-    assert "From 90 Mbit/s (loss = 0.01) to 100 Mbit/s (loss = 0)" in page.text
+    assert "From 90 Mbit/s (1 % loss) to 100 Mbit/s (0 % loss)" in page.text.replace("\u00a0", " ")
 
 
 def test_hostile_words_stay_words(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def cell(cc: str, mbit: float | None = 10.0, runs: int = 1, **changes: object) -
     return replace(told, **changes)  # type: ignore[arg-type]
 
 
-def printed(*cells: CellSummary, width: int = 120, blocks: bool = True) -> str:
+def printed(*cells: CellSummary, width: int = 140, blocks: bool = True) -> str:
     file = io.StringIO()
     Console(file=file, width=width).print(answer_table(cells, FIRST, width, blocks=blocks))
     return file.getvalue()

@@ -1,0 +1,110 @@
+"""The study against the lab in one figure: lab over study, a dot per published number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from analysis.draw.style import INK, finish, new_figure, styled, wrapped
+from analysis.judge.targets import AGREES, DISAGREES, Target, reference_of
+from analysis.read.study import TOLERANCE
+
+# Blue and vermilion, distinct to people with any kind of colour vision; the markers differ too.
+LOOKS = {AGREES: ("#0072B2", "o"), DISAGREES: ("#D55E00", "D")}
+# Dots further out lie at the edge, as arrows.
+EDGE = 100.0
+LEAST_EDGE = 2.0
+MOST_LINES = 24
+
+
+@styled
+def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figure:
+    """A line per matrix and figure, on a log axis of lab / study, the band of 10 % shaded. Of rows
+    of which at least one has its place (over_study).
+    """
+    shown = [(row, over) for row in rows if (over := over_study(row)) is not None]
+    lines = list(dict.fromkeys(line_of(row) for row, _ in shown))[:MOST_LINES]
+    shown = [(row, over) for row, over in shown if line_of(row) in lines]
+    furthest = max(max(over, 1 / over) if over else math.inf for _, over in shown)
+    edge = min(EDGE, max(LEAST_EDGE, 1.25 * furthest))
+    fig, axes = new_figure(1.5 + 0.42 * len(lines))
+    ax = axes[0, 0]
+    ax.axvspan(1 - TOLERANCE, 1 + TOLERANCE, color="#d9e6d3", zorder=0)
+    ax.axvline(1, color=INK, linewidth=1, zorder=1)
+    for place, line in enumerate(lines):
+        own = [(row, over) for row, over in shown if line_of(row) == line]
+        for index, (row, over) in enumerate(own):
+            colour, marker = LOOKS[row.verdict]
+            outside = over > edge or over < 1 / edge
+            if outside:
+                marker = ">" if over > 1 else "<"
+            # dots of one line beside each other, so that like numbers are all seen
+            apart = 0.0 if len(own) == 1 else 0.5 * (index / (len(own) - 1) - 0.5)
+            ax.plot(
+                min(edge, max(1 / edge, over)),
+                place + apart,
+                marker=marker,
+                color=colour,
+                markersize=6,
+                linestyle="none",
+                alpha=0.85,
+                clip_on=not outside,
+                zorder=3,
+            )
+    ax.set_xscale("log")
+    ax.set_xlim(1 / edge, edge)
+    ticks = [tick for tick in TICKS if 1 / edge <= tick <= edge]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xticks([], minor=True)
+    ax.set_yticks(range(len(lines)), [wrapped(words, 34) for words in lines])
+    ax.set_ylim(len(lines) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel(f"Lab / {called}")
+    counts = {verdict: sum(row.verdict == verdict for row, _ in shown) for verdict in LOOKS}
+    handles: list[Line2D | Patch] = [
+        Line2D([], [], color=colour, marker=marker, linestyle="none", label=f"{number} {words}")
+        for (verdict, (colour, marker)), words in zip(
+            LOOKS.items(), ("agree", "disagree"), strict=True
+        )
+        if (number := counts[verdict])
+    ]
+    handles.append(Patch(color="#d9e6d3", label=f"within {100 * TOLERANCE:g} %"))
+    finish(fig, handles, footer)
+    return fig
+
+
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+
+
+def line_of(row: Target) -> str:
+    """What stands at the axis: which figure of which matrix."""
+    return f"{row.matrix}: {row.figure}" if row.matrix else row.figure
+
+
+def over_study(row: Target) -> float | None:
+    """The lab's median over the study's value; None where there is neither, or nothing to divide
+    by. A time that is endless is infinite.
+    """
+    reference = reference_of(row)
+    if row.got is None or row.verdict not in LOOKS or not reference or reference < 0:
+        return None
+    return max(0.0, row.got.median / reference)
+
+
+def against_caption(rows: Sequence[Target], called: str) -> str:
+    """What the figure shows, and what it cannot."""
+    shown = sum(over_study(row) is not None for row in rows)
+    missing = len(rows) - shown
+    said = (
+        f"Lab over {called}, a dot per published number: {shown} of {len(rows)}. A number is the"
+        " median of its runs. One with a band of its own is judged by that, and divided by the"
+        " value or, without one, by the band's middle; an arrow lies further out."
+    )
+    if missing:
+        said += f" {missing} {'has' if missing == 1 else 'have'} no run that counts, or nothing to"
+        said += " divide by."
+    return said

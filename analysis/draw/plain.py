@@ -1,0 +1,442 @@
+"""Plain sentences: what a person would write who has looked at a matrix's numbers.
+
+Each is made from the runs alone and carries its number, its interval where there is one, and how
+many runs it rests on. Which cells it names is decided by the numbers: where the study says most, or
+where the lab's cells lie furthest apart.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.draw.levels import ccs_of
+from analysis.draw.registry import Sweep, valid_rows
+from analysis.draw.sentences import NEAR, UNMOVED, Gain, gains_of, others_against_base
+from analysis.judge.cells import Cell, natural, spoken_order
+from analysis.judge.statistics import Summary
+from analysis.judge.table import NBSP, cc_name, percent, rate, ratio
+from analysis.judge.targets import AGREES, DISAGREES, Target
+from analysis.read.study import level
+from analysis.read.values import Scalar
+from gostlab.ask.words import level_words
+
+Factors = tuple[tuple[str, Scalar], ...]
+
+# A round trip that differs by less is no longer one.
+LONGER = 1.2
+MOST_SAID = 3  # sentences of one section
+
+
+@dataclass(frozen=True)
+class Said:
+    """A sentence and what it is about."""
+
+    sentence: str
+    about: str  # ccs, share, lever, delay: what kind it is
+    size: float = 0.0  # how large the effect is: |ln ratio|
+
+
+def section_sentences(sweep: Sweep) -> list[Said]:
+    """One to three sentences of one matrix; none where no run counts."""
+    cells = [cell for cell in sweep.matrix.cells if cell.counted]
+    if not cells:
+        return []
+    if len(cells) == 1:
+        return [*share_sentences(cells), *alone(cells[0])]
+    found = [*control_sentences(sweep), *share_sentences(cells), *lever_sentences(cells)]
+    if len(found) < MOST_SAID:
+        found += delay_sentences(cells)
+    return found[:MOST_SAID]
+
+
+def alone(cell: Cell) -> Iterator[Said]:
+    """The only cell."""
+    goodput = cell.summary("goodput")
+    if goodput is None:
+        return
+    several = sum(flow.competes for flow in cell.example.flows) > 1
+    who = "All flows together carry" if several else "It carries"
+    levels = f"{cell.label}; " if cell.factors else ""
+    yield Said(f"{who} {carried(goodput)} ({levels}{rests_on(goodput, rate, cell)}).", "lever")
+
+
+# -- congestion controls against each other
+
+
+def control_sentences(sweep: Sweep) -> Iterator[Said]:
+    """Two congestion controls: where one gains, or that none does. Of more: where they lie
+    furthest apart.
+    """
+    table = valid_rows(sweep.table(sweep.matrix.cells, borrows=False))
+    pairs = others_against_base(table)
+    by_name = {
+        versus: gains_of(sweep.matrix, table, base, versus, by_streams=False)
+        for base, versus in pairs
+    }
+    compared = {versus: gains for versus, gains in by_name.items() if gains}
+    if len(compared) > 1 and len(ccs_of(table)) > 2:
+        yield from furthest_apart(sweep.matrix.cells)
+        return
+    for versus, gains in compared.items():
+        yield compare(gains, cc_name(pairs[0][0]), cc_name(versus), sweep.study.called)
+
+
+def compare(gains: Sequence[Gain], base: str, versus: str, called: str) -> Said:
+    """Whether a congestion control gains over another, and where most."""
+    fair = [gain for gain in gains if not gain.cpu_bound]
+    if not fair:
+        return Said(
+            f"Nothing here compares {versus} with {base}: in every cell with both the CPU decided.",
+            "ccs",
+        )
+    shown = featured(fair)
+    times = multiple(shown.times.median)
+    where = f" at {shown.place}" if shown.place else ""
+    evidence = f"({rests_on(shown.times, multiple)}{study_words(shown, called)})"
+    more = [gain for gain in fair if gain.times.median > 1 + NEAR]
+    less = [gain for gain in fair if gain.times.median < 1 - NEAR]
+    low = min(gain.times.median for gain in fair)
+    high = max(gain.times.median for gain in fair)
+    over = f" in {'both' if len(fair) == 2 else f'all {len(fair)}'} places" if fair[1:] else ""
+    if not more and not less:
+        said = f"{versus} gains nothing: {times} times {base}{where} {evidence}"
+        said += f", {multiple(low)} to {multiple(high)}{over}." if over else "."
+    elif len(more) == len(fair) or len(less) == len(fair):
+        word = "more" if more else "less"
+        end = f"at least {multiple(low)}" if more else f"at most {multiple(high)}"
+        ends = f", {end} times{over}" if over else ""
+        said = f"{versus} carries {word} than {base}: {times} times{where} {evidence}{ends}."
+    else:
+        level_with = len(fair) - len(more) - len(less)
+        counts = [
+            f"{number} {word}"
+            for number, word in (
+                (len(more), "more"),
+                (level_with, "as much"),
+                (len(less), "less"),
+            )
+            if number
+        ]
+        lead = f"{versus} carries {times} times what {base} does{where} {evidence}"
+        if abs(shown.times.median - 1) <= NEAR:
+            lead = f"{versus} gains nothing{where}: {times} times {base} {evidence}"
+        said = (
+            f"{lead}; of the {len(fair)} places it carries {listed(in_places(counts))}"
+            f" ({multiple(low)} to {multiple(high)} times)."
+        )
+    aside = len(gains) - len(fair)
+    if aside:
+        said += f" Set aside {'is 1 place' if aside == 1 else f'are {aside} places'} that the CPU"
+        said += " decided."
+    return Said(said, "ccs", max(abs(math.log(value)) for value in (low, high) if value > 0))
+
+
+def in_places(counts: Sequence[str]) -> list[str]:
+    """3 more -> more in 3."""
+    return [f"{word} in {number}" for number, _, word in (each.partition(" ") for each in counts)]
+
+
+def featured(gains: Sequence[Gain]) -> Gain:
+    """The place to name: where the study's own ratio is furthest from 1, else the lab's."""
+    published = [gain for gain in gains if gain.study and abs(math.log(gain.study)) > NEAR]
+    if published:
+        return max(published, key=lambda gain: abs(math.log(gain.study or 1)))
+    return max(gains, key=lambda gain: abs(math.log(max(gain.times.median, 1e-9))))
+
+
+def study_words(gain: Gain, called: str) -> str:
+    """The study's own ratio."""
+    return "" if gain.study is None else f"; {called}: {multiple(gain.study)}"
+
+
+def furthest_apart(cells: Sequence[Cell]) -> Iterator[Said]:
+    """Of three congestion controls and more: the place where most lies between the best and the
+    last, and what each gets there.
+    """
+    places: dict[Any, list[tuple[Summary, Cell]]] = {}
+    for cell in cells:
+        goodput = cell.summary("goodput")
+        if goodput is not None and not cell.cpu_bound:
+            places.setdefault(cell.but_cc, []).append((goodput, cell))
+    several = {
+        place: sorted(found, key=lambda pair: -pair[0].median)
+        for place, found in places.items()
+        if len(found) > 1 and min(goodput.median for goodput, _ in found) > 0
+    }
+    if not several:
+        return
+    best = max(several.values(), key=lambda found: found[0][0].median / found[-1][0].median)
+    times = best[0][0].median / best[-1][0].median
+    place = place_words(best[0][1])
+    where = f" at {place}" if place else ""
+    parts = listed(
+        [
+            f"{cc_name(cell.example.cc)} {carried(goodput)}{spread(goodput)}"
+            for goodput, cell in best
+        ]
+    )
+    n = n_words(*(goodput.n for goodput, _ in best)) + degraded_words([cell for _, cell in best])
+    if times < 1 + NEAR:
+        said = f"No congestion control gains: within {100 * NEAR:g}{NBSP}% of each other{where}"
+    else:
+        over = f"Of {len(several)} places they" if len(several) > 1 else "They"
+        said = f"{over} lie furthest apart{where}"
+    yield Said(f"{said}: {parts} ({n}).", "ccs", math.log(times))
+
+
+# -- what else decides
+
+
+@dataclass(frozen=True)
+class Lever:
+    """What the levels of one factor do to the goodput where all else is the same."""
+
+    factor: str
+    least: Cell
+    most: Cell
+    others: str  # what is the same, in words
+    low: Summary
+    high: Summary
+
+    @property
+    def times(self) -> float:
+        """The greatest goodput over the least."""
+        return self.high.median / self.low.median if self.low.median else math.inf
+
+
+def lever_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
+    """The factor, congestion control apart, that moves the goodput most."""
+    levers = list(levers_of(cells))
+    if not levers:
+        return
+    lever = max(levers, key=lambda each: each.times)
+    size = math.log(lever.times) if math.isfinite(lever.times) else 99.0
+    yield Said(lever_words(lever), "lever", size)
+
+
+def levers_of(cells: Sequence[Cell]) -> Iterator[Lever]:
+    """Of every factor and every place that has several of its levels: the least and the most."""
+    factors = dict.fromkeys(name for cell in cells for name, _ in cell.factors)
+    for factor in factors:
+        if factor == "cc" or factor.endswith(".cc") or factor.startswith("cc."):
+            continue
+        groups: dict[Factors, list[tuple[Summary, Cell]]] = {}
+        for cell in cells:
+            goodput = cell.summary("goodput")
+            rest = tuple(pair for pair in cell.factors if pair[0] != factor)
+            if goodput is not None and factor in dict(cell.factors):
+                groups.setdefault(rest, []).append((goodput, cell))
+        for rest, found in groups.items():
+            if len(found) < 2:
+                continue
+            low = min(found, key=lambda pair: pair[0].median)
+            high = max(found, key=lambda pair: pair[0].median)
+            words = ", ".join(
+                level_words(name, value, cc_name) for name, value in spoken_order(rest).items()
+            )
+            yield Lever(factor, low[1], high[1], words, low[0], high[0])
+
+
+def lever_words(lever: Lever) -> str:
+    """From the lower level to the higher one, if they have an order; else one against the
+    other.
+    """
+    low_level, high_level = (dict(cell.factors)[lever.factor] for cell in (lever.least, lever.most))
+    said = {value: level_words(lever.factor, value, cc_name) for value in (low_level, high_level)}
+    same = f"{lever.others}; " if lever.others else ""
+    n = n_words(lever.low.n, lever.high.n) + degraded_words([lever.least, lever.most])
+    evidence = f"({same}{n})"
+    low, high = carried(lever.low) + spread(lever.low), carried(lever.high) + spread(lever.high)
+    if lever.times < 1 + UNMOVED:
+        one, two = sorted((low_level, high_level), key=lambda value: natural(level(value)))
+        return (
+            f"Between {briefly(said[one], said[two])} and {said[two]} goodput moves by no more than"
+            f" {100 * (lever.times - 1):.2g}{NBSP}%, {low} to {high} {evidence}."
+        )
+    gap = f", {times_words(lever.times)}" if math.isfinite(lever.times) else ""
+    if is_quantity(low_level) and is_quantity(high_level):
+        rises = natural(level(low_level)) < natural(level(high_level))
+        first, last = (low_level, high_level) if rises else (high_level, low_level)
+        start, end = (low, high) if rises else (high, low)
+        verb = "rises" if rises else "falls"
+        return (
+            f"From {briefly(said[first], said[last])} to {said[last]} goodput {verb} from {start}"
+            f" to {end}{gap} {evidence}."
+        )
+    named = ("profile", "tunnel", "topology", "queue")
+    winner = said[high_level] if lever.factor in named else first_up(said[high_level])
+    return f"{winner} carries {high}, {said[low_level]} {low}{gap} {evidence}."
+
+
+def times_words(times: float) -> str:
+    """1.3 times, 13 times."""
+    return f"{times:.2g} times" if times < 10 else f"{times:.0f} times"
+
+
+def briefly(first: str, last: str) -> str:
+    """The first of two levels without what the second says again: 0.01 to 0.3 BDP of buffer."""
+    own, other = (re.split(r"[ \u00a0]", words) for words in (first, last))
+    while len(own) > 1 and len(other) > 1 and own[-1].rstrip("s") == other[-1].rstrip("s"):
+        own.pop()
+        other.pop()
+    return " ".join(own) if own[0][:1].isdigit() and other[0][:1].isdigit() else first
+
+
+def is_quantity(value: Scalar) -> bool:
+    """Whether a level is a number, or one with a unit."""
+    first = natural(level(value))[:1]
+    return bool(first) and not first[0][0]
+
+
+# -- who takes how much, and the price in delay
+
+
+def share_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
+    """Of flows that compete: the one that takes most of what all carry, and where."""
+    found = []
+    for cell in cells:
+        flows = [flow for flow in cell.example.flows if flow.competes]
+        if len(flows) < 2:
+            continue
+        for flow in flows:
+            share = cell.summary(f"share:{flow.name}")
+            if share is not None:
+                found.append((share.median * len(flows), share, flow, cell, len(flows)))
+    if not found:
+        return
+    excess, share, flow, cell, count = max(found, key=lambda each: each[0])
+    place = place_words(cell, but=())
+    where = f" at {place}" if place else ""
+    what = f"{flow.name} ({cc_name(flow.cc or flow.kind)})"
+    of = "both" if count == 2 else f"all {count}"
+    evidence = f"({rests_on(share, percent, cell)})"
+    if excess < 1.1:
+        yield Said(
+            f"The flows share alike: none takes more than {percent(share.median)} of what {of}"
+            f" carry, {what}{where} {evidence}.",
+            "share",
+        )
+        return
+    yield Said(
+        f"{what} takes {percent(share.median)} of what {of} carry{where} {evidence}.",
+        "share",
+        math.log(excess),
+    )
+
+
+def delay_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
+    """The congestion control whose round trip under load is longest beside another's at the same
+    place; nothing where all are alike.
+    """
+    places: dict[Any, list[tuple[Summary, Cell]]] = {}
+    for cell in cells:
+        delay = cell.summary("srtt_median_ms")
+        if delay is not None and delay.median > 0:
+            places.setdefault(cell.but_cc, []).append((delay, cell))
+    several = [sorted(found, key=lambda pair: pair[0].median) for found in places.values()]
+    several = [found for found in several if len(found) > 1]
+    if not several:
+        return
+    widest = max(several, key=lambda found: found[-1][0].median / found[0][0].median)
+    (short, first), (long, last) = widest[0], widest[-1]
+    if long.median < LONGER * short.median or first.example.cc == last.example.cc:
+        return
+    place = place_words(last)
+    yield Said(
+        f"{cc_name(last.example.cc)}'s round trip under load is {rate(long.median)}{NBSP}ms"
+        f"{spread(long)}, {cc_name(first.example.cc)}'s {rate(short.median)}{NBSP}ms"
+        f"{spread(short)}{f' at {place}' if place else ''} "
+        f"({n_words(long.n, short.n)}{degraded_words([first, last])}).",
+        "delay",
+        math.log(long.median / short.median),
+    )
+
+
+# -- the study
+
+
+def study_sentence(rows: Sequence[Target], called: str) -> str:
+    """How many of a study's numbers agree; "" of none."""
+    agree = sum(row.verdict == AGREES for row in rows)
+    differ = sum(row.verdict == DISAGREES for row in rows)
+    rest = len(rows) - agree - differ
+    if not rows:
+        return ""
+    if len(rows) == 1:
+        verdict = "agrees" if agree else "disagrees" if differ else "has no run that counts"
+        return f"The one number of the {called} {verdict}{' with the lab' if not rest else ''}."
+    if agree == len(rows):
+        return f"All {len(rows)} numbers of the {called} agree with the lab."
+    parts = [
+        f"{number} {words[0] if number == 1 else words[1]}"
+        for number, words in (
+            (agree, ("agrees", "agree")),
+            (differ, ("disagrees", "disagree")),
+            (rest, ("has no run that counts", "have no run that counts")),
+        )
+        if number
+    ]
+    return f"Of {len(rows)} numbers of the {called}, beside the lab's, {listed(parts)}."
+
+
+# -- how numbers are written in them
+
+
+def multiple(times: float) -> str:
+    """How many times: 0.99, 5.44, 12.7, 307."""
+    return ratio(times) if times < 10 else rate(times)
+
+
+def carried(goodput: Summary) -> str:
+    """A rate with its unit."""
+    return f"{rate(goodput.median)}{NBSP}Mbit/s"
+
+
+def spread(summary: Summary) -> str:
+    """The interval in brackets; "" below six runs."""
+    found = summary.interval
+    return f" ({rate(found.low)} to {rate(found.high)})" if found else ""
+
+
+def rests_on(summary: Summary, show: Callable[[float], str] = rate, *cells: Cell) -> str:
+    """The interval, if there is one, how many runs, and whether something spoilt them."""
+    found = summary.interval
+    ends = f"{show(found.low)} to {show(found.high)}, " if found else ""
+    return f"{ends}{n_words(summary.n)}{degraded_words(cells)}"
+
+
+def n_words(*counts: int) -> str:
+    """n = 3, or n = 3 and 6."""
+    each = sorted(set(counts))
+    return f"n{NBSP}={NBSP}" + (f"{each[0]}" if len(each) == 1 else f"{each[0]} and {each[-1]}")
+
+
+def degraded_words(cells: Sequence[Cell]) -> str:
+    """That something besides the network had a say in one of them."""
+    spoilt = sum(cell.verdict == "degraded" for cell in cells)
+    if not spoilt:
+        return ""
+    return ", degraded" if spoilt == len(cells) else f", {spoilt} of {len(cells)} degraded"
+
+
+def place_words(cell: Cell, but: Sequence[str] = ("cc",)) -> str:
+    """A cell's levels as people say them, without its congestion control."""
+    return ", ".join(
+        level_words(name, value, cc_name)
+        for name, value in spoken_order(cell.factors).items()
+        if name not in but
+    )
+
+
+def listed(words: Sequence[str]) -> str:
+    """a; a and b; a, b and c."""
+    return " and ".join([*([", ".join(words[:-1])] if words[:-1] else []), *words[-1:]])
+
+
+def first_up(words: str) -> str:
+    """A sentence's beginning."""
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,227 @@
+"""Plain sentences on made-up numbers: true, with number, interval and n, and in good English."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic
+
+from analysis.draw.against import against_caption, draw_against, over_study
+from analysis.draw.plain import compare, section_sentences, study_sentence
+from analysis.draw.registry import Sweep
+from analysis.draw.sentences import Gain
+from analysis.judge.cells import to_matrices
+from analysis.judge.statistics import summarise
+from analysis.judge.targets import Target, to_reasons
+from analysis.read.runs import load_results
+from analysis.read.study import Claim, Study
+
+STUDY = Study("made-up", "Made up", called="thesis")
+
+
+def gain(place: str, *times: float, study: float | None = None, cpu_bound: bool = False) -> Gain:
+    summary = summarise(times)
+    assert summary is not None
+    return Gain("", place, summary, study, cpu_bound)
+
+
+def said(*gains: Gain) -> str:
+    return compare(gains, "CUBIC", "BBR", "thesis").sentence.replace("\u00a0", " ")
+
+
+def write(results: Path, mbit: float, repetitions: int = 1, **changes: Any) -> None:
+    """Runs of one cell, all alike but for a hundredth of the goodput."""
+    for repetition in range(1, repetitions + 1):
+        more = {name: changes[name] for name in ("verdict", "idle", "seconds") if name in changes}
+        levels = {key: value for key, value in changes.items() if key not in more}
+        own = {key: levels[key] for key in levels if key in ("cc", "streams", "tunnel")}
+        run = synthetic.description(
+            experiment="made-up",
+            matrix="main",
+            factors=levels,
+            repetition=repetition,
+            seed=repetition,
+            **own,
+        )
+        name = "-".join([*map(str, levels.values()), f"r{repetition}"])
+        goodput_mbit = mbit * (1 + 0.01 * (repetition - 1))
+        synthetic.write_run(results, run, goodput_mbit=goodput_mbit, name=name, **more)
+
+
+def sentences(results: Path) -> list[str]:
+    matrices = to_matrices(load_results(results, "made-up").runs, STUDY)
+    found = section_sentences(Sweep(matrices[0], matrices, STUDY))
+    return [each.sentence.replace("\u00a0", " ") for each in found]
+
+
+def test_no_gain_is_said_as_such_with_the_study_s_own() -> None:
+    assert said(gain("16 streams", 0.99, study=1.28)) == (
+        "BBR gains nothing: 0.99 times CUBIC at 16 streams (n = 1; thesis: 1.28)."
+    )
+
+
+def test_several_places_without_gain_name_the_range() -> None:
+    assert said(gain("1 stream", 0.98), gain("4 streams", 1.0)) == (
+        "BBR gains nothing: 0.98 times CUBIC at 1 stream (n = 1), 0.98 to 1.00 in both places."
+    )
+
+
+def test_a_gain_everywhere_names_the_most_and_the_least() -> None:
+    three = [gain("1 % loss", 18.0), gain("0 % loss", 1.5), gain("0.1 % loss", 3.0)]
+    assert said(*three) == (
+        "BBR carries more than CUBIC: 18 times at 1 % loss (n = 1), at least 1.50 times in all 3"
+        " places."
+    )
+    assert said(gain("", 0.5)) == "BBR carries less than CUBIC: 0.50 times (n = 1)."
+
+
+def test_mixed_results_are_counted() -> None:
+    assert said(gain("a", 2.0), gain("b", 1.0), gain("c", 0.9), gain("d", 0.8)) == (
+        "BBR carries 2.00 times what CUBIC does at a (n = 1); of the 4 places it carries more in"
+        " 1, as much in 1 and less in 2 (0.80 to 2.00 times)."
+    )
+    assert said(gain("a", 1.01, study=1.3), gain("b", 0.8)) == (
+        "BBR gains nothing at a: 1.01 times CUBIC (n = 1; thesis: 1.30); of the 2 places it"
+        " carries as much in 1 and less in 1 (0.80 to 1.01 times)."
+    )
+
+
+def test_six_pairs_have_their_interval() -> None:
+    assert "(1.20 to 1.25, n = 6)" in said(gain("x", 1.2, 1.21, 1.22, 1.23, 1.24, 1.25))
+
+
+def test_what_the_cpu_decided_compares_nothing() -> None:
+    assert said(gain("x", 2.0, cpu_bound=True)).startswith("Nothing here compares BBR with CUBIC")
+    aside = said(gain("x", 1.0), gain("y", 3.0, cpu_bound=True))
+    assert aside.endswith("(n = 1). Set aside is 1 place that the CPU decided.")
+
+
+def test_the_lever_names_its_ends_once_and_in_order(tmp_path: Path) -> None:
+    for streams, mbit in ((1, 100.0), (4, 400.0), (16, 1500.0)):
+        write(tmp_path, mbit, streams=streams)
+    assert sentences(tmp_path) == [
+        "From 1 to 16 streams goodput rises from 100 Mbit/s to 1,500 Mbit/s, 15 times (n = 1)."
+    ]
+
+
+def test_a_factor_that_moves_nothing_is_said_to(tmp_path: Path) -> None:
+    for loss, mbit in (("0.1%", 100.0), ("1%", 97.0)):
+        write(tmp_path, mbit, loss=loss)
+    assert sentences(tmp_path) == [
+        "Between 0.1 and 1 % loss goodput moves by no more than 3.1 %, 97 Mbit/s to 100 Mbit/s"
+        " (n = 1)."
+    ]
+
+
+def test_levels_without_an_order_stand_against_each_other(tmp_path: Path) -> None:
+    write(tmp_path, 300.0, tunnel="direct")
+    write(tmp_path, 100.0, tunnel="gost+ws")
+    assert sentences(tmp_path) == [
+        "direct carries 300 Mbit/s, gost+ws 100 Mbit/s, 3 times (n = 1)."
+    ]
+
+
+def test_six_runs_give_intervals_and_a_degraded_cell_is_called_so(tmp_path: Path) -> None:
+    write(tmp_path, 100.0, 6, streams=1)
+    write(tmp_path, 200.0, 6, streams=4, verdict="degraded")
+    assert sentences(tmp_path) == [
+        "From 1 to 4 streams goodput rises from 102 Mbit/s (100 to 105) to 205 Mbit/s (200 to"
+        " 210), 2 times (n = 6, 1 of 2 degraded)."
+    ]
+
+
+def test_three_congestion_controls_are_named_where_they_differ_most(tmp_path: Path) -> None:
+    for loss, rates in (("0%", (90.0, 90.0, 90.0)), ("1%", (2.0, 80.0, 1.0))):
+        for cc, mbit in zip(("cubic", "bbr", "reno"), rates, strict=True):
+            write(tmp_path, mbit, cc=cc, loss=loss)
+    assert sentences(tmp_path)[0] == (
+        "Of 2 places they lie furthest apart at 1 % loss: BBR 80 Mbit/s, CUBIC 2 Mbit/s and Reno"
+        " 1 Mbit/s (n = 1)."
+    )
+
+
+def test_one_cell_is_a_sentence_too(tmp_path: Path) -> None:
+    write(tmp_path, 588.0, cc="bbr")
+    assert sentences(tmp_path) == ["It carries 588 Mbit/s (BBR; n = 1)."]
+
+
+def test_no_section_has_more_than_three_sentences(tmp_path: Path) -> None:
+    synthetic.write_everything(tmp_path)
+    study = synthetic.STUDY
+    matrices = to_matrices(load_results(tmp_path, study.name).runs, study)
+    for matrix in matrices:
+        found = section_sentences(Sweep(matrix, matrices, study))
+        assert len(found) <= 3
+        assert all("nan" not in each.sentence.lower() for each in found)
+
+
+# -- the study
+
+
+def row(verdict: str, value: float | None = 100.0, got: float = 50.0, why: str = "") -> Target:
+    claim = Claim("goodput_mbit", value, least=None if value else 4.0, most=None if value else 6.0)
+    summary = None if verdict == "no run" else summarise([got])
+    return Target(
+        "main", "1 stream", "goodput (Mbit/s)", "100", summary, verdict, "table 1", why, claim
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "sentence"),
+    [
+        ([], ""),
+        (["agrees"], "The one number of the thesis agrees with the lab."),
+        (["no run"], "The one number of the thesis has no run that counts."),
+        (["agrees"] * 3, "All 3 numbers of the thesis agree with the lab."),
+        (
+            ["agrees", "disagrees", "disagrees"],
+            "Of 3 numbers of the thesis, beside the lab's, 1 agrees and 2 disagree.",
+        ),
+        (
+            ["agrees", "disagrees", "no run"],
+            "Of 3 numbers of the thesis, beside the lab's, 1 agrees, 1 disagrees and 1 has no run"
+            " that counts.",
+        ),
+    ],
+)
+def test_agreement_is_counted_in_english(verdicts: list[str], sentence: str) -> None:
+    assert study_sentence([row(verdict) for verdict in verdicts], "thesis") == sentence
+
+
+def test_each_reason_stands_once_the_most_frequent_first() -> None:
+    rows = [
+        row("disagrees", why="the CPU"),
+        row("disagrees", got=20.0, why="the buffer"),
+        row("disagrees", got=30.0, why="the buffer"),
+        row("disagrees"),
+        row("agrees", got=100.0, why="the buffer"),
+    ]
+    table = to_reasons(rows, "reasons", "Why")
+    assert table is not None
+    assert [(each["why"], each["numbers"], each["over"]) for each in table.rows] == [
+        ("the buffer", 2, "0.2 to 0.3"),
+        ("the CPU", 1, "0.5"),
+        ("Nobody has found out yet.", 1, "0.5"),
+    ]
+    assert to_reasons([row("agrees")], "reasons", "Why") is None
+
+
+def test_a_number_is_divided_by_the_study_s_or_the_middle_of_its_band() -> None:
+    assert over_study(row("disagrees")) == 0.5
+    assert over_study(row("agrees", value=None, got=5.0)) == 1.0
+    assert over_study(row("no run")) is None
+    assert over_study(row("disagrees", value=0.0)) is None
+
+
+def test_lab_over_study_has_a_dot_per_number_coloured_by_verdict() -> None:
+    rows = [row("agrees", got=100.0), row("disagrees"), row("disagrees", got=1e6), row("no run")]
+    ax = draw_against(rows, "thesis").axes[0]
+    dots = [line for line in ax.lines if line.get_linestyle() == "None"]
+    assert len(dots) == 3
+    assert len({line.get_color() for line in dots}) == 2
+    assert dots[-1].get_marker() == ">"  # further out than the axis goes
+    assert ax.get_xlabel() == "Lab / thesis"
+    caption = against_caption(rows, "thesis")
+    assert "3 of 4" in caption and "1 has no run that counts" in caption
