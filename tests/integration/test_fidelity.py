@@ -149,6 +149,17 @@ def test_one_seed_gives_one_run_every_ack_included(lab: Lab) -> None:
     assert unzipped[0] == unzipped[1]
 
 
+@pytest.mark.parametrize("tunnel", ["gost+ws", "gost+wss"])
+def test_one_seed_gives_one_run_through_a_tunnel_too(lab: Lab, tunnel: str) -> None:
+    path = direction(rate_bps=20_000_000, buffer_pkts=100)
+    run = describe(path, path, tunnel=tunnel, streams=4, duration_s=2.0, acks=True, sample_ms=100.0)
+
+    one, two = lab.run(run), lab.run(run)
+
+    for name in ("queues.jsonl", "sockets.jsonl", "flows.json", "legs.json"):
+        assert (one.folder / name).read_text() == (two.folder / name).read_text(), name
+
+
 def test_a_path_or_a_load_that_is_not_the_asked_one_is_invalid(lab: Lab, tmp_path: Path) -> None:
     path = direction(rate_bps=20_000_000, delay_ms=10.0, buffer_pkts=100)
     spoil = sabotage(
