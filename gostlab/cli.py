@@ -142,9 +142,16 @@ def parser() -> argparse.ArgumentParser:
         add_settings,
         add_bench,
         add_topo,
+        add_classroom,
     ):
         add(verbs)
     return top
+
+
+def add_classroom(verbs: Any) -> None:
+    from gostlab import classroom
+
+    classroom.add_verbs(verbs, add_json)
 
 
 def add_verb(

@@ -326,8 +326,8 @@ def test_the_seed_option_stands_in_for_the_experiments() -> None:
     assert {run.cell for run in of_option} == {run.cell for run in of_file}
     assert not {run.name for run in of_option} & {run.name for run in of_file}
     assert with_seed(written(SMALL), None).seed == written(SMALL).seed
-    for seed in (0, 10**7):
-        with pytest.raises(BadInput, match=f"--seed {seed}: not within 1 to 1000000"):
+    for seed in (0, 2**43):
+        with pytest.raises(BadInput, match=f"--seed {seed}: not within 1 to 8796093022207"):
             with_seed(written(SMALL), seed)
 
 
