@@ -10,9 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +39,6 @@ from gostlab.matrix.schedule import Finished, Standing
 from gostlab.matrix.shard import Shard
 from gostlab.matrix.single import Task
 from gostlab.matrix.summary import CellSummary, cell_summaries
-from gostlab.results import ResultsError
 from gostlab.setup import parts
 
 if TYPE_CHECKING:
@@ -336,21 +333,6 @@ def checkout_commit() -> str | None:
     if head.returncode != 0:
         return None
     return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
-
-
-@contextmanager
-def run_once(run: RunDescription) -> Iterator[Path]:
-    """One run in the sandbox, in a folder that is gone afterwards. Raises ResultsError if it does
-    not come to a good end, MissingPart, MachineError, OSError.
-    """
-    slots, start = starter("sandbox", parts.find_parts(), 1)
-    with tempfile.TemporaryDirectory(prefix="gostlab-run-") as scratch:
-        (end,) = schedule.run_all(
-            [run], Path(scratch).resolve(), slots, start, results.clean_folder, schedule.Quiet()
-        )
-        if end.outcome != "ok":
-            raise ResultsError(results.failure_line(end.folder, end.status))
-        yield end.folder
 
 
 # -- read what has been run

@@ -14,10 +14,11 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from gostlab.ask.document import BadInput
-from gostlab.results import read_object
+from gostlab.results import ResultsError, read_object
 
 if TYPE_CHECKING:
     from gostlab.course.assignment import Assignment
@@ -391,6 +392,7 @@ def rerun(found: Any, assignment: Assignment, folder: Path) -> Any:
 
     from gostlab import api
     from gostlab.course.answers import SEALED, read_sealed
+    from gostlab.course.evidence import Records
     from gostlab.course.grading import RESULTS, find_runs, nothing
     from gostlab.course.rerun import compare
 
@@ -399,10 +401,13 @@ def rerun(found: Any, assignment: Assignment, folder: Path) -> Any:
     sealed = read_sealed(folder / SEALED, assignment.lab)
     runs = find_runs(assignment, sealed, folder / RESULTS)
     drawn = secrets.choice([*runs.records, *runs.own])
-    with api.run_once(drawn.run) as again:
-        from gostlab.course.evidence import Records
-
-        compared = compare(drawn, Records(again, drawn.run))
+    with TemporaryDirectory(prefix="gostlab-rerun-") as scratch:
+        asked = Path(scratch, "run.json")
+        asked.write_text(json.dumps(drawn.run.to_json()), encoding="utf-8")
+        end = api.execute(str(asked), Path(scratch, "again"))
+        if end.outcome != "ok":
+            raise ResultsError(f"{drawn.run.name}: could not be run again: {end.status}")
+        compared = compare(drawn, Records(end.folder, drawn.run))
     if compared.same:
         return replace(found, reran=compared.lines)
     lost = nothing(assignment, [f"rerun: {line}" for line in compared.lines])
