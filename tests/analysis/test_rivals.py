@@ -1,0 +1,107 @@
+"""Two drawings of what flows do to each other and how long they take: rivals, completion-cdf."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import synthetic
+
+from analysis.draw.registry import Drawn, Sweep, draw_matrix, drawing_of
+from analysis.judge.cells import to_matrices
+from analysis.read.runs import load_results
+from analysis.read.study import Study
+
+SHARES = {("bbr", "cubic"): 80.0, ("cubic", "bbr"): 30.0, ("bbr", "bbr"): 50.0}
+
+
+def drawn(results: Path, word: str) -> Drawn:
+    matrices = to_matrices(load_results(results, "made-up").runs)
+    sweep = Sweep(matrices[0], matrices, Study("made-up", "Made up"), "fixture")
+    return draw_matrix(drawing_of(word), sweep, "made-up")
+
+
+def write_pairs(results: Path, repetitions: int = 1, **more: Any) -> None:
+    """bbr first beside cubic has 80 of 100 Mbit/s; cubic first beside bbr 30; bbr beside bbr 50."""
+    for (first, second), mbit in SHARES.items():
+        for repetition in range(1, repetitions + 1):
+            run = synthetic.several(
+                {"cc": first},
+                {"cc": second},
+                factors={"flow1.cc": first, "flow2.cc": second, **more},
+                repetition=repetition,
+                seed=repetition,
+                duration_s=20.0,
+            )
+            folder = synthetic.write_run(
+                results,
+                run,
+                name="-".join([first, second, *map(str, more.values()), str(repetition)]),
+            )
+            rates = {"flow1": lambda _, mbit=mbit: mbit, "flow2": lambda _, mbit=mbit: 100 - mbit}
+            synthetic.write_over_time(folder, run, rates)
+
+
+def numbers(made: Drawn) -> list[str]:
+    return [text.get_text() for text in made.pictures[0].figure.axes[0].texts]
+
+
+def test_each_field_has_the_share_beside_the_other_and_both_orders_count(tmp_path: Path) -> None:
+    write_pairs(tmp_path)
+    made = drawn(tmp_path, "rivals")
+
+    ax = made.pictures[0].figure.axes[0]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["CUBIC", "BBR"]
+    # cubic beside cubic did not run; beside bbr it got 20 and 30, so bbr 80 and 70
+    assert numbers(made) == ["–", "25", "n = 2", "75", "n = 2", "50", "n = 1"]
+    assert made.answers[0].sentences == ("BBR leaves CUBIC 25\u00a0% and takes 75\u00a0% (n = 2).",)
+
+
+def test_another_factor_makes_a_facet_of_its_own(tmp_path: Path) -> None:
+    write_pairs(tmp_path, buffer="1bdp")
+    write_pairs(tmp_path, buffer="4bdp")
+    figure = drawn(tmp_path, "rivals").pictures[0].figure
+    assert len([ax for ax in figure.axes if ax.get_xlabel() == "beside this one"]) == 2
+
+
+def test_runs_of_one_flow_are_no_meeting_and_it_says_so(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path, synthetic.description(factors={"cc": "bbr"}))
+    made = drawn(tmp_path, "rivals")
+    assert not made.pictures and "exactly two flows" in made.note
+
+
+def write_downloads(results: Path, cc: str, *seconds: float | None) -> None:
+    """Downloads of 1 MB each that took so long; None: cut off."""
+    for repetition, taken in enumerate(seconds, 1):
+        run = synthetic.description(
+            cc=cc, factors={"cc": cc}, repetition=repetition, seed=repetition
+        )
+        flow = {**run["flows"][0], "kind": "http", "size_bytes": 1_000_000}
+        run = {**run, "flows": [flow]}
+        folder = synthetic.write_run(results, run, name=f"{cc}-{repetition}")
+        told = {
+            **synthetic.measured_flow(flow, 10.0, 0),
+            "ended_s": flow["start_s"] + (taken or 30.0),
+            "bytes": 1_000_000 if taken else 400_000,
+        }
+        synthetic.put(folder, "flows.json", {"flows": [told]})
+
+
+def test_a_step_per_flow_and_what_was_cut_off_keeps_the_line_below_one(tmp_path: Path) -> None:
+    write_downloads(tmp_path, "bbr", 2.0, 1.0, 4.0)
+    write_downloads(tmp_path, "cubic", 8.0, None)
+    made = drawn(tmp_path, "completion-cdf")
+
+    ax = made.pictures[0].figure.axes[0]
+    lines = {line.get_label(): line for line in ax.lines if line.get_label().startswith("lab")}
+    assert list(lines["lab bbr"].get_xdata()) == [1, 1, 2, 4]
+    assert lines["lab bbr"].get_ydata()[-1] == 1 and lines["lab cubic"].get_ydata()[-1] == 0.5
+    assert made.answers[0].sentences == (
+        "CUBIC 8\u00a0s (n = 1, 1 of 2 cut off), BBR 2\u00a0s (n = 3).",
+    )
+
+
+def test_flows_without_a_size_have_no_completion(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path, synthetic.description(factors={"cc": "bbr"}))
+    made = drawn(tmp_path, "completion-cdf")
+    assert not made.pictures
