@@ -42,6 +42,7 @@ from gostlab.matrix.summary import CellSummary, cell_summaries
 from gostlab.setup import parts
 
 if TYPE_CHECKING:
+    from analysis.judge.change import Changes
     from analysis.judge.table import Table
     from analysis.judge.targets import Target
 
@@ -406,6 +407,42 @@ def replay(folder: Path) -> Replay:
     """
     found = parts.find_parts()
     return replay_run(folder, parts.require_kernel(found), machine.kept_visible(found))
+
+
+# -- compare
+
+
+def compare(before: Path, after: Path, threshold: float = 0.05) -> Changes:
+    """What changed between two experiments' results folders (results/NAME each).
+
+    threshold: a figure that moves by less, as a share, is the same. Raises BadInput, OSError.
+    """
+    if not 0 < threshold < 10:
+        raise BadInput(f"--threshold {100 * threshold:g}%: not within 0% and 1000%")
+    from analysis.judge.cells import to_matrices
+    from analysis.judge.change import changes
+    from analysis.read.runs import load_results
+
+    found = []
+    for folder in (before, after):
+        if not folder.is_dir():
+            raise BadInput(f"{folder}: no such folder (an experiment's results: results/NAME)")
+        place = folder.resolve()
+        loaded = load_results(place.parent, place.name)
+        if not any(run.counts for run in loaded.runs):
+            raise BadInput(f"{folder}: no run there counts (an experiment's results: results/NAME)")
+        found.append(to_matrices(loaded.runs))
+    compared = changes(found[0], found[1], threshold)
+    if not compared.rows and not compared.lost:
+        raise BadInput(f"{before}, {after}: no cell of one is in the other: nothing to compare")
+    return compared
+
+
+def changes_table(found: Changes) -> Table:
+    """What changed, the worse first, as a table."""
+    from analysis.judge.change import to_table
+
+    return to_table(found)
 
 
 # -- validate

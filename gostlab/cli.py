@@ -135,6 +135,7 @@ def parser() -> argparse.ArgumentParser:
         add_try,
         add_exec,
         add_report,
+        add_compare,
         add_shell,
         add_profile,
         add_validate,
@@ -277,6 +278,26 @@ def add_report(verbs: Any) -> None:
         help="write docs/studies.md instead: a section and the figures of each",
     )
     report.add_argument("--json", action="store_true", help='print {"report": path}')
+
+
+def add_compare(verbs: Any) -> None:
+    compare = add_verb(
+        verbs,
+        "compare",
+        compare_verb,
+        "what changed between two experiments' results folders; exit code 1 if something is worse",
+        "./lab compare old/thesis-tunnel results/thesis-tunnel",
+    )
+    compare.add_argument("before", type=Path, help="a results folder of an experiment")
+    compare.add_argument("after", type=Path, help="another, of the same questions")
+    compare.add_argument(
+        "--threshold",
+        type=float,
+        default=5.0,
+        metavar="PERCENT",
+        help="a figure that moves by less is the same (default: 5)",
+    )
+    add_json(compare)
 
 
 def add_shell(verbs: Any) -> None:
@@ -667,6 +688,39 @@ def report_verb(arguments: argparse.Namespace) -> int:
     page = write(arguments.results, arguments.experiment, arguments.out)
     print(json.dumps({"report": str(page)}) if arguments.json else page)
     return EXIT_OK
+
+
+def compare_verb(arguments: argparse.Namespace) -> int:
+    """`./lab compare BEFORE AFTER`: 1 if something got worse."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from gostlab import api
+
+    found = api.compare(arguments.before, arguments.after, arguments.threshold / 100)
+    if arguments.json:
+        print_json(found.to_json())
+        return EXIT_FAILED if found.regressed else EXIT_OK
+    told = api.changes_table(found)
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
+    if told.rows:
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for column in told.columns:
+            table.add_column(column.heading, justify="right" if column.numeric else "left")
+        for row in told.shown():
+            table.add_row(*row)
+        console.print(table)
+    for words, cells in (
+        ("no run counts any more", found.lost),
+        ("only before", found.only_before),
+        ("only after", found.only_after),
+        ("made differently", found.made),
+    ):
+        if cells:
+            console.print(f"{words}: {'; '.join(cells)}", soft_wrap=True)
+    console.print(told.note, soft_wrap=True)
+    return EXIT_FAILED if found.regressed else EXIT_OK
 
 
 def shell_verb(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,268 @@
+"""What changed between two results folders of the same questions: cell by cell, figure by figure.
+
+For those who change a kernel, a tunnel or a setting and want to know what it did.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from analysis.judge.cells import Cell, MatrixResults
+from analysis.judge.figures_of_merit import merit_of
+from analysis.judge.statistics import Summary, paired, paired_ratio
+from analysis.judge.table import Column, Table, count, plain, ratio
+from analysis.read.folder import Run
+
+BETTER, WORSE, SAME, UNSURE = "better", "worse", "same", "unsure"
+LOST = "no run counts any more"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A figure that is compared."""
+
+    figure: str  # a figure of merit, by name
+    more_is_better: bool
+    # Below this in both folders a ratio says nothing: 0.2 ms of queue against 0.1.
+    floor: float = 0.0
+
+
+WATCHED = (
+    Watched("goodput_mbit", more_is_better=True),
+    Watched("srtt_median_ms", more_is_better=False, floor=1.0),
+    Watched("queue_delay_p95_ms", more_is_better=False, floor=2.0),
+    Watched("wan_share", more_is_better=False, floor=0.001),
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure of one cell, before and after."""
+
+    matrix: str
+    cell: str
+    figure: str  # in words, with its unit
+    before: float
+    after: float
+    times: float  # the median over pairs of after / before, where runs share a seed
+    low: float | None  # of its 95 % interval; None: fewer than six pairs
+    high: float | None
+    n: int  # pairs of runs with the same seed; without one, the fewer runs
+    verdict: str  # better | worse | same | unsure: large, but the runs do not agree on it
+    show_as: str = ""  # before and after as people write them
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Everything that two folders say of each other."""
+
+    rows: tuple[Change, ...]
+    lost: tuple[str, ...]  # cells whose runs counted before, and none of which counts now
+    only_before: tuple[str, ...]  # cells that have no run after
+    only_after: tuple[str, ...]
+    made: tuple[str, ...]  # what made the numbers differs: "kernel: 7.3.3 before, 7.3.4 after"
+
+    @property
+    def worse(self) -> list[Change]:
+        """The figures that got worse."""
+        return [row for row in self.rows if row.verdict == WORSE]
+
+    @property
+    def regressed(self) -> bool:
+        """Whether anything is worse, or has been lost."""
+        return bool(self.worse or self.lost)
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {**asdict(self), "regressed": self.regressed}
+
+
+def changes(
+    before: Sequence[MatrixResults], after: Sequence[MatrixResults], threshold: float = 0.05
+) -> Changes:
+    """Every cell that both have, by matrix and levels; of several variants that of the same
+    settings, else the fullest.
+
+    threshold: a figure that moves by less, as a share, is the same.
+    """
+    old, new = cells_by_place(before), cells_by_place(after)
+    rows: list[Change] = []
+    lost = []
+    for place, cells in old.items():
+        for cell in cells:
+            other = partner(cell, new.get(place, ()))
+            if other is None or not cell.counted:
+                continue
+            if not other.counted:
+                lost.append(named(cell))
+                continue
+            rows += [
+                found
+                for watched in WATCHED
+                if (found := change_of(cell, other, watched, threshold)) is not None
+            ]
+    return Changes(
+        tuple(rows),
+        tuple(lost),
+        tuple(named(cells[0]) for place, cells in old.items() if place not in new),
+        tuple(named(cells[0]) for place, cells in new.items() if place not in old),
+        tuple(made_differently(runs_of(before), runs_of(after))),
+    )
+
+
+def cells_by_place(matrices: Iterable[MatrixResults]) -> dict[Any, list[Cell]]:
+    """Cells by matrix and levels; the fullest variant first."""
+    found: dict[Any, list[Cell]] = {}
+    for matrix in matrices:
+        for cell in matrix.cells:
+            found.setdefault((cell.matrix, cell.factors), []).append(cell)
+    return found
+
+
+def partner(cell: Cell, others: Sequence[Cell]) -> Cell | None:
+    """The cell of the same question; else the first at the same levels; None where there is
+    none.
+    """
+    same = (other for other in others if other.example.settings == cell.example.settings)
+    return next(same, others[0] if others else None)
+
+
+def named(cell: Cell) -> str:
+    """A cell for people."""
+    return f"{cell.matrix}: {cell.label}" if cell.factors else cell.matrix
+
+
+def runs_of(matrices: Iterable[MatrixResults]) -> list[Run]:
+    """The runs that count."""
+    return [run for matrix in matrices for run in matrix.runs if run.counts]
+
+
+def change_of(before: Cell, after: Cell, watched: Watched, threshold: float) -> Change | None:
+    """One figure of two cells; None where one of them does not have it."""
+    merit = merit_of(watched.figure)
+    old, new = before.summary(merit.key), after.summary(merit.key)
+    if old is None or new is None:
+        return None
+    olds, news = before.by_seed(merit.key), after.by_seed(merit.key)
+    pairs = paired(olds, news)
+    times = paired_ratio(olds, news)
+    if times is None:  # other seeds, or nothing to divide by
+        times = Summary((over(new.median, old.median),), over(new.median, old.median), None)
+    small = max(old.median, new.median) <= watched.floor
+    verdict = SAME if small else verdict_of(times, watched, threshold)
+    if verdict in (BETTER, WORSE) and not pairs and overlapping(old, new):
+        verdict = UNSURE
+    return Change(
+        before.matrix,
+        before.label if before.factors else "",
+        merit.words,
+        old.median,
+        new.median,
+        times.median,
+        times.interval.low if times.interval else None,
+        times.interval.high if times.interval else None,
+        len(pairs) or min(old.n, new.n),
+        verdict,
+        f"{merit.show(old.median)} → {merit.show(new.median)}",
+    )
+
+
+def over(after: float, before: float) -> float:
+    """after / before; 1 of nothing to nothing, infinite of nothing to something."""
+    if before:
+        return after / before
+    return math.inf if after else 1.0
+
+
+def overlapping(old: Summary, new: Summary) -> bool:
+    """Whether runs of other seeds lie among each other."""
+    return min(new.values) <= max(old.values) and min(old.values) <= max(new.values)
+
+
+def verdict_of(times: Summary, watched: Watched, threshold: float) -> str:
+    """Better or worse if it moved by the threshold and the interval, or of fewer than six pairs
+    every pair, lies on that side of 1.
+    """
+    moved = times.median
+    if 1 / (1 + threshold) <= moved <= 1 + threshold:
+        return SAME
+    ends = times.interval
+    least, most = (ends.low, ends.high) if ends else (min(times.values), max(times.values))
+    if least <= 1 <= most:
+        return UNSURE
+    return BETTER if (moved > 1) == watched.more_is_better else WORSE
+
+
+def made_differently(before: Sequence[Run], after: Sequence[Run]) -> list[str]:
+    """What made the numbers, where it is not the same."""
+    parts: Mapping[str, str] = {
+        "kernel": "kernel",
+        "tunnel_sha256": "tunnel program",
+        "iperf3": "iperf3",
+        "lab": "lab",
+        "host": "host",
+    }
+    said = []
+    for key, words in parts.items():
+        one, two = (
+            sorted({str(getattr(run.environment, key))[:60] for run in runs if run.environment})
+            for runs in (before, after)
+        )
+        if one != two:
+            said.append(f"{words}: {' / '.join(one) or '–'} before, {' / '.join(two) or '–'} after")
+    return said
+
+
+# -- for people
+
+ORDER = {WORSE: 0, BETTER: 1, UNSURE: 2, SAME: 3}
+
+
+def to_table(found: Changes) -> Table:
+    """What moved, the worse first; what did not is counted in the note."""
+    moved = sorted(
+        (row for row in found.rows if row.verdict != SAME), key=lambda row: ORDER[row.verdict]
+    )
+    columns = (
+        Column("cell", "Cell", plain, False),
+        Column("figure", "Figure", plain, False),
+        Column("show_as", "Before → after", plain),
+        Column("times", "After / before", times_text),
+        Column("interval", "95 % interval", plain),
+        Column("n", "n", count),
+        Column("verdict", "Verdict", plain, False),
+    )
+    rows = [
+        {
+            **asdict(row),
+            "cell": f"{row.matrix}: {row.cell}" if row.cell else row.matrix,
+            "interval": (
+                f"{ratio(row.low)} to {ratio(row.high)}"
+                if row.low is not None and row.high is not None
+                else ""
+            ),
+        }
+        for row in moved
+    ]
+    return Table("changes", "What changed", summary_line(found), columns, tuple(rows))
+
+
+def times_text(times: float) -> str:
+    """A ratio; of nothing before it is endless."""
+    return "from none" if math.isinf(times) else ratio(times)
+
+
+def summary_line(found: Changes) -> str:
+    """How many figures are what."""
+    counts = dict.fromkeys(ORDER, 0)
+    for row in found.rows:
+        counts[row.verdict] += 1
+    cells = len({(row.matrix, row.cell) for row in found.rows})
+    said = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
+    return (
+        f"{len(found.rows)} figure{'' if len(found.rows) == 1 else 's'} of {cells}"
+        f" cell{'' if cells == 1 else 's'}: {said or 'nothing to compare'}."
+    )
