@@ -14,6 +14,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -63,18 +64,24 @@ def main(argv: Sequence[str]) -> int:
 
 
 def raise_on_signals() -> None:
-    """From here on SIGTERM ends like Ctrl-C, by an exception: nothing of a run stays behind. An
-    ignored Ctrl-C stays ignored.
+    """From here on SIGTERM ends like Ctrl-C, by an exception: nothing of a run stays behind. So
+    does SIGHUP, of a terminal that goes away. What is ignored (by nohup) stays ignored.
 
     Every verb has read its modules by then: an exception could get lost while they are read.
     """
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, interrupt)
 
 
-def interrupt(_number: int, _frame: FrameType | None) -> None:
+def interrupt(number: int, _frame: FrameType | None) -> None:
     """A signal's handler: Ctrl-C's exception."""
+    # A terminal that goes away says so several times, and once is enough: the second would
+    # interrupt the clearing away.
+    if number == signal.SIGHUP:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
@@ -106,8 +113,9 @@ def guarded(verb: Verb, arguments: argparse.Namespace) -> int:
 
 
 def complain(sentence: str) -> None:
-    """One line for the person who can mend it."""
-    print(f"gostlab: {sentence}", file=sys.stderr, flush=True)
+    """One line for the person who can mend it, if there is still a terminal to say it on."""
+    with suppress(OSError):
+        print(f"gostlab: {sentence}", file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:

@@ -16,6 +16,7 @@ import shutil
 import sys
 import tempfile
 import textwrap
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,10 +26,10 @@ from gostlab.declared.iperf3 import OWN
 from gostlab.declared.tunnels import GOST, tunnel_kinds, tunnel_packages
 from gostlab.setup import parts
 from gostlab.setup import steps as setup
-from gostlab.setup.kernel_build import boot_time_s
 
 SETUP = "run ./lab setup"
-SANDBOX_BYTES = 1024**3  # the memory of one ordinary sandbox, which it fills as it is used
+BOOT_MIB = 448  # a small run's memory
+BOOT_LIMIT_S = 30.0
 RESULTS_BYTES = 500_000_000
 
 State = Literal["there", "missing", "absent"]
@@ -56,7 +57,7 @@ def examine() -> list[Finding]:
         _gost(found),
         *_other_tunnels(),
         _memory(),
-        _memory_files(),
+        _isolation(),
         _disk(),
         _cores(),
         _root(),
@@ -114,25 +115,54 @@ def _kernel(found: parts.Parts) -> list[Finding]:
         detail, _, to_do = str(complaint).rpartition(": ")
         return [Finding("sandbox kernel", "missing", detail, to_do)]
     record = parts.kernel_record(kernel)
-    lines = [
-        Finding(
-            "sandbox kernel", "there", f"{record.get('version')}, HZ {record.get('hz')} ({kernel})"
-        )
-    ]
-    with tempfile.TemporaryDirectory(prefix="gostlab-doctor-") as scratch:
-        boot_s = boot_time_s(kernel, Path(scratch))
-    if boot_s is None:
-        lines.append(
-            Finding(
-                "sandbox boots",
-                "missing",
-                "it did not get to its first process within 30 s",
-                f"see what it says: {kernel} mem=64M",
+    said = f"{record.get('version')}, HZ {record.get('hz')} ({kernel})"
+    return [Finding("sandbox kernel", "there", said), _boots(kernel)]
+
+
+def _boots(kernel: Path) -> Finding:
+    """Boot the sandbox as a run does."""
+    part = "sandbox boots"
+    try:
+        from gostlab.machine import CannotBoot, MachineError, sandbox, usable_cpus
+    except ImportError as error:  # of what the packages bring
+        return Finding(part, "missing", f"not tried: {error}", SETUP)
+    started = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="gostlab-doctor-") as scratch:
+            guest = sandbox.boot(
+                kernel,
+                Path(scratch),
+                ["/bin/true"],
+                sandbox.sandbox_environ(),
+                keep=[kernel.parent],
+                cpu=usable_cpus()[0],
+                memory_mib=BOOT_MIB,
+                clock="virtual",
+                syscall_cost_us=0,
+                seed=1,
+                limit_s=BOOT_LIMIT_S,
             )
-        )
-    else:
-        lines.append(Finding("sandbox boots", "there", f"and powers off again in {boot_s:.2f} s"))
-    return lines
+            try:
+                guest.wait()
+            finally:
+                guest.kill()
+            booted = Path(scratch, "exit").exists()
+            log = Path(scratch, "log.txt").read_text(encoding="utf-8", errors="replace").strip()
+    except CannotBoot as error:
+        cause, _, to_do = str(error).partition(": ")
+        return Finding(part, "missing", cause, to_do)
+    except (MachineError, OSError) as error:
+        cause, _, to_do = str(error).rpartition(": ")
+        return Finding(part, "missing", cause or to_do, to_do if cause else "")
+    if not booted:
+        words = guest.complaint or (log.splitlines()[-1] if log else "and it said nothing")
+        return Finding(part, "missing", f"it ended without its first process: {words}")
+    took_s = time.monotonic() - started
+    return Finding(
+        part,
+        "there",
+        f"and powers off again in {took_s:.2f} s; a guest's memory is a file in {guest.memory}",
+    )
 
 
 def _tunnel(found: parts.Parts) -> Finding:
@@ -171,43 +201,32 @@ def _other_tunnels() -> list[Finding]:
 
 
 def _memory() -> Finding:
-    text = Path("/proc/meminfo").read_text(encoding="ascii")
-    kib = {
-        name: int(count) for name, count in re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE)
-    }
-    free, total = kib.get("MemAvailable", 0) * 1024, kib.get("MemTotal", 0) * 1024
+    try:
+        from gostlab.machine.allowance import memory_left
+    except ImportError:
+        return Finding("memory", "absent", "not looked at before the packages are there", SETUP)
+    left = memory_left()
+    there = left.free_mib >= BOOT_MIB
+    to_do = f"a small run's sandbox takes {BOOT_MIB} MiB: end something, or raise the limit"
     return Finding(
         "memory",
-        "there" if free >= SANDBOX_BYTES else "missing",
-        f"{_gib(free)} available of {_gib(total)}",
-        "" if free >= SANDBOX_BYTES else f"a sandbox takes {_gib(SANDBOX_BYTES)}: end something",
+        "there" if there else "missing",
+        f"{left.free_mib / 1024:.1f} GiB available to {left.limited_by}",
+        "" if there else to_do,
     )
 
 
-def _memory_files() -> Finding:
-    """User-Mode Linux keeps a guest's memory in a deleted file: in /dev/shm, unless the sandbox has
-    a file system of its own.
-    """
+def _isolation() -> Finding:
+    """What the host's kernel holds a sandbox with."""
     try:
-        from gostlab.machine.sandbox import (
-            available_isolation,
-        )  # needs the packages, which may be what is missing
+        from gostlab.machine.sandbox import available_isolation
     except ImportError:
-        isolation = None
-    else:
-        isolation = available_isolation()
-    if isolation is not None and isolation.namespaces:
-        return Finding(
-            "isolation", "there", f"{isolation}; a guest's memory is in a file system of its own"
-        )
-    folder = Path("/dev/shm")
-    free = shutil.disk_usage(folder).free if folder.is_dir() else 0
-    ok = free >= SANDBOX_BYTES and os.access(folder, os.W_OK)
+        return Finding("isolation", "absent", "not looked at before the packages are there", SETUP)
+    isolation = available_isolation()
+    if isolation.namespaces:
+        return Finding("isolation", "there", str(isolation))
     return Finding(
-        "memory files",
-        "there" if ok else "missing",
-        f"{_gib(free)} free in {folder}",
-        "" if ok else f"a sandbox keeps 1 GiB there: mount -o remount,size=2G {folder}",
+        "isolation", "absent", f"{isolation}; no namespaces here", "SECURITY.md says what they keep"
     )
 
 
@@ -226,7 +245,19 @@ def _disk() -> Finding:
 
 def _cores() -> Finding:
     usable = len(os.sched_getaffinity(0))
-    return Finding("cores", "there", f"{usable}: so many sandboxes side by side")
+    try:
+        from gostlab.machine.allowance import cpus_allowed
+    except ImportError:
+        allowed = None
+    else:
+        allowed = cpus_allowed()
+    if allowed is None or allowed >= usable:
+        return Finding("cores", "there", f"{usable}: so many sandboxes side by side")
+    return Finding(
+        "cores",
+        "there",
+        f"{usable}, and the control group has time for {allowed}: so many sandboxes side by side",
+    )
 
 
 def _root() -> Finding:

@@ -197,6 +197,9 @@ ENVIRONMENT_FIELDS = (
     Field("host.cpu", "text", "", "its name", always=False),
     Field("host.cpus", "count", "", "how many it has", always=False),
     Field("host.isolation", "text", "", "what parts the guest from it", always=False),
+    Field("host.memory", "text", "", "where the guest's memory is a file", always=False),
+    Field("host.image", "text", "", "the container image's name, if one says it", always=False),
+    Field("host.worker", "text", "", "of a cluster: which worker made it", always=False),
 )
 FLOW_FIELDS = (
     Field("flows[].name", "text", "", "which flow of run.json"),

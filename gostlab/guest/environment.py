@@ -86,9 +86,7 @@ def environment(
         "tunnel": program and {**vars(program), "path": str(program.path)},
         "tcp_mem_pages": TCP_MEM.read_text(encoding="ascii").split(),
         "sysctls": sysctls,
-        "host": (
-            json.loads(os.environ.get("GOSTLAB_HOST", "null")) or {"kernel": platform.release()}
-        ),
+        "host": below(),
     }
 
 
@@ -119,6 +117,13 @@ def iperf3_of(run: RunDescription, parts: Mapping[str, Any]) -> Iperf3:
     if path is None:
         raise NetworkError("iperf3: none is installed: run ./lab setup")
     return Iperf3(path, first_line([path, "--version"]).split()[1], file_sha256(Path(path)))
+
+
+def below() -> dict[str, Any]:
+    """The machine below, as far as who started this has said."""
+    known = json.loads(os.environ.get("GOSTLAB_HOST", "null")) or {"kernel": platform.release()}
+    memory = os.environ.get("GOSTLAB_MEMORY")
+    return {**known, "memory": memory} if memory else dict(known)
 
 
 def web_programs(run: RunDescription, parts: Mapping[str, Any]) -> dict[str, str]:

@@ -29,11 +29,17 @@ class MachineError(Exception):
     """A machine cannot be used here; the message says why and what to do."""
 
 
+class CannotBoot(MachineError):
+    """The sandbox's kernel does not get to its first process here, so no run would."""
+
+
 class Job(Protocol):
     """A run that has been started."""
 
     def poll(self) -> int | None:
-        """The exit status, None while it runs, ends it when its wall-clock limit has passed."""
+        """The exit status, None while it runs, ends it when its wall-clock limit has passed. Raises
+        CannotBoot where that is why it ended.
+        """
 
     def kill(self) -> None:
         """End it now and everything it started."""

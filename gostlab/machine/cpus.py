@@ -14,16 +14,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from gostlab.machine import usable_cpus
+from gostlab.machine.allowance import cpus_allowed
 
 POLL_S = 0.2
 
 
 @contextmanager
 def claimed_cpus(count: int | None) -> Iterator[list[int]]:
-    """So many of the CPUs that this process may use, or all: those first that no other process of
-    this user has claimed. Where all are claimed they are shared.
+    """So many of the CPUs that this process may use, or all, but no more than its control group
+    has time for: those first that no other process of this user has claimed. Where all are claimed
+    they are shared.
     """
     usable = list(usable_cpus())
+    count = cpus_allowed() if count is None else count
     with ExitStack() as claims:
         free: list[int] = []
         taken: list[int] = []

@@ -11,9 +11,9 @@ namespaces and Landlock (`Isolation`; SECURITY.md says what each of them keeps).
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +26,9 @@ from typing import Any
 
 from gostlab.ask.cpu_model import ONE_FOR_ALL, CpuModel
 from gostlab.ask.run_description import RunDescription
-from gostlab.machine import CHECKOUT, MachineError, Watched, run_argv, wall_limit_s
+from gostlab.machine import CHECKOUT, CannotBoot, MachineError, Watched, run_argv, wall_limit_s
+from gostlab.machine.allowance import memory_left, read_lines
+from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
 
 INIT = Path(__file__).with_name("init.py")
 GUEST_FOLDER = "/run/gostlab"
@@ -39,9 +41,30 @@ WORKING_FOLDER = "/proc/self/cwd"
 VIRTUAL_EPOCH_NS = 1_700_000_000_000_000_000
 # Characters that the kernel's command line or hostfs's mount option would take for their own.
 UNSAFE = set('"\\,\n\t')
-# A tmpfs has pages of its own besides the guest's memory (and the guest's kernel is mapped there
-# too).
-MEMORY_SLACK_MIB = 64
+# What the guest's kernel says when it cannot run here, and what that means.
+SAID_BY_THE_KERNEL = {
+    "noexec": (
+        "{memory}, where the sandbox's memory is, is mounted noexec: name another folder with"
+        " GOSTLAB_TMP"
+    ),
+    "SECCOMP userspace requested but not functional": (
+        "this host, or the container's filter of system calls, denies seccomp(2) filters, which"
+        " the sandbox's kernel runs its programs with: docker run --security-opt"
+        " seccomp=unconfined, or ask who runs the machine"
+    ),
+}
+KILLED_BY_A_FILTER = (
+    "a filter of system calls (seccomp) around this process killed the sandbox's kernel:"
+    " docker run --security-opt seccomp=unconfined, or ask who runs the machine"
+)
+# What a signal that ended it means.
+ENDED_BY = {
+    signal.SIGBUS: (
+        "there was no room left for the sandbox's memory in {memory}: make some, or name another"
+        " folder with GOSTLAB_TMP"
+    ),
+    signal.SIGXCPU: "this process's limit of CPU time is used up: ulimit -t unlimited",
+}
 
 # -- the host's kernel: <linux/sched.h>, <linux/mount.h>, <linux/prctl.h>, <linux/capability.h>,
 # <linux/landlock.h>. The system calls' numbers are the same on every architecture, as of all that
@@ -188,7 +211,7 @@ def boot(
     limit_s: float,
     cpu_model: CpuModel = ONE_FOR_ALL,
     terminal: bool = False,
-) -> Watched:
+) -> Guest:
     """Boot a guest that runs one command and powers off.
 
     folder    the host's folder that the guest may write, /run/gostlab inside; boot.json and
@@ -200,6 +223,7 @@ def boot(
     """
     folder = folder.resolve()
     isolation = available_isolation()
+    (folder / ".uml").mkdir(exist_ok=True)
     words = boot_words(
         folder,
         memory_mib=memory_mib,
@@ -208,30 +232,46 @@ def boot(
         seed=seed,
         cpu_model=cpu_model,
     )
-    check_memory(memory_mib, isolation)
+    memory = memory_place(memory_mib, folder, own_mounts=isolation.namespaces)
     orders = {
         "argv": list(argv),
-        "environ": dict(environ),
+        "environ": {**environ, "GOSTLAB_MEMORY": str(memory)},
         "keep": sorted({str(path.resolve()) for path in keep}),
         "terminal": terminal,
     }
     (folder / "boot.json").write_text(json.dumps(orders), encoding="utf-8")
-    (folder / ".uml").mkdir(exist_ok=True)
-    hold = partial(settle, isolation, folder, memory_mib=memory_mib, cpu=cpu, parent=os.getpid())
+    memory.enter()
+    hold = partial(
+        settle, isolation, folder, memory.folder, memory_mib=memory_mib, cpu=cpu, parent=os.getpid()
+    )
     try:
-        process = start_kernel([str(kernel), *words], folder, isolation, hold, terminal=terminal)
+        process = start_kernel([str(kernel), *words], folder, memory, hold, terminal=terminal)
     except subprocess.SubprocessError as error:
+        memory.leave()
+        said = read_lines(folder / "log.txt")[-1:] or ["log.txt there says no more"]
         raise MachineError(
-            f"{folder}: the host would not hold the sandbox in it ({isolation}); the folder's"
-            " log.txt says why"
+            f"{folder}: the host would not hold the sandbox in it ({isolation}): {said[0]}"
         ) from error
-    return Watched(process, limit_s)
+    except OSError as error:
+        memory.leave()
+        raise MachineError(why_not_started(kernel, error)) from error
+    return Guest(process, limit_s, folder, memory)
+
+
+def why_not_started(kernel: Path, error: OSError) -> str:
+    """Why a kernel could not be executed."""
+    if error.errno == errno.EACCES and os.access(kernel, os.R_OK):
+        return (
+            f"{kernel} cannot be executed: its file system is mounted noexec, or it has lost its"
+            " mode: name a cache folder elsewhere with GOSTLAB_CACHE, and run ./lab setup"
+        )
+    return f"{kernel} cannot be executed: {error.strerror}: run ./lab setup"
 
 
 def start_kernel(
     argv: list[str],
     folder: Path,
-    isolation: Isolation,
+    memory: MemoryPlace,
     hold: Callable[[], None],
     *,
     terminal: bool,
@@ -244,7 +284,7 @@ def start_kernel(
     environ = {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(folder),
-        "TMPDIR": str(memory_folder(isolation, folder)),
+        "TMPDIR": str(memory.folder),
     }
     # Between fork and exec nothing may wait for another thread: there is one.
     if terminal:
@@ -261,35 +301,58 @@ def start_kernel(
         )
 
 
-def memory_folder(isolation: Isolation, folder: Path) -> Path:
-    """Where the guest's memory is a file: a tmpfs of its own, else the host's."""
-    if isolation.namespaces:
-        return folder / ".uml"
-    return Path("/dev/shm") if Path("/dev/shm").is_dir() else Path("/tmp")
-
-
-def check_memory(memory_mib: int, isolation: Isolation) -> None:
-    """Refuse a guest whose memory does not fit, or it would die of SIGBUS (in the host's /dev/shm)
-    or be killed.
+class Guest(Watched):
+    """A guest that runs. When it ends without having got to its end, `complaint` says why, where
+    that can be told.
     """
-    if isolation.namespaces:
-        free_mib = next(
-            int(line.split()[1]) // 1024
-            for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-            if line.startswith("MemAvailable:")
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], limit_s: float, folder: Path, memory: MemoryPlace
+    ) -> None:
+        super().__init__(process, limit_s)
+        self._folder, self.memory = folder, memory
+
+    def poll(self) -> int | None:
+        status = super().poll()
+        if status is not None:
+            self.memory.leave()
+            if self.complaint is None and not (self._folder / "exit").exists():
+                cause = why_no_boot(status, self._folder, self.memory)
+                if cause:
+                    raise CannotBoot(cause)
+                self.complaint = why_it_ended(status, self.memory)
+        return status
+
+    def kill(self) -> None:
+        super().kill()
+        self.memory.leave()
+
+
+def why_no_boot(status: int, folder: Path, memory: MemoryPlace) -> str | None:
+    """Why a guest's kernel did not get to its first process, by its exit status and what it said;
+    None where neither tells.
+    """
+    said = "\n".join(read_lines(folder / "log.txt"))
+    causes = [cause for words, cause in SAID_BY_THE_KERNEL.items() if words in said]
+    if status == -signal.SIGSYS:
+        causes.append(KILLED_BY_A_FILTER)
+    return causes[0].format(memory=memory) if causes else None
+
+
+def why_it_ended(status: int, memory: MemoryPlace) -> str | None:
+    """Why a guest ended before its command did, by its exit status; None where that does not
+    tell.
+    """
+    if status == -signal.SIGKILL:
+        left = memory_left()
+        return (
+            f"killed from outside, as a rule for lack of memory ({left.limited_by} has"
+            f" {left.free_mib} MiB left)"
         )
-        if free_mib < memory_mib:
-            raise MachineError(
-                f"this machine has {free_mib} MiB of memory available, the sandbox needs"
-                f" {memory_mib} MiB: end what else takes it or run fewer --jobs"
-            )
-        return
-    free_mib = shutil.disk_usage("/dev/shm").free // 2**20 if Path("/dev/shm").is_dir() else 0
-    if free_mib < memory_mib:
-        raise MachineError(
-            f"/dev/shm has {free_mib} MiB free, the sandbox needs {memory_mib} MiB: enlarge it "
-            f"(mount -o remount,size={2 * memory_mib}M /dev/shm) or run fewer --jobs"
-        )
+    return next(
+        (cause.format(memory=memory) for number, cause in ENDED_BY.items() if status == -number),
+        None,
+    )
 
 
 def sandbox_environ(extra: Mapping[str, str] = {}) -> dict[str, str]:
@@ -338,7 +401,9 @@ def start_run(
 
 
 def host_facts(isolation: str) -> dict[str, Any]:
-    """The host as far as a real-clock result depends on it, and what kept the run from it."""
+    """The host as far as a real-clock result depends on it, and what kept the run from it; the
+    container's image and a cluster's worker, where their makers have named them.
+    """
     model = next(
         (
             line.partition(":")[2].strip()
@@ -347,11 +412,13 @@ def host_facts(isolation: str) -> dict[str, Any]:
         ),
         "unknown",
     )
+    named = {"image": os.environ.get("GOSTLAB_IMAGE"), "worker": os.environ.get("GOSTLAB_WORKER")}
     return {
         "kernel": os.uname().release,
         "cpu": model,
         "cpus": os.cpu_count(),
         "isolation": isolation,
+        **{name: value for name, value in named.items() if value},
     }
 
 
@@ -378,7 +445,10 @@ def available_isolation() -> Isolation:
             child = os.fork()
             if child == 0:
                 try:
-                    confine(isolation, Path(scratch).resolve(), 1)
+                    folder = Path(scratch).resolve()
+                    confine(isolation, folder, folder / ".uml", 1)
+                    if isolation.namespaces and unfit(folder / ".uml", 0):
+                        os._exit(1)
                     os._exit(0)
                 except OSError:
                     os._exit(1)
@@ -387,14 +457,16 @@ def available_isolation() -> Isolation:
     return Isolation(False, 0)
 
 
-def settle(isolation: Isolation, folder: Path, *, memory_mib: int, cpu: int, parent: int) -> None:
+def settle(
+    isolation: Isolation, folder: Path, memory: Path, *, memory_mib: int, cpu: int, parent: int
+) -> None:
     """What becomes the sandbox, between fork and exec: on one CPU, as unpinned every guest system
     call would wake another core; held to its folder; and ended with its parent, whatever ends that.
     Raises OSError, said on stderr.
     """
     try:
         os.sched_setaffinity(0, {cpu})
-        confine(isolation, folder, memory_mib)
+        confine(isolation, folder, memory, memory_mib)
         os.chdir(folder)  # as it is mounted by now: WORKING_FOLDER
         # Last, as a change of rights undoes it; and the parent may be gone by now.
         checked(
@@ -407,13 +479,15 @@ def settle(isolation: Isolation, folder: Path, *, memory_mib: int, cpu: int, par
         raise
 
 
-def confine(isolation: Isolation, folder: Path, memory_mib: int) -> None:
-    """Hold this process and all that comes of it to one folder. Raises OSError."""
+def confine(isolation: Isolation, folder: Path, memory: Path, memory_mib: int) -> None:
+    """Hold this process and all that comes of it to one folder and that of its memory. Raises
+    OSError.
+    """
     if isolation.namespaces:
         enter_namespaces(folder, memory_mib)
     drop_rights()
     if isolation.landlock:
-        enter_landlock(isolation, folder)
+        enter_landlock(isolation, folder, memory)
 
 
 def enter_namespaces(folder: Path, memory_mib: int) -> None:
@@ -494,7 +568,7 @@ def unused(count: int) -> list[ctypes.c_ulong]:
     return [ctypes.c_ulong(0)] * count
 
 
-def enter_landlock(isolation: Isolation, folder: Path) -> None:
+def enter_landlock(isolation: Isolation, folder: Path, memory: Path) -> None:
     """Writing in the folder only, no TCP, no signals to processes outside. Needs no_new_privs.
     Raises OSError.
     """
@@ -515,10 +589,12 @@ def enter_landlock(isolation: Isolation, folder: Path) -> None:
     writable: dict[Path, tuple[str, ...]] = {
         Path("/dev/ptmx"): AT_TERMINALS,
         Path("/dev/pts"): AT_TERMINALS,
-        memory_folder(isolation, folder): IN_MEMORY,
+        memory: IN_MEMORY,
         folder: IN_FOLDER,
     }
     for path, names in writable.items():
+        if not path.exists():  # a container may have no terminals
+            continue
         descriptor = os.open(path, os.O_PATH)
         # struct landlock_path_beneath_attr is packed: 64 bits of rights, 32 of descriptor
         rule = sum(handled.get(name, 0) for name in names).to_bytes(

@@ -104,8 +104,9 @@ def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> Finish
         held.callback(job.kill)
         while job.poll() is None:
             time.sleep(POLL_S)
+        complaint = job.complaint
         results.clean_folder(part.folder)
-        results.finish(part.folder, time.monotonic() - began, job.complaint)
+        results.finish(part.folder, time.monotonic() - began, complaint)
         part.settle(run, retry_failed=retry_failed)
     return end_in(place, run)
 

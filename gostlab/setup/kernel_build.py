@@ -257,7 +257,8 @@ sleep 10
 def boot_time_s(kernel: Path, scratch: Path, timeout_s: float = 30.0) -> float | None:
     """Boot a kernel into a script that turns it off again; None if it does not get there.
 
-    `scratch` is a folder for the script; the guest sees the host's files.
+    `scratch` is a folder for the script, and for the guest's memory: a container's /dev/shm is
+    often noexec. The guest sees the host's files.
     """
     init = scratch.absolute() / f"boot-check-{os.getpid()}"
     init.write_text(BOOT_CHECK, encoding="utf-8")
@@ -266,6 +267,8 @@ def boot_time_s(kernel: Path, scratch: Path, timeout_s: float = 30.0) -> float |
     try:
         said = parts.output_of(
             [
+                "env",
+                f"TMPDIR={scratch.absolute()}",
                 kernel,
                 "mem=64M",
                 "root=/dev/root",

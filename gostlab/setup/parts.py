@@ -108,7 +108,15 @@ def cache_folder() -> Path:
             if callers.is_dir():
                 return callers
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base and base.startswith("/") else Path.home() / ".cache") / "gostlab"
+    return (Path(base) if base and base.startswith("/") else home() / ".cache") / "gostlab"
+
+
+def home() -> Path:
+    """This user's home; for a user id that nobody knows (a container's), Debian's word for none."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/nonexistent")
 
 
 def own_cc_folder() -> Path:
@@ -147,6 +155,12 @@ def require_kernel(parts: Parts) -> Path:
         raise MissingPart(
             f"GOSTLAB_KERNEL names {named}, which is not a kernel that runs: unset it, or name one"
         )
+    for kernel in (cache_folder() / "kernel").glob(f"*-{kernel_inputs_hash()}/linux"):
+        if os.access(kernel, os.R_OK) and not os.access(kernel, os.X_OK):
+            raise MissingPart(
+                f"{kernel} cannot be executed, as its file system is mounted noexec or it has lost"
+                " its mode: name a cache folder elsewhere with GOSTLAB_CACHE, and run ./lab setup"
+            )
     raise MissingPart("the sandbox's kernel is missing: run ./lab setup")
 
 

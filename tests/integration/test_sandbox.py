@@ -17,6 +17,7 @@ import pytest
 
 from gostlab import machine
 from gostlab.machine import MachineError, sandbox
+from gostlab.machine.memory import memory_place
 from tests.integration.offspring import adopt_orphans, all_gone, mounts_in, sandboxes
 from tests.integration.sandboxed import Lab
 
@@ -187,13 +188,11 @@ def test_a_folder_in_the_hosts_memory_works(lab: Lab) -> None:
         assert (Path(place) / "hi").read_text() == "hi\n"
 
 
-def test_more_memory_than_there_is_is_refused(lab: Lab) -> None:
-    for isolation, where in (
-        (sandbox.Isolation(True, 0), "memory available"),
-        (sandbox.Isolation(False, 0), "/dev/shm"),
-    ):
-        with pytest.raises(MachineError, match=where):
-            sandbox.check_memory(2**30, isolation)
+def test_more_memory_than_there_is_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MachineError, match="MiB of memory available"):
+        memory_place(2**30, tmp_path, own_mounts=True)
+    with pytest.raises(MachineError, match=r"nowhere to keep .* /dev/shm has \d+ of \d+ MiB free"):
+        memory_place(2**30, tmp_path, own_mounts=False)
 
 
 def test_it_has_the_callers_terminal(lab: Lab) -> None:

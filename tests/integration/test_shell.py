@@ -9,8 +9,12 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
 
 from gostlab.machine import CHECKOUT
+from tests.integration.offspring import adopt_orphans, all_gone, sandboxes
 from tests.integration.sandboxed import Lab
 
 PROMPT = "mininet> "
@@ -72,3 +76,38 @@ def test_the_prompt_greets_runs_commands_on_hosts_and_ends(lab: Lab) -> None:
         shell.read_until("this text never comes")
         assert shell.closed
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_terminal_that_goes_away_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole terminal hangs up, as when its window is closed or the connection is lost."""
+    adopt_orphans()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    pid, descriptor = pty.fork()
+    if pid == 0:
+        os.execv(
+            CHECKOUT / "lab",
+            ["lab", "shell", "--machine", "sandbox", "--profile", "plain-100ms"],
+        )
+    Terminal(descriptor).read_until(PROMPT)
+    assert any(tmp_path.iterdir()) and sandboxes()
+
+    os.close(descriptor)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+    assert not all_gone(PATIENCE_S) and list(tmp_path.iterdir()) == []
+
+
+def test_a_hangup_alone_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    adopt_orphans()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with terminal("shell", "--machine", "sandbox", "--profile", "plain-100ms") as (pid, shell):
+        shell.read_until(PROMPT)
+
+        os.kill(pid, signal.SIGHUP)
+        os.kill(pid, signal.SIGHUP)
+        shell.read_until("this text never comes")
+
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+        assert not all_gone(PATIENCE_S) and list(tmp_path.iterdir()) == []
