@@ -328,6 +328,7 @@ def add_shell(verbs: Any) -> None:
 
 
 def add_profile(verbs: Any) -> None:
+    from gostlab.importing import verb as importing
     from gostlab.recording import verb as recording
 
     profile = add_verb(verbs, "profile", profile_verb, "WAN paths", "./lab profile show la-hamina")
@@ -353,6 +354,16 @@ def add_profile(verbs: Any) -> None:
         ),
     )
     recording.add_arguments(record)
+    imported = actions.add_parser(
+        "import",
+        help="make a path of a recording from elsewhere",
+        epilog="example: ./lab profile import ATT-LTE-driving.up --rtt 50ms --licence GPL-3",
+        description=(
+            "Read somebody else's recording of a path and write it down as a profile and a trace,"
+            " with its source, its licence, and how far the replay is from it."
+        ),
+    )
+    importing.add_arguments(imported)
 
 
 def add_validate(verbs: Any) -> None:
@@ -748,10 +759,13 @@ def shell_verb(arguments: argparse.Namespace) -> int:
 
 
 def profile_verb(arguments: argparse.Namespace) -> int:
-    """`./lab profile list|show|check|record`."""
+    """`./lab profile list|show|check|record|import`."""
     from gostlab.ask import profile as profiles
+    from gostlab.importing import verb as importing
     from gostlab.recording import verb as recording
 
+    if arguments.action == "import":
+        return importing.import_verb(arguments)
     if arguments.action == "record":
         return recording.record_verb(arguments)
     names: Sequence[str] = [arguments.name] if arguments.name else profiles.list_profiles()

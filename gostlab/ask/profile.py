@@ -21,7 +21,7 @@ between blanks, lines with # are comments). netem draws a number t of it for eve
 that by delay + jitter * t / 8192; without one, jitter is uniform.
 
 A recorded path (./lab profile record) has `recorded`, what ping saw, in the place of `measured` and
-`derived`.
+`derived`; one from elsewhere (./lab profile import) has `imported`.
 """
 
 from __future__ import annotations
@@ -226,6 +226,22 @@ class Recorded:
 
 
 @dataclass(frozen=True)
+class Imported:
+    """Which files of somebody else's a path was made of, and how far its replay is from them."""
+
+    format: str
+    files: tuple[str, ...]
+    sha256: tuple[str, ...]
+    source: str
+    licence: str
+    length_s: Fraction
+    bin_s: Fraction  # the rate is the same for so long
+    changes: int  # rows of the trace
+    capacity_error: Fraction  # per 100 ms, a share: the mean of replayed less recorded, absolute
+    ahead_bytes: int  # the most that the replay has carried before or after the recording
+
+
+@dataclass(frozen=True)
 class Profile:
     """A WAN path."""
 
@@ -236,6 +252,7 @@ class Profile:
     measured: tuple[Measured, ...]
     derived: Derived | None
     recorded: Recorded | None
+    imported: Imported | None
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
     forward: Direction
@@ -575,6 +592,18 @@ def read_recorded(node: Node, values: dict[str, Any]) -> Recorded:
     return recorded
 
 
+def read_imported(node: Node, values: dict[str, Any]) -> Imported:
+    """Which files a path was made of. Raises BadInput where a file has no hash."""
+    if len(values["files"]) != len(values["sha256"]):
+        raise node.bad(f"{len(values['files'])} files, {len(values['sha256'])} hashes")
+    return Imported(
+        length_s=values.pop("length"),
+        bin_s=values.pop("bin"),
+        ahead_bytes=values.pop("ahead"),
+        **values,
+    )
+
+
 def read_measured(node: Node, values: Mapping[str, Any]) -> Measured:
     """One row of a table. Raises BadInput."""
     row = Measured(**values)
@@ -679,6 +708,28 @@ RECORDED_FIELDS = {
     "rtt_p95_ms": Field(decimal, required=True, says="its 95th percentile", unit="ms"),
     "rtt_max_ms": Field(decimal, required=True, says="the longest round trip", unit="ms"),
 }
+IMPORTED_FIELDS = {
+    "format": Field(text_of, required=True, says="of the files"),
+    "files": Field(list_of(text_of), required=True, says="what they were called"),
+    "sha256": Field(list_of(text_of), required=True, says="their hashes, in that order"),
+    "source": Field(text_of, required=True, says="where they are from"),
+    "licence": Field(text_of, required=True, says="under which they may be used"),
+    "length": Field(TIME, required=True, says="what of them is replayed", unit="a time"),
+    "bin": Field(TIME, required=True, says="the rate is the same for so long", unit="a time"),
+    "changes": Field(COUNT, required=True, says="rows of the trace"),
+    "capacity_error": Field(
+        SHARE,
+        required=True,
+        says="per 100 ms, how far the replayed capacity is from the recorded, on average",
+        unit="%",
+    ),
+    "ahead": Field(
+        COUNT,
+        required=True,
+        says="the most that the replay has carried before or after the recording",
+        unit="bytes",
+    ),
+}
 SOURCE_FIELDS = {
     "seed": Field(text_of, says="the document that the numbers are from"),
     "table": Field(text_of, says="where in it"),
@@ -712,6 +763,10 @@ def profile_fields(folder: Path) -> dict[str, Field]:
             says="recomputed whenever the file is read, and refused where it differs",
         ),
         "recorded": Field(mapping(RECORDED_FIELDS, read_recorded), says="what ping saw"),
+        "imported": Field(
+            mapping(IMPORTED_FIELDS, read_imported),
+            says="the recording of somebody else's that it was made of",
+        ),
         "assumptions": Field(TEXTS, default=(), says="which numbers nobody measured"),
         "notes": Field(TEXTS, default=(), says="what else to know"),
         "forward": Field(direction, required=True, says="what the client's data take"),

@@ -20,7 +20,7 @@ from gostlab.ask.document import parse_document
 from gostlab.ask.experiment import read_experiment
 from gostlab.ask.resolve import expand
 from gostlab.ask.run_description import RunDescription
-from gostlab.guest.watch.fidelity import CapacityOf
+from gostlab.ask.trace import CapacityOf
 from tests.integration.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
 
 PAYLOAD_SHARE = 1448 / 1514
