@@ -24,7 +24,7 @@ from typing import Literal
 
 from gostlab.declared.iperf3 import OWN
 from gostlab.declared.tunnels import GOST, tunnel_kinds, tunnel_packages
-from gostlab.setup import parts
+from gostlab.setup import parts, system
 from gostlab.setup import steps as setup
 
 SETUP = "run ./lab setup"
@@ -53,6 +53,7 @@ def examine() -> list[Finding]:
         _iproute2(found),
         *_iperf3(found),
         *_kernel(found),
+        *_shared(),
         _tunnel(found),
         _gost(found),
         *_other_tunnels(),
@@ -163,6 +164,20 @@ def _boots(kernel: Path) -> Finding:
         "there",
         f"and powers off again in {took_s:.2f} s; a guest's memory is a file in {guest.memory}",
     )
+
+
+def _shared() -> list[Finding]:
+    """What root built for all users of this machine."""
+    folder = system.system_folder()
+    if folder is None or not folder.is_dir():
+        return []
+    name = "parts for all users"
+    untrusted = [system.why_not_trusted(folder / part) for part in system.PARTS]
+    complaint = next((each for each in untrusted if each and "No such file" not in each), None)
+    if complaint:
+        to_do = f"root: chown -R root {folder}; chmod -R go-w {folder}"
+        return [Finding(name, "absent", f"passed over: {complaint}", to_do)]
+    return [Finding(name, "there", str(folder))]
 
 
 def _tunnel(found: parts.Parts) -> Finding:

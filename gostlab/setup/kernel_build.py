@@ -65,7 +65,8 @@ def provide_kernel(bench: Workbench) -> str:
             )
         return f"{version} (GOSTLAB_KERNEL names {named})"
     for kernel in parts.built_kernels(bench.cache):
-        return f"{parts.kernel_record(kernel)['version']} (built before)"
+        whose = "built before" if kernel.is_relative_to(bench.cache) else f"{kernel}, for all users"
+        return f"{parts.kernel_record(kernel)['version']} ({whose})"
     if platform.machine() != "x86_64":
         raise SetupError(
             f"User-Mode Linux is for x86_64, this machine is {platform.machine()}: no sandbox "

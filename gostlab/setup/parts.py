@@ -13,6 +13,9 @@ The set-up (gostlab.setup) puts everything that it builds or fetches into one ca
     tools/                                      the checkers that `make test` needs
     build/, log/                                what is being made, and what the makers said
 
+`./lab setup --system` puts the same into one folder for all users of the machine, which is looked
+at after the user's own (gostlab.setup.system).
+
 This module only looks; it builds, fetches and changes nothing, and needs Python's own library
 alone.
 """
@@ -32,6 +35,7 @@ from pathlib import Path
 
 from gostlab.declared.iperf3 import OWN
 from gostlab.declared.tunnels import GOST, TunnelKind
+from gostlab.setup.system import trusted_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -119,6 +123,20 @@ def home() -> Path:
         return Path("/nonexistent")
 
 
+def folders_of(part: str, cache: Path | None = None) -> list[Path]:
+    """Where a part may be: in the cache (default: the user's), and in what root has built for all
+    users of the machine, if that is to be trusted. The first goes first.
+    """
+    own = (cache or cache_folder()) / part
+    shared = trusted_folder(part)
+    return [own] if shared is None or shared == own else [own, shared]
+
+
+def versions_of(part: str, pattern: str, cache: Path | None = None) -> list[Path]:
+    """What matches a pattern in a part's folders: the user's first, each in no order."""
+    return [path for folder in folders_of(part, cache) for path in folder.glob(pattern)]
+
+
 def own_cc_folder() -> Path:
     """The folder of the congestion controls that the user has added."""
     return cache_folder() / "cc"
@@ -131,12 +149,12 @@ def find_parts(gost: Path | None = None) -> Parts:
     kernel, kernel_version = _find_kernel()
     iproute2 = find_iproute2()
     found_gost, gost_version = _find_gost(gost)
-    relay = cache_folder() / "relay" / relay_inputs_hash() / "relay"
+    relay = find_relay()
     return Parts(
         kernel=kernel,
         kernel_version=kernel_version,
         iproute2_dirs=iproute2.dirs,
-        relay=relay if os.access(relay, os.X_OK) else None,
+        relay=relay,
         gost=found_gost,
         gost_version=gost_version,
         tc_lib_dir=iproute2.tc_lib_dir,
@@ -155,7 +173,7 @@ def require_kernel(parts: Parts) -> Path:
         raise MissingPart(
             f"GOSTLAB_KERNEL names {named}, which is not a kernel that runs: unset it, or name one"
         )
-    for kernel in (cache_folder() / "kernel").glob(f"*-{kernel_inputs_hash()}/linux"):
+    for kernel in versions_of("kernel", f"*-{kernel_inputs_hash()}/linux"):
         if os.access(kernel, os.R_OK) and not os.access(kernel, os.X_OK):
             raise MissingPart(
                 f"{kernel} cannot be executed, as its file system is mounted noexec or it has lost"
@@ -208,7 +226,7 @@ def kernel_inputs_hash(folder: Path = ROOT / "kernel") -> str:
 
 def built_kernels(cache: Path | None = None) -> list[Path]:
     """The cache's kernels that fit today's options, patches and script; the newest first."""
-    folders = ((cache or cache_folder()) / "kernel").glob(f"*-{kernel_inputs_hash()}")
+    folders = versions_of("kernel", f"*-{kernel_inputs_hash()}", cache)
     kernels = [
         folder / "linux"
         for folder in folders
@@ -272,7 +290,7 @@ def find_iproute2(cache: Path | None = None) -> Iproute2:
     system = Iproute2(_iproute2_version(SYSTEM_PATH))
     if system.is_new_enough:
         return system
-    folders = ((cache or cache_folder()) / "iproute2").glob("*[0-9]")
+    folders = versions_of("iproute2", "*[0-9]", cache)
     for folder in sorted(folders, key=lambda folder: version_tuple(folder.name), reverse=True):
         private = look_at_iproute2(folder)
         if private.is_new_enough:
@@ -312,13 +330,13 @@ def own_iperf3_folder(version: str, cache: Path | None = None) -> Path:
 
 def find_iperf3s(cache: Path | None = None) -> dict[str, OwnIperf3]:
     """The lab's own iperf3s that are there, by version; not tried."""
-    found = {version: _read_own_iperf3(own_iperf3_folder(version, cache)) for version in OWN}
+    found = {version: _find_own_iperf3(version, cache) for version in OWN}
     return {version: one for version, one in found.items() if one is not None}
 
 
 def find_own_iperf3(version: str, cache: Path | None = None) -> OwnIperf3 | None:
     """One of the lab's own iperf3s, tried; None if it does not run here."""
-    found = _read_own_iperf3(own_iperf3_folder(version, cache))
+    found = _find_own_iperf3(version, cache)
     if found is None or iperf3_version(found.path) != version:
         return None
     return found
@@ -328,6 +346,11 @@ def iperf3_version(program: Path) -> str | None:
     """What an iperf3 calls itself ("3.18"); None if it does not run here."""
     said = re.match(r"iperf (\d[\d.]*\d)", output_of([program, "--version"]))
     return said[1] if said else None
+
+
+def _find_own_iperf3(version: str, cache: Path | None) -> OwnIperf3 | None:
+    read = (_read_own_iperf3(folder / version) for folder in folders_of("iperf3", cache))
+    return next((one for one in read if one is not None), None)
 
 
 def _read_own_iperf3(folder: Path) -> OwnIperf3 | None:
@@ -345,7 +368,7 @@ def find_nginx(cache: Path | None = None) -> Path | None:
     """The system's nginx, else the one that set-up unpacked; None if neither runs."""
     system = shutil.which("nginx", path=SYSTEM_PATH)
     private = sorted(
-        ((cache or cache_folder()) / "nginx").glob("*[0-9]/usr/sbin/nginx"),
+        versions_of("nginx", "*[0-9]/usr/sbin/nginx", cache),
         key=lambda path: version_tuple(path.parents[2].name),
         reverse=True,
     )
@@ -362,6 +385,12 @@ def nginx_version(program: Path) -> str | None:
 
 
 # -- tunnel programs
+
+
+def find_relay(cache: Path | None = None) -> Path | None:
+    """The relay that was built from today's source; None if there is none."""
+    found = versions_of("relay", f"{relay_inputs_hash()}/relay", cache)
+    return next((relay for relay in found if os.access(relay, os.X_OK)), None)
 
 
 def relay_inputs_hash(folder: Path = ROOT / "tunnel") -> str:
@@ -393,7 +422,7 @@ def _find_gost(named: Path | None) -> tuple[Path | None, str | None]:
         return named.absolute(), version
     on_path = shutil.which("gost")
     candidates = [Path(on_path).absolute()] if on_path else []
-    candidates += sorted((cache_folder() / "gost").glob("*/gost"), reverse=True)
+    candidates += sorted(versions_of("gost", "*/gost"), reverse=True)
     for binary in candidates:
         version = gost_version(binary)
         # A version 2 on PATH is passed over: its logs and exit codes differ. --gost still takes it.

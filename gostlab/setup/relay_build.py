@@ -27,6 +27,9 @@ RETRY_PINNED_AFTER_S = 3600.0
 def provide_relay(bench: Workbench) -> str:
     """Build the lab's own relay, unless that has been done. Raises SetupError."""
     folder = bench.cache / "relay" / parts.relay_inputs_hash()
+    shared = parts.find_relay(bench.cache)
+    if shared is not None and shared.parent != folder and not _wants_pinned(shared.parent):
+        return f"{parts.output_of([shared, '-V']).strip()} ({shared}, for all users)"
     said = parts.output_of([folder / "relay", "-V"]).strip()
     if said and not _wants_pinned(folder):
         return f"{said} (built before)"

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import FrameType
 
 from gostlab.declared.tunnels import tunnel_packages
-from gostlab.setup import archive, parts
+from gostlab.setup import archive, parts, system
 from gostlab.setup.iperf3 import provide_iperf3
 from gostlab.setup.kernel_build import provide_kernel
 from gostlab.setup.relay_build import GO_MACHINES, provide_relay
@@ -524,6 +524,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         choices=["test"],
         help="test: also the tools that `make test` needs",
     )
+    parser.add_argument(
+        "--system",
+        action="store_true",
+        help=f"as root: for all users of this machine, in {system.DEFAULT}",
+    )
     parser.add_argument("--no-gost", action="store_true", help="do not fetch GOST")
     parser.add_argument("--quiet", action="store_true", help="say only what failed")
     arguments = parser.parse_args(argv)
@@ -536,6 +541,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         chosen = {name: step for name, step in chosen.items() if name in only}
     progress = Progress(len(chosen), arguments.quiet)
     cache = parts.cache_folder()
+    if arguments.system:
+        shared = system.system_folder()
+        if os.geteuid() != 0:
+            parser.error("--system needs root: what all users run, nobody else may have written")
+        if shared is None:
+            parser.error("--system: GOSTLAB_SYSTEM is set to nothing: unset it, or name a folder")
+        # What is made here is for everybody to read, whatever root's umask is.
+        os.umask(0o022)
+        cache = shared
     signal.signal(signal.SIGTERM, _exit_on_signal)
     try:
         for folder in ("log", "build"):
@@ -545,12 +559,22 @@ def main(argv: Sequence[str] | None = None) -> int:
                 chosen, progress, Workbench(cache, arguments.jobs, progress.say, lock_fd)
             )
             shutil.rmtree(cache / "build" / "apt", ignore_errors=True)
-            _hand_to_owner(cache)
+            if arguments.system:
+                system.seal(cache)
+            else:
+                _hand_to_owner(cache)
     except KeyboardInterrupt:
         print("\nset-up: interrupted; the next one goes on from here", file=sys.stderr)
         return 130
     except OSError as error:
         print(f"set-up: {error.filename or cache}: {error.strerror or error}", file=sys.stderr)
+        return 1
+    complaint = system.why_not_trusted(cache) if arguments.system else None
+    if complaint:
+        print(
+            f"set-up: no user's lab will trust these parts: {complaint}: chown root, chmod go-w",
+            file=sys.stderr,
+        )
         return 1
     if failed:
         print(f"set-up: failed: {', '.join(failed)}", file=sys.stderr)

@@ -50,7 +50,9 @@ def inside(lab: Lab, results: Path, tmp_path: Path) -> Inside:
     for path in lab.keep:  # the relay and iproute2 lie in somebody's home
         if path.is_relative_to(Path.home()):
             top = path.relative_to(Path.home() / ".cache/gostlab").parts[0]
-            shutil.copytree(Path.home() / ".cache/gostlab" / top, made / top, dirs_exist_ok=True)
+            shutil.copytree(
+                Path.home() / ".cache/gostlab" / top, made / top, symlinks=True, dirs_exist_ok=True
+            )
 
     def run(
         *words: str,

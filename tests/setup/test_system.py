@@ -1,0 +1,190 @@
+"""Parts for all users of a machine: found by everybody, and believed only as root's alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gostlab.setup import parts, steps, system
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can build for all")
+SOMEBODY = 12345
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A folder of parts with a kernel of today's inputs, sealed; the user's own is empty."""
+    # pytest's own folders are nobody's but root's; everybody must get through them here
+    folder = Path("/tmp", f"gostlab-system-{os.getpid()}")
+    kernel = folder / f"kernel/7.0-{parts.kernel_inputs_hash()}/linux"
+    kernel.parent.mkdir(parents=True)
+    kernel.write_text("#!/bin/sh\necho 7.0\n")
+    kernel.chmod(0o777)
+    (kernel.parent / parts.HEADERS).write_text("")
+    (kernel.parent / "kernel.json").write_text('{"version": "7.0"}')
+    (kernel.parent / "kernel.json").chmod(0o666)
+    system.seal(folder)
+    monkeypatch.setenv("GOSTLAB_SYSTEM", str(folder))
+    monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path / "own"))
+    monkeypatch.delenv("GOSTLAB_KERNEL", raising=False)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def found_kernel() -> Path | None:
+    return parts.find_parts().kernel
+
+
+def test_what_root_built_is_everybodys_and_read_only(shared: Path) -> None:
+    kernel = found_kernel()
+    assert kernel is not None and kernel.is_relative_to(shared)
+    assert stat.S_IMODE(kernel.stat().st_mode) == 0o555
+    assert stat.S_IMODE((kernel.parent / "kernel.json").stat().st_mode) == 0o444
+    asked = "from gostlab.setup import parts; print(parts.find_parts().kernel)"
+    as_somebody = ["setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups"]
+    done = subprocess.run(
+        [*as_somebody, sys.executable, "-c", asked],
+        cwd=parts.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "Permission denied" in done.stderr or "No module" in done.stderr:
+        pytest.skip("an ordinary user cannot read this checkout")
+    assert done.stdout.strip() == str(kernel), done.stderr
+
+
+def test_a_kernel_of_ones_own_goes_first_and_another_version_is_not_taken(shared: Path) -> None:
+    own = parts.cache_folder() / f"kernel/7.0-{parts.kernel_inputs_hash()}"
+    shutil.copytree(shared / f"kernel/7.0-{parts.kernel_inputs_hash()}", own)
+    kernel = found_kernel()
+    assert kernel is not None and kernel.is_relative_to(own)
+    shutil.rmtree(own)
+    built = shared / f"kernel/7.0-{parts.kernel_inputs_hash()}"
+    built.rename(built.with_name("7.0-000000000000"))
+    assert found_kernel() is None
+
+
+def test_thirty_users_build_no_kernel_of_their_own(shared: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    bench = steps.Workbench(own, 1, lambda _: None, -1)
+    assert "for all users" in steps.provide_kernel(bench)
+    assert not list(own.iterdir())
+
+
+def somebodys(path: Path) -> None:
+    os.chown(path, SOMEBODY, SOMEBODY)
+
+
+SPOILS: dict[str, Callable[[Path, Path], object]] = {
+    "the folder is another's": lambda folder, _: somebodys(folder),
+    "the folder can be written by all": lambda folder, _: folder.chmod(0o777),
+    "the folder can be written by a group": lambda folder, _: folder.chmod(0o775),
+    "a version's folder can be written": lambda _, kernel: kernel.parent.chmod(0o757),
+    "the kernel is another's": lambda _, kernel: somebodys(kernel),
+    "the kernel can be written": lambda _, kernel: kernel.chmod(0o775),
+    "what lies beside it can be written": lambda _, kernel: (kernel.parent / parts.HEADERS).chmod(
+        0o666
+    ),
+    "a link is another's": lambda _, kernel: (
+        (kernel.parent / "link").symlink_to("linux"),
+        os.lchown(kernel.parent / "link", SOMEBODY, SOMEBODY),
+    ),
+    "a link leads to what another can write": lambda _, kernel: (kernel.parent / "link").symlink_to(
+        "/tmp/gostlab-of-nobody"
+    ),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILS)
+def test_what_another_could_have_written_is_never_trusted(shared: Path, spoil: str) -> None:
+    kernel = found_kernel()
+    assert kernel is not None
+    Path("/tmp/gostlab-of-nobody").unlink(missing_ok=True)
+    Path("/tmp/gostlab-of-nobody").write_text("")
+    try:
+        somebodys(Path("/tmp/gostlab-of-nobody"))
+        SPOILS[spoil](shared, kernel)
+
+        assert found_kernel() is None and system.why_not_trusted(shared / "kernel")
+        with pytest.raises(parts.MissingPart, match=r"\./lab setup"):
+            parts.require_kernel(parts.find_parts())
+    finally:
+        Path("/tmp/gostlab-of-nobody").unlink()
+
+
+def test_a_folder_above_that_another_can_write_spoils_it(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above = Path("/tmp", f"gostlab-above-{os.getpid()}")
+    above.mkdir()
+    try:
+        shutil.copytree(shared, above / "parts")
+        system.seal(above / "parts")
+        monkeypatch.setenv("GOSTLAB_SYSTEM", str(above / "parts"))
+        assert found_kernel() is not None
+        above.chmod(0o777)
+        assert found_kernel() is None
+        above.chmod(0o1777)  # sticky: what is root's stays where it is
+        assert found_kernel() is not None
+        # a link of somebody's that leads to what is good today
+        link = above / "link"
+        link.symlink_to("parts")
+        os.lchown(link, SOMEBODY, SOMEBODY)
+        monkeypatch.setenv("GOSTLAB_SYSTEM", str(link))
+        assert found_kernel() is None
+    finally:
+        shutil.rmtree(above)
+
+
+def test_set_to_nothing_there_are_no_shared_parts(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOSTLAB_SYSTEM", "")
+    assert found_kernel() is None
+
+
+def test_the_set_up_for_all_needs_root(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: SOMEBODY)
+    with pytest.raises(SystemExit) as stop:
+        steps.main(["--system"])
+    assert stop.value.code == 2
+
+
+def test_the_set_up_for_all_seals_what_it_made_and_says_if_nobody_would_trust_it(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def provide(bench: steps.Workbench) -> str:
+        made = bench.cache / "relay/0/relay"
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text("")
+        made.chmod(0o777)
+        return "made"
+
+    monkeypatch.setattr(steps, "steps", lambda *_, **__: {"relay": provide})
+    umask = os.umask(0o077)
+    try:
+        assert steps.main(["--system"]) == 0
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE((shared / "relay/0/relay").stat().st_mode) == 0o555
+    assert stat.S_IMODE((shared / "relay/0").stat().st_mode) == 0o755
+    assert system.why_not_trusted(shared / "relay") is None
+
+    monkeypatch.setenv("GOSTLAB_SYSTEM", f"/tmp/gostlab-open-{os.getpid()}/parts")
+    opened = Path(f"/tmp/gostlab-open-{os.getpid()}")
+    opened.mkdir()
+    opened.chmod(0o777)
+    try:
+        assert steps.main(["--system"]) == 1
+        assert "can be written by others" in capsys.readouterr().err
+    finally:
+        shutil.rmtree(opened)
