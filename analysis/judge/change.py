@@ -16,6 +16,8 @@ from analysis.judge.statistics import Summary, paired, paired_ratio
 from analysis.judge.table import Column, Table, count, plain, ratio
 from analysis.read.folder import Run
 
+# A single run of another seed, or through a tunnel, may lie this many thresholds off by chance.
+FEW = 3
 BETTER, WORSE, SAME, UNSURE = "better", "worse", "same", "unsure"
 LOST = "no run counts any more"
 
@@ -183,15 +185,18 @@ def overlapping(old: Summary, new: Summary) -> bool:
 
 
 def verdict_of(times: Summary, watched: Watched, threshold: float) -> str:
-    """Better or worse if it moved by the threshold and the interval, or of fewer than six pairs
-    every pair, lies on that side of 1.
+    """Better or worse if it moved by the threshold and its interval lies on that side of 1. Below
+    six pairs there is no interval: then every pair must have moved by FEW times the threshold.
     """
     moved = times.median
     if 1 / (1 + threshold) <= moved <= 1 + threshold:
         return SAME
-    ends = times.interval
-    least, most = (ends.low, ends.high) if ends else (min(times.values), max(times.values))
-    if least <= 1 <= most:
+    if times.interval is not None:
+        agreed = not times.interval.low <= 1 <= times.interval.high
+    else:
+        edge = 1 + FEW * threshold
+        agreed = min(times.values) > edge or max(times.values) < 1 / edge
+    if not agreed:
         return UNSURE
     return BETTER if (moved > 1) == watched.more_is_better else WORSE
 
