@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+import heapq
+import json
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -19,6 +22,12 @@ from gostlab.machine.sandbox import host_facts
 MOST_REMEMBERED = 300
 
 Guess = Callable[[RunDescription], float]
+
+# Series that grow while a run's load lasts, and how much of their ends is read.
+GROWING = ("hosts.jsonl", "queues.jsonl", "sockets.jsonl")
+TAIL_BYTES = 4096
+# From this share of its load on, what a run has taken says more than what others took.
+TELLING_SHARE = 0.15
 
 
 def expected_s(run: RunDescription) -> float:
@@ -126,3 +135,140 @@ def cell_digest(run: RunDescription) -> str:
 def how_far_off(past: Sequence[Past]) -> float:
     """What some runs took together, over what the model said: the sum is what is promised."""
     return sum(one.wall_s for one in past) / sum(expected_s(one.run) for one in past)
+
+
+# -- while they run
+
+
+@dataclass(frozen=True)
+class Moving:
+    """A run under way, as it looks from outside."""
+
+    run: RunDescription
+    slot: Hashable
+    elapsed_s: float  # of wall time since its machine was started
+    loaded_s: float | None  # of its load, by its own clock, as of its last written sample
+    load_elapsed_s: float | None  # wall time from the beginning of its load to that sample
+
+    @property
+    def share(self) -> float | None:
+        """How much of its load is over; None before its first sample."""
+        if self.loaded_s is None or self.run.length_s <= 0:
+            return None
+        return min(1.0, self.loaded_s / self.run.length_s)
+
+    @property
+    def speed(self) -> float | None:
+        """Seconds of its own clock per second of wall time, while its load lasts."""
+        if self.loaded_s is None or not self.load_elapsed_s:
+            return None
+        return self.loaded_s / self.load_elapsed_s
+
+
+def sampled_s(folder: Path) -> float | None:
+    """The time of the last sample that a run's folder holds, in seconds since its load began; None
+    where none is written yet. Samples are written in blocks, so this may lag by some of them.
+    """
+    found = [at_s for name in GROWING if (at_s := last_instant_s(folder / name)) is not None]
+    return max(found, default=None)
+
+
+def last_instant_s(file: Path) -> float | None:
+    """The `t_s` of a series' last whole line."""
+    try:
+        with file.open("rb") as series:
+            series.seek(0, 2)
+            series.seek(max(0, series.tell() - TAIL_BYTES))
+            tail = series.read()
+    except OSError:  # not there yet, or on another machine
+        return None
+    for line in reversed(tail[: tail.rfind(b"\n") + 1].splitlines()):
+        try:
+            at_s = json.loads(line)["t_s"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        return float(at_s) if results.is_number(at_s) else None
+    return None
+
+
+@dataclass
+class Forecast:
+    """How long a block of runs will still take, corrected by everything that ends or moves in it.
+
+    A run whose cell has finished here takes what that took; any other what was guessed, times how
+    far off the guesses of this block have been; one under way what its own pace says. Then the
+    runs are dealt to the slots as the scheduler does it.
+    """
+
+    guess: Guess
+    slots: int
+    # walls, with what was guessed of them
+    ended: list[tuple[float, float]] = field(default_factory=list)
+    ended_by_cell: dict[str, list[float]] = field(default_factory=dict)
+    # A cell's digest and a guess take longer than all else, and are asked for twice a second.
+    known: dict[int, tuple[RunDescription, str, float]] = field(default_factory=dict)
+
+    def known_of(self, run: RunDescription) -> tuple[RunDescription, str, float]:
+        """A run, its cell's digest, and what was guessed of it."""
+        if id(run) not in self.known:
+            self.known[id(run)] = (run, cell_digest(run), self.guess(run))
+        return self.known[id(run)]
+
+    def finished(self, run: RunDescription, wall_s: float) -> None:
+        """A run of the block has ended."""
+        _, cell, guessed_s = self.known_of(run)
+        self.ended.append((wall_s, guessed_s))
+        self.ended_by_cell.setdefault(cell, []).append(wall_s)
+
+    def factor(self, moving: Iterable[Moving] = ()) -> float:
+        """How far the guesses are off: what has ended, what is under way as far as it has come,
+        and one run's worth of trust in the guesses themselves.
+        """
+        took = [(wall_s, guessed_s, 1.0) for wall_s, guessed_s in self.ended]
+        for each in moving:
+            guessed_s, share = self.known_of(each.run)[2], each.share
+            if share is not None and share >= TELLING_SHARE:
+                took.append((self.by_its_pace_s(each, share), guessed_s, share))
+            elif each.elapsed_s > guessed_s:  # it has taken longer already
+                took.append((each.elapsed_s, guessed_s, 0.5))
+        if not took:
+            return 1.0
+        weights = math.fsum(weight for _, _, weight in took)
+        seen_s = math.fsum(wall_s * weight for wall_s, _, weight in took)
+        guessed_s = math.fsum(guess_s * weight for _, guess_s, weight in took)
+        trust_s = guessed_s / weights
+        return (seen_s + trust_s) / (guessed_s + trust_s)
+
+    def expected_s(self, run: RunDescription, factor: float) -> float:
+        """A run's wall time."""
+        _, cell, guessed_s = self.known_of(run)
+        alike = self.ended_by_cell.get(cell)
+        return median(alike) if alike else guessed_s * factor
+
+    def by_its_pace_s(self, moving: Moving, share: float) -> float:
+        """A run's whole wall time, if the rest of its load goes as fast as what is over."""
+        load_elapsed_s = moving.load_elapsed_s or 0.0
+        return moving.elapsed_s + load_elapsed_s * (1 - share) / max(share, 1e-3)
+
+    def remaining_s(self, moving: Moving, factor: float) -> float:
+        """What a run under way will still take."""
+        by_guess_s = max(0.0, self.expected_s(moving.run, factor) - moving.elapsed_s)
+        share = moving.share
+        if share is None or share < TELLING_SHARE:
+            return by_guess_s
+        by_pace_s = self.by_its_pace_s(moving, share) - moving.elapsed_s
+        return share * by_pace_s + (1 - share) * by_guess_s
+
+    def left_s(self, moving: Sequence[Moving], waiting: Iterable[RunDescription]) -> float:
+        """The wall time until the last run ends. What runs on the real clock runs alone."""
+        factor = self.factor(moving)
+        alone_s = 0.0
+        free = [self.remaining_s(each, factor) for each in moving]
+        free += [0.0] * (self.slots - len(free))
+        heapq.heapify(free)
+        for run in waiting:
+            if run.clock == "real":
+                alone_s += self.expected_s(run, factor)
+            else:
+                heapq.heapreplace(free, free[0] + self.expected_s(run, factor))
+        return max(free, default=0.0) + alone_s

@@ -1,14 +1,21 @@
-"""Progress on standard error: a bar with time left on a terminal, a line per run elsewhere."""
+"""Progress on standard error: a grid that fills and a line per run under way on a terminal, a line
+per finished run elsewhere.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
 
+from gostlab.ask.run_description import RunDescription
+from gostlab.ask.words import cell_words
+from gostlab.matrix.pace import Moving
 from gostlab.matrix.schedule import Finished, Quiet
 
 
@@ -42,50 +49,134 @@ class Lines(Quiet):
         self.say(f"[{self._count}/{self._total}] {describe(done)} · {clock_words(left_s)} left")
 
 
-class Bar(Lines):
-    """A bar on a terminal, with a line above it for every run that is not simply good."""
+# What a run of the grid is, and how it looks; without a terminal's blocks in letters.
+WAITING, RUNNING, OK, DEGRADED, NO_ANSWER = range(5)
+BLOCKS = ("·", "▸", "█", "▒", "✗")
+LETTERS = (".", ">", "#", "%", "x")
+STYLES = ("dim", "cyan", "green", "yellow", "red")
+MOST_GRID_LINES = 12
 
-    def __init__(self, title: str) -> None:
+
+class Board(Lines):
+    """A live picture on a terminal: every matrix as a row that fills, a line for each run under
+    way, and the time left. Above it stays a line for every run that is not simply good.
+    """
+
+    def __init__(self, title: str, console: Console | None = None) -> None:
         super().__init__()
         self._title = title
-        self._console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[left]}"),
+        self._console = console or Console(stderr=True)
+        self._runs: list[RunDescription] = []
+        self._states: dict[str, int] = {}
+        self._moving: Sequence[Moving] = ()
+        self._left_s: float | None = None
+        self._live = Live(
             console=self._console,
             transient=True,
+            auto_refresh=False,
+            get_renderable=self.picture,
         )
-        self._task = self._bar.add_task(title, total=None, left="")
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False)
+
+    def planned(self, runs: Sequence[RunDescription], done: Sequence[Finished]) -> None:
+        known = {run.name for run in self._runs}
+        self._runs += [run for run in runs if run.name not in known]
+        self._states |= {end.run.name: state_of(end) for end in done}
 
     def begin(
         self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
     ) -> None:
         super().begin(total, already, expected_s, again, round_number)
+        self._left_s = expected_s
         if already < total:
-            title = f"{self._title}, round {round_number}" if round_number > 1 else self._title
-            self._bar.update(self._task, description=title)
-            self._bar.update(
-                self._task,
-                total=total,
-                completed=already,
-                left=f"about {clock_words(expected_s)} left",
-            )
-            self._bar.start()
+            self._live.start()
+            self._live.refresh()
+
+    def started(self, run: RunDescription) -> None:
+        self._states[run.name] = RUNNING
+
+    def moved(self, moving: Sequence[Moving], left_s: float) -> None:
+        self._moving, self._left_s = moving, left_s
+        self._live.refresh()
 
     def finished(self, done: Finished, left_s: float) -> None:
         self._count += 1
-        self._bar.update(self._task, completed=self._count, left=f"{clock_words(left_s)} left")
+        self._left_s = left_s
+        self._states[done.run.name] = state_of(done)
+        self._moving = [each for each in self._moving if each.run.name != done.run.name]
         if done.outcome != "ok" or done.verdict != "ok":
             self.say(describe(done))
+        self._live.refresh()
 
     def stop(self) -> None:
-        """Take the bar away."""
-        self._bar.stop()
+        """Take the picture away."""
+        self._live.stop()
+
+    def picture(self) -> Group:
+        """What is shown now."""
+        left = "" if self._left_s is None else f" · about {clock_words(self._left_s)} left"
+        head = Text(f"{self._title} · {self._count} of {self._total}{left}", style="bold")
+        width = self._console.width
+        lines = [*self.grid(width), *(Text(moving_words(each)) for each in self._moving)]
+        for line in lines:
+            line.truncate(width, overflow="ellipsis")
+        return Group(head, *lines)
+
+    def grid(self, width: int) -> list[Text]:
+        """A row per matrix, a sign per run; where a matrix has more runs than fit, a sign stands
+        for several and shows what most needs a look. Of too many matrices all are one row.
+        """
+        matrices: dict[str, list[int]] = {}
+        for run in self._runs:
+            state = self._states.get(run.name, WAITING)
+            matrices.setdefault(run.matrix, []).append(state)
+        if len(matrices) > MOST_GRID_LINES:
+            states = [state for row in matrices.values() for state in row]
+            matrices = {f"{len(matrices)} matrices": states}
+        signs = BLOCKS if "utf" in (self._console.encoding or "").lower() else LETTERS
+        name_width = min(24, max(map(len, matrices), default=0))
+        rows = []
+        for name, states in matrices.items():
+            row = Text(f"{name[:name_width]:{name_width}} ")
+            for state in squeezed(states, max(8, width - name_width - 12)):
+                row.append(signs[state], style=STYLES[state])
+            over = sum(state >= OK for state in states)
+            row.append(f" {over}/{len(states)}", style="dim")
+            rows.append(row)
+        return rows
+
+
+def state_of(done: Finished) -> int:
+    """What sign a finished run has."""
+    if not done.counts:
+        return NO_ANSWER
+    return DEGRADED if done.verdict == "degraded" else OK
+
+
+def squeezed(states: Sequence[int], most: int) -> list[int]:
+    """At most so many signs: each stands for neighbours alike in number, and shows one that has no
+    answer, else one that runs, is degraded or waits, and only of nothing else a good one.
+    """
+    if len(states) <= most:
+        return list(states)
+    urgent = (NO_ANSWER, RUNNING, DEGRADED, WAITING, OK)
+    ends = [round(index * len(states) / most) for index in range(most + 1)]
+    return [min(states[start:end], key=urgent.index) for start, end in pairwise(ends)]
+
+
+def moving_words(moving: Moving) -> str:
+    """A run under way: what it is, its own clock's time of how much, how fast that goes."""
+    label = cell_words(moving.run.factors)
+    what = f"{moving.run.matrix}: {label}" if label else moving.run.matrix
+    how_far = (
+        "starting"
+        if moving.loaded_s is None
+        else f"{max(0.0, moving.loaded_s):.0f} of {moving.run.length_s:.0f} s"
+    )
+    speed = f" · {moving.speed:.2g} × real time" if moving.speed else ""
+    return f"  {what}, run {moving.run.repetition} · {how_far}{speed}"
 
 
 def to_do_line(count: int, expected_s: float, again: int, round_number: int) -> str:
@@ -113,8 +204,8 @@ def progress_on_stderr(title: str, *, quiet: bool) -> Iterator[Quiet]:
     if not sys.stderr.isatty():
         yield Lines()
         return
-    bar = Bar(title)
+    board = Board(title)
     try:
-        yield bar
+        yield board
     finally:
-        bar.stop()
+        board.stop()

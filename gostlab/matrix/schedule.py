@@ -17,7 +17,7 @@ from gostlab import results
 from gostlab.ask.experiment import Until
 from gostlab.ask.run_description import RunDescription
 from gostlab.machine import Job, MachineError
-from gostlab.matrix.pace import Guess, expected_s
+from gostlab.matrix.pace import GROWING, Forecast, Guess, Moving, expected_s, sampled_s
 from gostlab.measures import goodput_bps
 
 # How often a run's machine may go away before the run is to blame.
@@ -26,6 +26,7 @@ MOST_LOST = 3
 # MB.
 SPACE_PER_RUN_BYTES = 40_000_000
 POLL_S = 0.02
+TELL_S = 0.5  # between two looks at how far the runs are
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,9 @@ class Progress(Protocol):
     def begin(
         self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
     ) -> None: ...
+    def planned(self, runs: Sequence[RunDescription], done: Sequence[Finished]) -> None: ...
     def started(self, run: RunDescription) -> None: ...
+    def moved(self, moving: Sequence[Moving], left_s: float) -> None: ...
     def finished(self, done: Finished, left_s: float) -> None: ...
 
 
@@ -70,8 +73,14 @@ class Quiet:
     ) -> None:
         """A block of runs begins; `again` of them were begun before."""
 
+    def planned(self, runs: Sequence[RunDescription], done: Sequence[Finished]) -> None:
+        """All runs of a block, and the ends of those that have one already."""
+
     def started(self, run: RunDescription) -> None:
         """A run starts."""
+
+    def moved(self, moving: Sequence[Moving], left_s: float) -> None:
+        """Some time has passed: the runs under way, and how long the rest will take."""
 
     def finished(self, done: Finished, left_s: float) -> None:
         """A run has ended."""
@@ -174,17 +183,17 @@ def run_block(
     left unfinished; what was finished stays. Raises ResultsError, OSError.
     """
     todo = missing(runs, folder, retry_failed=retry_failed)
-    weight = {id(run): guess(run) for run in todo}
-    total_weight = sum(weight.values())
+    forecast = Forecast(guess, max(1, len(slots)))
+    ahead = {run.name for run in todo}
+    progress.planned(runs, [end_of(run, folder) for run in runs if run.name not in ahead])
     progress.begin(
         before + len(runs),
         before + len(runs) - len(todo),
-        total_weight / max(1, len(slots)),
+        forecast.left_s((), todo),
         sum(place_of(run, folder).exists() for run in todo),
         number,
     )
-    began = time.monotonic()
-    done_weight = 0.0
+    told_s = -math.inf
     waiting = deque(todo)
     lost: Counter[str] = Counter()
     with running_jobs() as running:
@@ -197,6 +206,10 @@ def run_block(
                 job = started(start, run, making.folder, slot)
                 running[slot] = Running(run, making, job, time.monotonic())
             time.sleep(POLL_S)
+            if time.monotonic() - told_s >= TELL_S:
+                told_s = time.monotonic()
+                moving = [active.seen(slot) for slot, active in running.items()]
+                progress.moved(moving, forecast.left_s(moving, waiting))
             for slot, active in list(running.items()):
                 try:
                     if active.job.poll() is None:
@@ -216,9 +229,10 @@ def run_block(
                 spent_s = time.monotonic() - active.started_s
                 status = results.finish(active.making.folder, spent_s, complaint)
                 active.making.settle(active.run, retry_failed=retry_failed)
-                done_weight += weight[id(active.run)]
-                spent = time.monotonic() - began
-                left_s = spent * (total_weight - done_weight) / done_weight if done_weight else 0.0
+                if status.get("outcome") == "ok":  # what broke says nothing of the others
+                    forecast.finished(active.run, spent_s)
+                moving = [other.seen(slot) for slot, other in running.items()]
+                left_s = forecast.left_s(moving, waiting)
                 place = place_of(active.run, folder)
                 progress.finished(Finished(active.run, place, status, verdict(place)), left_s)
     return [end_of(run, folder) for run in runs]
@@ -343,6 +357,26 @@ class Running:
     making: results.Making
     job: Job
     started_s: float
+    load_began_s: float | None = None  # when its samplers' files were first seen
+    loaded_s: float | None = None  # its last sample's time, by its own clock
+    sampled_at_s: float = 0.0  # when that was first seen
+
+    def seen(self, slot: Slot) -> Moving:
+        """How far it is, from what its folder holds."""
+        now_s = time.monotonic()
+        if self.load_began_s is None and (self.making.folder / GROWING[0]).exists():
+            self.load_began_s = now_s
+        loaded_s = sampled_s(self.making.folder)
+        if loaded_s != self.loaded_s:
+            self.loaded_s, self.sampled_at_s = loaded_s, now_s
+        known = self.loaded_s is not None and self.load_began_s is not None
+        return Moving(
+            self.run,
+            slot,
+            now_s - self.started_s,
+            self.loaded_s,
+            max(TELL_S, self.sampled_at_s - (self.load_began_s or 0.0)) if known else None,
+        )
 
 
 @contextmanager

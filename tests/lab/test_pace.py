@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +16,15 @@ from gostlab.ask.resolve import expand
 from gostlab.ask.run_description import RunDescription
 from gostlab.machine.sandbox import host_facts
 from gostlab.matrix import schedule
-from gostlab.matrix.pace import expected_s, learned, remembered
+from gostlab.matrix.pace import (
+    Forecast,
+    Moving,
+    cell_digest,
+    expected_s,
+    learned,
+    remembered,
+    sampled_s,
+)
 
 RUNS = expand(load_experiment("thesis-tunnel"), quick=True)
 HERE = host_facts("none")
@@ -100,3 +110,127 @@ def test_the_scheduler_promises_what_it_learned(tmp_path: Path) -> None:
     )
 
     assert promised == [60.0]
+
+
+# -- while they run
+
+
+THREE_TIMES = [replace(run, repetition=n, seed=n) for n in (1, 2, 3) for run in RUNS[:28]]
+CELLS = [cell_digest(run) for run in THREE_TIMES]
+
+
+class World:
+    """Runs of made-up lengths on so many slots, each by its own pace: what a forecast has to
+    meet. Truth is the guess times `off` and chance.
+    """
+
+    def __init__(self, slots: int, off: float, seed: int) -> None:
+        dice = random.Random(seed)
+        self.slots = slots
+        chance = {cell: dice.lognormvariate(0, 0.35) for cell in CELLS}
+        guesses = {cell: 4.0 + 20.0 * dice.random() for cell in CELLS}
+        self.known = {
+            id(run): (run, cell, guesses[cell])
+            for run, cell in zip(THREE_TIMES, CELLS, strict=True)
+        }
+        ends = [0.0] * slots
+        self.spans: list[tuple[RunDescription, float, float]] = []  # begins, lasts
+        for run, cell in zip(THREE_TIMES, CELLS, strict=True):
+            slot, lasts = ends.index(min(ends)), guesses[cell] * off * chance[cell]
+            self.spans.append((run, ends[slot], lasts))
+            ends[slot] += lasts
+        self.end_s = max(ends)
+
+    def promised_left_s(self, now_s: float) -> float:
+        forecast = Forecast(lambda run: 0.0, self.slots, known=self.known)
+        moving, waiting = [], []
+        for run, begins, lasts in self.spans:
+            elapsed_s = now_s - begins
+            if elapsed_s >= lasts:
+                forecast.finished(run, lasts)
+            elif elapsed_s > 0:
+                share = elapsed_s / lasts
+                loaded_s = share * run.length_s if share > 0.1 else None
+                moving.append(Moving(run, id(run), elapsed_s, loaded_s, elapsed_s))
+            else:
+                waiting.append(run)
+        return forecast.left_s(moving, waiting)
+
+
+@pytest.mark.parametrize("off", [0.4, 1.0, 3.0, 8.0])
+@pytest.mark.parametrize("slots", [1, 2, 8])
+def test_from_the_second_minute_on_the_time_left_is_right_within_thirty_percent(
+    off: float, slots: int
+) -> None:
+    good = checked = 0
+    for seed in range(10):
+        world = World(slots, off, seed)
+        for now_s in range(120, int(world.end_s) - 20, max(30, int(world.end_s) // 20)):
+            left_s = world.end_s - now_s
+            good += abs(world.promised_left_s(now_s) - left_s) <= 0.3 * left_s
+            checked += 1
+    assert good >= 0.95 * checked, f"{good} of {checked}"
+
+
+def test_a_run_of_which_nothing_is_seen_is_promised_its_guess() -> None:
+    forecast = Forecast(lambda run: 30.0, 1)
+    assert forecast.left_s((), RUNS[:3]) == 90.0
+    assert forecast.left_s([Moving(RUNS[0], 0, 10.0, None, None)], RUNS[1:3]) == 80.0
+
+
+def test_a_run_that_is_slower_than_guessed_moves_all_that_wait() -> None:
+    forecast = Forecast(lambda run: 30.0, 1)
+    half = Moving(RUNS[0], 0, 60.0, RUNS[0].length_s / 2, 60.0)
+    assert forecast.left_s([half], RUNS[1:3]) > 140
+
+
+def test_what_needs_the_machine_for_itself_is_not_dealt_to_slots() -> None:
+    forecast = Forecast(lambda run: 30.0, 8)
+    alone = [replace(run, clock="real") for run in RUNS[:3]]
+    assert forecast.left_s((), alone) == 90.0 and forecast.left_s((), RUNS[:3]) == 30.0
+
+
+def test_how_far_a_run_is_is_read_from_its_last_whole_sample(tmp_path: Path) -> None:
+    assert sampled_s(tmp_path) is None
+    (tmp_path / "hosts.jsonl").write_text('{"t_s": 1.0}\n{"t_s": 2.0}\n{"t_s": 3')
+    (tmp_path / "queues.jsonl").write_text("x" * 9000 + '\n{"t_s": 2.5}\nnot json\n')
+    assert sampled_s(tmp_path) == 2.5
+
+
+def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    class Told(schedule.Quiet):
+        def planned(
+            self, runs: Sequence[RunDescription], done: Sequence[schedule.Finished]
+        ) -> None:
+            heard.append(f"planned {len(runs)} {len(done)}")
+
+        def moved(self, moving: Sequence[Moving], left_s: float) -> None:
+            heard.extend(f"{each.share}" for each in moving)
+
+    class Slow:
+        complaint: str | None = None
+        polls = 0
+
+        def __init__(self, folder: Path) -> None:
+            self.folder = folder
+
+        def poll(self) -> int | None:
+            self.polls += 1
+            half_s = RUNS[0].length_s / 2
+            (self.folder / "hosts.jsonl").write_text(json.dumps({"t_s": half_s}) + "\n")
+            return 0 if self.polls > 40 else None
+
+        def kill(self) -> None:
+            pass
+
+    schedule.run_all(
+        RUNS[:1],
+        tmp_path,
+        (0,),
+        lambda run, folder, slot: Slow(folder),
+        results.clean_folder,
+        Told(),
+    )
+    assert heard[0] == "planned 1 0" and "0.5" in heard
