@@ -26,7 +26,7 @@ from typing import Any
 from gostlab import machine
 from gostlab.ask.resolve import single_run
 from gostlab.ask.run_description import RunDescription
-from gostlab.bench import callcost, chain
+from gostlab.bench import callcost, chain, packetcost
 from gostlab.machine import sandbox
 from gostlab.setup.parts import find_parts, require_kernel
 
@@ -372,6 +372,7 @@ def main(repeat: int, *, as_json: bool) -> int:
             *pair_figures(bench),
             *bench.repeatability(max(2, repeat)),
             *call_figures(bench),
+            *interrupt_figures(bench),
             *relay_figures(),
         ]
     if as_json:
@@ -448,6 +449,16 @@ def call_figures(bench: Bench) -> list[Figure]:
         bench.figure(f"{name}, {rate}bit/s", "µs", "", partial(bench.call_us, rate))
         for rate in ("150M", "1G")
     ]
+
+
+def interrupt_figures(bench: Bench) -> list[Figure]:
+    """What a packet costs in this machine's own soft interrupts; nothing without the right to
+    namespaces.
+    """
+    if os.geteuid() != 0:
+        return []
+    name = "CPU time in soft interrupts per packet received (packet_cost)"
+    return [bench.figure(name, "µs", "", packetcost.packet_us)]
 
 
 def relay_figures() -> list[Figure]:

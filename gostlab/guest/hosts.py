@@ -68,10 +68,9 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
             values["net.ipv4.tcp_wmem"] = " ".join(str(number) for number in buffers["wmem"])
         set_sysctls(network, node, values)
         own = machine_sysctls(run, node)
-        if own:
-            set_sysctls(network, node, own, of_this_kernel_alone=True)
+        own_installed = set_sysctls(network, node, own, of_this_kernel_alone=True) if own else {}
         lines = network.read(node, ["sysctl", "-e", *RECORDED_SYSCTLS], logged=False).splitlines()
-        installed[node] = {
+        installed[node] = own_installed | {
             key.strip(): " ".join(value.split())
             for key, _, value in (line.partition("=") for line in lines)
         }

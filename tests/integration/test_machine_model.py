@@ -253,7 +253,15 @@ def test_who_receives_pays_for_packets_and_who_only_forwards_does_not(lab: Lab) 
 # -- whole runs
 
 
-MODEL = {"host_cpus": 2, "byte_cost_ns": 0.5, "clock_reads": "free", "host_tcp_memory_mib": 64}
+MODEL = {
+    "host_cpus": 2,
+    "cpus_by_host": {"target": 3},
+    "byte_cost_ns": 0.5,
+    "packet_cost_ns": 1000,
+    "clock_reads": "free",
+    "host_tcp_memory_mib": 64,
+    "tcp_memory_mib_by_host": {"target": 128},
+}
 
 
 def test_runs_with_cpus_of_their_own_repeat_bit_for_bit(lab: Lab) -> None:
@@ -270,9 +278,20 @@ def test_a_run_says_what_its_hosts_used(lab: Lab) -> None:
     done = lab.run(describe(duration_s=3.0, **MODEL))
 
     used = done.json("env.json")["host_cpu"]
-    assert used["client"]["cpus"] == used["target"]["cpus"] == 2
+    assert (used["client"]["cpus"], used["target"]["cpus"]) == (2, 3)
     assert used["client"]["bytes"] > done.goodput_bps * 3 / 8
     assert done.goodput_bps > 80e6
+    assert used["target"]["packets"] > done.goodput_bps * 3 / 8 / 1500
+    assert used["target"]["packets_busy_ns"] == 1000 * used["target"]["packets"]
+
+    last = done.lines("hosts.jsonl")[-1]
+    assert 0 < last["host_packets_s"]["target"] < last["host_busy_s"]["target"]
+    pools = {
+        host: values["net.ipv4.tcp_host_mem"].split()[2]
+        for host, values in done.json("env.json")["sysctls"].items()
+        if host in ("client", "target")
+    }
+    assert pools == {"client": str(64 * 256), "target": str(128 * 256)}
 
 
 # -- TCP memory
