@@ -188,22 +188,30 @@ def least_idle_cpu(
 ) -> tuple[str | None, float | None]:
     """The host whose CPUs were the least idle, None where all hosts share one, and idle_share."""
     within = [row for row in rows if since_s <= row["t_s"] <= until_s]
-    hosts = within[-1].get("host_busy_s", {}) if within else {}
-    shares = {
-        host: median_idle(
-            (row["t_s"] - row["host_busy_s"][host], row["host_busy_s"][host]) for row in within
-        )
-        for host in hosts
-    }
-    known = {host: share for host, share in shares.items() if share is not None}
-    if known:
-        least = min(known, key=known.__getitem__)
-        return least, known[least]
+    busy = busy_shares(within)
+    if busy:
+        busiest = max(busy, key=busy.__getitem__)
+        return busiest, 1 - busy[busiest]
     return None, median_idle(
         (row["cpu_idle_s"], row["cpu_busy_s"])
         for row in within
         if is_number(row.get("cpu_idle_s")) and is_number(row.get("cpu_busy_s"))
     )
+
+
+def busy_shares(rows: Iterable[Row]) -> dict[str, float]:
+    """How busy the CPUs of each host that has its own were, in the median interval between samples;
+    {} where all share one.
+    """
+    counted = list(rows)
+    hosts = counted[-1].get("host_busy_s", {}) if counted else {}
+    idle = {
+        host: median_idle(
+            (row["t_s"] - row["host_busy_s"][host], row["host_busy_s"][host]) for row in counted
+        )
+        for host in hosts
+    }
+    return {host: 1 - share for host, share in idle.items() if share is not None}
 
 
 def packets_share(rows: Iterable[Row], host: str) -> float | None:

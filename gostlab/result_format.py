@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# 1: one flow, no flows.json. 2: flows and changes. 3: status.json says this number.
-SCHEMA = 3
+# 1: one flow, no flows.json. 2: flows and changes. 3: status.json says this number. 4: hosts are
+# machines: CPU and TCP memory of hosts.jsonl and of the verdict are the busiest and fullest host's.
+SCHEMA = 4
 
 FLOW_NAME = "[A-Za-z0-9_.-]+"
 KINDS: dict[str, tuple[type, ...]] = {

@@ -270,7 +270,7 @@ def guest_clock(values: Mapping[str, Any]) -> dict[str, Any]:
         "clock": values["clock"],
         "syscall_cost_us": values["syscall_cost"] if is_virtual else 0.0,
         "byte_cost_ns": values["byte_cost"] if is_virtual else 0.0,
-        "clock_reads": values["clock_reads"] if is_virtual else DEFAULTS["clock_reads"],
+        "clock_reads": values["clock_reads"] if is_virtual else "charged",
     }
 
 

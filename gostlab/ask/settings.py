@@ -309,13 +309,13 @@ SETTINGS: Mapping[str, Field] = {
     ),
     "clock_reads": Field(
         one_of("charged", "free"),
-        default="charged",
+        default="free",
         says="whether a look at the clock is a system call, or free as on a real machine",
         example="free",
     ),
     "host_cpus": Field(
         read_host_cpus,
-        default="shared",
+        default="auto",
         says="CPUs of each host's own, of all hosts or by host; auto: as the profile knows its"
         " machines, else 1; shared: one CPU for all hosts together",
         unit="CPUs",
@@ -323,14 +323,14 @@ SETTINGS: Mapping[str, Field] = {
     ),
     "packet_cost": Field(
         read_packet_cost,
-        default="0ns",
+        default="750ns",
         says="what each packet that a host receives takes of its own CPUs",
         unit="a time",
         example="1500ns",
     ),
     "iperf3": Field(
         read_iperf3,
-        default="system",
+        default="3.18",
         says="the iperf3 of tcp and udp flows: 3.18 has a thread for each stream, 3.12 one for"
         " all, both the lab's own; system: whatever is installed",
         example="3.12",
@@ -390,7 +390,7 @@ SETTINGS: Mapping[str, Field] = {
     ),
     "host_memory": Field(
         read_host_memory,
-        default="shared",
+        default="auto",
         says="the memory of each host's machine, of which its TCP has the share that Linux gives"
         " it; auto: as the profile knows its machines; shared: one limit for all hosts",
         unit="a size",

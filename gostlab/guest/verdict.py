@@ -90,10 +90,13 @@ def check_cpu(run: RunDescription, folder: Path) -> Check:
     """
     rows = rows_of(folder, "hosts")
     host, idle = measures.least_idle_cpu(rows)
-    whose = f"the CPU of {host}" if host else "the CPU"
-    for_packets = measures.packets_share(rows, host) if host else None
+    own = (
+        fidelity.OwnCpus(host, measures.busy_shares(rows), measures.packets_share(rows, host))
+        if host
+        else None
+    )
     used = measures.bottleneck_used(run.to_json(), rows_of(folder, "queues"))
-    return fidelity.check_cpu(1.0 if idle is None else idle, used, run.clock, whose, for_packets)
+    return fidelity.check_cpu(1.0 if idle is None else idle, used, run.clock, own)
 
 
 def idle_shares(flows: Sequence[FlowResult], rows: list[dict[str, Any]]) -> dict[str, float | None]:

@@ -407,8 +407,13 @@ def test_the_verdict_names_the_host_whose_cpu_had_no_time_left() -> None:
     host, idle = measures.least_idle_cpu(host_rows(client=0.3, gost=0.995, target=0.5))
     assert (host, idle) == ("gost", pytest.approx(0.005))
 
-    check = fidelity.check_cpu(0.005, 0.5, "virtual", f"the CPU of {host}")
+    rows = host_rows(client=0.3, gost=0.995, target=0.5)
+    rows[-1]["host_packets_s"] = {"client": 0.0, "gost": 0.995, "target": 0.1}
+    own = fidelity.OwnCpus("gost", measures.busy_shares(rows), measures.packets_share(rows, "gost"))
+    check = fidelity.check_cpu(0.005, 0.5, "virtual", own)
     assert check.verdict == "degraded" and "the CPU of gost was idle" in check.reason
+    assert "33% of its work was receiving packets" in check.reason
+    assert "busy: client 30%, gost 99%, target 50%" in check.reason
 
 
 def test_where_hosts_share_a_cpu_it_is_that_ones_idle_time() -> None:

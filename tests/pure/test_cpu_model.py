@@ -16,19 +16,42 @@ def asked(clock: str = "virtual", **overrides: str) -> RunDescription:
     )
 
 
-def test_who_asks_for_nothing_shares_one_cpu_and_keeps_his_runs_name() -> None:
-    run = asked()
+# What version 0.1 ran, before there was anything to ask for.
+OLD = {"host_cpus": "shared", "host_memory": "shared", "clock_reads": "charged", "iperf3": "system"}
+LATER = {
+    "host_cpus",
+    "cpus_by_host",
+    "byte_cost_ns",
+    "packet_cost_ns",
+    "clock_reads",
+    "host_tcp_memory_mib",
+    "tcp_memory_mib_by_host",
+}
+
+
+def test_a_host_is_a_machine_of_its_own_where_nobody_says_otherwise() -> None:
+    run = asked(profile="plain-100ms")
+    assert CpuModel.of(run) == CpuModel(host_cpus=1, clock_reads_are_free=True)
+    assert (run.packet_cost_ns, run.host_tcp_memory_mib) == (750, 0)
+
+    of_the_thesis = asked()
+    assert (of_the_thesis.host_cpus, of_the_thesis.host_tcp_memory_mib) == (2, 364)
+
+
+def test_what_version_0_1_ran_can_be_asked_for_and_says_no_more_in_run_json() -> None:
+    run = asked(**OLD)
     assert CpuModel.of(run) == ONE_FOR_ALL
-    assert not {"host_cpus", "byte_cost_ns", "clock_reads", "host_tcp_memory_mib"} & set(
-        run.to_json()
-    )
-    assert asked(host_cpus="shared", clock_reads="charged", byte_cost="0ns").name == run.name
+    assert not LATER & set(run.to_json())
+    assert CpuModel.of(RunDescription.from_json(run.to_json())) == ONE_FOR_ALL
 
 
 def test_each_part_of_the_model_is_asked_for_by_itself() -> None:
-    assert CpuModel.of(asked(host_cpus="2")) == CpuModel(host_cpus=2)
-    assert CpuModel.of(asked(byte_cost="0.25ns")) == CpuModel(byte_cost_ns=0.25)
-    assert CpuModel.of(asked(clock_reads="free")) == CpuModel(clock_reads_are_free=True)
+    def model(**wishes: str) -> CpuModel:
+        return CpuModel.of(asked(**{**OLD, **wishes}))
+
+    assert model(host_cpus="2") == CpuModel(host_cpus=2)
+    assert model(byte_cost="0.25ns") == CpuModel(byte_cost_ns=0.25)
+    assert model(clock_reads="free") == CpuModel(clock_reads_are_free=True)
     assert asked(host_tcp_memory="365MiB").host_tcp_memory_mib == 365
 
 
@@ -36,6 +59,7 @@ def test_the_real_clock_charges_nobody() -> None:
     run = asked(clock="real", host_cpus="2", byte_cost="1ns", clock_reads="free")
     assert CpuModel.of(run) == ONE_FOR_ALL
     assert run.name == asked(clock="real").name
+    assert not (LATER - {"host_tcp_memory_mib"}) & set(run.to_json())
 
 
 def test_hosts_may_have_different_cpus_and_memory() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gostlab.ask.checks import Check
@@ -151,21 +152,27 @@ def check_cc_by_end(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> l
     return checks
 
 
+@dataclass(frozen=True)
+class OwnCpus:
+    """What hosts with CPUs of their own did with them."""
+
+    busiest: str
+    busy: Mapping[str, float]  # the share of its time that each host's CPUs were busy
+    for_packets: float | None  # the share of the busiest's work that was receiving packets
+
+
 def check_cpu(
-    share: float,
-    bottleneck_share: float | None,
-    clock: str,
-    whose: str = "the CPU",
-    for_packets: float | None = None,
+    share: float, bottleneck_share: float | None, clock: str, own: OwnCpus | None = None
 ) -> Check:
-    """The idle share of the CPU, and the share of the bottleneck's rate that was in use. `whose` is
-    it in words, where hosts have CPUs of their own, and what share of its work was for packets.
+    """The idle share of the CPU (the least idle host's, where they have their `own`), and the share
+    of the bottleneck's rate that was in use.
 
     A CPU without idle time has not always decided: one that polls packets singly fills what time it
     has and still keeps the bottleneck full. So it is blamed only where the bottleneck (its share of
     the rate in use) had room left.
     """
     full = bottleneck_share is not None and bottleneck_share >= BOTTLENECK_FULL
+    whose = f"the CPU of {own.busiest}" if own else "the CPU"
     return check_unless(
         share < CPU_IDLE_DEGRADED[clock] and not full,
         "degraded",
@@ -175,18 +182,19 @@ def check_cpu(
         "share",
         f"{whose} was idle for only {share:.1%} of the time and the bottleneck was not full:"
         f" {whose}, not the network, set this rate"
-        + (f" ({what_cpu_did(for_packets)})" if clock == "virtual" else ""),
+        + (f" ({what_cpus_did(own)})" if clock == "virtual" else ""),
     )
 
 
-def what_cpu_did(for_packets: float | None) -> str:
-    """What a virtual CPU was busy with."""
-    if not for_packets:
-        return "the virtual CPU's cost per system call"
-    return (
-        f"{for_packets:.0%} of its work was receiving packets, the rest what programs' system"
-        " calls cost"
-    )
+def what_cpus_did(own: OwnCpus | None) -> str:
+    """What kept a virtual CPU busy, and how busy the others were."""
+    work = "the virtual CPU's cost per system call"
+    if own is None:
+        return work
+    if own.for_packets:
+        work = f"{own.for_packets:.0%} of its work was receiving packets, the rest system calls"
+    busy = ", ".join(f"{host} {share:.0%}" for host, share in own.busy.items())
+    return f"{work}; busy: {busy}"
 
 
 def check_tcp_memory(
