@@ -26,7 +26,7 @@ from typing import Any
 from gostlab import machine
 from gostlab.ask.resolve import single_run
 from gostlab.ask.run_description import RunDescription
-from gostlab.bench import callcost, chain, packetcost
+from gostlab.bench import callcost, chain, packetcost, twohosts
 from gostlab.machine import sandbox
 from gostlab.setup.parts import find_parts, require_kernel
 
@@ -373,6 +373,7 @@ def main(repeat: int, *, as_json: bool) -> int:
             *bench.repeatability(max(2, repeat)),
             *call_figures(bench),
             *interrupt_figures(bench),
+            *model_figures(bench),
             *relay_figures(),
         ]
     if as_json:
@@ -459,6 +460,26 @@ def interrupt_figures(bench: Bench) -> list[Figure]:
         return []
     name = "CPU time in soft interrupts per packet received (packet_cost)"
     return [bench.figure(name, "µs", "", packetcost.packet_us)]
+
+
+def model_figures(bench: Bench) -> list[Figure]:
+    """Whether two hosts of a CPU each do what two pinned processes do here; nothing on a machine of
+    one CPU.
+    """
+    if len(machine.usable_cpus()) < 2:
+        return []
+    print(
+        "bench: two processes over a pipe, here and in the sandbox …", file=sys.stderr, flush=True
+    )
+    taken = [twohosts.compare() for _ in range(bench.repeat)]
+    ratios = {
+        "two processes, a CPU each: the sandbox over this machine": ("two", "0.8 – 1.2"),
+        "the same two on one CPU": ("one", "0.8 – 1.2"),
+    }
+    return [
+        figure_of(name, "×", target, [one[f"sandbox_{key}"] / one[f"here_{key}"] for one in taken])
+        for name, (key, target) in ratios.items()
+    ]
 
 
 def relay_figures() -> list[Figure]:
