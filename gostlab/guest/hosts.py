@@ -17,6 +17,7 @@ from gostlab.ask.ends import cc_at
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import tunnel_kind
+from gostlab.guest.namespaces import inside, read_sysctls, write_sysctls
 from gostlab.guest.network import Network, set_sysctls
 
 # What a namespace gets besides congestion control and buffers. Metrics of an earlier connection
@@ -69,11 +70,8 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
         set_sysctls(network, node, values)
         own = machine_sysctls(run, node)
         own_installed = set_sysctls(network, node, own, of_this_kernel_alone=True) if own else {}
-        lines = network.read(node, ["sysctl", "-e", *RECORDED_SYSCTLS], logged=False).splitlines()
-        installed[node] = own_installed | {
-            key.strip(): " ".join(value.split())
-            for key, _, value in (line.partition("=") for line in lines)
-        }
+        with inside(network.pid(node)):
+            installed[node] = own_installed | read_sysctls(RECORDED_SYSCTLS)
     for host, legs in legs_at(run).items():
         for leg in legs:
             if leg.peer and leg.cc != cc_of(run, host):
@@ -214,18 +212,14 @@ def silence_ipv6(network: Network) -> None:
     random numbers.
     """
     for node in network.nodes:
-        network.read(
-            node,
-            [
-                "sysctl",
-                "-eqw",
-                *(
-                    f"net.ipv6.conf.{interface.name}.disable_ipv6=1"
-                    for interface in network.interfaces
-                    if interface.node == node
-                ),
-            ],
-        )
+        values = {
+            f"net.ipv6.conf.{interface.name}.disable_ipv6": "1"
+            for interface in network.interfaces
+            if interface.node == node
+        }
+        network.log.run(node, ["sysctl", "-eqw", *(f"{key}=1" for key in values)])
+        with inside(network.pid(node)):
+            write_sysctls({key: values[key] for key in read_sysctls(values)})
 
 
 def set_tcp_memory(limit_mib: int | None) -> None:

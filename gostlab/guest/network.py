@@ -22,15 +22,11 @@ from gostlab.ask.flows import topology_size
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.topologies import topology_of
 from gostlab.guest.commands import CommandLog, Needs
+from gostlab.guest.ethtool import set_offloads_of
+from gostlab.guest.namespaces import inside, read_sysctls, without_shells, write_sysctls
 from gostlab.guest.tc_pipe import TcError, TcPipe
 
 NOTHING = Needs()
-OFFLOADS = (
-    "tcp-segmentation-offload",
-    "generic-segmentation-offload",
-    "generic-receive-offload",
-    "tx-udp-segmentation",
-)
 OFFLOAD_SWITCHES = {
     "tcp-segmentation-offload": "tso",
     "generic-segmentation-offload": "gso",
@@ -158,13 +154,14 @@ class Network:
         """
         if logged:
             self.log.run(node, argv, environ=environ, stdout=stdout_name, may_fail=not check)
-        process = self.mininet[node].popen(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**self.environ, **environ},
-        )
+        with inside(self.pid(node)):
+            process = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**self.environ, **environ},
+            )
         out, err = process.communicate()
         if check and process.returncode != 0:
             said = (err or out).decode(errors="replace").strip().replace("\n", "; ")
@@ -195,11 +192,17 @@ class Network:
 
 @contextmanager
 def lay_out(
-    run: RunDescription, folder: Path, environ: Mapping[str, str], needs: Needs = NOTHING
+    run: RunDescription,
+    folder: Path,
+    environ: Mapping[str, str],
+    needs: Needs = NOTHING,
+    *,
+    shells: bool = False,
 ) -> Iterator[Network]:
     """Build the run's topology; on leaving, end every node and with it every interface and qdisc.
 
     needs   what commands.sh has to look for, besides the nodes and the environment
+    shells  nodes have one, for Mininet's prompt
     Raises NetworkError if Mininet cannot build it.
     """
     setLogLevel("warning")
@@ -207,13 +210,18 @@ def lay_out(
     # to do and would leak into every namespace's defaults. Root is checked by the machine.
     Mininet.inited = True
     size = topology_size(topology_of(run.topology), run.flows, run.sites)
-    mininet = Mininet(topo=topo.topos[run.topology](**size), controller=None, build=False)
+    layout = topo.topos[run.topology](**size)
+    mininet = Mininet(
+        topo=layout if shells else without_shells(layout), controller=None, build=False
+    )
     try:
         try:
             mininet.build()
         except Exception as error:  # Mininet raises bare Exception
             raise NetworkError(f"Mininet cannot build topology {run.topology}: {error}") from error
         check_addresses(mininet)
+        if not shells:
+            join_nodes(mininet, environ)
         names = [host.name for host in mininet.hosts]
         needs = replace(needs, nodes=names, environ=environ)
         with closing(CommandLog(folder / "commands.sh", run.name, needs)) as log:
@@ -223,6 +231,49 @@ def lay_out(
                 yield network
     finally:
         mininet.stop()
+
+
+def join_nodes(mininet: Mininet, environ: Mapping[str, str]) -> None:
+    """The links, addresses and routes of nodes without shells, as `record_layout` writes them down.
+    Raises NetworkError.
+    """
+    ip_batch(
+        [
+            f"link add {link.intf1.name} netns {link.intf1.node.pid} type veth"
+            f" peer name {link.intf2.name} netns {link.intf2.node.pid}"
+            for link in mininet.links
+        ],
+        environ,
+    )
+    for host in mininet.hosts:
+        ends = [intf for intf in host.intfList() if intf.name != "lo"]
+        lines = ["link set lo up"]
+        for end in ends:
+            lines.append(f"addr add {end.ip}/{end.prefixLen} dev {end.name}")
+            lines.append(f"link set {end.name} up")
+        lines += [f"route add {to} via {via}" for to, via in host.params.get("routes", ())]
+        if "defaultRoute" in host.params:
+            lines.append(f"route add default {host.params['defaultRoute']}")
+        with inside(host.pid):
+            ip_batch(lines, environ)
+        try:
+            host.run_kept()
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise NetworkError(f"topo.py: {host.name}: {error}") from error
+
+
+def ip_batch(lines: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Run lines of `ip` in one process. Raises NetworkError with what it said."""
+    done = subprocess.run(
+        ["ip", "-batch", "-"],
+        input="".join(f"{line}\n" for line in lines),
+        env=dict(environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise NetworkError(f"ip -batch: {done.stderr.strip()}")
 
 
 def check_addresses(mininet: Mininet) -> None:
@@ -274,9 +325,15 @@ def set_sysctls(
     Raises NetworkError naming the first one that differs from what was asked.
     """
     flags = "-eqw" if of_this_kernel_alone else "-qw"
-    network.read(node, ["sysctl", flags, *(f"{key}={value}" for key, value in values.items())])
-    lines = network.read(node, ["sysctl", "-n", *values], logged=False).splitlines()
-    installed = dict(zip(values, (" ".join(line.split()) for line in lines), strict=True))
+    words = [f"{key}={value}" for key, value in values.items()]
+    network.log.run(node, ["sysctl", flags, *words])
+    try:
+        with inside(network.pid(node)):
+            write_sysctls(values)
+            installed = read_sysctls(values)
+    except OSError as error:
+        refused = next((word for word in words if word.startswith(f"{error.filename}=")), "sysctl")
+        raise NetworkError(f"{node}: {refused}: {error.strerror}") from error
     for key, asked in values.items():
         if installed[key] != asked:
             raise NetworkError(f"{node}: {key}: asked for {asked}, the kernel has {installed[key]}")
@@ -298,14 +355,13 @@ def set_offloads(
     for interface in network.interfaces:
         if nodes is not None and interface.node not in nodes:
             continue
-        network.read(interface.node, ["ethtool", "-K", interface.name, *switches])
-        shown = network.read(interface.node, ["ethtool", "-k", interface.name], logged=False)
-        state = {
-            name.strip(): value.split()[0] == "on"
-            for name, _, value in (line.partition(":") for line in shown.splitlines())
-            if value.split()
-        }
-        installed[interface.name] = {name: state[name] for name in OFFLOADS}
+        network.log.run(interface.node, ["ethtool", "-K", interface.name, *switches])
+        try:
+            with inside(network.pid(interface.node)):
+                state = set_offloads_of(interface.name, on)
+        except OSError as error:
+            raise NetworkError(f"{interface.node}: {interface.name}: offloads: {error}") from error
+        installed[interface.name] = state
         for name in (
             "tcp-segmentation-offload",
             "generic-segmentation-offload",

@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
             environ["PATH"] = f"{link_programs(scratch, run, parts)}:{environ['PATH']}"
             os.environ.update(environ)
             check_cc_available(run.cc, run.machine)
-            with lay_out(run, folder, environ) as network:
+            with lay_out(run, folder, environ, shells=True) as network:
                 configure_hosts(network, run)
                 set_offloads(network, run.offloads)
                 shaper = Shaper(network, run)

@@ -123,9 +123,10 @@ def start_servers(order: Order, undo: ExitStack) -> list[subprocess.Popen[bytes]
         undo.callback(stop, server)
         if flow.kind != "http":
             ending.append(server)
-    for flow in order.run.flows:
-        # A udp test begins with a TCP connection to the same port.
-        wait_until_listening(order.network, flow.receiver, ports[flow.name])
+    # A udp test begins with a TCP connection to the same port.
+    for host in dict.fromkeys(flow.receiver for flow in order.run.flows):
+        its = [ports[flow.name] for flow in order.run.flows if flow.receiver == host]
+        wait_until_listening(order.network, host, *its)
     return ending
 
 

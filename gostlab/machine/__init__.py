@@ -11,6 +11,7 @@ import platform
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.setup.parts import SYSTEM_PATH, MissingPart, Parts, tunnel_binary, tunnel_program
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+# Mininet asks distutils to compare two versions, and setuptools answers in its place: 300 modules
+# of setuptools in every run, if Python's own (until 3.12) is not asked for.
+QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"} if sys.version_info < (3, 12) else {}
 
 
 class MachineError(Exception):

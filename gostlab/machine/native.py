@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.ask.run_description import RunDescription
-from gostlab.machine import CHECKOUT, Watched, run_argv, wall_limit_s
+from gostlab.machine import CHECKOUT, QUICK_IMPORTS, Watched, run_argv, wall_limit_s
 from gostlab.machine.sandbox import host_facts
 
 # What the host's own kernel keeps a run in; the run is root, and nothing else holds it.
@@ -32,6 +32,7 @@ def start_run(
     (folder / "parts.json").write_text(json.dumps(dict(parts)), encoding="utf-8")
     environ = {
         **os.environ,
+        **QUICK_IMPORTS,
         "PYTHONPATH": str(CHECKOUT),
         "GOSTLAB_COMMIT": json.dumps(commit),
         "GOSTLAB_HOST": json.dumps(host_facts(ISOLATION)),

@@ -26,7 +26,15 @@ from typing import Any
 
 from gostlab.ask.cpu_model import ONE_FOR_ALL, CpuModel
 from gostlab.ask.run_description import RunDescription
-from gostlab.machine import CHECKOUT, CannotBoot, MachineError, Watched, run_argv, wall_limit_s
+from gostlab.machine import (
+    CHECKOUT,
+    QUICK_IMPORTS,
+    CannotBoot,
+    MachineError,
+    Watched,
+    run_argv,
+    wall_limit_s,
+)
 from gostlab.machine.allowance import memory_left, read_lines
 from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
 
@@ -365,6 +373,7 @@ def sandbox_environ(extra: Mapping[str, str] = {}) -> dict[str, str]:
         "PYTHONPATH": str(CHECKOUT),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
+        **QUICK_IMPORTS,
         **extra,
     }
 

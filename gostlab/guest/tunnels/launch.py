@@ -115,7 +115,7 @@ class Launch:
         """Start one end, one process a node. Raises TunnelError if the port is taken on which it is
         to listen.
         """
-        if port and is_listening(self.network, node, port, "tcp"):
+        if port in listening_ports(self.network, node, "tcp"):
             raise TunnelError(
                 f"{node}: port {port} is in use already, the tunnel cannot listen there"
             )
@@ -185,33 +185,39 @@ def check_alive(ends: Ends) -> None:
             )
 
 
-def is_listening(network: Network, node: str, port: int, protocol: str) -> bool:
-    """Whether anything on a node listens on a port, by ss."""
-    flag = "-Hltn" if protocol == "tcp" else "-Hlun"
-    return bool(network.read(node, ["ss", flag, f"sport = :{port}"], logged=False).strip())
+def listening_ports(network: Network, node: str, protocol: str) -> set[int]:
+    """The ports of a protocol (tcp or udp) that anything on a node listens on."""
+    waiting = " 0A " if protocol == "tcp" else " 07 "
+    tables = [Path(f"/proc/{network.pid(node)}/net/{name}") for name in (protocol, f"{protocol}6")]
+    return {
+        int(line.split()[1].rpartition(":")[2], 16)
+        for table in tables
+        for line in table.read_text(encoding="ascii").splitlines()
+        if waiting in line
+    }
 
 
 def wait_until_listening(
     network: Network,
     node: str,
-    port: int,
-    *,
+    *ports: int,
     protocol: str = "tcp",
     alive: Callable[[], None] = lambda: None,
 ) -> None:
-    """Wait until a node listens on a port. Raises TunnelError after 10 s (of the run's clock), and
-    whatever `alive` raises.
+    """Wait until a node listens on all of some ports. Raises TunnelError after 10 s (of the run's
+    clock), and whatever `alive` raises.
     """
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
-    while time.monotonic() < deadline:
-        if is_listening(network, node, port, protocol):
-            network.log.listening(node, protocol, port)
-            return
+    while missing := set(ports) - listening_ports(network, node, protocol):
+        if time.monotonic() >= deadline:
+            raise TunnelError(
+                f"{node}: nothing listens on {protocol} port {min(missing)} after"
+                f" {LISTEN_TIMEOUT_S:.0f} s"
+            )
         alive()
         time.sleep(0.02)
-    raise TunnelError(
-        f"{node}: nothing listens on {protocol} port {port} after {LISTEN_TIMEOUT_S:.0f} s"
-    )
+    for port in ports:
+        network.log.listening(node, protocol, port)
 
 
 def stop(process: Popen[bytes], patience_s: float = 3.0) -> None:

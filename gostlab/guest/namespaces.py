@@ -1,0 +1,163 @@
+"""Nodes of a Mininet that are namespaces alone, and how to be inside of one for a moment.
+
+Mininet gives each node a shell and configures it by typing into it: about twenty programs a node,
+a second of every run. A run types nothing, so its nodes are held by a process that does nothing;
+what Mininet would have typed to lay out links is left to `gostlab.guest.network`, which does the
+same in one `ip -batch` a node, from what Mininet knows. Mininet's prompt (`./lab shell`) has nodes
+with shells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mininet.topo import Topo
+
+CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000  # <linux/sched.h>
+MS_REC, MS_PRIVATE = 16384, 1 << 18  # <linux/mount.h>
+libc = ctypes.CDLL(None, use_errno=True)
+# What Mininet types to lay out links and addresses.
+TYPED_FOR_LINKS = re.compile(
+    r"ip link (add|del) .*|ifconfig \S+ (\S+/\d+ )?up|ip route del default; ip route add default .*"
+)
+
+
+@contextlib.contextmanager
+def inside(pid: int) -> Iterator[None]:
+    """Be in the network namespace of a process: this thread, and what it starts. Raises OSError."""
+    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        other = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+        try:
+            checked(libc.setns(other, CLONE_NEWNET), "setns")
+            try:
+                yield
+            finally:
+                checked(libc.setns(own, CLONE_NEWNET), "setns")
+        finally:
+            os.close(other)
+    finally:
+        os.close(own)
+
+
+def without_shells(topology: Topo) -> Topo:
+    """A topology whose nodes are to be namespaces alone."""
+    for name in topology.hosts():
+        info = topology.nodeInfo(name)
+        info["cls"] = held(info["cls"])
+    return topology
+
+
+@cache
+def held(kind: type) -> type:
+    """A kind of node without its shell."""
+    return type(f"Held{kind.__name__}", (Held, kind), {})
+
+
+class Held:
+    """A node's namespaces, held by a process that waits until its input is closed: when whoever
+    started it ends, so does it. Its commands are kept until the links are there.
+    """
+
+    name: str
+    params: dict[str, Any]
+
+    @classmethod
+    def checkSetup(cls) -> None:
+        """Mininet looks for programs here that it then types."""
+
+    def startShell(self, _mnopts: str | None = None) -> None:
+        """Start what holds the namespaces, called as Mininet calls its shells."""
+        self.shell: Any = subprocess.Popen(
+            [f"mininet:{self.name}"],
+            executable="/bin/cat",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=enter_own_namespaces,  # noqa: PLW1509 (there is one thread yet)
+        )
+        self.pid = self.shell.pid
+        self.stdin = self.stdout = self.shell.stdin
+        self.kept: list[str] = []
+
+    def cmd(self, *words: object, **_options: object) -> str:
+        """A command of the node's `config`, kept for `run_kept`; what lays out links is dropped."""
+        command = " ".join(map(str, words))
+        routes = {f"ip route add {to} via {via}" for to, via in self.params.get("routes", ())}
+        if command not in routes and not TYPED_FOR_LINKS.fullmatch(command):
+            self.kept.append(command)
+        return ""
+
+    def run_kept(self) -> None:
+        """Run what a topology's own node asked for besides links, addresses and routes. Raises
+        OSError or subprocess.CalledProcessError.
+        """
+        for command in self.kept:
+            sysctl = re.fullmatch(r"sysctl -qw (\S+)=(\S+)", command)
+            with inside(self.pid):
+                if sysctl:
+                    write_sysctls({sysctl[1]: sysctl[2]})
+                else:
+                    subprocess.run(["sh", "-c", command], stdin=subprocess.DEVNULL, check=True)
+        self.kept = []
+
+    def terminate(self) -> None:
+        """End the node, and with it its interfaces and qdiscs."""
+        if self.shell is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.shell.stdin.close()
+        self.shell.wait()
+        self.shell = None
+
+
+def sysctl_file(name: str) -> Path:
+    """The file of a sysctl, of whichever namespace the caller is in."""
+    return Path("/proc/sys", *name.split("."))
+
+
+def write_sysctls(values: Mapping[str, str]) -> None:
+    """Set sysctls of the network namespace that the caller is in. Raises OSError whose filename is
+    the first one that the kernel does not take.
+    """
+    for name, value in values.items():
+        try:
+            sysctl_file(name).write_text(value, encoding="ascii")
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, name) from None
+
+
+def read_sysctls(names: Iterable[str]) -> dict[str, str]:
+    """Those of some sysctls that the kernel has, their values' blanks made one."""
+    found = {}
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            found[name] = " ".join(sysctl_file(name).read_text(encoding="ascii").split())
+    return found
+
+
+def enter_own_namespaces() -> None:
+    """A network and mounts of this process's own, /sys that of the network: what `mnexec -n` does.
+    Raises OSError.
+    """
+    checked(libc.unshare(CLONE_NEWNET | CLONE_NEWNS), "unshare")
+    private = ctypes.c_ulong(MS_REC | MS_PRIVATE)
+    checked(libc.mount(b"none", b"/", None, private, None), "mount /")
+    checked(libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(0), None), "mount /sys")
+
+
+def checked(result: int, what: str) -> None:
+    """Raises OSError naming the call if it failed."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
