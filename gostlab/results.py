@@ -11,7 +11,6 @@ import glob
 import json
 import math
 import os
-import secrets
 import shutil
 import time
 from collections import Counter
@@ -343,7 +342,7 @@ def prepare_beside(place: Path, run: RunDescription) -> Part:
     for left in place.parent.glob(f"{glob.escape(beside)}*"):
         if is_abandoned(left):
             shutil.rmtree(left, ignore_errors=True)
-    folder = place.with_name(f"{beside}{os.uname().nodename[:30]}-{secrets.token_hex(4)}")
+    folder = place.with_name(f"{beside}{os.uname().nodename[:30]}-{os.urandom(4).hex()}")
     folder.mkdir()
     lock = (folder / PART_LOCK).open("w", encoding="ascii")
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -436,7 +435,7 @@ def keep_experiment(results: Path, experiment: str, file: Path) -> Path:
     copy = results / experiment / EXPERIMENT_FILE
     content = file.read_bytes()
     # A name of its own: shards on several machines keep it at the same time.
-    part = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}")
+    part = copy.with_name(f".{copy.name}.{os.urandom(4).hex()}")
     part.write_bytes(content)
     part.replace(copy)
     return copy

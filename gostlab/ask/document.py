@@ -18,16 +18,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
-import yaml
-
 from gostlab.ask.units import UnitError, quoted
 from gostlab.declared.errors import BadInput
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 12
 MAX_VALUES = 20_000
-# libyaml's parser is ten times faster than the one in Python; Debian has it.
-LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 T = TypeVar("T")
 
@@ -129,9 +125,13 @@ def parse_document(text: str, origin: str, *, line_numbers: bool = True) -> Node
     """The root of a YAML text. Raises BadInput."""
     if len(text) > MAX_BYTES:
         raise BadInput(f"{origin}: larger than any such text should be")
+    import yaml  # here: a run, which reads no YAML, imports this module too
+
+    # libyaml's parser is ten times faster than the one in Python; Debian has it.
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     builder = Builder(origin, line_numbers)
     try:
-        for event in yaml.parse(text, Loader=LOADER):
+        for event in yaml.parse(text, Loader=loader):
             builder.take(event)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -172,6 +172,8 @@ class Builder:
 
     def take(self, event: Any) -> None:
         """One event of yaml.parse. Raises BadInput."""
+        import yaml
+
         line = event.start_mark.line + 1
         self._count += 1
         if self._count > MAX_VALUES:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,6 +28,20 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 # Mininet asks distutils to compare two versions, and setuptools answers in its place: 300 modules
 # of setuptools in every run, if Python's own (until 3.12) is not asked for.
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"} if sys.version_info < (3, 12) else {}
+
+
+@cache
+def compile_lab() -> None:
+    """Leave the lab's bytecode beside its sources, once per process: a guest, for which they are
+    read-only, would compile all of it in every run. Not where Python is told to write none.
+    """
+    if sys.dont_write_bytecode:
+        return
+    import compileall
+
+    # What cannot be written is compiled in each run, as before.
+    compileall.compile_dir(CHECKOUT / "gostlab", quiet=2)
+    compileall.compile_file(CHECKOUT / "topo.py", quiet=2)
 
 
 class MachineError(Exception):

@@ -32,6 +32,7 @@ from gostlab.machine import (
     CannotBoot,
     MachineError,
     Watched,
+    compile_lab,
     run_argv,
     wall_limit_s,
 )
@@ -388,6 +389,7 @@ def start_run(
     commit: str | None,
 ) -> Watched:
     """Boot a guest that executes a run. Raises MachineError or OSError."""
+    compile_lab()
     (folder / "parts.json").write_text(json.dumps(parts), encoding="utf-8")
     facts = host_facts(str(available_isolation()))
     environ = sandbox_environ(
