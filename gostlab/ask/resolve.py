@@ -41,10 +41,13 @@ from gostlab.ask.settings import (
     read_override,
 )
 from gostlab.ask.sizing import (
+    FLOW_MEMORY_MIB,
+    MANY_FLOWS,
     memory_needed_mib,
     offloads_do_no_harm,
     resolve_buffers,
     tcp_memory_needed_mib,
+    tcp_memory_shared_mib,
 )
 from gostlab.declared.iperf3 import SYSTEM
 from gostlab.declared.qdiscs import BOTTLENECK, names_for, qdisc_kind
@@ -297,8 +300,13 @@ def guest_memory(
     needed_mib = sum(
         tcp_memory_needed_mib(flow.streams, values["tunnel"], flow.buffers, path) for flow in flows
     )
+    programs_mib = 0
+    if len(flows) > MANY_FLOWS:
+        needed_mib = min(needed_mib, tcp_memory_shared_mib(len(flows), path))
+        programs_mib = FLOW_MEMORY_MIB * len(flows)
     tcp_memory_mib = values["tcp_memory"] or needed_mib
-    needed_by_guest_mib = memory_needed_mib(min(tcp_memory_mib, needed_mib) // 2, path)
+    held_mib = min(tcp_memory_mib, needed_mib) // 2 + programs_mib
+    needed_by_guest_mib = memory_needed_mib(held_mib, path)
     return {
         "memory_mib": values["memory"] or needed_by_guest_mib,
         "tcp_memory_mib": tcp_memory_mib,

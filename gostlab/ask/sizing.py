@@ -25,6 +25,9 @@ MAX_BUFFER_BYTES = 2**30  # TCP's window scale ends there
 OFFLOAD_SHARE = 0.9
 # Kernel memory that one full-size packet takes: its data, sk_buff and page rounding.
 PACKET_MEMORY_BYTES = 2500
+# From here on flows are counted together: each for itself they would need more memory than there is.
+MANY_FLOWS = 64
+FLOW_MEMORY_MIB = 5  # of a flow's programs, beyond BASE_MEMORY_MIB
 BASE_MEMORY_MIB = 384  # kernel, Mininet's shells, iperf3, the tunnel's two ends
 MAX_MEMORY_MIB = 64 * 1024
 
@@ -101,6 +104,13 @@ def tcp_memory_needed_mib(
         connections * (sizes["rmem"][2] + sizes["wmem"][2]), max(debian, 4 * bytes_in_path(path))
     )
     return 64 + math.ceil(tunnel_kind(tunnel).tcp_legs * leg / MIB)
+
+
+def tcp_memory_shared_mib(flows: int, path: Mapping[str, Any]) -> int:
+    """Memory of the sockets of so many flows that none of them fills its buffers: together four
+    times what the path can hold, and a MiB each.
+    """
+    return 64 + flows + math.ceil(4 * bytes_in_path(path) / MIB)
 
 
 def memory_needed_mib(tcp_memory_mib: int, path: Mapping[str, Any]) -> int:

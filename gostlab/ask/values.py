@@ -41,7 +41,8 @@ CONGESTION_CONTROLS = tuple(NAMES_OF_CC.split())
 END = re.compile(r"[a-z][a-z0-9_]{0,15}")
 BUFFER_PRESETS = ("debian", "system", "bdp")
 MAX_STREAMS = 128  # iperf3's own limit
-MAX_FLOWS = 64
+MAX_FLOWS = 1000
+MAX_HOSTS = 64  # at either end of a bottleneck
 MAX_RX_US = 10_000  # the kernel's (kernel/patches, VETH_MOST_RX_USECS)
 MAX_SITES = 60
 
@@ -56,7 +57,7 @@ QUEUES = one_of_names(partial(names_for, QUEUE))
 CC = one_of(*CONGESTION_CONTROLS)
 DIRECTION = one_of("upload", "download")
 STREAMS = whole(1, MAX_STREAMS)
-HOST_NUMBER = whole(1, MAX_FLOWS)
+HOST_NUMBER = whole(1, MAX_HOSTS)
 
 
 @takes(SECONDS.schema)

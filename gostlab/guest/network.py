@@ -111,7 +111,7 @@ class Network:
         environ: Mapping[str, str] = {},
         flow: str | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a process on a node and leave it running.
+        """Start a process on a node and leave it running, in a session of its own.
 
         stdout_name   where its output goes, for commands.sh
         flow          the flow whose client it is; None: a server, or a tunnel's end
@@ -120,14 +120,29 @@ class Network:
             self.log.serve(node, argv, stdout_name, environ)
         else:
             self.log.flow(flow, node, argv, stdout_name)
-        process: subprocess.Popen[bytes] = self.mininet[node].popen(
-            list(argv),
-            stdin=subprocess.DEVNULL,
+        return self._popen(
+            node,
+            argv,
+            environ,
             stdout=stdout,
             stderr=subprocess.STDOUT,
-            env={**self.environ, **environ},
+            start_new_session=True,
         )
-        return process
+
+    def _popen(
+        self, node: str, argv: Sequence[str], environ: Mapping[str, str], **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """A process in a node's network. Raises NetworkError if there is no such program."""
+        try:
+            with inside(self.pid(node)):
+                return subprocess.Popen(
+                    list(argv),
+                    stdin=subprocess.DEVNULL,
+                    env={**self.environ, **environ},
+                    **options,
+                )
+        except OSError as error:
+            raise NetworkError(f"{node}: {shlex.join(argv)}: {error.strerror}") from error
 
     def write_file(self, path: Path, content: str | bytes, mode: int = 0o644) -> None:
         """Write a file that something on a node reads, and into commands.sh how to write it."""
@@ -154,14 +169,7 @@ class Network:
         """
         if logged:
             self.log.run(node, argv, environ=environ, stdout=stdout_name, may_fail=not check)
-        with inside(self.pid(node)):
-            process = subprocess.Popen(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**self.environ, **environ},
-            )
+        process = self._popen(node, argv, environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         out, err = process.communicate()
         if check and process.returncode != 0:
             said = (err or out).decode(errors="replace").strip().replace("\n", "; ")

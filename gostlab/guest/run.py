@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import time
 import traceback
@@ -278,12 +279,19 @@ def check_tunnel(tunnel: Tunnel) -> list[Check]:
     return [fidelity.check_tunnel({node: end.poll() for node, end in tunnel.ends.items()})]
 
 
+def raise_file_limit() -> None:
+    """As many open files as this machine grants: every flow's process is one."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def main(argv: list[str]) -> int:
     """Run what FOLDER describes; the exit status says little, outcome.json says all."""
     folder = Path(argv[1])
     run = RunDescription.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))
     started = time.monotonic()
+    raise_file_limit()
 
     def finish(outcome: str, error: str | None, cause: str | None = None) -> int:
         results.write_json(

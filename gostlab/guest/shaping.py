@@ -77,7 +77,9 @@ def path_of(run: RunDescription, interface: Interface) -> Mapping[str, Any]:
 
 def under_test(run: RunDescription, interface: Interface) -> bool:
     """Whether an interface is on a path that the run's flows take."""
-    return bool(interface.role) and any(is_for(interface, flow) for flow in run.flows)
+    return bool(interface.role) and (
+        not interface.hosts or not set(run.hosts).isdisjoint(interface.hosts)
+    )
 
 
 def is_for(interface: Interface, flow: Flow) -> bool:

@@ -12,7 +12,7 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -228,7 +228,8 @@ class Timeline:
         self._log = log
         self._waiting = sorted(order.run.flows, key=lambda flow: flow.start_s)
         self._changes = list(order.run.changes)
-        self._active: list[Active] = []
+        self._active: dict[int, Active] = {}  # by `ending`
+        self._endings = select.poll()
         self.ends: dict[str, tuple[float, float]] = {}
         self.started_s = time.monotonic()
 
@@ -247,10 +248,10 @@ class Timeline:
                 self._begin(self._waiting.pop(0))
             while self._changes and self._changes[0]["at_s"] <= now_s:
                 self._change(self._changes.pop(0))
-            for active in list(self._active):
-                self._look_at(active, now_s)
             self._order.watch()
-            self._wait()
+            for active in self._ended():
+                self._note_end(active)
+            self._look_for_overdue()
 
     def _begin(self, flow: Flow) -> None:
         """Start a flow's client; it is stopped by `undo`."""
@@ -268,7 +269,8 @@ class Timeline:
         self._undo.callback(stop, process)
         ending = os.pidfd_open(process.pid)
         self._undo.callback(os.close, ending)
-        self._active.append(Active(flow, process, ending, self.now_s))
+        self._active[ending] = Active(flow, process, ending, self.now_s)
+        self._endings.register(ending, select.POLLIN)
 
     def _change(self, asked: Mapping[str, Any]) -> None:
         """Apply a change of the path; a line for every device that took it."""
@@ -278,30 +280,32 @@ class Timeline:
             line = {**when, "direction": asked["direction"], **done}
             self._log.write(json.dumps(line, sort_keys=True) + "\n")
 
-    def _look_at(self, active: Active, now_s: float) -> None:
-        """Note it if a flow is over. Raises TrafficError if it failed, or should be over."""
-        flow = active.flow
-        if active.process.poll() is not None:
-            self._active.remove(active)
-            self.ends[flow.name] = active.started_s, self.now_s
-            if active.process.returncode != 0:
-                raise TrafficError(failure_of(self._order.run, flow, self._order.folder))
-        elif now_s > active.overdue_s:
-            raise TrafficError(
-                f"{flow.name} ({flow.kind}) did not end within {now_s - active.started_s:.0f} s of"
-                " the run's clock"
-            )
-
-    def _wait(self) -> None:
-        """Until the next flow or change is due, a flow ends, or it is time to look round."""
+    def _ended(self) -> list[Active]:
+        """Wait until the next flow or change is due, a flow ends, or it is time to look round;
+        the flows that have ended, each known to the instant.
+        """
         due_s = [flow.start_s for flow in self._waiting[:1]]
         due_s += [change["at_s"] for change in self._changes[:1]]
-        wait_for_any(self._active, min([POLL_S, *(instant - self.now_s for instant in due_s)]))
+        at_most_s = min([POLL_S, *(instant - self.now_s for instant in due_s)])
+        ended = self._endings.poll(max(0.0, 1000 * at_most_s))
+        return [self._active[ending] for ending, _ in ended]
 
+    def _note_end(self, active: Active) -> None:
+        """A flow is over. Raises TrafficError if it failed."""
+        self._endings.unregister(active.ending)
+        del self._active[active.ending]
+        flow = active.flow
+        self.ends[flow.name] = active.started_s, self.now_s
+        if active.process.wait() != 0:
+            raise TrafficError(failure_of(self._order.run, flow, self._order.folder))
 
-def wait_for_any(active: Sequence[Active], at_most_s: float) -> None:
-    """Sleep until a flow's process ends or the time is up: so its end is known to the instant."""
-    poll = select.poll()
-    for each in active:
-        poll.register(each.ending, select.POLLIN)
-    poll.poll(max(0.0, 1000 * at_most_s))
+    def _look_for_overdue(self) -> None:
+        """Raises TrafficError naming a flow that should be over."""
+        now_s = self.now_s
+        for active in self._active.values():
+            if now_s > active.overdue_s:
+                flow = active.flow
+                raise TrafficError(
+                    f"{flow.name} ({flow.kind}) did not end within {now_s - active.started_s:.0f} s"
+                    " of the run's clock"
+                )

@@ -160,4 +160,4 @@ def test_samples_stand_in_where_there_is_no_tracepoint(tmp_path: Path) -> None:
 
 
 def test_the_filter_names_each_port_once() -> None:
-    assert port_filter(local=[80], peer=[81, 80, 81]) == "sport==80 || dport==80 || dport==81"
+    assert port_filter(local=[80], peer=[81, 80, 81]) == "sport==80 || (dport>=80 && dport<=81)"

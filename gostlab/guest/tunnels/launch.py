@@ -165,13 +165,14 @@ def direct_entries(network: Network, run: RunDescription) -> dict[str, tuple[str
 
 def sink_ports(run: RunDescription) -> dict[str, int]:
     """The port that each flow's sink listens on: 80, and one more for each further flow to the same
-    host.
+    host, the tunnel's left out.
     """
     ports: dict[str, int] = {}
+    last: dict[str, int] = {}
     for flow in run.flows:
-        ports[flow.name] = SINK_PORT + sum(
-            other.receiver == flow.receiver for other in run.flows if other.name in ports
-        )
+        port = last.get(flow.receiver, SINK_PORT - 1) + 1
+        port += port == TUNNEL_PORT
+        ports[flow.name] = last[flow.receiver] = port
     return ports
 
 

@@ -28,7 +28,7 @@ from typing import Any
 
 from gostlab.ask.run_description import RunDescription
 from gostlab.guest.traffic import Load
-from gostlab.guest.tunnels import Leg, Tunnel
+from gostlab.guest.tunnels import Tunnel
 from gostlab.guest.watch.netlink import INFINITE_SSTHRESH
 from gostlab.guest.watch.probes import CONTROL_BYTES, rows_of
 
@@ -104,11 +104,21 @@ def event_fields(event_format: str) -> set[str]:
 def port_filter(local: Iterable[int], peer: Iterable[int]) -> str:
     """The tracepoint's filter: sockets with one of these local or peer ports."""
     return " || ".join(
-        [
-            *(f"sport=={port}" for port in sorted(set(local))),
-            *(f"dport=={port}" for port in sorted(set(peer))),
-        ]
+        f"{field}=={first}" if first == last else f"({field}>={first} && {field}<={last})"
+        for field, ports in (("sport", local), ("dport", peer))
+        for first, last in ranges(ports)
     )
+
+
+def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Numbers as the first and last of each unbroken row of them."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if found and found[-1][1] == number - 1:
+            found[-1] = found[-1][0], number
+        else:
+            found.append((number, number))
+    return found
 
 
 class AckTrace:
@@ -284,16 +294,12 @@ def sample_s(run: RunDescription, trace: AckTrace | None) -> float:
 
 def ack_filter(run: RunDescription, tunnel: Tunnel) -> str:
     """The tracepoint's filter: the sockets that send the flows' data across the WAN."""
+    direction = {flow.name: flow.direction for flow in run.flows}
     wan = [leg for leg in tunnel.legs if leg.name == "wan"]
     return port_filter(
-        local=[leg.port for leg in wan if direction_of(run, leg) == "download"],
-        peer=[leg.port for leg in wan if direction_of(run, leg) == "upload"],
+        local=[leg.port for leg in wan if direction[leg.flow] == "download"],
+        peer=[leg.port for leg in wan if direction[leg.flow] == "upload"],
     )
-
-
-def direction_of(run: RunDescription, leg: Leg) -> str:
-    """Whether a leg's flow is an upload or a download."""
-    return next(flow.direction for flow in run.flows if flow.name == leg.flow)
 
 
 def keep_acks(
@@ -311,17 +317,19 @@ def keep_acks(
     lost = trace.end()
     hosts = {ip: node for node, ip in load.addresses.items()}
 
+    direction = {flow.name: flow.direction for flow in run.flows}
+    # Whose data a WAN socket sends, by its node, the end that sends, and the leg's port.
+    senders = {
+        (leg.near, "near", leg.port) if upload else (leg.far, "far", leg.port): leg.flow
+        for leg in reversed(tunnel.legs)
+        if leg.name == "wan"
+        for upload in [direction[leg.flow] == "upload"]
+    }
+
     def flow_of(socket: Socket) -> str | None:
         local, local_port, _, peer_port = socket
-        for leg in tunnel.legs:
-            if leg.name != "wan":
-                continue
-            near, far = hosts.get(local) == leg.near, hosts.get(local) == leg.far
-            if (near and peer_port == leg.port and direction_of(run, leg) == "upload") or (
-                far and local_port == leg.port and direction_of(run, leg) == "download"
-            ):
-                return leg.flow
-        return None
+        node = hosts.get(local, "")
+        return senders.get((node, "near", peer_port)) or senders.get((node, "far", local_port))
 
     with_ssthresh = trace.carries_ssthresh()
     return {

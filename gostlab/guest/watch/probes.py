@@ -137,6 +137,7 @@ class Probes:
     ) -> None:
         self.interval_s = interval_s
         self._legs = tunnel.legs
+        self._places = places_of(tunnel.legs)
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
         self._pids = {node: network.pid(node) for node in network.nodes}
         paying = self._hosts if own_cpus else []
@@ -229,7 +230,7 @@ class Probes:
     def _sample_sockets(self, at_s: float, node: str) -> None:
         """A row of every socket that sends data; what congestion control any of them has."""
         for tcp in netlink.tcp_sockets(self._diag[node]):
-            found = classify(self._legs, node, tcp)
+            found = classify(self._places, node, tcp)
             if found is None:
                 continue
             leg, end = found
@@ -278,7 +279,7 @@ class Probes:
             self.missed_closes = True  # then the last live sample of a socket stands for its end
             return
         for tcp in closed:
-            found = classify(self._legs, node, tcp)
+            found = classify(self._places, node, tcp)
             if found is not None:
                 self._last[node, tcp.local, tcp.peer] = (*found, tcp)
 
@@ -368,18 +369,29 @@ def interface_index(pid: int, name: str) -> int:
         return netlink.interface_index(link, name)
 
 
-def classify(legs: tuple[Leg, ...], node: str, tcp: netlink.TcpSocket) -> tuple[Leg, str] | None:
+Place = tuple[str, bool, str, int]  # node, over loopback, end, the leg's port
+
+
+def places_of(legs: Sequence[Leg]) -> dict[Place, Leg]:
+    """Where the sockets of each leg are; of two legs at one place, the first."""
+    places: dict[Place, Leg] = {}
+    for leg in legs:
+        places.setdefault((leg.near, leg.loopback, "near", leg.port), leg)
+        places.setdefault((leg.far, leg.loopback, "far", leg.port), leg)
+    return places
+
+
+def classify(
+    places: Mapping[Place, Leg], node: str, tcp: netlink.TcpSocket
+) -> tuple[Leg, str] | None:
     """Which leg a socket belongs to and at which end ("near" connected, "far" accepted); None:
     neither.
     """
     on_loopback = tcp.local.startswith("127.")
-    for leg in legs:
-        if leg.loopback != on_loopback:
-            continue
-        if node == leg.near and tcp.peer_port == leg.port:
-            return leg, "near"
-        if node == leg.far and tcp.local_port == leg.port:
-            return leg, "far"
+    for end, port in (("near", tcp.peer_port), ("far", tcp.local_port)):
+        leg = places.get((node, on_loopback, end, port))
+        if leg is not None:
+            return leg, end
     return None
 
 
