@@ -25,7 +25,8 @@ MAX_BUFFER_BYTES = 2**30  # TCP's window scale ends there
 OFFLOAD_SHARE = 0.9
 # Kernel memory that one full-size packet takes: its data, sk_buff and page rounding.
 PACKET_MEMORY_BYTES = 2500
-# From here on flows are counted together: each for itself they would need more memory than there is.
+# Of more flows than this all are counted together: each for itself they would need more memory
+# than there is.
 MANY_FLOWS = 64
 FLOW_MEMORY_MIB = 5  # of a flow's programs, beyond BASE_MEMORY_MIB
 BASE_MEMORY_MIB = 384  # kernel, Mininet's shells, iperf3, the tunnel's two ends
