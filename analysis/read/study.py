@@ -20,6 +20,7 @@ from analysis.read.values import Scalar, flatten, printable
 from gostlab.ask.document import BadInput
 from gostlab.ask.experiment import Experiment, Published, load_experiment
 from gostlab.ask.resolve import expand
+from gostlab.declared.controls import welcoming_strangers
 from gostlab.results import EXPERIMENT_FILE
 
 # Without a band of its own, a value agrees within this.
@@ -204,7 +205,8 @@ def load_study(name: str, results: Path | None = None) -> Study:
     copy = None if results is None else results / name / EXPERIMENT_FILE
     if copy is not None and copy.is_file():
         try:
-            return to_study(name, load_experiment(str(copy)))
+            with welcoming_strangers():
+                return to_study(name, load_experiment(str(copy)))
         except (BadInput, OSError) as error:
             said = printable(str(error))
             note = f"{EXPERIMENT_FILE} beside these results cannot be read by this lab ({said})."

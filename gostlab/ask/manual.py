@@ -100,7 +100,9 @@ def field_called(name: str) -> Field:
 
 def words_of(each: Field) -> list[str]:
     """The words that a field takes, where it takes a few."""
-    return list(each.read.schema.get("enum", ()))
+    schemas = [each.read.schema, *each.read.schema.get("anyOf", ())]
+    words = next((schema["enum"] for schema in schemas if "enum" in schema), ())
+    return list(words) if len(words) > 1 else []
 
 
 def default_of(name: str, each: Field) -> str:

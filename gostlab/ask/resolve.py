@@ -49,9 +49,11 @@ from gostlab.ask.sizing import (
     tcp_memory_needed_mib,
     tcp_memory_shared_mib,
 )
+from gostlab.declared.controls import own_controls, parse_control
 from gostlab.declared.iperf3 import SYSTEM
 from gostlab.declared.qdiscs import BOTTLENECK, names_for, qdisc_kind
 from gostlab.declared.topologies import topology_of
+from gostlab.setup.parts import own_cc_folder
 
 MAX_RUNS = 20_000
 
@@ -261,7 +263,17 @@ def resolve(
         iperf3=values["iperf3"] if any(flow.kind != "http" for flow in flows) else SYSTEM,
         changes=changes,
         cc_by_end=ends.by_end,
+        own_cc=own_cc([ends.of_the_rest, *ends.by_end.values(), *(flow.cc for flow in flows)]),
     )
+
+
+def own_cc(ccs: Iterable[str | None]) -> dict[str, str]:
+    """The user's own among some congestion controls, and the first digits of their files' SHA-256:
+    what has been changed since is another question.
+    """
+    own = own_controls(own_cc_folder())
+    names = sorted({parse_control(cc).name for cc in ccs if cc})
+    return {name: own[name].sha256[:12] for name in names if name in own}
 
 
 def guest_clock(values: Mapping[str, Any]) -> dict[str, Any]:

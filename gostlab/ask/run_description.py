@@ -69,6 +69,9 @@ class RunDescription:
     # end hosts' cards: packet | moderated, with GRO and interrupts at least rx_usecs apart
     receive: str = later("packet")
     rx_usecs: int = later(0)
+    # the user's own congestion controls by name, and the first digits of their files' SHA-256: with
+    # another content it is another run
+    own_cc: Mapping[str, str] = later({})
 
     def to_json(self) -> dict[str, Any]:
         """The dict that run.json holds: a later field only where it is not at its default."""
@@ -89,6 +92,12 @@ class RunDescription:
     def length_s(self) -> float:
         """How long the load lasts: until its last flow is over (an http flow: at most)."""
         return max(flow.end_s for flow in self.flows)
+
+    @property
+    def congestion_controls(self) -> list[str]:
+        """Every congestion control that some end of it is to have."""
+        found = {flow.cc for flow in self.flows if flow.cc}
+        return sorted(found | ({self.cc, *self.cc_by_end.values()} if self.cc_by_end else set()))
 
     @property
     def hosts(self) -> tuple[str, ...]:

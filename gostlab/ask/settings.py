@@ -467,7 +467,9 @@ def read_level(name: str, node: Node) -> Setting:
     found = field_of(name)
     assert found is not None, name
     value = found.read(node)
-    written = value if name.rpartition(".")[2] == "streams" else json_text(node)
+    is_cc = isinstance(value, str) and "cc" in (name.partition(".")[0], name.rpartition(".")[2])
+    in_one_form = is_cc or name.rpartition(".")[2] == "streams"
+    written = value if in_one_form else json_text(node)
     return Setting(value, written, node, name)
 
 

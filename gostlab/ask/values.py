@@ -12,6 +12,7 @@ from gostlab.ask.document import (
     Node,
     list_of,
     mapping,
+    meant,
     one_of,
     one_of_names,
     quantity,
@@ -25,18 +26,12 @@ from gostlab.ask.profile import (
     TIME,
 )
 from gostlab.ask.sizing import MAX_BUFFER_BYTES, MAX_MEMORY_MIB, MIB
-from gostlab.declared import iperf3
+from gostlab.declared import controls, iperf3
 from gostlab.declared.qdiscs import BOTTLENECK, QUEUE, names_for
 from gostlab.declared.topologies import topology_names
 from gostlab.declared.tunnels import tunnel_names
+from gostlab.setup.parts import own_cc_folder
 
-# Those that Linux has had, in its tree or beside it; whether this kernel has one, only a run can
-# say.
-NAMES_OF_CC = (
-    "bbr bbr2 bbr3 bbrplus bic cdg cubic dctcp highspeed htcp hybla illinois lp nv reno scalable"
-    " vegas veno westwood yeah"
-)
-CONGESTION_CONTROLS = tuple(NAMES_OF_CC.split())
 # An end that may have a congestion control of its own is a host, or one of a tunnel's legs.
 END = re.compile(r"[a-z][a-z0-9_]{0,15}")
 BUFFER_PRESETS = ("debian", "system", "bdp")
@@ -54,7 +49,6 @@ TOPOLOGY = one_of_names(topology_names)
 TUNNEL = one_of_names(tunnel_names)
 BOTTLENECKS = one_of_names(partial(names_for, BOTTLENECK))
 QUEUES = one_of_names(partial(names_for, QUEUE))
-CC = one_of(*CONGESTION_CONTROLS)
 DIRECTION = one_of("upload", "download")
 STREAMS = whole(1, MAX_STREAMS)
 HOST_NUMBER = whole(1, MAX_HOSTS)
@@ -217,6 +211,46 @@ def read_buffers(node: Node) -> str | dict[str, list[int]]:
 @takes(
     {
         "anyOf": [
+            {"enum": sorted((*controls.IN_LINUX, *controls.shipped_controls()))},
+            {"type": "string", "pattern": controls.PATTERN},
+            {
+                "type": "object",
+                "patternProperties": {f"^{controls.NAME.pattern}$": {"type": "object"}},
+                "additionalProperties": False,
+                "minProperties": 1,
+                "maxProperties": 1,
+            },
+        ]
+    }
+)
+def CC(node: Node) -> str:
+    """A congestion control in its one form: cubic, or mycc(alpha=3), which may be written {mycc:
+    {alpha: 3}} too. Raises BadInput.
+    """
+    if node.fields is not None:
+        [(name, inside)] = node.fields.items() if len(node.fields) == 1 else [("", node)]
+        if not name or inside.fields is None:
+            raise node.bad("not one congestion control with parameters (like {mycc: {alpha: 3}})")
+        said = ";".join(f"{key}={text_of(value)}" for key, value in inside.fields.items())
+        text = f"{name}({said})"
+    else:
+        text = text_of(node)
+    try:
+        asked = controls.parse_control(text)
+        if asked.name not in (known := controls.known_names(own_cc_folder())):
+            if controls.strangers_welcome():
+                return str(asked)
+            raise node.bad_value(f"not known here ({meant(asked.name, known)})")
+        if not controls.strangers_welcome():
+            controls.check_known(asked, own_cc_folder())
+    except controls.BadInput as error:
+        raise error if str(error).startswith(node.where) else node.bad(str(error)) from None
+    return str(asked)
+
+
+@takes(
+    {
+        "anyOf": [
             CC.schema,
             {
                 "type": "object",
@@ -231,7 +265,7 @@ def read_cc(node: Node) -> str | dict[str, str]:
     """One congestion control for all, or one per end: {client: bbr, target: cubic}. Raises
     BadInput.
     """
-    if node.fields is None:
+    if node.fields is None or is_one_with_parameters(node):
         return CC(node)
     if not node.fields:
         raise node.bad("no end with a congestion control (like {client: bbr, target: cubic})")
@@ -239,6 +273,14 @@ def read_cc(node: Node) -> str | dict[str, str]:
         if not END.fullmatch(end):
             raise node.bad(f"{units.quoted(end)}: no name of a host, or of a tunnel's leg")
     return {end: CC(value) for end, value in node.fields.items()}
+
+
+def is_one_with_parameters(node: Node) -> bool:
+    """Whether a mapping is one congestion control, {mycc: {alpha: 3}}, and not one per end."""
+    values = list((node.fields or {}).values())
+    if len(values) != 1 or values[0].fields is None:
+        return False
+    return all(value.fields is None for value in values[0].fields.values())
 
 
 @takes({"type": "string", "pattern": rf"^\s*auto\s*$|{units.SIZE_PATTERN}"})

@@ -15,10 +15,11 @@ from typing import Any
 
 from gostlab.ask.ends import cc_at
 from gostlab.ask.run_description import RunDescription
+from gostlab.declared.controls import kernel_name, shipped_controls
 from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.guest.namespaces import inside, read_sysctls, write_sysctls
-from gostlab.guest.network import Network, set_sysctls
+from gostlab.guest.network import Network, NetworkError, set_sysctls
 
 # What a namespace gets besides congestion control and buffers. Metrics of an earlier connection
 # must not speak for the next one; a run must not depend on the order of runs.
@@ -45,8 +46,8 @@ CC_SYSCTLS = {
     kind: Path(f"/proc/sys/net/ipv4/tcp_{kind}_congestion_control")
     for kind in ("available", "allowed")
 }
-# Not in Linux's own tree: modules of their own, which the lab does not build so far.
-NOT_BUILT_YET = ("bbr2", "bbr3", "bbrplus")
+# Which modules the guest's init could not load, and why (gostlab.machine.init).
+NOT_LOADED = "GOSTLAB_NOT_LOADED"
 
 
 class Unsupported(Exception):
@@ -62,7 +63,7 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
         raise Unsupported("this kernel gives hosts no TCP memory of their own (host_tcp_memory)")
     installed = {}
     for node in hosts_with_programs(run):
-        values = {**SYSCTLS, "net.ipv4.tcp_congestion_control": cc_of(run, node)}
+        values = {**SYSCTLS, "net.ipv4.tcp_congestion_control": kernel_name(cc_of(run, node))}
         buffers = buffers_of(run, node)
         if isinstance(buffers, Mapping):
             values["net.ipv4.tcp_rmem"] = " ".join(str(number) for number in buffers["rmem"])
@@ -157,7 +158,17 @@ def set_cc_towards(network: Network, host: str, peer: str, cc: str) -> None:
     via = ["via", route["gateway"]] if "gateway" in route else []
     network.read(
         host,
-        ["ip", "route", "replace", f"{address}/32", *via, "dev", route["dev"], "congctl", cc],
+        [
+            "ip",
+            "route",
+            "replace",
+            f"{address}/32",
+            *via,
+            "dev",
+            route["dev"],
+            "congctl",
+            kernel_name(cc),
+        ],
     )
 
 
@@ -186,12 +197,6 @@ def socket_cc(run: RunDescription) -> dict[str, str]:
     if run.cc_by_end:
         return {flow.data_sender: flow.cc for flow in run.flows if flow.cc}
     return {host: cc_of(run, host) for host in run.hosts}
-
-
-def asked_ccs(run: RunDescription) -> list[str]:
-    """Every congestion control that some end of the run is to have."""
-    found = {flow.cc for flow in run.flows if flow.cc}
-    return sorted(found | ({run.cc, *run.cc_by_end.values()} if run.cc_by_end else set()))
 
 
 def buffers_of(run: RunDescription, host: str) -> Any:
@@ -254,18 +259,24 @@ def check_cc_available(cc: str, machine: str) -> None:
     (tcp_allowed_congestion_control). A sandbox is the lab's own machine, and allows all; a host's
     setting is its owner's.
     """
-    available = listed("available")
-    if cc in NOT_BUILT_YET and cc not in available:
-        raise Unsupported(f"congestion control {cc}: kernel module not built yet")
-    if cc not in available:
-        subprocess.run(["modprobe", "-q", f"tcp_{cc}"], check=False, stderr=subprocess.DEVNULL)
+    refused = json.loads(os.environ.get(NOT_LOADED, "{}"))
+    if cc in refused:
+        raise NetworkError(f"congestion control {cc}: the kernel did not take it: {refused[cc]}")
+    name, available = kernel_name(cc), listed("available")
+    if name not in available and machine != "sandbox":
+        subprocess.run(["modprobe", "-q", f"tcp_{name}"], check=False, stderr=subprocess.DEVNULL)
         available = listed("available")
-    if cc not in available:
+    if name not in available and cc in shipped_controls():
+        raise Unsupported(
+            f"congestion control {cc}: the lab compiles it for the sandbox's kernel alone: use"
+            " --machine sandbox"
+        )
+    if name not in available:
         raise Unsupported(
             f"congestion control {cc}: this kernel ({platform.release()}) has"
             f" {', '.join(available)}"
         )
-    if cc not in listed("allowed"):
+    if name not in listed("allowed"):
         if machine != "sandbox":
             raise Unsupported(
                 f"congestion control {cc}: this machine does not allow it in a namespace: add it"

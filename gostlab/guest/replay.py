@@ -20,7 +20,7 @@ from typing import Any
 from gostlab import results
 from gostlab.ask.flows import Flow
 from gostlab.ask.run_description import RunDescription
-from gostlab.guest.hosts import Unsupported, asked_ccs, check_cc_available, set_tcp_memory
+from gostlab.guest.hosts import Unsupported, check_cc_available, set_tcp_memory
 from gostlab.guest.reports import TrafficError, report_name, result_of
 
 FOLDER = "replayed"
@@ -44,7 +44,7 @@ def prepare_machine(run: RunDescription) -> None:
     """What is one setting for a whole machine, and so is not the script's to change. Raises
     Unsupported or OSError.
     """
-    for cc in asked_ccs(run):
+    for cc in run.congestion_controls:
         check_cc_available(cc, "sandbox")
     set_tcp_memory(run.tcp_memory_mib)
 

@@ -24,6 +24,7 @@ from typing import Any
 from gostlab import results
 from gostlab.ask.checks import Check, report, worst
 from gostlab.ask.run_description import RunDescription
+from gostlab.declared.controls import kernel_name
 from gostlab.declared.iperf3 import SYSTEM
 from gostlab.guest.cards import moderate_cards
 from gostlab.guest.commands import Needs
@@ -37,7 +38,6 @@ from gostlab.guest.environment import (
 )
 from gostlab.guest.hosts import (
     Unsupported,
-    asked_ccs,
     check_cc_available,
     configure_hosts,
     has_own_tcp_memory,
@@ -127,7 +127,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
 
 def prepare_kernel(run: RunDescription) -> None:
     """What all namespaces share. Raises Unsupported or OSError."""
-    for cc in asked_ccs(run):
+    for cc in run.congestion_controls:
         check_cc_available(cc, run.machine)
     set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
 
@@ -148,8 +148,8 @@ def needs_of(
             *(["wget", str(parts.get("nginx") or "nginx")] if "http" in kinds else []),
             *([iperf3.path] if kinds - {"http"} else []),
         ),
-        congestion_controls=asked_ccs(run),
         hashes=hashes,
+        congestion_controls=[kernel_name(cc) for cc in run.congestion_controls],
         tcp_memory_mib=run.tcp_memory_mib if run.machine == "sandbox" else None,
     )
 
@@ -205,6 +205,7 @@ def watching_all(
             queues,
             folder,
             sample_s(run, acks),
+            {name: cc for cc in run.congestion_controls if (name := kernel_name(cc)) != cc},
             own_cpus=run.host_cpus > 0,
             own_tcp_memory=has_own_tcp_memory(run),
         ) as probes,

@@ -21,6 +21,7 @@ from typing import IO, Any
 from gostlab.ask.flows import Flow
 from gostlab.ask.limits import UDP_BURST_PKTS
 from gostlab.ask.run_description import RunDescription
+from gostlab.declared.controls import kernel_name
 from gostlab.guest.environment import Iperf3
 from gostlab.guest.network import Network
 from gostlab.guest.reports import (
@@ -189,7 +190,7 @@ def client_argv(flow: Flow, entry: tuple[str, int], node_cc: str, iperf3: Iperf3
     if flow.kind == "udp":
         argv += ["-u", "-b", offered(flow, iperf3), "-l", str(DATAGRAM_BYTES)]
     elif flow.cc != node_cc:
-        argv += ["-C", str(flow.cc)]  # two flows of one host, each with its own
+        argv += ["-C", kernel_name(str(flow.cc))]  # two flows of one host, each with its own
     return argv
 
 

@@ -10,6 +10,8 @@ GOSTLAB_BOOT  the folder on the host that the guest may write; the orders are in
     environ     its environment
     keep        host paths that must stay visible although /tmp and the like are covered
     terminal    true: give the command the console as its controlling terminal
+    modules     kernel modules to load first: [{cc, file, arguments}]; what the kernel did not take
+                is in the command's environment, GOSTLAB_NOT_LOADED: {cc: why}
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ OUT = "/run/gostlab"
 HOST = "/run/host"
 MS_NOSUID, MS_BIND = 2, 4096
 RB_POWER_OFF = 0x4321FEDC
+SYS_FINIT_MODULE = 313
+SYSLOG_ACTION_READ_ALL, LOG_BYTES = 3, 1 << 16
 COVERED = ("/run", "/tmp", "/var/tmp", "/dev/shm")
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -75,6 +79,35 @@ def mount_all(writable: str) -> dict:
     return orders
 
 
+def load_modules(orders: dict) -> None:
+    """Load the ordered modules; why one was not taken, in the kernel's words, goes to the command's
+    environment.
+    """
+    refused = {}
+    for module in orders.get("modules", ()):
+        before = len(kernel_log())
+        descriptor = os.open(HOST + module["file"], os.O_RDONLY | os.O_CLOEXEC)
+        status = libc.syscall(SYS_FINIT_MODULE, descriptor, module["arguments"].encode(), 0)
+        number = ctypes.get_errno()
+        os.close(descriptor)
+        # The kernel goes on without a parameter that it cannot set.
+        said = [
+            line.partition("] ")[2] or line
+            for line in kernel_log()[before:].splitlines()
+            if "taint" not in line
+        ]
+        if status != 0 or said:
+            refused[module["cc"]] = "; ".join(said) or os.strerror(number)
+    orders["environ"]["GOSTLAB_NOT_LOADED"] = json.dumps(refused)
+
+
+def kernel_log() -> str:
+    """What the kernel has said so far."""
+    buffer = ctypes.create_string_buffer(LOG_BYTES)
+    length = libc.klogctl(SYSLOG_ACTION_READ_ALL, buffer, LOG_BYTES)
+    return buffer.raw[: max(0, length)].decode(errors="replace")
+
+
 def run(orders: dict) -> int:
     """Run the ordered command, reap whatever is orphaned meanwhile; returns the exit status."""
     child = os.fork()
@@ -104,6 +137,7 @@ def main() -> None:
     try:
         orders = mount_all(os.environ["GOSTLAB_BOOT"])
         libc.sethostname(b"gostlab", 7)
+        load_modules(orders)
         status = run(orders)
         with open(f"{OUT}/exit", "w", encoding="ascii") as file:
             file.write(f"{status}\n")

@@ -26,6 +26,7 @@ from typing import Any
 
 from gostlab.ask.cpu_model import ONE_FOR_ALL, CpuModel
 from gostlab.ask.run_description import RunDescription
+from gostlab.declared.errors import BadInput
 from gostlab.machine import (
     CHECKOUT,
     QUICK_IMPORTS,
@@ -38,6 +39,8 @@ from gostlab.machine import (
 )
 from gostlab.machine.allowance import memory_left, read_lines
 from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
+from gostlab.setup.modules import CompileError, Module, module_for
+from gostlab.setup.parts import MissingPart
 
 INIT = Path(__file__).with_name("init.py")
 GUEST_FOLDER = "/run/gostlab"
@@ -220,6 +223,7 @@ def boot(
     limit_s: float,
     cpu_model: CpuModel = ONE_FOR_ALL,
     terminal: bool = False,
+    modules: Sequence[Module] = (),
 ) -> Guest:
     """Boot a guest that runs one command and powers off.
 
@@ -228,6 +232,7 @@ def boot(
     keep      host folders that must stay visible inside although the guest has its own /tmp
               and /run
     terminal  the guest's console is the caller's terminal, instead of log.txt
+    modules   congestion controls that its kernel is to load before the command runs
     Raises MachineError or OSError.
     """
     folder = folder.resolve()
@@ -247,6 +252,10 @@ def boot(
         "environ": {**environ, "GOSTLAB_MEMORY": str(memory)},
         "keep": sorted({str(path.resolve()) for path in keep}),
         "terminal": terminal,
+        "modules": [
+            {"cc": each.cc, "file": str(each.file.resolve()), "arguments": each.arguments}
+            for each in modules
+        ],
     }
     (folder / "boot.json").write_text(json.dumps(orders), encoding="utf-8")
     memory.enter()
@@ -390,7 +399,10 @@ def start_run(
 ) -> Watched:
     """Boot a guest that executes a run. Raises MachineError or OSError."""
     compile_lab()
-    (folder / "parts.json").write_text(json.dumps(parts), encoding="utf-8")
+    modules = modules_of(run, kernel)
+    described = {module.cc: module.record for module in modules}
+    handed = {**parts, "modules": described} if modules else dict(parts)
+    (folder / "parts.json").write_text(json.dumps(handed), encoding="utf-8")
     facts = host_facts(str(available_isolation()))
     environ = sandbox_environ(
         {"GOSTLAB_COMMIT": json.dumps(commit), "GOSTLAB_HOST": json.dumps(facts)}
@@ -408,7 +420,19 @@ def start_run(
         cpu_model=CpuModel.of(run),
         seed=run.seed,
         limit_s=wall_limit_s(run),
+        modules=modules,
     )
+
+
+def modules_of(run: RunDescription, kernel: Path) -> list[Module]:
+    """The congestion controls of a run that are modules, compiled. Raises MachineError."""
+    try:
+        found = [module_for(cc, kernel) for cc in run.congestion_controls]
+    except CompileError as error:
+        raise MachineError(f"a congestion control does not compile: {error}") from error
+    except (BadInput, MissingPart, OSError) as error:
+        raise MachineError(str(error)) from error
+    return [module for module in found if module is not None]
 
 
 def host_facts(isolation: str) -> dict[str, Any]:

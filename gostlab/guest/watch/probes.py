@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -134,8 +134,10 @@ class Probes:
         *,
         own_cpus: bool = False,
         own_tcp_memory: bool = False,
+        cc_names: Mapping[str, str] = {},
     ) -> None:
         self.interval_s = interval_s
+        self._cc_names = cc_names
         self._legs = tunnel.legs
         self._places = places_of(tunnel.legs)
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
@@ -229,7 +231,9 @@ class Probes:
 
     def _sample_sockets(self, at_s: float, node: str) -> None:
         """A row of every socket that sends data; what congestion control any of them has."""
-        for tcp in netlink.tcp_sockets(self._diag[node]):
+        for sampled in netlink.tcp_sockets(self._diag[node]):
+            named = self._cc_names.get(sampled.cc or "")
+            tcp = replace(sampled, cc=named) if named else sampled
             found = classify(self._places, node, tcp)
             if found is None:
                 continue
@@ -449,14 +453,16 @@ def probing(
     queues: Sequence[Interface],
     folder: Path,
     interval_s: float,
+    cc_names: Mapping[str, str] = {},
     **own: bool,
 ) -> Iterator[Probes]:
     """Open the samplers' files and sockets; close them on leaving.
 
-    queues  the interfaces whose qdiscs are sampled
-    own     own_cpus, own_tcp_memory: whether every host has CPUs or TCP memory of its own
+    queues    the interfaces whose qdiscs are sampled
+    cc_names  what the kernel calls a congestion control -> what the run does, where that differs
+    own       own_cpus, own_tcp_memory: whether every host has CPUs or TCP memory of its own
     """
-    probes = Probes(network, tunnel, queues, folder, interval_s, **own)
+    probes = Probes(network, tunnel, queues, folder, interval_s, cc_names=cc_names, **own)
     try:
         yield probes
     finally:

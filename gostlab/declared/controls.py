@@ -1,0 +1,205 @@
+"""Congestion controls: Linux's own, those in cc/, and those that the user has added.
+
+Linux's are in the sandbox's kernel. The others are C files, which the lab compiles as modules of
+it (gostlab.setup.modules). What a file in cc/ registers, and which parameters it takes, is read
+from its text; what a user's registers was found by loading it (`./lab cc add`), and lies beside
+the copy of it.
+
+An experiment writes a control by name, and may set its parameters: `mycc(alpha=3)`. Python's own
+library alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gostlab.declared.errors import BadInput
+from gostlab.declared.source import ROOT, show
+
+FOLDER = ROOT / "cc"
+# Those in Linux's tree; whether this kernel has one, only a run can say.
+NAMES_IN_LINUX = (
+    "bbr bic cdg cubic dctcp highspeed htcp hybla illinois lp nv reno scalable vegas veno westwood"
+    " yeah"
+)
+IN_LINUX = tuple(NAMES_IN_LINUX.split())
+RECORD = "control.json"
+MOST_CHARACTERS = 15  # of a name (Linux's TCP_CA_NAME_MAX, less its end)
+NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MOST_CHARACTERS - 1}}}")
+WORD = r"[A-Za-z_][A-Za-z0-9_]*"
+# `mycc`, `mycc(alpha=3)`, `mycc(alpha=3; beta=7)`: a comma serves too, where it does not end a list
+WRITTEN = re.compile(rf"\s*({NAME.pattern})\s*(?:\((.*)\)\s*)?")
+PARAMETER = re.compile(rf"\s*({WORD})\s*=\s*([A-Za-z0-9_.+-]+)\s*")
+PATTERN = rf"^{WRITTEN.pattern}$"  # for the schema
+# In a C file
+REGISTERED = re.compile(r"\.name\s*=\s*\"([^\"]+)\"")
+DECLARED = re.compile(rf"^\s*module_param(?:_named)?\s*\(\s*({WORD})\s*,", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Control:
+    """A congestion control that is a C file."""
+
+    name: str  # as an experiment writes it
+    registers: str  # what the file itself calls it
+    source: Path
+    parameters: tuple[str, ...]
+    sha256: str  # of the file
+    own: bool  # the user's, not the lab's
+    origin: str = ""  # where the user's lay when it was added
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A congestion control as an experiment writes it."""
+
+    name: str
+    parameters: Mapping[str, str]
+
+    def __str__(self) -> str:
+        if not self.parameters:
+            return self.name
+        said = ",".join(f"{key}={value}" for key, value in sorted(self.parameters.items()))
+        return f"{self.name}({said})"
+
+    @property
+    def kernel_name(self) -> str:
+        """What the kernel knows it by. With parameters it is another module, which may be there
+        beside the one without.
+        """
+        if not self.parameters:
+            return self.name
+        tag = hashlib.sha256(str(self).encode()).hexdigest()[:4]
+        return f"{self.name[: MOST_CHARACTERS - 5]}.{tag}"
+
+
+def parse_control(text: str) -> Asked:
+    """`mycc(alpha=3)`. Raises BadInput if it is not written like one."""
+    found = WRITTEN.fullmatch(text)
+    if found is None:
+        raise BadInput("not the name of a congestion control (like cubic, or mycc(alpha=3))")
+    name, inside = found.groups()
+    parameters: dict[str, str] = {}
+    for part in re.split(r"[,;]", inside) if inside is not None else ():
+        pair = PARAMETER.fullmatch(part)
+        if pair is None:
+            raise BadInput(f"{part.strip()!r}: not a parameter (like alpha=3)")
+        if pair[1] in parameters:
+            raise BadInput(f"{pair[1]}: said twice")
+        parameters[pair[1]] = pair[2]
+    return Asked(name, parameters)
+
+
+def kernel_name(cc: str) -> str:
+    """What the kernel calls a congestion control of a run. Raises BadInput."""
+    return parse_control(cc).kernel_name
+
+
+def module_name(cc: str) -> str:
+    """The name of its module. Raises BadInput."""
+    return "cc_" + re.sub(r"[^A-Za-z0-9_]", "_", kernel_name(cc))
+
+
+def source_text(path: Path) -> str:
+    """A C file. Raises BadInput."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise BadInput(f"{show(path)}: cannot be read: {reason}") from None
+
+
+def parameters_in(text: str) -> tuple[str, ...]:
+    """The parameters that a C file declares, in its order."""
+    return tuple(dict.fromkeys(DECLARED.findall(text)))
+
+
+@cache
+def shipped_controls(folder: Path = FOLDER) -> dict[str, Control]:
+    """The controls in cc/ by name: every tcp_*.c with what it registers. Raises BadInput."""
+    found = {}
+    for path in sorted(folder.glob("tcp_*.c")):
+        text = source_text(path)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        for name in REGISTERED.findall(text):
+            found[name] = Control(name, name, path, parameters_in(text), digest, own=False)
+    return found
+
+
+def own_controls(folder: Path) -> dict[str, Control]:
+    """The user's controls by name. A folder that is half there is none."""
+    found = {}
+    for record_file in sorted(folder.glob(f"*/{RECORD}")):
+        try:
+            record = json.loads(record_file.read_text(encoding="utf-8"))
+            found[record["name"]] = Control(
+                record["name"],
+                record["registers"],
+                record_file.with_name(f"{record['name']}.c"),
+                tuple(record["parameters"]),
+                record["sha256"],
+                own=True,
+                origin=record["origin"],
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def module_controls(own_folder: Path) -> dict[str, Control]:
+    """Every control that is a C file."""
+    return {**own_controls(own_folder), **shipped_controls()}
+
+
+def known_names(own_folder: Path) -> tuple[str, ...]:
+    """What an experiment may write."""
+    return tuple(sorted({*IN_LINUX, *module_controls(own_folder)}))
+
+
+_strangers: ContextVar[bool] = ContextVar("strangers", default=False)
+
+
+@contextmanager
+def welcoming_strangers() -> Iterator[None]:
+    """Read what is written here with any congestion control, known or not: results are reported on
+    a machine that never had the one that made them.
+    """
+    token = _strangers.set(True)
+    try:
+        yield
+    finally:
+        _strangers.reset(token)
+
+
+def strangers_welcome() -> bool:
+    """Whether a congestion control that is not known here may be named."""
+    return _strangers.get()
+
+
+def check_known(asked: Asked, own_folder: Path) -> Control | None:
+    """The control that was asked for, None for one of Linux's. Raises BadInput if there is none of
+    that name, or it has no such parameter.
+    """
+    control = module_controls(own_folder).get(asked.name)
+    if control is None:
+        if asked.name not in IN_LINUX:
+            raise BadInput(
+                f"no congestion control {asked.name} (there are"
+                f" {', '.join(known_names(own_folder))}; one of your own: ./lab cc add FILE.c)"
+            )
+        if asked.parameters:
+            raise BadInput(f"{asked.name}: one of Linux's own, which are taken as they are")
+        return None
+    for name in asked.parameters:
+        if name not in control.parameters:
+            has = ", ".join(control.parameters) or "none"
+            raise BadInput(f"{asked.name} has no parameter {name} (it has {has})")
+    return control

@@ -1,0 +1,349 @@
+"""Congestion controls from C files: compiled as modules of the sandbox's kernel, and kept.
+
+A module belongs to one kernel, and is kept with it under its control's name, a hash of all that it
+was made of and the compiler's version. The kernel's headers are unpacked for each compilation and
+go with it (70 MB for three seconds, against 9 MB that stay). The user's own files are copied into
+the cache folder, so that an experiment means the same tomorrow.
+
+Python's own library alone: the set-up compiles the lab's own controls before any package is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gostlab.declared import controls
+from gostlab.declared.controls import Control
+from gostlab.declared.errors import BadInput
+from gostlab.setup import parts
+from gostlab.setup.workbench import replacing, write_json
+
+# What is compiled with every control, and what its file may include.
+OUR_HALF = ("gostlab_module.c", "gostlab_cc.h")
+KBUILD = """obj-m := {module}.o
+{module}-y := control.o gostlab_module.o
+CFLAGS_control.o := -DGOSTLAB -I$(src)
+CFLAGS_control.o += -Dtcp_register_congestion_control=gostlab_register_congestion_control
+CFLAGS_gostlab_module.o := -DGOSTLAB
+"""
+# The kernel's struct module holds the name in so many bytes (MODULE_NAME_LEN, 64 bits).
+MODULE_NAME_BYTES = 56
+HEADERS_BYTES = 200_000_000
+# A line of the compiler's about the control's own file, wherever it was compiled.
+OWN_LINE = re.compile(r"(?:[^\s:]*/)?\b(?:control\.c|cc_\w+\.ko)(?=[:\s])")
+
+
+class CompileError(Exception):
+    """A C file does not compile; the message is the compiler's, at the file's own lines."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """A control as a module that a kernel can load."""
+
+    cc: str  # as the run writes it, with its parameters
+    kernel_name: str  # what sockets ask for
+    file: Path
+    arguments: str  # for the kernel, as on modprobe's command line
+    source: Path
+    sha256: str  # of the source
+    compiler: str
+    own: bool
+
+    @property
+    def record(self) -> dict[str, object]:
+        """What env.json says of it; of the user's own, with its source."""
+        text = self.source.read_text(encoding="utf-8") if self.own else None
+        return {
+            "kernel_name": self.kernel_name,
+            "file": controls.show(self.source) if not self.own else self.source.name,
+            "sha256": self.sha256,
+            "arguments": self.arguments,
+            "compiler": self.compiler,
+            "source": text,
+        }
+
+
+def control_of(cc: str) -> tuple[controls.Asked, Control | None]:
+    """What an experiment wrote, and its C file; None for one of Linux's. Raises BadInput."""
+    asked = controls.parse_control(cc)
+    return asked, controls.check_known(asked, parts.own_cc_folder())
+
+
+def module_for(cc: str, kernel: Path) -> Module | None:
+    """The module of a run's congestion control, compiled if it is not there; None for one of
+    Linux's.
+
+    Raises BadInput, MissingPart, CompileError, OSError.
+    """
+    asked, control = control_of(cc)
+    if control is None:
+        return None
+    file, compiler = provide(control, kernel)
+    words = [f"{name}={value}" for name, value in sorted(asked.parameters.items())]
+    words.append(f"gostlab_as={control.registers}:{asked.kernel_name}")
+    return Module(
+        cc,
+        asked.kernel_name,
+        renamed(file, controls.module_name(control.name), controls.module_name(cc)),
+        " ".join(words),
+        control.source,
+        control.sha256,
+        compiler,
+        control.own,
+    )
+
+
+def provide(control: Control, kernel: Path) -> tuple[Path, str]:
+    """A control's module file, compiled unless it is there; and the compiler. Raises MissingPart,
+    CompileError, OSError.
+    """
+    compiler = compiler_version()
+    key = hashlib.sha256(
+        "\n".join([control.sha256, compiler, control.name, our_half_sha256()]).encode()
+    ).hexdigest()[:12]
+    module = controls.module_name(control.name)
+    folder = kernel.parent / "cc" / f"{control.name}-{key}"
+    file = folder / f"{module}.ko"
+    if not file.is_file():
+        source = control.source.read_bytes()
+        said = control.origin or controls.show(control.source)
+        with compiled(source, said, module, kernel) as (made, _), replacing_ours(folder) as new:
+            shutil.copy2(made, new / file.name)
+    return file, compiler
+
+
+@contextlib.contextmanager
+def compiled(
+    source: bytes, said: str, module: str, kernel: Path
+) -> Iterator[tuple[Path, Sequence[str]]]:
+    """A C file's module, until the end of the block; and what the compiler warns of.
+
+    said: the file's name, for the compiler's words. Raises MissingPart, CompileError, OSError.
+    """
+    headers = kernel.with_name(parts.HEADERS)
+    if not headers.is_file():
+        raise parts.MissingPart(
+            f"{kernel}: without its headers ({parts.HEADERS}) no congestion control can be compiled"
+            " for it: run ./lab setup"
+        )
+    with tempfile.TemporaryDirectory(prefix="gostlab-cc-") as scratch:
+        if shutil.disk_usage(scratch).free < HEADERS_BYTES:
+            raise parts.MissingPart(
+                f"{scratch}: its disk has less than {HEADERS_BYTES // 10**6} MB free, which the"
+                " kernel's headers need while a control is compiled: make room, or set TMPDIR"
+            )
+        tree, work = Path(scratch, "kernel"), Path(scratch, "module")
+        tree.mkdir()
+        work.mkdir()
+        run(["tar", "--extract", "--no-same-owner", "--file", headers, "--directory", tree], said)
+        (work / "control.c").write_bytes(source)
+        for name in OUR_HALF:
+            shutil.copyfile(controls.FOLDER / name, work / name)
+        (work / "Kbuild").write_text(KBUILD.format(module=module), encoding="ascii")
+        words = run(["make", "--silent", "-C", tree, "ARCH=um", f"M={work}", "modules"], said)
+        yield work / f"{module}.ko", words
+
+
+def run(argv: Sequence[str | Path], said: str) -> list[str]:
+    """Run a step of the compilation; what it says of the file. Raises CompileError, MissingPart."""
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("SUBARCH", "CROSS_COMPILE", "MAKEFLAGS", "MFLAGS", "KBUILD_OUTPUT")
+    }
+    try:
+        done = subprocess.run(
+            argv,
+            env={**environ, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise parts.MissingPart(f"{argv[0]} is missing: run ./lab setup") from error
+    words = told(done.stdout.splitlines(), said)
+    if done.returncode != 0:
+        raise CompileError("\n".join(words) or f"{said}: {argv[0]} ended with {done.returncode}")
+    return words
+
+
+def told(lines: Sequence[str], said: str) -> list[str]:
+    """What the compiler said, at the file's own name, without make's own words."""
+    kept = [line for line in lines if not re.match(r"(?:make(?:\[\d+\])?:|\s*(?:CC|LD) )", line)]
+    return [OWN_LINE.sub(lambda _: said, line) for line in kept]
+
+
+def renamed(file: Path, old: str, new: str) -> Path:
+    """A module's file under another name, by which the kernel may have it a second time."""
+    if old == new:
+        return file
+    other = file.with_name(f"{new}.ko")
+    if not other.is_file():
+        field, content = old.encode().ljust(MODULE_NAME_BYTES, b"\0"), file.read_bytes()
+        if content.count(field) != 1:
+            raise CompileError(f"{file}: its name is not where this lab looks for it")
+        part = other.with_name(f".{other.name}.{os.getpid()}")
+        part.write_bytes(content.replace(field, new.encode().ljust(MODULE_NAME_BYTES, b"\0")))
+        part.rename(other)
+    return other
+
+
+@contextlib.contextmanager
+def replacing_ours(folder: Path) -> Iterator[Path]:
+    """A folder to fill, which takes its name when all of it is there; another process may be at the
+    same.
+    """
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=made(folder.parent)) as scratch:
+        yield Path(scratch)
+        Path(scratch).chmod(0o755)
+        with contextlib.suppress(OSError):  # the other process has done it
+            Path(scratch).rename(folder)
+            Path(scratch).mkdir()
+
+
+def made(folder: Path) -> Path:
+    """A folder, with those above it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@cache
+def compiler_version() -> str:
+    """The compiler's first line. Raises MissingPart."""
+    said = parts.output_of(["gcc", "--version"]).splitlines()
+    if not said:
+        raise parts.MissingPart("gcc is missing: run ./lab setup")
+    return said[0]
+
+
+@cache
+def our_half_sha256() -> str:
+    """A hash of what is compiled with every control."""
+    texts = [(controls.FOLDER / name).read_bytes() for name in OUR_HALF]
+    return hashlib.sha256(b"\0".join([*texts, KBUILD.encode()])).hexdigest()
+
+
+def provide_shipped(kernel: Path, say: Callable[[str], None]) -> str:
+    """Compile the lab's own controls; what came of it. Raises MissingPart, CompileError."""
+    by_file = {control.source: control for control in controls.shipped_controls().values()}
+    for control in by_file.values():
+        say(f"compiling {controls.show(control.source)}")
+    for control in controls.shipped_controls().values():
+        provide(control, kernel)
+    return ", ".join(sorted(controls.shipped_controls()))
+
+
+# -- the user's own
+
+
+@dataclass(frozen=True)
+class Added:
+    """What became of a file."""
+
+    control: Control
+    warnings: tuple[str, ...]
+    replaced: bool
+
+
+Loads = Callable[[Path, str], Sequence[str]]
+
+
+def check(path: Path, name: str | None, kernel: Path, loads: Loads) -> Added:
+    """Compile a C file and load it into a kernel that ends with the question.
+
+    loads: a module file and its arguments -> the names that the kernel then knows. It raises
+    CompileError with the kernel's words if it does not take the module.
+    Raises BadInput, CompileError, MissingPart, OSError.
+    """
+    text = controls.source_text(path)
+    source = text.encode()
+    with compiled(source, str(path), "cc_under_test", kernel) as (file, warnings):
+        registers = loads(file, "")
+    if not registers:
+        raise CompileError(
+            f"{path}: it compiles and loads, and registers no congestion control (its init has to"
+            " call tcp_register_congestion_control)"
+        )
+    if name is not None and len(registers) > 1:
+        raise BadInput(f"--name {name}: {path} registers {' and '.join(registers)}: add it without")
+    wanted = name or registers[0]
+    check_name(wanted)
+    there = controls.own_controls(parts.own_cc_folder())
+    control = Control(
+        wanted,
+        registers[0],
+        path,
+        controls.parameters_in(text),
+        hashlib.sha256(source).hexdigest(),
+        own=True,
+        origin=str(path.absolute()),
+    )
+    return Added(control, tuple(warnings), wanted in there)
+
+
+def check_name(name: str) -> None:
+    """Raises BadInput for a name that cannot be, or is somebody else's."""
+    if not controls.NAME.fullmatch(name):
+        raise BadInput(
+            f"{name!r}: not a name for a congestion control (at most {controls.MOST_CHARACTERS}"
+            " letters, digits, _ . and -)"
+        )
+    if name in controls.IN_LINUX or name in controls.shipped_controls():
+        whose = "Linux's own" if name in controls.IN_LINUX else "the lab's own"
+        raise BadInput(f"{name}: there is {whose} of that name: choose another with --name")
+
+
+def add(path: Path, name: str | None, kernel: Path, loads: Loads) -> Added:
+    """Check a C file, and keep a copy as a level of `cc`. Raises what check() does."""
+    found = check(path, name, kernel, loads)
+    control = found.control
+    with replacing(parts.own_cc_folder() / control.name) as folder:
+        shutil.copyfile(path, folder / f"{control.name}.c")
+        write_json(
+            folder / controls.RECORD,
+            {
+                "name": control.name,
+                "registers": control.registers,
+                "parameters": list(control.parameters),
+                "sha256": control.sha256,
+                "origin": control.origin,
+            },
+        )
+    kept = controls.own_controls(parts.own_cc_folder())[control.name]
+    provide(kept, kernel)
+    return Added(kept, found.warnings, found.replaced)
+
+
+def remove(name: str) -> Control:
+    """Forget a control of the user's; what it was. Results that were made with it stay. Raises
+    BadInput.
+    """
+    control = controls.own_controls(parts.own_cc_folder()).get(name)
+    if control is None:
+        own = ", ".join(controls.own_controls(parts.own_cc_folder())) or "none so far"
+        raise BadInput(f"{name}: no congestion control of yours (there are: {own})")
+    shutil.rmtree(control.source.parent)
+    return control
+
+
+def has_changed(control: Control) -> bool:
+    """Whether the file that was added has another content now."""
+    try:
+        now = hashlib.sha256(Path(control.origin).read_bytes()).hexdigest()
+    except OSError:
+        return False
+    return now != control.sha256
