@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,8 @@ from gostlab.ask.experiment import (
 from gostlab.ask.question import Question
 from gostlab.ask.resolve import expand, levels_in_order, single_run
 from gostlab.ask.run_description import RunDescription
-from gostlab.machine import native, sandbox, terminal
+from gostlab.declared import controls
+from gostlab.machine import loading, native, sandbox, terminal
 from gostlab.machine.cpus import claimed_cpus
 from gostlab.matrix import catalogue, pace, schedule, single
 from gostlab.matrix.broken import BROKEN, broken_runs
@@ -39,7 +41,7 @@ from gostlab.matrix.schedule import Finished, Standing
 from gostlab.matrix.shard import Shard
 from gostlab.matrix.single import Task
 from gostlab.matrix.summary import CellSummary, cell_summaries
-from gostlab.setup import parts
+from gostlab.setup import modules, parts
 
 if TYPE_CHECKING:
     from analysis.judge.change import Changes
@@ -334,6 +336,38 @@ def checkout_commit() -> str | None:
     if head.returncode != 0:
         return None
     return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
+
+
+# -- congestion controls
+
+
+def congestion_controls() -> list[str]:
+    """Every congestion control that an experiment may name, a line each."""
+    folder = parts.own_cc_folder()
+    lines = [f"{', '.join(controls.IN_LINUX)}: Linux's own"]
+    for control in controls.module_controls(folder).values():
+        takes = f" ({', '.join(control.parameters)})" if control.parameters else ""
+        if not control.own:
+            where = controls.show(control.source)
+        else:
+            changed = "; changed since: ./lab cc add it again" * modules.has_changed(control)
+            where = f"yours, from {control.origin}{changed}"
+        lines.append(f"{control.name}{takes}: {where}")
+    return lines
+
+
+def add_cc(path: Path, name: str | None = None, *, keep: bool = True) -> modules.Added:
+    """Compile a C file, load it into a sandbox, and keep it as a level of `cc`. Raises BadInput,
+    CompileError, MissingPart, MachineError, OSError.
+    """
+    kernel = parts.require_kernel(parts.find_parts())
+    act = modules.add if keep else modules.check
+    return act(path, name, kernel, partial(loading.registered, kernel))
+
+
+def remove_cc(name: str) -> controls.Control:
+    """Forget a congestion control of the user's. Raises BadInput."""
+    return modules.remove(name)
 
 
 # -- read what has been run

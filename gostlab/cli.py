@@ -147,6 +147,7 @@ def parser() -> argparse.ArgumentParser:
         add_shell,
         add_profile,
         add_validate,
+        add_cc,
         add_catalogue,
         add_settings,
         add_bench,
@@ -390,6 +391,27 @@ def add_validate(verbs: Any) -> None:
     validate.add_argument("--jobs", type=int, help="runs side by side (default: one per CPU)")
     add_results(validate, "where results go")
     add_json(validate)
+
+
+def add_cc(verbs: Any) -> None:
+    cc = add_verb(
+        verbs,
+        "cc",
+        cc_verb,
+        "congestion controls: the lab's, and your own from a C file",
+        "./lab cc add my_cc.c --name mine (docs/your-own-cc.md goes through it)",
+    )
+    actions = cc.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for name, summary in (
+        ("add", "compile and load a C file, and keep it as a level of cc"),
+        ("check", "compile and load a C file, and keep nothing"),
+    ):
+        action = actions.add_parser(name, help=summary, description=summary)
+        action.add_argument("file", type=Path, help="the C file (cc/template.c is one)")
+        action.add_argument("--name", help="what to call it (default: what the file calls it)")
+    actions.add_parser("list", help="every congestion control that an experiment may name")
+    remove = actions.add_parser("remove", help="forget one of your own; its results stay")
+    remove.add_argument("name")
 
 
 def add_settings(verbs: Any) -> None:
@@ -824,6 +846,37 @@ def replay_verb(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([replay.to_json() for replay in replays], indent=2))
     return EXIT_OK if all(replay.same for replay in replays) else EXIT_FAILED
+
+
+def cc_verb(arguments: argparse.Namespace) -> int:
+    """List, add, check or remove congestion controls."""
+    from gostlab import api
+    from gostlab.setup.modules import CompileError
+
+    if arguments.action == "list":
+        print("\n".join(api.congestion_controls()))
+        return EXIT_OK
+    if arguments.action == "remove":
+        control = api.remove_cc(arguments.name)
+        print(f"{control.name}: forgotten; {control.origin} and results made with it stay")
+        return EXIT_OK
+    try:
+        found = api.add_cc(arguments.file, arguments.name, keep=arguments.action == "add")
+    except CompileError as error:
+        complain(str(error))
+        return EXIT_BAD_INPUT
+    for line in found.warnings:
+        print(line, file=sys.stderr)
+    control = found.control
+    takes = f", parameters: {', '.join(control.parameters)}" if control.parameters else ""
+    if arguments.action == "check":
+        print(f"{arguments.file}: compiles and loads, as {control.name}{takes}")
+        return EXIT_OK
+    print(
+        f"{control.name}: {'replaced' if found.replaced else 'added'}{takes}\n"
+        f"in any experiment: cc: [{control.name}, cubic, bbr]"
+    )
+    return EXIT_OK
 
 
 def settings_verb(arguments: argparse.Namespace) -> int:

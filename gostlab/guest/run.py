@@ -54,9 +54,17 @@ from gostlab.guest.traffic import Load, Order, run_flows
 from gostlab.guest.tunnels import Tunnel, TunnelError, program_of, start_tunnel
 from gostlab.guest.verdict import judge
 from gostlab.guest.watch import fidelity
-from gostlab.guest.watch.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
+from gostlab.guest.watch.acks import (
+    AckTrace,
+    ack_filter,
+    keep_acks,
+    sample_s,
+    sending_flow,
+    tracing_acks,
+)
 from gostlab.guest.watch.probes import Probes, host_cpu_use, probing
 from gostlab.guest.watch.realclock import Watch, Watched, watching
+from gostlab.guest.watch.states import StateTrace, keep_states, tracing_states
 from gostlab.setup.parts import TunnelBinary, file_sha256
 
 SENDING_END = {"upload": "near", "download": "far"}
@@ -96,6 +104,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
                 {flow.name: SENDING_END[flow.direction] for flow in run.flows}
             )
             acks = keep_acks(run, folder, tunnel, watches.acks, load) if run.acks else None
+            states = keep_states(folder, load.started_s, sending_flow(run, tunnel, load))
         results.write_json(folder / "legs.json", legs)
         results.write_json(folder / "flows.json", {"flows": [asdict(flow) for flow in load.flows]})
         checks += check_idle(network, run, shaper, "idle_rtt_after")
@@ -114,6 +123,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             "qdiscs_before": qdiscs_before,
             "qdiscs_after": qdiscs_after,
             "acks": acks,
+            **({"cc_state": states} if states else {}),
             **({"host_cpu": cpu_use} if cpu_use else {}),
         },
     )
@@ -172,6 +182,7 @@ class Watches:
     queues: list[Interface]  # where the flows' packets may wait
     probes: Probes
     acks: AckTrace | None  # None: not asked for, or not to be had
+    states: StateTrace  # what congestion controls of the lab's own say
     clock: Watch | None  # None on the virtual clock, which is exact
     ack_filter: str
     clock_watched: Watched | None = None
@@ -182,6 +193,7 @@ class Watches:
             self.clock.start()
         if self.acks is not None:
             self.acks.start(self.ack_filter)
+        self.states.start()
         self.probes.begin()
 
     def end(self) -> None:
@@ -189,6 +201,7 @@ class Watches:
         if self.clock is not None:
             self.clock_watched = self.clock.end()
         self.probes.end()
+        self.states.end()
 
 
 @contextmanager
@@ -199,6 +212,7 @@ def watching_all(
     queues = [interface for interface in network.shaped if under_test(run, interface)]
     with (
         tracing_acks(folder, run.acks) as acks,
+        tracing_states(folder, run.congestion_controls, run.acks) as states,
         probing(
             network,
             tunnel,
@@ -211,7 +225,7 @@ def watching_all(
         ) as probes,
         watching(run, bottleneck_of(run, queues)) as clock,
     ):
-        yield Watches(queues, probes, acks, clock, ack_filter(run, tunnel))
+        yield Watches(queues, probes, acks, states, clock, ack_filter(run, tunnel))
 
 
 def bottleneck_of(run: RunDescription, queues: list[Interface]) -> str:

@@ -38,6 +38,7 @@ from gostlab.machine import (
     wall_limit_s,
 )
 from gostlab.machine.allowance import memory_left, read_lines
+from gostlab.machine.logs import last_kernel_words
 from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
 from gostlab.setup.modules import CompileError, Module, module_for
 from gostlab.setup.parts import MissingPart
@@ -273,7 +274,7 @@ def boot(
     except OSError as error:
         memory.leave()
         raise MachineError(why_not_started(kernel, error)) from error
-    return Guest(process, limit_s, folder, memory)
+    return Guest(process, limit_s, folder, memory, modules)
 
 
 def why_not_started(kernel: Path, error: OSError) -> str:
@@ -325,10 +326,15 @@ class Guest(Watched):
     """
 
     def __init__(
-        self, process: subprocess.Popen[bytes], limit_s: float, folder: Path, memory: MemoryPlace
+        self,
+        process: subprocess.Popen[bytes],
+        limit_s: float,
+        folder: Path,
+        memory: MemoryPlace,
+        modules: Sequence[Module] = (),
     ) -> None:
         super().__init__(process, limit_s)
-        self._folder, self.memory = folder, memory
+        self._folder, self.memory, self._modules = folder, memory, modules
 
     def poll(self) -> int | None:
         status = super().poll()
@@ -338,8 +344,15 @@ class Guest(Watched):
                 cause = why_no_boot(status, self._folder, self.memory)
                 if cause:
                     raise CannotBoot(cause)
-                self.complaint = why_it_ended(status, self.memory)
+                self.complaint = why_it_ended(status, self.memory) or self._last_words()
         return status
+
+    def _last_words(self) -> str | None:
+        """What a kernel died of that had been given modules; None for one that had none."""
+        if not self._modules:
+            return None
+        named = " and ".join(module.cc for module in self._modules)
+        return f"the guest's kernel died with {named} in it: {last_kernel_words(self._folder)}"
 
     def kill(self) -> None:
         super().kill()

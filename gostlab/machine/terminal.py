@@ -56,6 +56,7 @@ def open_in_sandbox(run: RunDescription, parts: Parts, folder: Path) -> int:
         seed=run.seed,
         limit_s=WEEK_S,
         terminal=True,
+        modules=sandbox.modules_of(run, require_kernel(parts)),
     )
     try:
         guest.wait()

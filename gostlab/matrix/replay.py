@@ -120,6 +120,7 @@ def replay_run(folder: Path, kernel: Path, keep: Sequence[Path]) -> Replay:
             cpu_model=CpuModel.of(run),
             seed=run.seed,
             limit_s=machine.wall_limit_s(run),
+            modules=sandbox.modules_of(run, kernel),
         )
         try:
             guest.wait()

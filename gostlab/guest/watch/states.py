@@ -1,0 +1,142 @@
+"""What a congestion control says of its own state, as cc_state.jsonl.gz.
+
+A module of the lab's (cc/gostlab_cc.h) shows its state in /proc/gostlab-<module>: whenever a
+socket of it is sampled, and with `acks: on` at every ACK. Each line there is the time, the socket's
+two ends, the names and, behind a tab, the values.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gostlab.declared.controls import module_name
+from gostlab.guest.watch.acks import Socket
+
+PROC = Path("/proc")
+MODULES = Path("/sys/module")
+RAW, FILE = "cc_state.raw", "cc_state.jsonl.gz"
+EVERY_S = 0.05
+PIECE_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One line of a module: what a socket's congestion control said of itself."""
+
+    socket: Socket
+    at_s: float
+    values: dict[str, int | str]
+
+
+def parse_shown(line: str) -> Shown | None:
+    """A line of /proc/gostlab-<module>; None for one that is none. A name `phase=A|B` gives its
+    value a word.
+    """
+    head, tab, values = line.partition("\t")
+    words = head.split(" ")
+    if not tab or len(words) < 4:
+        return None
+    ends: list[str | int] = []
+    for end in words[1:3]:
+        ip, _, port = end.rpartition(":")
+        ends += [ip, int(port)]
+    found: dict[str, int | str] = {}
+    for name, value in zip(words[3:], values.split(), strict=False):
+        key, _, meanings = name.partition("=")
+        known = meanings.split("|") if meanings else []
+        number = int(value)
+        found[key] = known[number] if 0 <= number < len(known) else number
+    local, local_port, peer, peer_port = ends
+    socket = (str(local), int(local_port), str(peer), int(peer_port))
+    return Shown(socket, int(words[0]) / 1e9, found)
+
+
+class StateTrace:
+    """The files of a run's modules, read by a thread into one until ended."""
+
+    def __init__(self, raw: Path, files: Sequence[int]) -> None:
+        self._raw, self._files = raw, files
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to read, if there is anything to."""
+        if not self._files:
+            return
+        self._thread = threading.Thread(target=self._read, name="cc-state", daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._raw.open("wb") as raw:
+            while True:
+                last = self._stop.is_set()
+                for file in self._files:
+                    while piece := os.read(file, PIECE_BYTES):
+                        raw.write(piece)
+                if last:
+                    return
+                self._stop.wait(EVERY_S)
+
+    def end(self) -> None:
+        """Read what is left, and stop."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+
+@contextmanager
+def tracing_states(folder: Path, ccs: Sequence[str], every_ack: bool) -> Iterator[StateTrace]:
+    """The states that a run's modules show, until the end of the block."""
+    with ExitStack() as undo:
+        files = []
+        for module in map(module_name, ccs):
+            shown = PROC / f"gostlab-{module}"
+            if not shown.exists():
+                continue
+            (MODULES / module / "parameters/gostlab_every_ack").write_text(str(int(every_ack)))
+            files.append(os.open(shown, os.O_RDONLY))
+            undo.callback(os.close, files[-1])
+        trace = StateTrace(folder / RAW, files)
+        undo.callback(trace.end)
+        yield trace
+
+
+def keep_states(
+    folder: Path, started_s: float, flow_of: Callable[[Socket], str | None]
+) -> dict[str, Any] | None:
+    """cc_state.jsonl.gz, and what env.json says of it; None where no module showed anything."""
+    raw = folder / RAW
+    if not raw.exists():
+        return None
+    rows = lost = 0
+    part = folder / f"{FILE}.part"
+    with (
+        raw.open(encoding="ascii", errors="replace") as lines,
+        gzip.open(part, "wt", encoding="ascii") as file,
+    ):
+        for line in lines:
+            if line.startswith("lost "):
+                lost += int(line.split()[1])
+                continue
+            shown = parse_shown(line)
+            flow = flow_of(shown.socket) if shown is not None else None
+            if shown is None or flow is None:
+                continue
+            row = {"t_s": round(shown.at_s - started_s, 6), "flow": flow, **shown.values}
+            file.write(json.dumps(row) + "\n")
+            rows += 1
+    raw.unlink()
+    if not rows:
+        part.unlink()
+        return None
+    part.rename(folder / FILE)
+    return {"rows": rows, "lines_lost": lost}

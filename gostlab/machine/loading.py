@@ -1,0 +1,56 @@
+"""Whether a kernel takes a module: a sandbox that loads it, says what is new, and ends."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from gostlab.declared.controls import IN_LINUX
+from gostlab.machine import CHECKOUT, sandbox, usable_cpus
+from gostlab.machine.logs import last_kernel_words
+from gostlab.setup.modules import CompileError, Module
+
+AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
+LIMIT_S = 60.0
+
+
+def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
+    """The congestion controls that a kernel has by a module. Raises CompileError with the kernel's
+    words if it does not take it, or dies of it; MachineError, OSError.
+    """
+    module = Module(file.name, file.stem, file, arguments, file, "", "", own=True)
+    with tempfile.TemporaryDirectory(prefix="gostlab-cc-") as scratch:
+        folder = Path(scratch).resolve()
+        script = (
+            f'cat {AVAILABLE} >/run/gostlab/said; echo "$GOSTLAB_NOT_LOADED" >>/run/gostlab/said'
+        )
+        guest = sandbox.boot(
+            kernel,
+            folder,
+            ["/bin/sh", "-c", script],
+            sandbox.sandbox_environ(),
+            keep=[CHECKOUT],
+            cpu=usable_cpus()[0],
+            memory_mib=128,
+            clock="virtual",
+            syscall_cost_us=5.0,
+            seed=1,
+            limit_s=LIMIT_S,
+            modules=[module],
+        )
+        try:
+            guest.wait()
+        finally:
+            guest.kill()
+        try:
+            names, refused = (folder / "said").read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError):
+            raise CompileError(
+                f"{file.name}: the kernel died of it: {last_kernel_words(folder)}"
+            ) from None
+    why = json.loads(refused).get(file.name)
+    if why:
+        raise CompileError(f"{file.name}: it compiles, but the kernel does not take it: {why}")
+    return [name for name in names.split() if name not in IN_LINUX]
