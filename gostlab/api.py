@@ -361,8 +361,7 @@ def add_cc(path: Path, name: str | None = None, *, keep: bool = True) -> modules
     CompileError, MissingPart, MachineError, OSError.
     """
     kernel = parts.require_kernel(parts.find_parts())
-    act = modules.add if keep else modules.check
-    return act(path, name, kernel, partial(loading.registered, kernel))
+    return modules.check(path, name, kernel, partial(loading.registered, kernel), keep=keep)
 
 
 def remove_cc(name: str) -> controls.Control:

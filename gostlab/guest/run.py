@@ -59,7 +59,6 @@ from gostlab.guest.watch.acks import (
     ack_filter,
     keep_acks,
     sample_s,
-    sending_flow,
     tracing_acks,
 )
 from gostlab.guest.watch.probes import Probes, host_cpu_use, probing
@@ -104,7 +103,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
                 {flow.name: SENDING_END[flow.direction] for flow in run.flows}
             )
             acks = keep_acks(run, folder, tunnel, watches.acks, load) if run.acks else None
-            states = keep_states(folder, load.started_s, sending_flow(run, tunnel, load))
+        states = keep_states(folder, load.started_s)
         results.write_json(folder / "legs.json", legs)
         results.write_json(folder / "flows.json", {"flows": [asdict(flow) for flow in load.flows]})
         checks += check_idle(network, run, shaper, "idle_rtt_after")

@@ -92,7 +92,7 @@ def load_modules(orders: dict) -> None:
         os.close(descriptor)
         # The kernel goes on without a parameter that it cannot set.
         said = [
-            line.partition("] ")[2] or line
+            line.partition(">")[2].partition("] ")[2] or line.partition(">")[2]
             for line in kernel_log()[before:].splitlines()
             if "taint" not in line
         ]

@@ -108,19 +108,21 @@ def provide(control: Control, kernel: Path) -> tuple[Path, str]:
     """A control's module file, compiled unless it is there; and the compiler. Raises MissingPart,
     CompileError, OSError.
     """
-    compiler = compiler_version()
-    key = hashlib.sha256(
-        "\n".join([control.sha256, compiler, control.name, our_half_sha256()]).encode()
-    ).hexdigest()[:12]
-    module = controls.module_name(control.name)
-    folder = kernel.parent / "cc" / f"{control.name}-{key}"
+    module, folder = controls.module_name(control.name), module_folder(control, kernel)
     file = folder / f"{module}.ko"
     if not file.is_file():
         source = control.source.read_bytes()
         said = control.origin or controls.show(control.source)
         with compiled(source, said, module, kernel) as (made, _), replacing_ours(folder) as new:
             shutil.copy2(made, new / file.name)
-    return file, compiler
+    return file, compiler_version()
+
+
+def module_folder(control: Control, kernel: Path) -> Path:
+    """Where a control's module for a kernel is kept. Raises MissingPart."""
+    made_of = [control.sha256, compiler_version(), control.name, our_half_sha256()]
+    key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:12]
+    return kernel.parent / "cc" / f"{control.name}-{key}"
 
 
 @contextlib.contextmanager
@@ -207,18 +209,13 @@ def replacing_ours(folder: Path) -> Iterator[Path]:
     """A folder to fill, which takes its name when all of it is there; another process may be at the
     same.
     """
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=made(folder.parent)) as scratch:
-        yield Path(scratch)
-        Path(scratch).chmod(0o755)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
+        new = Path(scratch, "new")
+        new.mkdir(mode=0o755)
+        yield new
         with contextlib.suppress(OSError):  # the other process has done it
-            Path(scratch).rename(folder)
-            Path(scratch).mkdir()
-
-
-def made(folder: Path) -> Path:
-    """A folder, with those above it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+            new.rename(folder)
 
 
 @cache
@@ -239,10 +236,8 @@ def our_half_sha256() -> str:
 
 def provide_shipped(kernel: Path, say: Callable[[str], None]) -> str:
     """Compile the lab's own controls; what came of it. Raises MissingPart, CompileError."""
-    by_file = {control.source: control for control in controls.shipped_controls().values()}
-    for control in by_file.values():
-        say(f"compiling {controls.show(control.source)}")
     for control in controls.shipped_controls().values():
+        say(f"compiling {controls.show(control.source)} as {control.name}")
         provide(control, kernel)
     return ", ".join(sorted(controls.shipped_controls()))
 
@@ -262,8 +257,9 @@ class Added:
 Loads = Callable[[Path, str], Sequence[str]]
 
 
-def check(path: Path, name: str | None, kernel: Path, loads: Loads) -> Added:
-    """Compile a C file and load it into a kernel that ends with the question.
+def check(path: Path, name: str | None, kernel: Path, loads: Loads, *, keep: bool = False) -> Added:
+    """Compile a C file and load it into a kernel that ends with the question; keep: keep it, and a
+    copy of the file, as a level of `cc`.
 
     loads: a module file and its arguments -> the names that the kernel then knows. It raises
     CompileError with the kernel's words if it does not take the module.
@@ -271,28 +267,41 @@ def check(path: Path, name: str | None, kernel: Path, loads: Loads) -> Added:
     """
     text = controls.source_text(path)
     source = text.encode()
-    with compiled(source, str(path), "cc_under_test", kernel) as (file, warnings):
+    if name is not None:
+        check_name(name)
+    guess = name or next(iter(controls.REGISTERED.findall(text)), "unnamed")
+    module = controls.module_name(guess if controls.NAME.fullmatch(guess) else "unnamed")
+    with compiled(source, str(path), module, kernel) as (file, warnings):
         registers = loads(file, "")
-    if not registers:
-        raise CompileError(
-            f"{path}: it compiles and loads, and registers no congestion control (its init has to"
-            " call tcp_register_congestion_control)"
+        if not registers:
+            raise CompileError(
+                f"{path}: it compiles and loads, and registers no congestion control (its init has"
+                " to call tcp_register_congestion_control)"
+            )
+        if name is not None and len(registers) > 1:
+            raise BadInput(
+                f"--name {name}: {path} registers {' and '.join(registers)}: add it without"
+            )
+        wanted = name or registers[0]
+        check_name(wanted)
+        replaced = wanted in controls.own_controls(parts.own_cc_folder())
+        control = Control(
+            wanted,
+            registers[0],
+            path,
+            controls.parameters_in(text),
+            hashlib.sha256(source).hexdigest(),
+            own=True,
+            origin=str(path.absolute()),
         )
-    if name is not None and len(registers) > 1:
-        raise BadInput(f"--name {name}: {path} registers {' and '.join(registers)}: add it without")
-    wanted = name or registers[0]
-    check_name(wanted)
-    there = controls.own_controls(parts.own_cc_folder())
-    control = Control(
-        wanted,
-        registers[0],
-        path,
-        controls.parameters_in(text),
-        hashlib.sha256(source).hexdigest(),
-        own=True,
-        origin=str(path.absolute()),
-    )
-    return Added(control, tuple(warnings), wanted in there)
+        if keep:
+            control = keep_own(control, source)
+            folder = module_folder(control, kernel)
+            if not folder.is_dir():
+                with replacing_ours(folder) as new:
+                    kept = renamed(file, module, controls.module_name(wanted))
+                    shutil.copy2(kept, new / kept.name)
+    return Added(control, tuple(warnings), replaced)
 
 
 def check_name(name: str) -> None:
@@ -307,12 +316,10 @@ def check_name(name: str) -> None:
         raise BadInput(f"{name}: there is {whose} of that name: choose another with --name")
 
 
-def add(path: Path, name: str | None, kernel: Path, loads: Loads) -> Added:
-    """Check a C file, and keep a copy as a level of `cc`. Raises what check() does."""
-    found = check(path, name, kernel, loads)
-    control = found.control
+def keep_own(control: Control, source: bytes) -> Control:
+    """Keep a copy of a control's file; the control as it lies there. Raises OSError."""
     with replacing(parts.own_cc_folder() / control.name) as folder:
-        shutil.copyfile(path, folder / f"{control.name}.c")
+        (folder / f"{control.name}.c").write_bytes(source)
         write_json(
             folder / controls.RECORD,
             {
@@ -323,9 +330,7 @@ def add(path: Path, name: str | None, kernel: Path, loads: Loads) -> Added:
                 "origin": control.origin,
             },
         )
-    kept = controls.own_controls(parts.own_cc_folder())[control.name]
-    provide(kept, kernel)
-    return Added(kept, found.warnings, found.replaced)
+    return controls.own_controls(parts.own_cc_folder())[control.name]
 
 
 def remove(name: str) -> Control:

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import FrameType
 
 from gostlab.declared.tunnels import tunnel_packages
-from gostlab.setup import archive, parts, system
+from gostlab.setup import archive, modules, parts, system
 from gostlab.setup.iperf3 import provide_iperf3
 from gostlab.setup.kernel_build import provide_kernel
 from gostlab.setup.relay_build import GO_MACHINES, provide_relay
@@ -420,7 +420,18 @@ def steps(with_test: bool, with_gost: bool) -> dict[str, Step]:
         chosen["test-tools"] = provide_test_tools
     # The longest comes last: whatever else is wrong has been said by then.
     chosen["kernel"] = provide_kernel
+    chosen["congestion controls"] = provide_controls
     return chosen
+
+
+def provide_controls(bench: Workbench) -> str:
+    """Compile the lab's own congestion controls for the sandbox's kernel."""
+    for kernel in parts.built_kernels(bench.cache):
+        try:
+            return modules.provide_shipped(kernel, bench.say)
+        except (modules.CompileError, parts.MissingPart) as error:
+            raise SetupError(str(error)) from error
+    return "none: another kernel is named by GOSTLAB_KERNEL"
 
 
 class Progress:

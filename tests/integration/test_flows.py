@@ -371,16 +371,6 @@ def test_a_star_shapes_every_site_and_loads_one(lab: Lab) -> None:
     assert {row["node"] for row in done.lines("queues.jsonl")} == {"near2", "far2"}
 
 
-def test_a_cc_that_the_lab_does_not_build_yet_says_so(lab: Lab) -> None:
-    done = lab.run(describe(cc="bbrplus"))
-
-    assert done.outcome == {
-        **done.outcome,
-        "outcome": "unsupported",
-        "error": "congestion control bbrplus: kernel module not built yet",
-    }
-
-
 def test_the_loss_of_a_run_is_judged_by_its_binomial_interval(lab: Lab) -> None:
     lossy = direction(rate_bps=100_000_000, delay_ms=5.0, loss=0.01)
 

@@ -11,14 +11,14 @@ import gzip
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gostlab.declared.controls import module_name
-from gostlab.guest.watch.acks import Socket
+from gostlab.guest.watch.probes import rows_of
 
 PROC = Path("/proc")
 MODULES = Path("/sys/module")
@@ -31,7 +31,8 @@ PIECE_BYTES = 1 << 18
 class Shown:
     """One line of a module: what a socket's congestion control said of itself."""
 
-    socket: Socket
+    local: str  # ip:port
+    peer: str
     at_s: float
     values: dict[str, int | str]
 
@@ -44,19 +45,13 @@ def parse_shown(line: str) -> Shown | None:
     words = head.split(" ")
     if not tab or len(words) < 4:
         return None
-    ends: list[str | int] = []
-    for end in words[1:3]:
-        ip, _, port = end.rpartition(":")
-        ends += [ip, int(port)]
     found: dict[str, int | str] = {}
     for name, value in zip(words[3:], values.split(), strict=False):
         key, _, meanings = name.partition("=")
         known = meanings.split("|") if meanings else []
         number = int(value)
         found[key] = known[number] if 0 <= number < len(known) else number
-    local, local_port, peer, peer_port = ends
-    socket = (str(local), int(local_port), str(peer), int(peer_port))
-    return Shown(socket, int(words[0]) / 1e9, found)
+    return Shown(words[1], words[2], int(words[0]) / 1e9, found)
 
 
 class StateTrace:
@@ -110,13 +105,18 @@ def tracing_states(folder: Path, ccs: Sequence[str], every_ack: bool) -> Iterato
         yield trace
 
 
-def keep_states(
-    folder: Path, started_s: float, flow_of: Callable[[Socket], str | None]
-) -> dict[str, Any] | None:
-    """cc_state.jsonl.gz, and what env.json says of it; None where no module showed anything."""
+def keep_states(folder: Path, started_s: float) -> dict[str, Any] | None:
+    """cc_state.jsonl.gz, of the sockets that sockets.jsonl has across the WAN, and what env.json
+    says of it; None where no module showed anything.
+    """
     raw = folder / RAW
     if not raw.exists():
         return None
+    flows = {
+        (row["local"], row["peer"]): row["flow"]
+        for row in rows_of(folder, "sockets")
+        if row["leg"] == "wan"
+    }
     rows = lost = 0
     part = folder / f"{FILE}.part"
     with (
@@ -128,7 +128,7 @@ def keep_states(
                 lost += int(line.split()[1])
                 continue
             shown = parse_shown(line)
-            flow = flow_of(shown.socket) if shown is not None else None
+            flow = flows.get((shown.local, shown.peer)) if shown is not None else None
             if shown is None or flow is None:
                 continue
             row = {"t_s": round(shown.at_s - started_s, 6), "flow": flow, **shown.values}
