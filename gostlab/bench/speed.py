@@ -111,6 +111,45 @@ LOADS = (
 )
 
 
+# How long the two runs are whose difference is timed. Both are past the slow starts.
+CROWD_S = (5.0, 15.0)
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """So many CUBIC flows at 200 Mbit/s together, over 40 ms: of one host to one other, or each
+    between a pair of its own.
+    """
+
+    flows: int
+    pairs: bool = False
+
+    @property
+    def name(self) -> str:
+        """What is counted: flows, or nodes (two routers and two hosts a pair)."""
+        return f"{2 * self.flows + 2} nodes" if self.pairs else f"{self.flows} flows"
+
+    def run(self, duration_s: float) -> RunDescription:
+        """The crowd for so long."""
+        flows = ", ".join(f"f{number}: null" for number in range(1, self.flows + 1))
+        topology = {"topology": "dumbbell"} if self.pairs else {}
+        return load(
+            duration_s,
+            "cubic",
+            rate="200mbit",
+            delay="20ms",
+            buffers="debian",
+            flows=f"{{{flows}}}",
+            **topology,
+        )
+
+
+CROWDS = (
+    *(Crowd(flows) for flows in (1, 8, 64, 512)),
+    *(Crowd(pairs, pairs=True) for pairs in (1, 15, 63)),
+)
+
+
 @dataclass(frozen=True)
 class Figure:
     """One line of the table."""
@@ -203,10 +242,16 @@ class Bench:
         """Wall µs per packet of a full 1 Gbit/s BBR stream on the forward path: what six more
         seconds of it take, by the packets that they carry.
         """
+        return self.slope_us(load(4.0, rate="1gbit"), load(10.0, rate="1gbit"))
+
+    def slope_us(self, short: RunDescription, long: RunDescription) -> float:
+        """Wall µs per packet on the forward bottleneck, of those that the longer of two runs has
+        more.
+        """
         counts, walls = [], []
-        for duration_s in (4.0, 10.0):
+        for run in (short, long):
             began = time.monotonic()
-            guest, folder = self.start(load(duration_s, rate="1gbit"), self._cpus[0])
+            guest, folder = self.start(run, self._cpus[0])
             guest.wait()
             walls.append(time.monotonic() - began)
             check(folder)
@@ -219,6 +264,11 @@ class Bench:
                 )
             )
         return 1e6 * (walls[1] - walls[0]) / (counts[1] - counts[0])
+
+    def crowd_us(self, crowd: Crowd) -> float:
+        """Wall µs per packet where so many flows share one path."""
+        short, long = (crowd.run(duration_s) for duration_s in CROWD_S)
+        return self.slope_us(short, long)
 
     def chain_packet_us(self) -> float:
         """The same of five namespaces of this machine's own kernel."""
@@ -369,6 +419,7 @@ def main(repeat: int, *, as_json: bool) -> int:
         figures = [
             *speed_figures(bench),
             *packet_figures(bench),
+            *crowd_figures(bench),
             *pair_figures(bench),
             *bench.repeatability(max(2, repeat)),
             *call_figures(bench),
@@ -387,8 +438,8 @@ def speed_figures(bench: Bench) -> list[Figure]:
     """How fast one sandbox is."""
     overhead = "a run's overhead: one second at 1 Mbit/s, all of it"
     return [
-        bench.figure("boot to power-off", "s", "≤ 0.5", bench.boot_s),
-        bench.figure(overhead, "s", "≤ 2", lambda: bench.wall_s(load(1.0, rate="1mbit"))),
+        bench.figure("boot to power-off", "s", "≤ 0.15", bench.boot_s),
+        bench.figure(overhead, "s", "≤ 1", lambda: bench.wall_s(load(1.0, rate="1mbit"))),
         *(
             bench.figure(
                 f"virtual clock, per packet: {timed.name}",
@@ -425,6 +476,34 @@ def packet_figures(bench: Bench) -> list[Figure]:
         figure_of(what, unit, target, taken[key])
         for key, (what, unit, target) in told.items()
         if key in taken
+    ]
+
+
+def crowd_figures(bench: Bench) -> list[Figure]:
+    """How the cost of a packet grows with flows and nodes, and what 128 streams take."""
+    streams = single_run(
+        profile="la-hamina",
+        cc="cubic",
+        machine="sandbox",
+        clock="virtual",
+        overrides={"tunnel": "gost+ws", "streams": "128", "duration": "30s"},
+    )
+    return [
+        *(
+            bench.figure(
+                f"wall time per packet, {crowd.name}",
+                "µs",
+                "" if crowd.flows == 1 else "≤ 1.5 × one flow's",
+                partial(bench.crowd_us, crowd),
+            )
+            for crowd in CROWDS
+        ),
+        bench.figure(
+            "128 streams through gost+ws, 30 s, all of it",
+            "s",
+            "≤ 60",
+            lambda: bench.wall_s(streams),
+        ),
     ]
 
 
