@@ -88,8 +88,16 @@ def describe(
             )
         ],
     )
-    if values["clock"] == "real":
+    if values["clock"] == "real":  # as gostlab.ask.resolve has it: nothing is charged there
         values["syscall_cost_us"] = 0.0
+        for charge in (
+            "host_cpus",
+            "cpus_by_host",
+            "packet_cost_ns",
+            "byte_cost_ns",
+            "clock_reads",
+        ):
+            values.pop(charge, None)
     return RunDescription.from_json(values)
 
 

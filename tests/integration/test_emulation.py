@@ -57,11 +57,12 @@ def test_a_saturating_flow_gets_the_rate_less_headers(lab: Lab) -> None:
 
     done = lab.run(describe(path, path, duration_s=20.0))
 
-    # Interval sums after slow start: exact but for the edges of a second (one packet in 4000).
+    # Interval sums after slow start: exact but for the edges, as iperf3 reads blocks of 128 KiB,
+    # 590 of them in this time.
     middle = [
         row["sum"]["bits_per_second"] for row in done.json("iperf3-server.json")["intervals"][5:18]
     ]
-    assert sum(middle) / len(middle) == pytest.approx(50e6 * GOODPUT_SHARE, rel=0.001)
+    assert sum(middle) / len(middle) == pytest.approx(50e6 * GOODPUT_SHARE, rel=0.002)
 
 
 def test_loss_is_per_packet_with_offloads_off_and_binomial(lab: Lab) -> None:
