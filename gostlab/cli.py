@@ -457,6 +457,14 @@ def add_bench(verbs: Any) -> None:
     bench.add_argument(
         "--repeat", type=int, default=3, help="times each figure is taken (default: 3)"
     )
+    bench.add_argument(
+        "--costs",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="instead, measure what programs' calls and bytes cost on this machine, and write it to"
+        " machines/NAME.yaml, for `machine: NAME` (default: its CPU's name)",
+    )
 
 
 def add_topo(verbs: Any) -> None:
@@ -905,8 +913,14 @@ def catalogue_verb(arguments: argparse.Namespace) -> int:
 
 def bench_verb(arguments: argparse.Namespace) -> int:
     """`./lab bench`."""
-    from gostlab.bench import speed
+    from gostlab.bench import costs, speed
 
+    if arguments.costs is not None:
+        try:
+            return costs.main(arguments.costs, arguments.repeat)
+        except (OSError, RuntimeError, ValueError) as error:
+            print(f"gostlab: bench --costs: {error}", file=sys.stderr)
+            return EXIT_FAILED
     return speed.main(arguments.repeat, as_json=arguments.json)
 
 

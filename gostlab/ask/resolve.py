@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gostlab.ask.costs import resolve_costs
 from gostlab.ask.document import Node, meant
 from gostlab.ask.ends import resolve_ends, settle_ends
 from gostlab.ask.experiment import NO_QUICK, Experiment, Matrix, Quick, with_presets
@@ -58,7 +59,7 @@ from gostlab.setup.parts import own_cc_folder
 MAX_RUNS = 20_000
 
 # What only the virtual clock charges.
-CHARGES = ("syscall_cost", "byte_cost", "host_cpus", "packet_cost", "clock_reads")
+CHARGES = ("machine", "syscall_cost", "byte_cost", "host_cpus", "packet_cost", "clock_reads")
 
 
 def expand(
@@ -261,6 +262,7 @@ def resolve(
         queue=values["queue"],
         flows=flows,
         iperf3=values["iperf3"] if any(flow.kind != "http" for flow in flows) else SYSTEM,
+        **own_costs(values, explicit, flows),
         changes=changes,
         cc_by_end=ends.by_end,
         own_cc=own_cc([ends.of_the_rest, *ends.by_end.values(), *(flow.cc for flow in flows)]),
@@ -287,6 +289,20 @@ def guest_clock(values: Mapping[str, Any]) -> dict[str, Any]:
         "byte_cost_ns": values["byte_cost"] if is_virtual else 0.0,
         "clock_reads": values["clock_reads"] if is_virtual else "charged",
     }
+
+
+def own_costs(
+    values: Mapping[str, Any], explicit: Settings, flows: Sequence[Flow]
+) -> dict[str, Any]:
+    """The fields of programs' own costs. Who writes what every call costs, and no machine, means it
+    for every program.
+    """
+    for_all = any(name in explicit for name in ("syscall_cost", "byte_cost"))
+    if values["clock"] != "virtual" or (for_all and "machine" not in explicit):
+        return {}
+    kinds = {flow.kind for flow in flows}
+    costs = resolve_costs(values["machine"], kinds, values["tunnel"], values["iperf3"])
+    return {"costs_of": values["machine"], "program_costs": costs} if costs else {}
 
 
 def own_machines(

@@ -72,6 +72,10 @@ class RunDescription:
     # the user's own congestion controls by name, and the first digits of their files' SHA-256: with
     # another content it is another run
     own_cc: Mapping[str, str] = later({})
+    # programs' own costs, of a table in machines/: call_ns and byte_ps by program; others pay
+    # syscall_cost_us and byte_cost_ns
+    costs_of: str = later("uniform")
+    program_costs: Mapping[str, Mapping[str, int]] = later({})
 
     def to_json(self) -> dict[str, Any]:
         """The dict that run.json holds: a later field only where it is not at its default."""

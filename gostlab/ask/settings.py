@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from gostlab.ask import units
+from gostlab.ask.costs import read_machine
 from gostlab.ask.document import (
     Field,
     Node,
@@ -299,6 +300,13 @@ SETTINGS: Mapping[str, Field] = {
         says="what a system call takes of the virtual clock",
         unit="a time",
         example="20us",
+    ),
+    "machine": Field(
+        read_machine,
+        default="uniform",
+        says="a measured machine, whose table says what each program's calls and bytes cost;"
+        " uniform: syscall_cost and byte_cost for all, as also where one of those is written",
+        example="development",
     ),
     "byte_cost": Field(
         read_byte_cost,

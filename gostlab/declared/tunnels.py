@@ -32,6 +32,7 @@ class TunnelKind:
     version_pattern  the version in what it prints: the first group, or all that matches
     tcp_legs         how many TCP connections in a row carry one stream, application to sink
     spellings        further names by which an experiment may ask for the same tunnel
+    charged_as       the program in machines/ whose costs its ends have; without it, its own name
     module           the file in gostlab/guest/tunnels/, without .py
     """
 
@@ -44,6 +45,12 @@ class TunnelKind:
     version_pattern: str = r"\d+(?:\.\w+)+"
     tcp_legs: int = 3
     spellings: tuple[str, ...] = ()
+    charged_as: str = ""
+
+    @property
+    def cost_name(self) -> str:
+        """The program under which a machine's table has its costs."""
+        return self.charged_as or self.name
 
     @property
     def is_direct(self) -> bool:

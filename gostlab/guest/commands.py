@@ -95,6 +95,13 @@ class CommandLog:
         command = shlex.join(with_environ(argv, environ))
         self.write(f"serve {node} {shlex.quote(report)} {command}")
 
+    def charge(self, cost: str | None) -> None:
+        """What the next program's calls cost on the lab's own virtual clock; None: what all
+        programs' do.
+        """
+        if cost is not None:
+            self.write(f"charge {shlex.quote(cost)}")
+
     def flow(self, name: str, node: str, argv: Sequence[str], report: str) -> None:
         """A flow's client."""
         self.write(f"flow {shlex.quote(name)} {node} {shlex.quote(report)} {shlex.join(argv)}")

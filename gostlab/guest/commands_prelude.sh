@@ -126,14 +126,33 @@ on() {
     ip netns exec "$node" "$@"
 }
 
+# charge COST: what the next program's calls cost on the lab's own virtual clock. Other kernels
+# charge nothing.
+COST=
+charge() {
+    COST=$1
+}
+
+# paying NODE COMMAND…: run it there at its cost.
+paying() {
+    node=$1
+    shift
+    if [ -n "$COST" ] && [ -e /proc/self/net/program_cost ]; then
+        # shellcheck disable=SC2016
+        set -- sh -c 'echo "$0" >/proc/self/net/program_cost && exec "$@"' "$COST" "$@"
+    fi
+    ip netns exec "$node" "$@"
+}
+
 # serve NODE REPORT COMMAND…: leave it running until the load is over.
 SERVERS=
 serve() {
     node=$1
     report=$2
     shift 2
-    ip netns exec "$node" "$@" >"$report" 2>&1 </dev/null &
+    paying "$node" "$@" >"$report" 2>&1 </dev/null &
     SERVERS="$SERVERS $!"
+    COST=
 }
 
 # listening NODE PROTOCOL PORT: wait until somebody does.
@@ -171,10 +190,11 @@ flow() {
         shift 3
         began=$(since_start)
         status=0
-        ip netns exec "$node" "$@" >"$report" 2>&1 </dev/null || status=$?
+        paying "$node" "$@" >"$report" 2>&1 </dev/null || status=$?
         printf '%s %s %s %s\n' "$name" "$began" "$(since_start)" "$status" >>flows.txt
     ) &
     FLOWS="$FLOWS $!"
+    COST=
 }
 
 load_ends() {

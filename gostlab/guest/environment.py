@@ -27,6 +27,7 @@ from gostlab.setup.parts import TunnelBinary, file_sha256, version_tuple
 TCP_MEM = Path("/proc/sys/net/ipv4/tcp_mem")
 FIRST_WITH_THREADS = (3, 16)
 KERNEL_PARAMETERS = Path("/sys/module/kernel/parameters")
+PROGRAM_COST = Path("/proc/self/net/program_cost")
 
 
 def run_environ(parts: Mapping[str, Any]) -> dict[str, str]:
@@ -182,6 +183,10 @@ def check_virtual_clock(run: RunDescription) -> None:
         raise NetworkError(
             f"system-call cost: asked for {run.syscall_cost_us} us, the kernel has"
             f" {installed_us} us"
+        )
+    if run.program_costs and not PROGRAM_COST.exists():
+        raise NetworkError(
+            "this kernel knows no costs of a program's own (machine): run ./lab setup"
         )
     asked, installed = CpuModel.of(run), installed_cpu_model()
     if installed != asked:

@@ -18,6 +18,7 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 
 import topo
+from gostlab.ask.costs import cost_words
 from gostlab.ask.flows import topology_size
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.topologies import topology_of
@@ -64,8 +65,15 @@ def interface_of(node: str, intf: Any) -> Interface:
 class Network:
     """A built Mininet. Nodes are named as in the topology."""
 
-    def __init__(self, mininet: Mininet, log: CommandLog, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        mininet: Mininet,
+        log: CommandLog,
+        environ: Mapping[str, str],
+        program_costs: Mapping[str, Mapping[str, int]] = {},
+    ) -> None:
         self.mininet = mininet
+        self.program_costs = program_costs
         self.log = log
         self.environ = dict(environ)
         self.nodes: tuple[str, ...] = tuple(host.name for host in mininet.hosts)
@@ -110,19 +118,23 @@ class Network:
         stdout_name: str,
         environ: Mapping[str, str] = {},
         flow: str | None = None,
+        charged_as: str = "",
     ) -> subprocess.Popen[bytes]:
         """Start a process on a node and leave it running, in a session of its own.
 
         stdout_name   where its output goes, for commands.sh
+        charged_as    the program whose costs on the virtual clock it and all its children have
         flow          the flow whose client it is; None: a server, or a tunnel's end
         """
+        cost = cost_words(self.program_costs, charged_as)
+        self.log.charge(cost)
         if flow is None:
             self.log.serve(node, argv, stdout_name, environ)
         else:
             self.log.flow(flow, node, argv, stdout_name)
         return self._popen(
             node,
-            argv,
+            charged_argv(argv, cost),
             environ,
             stdout=stdout,
             stderr=subprocess.STDOUT,
@@ -198,6 +210,14 @@ class Network:
             raise NetworkError(f"{node}: {error}") from None
 
 
+def charged_argv(argv: Sequence[str], cost: str | None) -> list[str]:
+    """A command that becomes another once the kernel knows what that one's calls cost."""
+    if cost is None:
+        return list(argv)
+    script = 'echo "$0" >/proc/self/net/program_cost && exec "$@"'
+    return ["/bin/sh", "-c", script, cost, *argv]
+
+
 @contextmanager
 def lay_out(
     run: RunDescription,
@@ -233,7 +253,7 @@ def lay_out(
         names = [host.name for host in mininet.hosts]
         needs = replace(needs, nodes=names, environ=environ)
         with closing(CommandLog(folder / "commands.sh", run.name, needs)) as log:
-            network = Network(mininet, log, environ)
+            network = Network(mininet, log, environ, run.program_costs)
             with closing(network):
                 record_layout(network)
                 yield network

@@ -61,7 +61,7 @@ from gostlab.guest.watch.acks import (
     sample_s,
     tracing_acks,
 )
-from gostlab.guest.watch.probes import Probes, host_cpu_use, probing
+from gostlab.guest.watch.probes import Probes, host_cpu_use, probing, program_cost_use
 from gostlab.guest.watch.realclock import Watch, Watched, watching
 from gostlab.guest.watch.states import StateTrace, keep_states, tracing_states
 from gostlab.setup.parts import TunnelBinary, file_sha256
@@ -113,6 +113,11 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             for node in hosts_with_programs(run)
             if run.host_cpus
         }
+        cost_use = {
+            node: program_cost_use(network.pid(node))
+            for node in hosts_with_programs(run)
+            if run.program_costs
+        }
     results.environment_file(
         folder,
         {
@@ -124,6 +129,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             "acks": acks,
             **({"cc_state": states} if states else {}),
             **({"host_cpu": cpu_use} if cpu_use else {}),
+            **({"program_costs": cost_use} if cost_use else {}),
         },
     )
     checks += judge(run, folder, load, watches.probes, watches.queues, legs, watches.clock_watched)

@@ -138,7 +138,13 @@ def start_server(order: Order, flow: Flow, port: int) -> subprocess.Popen[bytes]
     else:
         argv, name = server_argv(order.iperf3.path, port), report_name(order.run, flow, "-server")
     with (order.folder / name).open("wb") as output:
-        return order.network.start(flow.receiver, argv, stdout=output, stdout_name=name)
+        return order.network.start(
+            flow.receiver,
+            argv,
+            stdout=output,
+            stdout_name=name,
+            charged_as=charged_as(flow, at_sender=False),
+        )
 
 
 def server_argv(iperf3: str, port: int) -> list[str]:
@@ -199,6 +205,16 @@ def offered(flow: Flow, iperf3: Iperf3) -> str:
     back; one with them sleeps between any two, and in bursts would take no notice of the rate.
     """
     return f"{flow.rate_bps}" if iperf3.has_threads else f"{flow.rate_bps}/{UDP_BURST_PKTS}"
+
+
+def charged_as(flow: Flow, *, at_sender: bool) -> str:
+    """Under which name a flow's program pays for its calls: iperf3 by what it does with the data,
+    whichever end it is.
+    """
+    if flow.kind == "http":
+        return "wget" if at_sender else "nginx"
+    sends = at_sender == (flow.direction == "upload")
+    return "iperf3/sender" if sends else "iperf3/receiver"
 
 
 @dataclass(frozen=True)
@@ -266,6 +282,7 @@ class Timeline:
                 stdout=output,
                 stdout_name=name,
                 flow=flow.name,
+                charged_as=charged_as(flow, at_sender=True),
             )
         self._undo.callback(stop, process)
         ending = os.pidfd_open(process.pid)

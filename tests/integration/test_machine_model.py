@@ -333,3 +333,69 @@ sysctl -w "net.ipv4.tcp_host_mem=100 200 300"; cat /proc/sys/net/ipv4/tcp_host_m
 
     assert "busy" in log
     assert "100\t200\t300" in log
+
+
+# -- programs' own costs
+
+TWO_PROGRAMS = """
+cat >/tmp/calls.py <<'END'
+import os, sys, time
+null, block = os.open("/dev/null", os.O_WRONLY), bytes(int(sys.argv[2]))
+before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+for _ in range(1000): os.write(null, block)
+after = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+print(sys.argv[1], (after - before) / 1000, flush=True)
+END
+unshare -n sh -c '
+pays() { sh -c "echo $1 >/proc/self/net/program_cost && exec python3 -S /tmp/calls.py $2"; }
+pays "large 3000 500" "large 8000"
+pays "small 700 0" "small 100"
+python3 -S /tmp/calls.py usual 100
+sh -c "echo parent 2000 0 >/proc/self/net/program_cost; python3 -S /tmp/calls.py child 1; true"
+cat /proc/net/program_cost'
+cat /proc/net/program_cost
+echo "no numbers" >/proc/net/program_cost || echo refused
+"""
+
+
+def test_each_program_on_a_host_pays_its_own_costs_and_its_children_do(lab: Lab) -> None:
+    """1,000 writes each. The look at the clock adds its own call to 1,000."""
+    done = lab.command(TWO_PROGRAMS, syscall_cost_us=5, cpu_model=CpuModel(host_cpus=1))
+
+    spent = {
+        words[0]: float(words[1])
+        for words in map(str.split, done.log.splitlines())
+        if len(words) == 2 and words[0] in ("large", "small", "usual", "child")
+    }
+    expected = {"large": 3000 + 8000 * 0.5, "small": 700, "usual": 5000, "child": 2000}
+    assert spent == pytest.approx(expected, rel=0.01)
+    charged = {
+        words[0]: dict(zip(words[1::2], map(int, words[2::2]), strict=True))
+        for words in map(str.split, done.log.splitlines())
+        if words[1:2] == ["call_ns"]
+    }
+    assert set(charged) == {"large", "small", "parent"}
+    for program in charged.values():
+        exact = program["call_ns"] * program["calls"] + program["byte_ps"] * program["bytes"] / 1000
+        assert program["busy_ns"] == pytest.approx(exact, abs=program["calls"])
+    assert charged["large"]["bytes"] > 8_000_000 and charged["large"]["calls"] > 1000
+    assert "refused" in done.log
+
+
+def test_a_run_charges_its_programs_as_asked_says_so_and_repeats_bit_for_bit(lab: Lab) -> None:
+    costs = {
+        "iperf3/sender": {"call_ns": 900, "byte_ps": 130},
+        "gost+ws/near": {"call_ns": 3000, "byte_ps": 250},
+    }
+    run = describe(tunnel="gost+ws", duration_s=2.0, costs_of="made up", program_costs=costs)
+
+    one, other = lab.run(run), lab.run(run)
+    charged = one.json("env.json")["program_costs"]
+    assert set(charged["client"]) == {"iperf3/sender", "gost+ws/near"}
+    assert charged["target"] == {}
+    for name, cost in costs.items():
+        used = charged["client"][name]
+        assert {key: used[key] for key in cost} == cost
+        assert used["bytes"] > 10_000_000 and used["calls"] > 1000
+    assert charged == other.json("env.json")["program_costs"]
+    assert one.goodput_bps == other.goodput_bps

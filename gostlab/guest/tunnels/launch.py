@@ -9,6 +9,7 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 
 from gostlab.ask.run_description import RunDescription
+from gostlab.declared.tunnels import tunnel_kind
 from gostlab.guest.network import Network
 from gostlab.setup.parts import TunnelBinary
 
@@ -122,8 +123,18 @@ class Launch:
         name = f"tunnel-{node}.log"
         with (self.folder / name).open("wb") as output:
             self.ends[node] = self.network.start(
-                node, argv, stdout=output, stdout_name=name, environ=environ
+                node,
+                argv,
+                stdout=output,
+                stdout_name=name,
+                environ=environ,
+                charged_as=self.charged_as(node),
             )
+
+    def charged_as(self, node: str) -> str:
+        """Under which name the tunnel's program on a node pays for its calls."""
+        end = "near" if node == self.near else "far"
+        return f"{tunnel_kind(self.run.tunnel).cost_name}/{end}"
 
     def write_file(self, name: str, content: str | bytes, mode: int = 0o644) -> Path:
         """A file in the tunnel's scratch folder; commands.sh writes the same one."""

@@ -85,6 +85,18 @@ def host_cpu_use(pid: int) -> dict[str, int]:
     return {name: int(value) for name, value in map(str.split, lines)}
 
 
+def program_cost_use(pid: int) -> dict[str, dict[str, int]]:
+    """What programs with costs of their own have paid on the host of a process: call_ns, byte_ps,
+    calls, bytes and busy_ns by program; what they started under the same name is in it. Raises
+    OSError.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for line in Path(f"/proc/{pid}/net/program_cost").read_text(encoding="ascii").splitlines():
+        program, *words = line.split()
+        found[program] = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    return found
+
+
 @dataclass(frozen=True)
 class CpuTime:
     """What a host's CPUs have done so far, in seconds, one CPU with another."""

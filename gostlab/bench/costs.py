@@ -1,0 +1,336 @@
+"""What the lab's programs cost on this machine's own kernel: c0 per system call and c1 per byte.
+
+iperf3 alone, and through the relay by each of its transports, over loopback, all on one CPU
+(taskset, GOMAXPROCS=1), as fast as it goes and at rates, with few and many streams, in large and
+small writes: so that calls and bytes vary apart. While a load runs, two windows are taken of each
+process: its CPU time, calls to read and write and their bytes (which counting does not slow), then
+all its system calls by `perf stat`. cpu = c0 · calls + c1 · bytes is then fitted to all loads, each
+load's medians over the repeats, by relative least squares.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gostlab.ask.costs import FOLDER, Cost, load_measured
+from gostlab.bench.callcost import ENVIRON, free_ports, wait_for
+from gostlab.machine import usable_cpus
+from gostlab.machine.sandbox import host_facts
+from gostlab.setup.parts import find_parts
+
+SETTLE_S = 0.7
+WINDOW_S = 1.5
+COUNT_S = 0.8
+# 128 streams by TLS shake hands for a second.
+SETTLE_PER_STREAM_S = 0.02
+# All system calls, and those that /proc/pid/io counts as well.
+EVENTS = ("raw_syscalls:sys_enter", "syscalls:sys_enter_read", "syscalls:sys_enter_write")
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a process did in a window."""
+
+    cpu_ns: float
+    calls: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """How iperf3 loads a chain."""
+
+    streams: int
+    rate: str = "0"  # of all streams together, iperf3's word; 0: as fast as it goes
+    length: str = "128K"  # of a write
+
+    def argv(self, iperf3: str, port: int, seconds: float) -> list[str]:
+        """The client."""
+        each = self.rate
+        if self.rate != "0" and self.streams > 1:
+            each = f"{float(self.rate[:-1]) / self.streams:g}{self.rate[-1]}"
+        words = [iperf3, "-c", "127.0.0.1", "-p", str(port), "-t", f"{seconds:g}", "-J"]
+        return [*words, "-P", str(self.streams), "-b", each, "-l", self.length]
+
+
+NOTE = "over loopback, one CPU, GOMAXPROCS=1; medians of {repeat}"
+FULL = (Load(1), Load(16), Load(128))
+DIRECT = (*FULL, Load(1, length="4K"), Load(1, length="16K"), Load(16, length="16K"))
+THROUGH = (*FULL, Load(1, "400M"), Load(16, "800M"), Load(1, length="4K"))
+TRANSPORTS = ("tcp", "ws", "wss")
+
+
+def fit(groups: Mapping[str, Sequence[Spent]]) -> dict[str, Cost]:
+    """c0 and c1 of cpu = c0 · calls + c1 · bytes, neither below 0, by least squares of the relative
+    error: one c0 for all groups, which are one program in several roles, and a c1 for each. A
+    tunnel alone makes so many calls a byte whatever its load, and could not tell the two apart.
+    Raises ValueError where no group can.
+    """
+    rows = {
+        name: [(each.calls / each.cpu_ns, each.bytes / each.cpu_ns) for each in samples]
+        for name, samples in groups.items()
+    }
+    # What is left of calls and of the measured time when bytes have explained what they can.
+    over, under, calls_squared = 0.0, 0.0, 0.0
+    for group in rows.values():
+        bb = sum(b * b for _, b in group)
+        ab = sum(a * b for a, b in group)
+        over += sum(a for a, _ in group) - ab / bb * sum(b for _, b in group)
+        under += sum(a * a for a, _ in group) - ab * ab / bb
+        calls_squared += sum(a * a for a, _ in group)
+    if under <= 1e-6 * calls_squared:
+        raise ValueError("calls and bytes grow together in all loads: nothing tells them apart")
+    call_ns = max(0.0, over / under)
+    byte_ns = {
+        name: sum(b * (1 - call_ns * a) for a, b in group) / sum(b * b for _, b in group)
+        for name, group in rows.items()
+    }
+    return {
+        name: Cost(round(call_ns), max(0, round(1000 * of_byte)))
+        for name, of_byte in byte_ns.items()
+    }
+
+
+def misfit(cost: Cost, sample: Spent) -> float:
+    """What the model says of a load, over what was measured."""
+    return (cost.call_ns * sample.calls + cost.byte_ps / 1000 * sample.bytes) / sample.cpu_ns
+
+
+# -- a chain of programs on one CPU
+
+
+@dataclass
+class Chain:
+    """A sink, and a tunnel's two ends before it or none, on one CPU of the machine's own kernel."""
+
+    iperf3: str
+    cpu: int
+    entry: int
+    processes: dict[str, subprocess.Popen[bytes]]  # by the name of the program as it is charged
+
+    def start(self, name: str, argv: Sequence[str]) -> None:
+        """Start a program of the chain on its CPU."""
+        self.processes[name] = subprocess.Popen(
+            ["taskset", "-c", str(self.cpu), *argv],
+            env={**os.environ, **ENVIRON},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+@contextmanager
+def chain(iperf3: str, relay: Path, transport: str | None, cpu: int) -> Iterator[Chain]:
+    """A sink, and before it a relay by a transport."""
+    sink, far, near = free_ports(3)
+    built = Chain(iperf3, cpu, near if transport else sink, {})
+    try:
+        built.start("iperf3/receiver", [iperf3, "-s", "-B", "127.0.0.1", "-p", str(sink)])
+        wait_for(sink, built.processes["iperf3/receiver"])
+        if transport:
+            scheme = "relay" if transport == "tcp" else f"relay+{transport}"
+            name = f"gost+{transport}"
+            built.start(
+                f"{name}/far",
+                [str(relay), "-L", f"{scheme}://127.0.0.1:{far}/127.0.0.1:{sink}"],
+            )
+            wait_for(far, built.processes[f"{name}/far"])
+            built.start(
+                f"{name}/near",
+                [
+                    str(relay),
+                    *("-L", f"tcp://127.0.0.1:{near}"),
+                    *("-F", f"{scheme}://127.0.0.1:{far}"),
+                ],
+            )
+            wait_for(near, built.processes[f"{name}/near"])
+        yield built
+    finally:
+        for process in reversed(built.processes.values()):
+            process.terminate()
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def cpu_ns(pid: int) -> int:
+    """CPU time of a process so far, all its threads (clock_getcpuclockid)."""
+    return time.clock_gettime_ns((~pid << 3) | 2)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A process's calls to read and write so far, and their bytes (proc(5), /proc/pid/io)."""
+
+    calls: int
+    bytes: int
+
+
+def moved(pid: int) -> Moved:
+    """What a process has read and written so far."""
+    lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
+    values = {name: int(value) for name, value in (line.split(": ") for line in lines)}
+    return Moved(values["syscr"] + values["syscw"], values["rchar"] + values["wchar"])
+
+
+def measure(built: Chain, load: Load) -> dict[str, Spent]:
+    """What each program spent in a window of a load. Raises RuntimeError if the load failed."""
+    # Longer than all that is done meanwhile: it is ended then.
+    built.start("iperf3/sender", load.argv(built.iperf3, built.entry, 60))
+    client = built.processes["iperf3/sender"]
+    pids = {name: process.pid for name, process in built.processes.items()}
+    time.sleep(SETTLE_S + load.streams * SETTLE_PER_STREAM_S)
+    before = {name: (cpu_ns(pid), moved(pid)) for name, pid in pids.items()}
+    time.sleep(WINDOW_S)
+    after = {name: (cpu_ns(pid), moved(pid)) for name, pid in pids.items()}
+    calls_per_move = count_calls(pids)
+    if client.poll() is not None:
+        raise RuntimeError(f"iperf3 gave up under {load}")
+    spent = {}
+    for name in pids:
+        (cpu_0, moved_0), (cpu_1, moved_1) = before[name], after[name]
+        spent[name] = Spent(
+            cpu_1 - cpu_0,
+            (moved_1.calls - moved_0.calls) * calls_per_move[name],
+            moved_1.bytes - moved_0.bytes,
+        )
+    return spent
+
+
+def count_calls(pids: Mapping[str, int]) -> dict[str, float]:
+    """All system calls of each process per call to read or write, taken while it runs. Raises
+    RuntimeError where nothing may count them.
+    """
+    counters = {
+        name: subprocess.Popen(
+            [
+                *("perf", "stat", "-x", ",", "-e", ",".join(EVENTS), "-p", str(pid)),
+                *("--", "sleep", f"{COUNT_S:g}"),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name, pid in pids.items()
+    }
+    said = {name: counter.communicate()[1] for name, counter in counters.items()}
+    found = {}
+    for name, words in said.items():
+        counted = [int(number) for number in re.findall(r"^(\d+),", words, re.MULTILINE)]
+        if len(counted) != len(EVENTS) or not sum(counted[1:]):
+            raise RuntimeError(f"perf counts no system calls here: {words.strip()[:200]}")
+        found[name] = counted[0] / sum(counted[1:])
+    return found
+
+
+def take(
+    iperf3: str, relay: Path, cpu: int, repeat: int, transports: Sequence[str] = TRANSPORTS
+) -> dict[str, dict[Load, list[Spent]]]:
+    """Every program's samples by load. The repeats are the outer loop, so that drift hits all
+    alike.
+    """
+    found: dict[str, dict[Load, list[Spent]]] = {}
+    for _ in range(repeat):
+        for transport in (None, *transports):
+            for load in THROUGH if transport else DIRECT:
+                with chain(iperf3, relay, transport, cpu) as built:
+                    spent = measure(built, load)
+                for name, sample in spent.items():
+                    if transport and name.startswith("iperf3"):
+                        continue  # measured alone
+                    found.setdefault(name, {}).setdefault(load, []).append(sample)
+    return found
+
+
+def medians(samples: Sequence[Spent]) -> Spent:
+    """The median repeat: of what a byte took in CPU time and in calls."""
+    return Spent(
+        statistics.median(each.cpu_ns / each.bytes for each in samples),
+        statistics.median(each.calls / each.bytes for each in samples),
+        1.0,
+    )
+
+
+# -- the table
+
+
+def cost_table(name: str, programs: Mapping[str, Cost], note: str) -> str:
+    """The YAML of a machine's table (gostlab.ask.costs reads it)."""
+    host = host_facts("")
+    rows = "".join(
+        f"  {program}: {{call: {cost.call_ns}ns, byte: {cost.byte_ps / 1000:g}ns}}\n"
+        for program, cost in sorted(programs.items())
+    )
+    return (
+        f"# What programs cost on this machine's own kernel, by ./lab bench --costs\n"
+        f"name: {name}\n"
+        f"cpu: {json.dumps(host['cpu'])}\n"
+        f"kernel: {json.dumps(host['kernel'])}\n"
+        f"measured: {json.dumps(time.strftime('%Y-%m-%d'))}\n"
+        f"note: {json.dumps(note)}\n"
+        f"programs:\n{rows}"
+    )
+
+
+def name_of_cpu(cpu: str) -> str:
+    """A CPU's name as a file's: "Intel(R) Xeon(R) Processor" → intel-xeon-processor."""
+    words = re.sub(r"\((r|tm)\)", " ", cpu.lower())
+    return re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "unknown"
+
+
+def tell(program: str, cost: Cost, loads: Mapping[Load, Spent]) -> None:
+    """Say how well the model fits."""
+    for load, sample in loads.items():
+        print(
+            f"{program}, {load.streams} streams at {load.rate} by {load.length}:"
+            f" {sample.cpu_ns:.3f} ns of CPU a byte, {1 / sample.calls:.0f} bytes a call;"
+            f" the model says {misfit(cost, sample):.2f} of it",
+            file=sys.stderr,
+        )
+
+
+def main(name: str, repeat: int) -> int:
+    """Measure, say how well the model fits, and write the machine's table."""
+    parts = find_parts()
+    if parts.relay is None:
+        raise RuntimeError("the lab's relay is not built: ./lab setup")
+    for program in ("perf", "taskset"):
+        if shutil.which(program) is None:
+            raise RuntimeError(
+                f"{program} is not there, without which nothing is measured (Debian: linux-perf,"
+                " util-linux)"
+            )
+    cpu = usable_cpus()[-1]
+    programs: dict[str, Cost] = {}
+    for version, iperf3 in parts.iperf3.items():
+        taken = take(str(iperf3.path), parts.relay, cpu, repeat, () if programs else TRANSPORTS)
+        typical = {
+            program: {load: medians(samples) for load, samples in by_load.items()}
+            for program, by_load in taken.items()
+        }
+        for of_one in ("iperf3/sender", "iperf3/receiver", "gost+"):
+            group = {name: loads for name, loads in typical.items() if name.startswith(of_one)}
+            if not group:
+                continue
+            found = fit({name: list(loads.values()) for name, loads in group.items()})
+            for program, loads in group.items():
+                programs[program.replace("iperf3/", f"iperf3-{version}/")] = found[program]
+                tell(program, found[program], loads)
+    name = name or name_of_cpu(host_facts("")["cpu"])
+    path = FOLDER / f"{name}.yaml"
+    path.write_text(cost_table(name, programs, NOTE.format(repeat=repeat)), encoding="utf-8")
+    load_measured(name)
+    print(path)
+    return 0
