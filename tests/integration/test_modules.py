@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandboxed import Done, Lab, describe, direction
 
 from gostlab.declared import controls
 from gostlab.machine.loading import registered
 from gostlab.setup import modules
+from tests.integration.sandboxed import Done, Lab, describe, direction
 
 TEMPLATE = controls.FOLDER / "template.c"
 CRASHES = ("my->losses++;", "my->losses++; *(volatile int *)8 = 1;")

@@ -1,0 +1,58 @@
+"""red: adaptive RED: it drops the more, the longer its mean queue (Floyd et al., 2001)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from gostlab.ask.limits import MTU_BYTES
+from gostlab.declared.qdiscs import QdiscKind
+from gostlab.guest.qdiscs.qdisc import queue_pkts
+
+QDISC = QdiscKind(
+    name="red", says="adaptive RED: it drops the more, the longer its mean queue (Floyd 2001)"
+)
+ETHERNET_BYTES = 14
+AVERAGE_PACKET_BYTES = 1000
+
+
+@dataclass(frozen=True)
+class Red:
+    """RED with a limit in bytes. Its thresholds are tc's own: a twelfth and a quarter of that; the
+    kernel adapts the probability by which it drops between them.
+    """
+
+    kind: ClassVar[str] = "red"
+    limit_bytes: int
+    rate_bps: int  # by which the queue's mean ages while nothing comes; tc does not show it
+    adaptive: bool = True
+
+    def tc_options(self) -> list[str]:
+        """What follows its name on tc's command line."""
+        return [
+            *("limit", str(self.limit_bytes)),
+            *("avpkt", str(AVERAGE_PACKET_BYTES)),
+            *("bandwidth", f"{self.rate_bps}bit"),
+            *(["adaptive"] if self.adaptive else []),
+        ]
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any]) -> Self:
+        """From tc's JSON."""
+        return cls(int(options["limit"]), 0, bool(options.get("adaptive")))
+
+    def differences(self, installed: Self) -> list[str]:
+        """Another limit, or no adaptation, a phrase each."""
+        found = []
+        if self.limit_bytes != installed.limit_bytes:
+            found.append(f"limit {self.limit_bytes} B asked, {installed.limit_bytes} B installed")
+        if self.adaptive != installed.adaptive:
+            found.append("adaptive asked, not installed")
+        return found
+
+
+def build(direction: Mapping[str, Any], seed: int) -> Red:
+    """As many full packets as the buffer has."""
+    limit = queue_pkts(direction) * (MTU_BYTES + ETHERNET_BYTES)
+    return Red(limit, int(direction["rate_bps"]))
