@@ -43,6 +43,7 @@ class Part:
 
     title: str
     note: str = ""
+    matrix: str = ""  # its name
     runs: int = 0
     said: list[Said] = field(default_factory=list)  # in a person's words: one to three sentences
     answers: list[Answer] = field(default_factory=list)  # everything there is to say
@@ -214,7 +215,9 @@ def trust_line(results: Results) -> str:
 def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
     """One matrix's figures, tables and sentences."""
     matrix = sweep.matrix
-    part = Part(sweep.title, runs=len(matrix.runs), said=section_sentences(sweep))
+    part = Part(
+        sweep.title, matrix=matrix.name, runs=len(matrix.runs), said=section_sentences(sweep)
+    )
     notes = [sweep.study.matrix_note(matrix.name), states_note(matrix) + traps_note(matrix)]
     name = f"{file_name(sweep.study.name)}-{matrix.key}"
     own_tables: list[Table] = []
