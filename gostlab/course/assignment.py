@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +51,11 @@ class Assignment:
 
     def seed(self, predictions: Mapping[str, str]) -> int:
         """The seed of the runs that belong to predictions."""
-        made = hashlib.pbkdf2_hmac(
-            "sha256", digest_of(predictions).encode(), self.ticket.encode(), ROUNDS, 8
-        )
-        return 1 + int.from_bytes(made) % MAX_SEED
+        return seed_of(digest_of(predictions), self.ticket)
 
     def runs(self, seed: int) -> list[RunDescription]:
         """Every run of the lab's experiment. Raises BadInput."""
-        experiment = replace(load_experiment(str(self.lab.experiment_path)), seed=seed)
-        return expand(experiment, overrides=self.sets, machine="sandbox", clock="virtual")
+        return list(expanded(self.lab.experiment_path, tuple(self.sets.items()), seed))
 
     def own_runs(self, seed: int) -> list[RunDescription]:
         """What the student's own runs must be but for their names; none where a lab has none.
@@ -66,11 +63,14 @@ class Assignment:
         """
         if self.lab.own is None:
             return []
+        sets = {name: filled(text, self.values) for name, text in self.lab.own.sets.items()}
         path = self.lab.folder / self.lab.own.reference
-        experiment = replace(load_experiment(str(path)), seed=seed)
-        known = {name for matrix in experiment.matrices for name in matrix.factors}
-        sets = {name: text for name, text in self.sets.items() if name in known}
-        return expand(experiment, overrides=sets, machine="sandbox", clock="virtual")
+        return list(expanded(path, tuple(sets.items()), seed))
+
+    @property
+    def told(self) -> dict[str, Value]:
+        """The drawn values that the student is told."""
+        return {name: value for name, value in self.values.items() if name not in self.lab.hidden}
 
     def to_json(self) -> dict[str, Any]:
         """assignment.json: for people and for `./lab lab`; the grader makes it anew."""
@@ -80,8 +80,24 @@ class Assignment:
             "student": self.student,
             "course": self.course,
             "ticket": self.ticket,
-            "values": dict(self.values),
+            "values": self.told,
         }
+
+
+@lru_cache(maxsize=256)
+def seed_of(digest: str, ticket: str) -> int:
+    """The seed that predictions and a ticket make, between 1 and MAX_SEED."""
+    made = hashlib.pbkdf2_hmac("sha256", digest.encode(), ticket.encode(), ROUNDS, 8)
+    return 1 + int.from_bytes(made) % MAX_SEED
+
+
+@lru_cache(maxsize=256)
+def expanded(
+    path: Path, sets: tuple[tuple[str, str], ...], seed: int
+) -> tuple[RunDescription, ...]:
+    """An experiment's runs, as the sandbox has them. Raises BadInput."""
+    experiment = replace(load_experiment(str(path)), seed=seed)
+    return tuple(expand(experiment, overrides=dict(sets), machine="sandbox", clock="virtual"))
 
 
 def ticket_of(lab: Lab, student: str, course: str, secret: bytes | None) -> str:

@@ -51,7 +51,7 @@ def make_desk(assignment: Assignment, folder: Path) -> None:
             count=1,
             flags=re.MULTILINE,
         )
-        (folder / ANSWERS).write_text(filled(sheet, assignment.values), encoding="utf-8")
+        (folder / ANSWERS).write_text(filled(sheet, assignment.told), encoding="utf-8")
 
 
 def open_desk(folder: Path) -> Assignment:
@@ -76,7 +76,7 @@ def find_desk(word: str) -> Path:
 
 def task_of(assignment: Assignment) -> str:
     """What is asked of this student, as a page."""
-    lab, values = assignment.lab, assignment.values
+    lab, values = assignment.lab, assignment.told
     lines = [
         f"# {lab.title}",
         "",

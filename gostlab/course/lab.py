@@ -98,7 +98,7 @@ class Own:
 
     file: str
     reference: str  # the experiment beside check.yaml that describes them
-    repetitions: int
+    sets: Mapping[str, str]  # its settings
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ class Lab:
     minutes: float  # that its runs take on two cores
     folder: Path
     drawn: Mapping[str, tuple[Value, ...]]
+    hidden: tuple[str, ...]  # of those, what the student is to find out
     sets: Mapping[str, str]
     verdicts: tuple[str, ...]
     measured: Mapping[str, Measured]
@@ -168,6 +169,7 @@ def load_lab(word: str) -> Lab:
         minutes=float(values["minutes"]),
         folder=folder,
         drawn=values["draw"],
+        hidden=values["hidden"],
         sets=values["sets"],
         verdicts=values["verdicts"],
         measured=values["measured"],
@@ -299,7 +301,7 @@ POINT_FIELDS = {
 OWN_FIELDS = {
     "file": Field(text_of, required=True, says="the student's experiment"),
     "reference": Field(text_of, required=True, says="the experiment that it must be"),
-    "repetitions": Field(whole(1, 20), required=True, says="how many runs"),
+    "sets": Field(TEXTS, required=True, says="its settings, with <formulas>"),
 }
 LAB_FIELDS = {
     "lab": Field(whole(0, 99), required=True, says="its number"),
@@ -308,6 +310,7 @@ LAB_FIELDS = {
     "minutes": Field(VALUE, required=True, says="wall time of its runs on two cores"),
     "waits_for": Field(text_of, default="", says="what it will have and has not yet"),
     "draw": Field(by_name(list_of(VALUE, least=1)), required=True, says="a value of each list"),
+    "hidden": Field(list_of(text_of), default=(), says="drawn values that nobody tells a student"),
     "sets": Field(TEXTS, required=True, says="settings of the experiment, with <formulas>"),
     "verdicts": Field(
         list_of(one_of("ok", "degraded"), least=1), default=("ok",), says="of its runs"
