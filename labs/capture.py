@@ -39,9 +39,7 @@ def as_left(text: str) -> list[str]:
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r\n", "\n")
     lines = [line.rpartition("\r")[2] for line in text.rstrip().split("\n")]
     return [
-        line[at : at + COLUMNS]
-        for line in lines
-        for at in range(0, max(1, len(line)), COLUMNS)
+        line[at : at + COLUMNS] for line in lines for at in range(0, max(1, len(line)), COLUMNS)
     ]
 
 

@@ -27,7 +27,7 @@ GRADESCOPE_RUN = """#!/bin/bash
 # Gradescope runs this for every submission.
 set -eu
 home=${{AUTOGRADER:-/autograder}}
-exec "$home/source/lab" grade "$home/source/labs/{lab}" "$home/submission" \\
+exec /bin/sh "$home/source/lab" grade "$home/source/labs/{lab}" "$home/submission" \\
     --metadata "$home/submission_metadata.json" --course {course}{secret} \\
     --format gradescope --out "$home/results/results.json"
 """
