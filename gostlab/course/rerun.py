@@ -15,7 +15,7 @@ from gostlab.results import read_object
 # Where bits differ: docs/repeatability.md has what was measured.
 GOODPUT_TOLERANCE = 0.01
 COUNT_TOLERANCE = 0.10
-COUNT_SLACK = 3
+COUNT_SIGMAS = 2  # of a count's own chance, its square root
 # What samplers and programs wrote while the load ran; the rest follows from them, or says when and
 # where the run was made.
 COMPARED = ("sockets.jsonl", "queues.jsonl", "legs.json", "flows.json")
@@ -74,7 +74,8 @@ def far_apart(handed_in: Records, again: Records) -> Iterator[str]:
             )
             for records in (handed_in, again)
         ]
-        if abs(counts[0] - counts[1]) > COUNT_SLACK + COUNT_TOLERANCE * max(counts):
+        by_chance = COUNT_SIGMAS * math.sqrt(max(counts))
+        if abs(counts[0] - counts[1]) > max(by_chance, COUNT_TOLERANCE * max(counts)):
             yield f"{flow.name}: {counts[0]} segments sent again handed in, {counts[1]} made anew"
 
 

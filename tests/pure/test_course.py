@@ -635,7 +635,7 @@ def test_ten_thousand_spoilt_hand_ins_end_in_a_grade_and_none_in_more_points(
     kept = {path: path.read_bytes() for path in good.rglob("*") if path.is_file()}
     files = sorted(kept)
     spared = 0
-    for _ in range(10_000):
+    for number in range(10_000):
         spoilt = rng.sample(files, rng.choice([1, 1, 1, 2, 3]))
         for path in spoilt:
             if path.exists():
@@ -644,12 +644,11 @@ def test_ten_thousand_spoilt_hand_ins_end_in_a_grade_and_none_in_more_points(
             finish_quietly(status.parent)
         found = grade(assignment, good)
         assert found.points <= most, [str(path) for path in spoilt]
-        for form in formats.FORMATS:
+        for form in formats.FORMATS if number % 10 == 0 else ():
             formats.written(found, form, {}, NOW).encode("utf-8", "surrogatepass")
         spared += found.points == most
-        for path, data in kept.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+        for path in {*spoilt, *(each for each in kept if each.name == "status.json")}:
+            path.write_bytes(kept[path])
     assert spared < 4000  # most of them were seen
 
 
