@@ -34,6 +34,7 @@ COUNT_SLACK_BYTES = 2**16
 DIRECT_SLACK, TUNNEL_SLACK = 0.002, 0.03
 # BBR's window in ProbeRTT, packets (Cardwell et al., ACM Queue 14(5), 2016).
 PROBE_RTT_PKTS = 4
+ROSE = 1.4
 # The files that a good run has; others may be beside them.
 NEEDED = ("run.json", "status.json", "fidelity.json", "flows.json", "legs.json", "env.json")
 SERIES = ("sockets.jsonl", "queues.jsonl", "hosts.jsonl")
@@ -452,7 +453,9 @@ def probe_rtt(number: int) -> Callable[[Records, str | None], float]:
 
 
 def min_rtt_rises_s(records: Records, flow: str | None) -> float:
-    """When BBR's own idea of the shortest round trip became larger by more than a tenth."""
+    """When BBR's own idea of the shortest round trip rose to more than ROSE times its least. (What
+    is left of its queue in ProbeRTT makes it a tenth larger.)
+    """
     rows = records.wan_rows(flow_of(records, flow))
     told = [
         (row["t_s"], row["bbr"]["min_rtt_ms"])
@@ -462,7 +465,7 @@ def min_rtt_rises_s(records: Records, flow: str | None) -> float:
     least = math.inf
     for at, value in told:
         least = min(least, value)
-        if value > 1.1 * least:
+        if value > ROSE * least:
             return float(at)
     raise Unreadable("BBR's shortest round trip never rose")
 

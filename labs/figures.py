@@ -1,0 +1,59 @@
+#!/usr/bin/python3
+"""Make the figure of each lab's page again: run its experiment as it stands, draw, and keep one.
+
+labs/figures.py 3 4 --results FOLDER      (without numbers: all of them)
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from gostlab import api  # noqa: E402
+from gostlab.course.lab import list_labs, load_lab  # noqa: E402
+from gostlab.matrix.progress import progress_on_stderr  # noqa: E402
+
+# Which of a lab's figures its page shows: how the file's name ends.
+SHOWN = {
+    0: "one-cwnd.png",
+    1: "rtt-by-rtt.png",
+    2: "window-by-loss.png",
+    3: "loss-by-loss.png",
+    4: "depth-latency.png",
+    5: "mix-shares.png",
+    6: "steady-series-steady.png",
+    7: "lossy-retransmissions.png",
+    8: "theirs-bars.png",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("lab", nargs="*")
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--jobs", type=int)
+    arguments = parser.parse_args()
+    for word in arguments.lab or [str(folder) for folder in list_labs()]:
+        lab = load_lab(word)
+        plan = api.plan(str(lab.experiment_path), on="sandbox")
+        with progress_on_stderr(lab.name, quiet=False) as progress:
+            api.run(plan, arguments.results, jobs=arguments.jobs, progress=progress)
+        out = arguments.results / f"report-{lab.number}"
+        api.report(arguments.results, [plan.experiment.name], out)
+        found = sorted(out.glob(f"figures/*{SHOWN[lab.number]}"))
+        if not found:
+            names = ", ".join(sorted(path.name for path in out.glob("figures/*.png")))
+            print(f"{lab.name}: no {SHOWN[lab.number]} among {names}", file=sys.stderr)
+            return 1
+        shutil.copyfile(found[0], lab.folder / "figure.png")
+        print(lab.folder / "figure.png", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
