@@ -215,6 +215,8 @@ def add_try(verbs: Any) -> None:
     for name in (*USUALLY_ASKED, *(name for name in names if name not in USUALLY_ASKED)):
         words = [f"--{name}"] + ([f"--{name.replace('_', '-')}"] if "_" in name else [])
         words = ["--for", *words] if name == "duration" else words
+        # --machine says where to run, as in every verb
+        words = ["--measured-machine"] if name == "machine" else words
         says = argparse.SUPPRESS  # forward.loss: of one direction, as ./lab settings says
         if name in SETTINGS:
             default = f" (default: {holds[name]})" if name in holds else ""
