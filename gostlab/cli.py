@@ -188,7 +188,7 @@ def add_run(verbs: Any) -> None:
 
 
 def add_try(verbs: Any) -> None:
-    from gostlab.ask.question import PATH_DEFAULTS, TRY_DEFAULTS
+    from gostlab.ask.question import PATH_DEFAULTS, TRY_DEFAULTS, option_of
     from gostlab.ask.settings import DEFAULTS, SETTINGS, known_names
 
     asked = verbs.add_parser(
@@ -213,7 +213,8 @@ def add_try(verbs: Any) -> None:
     holds = {**DEFAULTS, **PATH_DEFAULTS, **TRY_DEFAULTS}
     names = known_names()
     for name in (*USUALLY_ASKED, *(name for name in names if name not in USUALLY_ASKED)):
-        words = [f"--{name}"] + ([f"--{name.replace('_', '-')}"] if "_" in name else [])
+        option = option_of(name)
+        words = [option] + ([option.replace("_", "-")] if "_" in name else [])
         words = ["--for", *words] if name == "duration" else words
         # --machine says where to run, as in every verb
         words = ["--measured-machine"] if name == "machine" else words

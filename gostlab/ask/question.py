@@ -35,6 +35,10 @@ PATH_DEFAULTS: Mapping[str, str] = {
     "buffer": "1bdp",
 }
 MATRIX = "try"
+# What the command line has of its own, besides settings.
+OWN_OPTIONS = frozenset(
+    {"machine", "results", "jobs", "gost", "seed", "repeat", "json", "csv", "save", "help"}
+)
 # The table's order of levels: what varies first stands outermost. Congestion controls are to stand
 # below each other.
 INNERMOST = ("tunnel", "streams", "cc")
@@ -145,9 +149,16 @@ def to_question(given: Mapping[str, str], *, repetitions: int = 1, seed: int = 1
     )
 
 
+def option_of(name: str) -> str:
+    """The option that asks for a setting; one whose name means something else on the command line
+    is called --setting.NAME.
+    """
+    return f"--setting.{name}" if name in OWN_OPTIONS else f"--{name}"
+
+
 def levels_of(name: str, text: str) -> list[Any]:
     """An option's levels, as a file would have them. Raises BadInput."""
-    found = read_override(name, text, origin=f"--{name}")
+    found = read_override(name, text, origin=option_of(name))
     return [
         str(Path(level.node.text).resolve())
         if name in ("profile", "trace") and level.node.text and is_path(level.node.text)
@@ -171,7 +182,7 @@ def naming_options(node: Node, option: str = "") -> Node:
     file that nobody wrote.
     """
     fields = node.fields and {
-        key: naming_options(value, option or (f"--{key}" if node_is_named(node.key) else ""))
+        key: naming_options(value, option or (option_of(key) if node_is_named(node.key) else ""))
         for key, value in node.fields.items()
     }
     items = node.items and tuple(naming_options(item, option) for item in node.items)

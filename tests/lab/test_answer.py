@@ -171,3 +171,13 @@ def test_what_a_question_leaves_is_an_experiment_like_any(
 
     assert file == tmp_path / question.name / "experiment.yaml"  # type: ignore[comparison-overlap]
     assert file.read_text() == question.text  # type: ignore[attr-defined]
+
+
+def test_every_setting_has_an_option_and_none_takes_another_s_place() -> None:
+    from gostlab.ask.question import option_of
+    from gostlab.ask.settings import known_names
+
+    parser = cli.parser()  # argparse refuses an option that is there twice
+    for name in known_names():
+        asked = parser.parse_args(["try", option_of(name), "word", "--machine", "sandbox"])
+        assert vars(asked)[f"ask {name}"] == "word" and asked.machine == "sandbox"
