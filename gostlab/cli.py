@@ -216,8 +216,6 @@ def add_try(verbs: Any) -> None:
         option = option_of(name)
         words = [option] + ([option.replace("_", "-")] if "_" in name else [])
         words = ["--for", *words] if name == "duration" else words
-        # --machine says where to run, as in every verb
-        words = ["--measured-machine"] if name == "machine" else words
         says = argparse.SUPPRESS  # forward.loss: of one direction, as ./lab settings says
         if name in SETTINGS:
             default = f" (default: {holds[name]})" if name in holds else ""

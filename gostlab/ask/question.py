@@ -151,8 +151,10 @@ def to_question(given: Mapping[str, str], *, repetitions: int = 1, seed: int = 1
 
 def option_of(name: str) -> str:
     """The option that asks for a setting; one whose name means something else on the command line
-    is called --setting.NAME.
+    is called --setting.NAME, or what fits better.
     """
+    if name == "machine":  # --machine says where to run, as in every verb
+        return "--measured-machine"
     return f"--setting.{name}" if name in OWN_OPTIONS else f"--{name}"
 
 
