@@ -26,8 +26,8 @@ class Memory:
 
 
 def memory_left(proc: Path = Path("/proc")) -> Memory:
-    """The least of what the machine and every control group above this process have left, and of
-    what its address space may be. Files that are only cached count as left.
+    """The least of what the machine and every control group above this process have left. Files
+    that are only cached count as left.
     """
     meminfo = (proc / "meminfo").read_text(encoding="ascii")
     found = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo, re.MULTILINE)
@@ -36,15 +36,14 @@ def memory_left(proc: Path = Path("/proc")) -> Memory:
         left_mib = max(0, limit_bytes - used_bytes) // MIB
         if left_mib < least.free_mib:
             least = Memory(left_mib, "this container or control group")
-    space_bytes, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if space_bytes != resource.RLIM_INFINITY and space_bytes // MIB < least.free_mib:
-        least = Memory(space_bytes // MIB, "this process by its limit of address space (ulimit -v)")
     return least
 
 
-def largest_file_mib() -> int | None:
-    """How large a file this process may make; None: as large as it likes."""
-    most_bytes, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+def limit_mib(which: int) -> int | None:
+    """One of this process's own limits (resource.RLIMIT_AS, its address space; RLIMIT_FSIZE, the
+    files that it makes); None: there is none.
+    """
+    most_bytes, _ = resource.getrlimit(which)
     return None if most_bytes == resource.RLIM_INFINITY else most_bytes // MIB
 
 

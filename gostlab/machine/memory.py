@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import resource
 import shutil
 import tempfile
 import time
@@ -17,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gostlab.machine import MachineError
-from gostlab.machine.allowance import largest_file_mib, memory_left, read_lines
+from gostlab.machine.allowance import limit_mib, memory_left, read_lines
 
 MIB = 2**20
 # A tmpfs has pages of its own besides the guest's memory (and the guest's kernel is mapped there
@@ -75,12 +76,20 @@ def memory_place(memory_mib: int, folder: Path, *, own_mounts: bool) -> MemoryPl
     Raises MachineError, which says of every place why it will not do.
     """
     own = folder / ".uml"
-    largest_mib = largest_file_mib()
-    if largest_mib is not None and largest_mib < memory_mib:
-        raise MachineError(
-            f"no file of this process may be larger than {largest_mib} MiB, and the sandbox's"
-            f" memory is one of {memory_mib} MiB: ulimit -f unlimited"
-        )
+    for limit, what, remedy in (
+        (
+            resource.RLIMIT_FSIZE,
+            "no file of this process may be larger than",
+            "ulimit -f unlimited",
+        ),
+        (resource.RLIMIT_AS, "this process's address space is limited to", "ulimit -v unlimited"),
+    ):
+        most_mib = limit_mib(limit)
+        if most_mib is not None and most_mib < memory_mib:
+            raise MachineError(
+                f"{what} {most_mib} MiB, the sandbox's memory is one file of {memory_mib} MiB that"
+                f" it maps: {remedy}, or ask for less (--set memory=…)"
+            )
     if own_mounts:
         check_left(memory_mib)
         return MemoryPlace(own, None)

@@ -60,6 +60,10 @@ SAID_BY_THE_KERNEL = {
         "{memory}, where the sandbox's memory is, is mounted noexec: name another folder with"
         " GOSTLAB_TMP"
     ),
+    "setup_physmem - mapping": (
+        "the sandbox's memory could not be mapped from {memory}, for lack of memory or of address"
+        " space: ulimit -v unlimited, or ask for less (--set memory=…)"
+    ),
     "SECCOMP userspace requested but not functional": (
         "this host, or the container's filter of system calls, denies seccomp(2) filters, which"
         " the sandbox's kernel runs its programs with: docker run --security-opt"

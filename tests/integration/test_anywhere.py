@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from gostlab.machine import CHECKOUT
+from gostlab.setup.parts import cache_folder
 from tests.integration.sandboxed import Lab, describe, direction
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make such a place")
@@ -25,7 +26,7 @@ SOMEBODY = 12345  # no user of this machine
 SMALL_SHM = ["-t", "tmpfs", "-o", "size=64m,noexec,mode=1777", "none", "/dev/shm"]
 NOEXEC_TMP = ["-t", "tmpfs", "-o", "noexec,mode=1777", "none", "/tmp"]
 # Where a container would have them: the checkout, what set-up made, and the results.
-LAB, MADE, RESULTS = "/mnt/lab", "/mnt/made", "/mnt/results"
+LAB, KERNEL, RESULTS = "/mnt/lab", "/mnt/kernel", "/mnt/results"
 Inside = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -44,15 +45,7 @@ def results(tmp_path: Path) -> Path:
 @pytest.fixture
 def inside(lab: Lab, results: Path, tmp_path: Path) -> Inside:
     """Run `./lab WORDS` in a place; `orders` as tests.integration.confined takes them."""
-    made = tmp_path / "made"
-    made.mkdir()
-    shutil.copy2(lab.kernel, made / "linux")
-    for path in lab.keep:  # the relay and iproute2 lie in somebody's home
-        if path.is_relative_to(Path.home()):
-            top = path.relative_to(Path.home() / ".cache/gostlab").parts[0]
-            shutil.copytree(
-                Path.home() / ".cache/gostlab" / top, made / top, symlinks=True, dirs_exist_ok=True
-            )
+    made = cache_folder()
 
     def run(
         *words: str,
@@ -64,10 +57,19 @@ def inside(lab: Lab, results: Path, tmp_path: Path) -> Inside:
         base = [
             ["-t", "tmpfs", "-o", "mode=755", "none", "/mnt"],
             ["--bind", str(CHECKOUT), LAB],
-            ["--bind", str(made), MADE],
+            ["--bind", str(lab.kernel.parent), KERNEL],
+            ["--bind", str(made), "/mnt/made"],
             ["--bind", str(results), RESULTS],
+            # What set-up made lies in somebody's home, which only he may enter. It keeps its path,
+            # as a program in it names its loader.
+            ["-t", "tmpfs", "-o", "mode=755", "none", f"/{made.parts[1]}"],
+            ["--bind", "/mnt/made", str(made)],
         ]
-        told = {"GOSTLAB_CACHE": MADE, "GOSTLAB_KERNEL": f"{MADE}/linux", "HOME": "/nowhere"}
+        told = {
+            "GOSTLAB_CACHE": str(made),
+            "GOSTLAB_KERNEL": f"{KERNEL}/{lab.kernel.name}",
+            "HOME": "/nowhere",
+        }
         asked = {
             "mounts": [*base, *mounts],
             "namespaces": False,
@@ -246,7 +248,7 @@ def test_the_doctor_boots_as_a_run_does(inside: Inside) -> None:
             {"mounts": [SMALL_SHM, NOEXEC_TMP, ["-t", "tmpfs", "-o", "noexec", "none", "/mnt/x"]]},
             "nowhere to keep the sandbox's 448 MiB",
         ),
-        ({"memory_mib": 400}, "limit of address space"),
+        ({"memory_mib": 400}, "address space is limited to 400 MiB"),
     ],
     ids=["seccomp", "noexec", "ulimit"],
 )
@@ -274,6 +276,6 @@ def test_a_host_that_cannot_boot_the_sandbox_ends_a_matrix_with_one_line_and_no_
 
 
 def test_a_kernel_on_a_noexec_disk_is_named(inside: Inside) -> None:
-    done = inside(*EXEC, mounts=[["-o", "remount,bind,noexec", MADE]])
+    done = inside(*EXEC, mounts=[["-o", "remount,bind,noexec", KERNEL]])
 
     assert done.returncode == 2 and "./lab setup" not in done.stderr.split("GOSTLAB_CACHE")[0]
