@@ -11,9 +11,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from gostlab import machine, results
@@ -33,7 +35,7 @@ from gostlab.ask.run_description import RunDescription
 from gostlab.declared import controls
 from gostlab.machine import loading, native, sandbox, terminal
 from gostlab.machine.cpus import claimed_cpus
-from gostlab.matrix import catalogue, pace, schedule, single
+from gostlab.matrix import catalogue, cluster, pace, schedule, single
 from gostlab.matrix.broken import BROKEN, broken_runs
 from gostlab.matrix.outcome import Outcome
 from gostlab.matrix.replay import Replay, replay_run
@@ -197,14 +199,19 @@ def run(
     gost: Path | None = None,
     retry_failed: bool = False,
     progress: schedule.Progress | None = None,
+    dask: str | None = None,
+    check_hosts: bool = False,
 ) -> Outcome:
     """Run what of a plan has no answer yet in a results folder; what became of all of it.
 
     jobs: runs side by side (default: one per CPU; 1 on this machine's own kernel). gost: the tunnel
-    program. Raises BadInput, MissingPart, MachineError, ResultsError, OSError.
+    program. dask: run on the workers of a Dask scheduler (its address), or of so many processes
+    here (local:4). check_hosts: first have two workers make the same run, and refuse if they do not
+    agree. Raises BadInput, MissingPart, MachineError, ResultsError, OSError.
     """
     if jobs is not None and jobs < 1:
         raise BadInput(f"--jobs {jobs}: at least 1")
+    check_cluster_words(plan, jobs, dask, check_hosts=check_hosts)
     found = parts.find_parts(gost)
     machine.require_programs(plan.runs, found)
     tunnel = machine.hand_over(found)["tunnel"]
@@ -219,10 +226,19 @@ def run(
 
     folder.mkdir(parents=True, exist_ok=True)
     shared = plan.shard is not None
-    with (
-        results.owned(folder, plan.experiment.name, shared=shared),
-        claimed_cpus(jobs if plan.machine.name != "native" else 1) as slots,
-    ):
+    with ExitStack() as held:
+        held.enter_context(results.owned(folder, plan.experiment.name, shared=shared))
+        slots: Collection[schedule.Slot]
+        if dask is None:
+            own_jobs = jobs if plan.machine.name != "native" else 1
+            slots = held.enter_context(claimed_cpus(own_jobs))
+        else:
+            mine = cluster.Identity(**cluster.remote.identify(gost))
+            slots = workers = held.enter_context(cluster.connected(dask, mine, gost, told.say))
+            start = workers.start
+            if check_hosts and plan.runs:
+                scratch = held.enter_context(TemporaryDirectory(prefix="gostlab-hosts-"))
+                told.say(cluster.check_hosts(workers, plan.runs[0], Path(scratch)))
         told.say(
             f"{plan.experiment.title}{f' · shard {plan.shard}' if plan.shard else ''}\n"
             f"machine: {plan.machine.name} ({plan.machine.reason}) · {len(slots)} at a time ·"
@@ -244,11 +260,23 @@ def run(
             retry_failed=retry_failed,
             more=more,
             guess=pace.learned(pace.remembered(folder)),
-            beside=shared,
+            beside=shared or dask is not None,
         )
     wide = [standing for standing in standings(plan, ends) if not standing.narrow]
     levels = levels_in_order(plan.experiment, quick=plan.quick, overrides=plan.overrides)
     return Outcome(plan.experiment.name, tuple(ends), plan.warned, tuple(wide), levels)
+
+
+def check_cluster_words(
+    plan: Plan, jobs: int | None, dask: str | None, *, check_hosts: bool
+) -> None:
+    """Whether what is asked of a cluster makes sense. Raises BadInput."""
+    if dask is None and check_hosts:
+        raise BadInput("--check-hosts: of which hosts? (with --dask SCHEDULER)")
+    if dask is not None and jobs is not None:
+        raise BadInput("--jobs: with --dask, a run per worker is made at a time")
+    if dask is not None and plan.machine.name == "native":
+        raise BadInput("--dask needs the sandbox: --machine sandbox")
 
 
 def starter(machine_name: str, found: parts.Parts) -> schedule.Starter:

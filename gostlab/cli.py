@@ -520,6 +520,16 @@ def add_run_arguments(run: argparse.ArgumentParser) -> None:
         help="only the I-th of N parts, beside other processes that run the others (3/40)",
     )
     run.add_argument(
+        "--dask",
+        metavar="SCHEDULER|local:N",
+        help="on the workers of a Dask scheduler (tls://host:8786), or of N processes here",
+    )
+    run.add_argument(
+        "--check-hosts",
+        action="store_true",
+        help="with --dask: first see whether two workers agree bit for bit",
+    )
+    run.add_argument(
         "--json", action="store_true", help="print the outcome as JSON and nothing else"
     )
     add_gost(run)
@@ -610,6 +620,8 @@ def run_verb(arguments: argparse.Namespace) -> int:
             gost=arguments.gost,
             retry_failed=arguments.retry_failed,
             progress=progress,
+            dask=arguments.dask,
+            check_hosts=arguments.check_hosts,
         )
     return conclude(outcome, arguments.results, as_json=arguments.json)
 

@@ -227,7 +227,10 @@ def run_block(
                 del running[slot]
                 clean(active.making.folder)
                 spent_s = time.monotonic() - active.started_s
-                status = results.finish(active.making.folder, spent_s, complaint)
+                # A job on another machine comes back with its status.
+                status = getattr(active.job, "status", None) or results.finish(
+                    active.making.folder, spent_s, complaint
+                )
                 active.making.settle(active.run, retry_failed=retry_failed)
                 if status.get("outcome") == "ok":  # what broke says nothing of the others
                     forecast.finished(active.run, spent_s)

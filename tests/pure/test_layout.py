@@ -40,6 +40,7 @@ ROOMS: dict[str, set[str]] = {
         "gostlab.machine",
         "gostlab.measures",
         "gostlab.results",
+        "gostlab.setup",
         "gostlab.ask",
         "gostlab.declared",
     },

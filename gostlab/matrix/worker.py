@@ -1,0 +1,178 @@
+"""What a cluster's worker does: says what it is, and makes runs by `./lab exec`.
+
+These functions are called on another machine, by their names: the lab must be there, the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gostlab import machine
+from gostlab.machine.sandbox import host_facts
+from gostlab.results import read_object
+from gostlab.setup import parts
+
+# A run's folder is about 15 files of 0.1 to 5 MB together; see schedule.SPACE_PER_RUN_BYTES.
+MOST_BYTES = 40_000_000
+MADE = "made"  # where a run is made within its scratch folder
+ENDS_WITHIN_S = 10.0
+POLL_S = 0.02
+# What becomes of a job that nobody wants any more: ./lab exec clears away on SIGTERM. It ends with
+# the worker, however that ends, and its sandbox with it.
+WITH_ITS_PARENT = ("setpriv", "--pdeathsig", "KILL")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A worker as far as its results depend on it."""
+
+    host: str
+    cpu: str
+    lab: str  # a hash of its sources
+    kernel: str  # SHA-256 of the sandbox's
+    tunnel: str | None  # SHA-256 of the tunnel's program
+    iperf3: Mapping[str, str]  # version -> SHA-256, of the lab's own
+    iproute2: str | None
+
+    def differences(self, other: Identity) -> list[str]:
+        """What must be the same and is not, in words."""
+        names = ("lab", "kernel", "tunnel", "iperf3", "iproute2")
+        return [
+            f"another {name} ({short(getattr(other, name))}, not {short(getattr(self, name))})"
+            for name in names
+            if getattr(self, name) != getattr(other, name)
+        ]
+
+
+def short(value: object) -> str:
+    """A hash as people compare it."""
+    return str(value)[:12] if isinstance(value, str) else json.dumps(value)
+
+
+def identify(gost: Path | None = None) -> dict[str, Any]:
+    """This machine's identity, as plain data. Raises MissingPart."""
+    found = parts.find_parts(gost)
+    handed = machine.hand_over(found)
+    tunnel = handed["tunnel"]
+    return asdict(
+        Identity(
+            host=os.uname().nodename,
+            cpu=str(host_facts("")["cpu"]),
+            lab=lab_hash(),
+            kernel=parts.file_sha256(parts.require_kernel(found)),
+            tunnel=tunnel and tunnel["sha256"],
+            iperf3={version: one.sha256 for version, one in sorted(found.iperf3.items())},
+            iproute2=found.iproute2_version,
+        )
+    )
+
+
+def lab_hash(root: Path = machine.CHECKOUT) -> str:
+    """What of the lab's sources makes a run what it is."""
+    total = hashlib.sha256()
+    for path in sorted([root / "topo.py", *(root / "gostlab").rglob("*.py")]):
+        total.update(f"{path.relative_to(root)}\0{parts.file_sha256(path)}\n".encode())
+    return total.hexdigest()
+
+
+def make_run(
+    values: Mapping[str, Any], place: str, gost: str | None, worker: str, wanted: Callable[[], bool]
+) -> dict[str, Any]:
+    """Make a run from its run.json's values; how that went, and the folder's files as a tar.
+
+    place   the folder on the scheduler's side. A worker that sees it, with the same run.json in it,
+            shares its file system: the run is made there, and no tar goes back
+    wanted  whether anybody still waits for it
+    """
+    shared = read_object(Path(place) / "run.json") == values
+    with tempfile.TemporaryDirectory(prefix="gostlab-worker-") as scratch:
+        made = Path(place if shared else scratch) / MADE
+        complaint = execute(values, made, gost, worker, wanted)
+        if complaint:
+            return {"complaint": complaint}
+        return {"complaint": None, "tar": None if shared else packed(made)}
+
+
+def execute(
+    values: Mapping[str, Any], made: Path, gost: str | None, worker: str, wanted: Callable[[], bool]
+) -> str | None:
+    """`./lab exec` in a process of its own; why there is no status, None if there is one."""
+    words = [*WITH_ITS_PARENT, sys.executable, "-P", "-m", "gostlab", "exec", "-", str(made)]
+    environ = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(machine.CHECKOUT), os.environ.get("PYTHONPATH", "")]),
+        "GOSTLAB_WORKER": worker,
+    }
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            [*words, *(["--gost", gost] if gost else [])],
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        with process.stdin as asked:
+            asked.write(json.dumps(values).encode())
+        while process.poll() is None:
+            if not wanted():
+                process.terminate()
+                try:
+                    process.wait(ENDS_WITHIN_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+                return "nobody waits for it any more"
+            time.sleep(POLL_S)
+        said.seek(0)
+        lines = said.read().decode(errors="replace").strip().splitlines()
+    if process.returncode == 0:
+        return None
+    return lines[-1].removeprefix("gostlab: ") if lines else f"exit code {process.returncode}"
+
+
+def packed(folder: Path) -> bytes:
+    """A folder's files as a tar. Raises ValueError if they are more than a run's may be."""
+    files = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.is_symlink()]
+    if sum(path.stat().st_size for path in files) > MOST_BYTES:
+        raise ValueError(f"a run's folder of more than {MOST_BYTES / 1e6:.0f} MB is not sent back")
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for path in files:
+            archive.add(path, arcname=path.name, recursive=False)
+    return buffer.getvalue()
+
+
+def unpack(tar: bytes, folder: Path) -> None:
+    """A run's files from a tar into its folder. Raises ValueError for anything but plain files of
+    that folder, and for too many bytes: a worker may be anybody's by now.
+    """
+    if len(tar) > 2 * MOST_BYTES:
+        raise ValueError("the tar is too large")
+    left = MOST_BYTES
+    with tarfile.open(fileobj=io.BytesIO(tar), mode="r:") as archive:
+        for member in archive:
+            name = member.name
+            if not member.isreg() or name != Path(name).name or name.startswith("."):
+                raise ValueError(f"{name!r} is no file of a run's folder")
+            left -= member.size
+            content = archive.extractfile(member)
+            if left < 0 or content is None:
+                raise ValueError("the files are too large")
+            target = folder / name
+            target.unlink(missing_ok=True)
+            with target.open("xb") as file:
+                file.write(content.read())
