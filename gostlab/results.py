@@ -39,7 +39,7 @@ EPOCHS = ("as version 0.1 ran it",)
 EPOCH = len(EPOCHS)
 EXPERIMENT_FILE = "experiment.yaml"  # the copy in an experiment's results
 OLDER = ".older"  # where an experiment's older results are kept
-PART_LOCK = ".lock"  # in a run's folder while it is made beside its place
+PART_LOCK = ".making"  # in a run's folder while it is made beside its place
 # A part is without its lock only while it is begun and while it takes its place.
 PART_WITHOUT_LOCK_S = 600.0
 

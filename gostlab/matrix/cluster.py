@@ -31,6 +31,7 @@ from gostlab.results import read_status
 PACKAGE = "--dask needs Dask.distributed: sudo apt install python3-distributed"
 CONNECT_S = 15.0
 LOOK_EVERY_S = 0.5
+PATIENCE_S = 120.0  # without a worker: a nanny starts a new one in seconds, a queue in minutes
 # What two runs of one seed must agree in, bit for bit (docs/repeatability.md).
 REPEATED = ("flows.json", "legs.json", "queues.jsonl", "sockets.jsonl", "acks.csv.gz")
 # A worker that could not begin so many runs in a row is asked for no more.
@@ -51,16 +52,35 @@ class Cluster:
     refused: dict[str, str] = field(default_factory=dict)
     _failures: dict[str, int] = field(default_factory=dict)
     _looked_at: float = float("-inf")
+    _able_at: float | None = None  # when there last was a worker that will do
     _here: dict[str, str] = field(default_factory=dict)  # address -> name
     _count: Iterator[int] = field(default_factory=itertools.count)
 
     def __iter__(self) -> Iterator[str]:
-        """The addresses of the workers that runs may be started on now."""
-        self.look()
-        return iter([address for address in self.accepted if address in self._here])
+        """The addresses of the workers that runs may be started on now. Raises MachineError if
+        there has been none for too long, or all that are there are refused.
+        """
+        there = self.able()
+        if there or self._able_at is None:
+            self._able_at = time.monotonic()
+        elif self._here and all(address in self.refused for address in self._here):
+            raise MachineError(f"no worker is left: {self.reasons}")
+        elif time.monotonic() - self._able_at > PATIENCE_S:
+            raise MachineError(f"no worker for {PATIENCE_S:.0f} s: {self.reasons or 'all left'}")
+        return iter(there)
 
     def __len__(self) -> int:
-        return len(list(iter(self)))
+        return len(self.able())
+
+    def able(self) -> list[str]:
+        """The workers that are here and will do."""
+        self.look()
+        return [address for address in self.accepted if address in self._here]
+
+    @property
+    def reasons(self) -> str:
+        """Why which workers are refused, in a line."""
+        return "; ".join(dict.fromkeys(f"{why}" for why in self.refused.values()))
 
     def __contains__(self, address: object) -> bool:
         return address in list(iter(self))
@@ -260,12 +280,11 @@ def wait_for_workers(cluster: Cluster, where: str, count: int) -> None:
     deadline = time.monotonic() + CONNECT_S
     while len(cluster) < count:
         if time.monotonic() > deadline and not len(cluster):
-            why = "; ".join(f"{address}: {why}" for address, why in cluster.refused.items())
             raise MachineError(
-                f"--dask {where}: no worker there will do ({why or 'none has come'}):"
+                f"--dask {where}: no worker there will do ({cluster.reasons or 'none has come'}):"
                 " docs/cluster.md says how to start one"
             )
-        if time.monotonic() > deadline or (len(cluster) and len(cluster.refused)):
+        if time.monotonic() > deadline:
             return
         time.sleep(LOOK_EVERY_S / 2)
 
@@ -287,7 +306,7 @@ def local_cluster(distributed: Any, count: int) -> Iterator[Any]:
         processes=True,
         memory_limit=0,
         host="127.0.0.1",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         silence_logs=logging.CRITICAL,
     ) as cluster:
         yield cluster
