@@ -466,6 +466,12 @@ def add_bench(verbs: Any) -> None:
         help="instead, measure what programs' calls and bytes cost on this machine, and write it to"
         " machines/NAME.yaml, for `machine: NAME` (default: its CPU's name)",
     )
+    bench.add_argument(
+        "--dask",
+        type=int,
+        metavar="N",
+        help="instead: what a Dask cluster's scheduler adds to a run, by N runs that do nothing",
+    )
 
 
 def add_topo(verbs: Any) -> None:
@@ -934,7 +940,10 @@ def bench_verb(arguments: argparse.Namespace) -> int:
         except (OSError, RuntimeError, ValueError) as error:
             print(f"gostlab: bench --costs: {error}", file=sys.stderr)
             return EXIT_FAILED
-    return speed.main(arguments.repeat, as_json=arguments.json)
+    if arguments.dask is not None and arguments.dask < 1:
+        complain(f"--dask {arguments.dask}: at least 1")
+        return EXIT_BAD_INPUT
+    return speed.main(arguments.repeat, as_json=arguments.json, stubs=arguments.dask)
 
 
 def topo_verb(arguments: argparse.Namespace) -> int:

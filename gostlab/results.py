@@ -344,8 +344,11 @@ def prepare_beside(place: Path, run: RunDescription) -> Part:
             shutil.rmtree(left, ignore_errors=True)
     folder = place.with_name(f"{beside}{os.uname().nodename[:30]}-{os.urandom(4).hex()}")
     folder.mkdir()
-    lock = (folder / PART_LOCK).open("w", encoding="ascii")
+    # It has its name only when it is held: unheld, the part would be taken for a dead one's.
+    unnamed = folder / f"{PART_LOCK}-begun"
+    lock = unnamed.open("w", encoding="ascii")
     fcntl.flock(lock, fcntl.LOCK_EX)
+    unnamed.rename(folder / PART_LOCK)
     write_json(folder / "run.json", run.to_json())
     return Part(folder, place, lock)
 

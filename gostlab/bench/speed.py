@@ -412,8 +412,20 @@ def relay_mbit() -> dict[str, float]:
     return {name: 8 * float(rate) for name, rate in found}
 
 
-def main(repeat: int, *, as_json: bool) -> int:
-    """Take every figure and print the table."""
+def cluster_figures(count: int) -> list[Figure]:
+    """What a cluster's scheduler adds to a run."""
+    from gostlab.bench.cluster import WORKERS, overhead_ms
+
+    name = f"a cluster's scheduler, per run: {count} stubs, {WORKERS} workers here"
+    taken = overhead_ms(count)
+    return [Figure(name, taken, taken, taken, "ms", "≤ 50")]
+
+
+def main(repeat: int, *, as_json: bool, stubs: int | None = None) -> int:
+    """Take every figure, or of a cluster's scheduler alone, and print the table."""
+    if stubs is not None:
+        say(cluster_figures(stubs), as_json=as_json)
+        return 0
     with tempfile.TemporaryDirectory(prefix="gostlab-bench-") as scratch:
         bench = Bench(Path(scratch), repeat)
         figures = [
@@ -427,11 +439,16 @@ def main(repeat: int, *, as_json: bool) -> int:
             *model_figures(bench),
             *relay_figures(),
         ]
+    say(figures, as_json=as_json)
+    return 0
+
+
+def say(figures: Sequence[Figure], *, as_json: bool) -> None:
+    """Print figures, as JSON or as a table."""
     if as_json:
         print(json.dumps([asdict(figure) for figure in figures], indent=2))
     else:
         print(table(figures))
-    return 0
 
 
 def speed_figures(bench: Bench) -> list[Figure]:

@@ -34,8 +34,6 @@ LOOK_EVERY_S = 0.5
 PATIENCE_S = 120.0  # without a worker: a nanny starts a new one in seconds, a queue in minutes
 # What two runs of one seed must agree in, bit for bit (docs/repeatability.md).
 REPEATED = ("flows.json", "legs.json", "queues.jsonl", "sockets.jsonl", "acks.csv.gz")
-# A worker that could not begin so many runs in a row is asked for no more.
-MOST_REFUSALS = 2
 
 
 @dataclass
@@ -50,7 +48,7 @@ class Cluster:
     make: Callable[..., Any] = remote.make_run
     accepted: dict[str, Identity] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
-    _failures: dict[str, int] = field(default_factory=dict)
+    proven: set[str] = field(default_factory=set)  # the workers that have made a run
     _looked_at: float = float("-inf")
     _able_at: float | None = None  # when there last was a worker that will do
     _here: dict[str, str] = field(default_factory=dict)  # address -> name
@@ -127,11 +125,14 @@ class Cluster:
         at = self.accepted[address].host if address in self.accepted else address
         return name if name == address else f"{name} ({at})"
 
-    def failed(self, address: str, why: str) -> None:
-        """A worker could not begin a run."""
-        self._failures[address] = self._failures.get(address, 0) + 1
-        if self._failures[address] >= MOST_REFUSALS:
-            self.refuse(address, why)
+    def is_to_blame(self, address: str, why: str) -> bool:
+        """Whether a run that could not begin on a worker may be the cause: where the worker has
+        made others. One that has made none is refused.
+        """
+        if address in self.proven:
+            return True
+        self.refuse(address, why)
+        return False
 
     def is_here(self, address: str) -> bool:
         """Whether the scheduler still knows a worker."""
@@ -187,12 +188,13 @@ class FutureJob:
         if answer is None:
             raise Lost(f"worker {name} gave no answer ({error or 'its run was cancelled'})")
         if answer["complaint"]:
-            self._cluster.failed(self._address, answer["complaint"])
-            raise Lost(f"worker {name} made no run of it: {answer['complaint']}")
+            counts = self._cluster.is_to_blame(self._address, answer["complaint"])
+            raise Lost(f"worker {name} made no run of it: {answer['complaint']}", counts=counts)
         try:
             self._take(answer["tar"])
         except (ValueError, OSError) as failure:
             raise Lost(f"what worker {name} sent is no run's folder: {failure}") from failure
+        self._cluster.proven.add(self._address)
         return 0
 
     def _take(self, tar: bytes | None) -> None:

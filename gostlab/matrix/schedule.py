@@ -92,7 +92,14 @@ Starter = Callable[[RunDescription, Path, Any], Job]  # the last: a slot
 
 
 class Lost(Exception):
-    """A run's machine went away under it, through no fault of the run; said by Job.poll."""
+    """A run's machine went away under it, or could not begin it; said by Job.poll.
+
+    counts  whether the run may be to blame: it is not run again for ever
+    """
+
+    def __init__(self, why: str, *, counts: bool = True) -> None:
+        super().__init__(why)
+        self.counts = counts
 
 
 # What is to be run after what has been: one more block, or nothing.
@@ -216,7 +223,7 @@ def run_block(
                         continue
                     complaint = active.job.complaint
                 except Lost as loss:
-                    lost[active.run.name] += 1
+                    lost[active.run.name] += loss.counts
                     if lost[active.run.name] < MOST_LOST:
                         del running[slot]
                         active.making.discard()
