@@ -1,0 +1,91 @@
+"""The image: what its Containerfile says, and, asked for, the same steps in a Debian of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gostlab.setup import archive, parts, system
+
+FILE = parts.ROOT / "Containerfile"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Containerfile's instructions and their words, continued lines joined."""
+    text = re.sub(r"^\s*#.*\n", "", FILE.read_text("utf-8"), flags=re.MULTILINE)
+    joined = text.replace("\\\n", " ")
+    return [
+        (line.split(None, 1)[0], line.split(None, 1)[1]) for line in joined.splitlines() if line
+    ]
+
+
+def test_it_is_the_set_up_and_an_ordinary_user_and_nothing_of_a_registrys() -> None:
+    found = dict(instructions())
+    assert "lab setup --system" in found["RUN"] and found["USER"] == "lab"
+    assert found["FROM"] == "${BASE}" and "ARG BASE=debian:bookworm" in FILE.read_text("utf-8")
+    # after USER nothing is done as root
+    names = [name for name, _ in instructions()]
+    assert "RUN" not in names[names.index("USER") :]
+
+
+def test_what_is_no_source_does_not_go_into_it() -> None:
+    ignored = (parts.ROOT / ".containerignore").read_text("utf-8").split()
+    assert {".git", "results"} <= set(ignored)
+
+
+@pytest.fixture
+def debian(tmp_path: Path) -> Iterator[Path]:
+    """A fresh Debian in a folder, of the mirror that this machine uses."""
+    if os.environ.get("GOSTLAB_TEST_IMAGE") != "1":
+        pytest.skip("takes minutes and the mirror: GOSTLAB_TEST_IMAGE=1 asks for it")
+    if os.geteuid() != 0 or shutil.which("debootstrap") is None:
+        pytest.skip("needs root and debootstrap (apt install debootstrap)")
+    mirror = archive.find_mirror()
+    if mirror is None:
+        pytest.skip("this machine has no Debian mirror")
+    root = tmp_path / "debian"
+    argv = ["debootstrap", "--variant=minbase", mirror.codename, str(root), mirror.uri]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    for name in ("sources.list.d", "apt.conf.d"):
+        shutil.copytree(Path("/etc/apt", name), root / "etc/apt" / name, dirs_exist_ok=True)
+    yield root
+
+
+@pytest.mark.slow
+def test_its_steps_make_a_lab_that_boots_for_an_ordinary_user(debian: Path, tmp_path: Path) -> None:
+    """In a mount namespace of its own. The kernel is this machine's: it takes minutes to build."""
+    kernel = next(iter(parts.built_kernels()), None)
+    if kernel is None:
+        pytest.skip("the sandbox's kernel is missing: run ./lab setup")
+    shared = debian / str(system.DEFAULT).lstrip("/") / "kernel" / kernel.parent.name
+    shared.parent.mkdir(parents=True)
+    shutil.copytree(kernel.parent, shared)
+    ignore = shutil.ignore_patterns(".git", "results", "__pycache__", ".*_cache")
+    shutil.copytree(parts.ROOT, debian / "opt/gostlab", ignore=ignore)
+    steps = dict(instructions())["RUN"]
+    script = f"""
+set -e
+for place in proc sys dev; do mount --rbind /$place {debian}/$place; done
+mount -t tmpfs -o size=64m,noexec,mode=1777 none {debian}/dev/shm
+cp /etc/resolv.conf {debian}/etc/ 2>/dev/null || true
+chroot {debian} sh -euc {shlex.quote(steps)}
+exec chroot --userspec=lab {debian} env HOME=/home/lab /opt/gostlab/lab doctor
+"""
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": parts.SYSTEM_PATH, "LC_ALL": "C.UTF-8"},
+    )
+    said = done.stdout[-4000:] + done.stderr[-4000:]
+    assert "sandbox boots" in done.stdout and "powers off again" in done.stdout, said
+    assert done.returncode == 0, said
