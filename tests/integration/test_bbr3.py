@@ -329,7 +329,9 @@ BDP = RATE * PAYLOAD / 8 / 1448 * 0.04
 
 def test_a18_a_spurious_recovery_is_undone(lab: Lab) -> None:
     run = seen(lab, "reordering")
-    assert run.counters["TCPFullUndo"] + run.counters["TCPDSACKUndo"] > 0
+    # Linux counts its ways of finding out; each of them calls the control's undo.
+    ways = ("TCPFullUndo", "TCPPartialUndo", "TCPDSACKUndo")
+    assert sum(run.counters[way] for way in ways) > 0
     after = [
         other
         for one, other in itertools.pairwise(run.rows)
