@@ -40,14 +40,16 @@ def test_either_bottleneck_carries_its_rate_and_keeps_its_buffer(lab: Lab, bottl
 def test_a_queue_discipline_under_the_token_bucket_shortens_the_queue(lab: Lab) -> None:
     runs = {
         queue: lab.run(describe(DEEP, BACK, bottleneck="tbf", queue=queue, duration_s=10.0))
-        for queue in ("fifo", "codel", "fq_codel")
+        for queue in ("fifo", "bfifo", "sfq", "codel", "fq_codel", "pie", "fq_pie", "cake")
     }
 
     assert {done.outcome["outcome"] for done in runs.values()} == {"ok"}
     srtt_ms = {queue: median_srtt_ms(done) for queue, done in runs.items()}
-    # A thousand packets at 50 Mbit/s are 240 ms; CoDel lets 5 ms stand.
-    assert srtt_ms["fifo"] > 150
-    assert srtt_ms["codel"] < 90 and srtt_ms["fq_codel"] < 90
+    # A thousand packets at 50 Mbit/s are 240 ms; CoDel lets 5 ms stand, PIE 15. sfq has no more
+    # than 127 packets for a flow, 31 ms.
+    assert srtt_ms["fifo"] > 150 and srtt_ms["bfifo"] > 150
+    assert all(srtt_ms[queue] < 90 for queue in ("codel", "fq_codel", "cake"))
+    assert all(srtt_ms[queue] < 110 for queue in ("pie", "fq_pie", "sfq"))
     assert "fq_codel" in (runs["fq_codel"].folder / "commands.sh").read_text()
 
 
