@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from gostlab.ask.document import BadInput
@@ -115,7 +116,7 @@ class RunDescription:
         """The direction of the path that carries the first flow's data."""
         return "forward" if self.flows[0].direction == "upload" else "reverse"
 
-    @property
+    @cached_property
     def cell(self) -> str:
         """The name without repetition: readable, ending in a hash of everything but repetition and
         seed.
@@ -124,7 +125,7 @@ class RunDescription:
         del inputs["repetition"], inputs["seed"]
         return f"{self._words}-{digest(inputs)}"
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The name of the run's folder: readable, ending in a hash of everything that was asked."""
         return f"{self._words}-r{self.repetition}-{digest(self.to_json())}"

@@ -205,6 +205,8 @@ class Forecast:
     # walls, with what was guessed of them
     ended: list[tuple[float, float]] = field(default_factory=list)
     ended_by_cell: dict[str, list[float]] = field(default_factory=dict)
+    # a cell's median, and of how many: every run that waits asks for it at every end of another
+    median_of: dict[str, tuple[int, float]] = field(default_factory=dict)
     # A cell's digest and a guess take longer than all else, and are asked for twice a second.
     known: dict[int, tuple[RunDescription, str, float]] = field(default_factory=dict)
 
@@ -243,7 +245,11 @@ class Forecast:
         """A run's wall time."""
         _, cell, guessed_s = self.known_of(run)
         alike = self.ended_by_cell.get(cell)
-        return median(alike) if alike else guessed_s * factor
+        if not alike:
+            return guessed_s * factor
+        if self.median_of.get(cell, (0, 0.0))[0] != len(alike):
+            self.median_of[cell] = (len(alike), median(alike))
+        return self.median_of[cell][1]
 
     def by_its_pace_s(self, moving: Moving, share: float) -> float:
         """A run's whole wall time, if the rest of its load goes as fast as what is over."""

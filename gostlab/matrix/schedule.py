@@ -20,6 +20,7 @@ from gostlab.machine import Job, MachineError
 from gostlab.matrix.pace import GROWING, Forecast, Guess, Moving, expected_s, sampled_s
 from gostlab.measures import goodput_bps
 
+MANY = 300  # runs that wait
 # How often a run's machine may go away before the run is to blame.
 MOST_LOST = 3
 # What a run's folder may grow to: iperf3's report and samples of 128 streams over 30 s are about 12
@@ -216,7 +217,8 @@ def run_block(
             if time.monotonic() - told_s >= TELL_S:
                 told_s = time.monotonic()
                 moving = [active.seen(slot) for slot, active in running.items()]
-                progress.moved(moving, forecast.left_s(moving, waiting))
+                left_s = forecast.left_s(moving, waiting)
+                progress.moved(moving, left_s)
             for slot, active in list(running.items()):
                 try:
                     if active.job.poll() is None:
@@ -241,8 +243,10 @@ def run_block(
                 active.making.settle(active.run, retry_failed=retry_failed)
                 if status.get("outcome") == "ok":  # what broke says nothing of the others
                     forecast.finished(active.run, spent_s)
-                moving = [other.seen(slot) for slot, other in running.items()]
-                left_s = forecast.left_s(moving, waiting)
+                # Of thousands that wait, one more or less is soon enough when the next is told.
+                if len(waiting) < MANY:
+                    moving = [other.seen(slot) for slot, other in running.items()]
+                    left_s = forecast.left_s(moving, waiting)
                 place = place_of(active.run, folder)
                 progress.finished(Finished(active.run, place, status, verdict(place)), left_s)
     return [end_of(run, folder) for run in runs]
