@@ -396,6 +396,7 @@ def test_a_run_charges_its_programs_as_asked_says_so_and_repeats_bit_for_bit(lab
     for name, cost in costs.items():
         used = charged["client"][name]
         assert {key: used[key] for key in cost} == cost
-        assert used["bytes"] > 10_000_000 and used["calls"] > 1000
+        # iperf3 3.18 writes 128 KiB at once.
+        assert used["bytes"] > 10_000_000 and used["calls"] > 100
     assert charged == other.json("env.json")["program_costs"]
     assert one.goodput_bps == other.goodput_bps

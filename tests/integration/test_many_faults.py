@@ -464,9 +464,9 @@ def test_results_that_may_not_be_written_are_one_sentence(whole: Desk, tmp_path:
 
 
 def reachable_cache(place: Path) -> Path:
-    """The set-up's kernel and relay where an ordinary user can read them."""
+    """The set-up's built parts where an ordinary user can read them."""
     made = place / "cache"
-    for part in ("kernel", "relay", "iproute2"):
+    for part in ("kernel", "relay", "iproute2", "iperf3"):
         if (cache_folder() / part).is_dir():
             shutil.copytree(cache_folder() / part, made / part, symlinks=True)
     return made
