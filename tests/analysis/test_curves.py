@@ -522,6 +522,15 @@ def test_a_value_parts_from_its_unit_before_a_word_breaks() -> None:
     )
 
 
+def test_a_bar_that_is_alone_in_its_condition_stands_above_its_name() -> None:
+    table = table_of(
+        [row_of({"goodput": [10.0]}, cc, {"cc.client": cc}) for cc in ("bbr", "cubic")]
+    )
+    (ax,) = bars.plot_bars(table).axes
+    middles = [bar.get_x() + bar.get_width() / 2 for bar in ax.patches]
+    assert middles == pytest.approx(list(ax.get_xticks()))
+
+
 def test_bars_of_many_factors_are_named_whole() -> None:
     names = [
         f"delay 25\u00a0ms, {way}, forward.loss {loss}\u00a0%"

@@ -353,6 +353,21 @@ def test_an_edited_file_makes_the_run_count_for_nothing(what: str, hand_in: Path
     assert (found.points, len(found.problems)) == (0, max(1, len(found.problems)))
 
 
+def test_a_block_that_the_end_of_a_run_cuts_is_no_contradiction(hand_in: Path) -> None:
+    run, most = run_of(hand_in), graded(hand_in).points
+
+    def last_block_later(report: Any) -> None:
+        report["intervals"][-1]["sum"]["bytes"] -= 2**17
+
+    edit(run / "iperf3-server.json", last_block_later)
+    edit(
+        run / "legs.json",
+        lambda it: it["legs"][0].update(bytes_acked=it["legs"][0]["bytes_acked"] + 2**17 - 1),
+    )
+    found = graded(hand_in)
+    assert not found.problems and found.points == most > 0
+
+
 def test_bytes_that_only_the_summaries_agree_on_are_seen_in_the_samples(hand_in: Path) -> None:
     run = run_of(hand_in)
 

@@ -75,18 +75,26 @@ def plot_bars(
     lines = [groups[start : start + abreast] for start in range(0, len(groups), abreast)]
     drawn, axes = new_figure(1.5 + 2.6 * len(lines), max(1, len(lines)), 1, sharey=True)
     top = max([value for value in figure_values(table, figure, link=False) if value > 0] or [1.0])
-    width = 0.84 / max(1, len(ccs))
+    # Where the condition decides the congestion control, each has one bar, in its middle; elsewhere
+    # each congestion control keeps its place.
+    alone = all(rows["cc"].nunique() == 1 for _, rows in groups)
+    abreast_bars = 1 if alone else len(ccs)
+    width = 0.84 / max(1, abreast_bars)
     room = min(abreast, max(1, len(groups)))
-    how = "across" if room * len(ccs) <= 9 else "upright"
+    how = "across" if room * abreast_bars <= 9 else "upright"
+    under = -width * 0.12 if alone else 0.0  # the lab's bar leaves room for the study's value
     for ax, line in zip(axes[:, 0], lines, strict=False):
         for index, (_, rows) in enumerate(line):
             for place, cc in enumerate(ccs):
                 row = one_row(rows, cc=cc)
                 if row is not None:
-                    x = index + (place - (len(ccs) - 1) / 2) * width
+                    x = index if alone else index + (place - (len(ccs) - 1) / 2) * width
                     draw_bar(ax, x, width, row, figure, number_above=how)
         if factors:
-            ax.set_xticks(range(len(line)), [wrapped(words, ROW // room) for words, _ in line])
+            ax.set_xticks(
+                [index + under for index in range(len(line))],
+                [wrapped(words, ROW // room) for words, _ in line],
+            )
         else:  # nothing but the congestion control varies: each bar has its name
             ax.set_xticks(
                 [(place - (len(ccs) - 1) / 2) * width - width * 0.12 for place in range(len(ccs))],
