@@ -368,6 +368,19 @@ def test_a_block_that_the_end_of_a_run_cuts_is_no_contradiction(hand_in: Path) -
     assert not found.problems and found.points == most > 0
 
 
+def test_segments_sent_again_after_iperf3_looked_are_no_contradiction(hand_in: Path) -> None:
+    legs = run_of(hand_in) / "legs.json"
+    before = (read_object(legs) or {})["legs"][0]["segments_retransmitted"]
+
+    def sent_again(count: int) -> tuple[str, ...]:
+        edit(legs, lambda it: it["legs"][0].update(segments_retransmitted=count))
+        return tuple(graded(hand_in).problems)
+
+    assert sent_again(before + 6) == ()
+    assert any("sent again" in line for line in sent_again(before + 30))
+    assert any("sent again" in line for line in sent_again(before - 1))
+
+
 def test_bytes_that_only_the_summaries_agree_on_are_seen_in_the_samples(hand_in: Path) -> None:
     run = run_of(hand_in)
 
