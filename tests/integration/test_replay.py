@@ -99,12 +99,12 @@ def test_another_script_is_said_to_differ(
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("PROGRAMS=iperf3", "PROGRAMS=iperf5", "iperf5 is not there: install it"),
+        ("\nPROGRAMS=", "\nPROGRAMS=iperf5 #", "iperf5 is not there: install it"),
         ("CONGESTION_CONTROLS=cubic", "CONGESTION_CONTROLS=cubist", "congestion control cubist"),
         (
-            "HASHES=''",
-            "HASHES='0123 /usr/bin/iperf3'",
-            "/usr/bin/iperf3 is another program than in the run",
+            "\nHASHES='",
+            "\nHASHES='0123 /usr/bin/env\n",
+            "/usr/bin/env is another program than in the run",
         ),
         ("grep -qw seed ||", "grep -qw no-seed ||", "SEEDLESS=1"),
         ("check_needs\nOUT=", "ip netns add client; check_needs\nOUT=", "called client is there"),
