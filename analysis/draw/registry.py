@@ -232,15 +232,13 @@ def draw_matrix(drawing: Drawing, sweep: Sweep, name: str) -> Drawn:
         return made
     made.answers += drawing.says(sweep, table)
     rows = drawing.rows(table)
-    if rows.empty:
-        if (table["n"] > 0).any():
-            made.note = f"No figure {drawing.word}: it needs {drawing.needs}."
-        return made
-    for sheet in sheets_of(drawing, sweep, rows):
+    for sheet in () if rows.empty else sheets_of(drawing, sweep, rows):
         made.pictures += [
             finished(picture, drawing, sheet, f"{name}-{drawing.word}")
             for picture in drawing.draw(sheet)
         ]
+    if not made.pictures and (table["n"] > 0).any():
+        made.note = f"No figure {drawing.word}: it needs {drawing.needs}."
     return made
 
 

@@ -54,7 +54,6 @@ from gostlab.declared.controls import own_controls, parse_control
 from gostlab.declared.iperf3 import SYSTEM
 from gostlab.declared.qdiscs import BOTTLENECK, names_for, qdisc_kind
 from gostlab.declared.topologies import topology_of
-from gostlab.setup.parts import own_cc_folder
 
 MAX_RUNS = 20_000
 
@@ -273,6 +272,8 @@ def own_cc(ccs: Iterable[str | None]) -> dict[str, str]:
     """The user's own among some congestion controls, and the first digits of their files' SHA-256:
     what has been changed since is another question.
     """
+    from gostlab.setup.parts import own_cc_folder  # as in values.py
+
     own = own_controls(own_cc_folder())
     names = sorted({parse_control(cc).name for cc in ccs if cc})
     return {name: own[name].sha256[:12] for name in names if name in own}

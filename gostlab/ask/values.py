@@ -30,7 +30,6 @@ from gostlab.declared import controls, iperf3
 from gostlab.declared.qdiscs import BOTTLENECK, QUEUE, names_for
 from gostlab.declared.topologies import topology_names
 from gostlab.declared.tunnels import tunnel_names
-from gostlab.setup.parts import own_cc_folder
 
 # An end that may have a congestion control of its own is a host, or one of a tunnel's legs.
 END = re.compile(r"[a-z][a-z0-9_]{0,15}")
@@ -235,6 +234,9 @@ def CC(node: Node) -> str:
         text = f"{name}({said})"
     else:
         text = text_of(node)
+    # Only who asks for runs needs what the set-up put where: whoever reads results does not.
+    from gostlab.setup.parts import own_cc_folder
+
     try:
         asked = controls.parse_control(text)
         if asked.name not in (known := controls.known_names(own_cc_folder())):

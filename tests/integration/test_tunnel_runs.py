@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gostlab.machine import CHECKOUT
+from gostlab.machine import CHECKOUT, MachineError
 from tests.integration.sandboxed import Lab, describe, direction
 
 PATH = direction(rate_bps=50_000_000, delay_ms=20.0, buffer_pkts=300)
@@ -111,8 +111,6 @@ def test_mn_loads_each_topology_by_itself_and_everybody_reaches_everybody(
     assert "Results: 0% dropped" in done.log, done.log
 
 
-def test_a_cc_the_kernel_lacks_is_unsupported(lab: Lab) -> None:
-    done = lab.run(describe(PATH, PATH, cc="bbr3"))
-
-    assert done.outcome["outcome"] == "unsupported"
-    assert "bbr3" in done.outcome["error"]
+def test_a_cc_that_nobody_has_is_refused_before_a_kernel_boots(lab: Lab) -> None:
+    with pytest.raises(MachineError, match="no congestion control prague"):
+        lab.run(describe(PATH, PATH, cc="prague"))
