@@ -1,8 +1,8 @@
 """Congestion control by end: one for all, or who sends with which.
 
 An end is a host (`client`, `target`, `gost`, a dumbbell's `s1`) with all of its sockets, or one of
-a tunnel's legs (`app`, `wan`, `exit`) with the sockets at both of its ends. What is said of a leg
-is stronger than what is said of a host.
+a tunnel's legs (`app`, `wan`, `exit`; of a VPN `inner`) with the sockets at both of its ends. What
+is said of a leg is stronger than what is said of a host.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gostlab.ask.document import Node
-from gostlab.ask.settings import LEGS, Setting, Settings, default_setting
+from gostlab.ask.settings import Setting, Settings, default_setting
 from gostlab.declared.topologies import topology_of
-from gostlab.declared.tunnels import tunnel_kind
+from gostlab.declared.tunnels import LEGS, tunnel_kind
 
 
 class Sending(Protocol):
@@ -82,10 +82,14 @@ def settle_ends(ends: Ends, settings: Settings, flows: Sequence[Sending]) -> End
 
 def check_ends(ends: Ends, settings: Settings, hosts: Sequence[str]) -> None:
     """Every end with a congestion control of its own must be there. Raises BadInput."""
-    direct = tunnel_kind(settings["tunnel"].value).is_direct
+    kind = tunnel_kind(settings["tunnel"].value)
     for end in ends.by_end:
-        if end in LEGS and end != "wan" and direct:
+        if end in LEGS and end not in kind.legs and kind.is_direct:
             raise ends.node.bad(f"{end}: a leg of a tunnel, and this run has none (tunnel: direct)")
+        if end in LEGS and end not in kind.legs:
+            raise ends.node.bad(
+                f"{end}: tunnel {kind.name} has no such leg (it has {' and '.join(kind.legs)})"
+            )
         if end not in LEGS and end not in hosts:
             raise ends.node.bad(
                 f"{end}: no connection ends on such a host here (they end on {', '.join(hosts)})"

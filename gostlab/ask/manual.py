@@ -30,13 +30,13 @@ from gostlab.ask.profile import (
 from gostlab.ask.settings import (
     CHANGE_FIELDS,
     FLOW_FIELDS,
-    LEGS,
     PATH_FIELDS,
     SETTINGS,
     field_of,
     known_names,
 )
 from gostlab.ask.trace import COLUMN_SAYS
+from gostlab.declared.tunnels import LEGS
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PAGE = CHECKOUT / "docs" / "settings.md"

@@ -67,12 +67,11 @@ from gostlab.ask.values import (
     read_syscall_cost,
     read_tcp_memory,
 )
+from gostlab.declared.tunnels import LEGS
 
 # What one system call costs on the virtual clock, µs, unless the experiment says otherwise.
 DEFAULT_SYSCALL_COST_US = 5
 MAX_CHANGES = 10_000
-# A tunnel's legs, both ends of each: before it, across, behind.
-LEGS = ("app", "wan", "exit")
 FLOW_NAME = re.compile(r"[a-z][a-z0-9_-]{0,15}")
 NO_FLOW_NAMES = (*DIRECTIONS, "cc")  # forward.rate is the path's
 
@@ -271,7 +270,7 @@ SETTINGS: Mapping[str, Field] = {
         read_cc,
         default="cubic",
         says="congestion control: one for all, or by end, where who is not named has the default;"
-        " cc.END is of one end (a host, or a tunnel's leg: app, wan, exit)",
+        " cc.END is of one end (a host, or a tunnel's leg: app, wan, exit, inner)",
         example="bbr, {client: bbr, target: cubic}",
     ),
     "streams": Field(STREAMS, default="1", says="connections side by side", example="16"),

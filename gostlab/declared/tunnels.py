@@ -17,6 +17,14 @@ from gostlab.declared.source import show as show_path
 FOLDER = ROOT / "gostlab" / "guest" / "tunnels"
 # The program that set-up provides: a real GOST where one is found, else the lab's own relay.
 GOST = "gost"
+# The TCP connections that one stream of the application can be made of. A forwarder ends the
+# application's and makes two more; a VPN carries packets, so the application's own connection goes
+# from end to end inside it.
+APP = "app"  # application to the near end
+WAN = "wan"  # near end to far end, across the path
+EXIT = "exit"  # far end to the sink
+INNER = "inner"  # application to sink, inside a VPN
+LEGS = (APP, WAN, EXIT, INNER)
 
 
 @dataclass(frozen=True)
@@ -30,7 +38,11 @@ class TunnelKind:
     packages         the Debian packages that its program is in: `./lab setup` installs them
     version_words    what the program is called with to print its version
     version_pattern  the version in what it prints: the first group, or all that matches
-    tcp_legs         how many TCP connections in a row carry one stream, application to sink
+    legs             which TCP connections one stream is made of: app, wan and exit of a forwarder;
+                     of a VPN inner, and wan as well where it runs over TCP
+    over             what carries it across the path: tcp | udp; "" if there is no tunnel
+    carries          what the application may send through it: tcp, udp
+    one_connection   whether all streams share one connection across the path
     spellings        further names by which an experiment may ask for the same tunnel
     charged_as       the program in machines/ whose costs its ends have; without it, its own name
     module           the file in gostlab/guest/tunnels/, without .py
@@ -43,7 +55,10 @@ class TunnelKind:
     packages: tuple[str, ...] = ()
     version_words: tuple[str, ...] = ("--version",)
     version_pattern: str = r"\d+(?:\.\w+)+"
-    tcp_legs: int = 3
+    legs: tuple[str, ...] = (APP, WAN, EXIT)
+    over: str = "tcp"
+    carries: tuple[str, ...] = ("tcp",)
+    one_connection: bool = False
     spellings: tuple[str, ...] = ()
     charged_as: str = ""
 
@@ -57,6 +72,23 @@ class TunnelKind:
         """Whether there is no tunnel at all."""
         return not self.program
 
+    @property
+    def tcp_legs(self) -> int:
+        """How many TCP connections carry one stream, beside or inside one another."""
+        return len(self.legs)
+
+    @property
+    def path_leg(self) -> str:
+        """The leg whose congestion control meets the path: what runs across it by TCP; of a VPN
+        over UDP the connection inside.
+        """
+        return WAN if WAN in self.legs else INNER
+
+    @property
+    def is_vpn(self) -> bool:
+        """Whether it carries the application's own packets, and ends none of its connections."""
+        return INNER in self.legs
+
 
 @cache
 def tunnel_kinds(folder: Path = FOLDER) -> dict[str, TunnelKind]:
@@ -67,6 +99,7 @@ def tunnel_kinds(folder: Path = FOLDER) -> dict[str, TunnelKind]:
     kinds.sort(key=lambda kind: (not kind.is_direct, kind.name))
     found: dict[str, TunnelKind] = {}
     for kind in kinds:
+        check_kind(folder, kind)
         for name in (kind.name, *kind.spellings):
             if name in found:
                 raise BadInput(
@@ -75,6 +108,18 @@ def tunnel_kinds(folder: Path = FOLDER) -> dict[str, TunnelKind]:
                 )
             found[name] = kind
     return found
+
+
+def check_kind(folder: Path, kind: TunnelKind) -> None:
+    """Raises BadInput for legs, or a carrier, that no tunnel has."""
+    origin = f"{show_path(folder)}: {kind.module}.py"
+    for leg in kind.legs:
+        if leg not in LEGS:
+            raise BadInput(f"{origin}: legs: {leg!r} is none of {', '.join(LEGS)}")
+    if kind.program and kind.over not in ("tcp", "udp"):
+        raise BadInput(f"{origin}: over: {kind.over!r} is neither tcp nor udp")
+    if kind.over == "tcp" and WAN not in kind.legs:
+        raise BadInput(f"{origin}: it runs over tcp, and has no leg {WAN}")
 
 
 def tunnel_names() -> tuple[str, ...]:

@@ -54,7 +54,10 @@ def run_of(**settings: str) -> RunDescription:
 
 
 def test_no_tunnel_comes_first_and_gosts_own_names_beside_the_thesiss() -> None:
-    assert tunnel_names() == ("direct", "gost+ws", "relay+ws", "gost+wss", "relay+wss")
+    names = tunnel_names()
+    assert names[0] == "direct"
+    at = names.index("gost+ws")
+    assert names[at : at + 4] == ("gost+ws", "relay+ws", "gost+wss", "relay+wss")
     assert tunnel_kind("relay+wss") is tunnel_kind("gost+wss")
     assert tunnel_kind("gost+ws").program == GOST and tunnel_kind("direct").is_direct
 
@@ -283,3 +286,26 @@ def test_a_run_from_before_the_setting_had_the_systems_iperf3() -> None:
     values = {key: value for key, value in run_of().to_json().items() if key != "iperf3"}
 
     assert RunDescription.from_json(values).iperf3 == "system"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('legs=("app", "outer")', "legs: 'outer' is none of app, wan, exit, inner"),
+        ('over="icmp"', "over: 'icmp' is neither tcp nor udp"),
+        ('legs=("inner",)', "it runs over tcp, and has no leg wan"),
+    ],
+)
+def test_legs_that_no_tunnel_has_are_refused(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(says)):
+        kinds(tmp_path, mine=DECLARATION.replace('says="a pipe"', f'says="a pipe", {text}') + START)
+
+
+def test_a_vpn_over_udp_meets_the_path_with_the_connection_inside(tmp_path: Path) -> None:
+    found = kinds(
+        tmp_path,
+        mine=DECLARATION.replace('says="a pipe"', 'says="x", legs=("inner",), over="udp"') + START,
+    )["mine"]
+
+    assert found.is_vpn and found.path_leg == "inner" and found.tcp_legs == 1
+    assert tunnel_kind("gost+ws").path_leg == "wan" and not tunnel_kind("gost+ws").is_vpn

@@ -5,7 +5,13 @@ from __future__ import annotations
 from gostlab.declared.tunnels import TunnelKind
 from gostlab.guest.tunnels.launch import Launch, Leg, Tunnel, direct_entries
 
-TUNNEL = TunnelKind(name="direct", says="no tunnel", tcp_legs=1)
+TUNNEL = TunnelKind(
+    name="direct",
+    says="no tunnel",
+    legs=("wan",),
+    over="",
+    carries=("tcp", "udp"),
+)
 
 
 def start(launch: Launch) -> Tunnel:

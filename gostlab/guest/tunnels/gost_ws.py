@@ -14,6 +14,7 @@ TUNNEL = TunnelKind(
     spellings=("relay+ws",),
     says="relay over WebSocket",
     program=GOST,
+    carries=("tcp", "udp"),
 )
 
 

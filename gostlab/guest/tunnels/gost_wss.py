@@ -14,6 +14,7 @@ TUNNEL = TunnelKind(
     spellings=("relay+wss",),
     says="relay over WebSocket with TLS",
     program=GOST,
+    carries=("tcp", "udp"),
 )
 
 

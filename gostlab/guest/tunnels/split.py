@@ -1,0 +1,33 @@
+"""split: a forwarder at each end, without encryption, framing or handshake of its own.
+
+What is left of a tunnel when only the splitting of the connection is left: near and far end accept,
+dial on and copy. The lab's relay and a real GOST both do it, by the same arguments.
+"""
+
+from __future__ import annotations
+
+from gostlab.declared.tunnels import GOST, TunnelKind
+from gostlab.guest.tunnels.gost import ENVIRON
+from gostlab.guest.tunnels.launch import TUNNEL_PORT, Launch, Tunnel
+
+TUNNEL = TunnelKind(
+    name="split",
+    says="split connections, nothing else",
+    program=GOST,
+)
+
+
+def start(launch: Launch) -> Tunnel:
+    """Both ends, as in `gost -L tcp://:443/HOST:443`. Raises TunnelError."""
+    address, port = launch.sink
+    for node, target in (
+        (launch.far, f"{address}:{port}"),
+        (launch.near, f"{launch.far_address}:{TUNNEL_PORT}"),
+    ):
+        launch.start_end(
+            node,
+            [launch.program_path, "-L", f"tcp://:{TUNNEL_PORT}/{target}"],
+            environ=ENVIRON,
+        )
+        launch.wait_until_listening(node, TUNNEL_PORT)
+    return launch.three_legs()
