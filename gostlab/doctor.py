@@ -203,13 +203,14 @@ def _gost(found: parts.Parts) -> Finding:
 
 def _other_tunnels() -> list[Finding]:
     """The programs of tunnels that are not GOST's."""
-    findings = []
+    findings, own = [], parts.find_programs()
     for kind in dict.fromkeys(tunnel_kinds().values()):
         if kind.is_direct or kind.program == GOST:
             continue
-        program, name = parts.tunnel_program(kind, None), f"tunnel {kind.name}"
+        program, name = parts.tunnel_program(kind, None, own), f"tunnel {kind.name}"
         if program is None:
-            findings.append(Finding(name, "missing", f"no program {kind.program}", SETUP))
+            lacking = [one for one in kind.programs if parts.find_program(one, own) is None]
+            findings.append(Finding(name, "missing", f"no program {', '.join(lacking)}", SETUP))
         else:
             findings.append(Finding(name, "there", f"{program.version} ({program.path})"))
     return findings

@@ -35,7 +35,10 @@ class TunnelKind:
     says             what it is, in a few words, for tables and legends
     program          GOST (found or built by set-up), the name of a program on PATH, or a path;
                      "" if there is no tunnel
+    helpers          further programs that its ends are started with
     packages         the Debian packages that its program is in: `./lab setup` installs them
+    unpacked         the Debian packages that its programs are in where the machine lacks one:
+                     `./lab setup` unpacks them for the lab alone, and starts and installs nothing
     version_words    what the program is called with to print its version
     version_pattern  the version in what it prints: the first group, or all that matches
     legs             which TCP connections one stream is made of: app, wan and exit of a forwarder;
@@ -52,7 +55,9 @@ class TunnelKind:
     says: str
     module: str = ""
     program: str = ""
+    helpers: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    unpacked: tuple[str, ...] = ()
     version_words: tuple[str, ...] = ("--version",)
     version_pattern: str = r"\d+(?:\.\w+)+"
     legs: tuple[str, ...] = (APP, WAN, EXIT)
@@ -71,6 +76,11 @@ class TunnelKind:
     def is_direct(self) -> bool:
         """Whether there is no tunnel at all."""
         return not self.program
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Every program of the machine's, or of Debian's, that it runs."""
+        return (self.program, *self.helpers) if self.program not in ("", GOST) else self.helpers
 
     @property
     def tcp_legs(self) -> int:

@@ -84,7 +84,7 @@ def environment(
         "mininet": MININET_VERSION,
         "python": platform.python_version(),
         **web_programs(run, parts),
-        "tunnel": program and {**vars(program), "path": str(program.path)},
+        "tunnel": program and program.to_json(),
         **({"modules": parts["modules"]} if parts.get("modules") else {}),
         "tcp_mem_pages": TCP_MEM.read_text(encoding="ascii").split(),
         "sysctls": sysctls,

@@ -149,9 +149,8 @@ class Network:
             with inside(self.pid(node)):
                 return subprocess.Popen(
                     list(argv),
-                    stdin=subprocess.DEVNULL,
                     env={**self.environ, **environ},
-                    **options,
+                    **{"stdin": subprocess.DEVNULL, **options},
                 )
         except OSError as error:
             raise NetworkError(f"{node}: {shlex.join(argv)}: {error.strerror}") from error
@@ -173,16 +172,20 @@ class Network:
         logged: bool = True,
         environ: Mapping[str, str] = {},
         stdout_name: str | None = None,
+        stdin: str = "",
     ) -> str:
         """Run a command on a node to its end; returns its standard output.
 
         stdout_name   where commands.sh is to keep what it says
+        stdin         what it reads (commands.sh does not know of it)
         Raises NetworkError with what the command said if it fails (unless `check` is off).
         """
         if logged:
             self.log.run(node, argv, environ=environ, stdout=stdout_name, may_fail=not check)
-        process = self._popen(node, argv, environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, err = process.communicate()
+        pipe = subprocess.PIPE
+        fed = {"stdin": pipe} if stdin else {}
+        process = self._popen(node, argv, environ, stdout=pipe, stderr=pipe, **fed)
+        out, err = process.communicate(stdin.encode() or None)
         if check and process.returncode != 0:
             said = (err or out).decode(errors="replace").strip().replace("\n", "; ")
             raise NetworkError(

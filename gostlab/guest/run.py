@@ -155,7 +155,7 @@ def needs_of(
 ) -> Needs:
     """What the run's commands.sh must find on whatever machine repeats it."""
     kinds = {flow.kind for flow in run.flows}
-    hashes = {str(program.path): program.sha256} if program else {}
+    hashes = {str(path): file_sha256(path) for path in (program.paths if program else ())}
     if run.iperf3 != SYSTEM:
         hashes[iperf3.path] = file_sha256(Path(iperf3.path))
     return Needs(

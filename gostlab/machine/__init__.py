@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.iperf3 import OWN, SYSTEM
 from gostlab.declared.tunnels import GOST, tunnel_kind
-from gostlab.setup.parts import SYSTEM_PATH, MissingPart, Parts, tunnel_binary, tunnel_program
+from gostlab.setup.parts import SYSTEM_PATH, MissingPart, Parts, find_program, tunnel_binary
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 # Mininet asks distutils to compare two versions, and setuptools answers in its place: 300 modules
@@ -173,7 +173,10 @@ def hand_over(parts: Parts) -> dict[str, Any]:
         "iperf3": {
             version: {**vars(one), "path": str(one.path)} for version, one in parts.iperf3.items()
         },
-        "tunnel": binary and {**vars(binary), "path": str(binary.path)},
+        "tunnel": binary and binary.to_json(),
+        "programs": {
+            name: {**vars(one), "path": str(one.path)} for name, one in parts.programs.items()
+        },
     }
 
 
@@ -197,10 +200,11 @@ def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
             continue
         if kind.program == GOST:
             tunnel_binary(parts)
-        elif tunnel_program(kind, None) is None:
-            raise MissingPart(
-                f"tunnel {name}: its program {kind.program} is not there: run ./lab setup"
-            )
+        for program in kind.programs:
+            if find_program(program, parts.programs) is None:
+                raise MissingPart(
+                    f"tunnel {name}: its program {program} is not there: run ./lab setup"
+                )
 
 
 def has_iperf3(run: RunDescription) -> bool:
@@ -221,6 +225,7 @@ def kept_visible(parts: Parts) -> list[Path]:
     return [
         *(path.parent for path in programs if path),
         *(one.path.parent for one in parts.iperf3.values()),
+        *{one.path.parents[1] for one in parts.programs.values()},
         *parts.iproute2_dirs,
     ]
 

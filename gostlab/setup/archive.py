@@ -34,6 +34,7 @@ TARGET_FIELDS = (
     "ARCHITECTURE",
     "SIGNED_BY",
 )
+LIBRARY_SECTIONS = ("libs", "oldlibs")
 # What of the machine's apt configuration says how its mirror is reached. The rest is left out,
 # above all the hooks that it runs after an update.
 TRANSPORT = re.compile(
@@ -279,6 +280,25 @@ class PrivateApt:
                 f"{', '.join(packages)} did not come: {_last_line(done.stderr.splitlines())}"
             )
         return sorted(into.glob("*.deb"))
+
+    def read_suites(self, suites: Sequence[str]) -> None:
+        """Read the lists of some suites: what is asked from now on is asked of these."""
+        self._update(suites)
+
+    def with_libraries(self, packages: Sequence[str]) -> list[str]:
+        """Packages and, of all that they depend on, the libraries. Raises ArchiveError."""
+        words = [
+            f"--no-{each}"
+            for each in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
+        ]
+        said = self._run("apt-cache", "depends", "--recurse", *words, *packages)
+        names = [line for line in said.stdout.splitlines() if re.match(r"[a-z0-9]", line)]
+        missing = [name for name in packages if name not in names]
+        if missing:
+            raise ArchiveError(f"the mirror does not have {', '.join(missing)}")
+        shown = self._run("apt-cache", "show", "--no-all-versions", *names).stdout
+        sections = dict(re.findall(r"^Package: (\S+)$.*?^Section: (\S+)$", shown, re.M | re.S))
+        return [*packages, *(name for name in names if sections.get(name) in LIBRARY_SECTIONS)]
 
     def _update(self, suites: Sequence[str]) -> None:
         (self.folder / "sources.list").write_text(

@@ -6,18 +6,12 @@ every release of Debian, and nothing is installed. Python's own library alone.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 from gostlab.declared.iperf3 import OWN, Iperf3Kind
 from gostlab.setup import archive, parts
+from gostlab.setup.unpacked import bind, libraries_in, sum_of
 from gostlab.setup.workbench import SetupError, Workbench, replacing, run_logged, write_json
-
-LOADER = "ld-linux-*.so.*"
-# Where Debian's packages keep libraries; the newer ones in usr/ alone.
-LIBRARY_FOLDERS = ("lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib", "usr/lib")
 
 
 def provide_iperf3(bench: Workbench) -> str:
@@ -58,10 +52,16 @@ def _unpack(bench: Workbench, kind: Iperf3Kind) -> str:
             run_logged(["dpkg-deb", "--extract", file, contents], bench.log("iperf3"))
         (finished / "lib").mkdir()
         shutil.copy2(contents / "usr/bin/iperf3", finished / "iperf3")
-        for library in _libraries(contents):
+        for library in libraries_in(contents):
             shutil.copy2(library, finished / "lib" / library.name)
-        sha256 = _sum_of(finished)
-        _bind(finished, folder, bench)
+        sha256 = sum_of(finished)
+        bind(
+            finished / "iperf3",
+            finished / "lib",
+            folder / "lib",
+            "$ORIGIN/lib",
+            bench.log("iperf3"),
+        )
         write_json(
             finished / "iperf3.json",
             {
@@ -75,28 +75,3 @@ def _unpack(bench: Workbench, kind: Iperf3Kind) -> str:
         shutil.rmtree(folder)
         raise SetupError(f"{candidate} was unpacked but does not run here")
     return candidate.version
-
-
-def _libraries(contents: Path) -> Iterator[Path]:
-    """Every shared library that was unpacked, the loader among them."""
-    for folder in LIBRARY_FOLDERS:
-        for path in sorted(contents.glob(f"{folder}/*.so*")):
-            if path.is_file():
-                yield path
-
-
-def _bind(unpacked: Path, folder: Path, bench: Workbench) -> None:
-    """Let the program start with its own loader and libraries, in the folder where it will be."""
-    loader = next((unpacked / "lib").glob(LOADER)).name
-    words: list[str | Path] = ["--set-interpreter", folder / "lib" / loader]
-    # An RPATH, not a RUNPATH: it holds for what the libraries need too.
-    words += ["--force-rpath", "--set-rpath", "$ORIGIN/lib"]
-    run_logged(["patchelf", *words, unpacked / "iperf3"], bench.log("iperf3"))
-
-
-def _sum_of(folder: Path) -> str:
-    """SHA-256 of the program and its libraries: of a line each with its name and sum."""
-    total = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        total.update(f"{path.relative_to(folder)} {parts.file_sha256(path)}\n".encode())
-    return total.hexdigest()

@@ -8,6 +8,7 @@ The set-up (gostlab.setup) puts everything that it builds or fetches into one ca
     iproute2/<version>/                         iproute2 ≥ 6.6 where the system's is older
     iperf3/<version>/iperf3                     the lab's own iperf3s, each with lib/ of its own
     nginx/<version>/usr/sbin/nginx              the download experiments' web server, likewise
+    programs/<package>/<version>/bin/           the tunnels' programs where the system lacks them
     relay/<hash of tunnel/>/relay               the lab's own relay
     gost/<version>/gost                         GOST, where its release page could be reached
     tools/                                      the checkers that `make test` needs
@@ -30,8 +31,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from gostlab.declared.iperf3 import OWN
 from gostlab.declared.tunnels import GOST, TunnelKind
@@ -63,6 +65,8 @@ class Parts:
     nginx: Path | None = None  # the download experiments' server
     iperf3: Mapping[str, OwnIperf3] = field(default_factory=dict)  # the lab's own, by version
 
+    programs: Mapping[str, OwnProgram] = field(default_factory=dict)  # tunnels', by name
+
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
         """A process environment in which ip, tc and ss are the lab's (`base`: os.environ)."""
         result = dict(os.environ if base is None else base)
@@ -84,13 +88,36 @@ class OwnIperf3:
 
 
 @dataclass(frozen=True)
+class OwnProgram:
+    """A program of Debian's that is unpacked for the lab alone, with its libraries."""
+
+    path: Path
+    version: str  # Debian's: 2.6.14-0+deb12u2
+    sha256: str  # of the program and its libraries, as they came
+
+
+@dataclass(frozen=True)
 class TunnelBinary:
-    """A tunnel's program: a real GOST, the lab's relay, or one of the machine's."""
+    """A tunnel's program: a real GOST, the lab's relay, one of the machine's or of the lab's own.
+
+    helpers  the further programs that its ends are started with, by name
+    """
 
     path: Path
     kind: str  # gost | relay | the program's own name
     version: str  # "gost 3.2.6", "relay 0.1, go1.26.8", "socat 1.7.4.4"
     sha256: str
+    helpers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # path, sha256
+
+    @property
+    def paths(self) -> list[Path]:
+        """Every program of it."""
+        return [self.path, *(Path(each["path"]) for each in self.helpers.values())]
+
+    def to_json(self) -> dict[str, Any]:
+        """As parts.json and env.json have it."""
+        found = {**vars(self), "path": str(self.path)}
+        return found if self.helpers else {k: v for k, v in found.items() if k != "helpers"}
 
 
 def cache_folder() -> Path:
@@ -161,6 +188,7 @@ def find_parts(gost: Path | None = None) -> Parts:
         iproute2_version=iproute2.version,
         nginx=find_nginx(),
         iperf3=find_iperf3s(),
+        programs=find_programs(),
     )
 
 
@@ -200,19 +228,49 @@ def tunnel_binary(parts: Parts) -> TunnelBinary:
     raise MissingPart("there is neither GOST nor the lab's relay: run ./lab setup")
 
 
-def tunnel_program(kind: TunnelKind, provided: TunnelBinary | None) -> TunnelBinary | None:
-    """What a tunnel runs, of the machine's programs or (`provided`) the set-up's; None if it is not
-    there.
+def tunnel_program(
+    kind: TunnelKind, provided: TunnelBinary | None, own: Mapping[str, OwnProgram] = {}
+) -> TunnelBinary | None:
+    """What a tunnel runs, of the machine's programs, the lab's own, or (`provided`) the set-up's;
+    None if any of it is not there.
     """
+    helpers = {}
+    for name in kind.helpers:
+        found = find_program(name, own)
+        if found is None:
+            return None
+        helpers[name] = {"path": str(found.path), "sha256": found.sha256}
     if kind.program == GOST:
-        return provided
-    path = shutil.which(kind.program, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}")
-    if path is None:
+        return replace(provided, helpers=helpers) if provided else None
+    found = find_program(kind.program, own)
+    if found is None:
         return None
-    name = Path(path).name
-    printed = re.search(kind.version_pattern, output_of([path, *kind.version_words]))
+    name = found.path.name
+    printed = re.search(kind.version_pattern, output_of([found.path, *kind.version_words]))
     version = (printed[printed.re.groups and 1] or "") if printed else ""
-    return TunnelBinary(Path(path), name, f"{name} {version}".strip(), file_sha256(Path(path)))
+    return TunnelBinary(found.path, name, f"{name} {version}".strip(), found.sha256, helpers)
+
+
+def find_program(name: str, own: Mapping[str, OwnProgram]) -> OwnProgram | None:
+    """A program by name: the machine's, else the lab's own; None if there is neither."""
+    path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}")
+    if path is None:
+        return own.get(name)
+    return OwnProgram(Path(path), "", file_sha256(Path(path)))
+
+
+def find_programs(cache: Path | None = None) -> dict[str, OwnProgram]:
+    """The programs that were unpacked for the lab alone, by name; of two versions the later one."""
+    found: dict[str, OwnProgram] = {}
+    for record in sorted(versions_of("programs", "*/*/package.json", cache)):
+        try:
+            read = json.loads(record.read_text(encoding="utf-8"))
+            for name, sha256 in read["sha256"].items():
+                path = record.parent / "bin" / name
+                found[name] = OwnProgram(path, str(read["version"]), str(sha256))
+        except (OSError, ValueError, KeyError, AttributeError):
+            continue  # not of the set-up's making
+    return found
 
 
 # -- the sandbox's kernel

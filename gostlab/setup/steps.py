@@ -32,6 +32,7 @@ from gostlab.setup import archive, modules, parts, system
 from gostlab.setup.iperf3 import provide_iperf3
 from gostlab.setup.kernel_build import provide_kernel
 from gostlab.setup.relay_build import GO_MACHINES, provide_relay
+from gostlab.setup.unpacked import provide_tunnels
 from gostlab.setup.workbench import (
     SetupError,
     Workbench,
@@ -412,6 +413,7 @@ def steps(with_test: bool, with_gost: bool) -> dict[str, Step]:
         "iproute2": provide_iproute2,
         "iperf3": provide_iperf3,
         "nginx": provide_nginx,
+        "tunnels": provide_tunnels,
         "relay": provide_relay,
     }
     if with_gost:

@@ -27,7 +27,7 @@ from gostlab.guest.tunnels.launch import (
     stop,
     wait_until_listening,
 )
-from gostlab.setup.parts import TunnelBinary, tunnel_program
+from gostlab.setup.parts import OwnProgram, TunnelBinary, tunnel_program
 
 
 @contextmanager
@@ -71,9 +71,14 @@ def program_of(run: RunDescription, parts: Mapping[str, Any]) -> TunnelBinary | 
         return None
     handed = parts.get("tunnel")
     provided = TunnelBinary(**{**handed, "path": Path(handed["path"])}) if handed else None
-    found = tunnel_program(kind, provided)
+    own = {
+        name: OwnProgram(**{**one, "path": Path(one["path"])})
+        for name, one in parts.get("programs", {}).items()
+    }
+    found = tunnel_program(kind, provided, own)
     if found is None:
-        raise TunnelError(f"{kind.name}: its program {kind.program} is not there: run ./lab setup")
+        missing = " or ".join(kind.programs or (kind.program,))
+        raise TunnelError(f"{kind.name}: its program {missing} is not there: run ./lab setup")
     return found
 
 

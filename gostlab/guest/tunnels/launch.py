@@ -84,6 +84,24 @@ class Launch:
             raise TunnelError(f"{self.run.tunnel} declares no program")
         return str(self.program.path)
 
+    def helper(self, name: str) -> str:
+        """Another program that the tunnel declares. Raises TunnelError if there is none."""
+        if self.program is None or name not in self.program.helpers:
+            raise TunnelError(f"{self.run.tunnel} declares no helper {name}")
+        return self.program.helpers[name]["path"]
+
+    def on(self, node: str, *argv: str) -> str:
+        """Run a command on a node to its end, written into commands.sh; what it prints. Raises
+        NetworkError with what it said if it fails.
+        """
+        return self.network.read(node, list(argv))
+
+    def ask(self, node: str, *argv: str, stdin: str = "") -> str:
+        """What a command prints that only makes something up (a key): the file that it ends in is
+        written into commands.sh, and so it is not. Raises NetworkError.
+        """
+        return self.network.read(node, list(argv), logged=False, stdin=stdin).strip()
+
     @property
     def carried(self) -> str:
         """The flow that the tunnel carries: background traffic takes the path, not the tunnel."""

@@ -1,0 +1,47 @@
+"""What VPNs share: the addresses inside, the device that carries them, and what leads into it.
+
+A VPN carries packets. The application connects to an address inside, and its own TCP connection,
+the leg `inner`, runs from end to end; the path carries it in datagrams, or in a TCP connection of
+the VPN's own, the leg `wan`.
+"""
+
+from __future__ import annotations
+
+from gostlab.guest.tunnels.launch import Launch, Leg, Tunnel, direct_entries
+
+# The addresses inside. Where the far end is not on the target itself, the target has one more
+# behind it: its own stays reachable beside the VPN, for what measures the path.
+NEAR_IP, FAR_IP, BEHIND_IP = "10.9.0.1", "10.9.0.2", "10.9.1.2"
+NETWORK_BITS = 30
+DEVICE = "vpn0"
+
+
+def give_addresses(launch: Launch, mtu: int) -> None:
+    """Addresses and MTU of a VPN's devices that are there, up and routed. Raises NetworkError."""
+    for node, address in ((launch.near, NEAR_IP), (launch.far, FAR_IP)):
+        launch.on(node, "ip", "addr", "replace", f"{address}/{NETWORK_BITS}", "dev", DEVICE)
+        launch.on(node, "ip", "link", "set", DEVICE, "mtu", str(mtu), "up")
+    lead_behind(launch)
+
+
+def lead_behind(launch: Launch) -> None:
+    """Where the far end is a gateway: the target's address behind it, and the ways there and back.
+    Raises NetworkError.
+    """
+    if launch.far == launch.receiver:
+        return
+    target = launch.network.ip(launch.receiver)
+    launch.on(launch.receiver, "ip", "addr", "replace", f"{BEHIND_IP}/32", "dev", "lo")
+    launch.on(launch.far, "ip", "route", "replace", f"{BEHIND_IP}/32", "via", target)
+    launch.on(launch.near, "ip", "route", "replace", f"{BEHIND_IP}/32", "dev", DEVICE)
+
+
+def vpn_legs(launch: Launch, wan_port: int | None = None) -> Tunnel:
+    """A started VPN. `wan_port`: of its own connection across the path, where it runs over TCP."""
+    flow, sink_port = launch.carried, launch.sink[1]
+    inside = FAR_IP if launch.far == launch.receiver else BEHIND_IP
+    legs = [Leg("inner", launch.near, launch.receiver, sink_port, flow=flow)]
+    if wan_port is not None:
+        legs.append(Leg("wan", launch.near, launch.far, wan_port, flow=flow))
+    entries = {**direct_entries(launch.network, launch.run), flow: (inside, sink_port)}
+    return Tunnel(entries, tuple(legs), launch.ends)

@@ -1,0 +1,160 @@
+"""Programs of Debian's that run without being installed: unpacked for the lab alone.
+
+A program that is unpacked starts no service and replaces nothing on the machine. It names its own
+dynamic loader and finds its own libraries, so that it is the same program wherever it runs.
+Python's own library alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from gostlab.declared.tunnels import TunnelKind, tunnel_kinds
+from gostlab.setup import archive, parts
+from gostlab.setup.workbench import SetupError, Workbench, replacing, run_logged, write_json
+
+LOADER = "ld-linux-*.so.*"
+# Where Debian's packages keep libraries (the newer ones in usr/ alone), and programs.
+LIBRARY_FOLDERS = ("lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib", "usr/lib")
+PROGRAM_FOLDERS = ("usr/bin", "usr/sbin", "bin", "sbin")
+ELF = b"\x7fELF"
+
+
+def provide_tunnels(bench: Workbench) -> str:
+    """The programs of every tunnel that the machine lacks. Raises SetupError naming those that are
+    not to be had.
+    """
+    kinds = list(dict.fromkeys(kind for kind in tunnel_kinds().values() if kind.unpacked))
+    wanting = [kind for kind in kinds if missing_programs(kind, bench.cache)]
+    if wanting:
+        unpack_packages(bench, dict.fromkeys(each for kind in wanting for each in kind.unpacked))
+    still = {name for kind in wanting for name in missing_programs(kind, bench.cache)}
+    if still:
+        raise SetupError(f"{', '.join(sorted(still))}: not in Debian's packages as they came")
+    own = sorted(parts.find_programs(bench.cache))
+    names = sorted({name for kind in kinds for name in kind.programs})
+    private = f", {len(own)} of them private to the lab" if own else ""
+    return f"{', '.join(names)}{private}"
+
+
+def missing_programs(kind: TunnelKind, cache: Path) -> list[str]:
+    """The programs of a tunnel that neither the machine nor the lab has."""
+    own = parts.find_programs(cache)
+    return [name for name in kind.programs if parts.find_program(name, own) is None]
+
+
+def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:
+    """Fetch packages and the libraries that they need, and unpack the programs of each. Raises
+    SetupError or ArchiveError.
+    """
+    packages = list(packages)
+    mirror = archive.find_mirror()
+    if mirror is None:
+        raise SetupError(
+            f"there is no Debian mirror to take {', '.join(packages)} from: install what these"
+            " have, or do without their tunnels"
+        )
+    apt = archive.PrivateApt(bench.cache / "build" / "apt", mirror)
+    bench.say(f"fetching {', '.join(packages)}")
+    apt.read_suites([mirror.codename])
+    scratch = bench.cache / "build" / "programs"
+    shutil.rmtree(scratch, ignore_errors=True)
+    files = apt.download_current(apt.with_libraries(packages), scratch / "packages")
+    log = bench.log("tunnels")
+    contents = scratch / "contents"
+    for file in files:
+        run_logged(["dpkg-deb", "--extract", file, contents], log)
+    libraries = {path.name: path for path in libraries_in(contents)}
+    for package in packages:
+        [file] = [file for file in files if file.name.startswith(f"{package}_")]
+        alone = scratch / package
+        run_logged(["dpkg-deb", "--extract", file, alone], log)
+        version = file.name.split("_")[1].partition("%3a")[2] or file.name.split("_")[1]
+        keep_programs(bench, alone, libraries, package, version)
+    shutil.rmtree(scratch)
+
+
+def keep_programs(
+    bench: Workbench, alone: Path, libraries: dict[str, Path], package: str, version: str
+) -> None:
+    """The programs of one package with the libraries that they need, in a folder of their own.
+    Raises SetupError.
+    """
+    log = bench.log("tunnels")
+    folder = bench.cache / "programs" / package / version
+    found = [path for way in PROGRAM_FOLDERS for path in sorted(alone.glob(f"{way}/*"))]
+    programs = [path for path in found if is_program(path)]
+    with replacing(folder) as finished:
+        (finished / "bin").mkdir()
+        (finished / "lib").mkdir()
+        for program in programs:
+            shutil.copy2(program, finished / "bin" / program.name)
+        for name in needed_libraries(programs, libraries):
+            shutil.copy2(libraries[name], finished / "lib" / name)
+        sums = {path.name: sum_of(finished, path) for path in sorted(finished.glob("bin/*"))}
+        for program in sorted(finished.glob("bin/*")):
+            bind(program, finished / "lib", folder / "lib", "$ORIGIN/../lib", log)
+        write_json(
+            finished / "package.json", {"package": package, "version": version, "sha256": sums}
+        )
+
+
+def is_program(path: Path) -> bool:
+    """Whether a file is compiled, and neither a script nor a link."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == ELF
+
+
+def needed_libraries(programs: Sequence[Path], libraries: dict[str, Path]) -> list[str]:
+    """The names of the libraries that programs need, and those need, and the loader."""
+    wanted, waiting = set(), list(programs)
+    while waiting:
+        asked = waiting.pop()
+        done = subprocess.run(
+            ["patchelf", "--print-needed", asked], capture_output=True, text=True, check=False
+        )
+        for name in done.stdout.split():
+            if name in libraries and name not in wanted:
+                wanted.add(name)
+                waiting.append(libraries[name])
+    return sorted(wanted | {name for name in libraries if re.match(r"ld-linux-.*\.so", name)})
+
+
+def libraries_in(contents: Path) -> Iterator[Path]:
+    """Every shared library that was unpacked, the loader among them."""
+    for folder in LIBRARY_FOLDERS:
+        for path in sorted(contents.glob(f"{folder}/*.so*")):
+            if path.is_file():
+                yield path
+
+
+def bind(program: Path, unpacked: Path, folder: Path, search: str, log: Path) -> None:
+    """Let a program start with its own loader and libraries.
+
+    unpacked  where its libraries are      folder  where they will be
+    search    where it is to look for them, from its own folder
+    Raises SetupError.
+    """
+    loader = next(unpacked.glob(LOADER)).name
+    words: list[str | Path] = ["--set-interpreter", folder / loader]
+    # An RPATH, not a RUNPATH: it holds for what the libraries need too.
+    words += ["--force-rpath", "--set-rpath", search]
+    run_logged(["patchelf", *words, program], log)
+
+
+def sum_of(folder: Path, program: Path | None = None) -> str:
+    """SHA-256 of what is in a folder: of a line each with a file's name and sum. `program`: of the
+    programs there this one alone.
+    """
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if program is None or path == program or path.parent.name == "lib":
+            total.update(f"{path.relative_to(folder)} {parts.file_sha256(path)}\n".encode())
+    return total.hexdigest()

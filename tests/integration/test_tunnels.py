@@ -1,0 +1,68 @@
+"""Every tunnel in the sandbox, from its start to its end: what it carries, by which connections, and
+what it says of its programs.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+
+from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
+from tests.integration.sandboxed import Done, Lab, describe, direction
+
+RATE_BPS = 20_000_000
+KINDS = {kind.name: kind for kind in tunnel_kinds().values() if not kind.is_direct}
+# Of two streams and iperf3's control connection.
+THREE_EACH = {"app": 3, "wan": 3, "exit": 3}
+SOCKETS = {
+    "split": THREE_EACH,
+    "gost+tcp": THREE_EACH,
+    "gost+ws": THREE_EACH,
+    "gost+wss": THREE_EACH,
+    "wireguard": {"inner": 3},
+}
+
+
+def short_run(tunnel: str, **changes: Any) -> Any:
+    """A run of 3 s over 20 Mbit/s and 20 ms."""
+    way = direction(rate_bps=RATE_BPS, delay_ms=10.0, buffer_pkts=100)
+    return describe(way, way, tunnel=tunnel, **{"duration_s": 3.0, "streams": 2, **changes})
+
+
+@pytest.fixture(scope="module")
+def carried(lab: Lab) -> Any:
+    """A short run through a tunnel, once for all tests."""
+    return cache(lambda tunnel: lab.run(short_run(tunnel)))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_tunnel_carries_the_load_by_the_legs_it_declares(carried: Any, name: str) -> None:
+    done: Done = carried(name)
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert 0.75 * RATE_BPS < done.goodput_bps < 0.98 * RATE_BPS
+    assert sockets_by_leg(done) == SOCKETS[name]
+    sampled = {(row["leg"], row["end"]) for row in done.lines("sockets.jsonl")}
+    assert sampled >= {(leg, "near") for leg in KINDS[name].legs}
+
+
+def sockets_by_leg(done: Done) -> dict[str, int]:
+    return {leg["leg"]: leg["sockets"] for leg in done.json("legs.json")["legs"]}
+
+
+def test_gosts_own_names_are_the_same_tunnels() -> None:
+    for own, ours in {"relay+tcp": "gost+tcp", "relay+ws": "gost+ws"}.items():
+        assert tunnel_kind(own) is tunnel_kind(ours)
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.program != GOST])
+def test_its_programs_versions_and_sums_are_kept(carried: Any, name: str) -> None:
+    program = carried(name).json("env.json")["tunnel"]
+
+    assert re.fullmatch(r"\S+ \d+(\.\w+)+", program["version"]), program
+    assert len(program["sha256"]) == 64
+    assert set(program.get("helpers", {})) == set(KINDS[name].helpers)
+    assert tunnel_kind(name).says
