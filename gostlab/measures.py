@@ -70,10 +70,10 @@ class Held:
 
 
 def counted_goodput(flows: Sequence[tuple[str, float]]) -> float:
-    """What a run's flows (their kind and goodput) got together, in the unit given: without udp,
-    which sends what it was told to, unless there is nothing else.
+    """What a run's flows (their kind and goodput) got together, in the unit given: without udp
+    and ping, which send what they were told to, unless there is nothing else.
     """
-    competing = [goodput for kind, goodput in flows if kind != "udp"]
+    competing = [goodput for kind, goodput in flows if kind not in ("udp", "ping")]
     return math.fsum(competing or [goodput for _, goodput in flows])
 
 

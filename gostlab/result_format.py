@@ -134,8 +134,8 @@ RUN_FIELDS = (
     Field("tcp_memory_mib", "count", "MiB", "the limit for all TCP sockets together"),
     Field("acks", "yes/no", "", "the sender's window is recorded at every ACK"),
     Field("flows[].name", "text", "", "a flow"),
-    Field("flows[].kind", "text", "", "tcp, udp or http"),
-    Field("flows[].cc", "text", "", "its congestion control; udp has none", null=True),
+    Field("flows[].kind", "text", "", "tcp, udp, http, short or ping"),
+    Field("flows[].cc", "text", "", "its congestion control; udp and ping have none", null=True),
     Field("flows[].streams", "count", "", "its parallel connections"),
     Field("flows[].direction", "text", "", "upload or download"),
     Field("flows[].start_s", "number", "s", "since the load began"),
@@ -146,6 +146,8 @@ RUN_FIELDS = (
     Field("flows[].buffers", "text or object", "bytes", "as above, of its hosts"),
     Field("flows[].rate_bps", "count", "bit/s", "udp: what it offers", null=True),
     Field("flows[].size_bytes", "count", "bytes", "http: what it fetches", null=True),
+    Field("flows[].sizes_bytes[]", "count", "bytes", "short: fetched in turn", always=False),
+    Field("flows[].interval_ms", "number", "ms", "ping: between two requests", always=False),
     Field("changes[]", "object", "", "at_s, direction, and what changes then: as under path"),
 )
 ENVIRONMENT_FIELDS = (
@@ -224,7 +226,7 @@ ENVIRONMENT_FIELDS = (
 )
 FLOW_FIELDS = (
     Field("flows[].name", "text", "", "which flow of run.json"),
-    Field("flows[].kind", "text", "", "tcp, udp or http"),
+    Field("flows[].kind", "text", "", "tcp, udp, http, short or ping"),
     Field("flows[].started_s", "number", "s", "since the load began"),
     Field("flows[].ended_s", "number", "s", "since the load began"),
     Field("flows[].goodput_bps", "number", "bit/s", "payload that the receiver got, per second"),
@@ -239,6 +241,37 @@ FLOW_FIELDS = (
     ),
     Field("flows[].lost_datagrams", "count", "datagrams", "udp", null=True, always=False),
     Field("flows[].sent_datagrams", "count", "datagrams", "udp", null=True, always=False),
+    Field("flows[].round_trips.over", "text", "", "ping: udp, or tcp", always=False),
+    Field("flows[].round_trips.program", "text", "", "irtt, or the lab's echo", always=False),
+    Field("flows[].round_trips.sent", "count", "requests", "ping: sent", always=False),
+    Field("flows[].round_trips.lost", "count", "requests", "never answered", always=False),
+    *(
+        Field(f"flows[].round_trips.{name}_ms", "number", "ms", f"ping: {says}", always=False)
+        for name, says in (
+            ("min", "the shortest"),
+            ("mean", "their mean"),
+            ("median", "half were no longer"),
+            ("p95", "95 % of the answered were no longer"),
+            ("p99", "99 % of the answered were no longer"),
+            ("max", "the longest"),
+        )
+    ),
+    Field("flows[].fetches[].size_bytes", "count", "bytes", "short: of a size", always=False),
+    Field("flows[].fetches[].count", "count", "downloads", "of that size", always=False),
+    Field("flows[].fetches[].median_s", "number", "s", "half took no longer", always=False),
+    Field("flows[].fetches[].p95_s", "number", "s", "95 % took no longer", always=False),
+    Field("flows[].fetches[].max_s", "number", "s", "the longest", always=False),
+)
+PING_FIELDS = (
+    Field("t_s", "number", "s", "when the request left, since the load began"),
+    Field("flow", "text", "", "whose"),
+    Field("rtt_ms", "number", "ms", "until its answer came; null: none came", null=True),
+)
+FETCH_FIELDS = (
+    Field("t_s", "number", "s", "when the download began, since the load began"),
+    Field("flow", "text", "", "whose"),
+    Field("size_bytes", "count", "bytes", "what was fetched"),
+    Field("seconds", "number", "s", "from before its connection to its last byte"),
 )
 LEG_FIELDS = (
     Field("legs[].leg", "text", "", "app, wan or exit: before the tunnel, across, behind"),
@@ -522,7 +555,50 @@ FILES = (
         "with http flows; of several flows wget-FLOW.log",
         "what wget said",
     ),
-    File("nginx-FLOW.log", rf"nginx-{FLOW_NAME}\.log", "text", "with http flows", "its words"),
+    File(
+        "nginx-FLOW.log",
+        rf"nginx-{FLOW_NAME}\.log",
+        "text",
+        "with http and short flows",
+        "its words",
+    ),
+    File(
+        "pings.jsonl",
+        r"pings\.jsonl",
+        "JSON lines",
+        "with ping flows",
+        "every request and its round trip",
+        PING_FIELDS,
+    ),
+    File(
+        "fetches.jsonl",
+        r"fetches\.jsonl",
+        "JSON lines",
+        "with short flows",
+        "every download and how long it took",
+        FETCH_FIELDS,
+    ),
+    File(
+        "ping.json",
+        rf"ping(-{FLOW_NAME})?\.json",
+        "JSON of irtt, or of the lab's echo",
+        "with ping flows; of several flows ping-FLOW.json",
+        "the client's report, as it came",
+    ),
+    File(
+        "ping-server-FLOW.log",
+        rf"ping-server-{FLOW_NAME}\.log",
+        "text",
+        "with ping flows",
+        "what answered said",
+    ),
+    File(
+        "short.jsonl",
+        rf"short(-{FLOW_NAME})?\.jsonl",
+        "JSON lines",
+        "with short flows; of several flows short-FLOW.jsonl",
+        "what the client printed: at_s from its first download, size_bytes, seconds",
+    ),
     File(
         "tunnel-NODE.log",
         rf"tunnel-{FLOW_NAME}\.log",

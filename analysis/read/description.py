@@ -57,7 +57,7 @@ class Flow:
     """
 
     name: str
-    kind: str  # tcp | udp | http
+    kind: str  # tcp | udp | http | short | ping
     cc: str | None  # None: udp has none
     streams: int
     direction: str  # upload | download
@@ -77,7 +77,7 @@ class Flow:
         """Whether a congestion control sends it: what fairness is about. UDP sends what it is told
         to.
         """
-        return self.kind != "udp"
+        return self.kind not in ("udp", "ping")
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ def charged_programs(
     the names by which a table may have it, the narrowest first.
     """
     found: dict[str, tuple[str, ...]] = {}
-    if set(kinds) - {"http"}:
+    if {"tcp", "udp"} & set(kinds):
         for role in ("sender", "receiver"):
             found[f"iperf3/{role}"] = (
                 f"iperf3-{iperf3}/{role}",
@@ -201,7 +201,7 @@ def charged_programs(
                 f"iperf3/{role}",
                 "iperf3",
             )
-    if "http" in kinds:
+    if {"http", "short"} & set(kinds):
         found |= {name: (name,) for name in ("nginx", "wget")}
     kind = tunnel_kind(tunnel)
     if not kind.is_direct:

@@ -21,7 +21,7 @@ class Sending(Protocol):
     """What a flow says of who sends its data."""
 
     @property
-    def kind(self) -> str: ...
+    def takes_tunnel(self) -> bool: ...
     @property
     def sender(self) -> str: ...
     @property
@@ -101,7 +101,7 @@ def wan_sender(flow: Sending, settings: Settings) -> str:
     if flow.direction == "upload":
         return flow.sender
     far = tunnel_hosts(settings)[1:]
-    return far[0] if far and flow.kind != "udp" else flow.receiver
+    return far[0] if far and flow.takes_tunnel else flow.receiver
 
 
 def tunnel_hosts(settings: Settings) -> tuple[str, ...]:

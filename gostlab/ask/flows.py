@@ -13,10 +13,26 @@ from typing import Any
 
 from gostlab.ask.document import Node, meant
 from gostlab.ask.ends import Ends, wan_sender
+from gostlab.ask.record import later
 from gostlab.ask.settings import NO_FLOW_NAMES, Setting, Settings
 from gostlab.ask.sizing import Buffers, resolve_buffers
 from gostlab.declared.topologies import Topology, topologies, topology_of
-from gostlab.declared.tunnels import tunnel_kind
+from gostlab.declared.tunnels import TunnelKind, tunnel_kind
+
+# Kinds that a congestion control sends; those that iperf3 carries; those that nginx serves.
+TCP_KINDS = ("tcp", "http", "short")
+IPERF3_KINDS = ("tcp", "udp")
+WEB_KINDS = ("http", "short")
+# What only some kinds have, and which of them must say it.
+FIELDS_OF_KINDS: Mapping[str, tuple[str, ...]] = {
+    "rate": ("udp",),
+    "size": ("http",),
+    "sizes": ("short",),
+    "interval": ("ping",),
+}
+NEEDED = ("rate", "size")
+DEFAULT_SIZES_BYTES = (10_000, 100_000, 1_000_000, 10_000_000)
+DEFAULT_PING_INTERVAL_MS = 100.0
 
 
 @dataclass(frozen=True)
@@ -26,8 +42,8 @@ class Flow:
     """
 
     name: str
-    kind: str  # tcp | udp | http
-    cc: str | None  # None: udp has none
+    kind: str  # tcp | udp | http | short | ping
+    cc: str | None  # None: udp and ping have none
     streams: int
     direction: str  # upload | download
     start_s: float  # from the start of the load
@@ -38,6 +54,18 @@ class Flow:
     buffers: Any  # "system" | {rmem, wmem}, bytes
     rate_bps: int | None = None  # udp: what it offers
     size_bytes: int | None = None  # http: what it fetches
+    sizes_bytes: list[int] = later([])  # short: what it fetches, one after another, again and again
+    interval_ms: float = later(0.0)  # ping: how far its requests are apart
+
+    @property
+    def is_tcp(self) -> bool:
+        """Whether a congestion control sends its data."""
+        return self.kind in TCP_KINDS
+
+    @property
+    def takes_tunnel(self) -> bool:
+        """Whether it goes through the run's tunnel: background traffic takes the path alone."""
+        return self.kind != "udp"
 
     @property
     def end_s(self) -> float:
@@ -106,23 +134,28 @@ def resolve_flow(
     """
     topology = topology_of(settings["topology"].value)
     kind = fields.get("kind", "tcp")
-    needed = {"udp": "rate", "http": "size"}.get(kind)
-    for field in ("rate", "size"):
-        if (field in fields) != (field == needed):
-            raise node.bad(
-                f"{name}: a {kind} flow {'needs' if field == needed else 'has no'} {field}"
-            )
-    if kind == "udp" and {"cc", "buffers"} & set(fields):
-        raise node.bad(f"{name}: a udp flow has no congestion control and no TCP buffers")
+    for field, kinds in FIELDS_OF_KINDS.items():
+        needed = field in NEEDED and kind in kinds
+        if needed and field not in fields:
+            raise node.bad(f"{name}: a {kind} flow needs {field}")
+        if field in fields and kind not in kinds:
+            raise node.bad(f"{name}: a {kind} flow has no {field}")
+    if kind not in TCP_KINDS and {"cc", "buffers"} & set(fields):
+        raise node.bad(f"{name}: a {kind} flow has no congestion control and no TCP buffers")
+    if kind in ("short", "ping") and "streams" in fields:
+        raise node.bad(f"{name}: a {kind} flow has no streams: it does one thing after another")
+    if kind == "ping" and "direction" in fields:
+        raise node.bad(f"{name}: a ping flow has no direction: it goes there and back")
     check_fields(name, fields, topology, node)
     sender, receiver = hosts_of(name, number, fields, topology, site, node)
 
     def own(field: str) -> Any:
         return fields[field] if field in fields else settings[field].value
 
-    direction = own("direction")
-    if kind == "http" and direction != "download":
-        raise node.bad(f"{name}: an http flow is a download (direction: download)")
+    direction = fields.get("direction", "download") if kind == "short" else own("direction")
+    if kind in WEB_KINDS and direction != "download":
+        article = "an" if kind == "http" else "a"
+        raise node.bad(f"{name}: {article} {kind} flow is a download (direction: download)")
     rtt_ms = (
         float(fields["rtt"] * 1000)
         if "rtt" in fields
@@ -134,18 +167,20 @@ def resolve_flow(
         name=name,
         kind=kind,
         cc=None,
-        streams=own("streams"),
+        streams=1 if kind in ("short", "ping") else own("streams"),
         direction=direction,
         start_s=fields.get("start", 0.0),
         duration_s=own("duration"),
         sender=sender,
         receiver=receiver,
         rtt_ms=rtt_ms,
-        buffers="system" if kind == "udp" else resolve_buffers(own("buffers"), longest),
+        buffers=resolve_buffers(own("buffers"), longest) if kind in TCP_KINDS else "system",
         rate_bps=fields.get("rate"),
         size_bytes=fields.get("size"),
+        sizes_bytes=list(fields.get("sizes", DEFAULT_SIZES_BYTES)) if kind == "short" else [],
+        interval_ms=fields.get("interval", DEFAULT_PING_INTERVAL_MS) if kind == "ping" else 0.0,
     )
-    if kind == "udp":
+    if not flow.is_tcp:
         return flow
     return replace(flow, cc=fields.get("cc") or ends.of(wan_sender(flow, settings)))
 
@@ -205,22 +240,29 @@ def check_fit(flows: Sequence[Flow], settings: Settings, node: Node) -> None:
         placement = settings["placement"]
         if not topology.tunnel_far(placement.value):
             raise placement.node.bad_value(f"topology {topology.name} has no gateway")
-        if sum(flow.kind != "udp" for flow in flows) > 1:
-            raise node.bad(
-                "a tunnel carries one tcp or http flow (with several streams, if need be)"
-            )
+        check_tunnel_carries(flows, tunnel_kind(tunnel.value), node)
     for receiver in sorted({flow.receiver for flow in flows}):
         ways = {(flow.sender, flow.rtt_ms) for flow in flows if flow.receiver == receiver}
         if len(ways) > len({sender for sender, _ in ways}):
             raise node.bad(f"two flows between the same hosts with different rtt ({receiver})")
     buffers: dict[str, Buffers] = {}
     for flow in flows:
-        for host in (flow.sender, flow.receiver) if flow.kind != "udp" else ():
+        for host in (flow.sender, flow.receiver) if flow.is_tcp else ():
             if buffers.setdefault(host, flow.buffers) != flow.buffers:
                 raise node.bad(
                     f"{flow.name}: {host} has other buffers already (a host's flows share its"
                     " buffers)"
                 )
+
+
+def check_tunnel_carries(flows: Sequence[Flow], tunnel: TunnelKind, node: Node) -> None:
+    """A tunnel carries one flow of tcp or http, and beside it what measures: short and ping flows.
+    Raises BadInput.
+    """
+    if sum(flow.kind in ("tcp", "http") for flow in flows) > 1:
+        raise node.bad("a tunnel carries one tcp or http flow (with several streams, if need be)")
+    if not any(flow.takes_tunnel for flow in flows):
+        raise node.bad(f"{tunnel.name}: no flow goes through it (udp flows take the path alone)")
 
 
 def delays_ms(flows: Sequence[Flow], path: Mapping[str, Any]) -> dict[str, float]:

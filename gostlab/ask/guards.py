@@ -17,7 +17,7 @@ from typing import Any
 
 from gostlab.ask import units
 from gostlab.ask.checks import Check
-from gostlab.ask.flows import Flow, delays_ms
+from gostlab.ask.flows import IPERF3_KINDS, Flow, delays_ms
 from gostlab.ask.limits import (
     DELAY_LIMIT_PKTS,
     MIN_ROUND_TRIPS,
@@ -304,7 +304,7 @@ def windows(run: RunDescription) -> Iterator[Guard]:
     """
     for flow in run.flows:
         window = window_bytes(flow)
-        if flow.kind == "udp" or math.isinf(window) or not flow.rtt_ms:
+        if not flow.is_tcp or math.isinf(window) or not flow.rtt_ms:
             continue
         rate_bps = rate_of(run, flow)
         path_bytes = bdp_bytes(rate_bps, flow.rtt_ms / 1000)
@@ -381,7 +381,7 @@ def lengths(run: RunDescription) -> Iterator[Guard]:
             largest(run, way, "delay_ms") - run.path[way]["delay_ms"] for way in run.path
         )
         least_s = MIN_ROUND_TRIPS * rtt_ms / 1000
-        if flow.kind != "http" and flow.duration_s < least_s:
+        if flow.kind in IPERF3_KINDS and flow.duration_s < least_s:
             yield Guard(
                 "few_round_trips",
                 "warning",
@@ -447,6 +447,8 @@ def wanted(run: RunDescription, flow: Flow) -> float:
     """
     if flow.kind == "udp":
         return float(flow.rate_bps or 0)
+    if flow.kind == "ping":
+        return 0.0
     window = window_bytes(flow)
     return (
         rate_of(run, flow)

@@ -16,7 +16,7 @@ from gostlab.ask.costs import resolve_costs
 from gostlab.ask.document import Node, meant
 from gostlab.ask.ends import resolve_ends, settle_ends
 from gostlab.ask.experiment import NO_QUICK, Experiment, Matrix, Quick, with_presets
-from gostlab.ask.flows import Flow, delays_ms, resolve_flows
+from gostlab.ask.flows import IPERF3_KINDS, Flow, delays_ms, resolve_flows
 from gostlab.ask.hosts import hosts_of, resolve_cpus, resolve_tcp_memory
 from gostlab.ask.limits import MTU_BYTES
 from gostlab.ask.path import (
@@ -260,7 +260,7 @@ def resolve(
         bottleneck=values["bottleneck"],
         queue=values["queue"],
         flows=flows,
-        iperf3=values["iperf3"] if any(flow.kind != "http" for flow in flows) else SYSTEM,
+        iperf3=values["iperf3"] if any(flow.kind in IPERF3_KINDS for flow in flows) else SYSTEM,
         **own_costs(values, explicit, flows),
         changes=changes,
         cc_by_end=ends.by_end,
@@ -353,7 +353,7 @@ def resolve_offloads(
     """
     if values["offloads"] != "auto":
         return bool(values["offloads"] == "on")
-    if len(flows) > 1 or changes or flows[0].kind == "udp":
+    if len(flows) > 1 or changes or not flows[0].is_tcp:
         return False
     return offloads_do_no_harm(path, values["direction"], flows[0].streams, flows[0].buffers)
 

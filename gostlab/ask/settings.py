@@ -19,6 +19,7 @@ from gostlab.ask.document import (
     Field,
     Node,
     Reader,
+    list_of,
     mapping,
     mapping_of,
     mapping_schema,
@@ -60,6 +61,7 @@ from gostlab.ask.values import (
     read_memory,
     read_offered_rate,
     read_packet_cost,
+    read_ping_interval,
     read_rtt,
     read_rx_usecs,
     read_sample,
@@ -93,10 +95,11 @@ Factors = Mapping[str, tuple[Setting, ...]]
 # What a flow may be asked for besides what the run says for all of its flows.
 FLOW_FIELDS: Mapping[str, Field] = {
     "kind": Field(
-        one_of("tcp", "udp", "http"),
+        one_of("tcp", "udp", "http", "short", "ping"),
         default="tcp",
-        says="iperf3 by TCP, iperf3 by UDP at a rate, or a file fetched by wget from nginx",
-        example="udp",
+        says="iperf3 by TCP, iperf3 by UDP at a rate, a file fetched by wget from nginx, short"
+        " downloads one after another, or round trips measured while others load the path",
+        example="ping",
     ),
     "cc": Field(CC, says="congestion control", example="bbr"),
     "streams": Field(STREAMS, says="connections side by side", example="4"),
@@ -117,6 +120,18 @@ FLOW_FIELDS: Mapping[str, Field] = {
     "rate": Field(read_offered_rate, says="what a udp flow offers", unit="bit/s", example="20mbit"),
     "size": Field(
         read_download_size, says="what an http flow fetches", unit="bytes", example="100MB"
+    ),
+    "sizes": Field(
+        list_of(read_download_size, least=1),
+        says="what a short flow fetches, one after another, in turn until its time is over",
+        unit="bytes",
+        example="[10kB, 100kB, 1MB]",
+    ),
+    "interval": Field(
+        read_ping_interval,
+        says="how far a ping flow's requests are apart; without it 100 ms",
+        unit="a time",
+        example="20ms",
     ),
     "sender": Field(HOST_NUMBER, says="the number of its sender (dumbbell)", example="1"),
     "receiver": Field(HOST_NUMBER, says="the number of its receiver (dumbbell)", example="2"),

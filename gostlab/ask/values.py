@@ -98,6 +98,15 @@ def read_download_size(node: Node) -> int:
     return size
 
 
+@takes(TIME.schema)
+def read_ping_interval(node: Node) -> float:
+    """How far requests are apart, ms. Raises BadInput."""
+    interval_ms = TIME(node) * 1000
+    if not 10 <= interval_ms <= 60_000:
+        raise node.bad_value("not between 10ms and 60s")
+    return float(interval_ms)
+
+
 @takes(list_of(text_of, least=1).schema)
 def read_sites(node: Node) -> tuple[str, ...]:
     """The profiles of a star's sites, each once. Raises BadInput."""

@@ -220,6 +220,8 @@ goodput() {
         awk -v name="$1" -v size="$(sed -n 's/.*\[\([0-9]*\)\/[0-9]*\].*/\1/p' "$3")" \
             '$1 == name { printf "%s: %.6g Mbit/s\n", name, 8 * size / ($3 - $2) / 1e6 }' flows.txt
         ;;
+    short) echo "$1: $(wc -l <"$3") downloads, in $3" ;;
+    ping) echo "$1: round trips in $3" ;;
     *)
         tr -d '",' <"$3" | awk -v name="$1" -v within="$([ "$2" = udp ] && echo sum || echo sum_received)" '
             $1 == "end:" { over = 1 }

@@ -19,6 +19,7 @@ from mininet.net import VERSION as MININET_VERSION
 
 from gostlab import __version__
 from gostlab.ask.cpu_model import CpuModel
+from gostlab.ask.flows import WEB_KINDS
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.iperf3 import SYSTEM
 from gostlab.guest.network import NetworkError
@@ -130,12 +131,13 @@ def below() -> dict[str, Any]:
 
 def web_programs(run: RunDescription, parts: Mapping[str, Any]) -> dict[str, str]:
     """The versions of server and client where a run has http flows."""
-    if not any(flow.kind == "http" for flow in run.flows):
-        return {}
-    return {
-        "nginx": first_line([parts.get("nginx") or "nginx", "-v"]),
-        "wget": first_line(["wget", "--version"]),
-    }
+    kinds = {flow.kind for flow in run.flows}
+    found = {}
+    if kinds & set(WEB_KINDS):
+        found["nginx"] = first_line([parts.get("nginx") or "nginx", "-v"])
+    if "http" in kinds:
+        found["wget"] = first_line(["wget", "--version"])
+    return found
 
 
 def first_line(argv: list[str]) -> str:

@@ -205,7 +205,7 @@ def buffers_of(run: RunDescription, host: str) -> Any:
         (
             flow.buffers
             for flow in run.flows
-            if flow.kind != "udp" and host in (flow.sender, flow.receiver)
+            if flow.is_tcp and host in (flow.sender, flow.receiver)
         ),
         run.buffers,
     )

@@ -13,7 +13,6 @@ import math
 import statistics
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ def replayed(run: RunDescription, folder: Path) -> dict[str, Any]:
             raise TrafficError(f"{flow.name}: commands.sh did not run it to its end")
         flows.append(result_of(flow, folder / report_name(run, flow), *times[flow.name]))
     return {
-        "flows": [asdict(flow) for flow in flows],
+        "flows": [flow.to_json() for flow in flows],
         "uncertainty": {flow.name: uncertainty(run, flow, folder) for flow in run.flows},
         "qdiscs_before": qdiscs(folder, "before"),
         "qdiscs_after": qdiscs(folder, "after"),

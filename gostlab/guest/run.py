@@ -17,15 +17,17 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gostlab import results
 from gostlab.ask.checks import Check, report, worst
+from gostlab.ask.flows import IPERF3_KINDS, WEB_KINDS
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.controls import kernel_name
 from gostlab.declared.iperf3 import SYSTEM
+from gostlab.declared.programs import IRTT
 from gostlab.guest.cards import moderate_cards
 from gostlab.guest.commands import Needs
 from gostlab.guest.environment import (
@@ -50,8 +52,8 @@ from gostlab.guest.idle import check_idle, refuse_wrong_path
 from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_offloads
 from gostlab.guest.reports import TrafficError
 from gostlab.guest.shaping import Shaper, under_test
-from gostlab.guest.traffic import Load, Order, run_flows
-from gostlab.guest.tunnels import Tunnel, TunnelError, program_of, start_tunnel
+from gostlab.guest.traffic import PYTHON, Load, Order, run_flows
+from gostlab.guest.tunnels import Tunnel, TunnelError, own_programs, program_of, start_tunnel
 from gostlab.guest.verdict import judge
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.acks import (
@@ -64,7 +66,7 @@ from gostlab.guest.watch.acks import (
 from gostlab.guest.watch.probes import Probes, host_cpu_use, probing, program_cost_use
 from gostlab.guest.watch.realclock import Watch, Watched, watching
 from gostlab.guest.watch.states import StateTrace, keep_states, tracing_states
-from gostlab.setup.parts import TunnelBinary, file_sha256
+from gostlab.setup.parts import TunnelBinary, file_sha256, find_program
 
 SENDING_END = {"upload": "near", "download": "far"}
 
@@ -105,7 +107,9 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             acks = keep_acks(run, folder, tunnel, watches.acks, load) if run.acks else None
         states = keep_states(folder, load.started_s)
         results.write_json(folder / "legs.json", legs)
-        results.write_json(folder / "flows.json", {"flows": [asdict(flow) for flow in load.flows]})
+        results.write_json(
+            folder / "flows.json", {"flows": [flow.to_json() for flow in load.flows]}
+        )
         checks += check_idle(network, run, shaper, "idle_rtt_after")
         qdiscs_after = shaper.show("after")
         cpu_use = {
@@ -160,8 +164,10 @@ def needs_of(
         hashes[iperf3.path] = file_sha256(Path(iperf3.path))
     return Needs(
         programs=(
-            *(["wget", str(parts.get("nginx") or "nginx")] if "http" in kinds else []),
-            *([iperf3.path] if kinds - {"http"} else []),
+            *(["wget"] if "http" in kinds else []),
+            *([str(parts.get("nginx") or "nginx")] if kinds & set(WEB_KINDS) else []),
+            *([iperf3.path] if kinds & set(IPERF3_KINDS) else []),
+            *([PYTHON] if kinds & {"short", "ping"} else []),
         ),
         hashes=hashes,
         congestion_controls=[kernel_name(cc) for cc in run.congestion_controls],
@@ -256,6 +262,7 @@ def put_load(
     """The load between the samplers' first and last sample; the tunnel must outlive it. Raises
     TunnelError or TrafficError.
     """
+    irtt = find_program(IRTT, own_programs(parts))
     try:
         load = run_flows(
             Order(
@@ -265,6 +272,7 @@ def put_load(
                 node_cc=socket_cc(run),
                 iperf3=iperf3,
                 nginx=parts.get("nginx"),
+                irtt=None if irtt is None else str(irtt.path),
                 folder=folder,
                 scratch=scratch,
                 begin=watches.begin,

@@ -12,23 +12,26 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from gostlab.ask.flows import Flow
+from gostlab.ask.flows import WEB_KINDS, Flow
 from gostlab.ask.limits import UDP_BURST_PKTS
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.controls import kernel_name
+from gostlab.declared.tunnels import tunnel_kind
 from gostlab.guest.environment import Iperf3
 from gostlab.guest.network import Network
 from gostlab.guest.reports import (
     DATAGRAM_BYTES,
+    PING_BYTES,
     FlowResult,
     TrafficError,
     failure_of,
+    measured_rows,
     report_name,
     result_of,
 )
@@ -41,6 +44,8 @@ POLL_S = 0.1
 # How long a server may take to write its own report once all clients have theirs.
 SERVER_PATIENCE_S = 10.0
 DOCUMENT = "document"
+PYTHON = "/usr/bin/python3"
+ECHO, FETCHES = (str(Path(__file__).with_name(name)) for name in ("echo.py", "fetches.py"))
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class Order:
     node_cc  each node's own congestion control
     iperf3   what carries tcp and udp flows
     nginx    the web server's program; None: there is none
+    irtt     what measures round trips over UDP; None: the lab's own echo does
     folder   where every report goes
     scratch  where nginx may write
     begin    called just before the load starts
@@ -73,11 +79,20 @@ class Order:
     node_cc: Mapping[str, str]
     iperf3: Iperf3
     nginx: str | None
+    irtt: str | None
     folder: Path
     scratch: Path
     begin: Callable[[], None]
     watch: Callable[[], None]
     change: Callable[[Mapping[str, Any]], list[dict[str, Any]]]
+
+    def ping_over(self, flow: Flow) -> str:
+        """The protocol of a ping flow's requests: UDP wherever it gets through; "" of any other
+        flow.
+        """
+        if flow.kind != "ping":
+            return ""
+        return "udp" if "udp" in tunnel_kind(self.run.tunnel).carries else "tcp"
 
 
 def run_flows(order: Order) -> Load:
@@ -105,6 +120,15 @@ def run_flows(order: Order) -> Load:
         result_of(flow, order.folder / report_name(run, flow), *timeline.ends[flow.name])
         for flow in run.flows
     )
+    for name, kind in (("pings", "ping"), ("fetches", "short")):
+        if any(flow.kind == kind for flow in run.flows):
+            rows = [
+                row
+                for flow in results
+                if flow.kind == kind
+                for row in measured_rows(run, flow, order.folder)
+            ]
+            write_rows(order.folder / f"{name}.jsonl", rows)
     return Load(
         timeline.started_s, ended_s, results, {host: network.ip(host) for host in run.hosts}
     )
@@ -122,19 +146,33 @@ def start_servers(order: Order, undo: ExitStack) -> list[subprocess.Popen[bytes]
     for flow in order.run.flows:
         server = start_server(order, flow, ports[flow.name])
         undo.callback(stop, server)
-        if flow.kind != "http":
+        if flow.kind in ("tcp", "udp"):
             ending.append(server)
     # A udp test begins with a TCP connection to the same port.
     for host in dict.fromkeys(flow.receiver for flow in order.run.flows):
-        its = [ports[flow.name] for flow in order.run.flows if flow.receiver == host]
-        wait_until_listening(order.network, host, *its)
+        for protocol in ("tcp", "udp"):
+            its = [
+                ports[flow.name]
+                for flow in order.run.flows
+                if flow.receiver == host and (order.ping_over(flow) or "tcp") == protocol
+            ]
+            wait_until_listening(order.network, host, *its, protocol=protocol)
     return ending
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A line of JSON for each row."""
+    path.write_text(
+        "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows), encoding="utf-8"
+    )
 
 
 def start_server(order: Order, flow: Flow, port: int) -> subprocess.Popen[bytes]:
     """One flow's sink. Raises TrafficError."""
-    if flow.kind == "http":
+    if flow.kind in WEB_KINDS:
         argv, name = prepare_nginx(order, flow, port), f"nginx-{flow.name}.log"
+    elif flow.kind == "ping":
+        argv, name = ping_server_argv(order, flow, port), f"ping-server-{flow.name}.log"
     else:
         argv, name = server_argv(order.iperf3.path, port), report_name(order.run, flow, "-server")
     with (order.folder / name).open("wb") as output:
@@ -145,6 +183,26 @@ def start_server(order: Order, flow: Flow, port: int) -> subprocess.Popen[bytes]
             stdout_name=name,
             charged_as=charged_as(flow, at_sender=False),
         )
+
+
+def ping_server_argv(order: Order, flow: Flow, port: int) -> list[str]:
+    """What answers a ping flow."""
+    over = order.ping_over(flow)
+    if over == "udp" and order.irtt:
+        return [order.irtt, "server", "-b", f"0.0.0.0:{port}", "-i", "0"]
+    return [PYTHON, ECHO, "serve", over, str(port)]
+
+
+def ping_client_argv(order: Order, flow: Flow) -> list[str]:
+    """What sends a ping flow's requests."""
+    address, port = order.tunnel.entries[flow.name]
+    over = order.ping_over(flow)
+    if over != "udp" or not order.irtt:
+        timing = [f"{flow.interval_ms:g}", f"{flow.duration_s:g}"]
+        return [PYTHON, ECHO, "ask", over, address, str(port), *timing]
+    argv = [order.irtt, "client", "-i", f"{flow.interval_ms:g}ms", "-d", f"{flow.duration_s:g}s"]
+    argv += ["-l", str(PING_BYTES), "--stats=none", "--tstamp=none", "-Q", "-o", "-"]
+    return [*argv, f"{address}:{port}"]
 
 
 def server_argv(iperf3: str, port: int) -> list[str]:
@@ -176,7 +234,10 @@ def prepare_nginx(order: Order, flow: Flow, port: int) -> list[str]:
         raise TrafficError("nginx was not found: run ./lab setup")
     network, folder = order.network, order.scratch / f"nginx-{flow.name}"
     network.write_file(folder / "nginx.conf", NGINX_CONF.format(folder=folder, port=port))
-    network.read(flow.receiver, ["truncate", "-s", str(flow.size_bytes), str(folder / DOCUMENT)])
+    documents = {DOCUMENT: flow.size_bytes} if flow.size_bytes else {}
+    documents |= {str(size): size for size in flow.sizes_bytes}
+    for name, size in documents.items():
+        network.read(flow.receiver, ["truncate", "-s", str(size), str(folder / name)])
     return [order.nginx, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", "stderr"]
 
 
@@ -189,6 +250,9 @@ def client_argv(flow: Flow, entry: tuple[str, int], node_cc: str, iperf3: Iperf3
     if flow.kind == "http":
         quiet = ["--no-proxy", "--tries=1", "--no-verbose"]
         return ["wget", *quiet, "-O", "/dev/null", f"http://{address}:{port}/{DOCUMENT}"]
+    if flow.kind == "short":
+        sizes = [str(size) for size in flow.sizes_bytes]
+        return [PYTHON, FETCHES, address, str(port), f"{flow.duration_s:g}", *sizes]
     argv = [iperf3.path, "-c", address, "-p", str(port)]
     argv += ["-t", f"{flow.duration_s:g}", "-P", str(flow.streams), "-i", "1", "-J"]
     if flow.direction == "download":
@@ -211,8 +275,10 @@ def charged_as(flow: Flow, *, at_sender: bool) -> str:
     """Under which name a flow's program pays for its calls: iperf3 by what it does with the data,
     whichever end it is.
     """
-    if flow.kind == "http":
+    if flow.kind in WEB_KINDS:
         return "wget" if at_sender else "nginx"
+    if flow.kind == "ping":
+        return ""
     sends = at_sender == (flow.direction == "upload")
     return "iperf3/sender" if sends else "iperf3/receiver"
 
@@ -278,7 +344,9 @@ class Timeline:
         with (order.folder / name).open("wb") as output:
             process = order.network.start(
                 flow.sender,
-                client_argv(flow, order.tunnel.entries[flow.name], node_cc, order.iperf3),
+                ping_client_argv(order, flow)
+                if flow.kind == "ping"
+                else client_argv(flow, order.tunnel.entries[flow.name], node_cc, order.iperf3),
                 stdout=output,
                 stdout_name=name,
                 flow=flow.name,

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from gostlab.ask.flows import IPERF3_KINDS
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.iperf3 import OWN, SYSTEM
 from gostlab.declared.tunnels import GOST, tunnel_kind
@@ -209,7 +210,7 @@ def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
 
 def has_iperf3(run: RunDescription) -> bool:
     """Whether iperf3 carries any of a run's flows."""
-    return any(flow.kind != "http" for flow in run.flows)
+    return any(flow.kind in IPERF3_KINDS for flow in run.flows)
 
 
 def search_path() -> str:

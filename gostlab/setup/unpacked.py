@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from gostlab.declared.programs import MEASURING
 from gostlab.declared.tunnels import TunnelKind, tunnel_kinds
 from gostlab.setup import archive, parts
 from gostlab.setup.workbench import SetupError, Workbench, replacing, run_logged, write_json
@@ -26,18 +27,21 @@ ELF = b"\x7fELF"
 
 
 def provide_tunnels(bench: Workbench) -> str:
-    """The programs of every tunnel that the machine lacks. Raises SetupError naming those that are
-    not to be had.
+    """The programs of every tunnel, and those that measure, that the machine lacks. Raises
+    SetupError naming those that are not to be had.
     """
     kinds = list(dict.fromkeys(kind for kind in tunnel_kinds().values() if kind.unpacked))
     wanting = [kind for kind in kinds if missing_programs(kind, bench.cache)]
-    if wanting:
-        unpack_packages(bench, dict.fromkeys(each for kind in wanting for each in kind.unpacked))
+    packages = [each for kind in wanting for each in kind.unpacked]
+    packages += [MEASURING[name] for name in missing_measuring(bench.cache)]
+    if packages:
+        unpack_packages(bench, dict.fromkeys(packages))
     still = {name for kind in wanting for name in missing_programs(kind, bench.cache)}
+    still |= set(missing_measuring(bench.cache))
     if still:
         raise SetupError(f"{', '.join(sorted(still))}: not in Debian's packages as they came")
     own = sorted(parts.find_programs(bench.cache))
-    names = sorted({name for kind in kinds for name in kind.programs})
+    names = sorted({name for kind in kinds for name in kind.programs} | set(MEASURING))
     private = f", {len(own)} of them private to the lab" if own else ""
     return f"{', '.join(names)}{private}"
 
@@ -46,6 +50,12 @@ def missing_programs(kind: TunnelKind, cache: Path) -> list[str]:
     """The programs of a tunnel that neither the machine nor the lab has."""
     own = parts.find_programs(cache)
     return [name for name in kind.programs if parts.find_program(name, own) is None]
+
+
+def missing_measuring(cache: Path) -> list[str]:
+    """The programs that measure that neither the machine nor the lab has."""
+    own = parts.find_programs(cache)
+    return [name for name in MEASURING if parts.find_program(name, own) is None]
 
 
 def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:

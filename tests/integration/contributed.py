@@ -21,7 +21,7 @@ NOT_NEEDED = shutil.ignore_patterns(
 FORWARDER = '''"""forwarder: a plain TCP forwarder in Python at each end."""
 
 from gostlab.declared.tunnels import TunnelKind
-from gostlab.guest.tunnels.launch import LOOPBACK, TUNNEL_PORT, Launch, Tunnel
+from gostlab.guest.tunnels.launch import LOOPBACK, Launch, Tunnel
 
 TUNNEL = TunnelKind(
     name="forwarder",
@@ -53,13 +53,13 @@ def start(launch: Launch) -> Tunnel:
 
     script = str(launch.write_file("forward.py", SCRIPT, 0o755))
     for node, listen, connect in (
-        (launch.far, ["0.0.0.0", TUNNEL_PORT], list(launch.sink)),
-        (launch.near, [LOOPBACK, TUNNEL_PORT], [launch.far_address, TUNNEL_PORT]),
+        (launch.far, ["0.0.0.0", launch.port], list(launch.sink)),
+        (launch.near, [LOOPBACK, launch.port], [launch.far_address, launch.port]),
     ):
         ends = json.dumps([listen, connect])
         secret = str(launch.write_file(f"{node}.json", ends, 0o600))
         launch.start_end(node, [launch.program_path, script, secret])
-        launch.wait_until_listening(node, TUNNEL_PORT)
+        launch.wait_until_listening(node, launch.port)
     return launch.three_legs()
 '''
 

@@ -37,12 +37,14 @@ RUNS = {
         queue="fq_codel",
         cc_by_end={"target": "reno"},
     ),
-    "http beside udp": describe(
+    "http and short downloads beside udp and pings": describe(
         PATH,
         duration_s=2.0,
         flows=[
             flow("file", kind="http", size_bytes=500_000, direction="download", duration_s=60.0),
             flow("noise", kind="udp", cc=None, rate_bps=1_000_000, duration_s=2.0),
+            flow("web", kind="short", sizes_bytes=[10_000], direction="download", duration_s=2.0),
+            flow("lag", kind="ping", cc=None, interval_ms=100.0, duration_s=2.0),
         ],
     ),
 }

@@ -7,7 +7,7 @@ legs. That is all: nothing else names it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -18,11 +18,14 @@ from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.guest.network import Network
 from gostlab.guest.tunnels.launch import (
+    TUNNEL_PORT,
     Ends,
     Launch,
     Leg,
     Tunnel,
     TunnelError,
+    pair_of,
+    pairs_of,
     sink_ports,
     stop,
     wait_until_listening,
@@ -38,28 +41,82 @@ def start_tunnel(
     folder: Path,
     scratch: Path,
 ) -> Iterator[Tunnel]:
-    """Start the run's tunnel and stop it on leaving.
+    """Start the run's tunnel and stop it on leaving: a pair of ends, or one for each flow that
+    needs a pair of its own.
 
     program  what runs at both ends; None where there is no tunnel
     folder   where its ends' output goes
     scratch  where it may write what is no result
     Raises TunnelError or NetworkError.
     """
-    kind, topology = tunnel_kind(run.tunnel), topology_of(run.topology)
-    launch = Launch(
-        network,
-        run,
-        program,
-        near=topology.tunnel_near,
-        far=topology.tunnel_far(run.placement),
-        folder=folder,
-        scratch=scratch / "tunnel",
-    )
+    kind = tunnel_kind(run.tunnel)
+    ends: Ends = {}
     try:
-        yield import_module(f"{__name__}.{kind.module}").start(launch)
+        started = [
+            import_module(f"{__name__}.{kind.module}").start(launch)
+            for launch in launches(network, run, program, folder, scratch, ends)
+        ]
+        yield joined(run, started, ends)
     finally:
-        for process in launch.ends.values():
+        for process in ends.values():
             stop(process)
+
+
+def launches(
+    network: Network,
+    run: RunDescription,
+    program: TunnelBinary | None,
+    folder: Path,
+    scratch: Path,
+    ends: Ends,
+) -> Iterator[Launch]:
+    """The starts of a run's tunnel, one for each pair of ends; all enter what they start in
+    `ends`.
+    """
+    topology = topology_of(run.topology)
+    for number, flow in enumerate(pairs_of(run)):
+        mark = f"-{flow}" if number else ""
+        yield Launch(
+            network,
+            run,
+            program,
+            near=topology.tunnel_near,
+            far=topology.tunnel_far(run.placement),
+            folder=folder,
+            scratch=scratch / f"tunnel{mark}",
+            flow=flow,
+            port=TUNNEL_PORT + number,
+            mark=mark,
+            ends=ends,
+        )
+
+
+def joined(run: RunDescription, pairs: Sequence[Tunnel], ends: Ends) -> Tunnel:
+    """All pairs of a run's tunnel as one: each flow's entry is that of the pair it takes."""
+    entries = dict(pairs[0].entries)
+    if not is_direct_or_vpn(run):
+        by_flow = dict(zip(pairs_of(run), pairs, strict=True))
+        for flow in run.flows:
+            if flow.takes_tunnel:
+                pair = pair_of(run, flow)
+                entries[flow.name] = by_flow[pair].entries[pair]
+    carried = {flow.name for flow in run.flows if flow.is_tcp}
+    legs = tuple(leg for pair in pairs for leg in pair.legs if leg.flow in carried)
+    return Tunnel(entries, legs, ends)
+
+
+def is_direct_or_vpn(run: RunDescription) -> bool:
+    """Whether each flow connects to its sink's own port."""
+    kind = tunnel_kind(run.tunnel)
+    return kind.is_direct or kind.is_vpn
+
+
+def own_programs(parts: Mapping[str, Any]) -> dict[str, OwnProgram]:
+    """The programs that the machine handed over, by name."""
+    return {
+        name: OwnProgram(**{**one, "path": Path(one["path"])})
+        for name, one in parts.get("programs", {}).items()
+    }
 
 
 def program_of(run: RunDescription, parts: Mapping[str, Any]) -> TunnelBinary | None:
@@ -71,11 +128,7 @@ def program_of(run: RunDescription, parts: Mapping[str, Any]) -> TunnelBinary | 
         return None
     handed = parts.get("tunnel")
     provided = TunnelBinary(**{**handed, "path": Path(handed["path"])}) if handed else None
-    own = {
-        name: OwnProgram(**{**one, "path": Path(one["path"])})
-        for name, one in parts.get("programs", {}).items()
-    }
-    found = tunnel_program(kind, provided, own)
+    found = tunnel_program(kind, provided, own_programs(parts))
     if found is None:
         missing = " or ".join(kind.programs or (kind.program,))
         raise TunnelError(f"{kind.name}: its program {missing} is not there: run ./lab setup")
@@ -88,6 +141,7 @@ __all__ = (
     "Leg",
     "Tunnel",
     "TunnelError",
+    "own_programs",
     "program_of",
     "sink_ports",
     "start_tunnel",

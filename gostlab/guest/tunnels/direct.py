@@ -20,6 +20,6 @@ def start(launch: Launch) -> Tunnel:
     legs = tuple(
         Leg("wan", flow.sender, flow.receiver, entries[flow.name][1], flow=flow.name)
         for flow in launch.run.flows
-        if flow.kind != "udp"
+        if flow.is_tcp
     )
     return Tunnel(entries, legs)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 
+from gostlab.ask.flows import Flow
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.guest.network import Network
@@ -16,6 +17,7 @@ from gostlab.setup.parts import TunnelBinary
 # The thesis's ports: iperf3 listens on 80 on the target, both ends of the tunnel on 443.
 SINK_PORT = 80
 TUNNEL_PORT = 443
+PAIRS_OWN = 0  # the port of a pair of ends
 LISTEN_TIMEOUT_S = 10.0
 LOOPBACK = "127.0.0.1"
 
@@ -65,6 +67,9 @@ class Launch:
     near, far  the nodes that its two ends run on
     folder     the run's results: each end's output goes there, to tunnel-NODE.log
     scratch    a folder of the tunnel's own, which ends with the run
+    flow       the flow that this pair of ends carries; "": the run's first that takes the tunnel
+    port       the pair's own: a forwarder has one sink, so that a second flow needs a second pair
+    mark       what its processes' names and logs end in, where a run has several pairs
     ends       what has been started so far; ended by whoever made this
     """
 
@@ -75,6 +80,9 @@ class Launch:
     far: str
     folder: Path
     scratch: Path
+    flow: str = ""
+    port: int = TUNNEL_PORT
+    mark: str = ""
     ends: Ends = field(default_factory=dict)
 
     @property
@@ -105,7 +113,7 @@ class Launch:
     @property
     def carried(self) -> str:
         """The flow that the tunnel carries: background traffic takes the path, not the tunnel."""
-        return next(flow.name for flow in self.run.flows if flow.kind != "udp")
+        return self.flow or first_carried(self.run)
 
     @property
     def receiver(self) -> str:
@@ -119,6 +127,15 @@ class Launch:
         return address, sink_ports(self.run)[self.carried]
 
     @property
+    def carries_datagrams(self) -> bool:
+        """Whether a ping flow's datagrams take this pair, to the sink's port."""
+        return any(
+            pair_of(self.run, flow) == self.carried
+            for flow in self.run.flows
+            if flow.kind == "ping"
+        )
+
+    @property
     def far_address(self) -> str:
         """Where the near end connects to."""
         return self.network.ip(self.far)
@@ -128,19 +145,21 @@ class Launch:
         node: str,
         argv: list[str],
         *,
-        port: int | None = TUNNEL_PORT,
+        port: int | None = PAIRS_OWN,
         environ: Mapping[str, str] = {},
     ) -> None:
         """Start one end, one process a node. Raises TunnelError if the port is taken on which it is
-        to listen.
+        to listen: the pair's own, another, or none.
         """
+        port = self.port if port == PAIRS_OWN else port
         if port in listening_ports(self.network, node, "tcp"):
             raise TunnelError(
                 f"{node}: port {port} is in use already, the tunnel cannot listen there"
             )
-        name = f"tunnel-{node}.log"
+        end = f"{node}{self.mark}"
+        name = f"tunnel-{end}.log"
         with (self.folder / name).open("wb") as output:
-            self.ends[node] = self.network.start(
+            self.ends[end] = self.network.start(
                 node,
                 argv,
                 stdout=output,
@@ -167,12 +186,13 @@ class Launch:
         )
 
     def three_legs(
-        self, entry: tuple[str, int] = (LOOPBACK, TUNNEL_PORT), wan_port: int = TUNNEL_PORT
+        self, entry: tuple[str, int] | None = None, wan_port: int | None = None
     ) -> Tunnel:
         """The usual tunnel. The application connects to the near end on its own node (`entry`), the
         near end to the far end (`wan_port`), and the far end to the sink: three TCP connections in
-        a row.
+        a row. Both ends listen on the pair's own port unless they are said to do otherwise.
         """
+        entry, wan_port = entry or (LOOPBACK, self.port), wan_port or self.port
         at_sink = self.far == self.receiver
         flow, sink_port = self.carried, self.sink[1]
         return Tunnel(
@@ -192,17 +212,53 @@ def direct_entries(network: Network, run: RunDescription) -> dict[str, tuple[str
     return {flow.name: (network.ip(flow.receiver), ports[flow.name]) for flow in run.flows}
 
 
+def first_carried(run: RunDescription) -> str:
+    """The flow that the first pair of a tunnel's ends carries: what loads it, if anything does."""
+    taking = [flow for flow in run.flows if flow.takes_tunnel]
+    return min(taking, key=lambda flow: not flow.is_tcp).name
+
+
+def pair_of(run: RunDescription, flow: Flow) -> str:
+    """The flow whose pair of ends a flow's packets take: its own, but a ping flow's datagrams take
+    the first pair's, which forwards them to the same port.
+    """
+    datagrams = flow.kind == "ping" and "udp" in tunnel_kind(run.tunnel).carries
+    return first_carried(run) if datagrams else flow.name
+
+
+def pairs_of(run: RunDescription) -> list[str]:
+    """The flows that need a pair of a tunnel's ends each, the first pair's first. A VPN carries
+    all with one pair, and so may a tunnel of one connection.
+    """
+    kind = tunnel_kind(run.tunnel)
+    taking = [flow for flow in run.flows if flow.takes_tunnel]
+    if kind.is_direct or kind.is_vpn or not taking:
+        return [""]
+    first = first_carried(run)
+    return list(dict.fromkeys([first, *(pair_of(run, flow) for flow in taking)]))
+
+
 def sink_ports(run: RunDescription) -> dict[str, int]:
     """The port that each flow's sink listens on: 80, and one more for each further flow to the same
-    host, the tunnel's left out.
+    host, the tunnel's left out. A forwarder brings datagrams to the port of the stream that it
+    carries.
     """
     ports: dict[str, int] = {}
     last: dict[str, int] = {}
+    kind = tunnel_kind(run.tunnel)
+    forwards = not kind.is_direct and not kind.is_vpn
+    shared = {
+        flow.name: pair
+        for flow in run.flows
+        if forwards and flow.takes_tunnel and (pair := pair_of(run, flow)) != flow.name
+    }
     for flow in run.flows:
+        if flow.name in shared:
+            continue
         port = last.get(flow.receiver, SINK_PORT - 1) + 1
         port += port == TUNNEL_PORT
         ports[flow.name] = last[flow.receiver] = port
-    return ports
+    return ports | {flow: ports[pair] for flow, pair in shared.items()}
 
 
 def check_alive(ends: Ends) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gostlab.declared.tunnels import GOST, TunnelKind
 from gostlab.guest.tunnels.gost import ENVIRON
-from gostlab.guest.tunnels.launch import TUNNEL_PORT, Launch, Tunnel
+from gostlab.guest.tunnels.launch import Launch, Tunnel
 
 TUNNEL = TunnelKind(
     name="split",
@@ -22,12 +22,12 @@ def start(launch: Launch) -> Tunnel:
     address, port = launch.sink
     for node, target in (
         (launch.far, f"{address}:{port}"),
-        (launch.near, f"{launch.far_address}:{TUNNEL_PORT}"),
+        (launch.near, f"{launch.far_address}:{launch.port}"),
     ):
         launch.start_end(
             node,
-            [launch.program_path, "-L", f"tcp://:{TUNNEL_PORT}/{target}"],
+            [launch.program_path, "-L", f"tcp://:{launch.port}/{target}"],
             environ=ENVIRON,
         )
-        launch.wait_until_listening(node, TUNNEL_PORT)
+        launch.wait_until_listening(node, launch.port)
     return launch.three_legs()

@@ -7,7 +7,7 @@ the VPN's own, the leg `wan`.
 
 from __future__ import annotations
 
-from gostlab.guest.tunnels.launch import Launch, Leg, Tunnel, direct_entries
+from gostlab.guest.tunnels.launch import Launch, Leg, Tunnel, direct_entries, sink_ports
 
 # The addresses inside. Where the far end is not on the target itself, the target has one more
 # behind it: its own stays reachable beside the VPN, for what measures the path.
@@ -37,11 +37,21 @@ def lead_behind(launch: Launch) -> None:
 
 
 def vpn_legs(launch: Launch, wan_port: int | None = None) -> Tunnel:
-    """A started VPN. `wan_port`: of its own connection across the path, where it runs over TCP."""
-    flow, sink_port = launch.carried, launch.sink[1]
+    """A started VPN, which every flow but udp takes. `wan_port`: of its own connection across the
+    path, where it runs over TCP.
+    """
+    ports = sink_ports(launch.run)
     inside = FAR_IP if launch.far == launch.receiver else BEHIND_IP
-    legs = [Leg("inner", launch.near, launch.receiver, sink_port, flow=flow)]
+    taking = [flow for flow in launch.run.flows if flow.takes_tunnel]
+    legs = [
+        Leg("inner", launch.near, launch.receiver, ports[flow.name], flow=flow.name)
+        for flow in taking
+        if flow.is_tcp
+    ]
     if wan_port is not None:
-        legs.append(Leg("wan", launch.near, launch.far, wan_port, flow=flow))
-    entries = {**direct_entries(launch.network, launch.run), flow: (inside, sink_port)}
+        legs.append(Leg("wan", launch.near, launch.far, wan_port, flow=launch.carried))
+    entries = {
+        **direct_entries(launch.network, launch.run),
+        **{flow.name: (inside, ports[flow.name]) for flow in taking},
+    }
     return Tunnel(entries, tuple(legs), launch.ends)

@@ -236,7 +236,7 @@ def check_length(run: RunDescription, load_s: float, flows: Sequence[FlowResult]
     """Every flow ran its time, and the shortest time is long enough to mean something."""
     ran = {flow.name: flow.ended_s - flow.started_s for flow in flows}
     for flow in run.flows:
-        if flow.kind != "http" and ran.get(flow.name, load_s) < 0.98 * flow.duration_s:
+        if flow.kind in ("tcp", "udp") and ran.get(flow.name, load_s) < 0.98 * flow.duration_s:
             return Check(
                 "run_length",
                 "invalid",
