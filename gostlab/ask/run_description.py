@@ -77,6 +77,9 @@ class RunDescription:
     # syscall_cost_us and byte_cost_ns
     costs_of: str = later("uniform")
     program_costs: Mapping[str, Mapping[str, int]] = later({})
+    # what is asked of the tunnel besides, of the options that it declares: sndbuf, rcvbuf (bytes),
+    # nodelay (on, off)
+    tunnel_options: Mapping[str, Any] = later({})
 
     def to_json(self) -> dict[str, Any]:
         """The dict that run.json holds: a later field only where it is not at its default."""

@@ -45,6 +45,7 @@ class TunnelKind:
                      of a VPN inner, and wan as well where it runs over TCP
     over             what carries it across the path: tcp | udp; "" if there is no tunnel
     carries          what the application may send through it: tcp, udp
+    options          settings that are its own: sndbuf, rcvbuf, nodelay
     one_connection   whether all streams share one connection across the path
     spellings        further names by which an experiment may ask for the same tunnel
     charged_as       the program in machines/ whose costs its ends have; without it, its own name
@@ -63,6 +64,7 @@ class TunnelKind:
     legs: tuple[str, ...] = (APP, WAN, EXIT)
     over: str = "tcp"
     carries: tuple[str, ...] = ("tcp",)
+    options: tuple[str, ...] = ()
     one_connection: bool = False
     spellings: tuple[str, ...] = ()
     charged_as: str = ""

@@ -23,6 +23,12 @@ SOCKETS = {
     "gost+ws": THREE_EACH,
     "gost+wss": THREE_EACH,
     "wireguard": {"inner": 3},
+    "openvpn+udp": {"inner": 3},
+    "openvpn+tcp": {"inner": 3, "wan": 1},
+    "ssh": {"app": 3, "wan": 1, "exit": 3},
+    "ssh+tun": {"inner": 3, "wan": 1},
+    "stunnel": THREE_EACH,
+    "shadowsocks": THREE_EACH,
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def start_tunnel(
             import_module(f"{__name__}.{kind.module}").start(launch)
             for launch in launches(network, run, program, folder, scratch, ends)
         ]
-        yield joined(run, started, ends)
+        yield replace(joined(run, started, ends), folder=folder)
     finally:
         for process in ends.values():
             stop(process)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
+from typing import Any
 
 from gostlab.ask.flows import Flow
 from gostlab.ask.run_description import RunDescription
@@ -20,6 +22,7 @@ TUNNEL_PORT = 443
 PAIRS_OWN = 0  # the port of a pair of ends
 LISTEN_TIMEOUT_S = 10.0
 LOOPBACK = "127.0.0.1"
+MOST_WORDS = 300  # of what an end said last
 
 
 class TunnelError(Exception):
@@ -54,10 +57,11 @@ class Tunnel:
     entries: Mapping[str, tuple[str, int]]  # flow -> address and port to connect to
     legs: tuple[Leg, ...]  # of tcp and http flows
     ends: Ends = field(default_factory=dict)
+    folder: Path | None = None  # where its ends' output goes
 
     def check_alive(self) -> None:
-        """Raises TunnelError naming the end that is gone."""
-        check_alive(self.ends)
+        """Raises TunnelError naming the end that is gone, with its last words."""
+        check_alive(self.ends, self.folder)
 
 
 @dataclass
@@ -157,7 +161,7 @@ class Launch:
                 f"{node}: port {port} is in use already, the tunnel cannot listen there"
             )
         end = f"{node}{self.mark}"
-        name = f"tunnel-{end}.log"
+        name = log_name(end)
         with (self.folder / name).open("wb") as output:
             self.ends[end] = self.network.start(
                 node,
@@ -181,9 +185,23 @@ class Launch:
 
     def wait_until_listening(self, node: str, port: int, protocol: str = "tcp") -> None:
         """Wait until an end listens. Raises TunnelError if it dies first, or after 10 s."""
-        wait_until_listening(
-            self.network, node, port, protocol=protocol, alive=lambda: check_alive(self.ends)
-        )
+        wait_until_listening(self.network, node, port, protocol=protocol, alive=self.check_alive)
+
+    def check_alive(self) -> None:
+        """Raises TunnelError naming the end that is gone, with its last words."""
+        check_alive(self.ends, self.folder)
+
+    def last_words(self, node: str) -> str:
+        """The last that a node's end has said, to stand behind what went wrong."""
+        return last_words(self.folder / log_name(f"{node}{self.mark}"))
+
+    def options(self, *names: str) -> list[tuple[str, Any]]:
+        """What the run sets of a tunnel's own options, of those named."""
+        return [
+            (name, self.run.tunnel_options[name])
+            for name in names
+            if name in self.run.tunnel_options
+        ]
 
     def three_legs(
         self, entry: tuple[str, int] | None = None, wan_port: int | None = None
@@ -203,6 +221,7 @@ class Launch:
                 Leg("exit", self.far, self.receiver, sink_port, loopback=at_sink, flow=flow),
             ),
             self.ends,
+            self.folder,
         )
 
 
@@ -261,14 +280,40 @@ def sink_ports(run: RunDescription) -> dict[str, int]:
     return ports | {flow: ports[pair] for flow, pair in shared.items()}
 
 
-def check_alive(ends: Ends) -> None:
-    """Raises TunnelError naming the end that is gone."""
+def check_alive(ends: Ends, folder: Path | None = None) -> None:
+    """Raises TunnelError naming the end that is gone; with its last words, if its log is in a
+    folder.
+    """
     for node, process in ends.items():
         if process.poll() is not None:
+            said = last_words(folder / log_name(node)) if folder else ""
             raise TunnelError(
-                f"the tunnel's end on {node} died (exit status {process.returncode}); "
-                f"its output is in tunnel-{node}.log"
+                f"the tunnel's end on {node} died (exit status {process.returncode})"
+                f"{said}; its output is in {log_name(node)}"
             )
+
+
+def log_name(end: str) -> str:
+    """Where an end writes."""
+    return f"tunnel-{end}.log"
+
+
+def last_words(log: Path) -> str:
+    """The last line of a log that says anything, in brackets; GOST's are JSON, and its `msg` is
+    what it says.
+    """
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    try:
+        said = str(json.loads(lines[-1])["msg"])
+    except (ValueError, KeyError, TypeError):
+        said = lines[-1]
+    return f" ({said[:MOST_WORDS]})"
 
 
 def listening_ports(network: Network, node: str, protocol: str) -> set[int]:

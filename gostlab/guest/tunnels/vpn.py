@@ -7,7 +7,15 @@ the VPN's own, the leg `wan`.
 
 from __future__ import annotations
 
-from gostlab.guest.tunnels.launch import Launch, Leg, Tunnel, direct_entries, sink_ports
+from gostlab.guest.network import NetworkError
+from gostlab.guest.tunnels.launch import (
+    Launch,
+    Leg,
+    Tunnel,
+    TunnelError,
+    direct_entries,
+    sink_ports,
+)
 
 # The addresses inside. Where the far end is not on the target itself, the target has one more
 # behind it: its own stays reachable beside the VPN, for what measures the path.
@@ -36,6 +44,31 @@ def lead_behind(launch: Launch) -> None:
     launch.on(launch.near, "ip", "route", "replace", f"{BEHIND_IP}/32", "dev", DEVICE)
 
 
+def wait_for_device(launch: Launch, node: str, device: str) -> None:
+    """Wait until an end has made its device. Raises TunnelError if it has none after 10 s."""
+    script = "for _ in $(seq 200); do ip link show dev $0 2>/dev/null && exit 0; sleep 0.05; done"
+    try:
+        launch.on(node, "/bin/sh", "-c", f"{script}; exit 1", device)
+    except NetworkError:
+        launch.check_alive()
+        raise TunnelError(
+            f"{node}: no device {device} after 10 s{launch.last_words(node)}"
+        ) from None
+
+
+def wait_inside(launch: Launch) -> None:
+    """Wait until a packet goes through and one comes back. Raises TunnelError if none does."""
+    script = "for _ in $(seq 50); do ping -qc1 -W1 $0 && exit 0; sleep 0.1; done >/dev/null 2>&1"
+    try:
+        launch.on(launch.near, "/bin/sh", "-c", f"{script}; exit 1", FAR_IP)
+    except NetworkError:
+        launch.check_alive()
+        raise TunnelError(
+            f"{launch.near}: nothing comes back through the tunnel after 50 pings"
+            f"{launch.last_words(launch.near)}"
+        ) from None
+
+
 def vpn_legs(launch: Launch, wan_port: int | None = None) -> Tunnel:
     """A started VPN, which every flow but udp takes. `wan_port`: of its own connection across the
     path, where it runs over TCP.
@@ -54,4 +87,4 @@ def vpn_legs(launch: Launch, wan_port: int | None = None) -> Tunnel:
         **direct_entries(launch.network, launch.run),
         **{flow.name: (inside, ports[flow.name]) for flow in taking},
     }
-    return Tunnel(entries, tuple(legs), launch.ends)
+    return Tunnel(entries, tuple(legs), launch.ends, launch.folder)

@@ -1,0 +1,77 @@
+"""OpenVPN over UDP or TCP: one peer at each end, TLS with certificates made per run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gostlab.guest.tunnels.certificate import make_certificate
+from gostlab.guest.tunnels.launch import Launch, Tunnel
+from gostlab.guest.tunnels.vpn import DEVICE, FAR_IP, NEAR_IP, lead_behind, vpn_legs, wait_inside
+
+# What a packet inside has around it: opcode and peer (4), number (4) and tag (16) of AES-256-GCM;
+# in front of that IP and UDP, or IP, TCP with timestamps, and OpenVPN's own length (2).
+DATA_BYTES = 4 + 4 + 16
+OVERHEAD_BYTES = {"udp": 20 + 8 + DATA_BYTES, "tcp": 20 + 32 + 2 + DATA_BYTES}
+CONFIG = """dev {device}
+dev-type tun
+{way}
+ifconfig {own} {peer}
+tun-mtu {mtu}
+mssfix 0
+{role}
+cert {folder}/{node}.crt
+key {folder}/{node}.key
+peer-fingerprint {fingerprint}
+data-ciphers AES-256-GCM
+script-security 1
+disable-dco
+verb 3
+{options}"""
+
+
+def start_openvpn(launch: Launch, over: str) -> Tunnel:
+    """Both ends, whose packets fit the link's MTU. Raises TunnelError or NetworkError."""
+    certificates = {node: make_certificate(launch, node) for node in (launch.near, launch.far)}
+    far = launch.far_address
+    ends: Mapping[str, Mapping[str, str]] = {
+        launch.far: {
+            "way": f"proto {over}4{'-server' if over == 'tcp' else ''}\n"
+            f"local {far}\nlport {launch.port}",
+            "role": "tls-server\ndh none",
+            "own": FAR_IP,
+            "peer": NEAR_IP,
+        },
+        launch.near: {
+            "way": f"proto {over}4{'-client' if over == 'tcp' else ''}\n"
+            f"remote {far} {launch.port}\nnobind",
+            "role": "tls-client",
+            "own": NEAR_IP,
+            "peer": FAR_IP,
+        },
+    }
+    options = "".join(f"{name} {value}\n" for name, value in launch.options("sndbuf", "rcvbuf"))
+    for node, words in ends.items():
+        other = launch.far if node == launch.near else launch.near
+        launch.write_file(f"{node}.key", certificates[node].key, 0o600)
+        launch.write_file(f"{node}.crt", certificates[node].certificate)
+        config = CONFIG.format(
+            **words,
+            device=DEVICE,
+            mtu=launch.run.mtu - OVERHEAD_BYTES[over],
+            folder=launch.scratch,
+            node=node,
+            fingerprint=certificates[other].fingerprint,
+            options=options,
+        )
+        path = launch.write_file(f"{node}.ovpn", config)
+        listens = over == "tcp" and node == launch.far
+        launch.start_end(
+            node,
+            [launch.program_path, "--config", str(path)],
+            port=launch.port if listens else None,
+        )
+        if node == launch.far:
+            launch.wait_until_listening(node, launch.port, over)
+    wait_inside(launch)
+    lead_behind(launch)
+    return vpn_legs(launch, launch.port if over == "tcp" else None)

@@ -1,0 +1,25 @@
+"""openvpn+udp: OpenVPN over UDP."""
+
+from __future__ import annotations
+
+from gostlab.declared.tunnels import TunnelKind
+from gostlab.guest.tunnels.launch import Launch, Tunnel
+from gostlab.guest.tunnels.openvpn import start_openvpn
+
+TUNNEL = TunnelKind(
+    name="openvpn+udp",
+    says="OpenVPN over UDP",
+    program="openvpn",
+    helpers=("openssl",),
+    unpacked=("openvpn", "openssl"),
+    legs=("inner",),
+    over="udp",
+    carries=("tcp", "udp"),
+    options=("sndbuf", "rcvbuf"),
+    charged_as="openvpn",
+)
+
+
+def start(launch: Launch) -> Tunnel:
+    """Both ends. Raises TunnelError or NetworkError."""
+    return start_openvpn(launch, "udp")

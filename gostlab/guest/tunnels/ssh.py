@@ -1,0 +1,26 @@
+"""ssh: `ssh -L`, all streams as channels of one connection, each with a window of its own."""
+
+from __future__ import annotations
+
+from gostlab.declared.tunnels import TunnelKind
+from gostlab.guest.tunnels.launch import LOOPBACK, Launch, Tunnel
+from gostlab.guest.tunnels.openssh import start_ssh
+
+TUNNEL = TunnelKind(
+    name="ssh",
+    says="ssh -L, channels of one connection",
+    program="ssh",
+    helpers=("sshd", "ssh-keygen"),
+    unpacked=("openssh-client", "openssh-server"),
+    version_words=("-V",),
+    version_pattern=r"OpenSSH_(\d[\w.]*)",
+    one_connection=True,
+)
+
+
+def start(launch: Launch) -> Tunnel:
+    """Both ends. Raises TunnelError or NetworkError."""
+    address, port = launch.sink
+    start_ssh(launch, {"LocalForward": f"{LOOPBACK}:{launch.port} {address}:{port}"})
+    launch.wait_until_listening(launch.near, launch.port)
+    return launch.three_legs()
