@@ -144,6 +144,7 @@ def parser() -> argparse.ArgumentParser:
         add_exec,
         add_report,
         add_compare,
+        add_fit,
         add_shell,
         add_profile,
         add_validate,
@@ -308,6 +309,21 @@ def add_compare(verbs: Any) -> None:
         help="a figure that moves by less is the same (default: 5)",
     )
     add_json(compare)
+
+
+def add_fit(verbs: Any) -> None:
+    from gostlab.fitting import words
+
+    found = add_verb(
+        verbs,
+        "fit",
+        fit_verb,
+        "the inverse question: which path makes the lab say what was measured?",
+        "./lab fit la-hamina --from thesis-tunnel --judge-on tunnel=gost+wss",
+    )
+    words.add_arguments(found, RESULTS)
+    add_machine(found)
+    add_gost(found)
 
 
 def add_shell(verbs: Any) -> None:
@@ -825,6 +841,15 @@ def profile_verb(arguments: argparse.Namespace) -> int:
         else:
             print(f"{loaded.name}: {profiles.summary(loaded)}")
     return EXIT_OK
+
+
+def fit_verb(arguments: argparse.Namespace) -> int:
+    """`./lab fit PROFILE --from MEASUREMENTS`."""
+    # Its matrices are small: threads would only wait for each other beside the runs.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from gostlab.fitting import verb as fitting
+
+    return fitting.fit_verb(arguments)
 
 
 def validate_verb(arguments: argparse.Namespace) -> int:

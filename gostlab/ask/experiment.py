@@ -8,7 +8,7 @@ gostlab.ask.resolve makes runs of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -322,9 +322,10 @@ def read_number(node: Node, values: dict[str, Any]) -> Published:
     return Published(**{**values, **numbers})
 
 
-def rows_of(table: Node) -> list[Node]:
+def rows_of(table: Node, keys: Collection[str] | None = None) -> list[Node]:
     """A table's rows, each as the mapping that it stands for: a column is a key of a number, or a
-    factor; what stands beside columns and rows is every row's. Raises BadInput.
+    factor; what stands beside columns and rows is every row's. keys: those of a number (default:
+    of one that a study published). Raises BadInput.
     """
     given = dict(mapping_of(table))
     columns = list_of(text_of, least=1)(given.pop("columns"))
@@ -332,11 +333,16 @@ def rows_of(table: Node) -> list[Node]:
         raise table.bad("rows is missing")
     rows = list_of(AS_WRITTEN, least=1)(given.pop("rows"))
     common = dict(mapping_of(given.pop("factors"))) if "factors" in given else {}
-    return [row_of(row, columns, given, common) for row in rows]
+    known = PUBLISHED_FIELDS if keys is None else keys
+    return [row_of(row, columns, given, common, known) for row in rows]
 
 
 def row_of(
-    row: Node, columns: Sequence[str], common: Mapping[str, Node], levels: Mapping[str, Node]
+    row: Node,
+    columns: Sequence[str],
+    common: Mapping[str, Node],
+    levels: Mapping[str, Node],
+    keys: Collection[str],
 ) -> Node:
     """One row as a mapping. An empty cell says nothing. Raises BadInput."""
     cells = list_of(AS_WRITTEN)(row)
@@ -345,8 +351,8 @@ def row_of(
     named = {
         column: cell for column, cell in zip(columns, cells, strict=True) if cell.kind != "nothing"
     }
-    factors = {name: cell for name, cell in named.items() if name not in PUBLISHED_FIELDS}
-    fields = {name: cell for name, cell in named.items() if name in PUBLISHED_FIELDS}
+    factors = {name: cell for name, cell in named.items() if name not in keys}
+    fields = {name: cell for name, cell in named.items() if name in keys}
     own = replace(row, key=f"{row.key}.factors", items=None, fields={**levels, **factors})
     return replace(row, items=None, fields={**common, **fields, "factors": own})
 

@@ -21,7 +21,8 @@ between blanks, lines with # are comments). netem draws a number t of it for eve
 that by delay + jitter * t / 8192; without one, jitter is uniform.
 
 A recorded path (./lab profile record) has `recorded`, what ping saw, in the place of `measured` and
-`derived`; one from elsewhere (./lab profile import) has `imported`.
+`derived`; one from elsewhere (./lab profile import) has `imported`; one that was fitted to rates
+(./lab fit) has `fitted`.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ from gostlab.ask.document import (
     whole,
     yes_no,
 )
+from gostlab.ask.fitted import FITTED, Fitted
 from gostlab.ask.limits import MTU_BYTES
 from gostlab.ask.machines import MACHINES, UNKNOWN_MACHINES, Machines
 from gostlab.ask.response import cubic_loss, window_limit_bps
@@ -253,6 +255,7 @@ class Profile:
     derived: Derived | None
     recorded: Recorded | None
     imported: Imported | None
+    fitted: Fitted | None
     assumptions: tuple[str, ...]
     notes: tuple[str, ...]
     forward: Direction
@@ -767,6 +770,7 @@ def profile_fields(folder: Path) -> dict[str, Field]:
             mapping(IMPORTED_FIELDS, read_imported),
             says="the recording of somebody else's that it was made of",
         ),
+        "fitted": Field(FITTED, says="the measured rates that it was fitted to"),
         "assumptions": Field(TEXTS, default=(), says="which numbers nobody measured"),
         "notes": Field(TEXTS, default=(), says="what else to know"),
         "forward": Field(direction, required=True, says="what the client's data take"),

@@ -1,0 +1,142 @@
+"""What a fit is to do: which path, which numbers, what is free; and the runs that answer it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gostlab.ask.document import BadInput
+from gostlab.ask.fitted import FIT, JUDGE
+from gostlab.ask.profile import Profile
+from gostlab.ask.resolve import resolve
+from gostlab.ask.run_description import RunDescription
+from gostlab.ask.settings import Setting, read_override
+from gostlab.fitting.free import Free
+from gostlab.fitting.measurements import Measurements, Row, settings_of
+from gostlab.fitting.search import Ask, Effort, Number
+
+MATRIX = "fit"
+# A short run is a sixth of a whole one, and no shorter than this many round trips and seconds: what
+# a window needs to open.
+SHORT_SHARE, LEAST_ROUND_TRIPS, LEAST_SHORT_S = 6, 20, 3
+
+
+@dataclass(frozen=True)
+class FitOrder:
+    """A fit."""
+
+    name: str  # of the profile that it is to write
+    base: Profile
+    measurements: Measurements
+    free: tuple[Free, ...]
+    own: Mapping[str, Setting]  # the command line's settings
+    points: int
+    members: int
+    repetitions: int
+    seed: int
+    out: Path
+    results: Path
+    machine: str  # sandbox | native
+
+    @property
+    def experiment(self) -> str:
+        """The name of its runs' folder."""
+        return f"fit-{self.name}"
+
+    @property
+    def rows(self) -> list[Row]:
+        """The numbers to fit on, then those to judge by."""
+        return [*self.measurements.used(FIT), *self.measurements.used(JUDGE)]
+
+    @property
+    def numbers(self) -> list[Number]:
+        """What the search is to meet."""
+        return [Number(math.log(row.goodput_bps), row.sd) for row in self.measurements.used(FIT)]
+
+    @property
+    def effort(self) -> Effort:
+        """What the search may ask for."""
+        short = any(self.short_s(row) < self.whole_s(row) for row in self.measurements.used(FIT))
+        return Effort(self.points, self.members, self.repetitions, short)
+
+    def settings(self, row: Row) -> dict[str, Setting]:
+        """Those of a row's runs, but for what is free."""
+        path = read_override("profile", str(self.base.path_on_disk), origin="PROFILE")[0]
+        return {**settings_of(self.measurements, row, self.own), "profile": path}
+
+    def whole_s(self, row: Row) -> int:
+        """How long its measurement lasted."""
+        length = self.settings(row).get("duration") or read_override("duration", "30s")[0]
+        return int(length.value)
+
+    def short_s(self, row: Row) -> int:
+        """How long a cheap run of it lasts."""
+        whole_s = self.whole_s(row)
+        if self.measurements.screen_s is not None:
+            return min(whole_s, int(self.measurements.screen_s))
+        rtt_s = self.base.rtt_ms / 1000
+        least_s = max(LEAST_SHORT_S, math.ceil(LEAST_ROUND_TRIPS * rtt_s))
+        return min(whole_s, max(least_s, math.ceil(whole_s / SHORT_SHARE)))
+
+    def run(self, ask: Ask) -> RunDescription:
+        """The run that answers a question. Raises BadInput."""
+        row = self.rows[ask.number]
+        chosen = {
+            free.sets: free.setting(place) for free, place in zip(self.free, ask.place, strict=True)
+        }
+        length_s = self.whole_s(row) if ask.whole else self.short_s(row)
+        length = read_override("duration", f"{length_s}s")[0]
+        written = {name: level.written for name, level in row.levels.items()}
+        written |= {
+            free.name: free.text(place) for free, place in zip(self.free, ask.place, strict=True)
+        }
+        base = {name: each for name, each in self.settings(row).items() if name != "duration"}
+        explicit = {**without(base, chosen), **chosen, "duration": length}
+        run = resolve(self.experiment, MATRIX, explicit, written, self.machine)
+        return replace(run, repetition=ask.repetition, seed=1000 * self.seed + ask.repetition)
+
+    def most_runs(self) -> int:
+        """How many runs there may be at most."""
+        fitted, judged = len(self.numbers), len(self.rows) - len(self.numbers)
+        whole = (2 + self.members) * self.repetitions
+        return fitted * (self.points + 1 + whole) + judged * (1 + self.members) * self.repetitions
+
+
+def without(settings: Mapping[str, Setting], chosen: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The settings without those that something free takes the place of: loss is of both ways."""
+    ends = {name for name in chosen if "." not in name}
+    return {
+        name: each
+        for name, each in settings.items()
+        if name not in chosen and not (name.partition(".")[2] in ends and "." in name)
+    }
+
+
+def check_order(order: FitOrder) -> None:
+    """What makes a fit impossible. Raises BadInput."""
+    if not order.free:
+        raise BadInput(
+            f"{order.measurements.shown}: nothing is free: say what may explain the rates"
+            " (--free forward.loss=0.0001%..1% --free buffer=0.03bdp..3bdp)"
+        )
+    fitted = order.measurements.used(FIT)
+    if not fitted:
+        raise BadInput(f"{order.measurements.shown}: no number to fit on (use: fit)")
+    for row in order.rows:
+        for free in order.free:
+            if free.sets in row.levels:
+                raise BadInput(f"--free {free.name}: {row.label} says {free.sets} itself")
+
+
+def asks(
+    places: Sequence[tuple[float, ...]], numbers: Sequence[int], repetitions: int
+) -> list[Ask]:
+    """Whole runs of some numbers at some places."""
+    return [
+        Ask(place, number, True, repetition)
+        for repetition in range(1, repetitions + 1)
+        for place in places
+        for number in numbers
+    ]
