@@ -29,6 +29,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 # Mininet asks distutils to compare two versions, and setuptools answers in its place: 300 modules
 # of setuptools in every run, if Python's own (until 3.12) is not asked for.
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"} if sys.version_info < (3, 12) else {}
+# A run that works uses more CPU time than this in five minutes, even where others leave it little.
+STANDSTILL_S = 0.1
 
 
 @cache
@@ -70,11 +72,20 @@ class Job(Protocol):
 
 
 class Watched:
-    """A started process with a wall-clock limit. `complaint` says why it was ended, if it was."""
+    """A started process with a limit of time. `complaint` says why it was ended, if it was.
 
-    def __init__(self, process: subprocess.Popen[bytes], limit_s: float) -> None:
+    limit_s  seconds of the wall clock; with `of_work`, of CPU time: a machine with other work, or
+             one that stopped the process for a while, does not end it. Only one that has used no
+             CPU at all for that long is ended by the wall clock.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], limit_s: float, *, of_work: bool = False
+    ) -> None:
         self._process = process
         self._limit_s = limit_s
+        self._of_work = of_work
+        self._worked_s = 0.0
         self._deadline = time.monotonic() + limit_s
         self.complaint: str | None = None
 
@@ -82,10 +93,24 @@ class Watched:
         """The process's exit status; None while it runs. Past its limit it is ended."""
         status = self._process.poll()
         if status is None and time.monotonic() > self._deadline:
-            self.complaint = f"ended after {self._limit_s:.0f} s by the wall clock, its limit"
-            self.kill()
-            return self._process.returncode
+            self.complaint = self._why_at_its_limit()
+            if self.complaint is not None:
+                self.kill()
+                return self._process.returncode
         return status
+
+    def _why_at_its_limit(self) -> str | None:
+        """Why it is to be ended; None if it may go on, to the next deadline."""
+        if not self._of_work:
+            return f"ended after {self._limit_s:.0f} s by the wall clock, its limit"
+        before_s, self._worked_s = self._worked_s, group_cpu_s(self._process.pid)
+        if self._worked_s >= self._limit_s:
+            return f"ended after {self._worked_s:.0f} s of CPU time, its limit"
+        if self._worked_s - before_s < STANDSTILL_S:
+            return f"ended: it did nothing for {self._limit_s:.0f} s by the wall clock"
+        # It cannot use up what is left of its limit in less time than that.
+        self._deadline = time.monotonic() + max(1.0, self._limit_s - self._worked_s)
+        return None
 
     def wait(self) -> int:
         """Wait to the end, minding the limit."""
@@ -103,6 +128,22 @@ class Watched:
             except ProcessLookupError:  # on the caller's terminal it has no group of its own
                 self._process.kill()
         self._process.wait()
+
+
+def group_cpu_s(group: int) -> float:
+    """The CPU time, seconds, that a process group has used, with the ended children of those that
+    still run.
+    """
+    ticks = 0
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name, in parentheses, may hold anything; what follows it is numbers.
+            words = status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        if int(words[2]) == group:
+            ticks += sum(map(int, words[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -236,8 +277,9 @@ def run_argv(folder: str) -> list[str]:
     return ["/usr/bin/python3", "-m", "gostlab.guest.run", folder]
 
 
-def wall_limit_s(run: RunDescription) -> float:
-    """How long a run may take by the wall clock before it is ended: far more than any should.
+def time_limit_s(run: RunDescription) -> float:
+    """How long a run may take before it is ended, far more than any should: seconds of CPU time on
+    the virtual clock, of the wall clock on the real one.
 
     About 20 µs per full-size packet at the path's rate on the virtual clock with a cost, ten times
     that for safety; five times its length on the real clock; never less than five minutes.

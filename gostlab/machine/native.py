@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.ask.run_description import RunDescription
-from gostlab.machine import CHECKOUT, QUICK_IMPORTS, Watched, run_argv, wall_limit_s
+from gostlab.machine import CHECKOUT, QUICK_IMPORTS, Watched, run_argv, time_limit_s
 from gostlab.machine.sandbox import host_facts
 
 # What the host's own kernel keeps a run in; the run is root, and nothing else holds it.
@@ -57,4 +57,4 @@ def start_run(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    return Watched(process, wall_limit_s(run))
+    return Watched(process, time_limit_s(run))

@@ -24,6 +24,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from gostlab import machine
 from gostlab.ask.cpu_model import ONE_FOR_ALL, CpuModel
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.errors import BadInput
@@ -35,7 +36,6 @@ from gostlab.machine import (
     Watched,
     compile_lab,
     run_argv,
-    wall_limit_s,
 )
 from gostlab.machine.allowance import memory_left, read_lines
 from gostlab.machine.logs import last_kernel_words
@@ -238,6 +238,7 @@ def boot(
               and /run
     terminal  the guest's console is the caller's terminal, instead of log.txt
     modules   congestion controls that its kernel is to load before the command runs
+    limit_s   after which it is ended: of CPU time on the virtual clock, else of the wall clock
     Raises MachineError or OSError.
     """
     folder = folder.resolve()
@@ -278,7 +279,7 @@ def boot(
     except OSError as error:
         memory.leave()
         raise MachineError(why_not_started(kernel, error)) from error
-    return Guest(process, limit_s, folder, memory, modules)
+    return Guest(process, limit_s, folder, memory, modules, of_work=clock == "virtual")
 
 
 def why_not_started(kernel: Path, error: OSError) -> str:
@@ -336,8 +337,10 @@ class Guest(Watched):
         folder: Path,
         memory: MemoryPlace,
         modules: Sequence[Module] = (),
+        *,
+        of_work: bool = False,
     ) -> None:
-        super().__init__(process, limit_s)
+        super().__init__(process, limit_s, of_work=of_work)
         self._folder, self.memory, self._modules = folder, memory, modules
 
     def poll(self) -> int | None:
@@ -436,7 +439,7 @@ def start_run(
         syscall_cost_us=run.syscall_cost_us,
         cpu_model=CpuModel.of(run),
         seed=run.seed,
-        limit_s=wall_limit_s(run),
+        limit_s=machine.time_limit_s(run),
         modules=modules,
     )
 

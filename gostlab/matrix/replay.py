@@ -119,7 +119,7 @@ def replay_run(folder: Path, kernel: Path, keep: Sequence[Path]) -> Replay:
             syscall_cost_us=run.syscall_cost_us,
             cpu_model=CpuModel.of(run),
             seed=run.seed,
-            limit_s=machine.wall_limit_s(run),
+            limit_s=machine.time_limit_s(run),
             modules=sandbox.modules_of(run, kernel),
         )
         try:

@@ -134,6 +134,56 @@ def test_a_wall_clock_limit_ends_it_and_says_so(lab: Lab) -> None:
     assert not all_gone()
 
 
+def limited(lab: Lab, command: str) -> sandbox.Guest:
+    return sandbox.boot(
+        lab.kernel,
+        lab.folder(),
+        ["/bin/sh", "-c", command],
+        sandbox.sandbox_environ(),
+        keep=[],
+        cpu=lab.cpu,
+        memory_mib=256,
+        clock="virtual",
+        syscall_cost_us=5,
+        seed=1,
+        limit_s=2.0,
+    )
+
+
+def test_on_the_virtual_clock_the_limit_is_of_work(lab: Lab) -> None:
+    guest = limited(lab, "while :; do :; done")
+
+    guest.wait()
+
+    assert "s of CPU time, its limit" in (guest.complaint or "")
+    assert not all_gone()
+
+
+def test_a_guest_that_gets_little_of_a_busy_machine_goes_on(lab: Lab) -> None:
+    guest = limited(lab, "sleep 36000; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
+    for _ in range(12):  # a quarter of the time, well beyond its limit by the wall clock
+        for order, pause_s in ((signal.SIGSTOP, 0.24), (signal.SIGCONT, 0.08)):
+            if guest.poll() is None:
+                os.killpg(guest._process.pid, order)
+                time.sleep(pause_s)
+    guest.wait()
+
+    assert guest.complaint is None
+    assert (guest._folder / "exit").read_text() == "0\n"
+
+
+def test_a_guest_that_does_nothing_is_ended(lab: Lab) -> None:
+    guest = limited(lab, "while :; do :; done")
+    time.sleep(0.3)
+    os.killpg(guest._process.pid, signal.SIGSTOP)
+    guest._worked_s = machine.group_cpu_s(guest._process.pid)
+
+    guest.wait()
+
+    assert "did nothing for 2 s" in (guest.complaint or "")
+    assert not all_gone()
+
+
 def test_a_folder_the_kernels_command_line_cannot_carry_is_refused(
     lab: Lab, tmp_path: Path
 ) -> None:
