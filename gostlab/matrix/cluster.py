@@ -29,6 +29,9 @@ from gostlab.matrix.worker import MADE, Identity
 from gostlab.results import read_status
 
 PACKAGE = "--dask needs Dask.distributed: sudo apt install python3-distributed"
+ONE_AUTHORITY = (
+    "scheduler, workers and this machine need certificates of one authority: docs/cluster.md"
+)
 CONNECT_S = 15.0
 LOOK_EVERY_S = 0.5
 PATIENCE_S = 120.0  # without a worker: a nanny starts a new one in seconds, a queue in minutes
@@ -123,7 +126,7 @@ class Cluster:
         """A worker by what people call it."""
         name = self._here.get(address, address)
         at = self.accepted[address].host if address in self.accepted else address
-        return name if name == address else f"{name} ({at})"
+        return name if name == at else f"{name} ({at})"
 
     def is_to_blame(self, address: str, why: str) -> bool:
         """Whether a run that could not begin on a worker may be the cause: where the worker has
@@ -263,18 +266,39 @@ def connected(
     # A dead worker's connections are no news for who watches the progress.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with local_cluster(distributed, count) if count else plain(where) as address:
-        # Certificates are Dask's own configuration (distributed.comm.tls).
-        security = Security() if where.startswith("tls:") else None
+        security = credentials(Security(), where) if where.startswith("tls:") else None
         try:
             client = distributed.Client(
                 address, timeout=CONNECT_S, set_as_default=False, security=security
             )
         except (OSError, TypeError, ValueError, RuntimeError) as error:
-            raise MachineError(f"--dask {where}: no scheduler there: {error}") from error
+            hint = f" ({ONE_AUTHORITY})" if security else ""
+            raise MachineError(f"--dask {where}: no scheduler there: {error}{hint}") from error
         with client:
             cluster = Cluster(client, mine, gost, say)
             wait_for_workers(cluster, where, count or 1)
             yield cluster
+
+
+def credentials(security: Any, where: str) -> Any:
+    """Dask's configuration of certificates (distributed.comm.tls), if a connection can be made with
+    it. Raises MachineError.
+    """
+    try:
+        context = security.get_connection_args("client").get("ssl_context")
+    except OSError as error:
+        # ssl's own message names no file
+        named = ", ".join(filter(None, security.get_tls_config_for_role("client").values()))
+        raise MachineError(
+            f"--dask {where}: the certificates of distributed.comm.tls cannot be read ({named}):"
+            f" {error.strerror or error}"
+        ) from error
+    if context is None:
+        raise MachineError(
+            f"--dask {where}: Dask's configuration, distributed.comm.tls, names no certificates for"
+            " the client: docs/cluster.md says how to make them"
+        )
+    return security
 
 
 def wait_for_workers(cluster: Cluster, where: str, count: int) -> None:

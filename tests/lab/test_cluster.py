@@ -295,6 +295,34 @@ def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPat
         pass
 
 
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ({}, r"names no certificates for the client: docs/cluster\.md"),
+        (
+            {
+                "distributed.comm.tls.ca-file": "/no/ca.pem",
+                "distributed.comm.tls.client.cert": "/no/cert.pem",
+                "distributed.comm.tls.client.key": "/no/key.pem",
+            },
+            r"cannot be read \(/no/ca\.pem, /no/cert\.pem, /no/key\.pem\): No such file",
+        ),
+    ],
+)
+def test_certificates_that_are_not_there_are_said_before_anybody_is_asked(
+    named: dict[str, str], says: str
+) -> None:
+    pytest.importorskip("distributed")
+    import dask
+
+    with (
+        dask.config.set(named),
+        pytest.raises(MachineError, match=says),
+        cluster.connected("tls://127.0.0.1:1", ME, None, print),
+    ):
+        pass
+
+
 # -- what comes back
 
 
