@@ -25,6 +25,7 @@ CC_NAMES = {
     "bbrplus": "BBRplus",
     "bbr2": "BBRv2",
     "bbr3": "BBRv3",
+    "fixedrate": "a fixed rate",
 }
 
 

@@ -34,6 +34,7 @@ from gostlab.ask.sizing import (
     offloads_do_no_harm,
     tcp_memory_needed_mib,
 )
+from gostlab.declared.qdiscs import qdisc_kind
 from gostlab.declared.topologies import topology_of
 
 # A burst above this share of the path's own content is a queue that no rate asked for.
@@ -87,6 +88,7 @@ def guards(run: RunDescription) -> tuple[Guard, ...]:
         *bursts(run),
         *reordering(run),
         *lengths(run),
+        *marks(run),
     ):
         if guard.name not in found or guard.distance > found[guard.name].distance:
             found[guard.name] = guard
@@ -391,6 +393,23 @@ def lengths(run: RunDescription) -> Iterator[Guard]:
                 round(least_s, 3),
                 "s",
             )
+
+
+def marks(run: RunDescription) -> Iterator[Guard]:
+    """ECN that is asked for where nothing marks changes nothing."""
+    if run.ecn != "on":
+        return
+    queue = qdisc_kind(run.queue if qdisc_kind(run.bottleneck).takes_queue else run.bottleneck)
+    if not queue.marks:
+        yield Guard(
+            "ecn_unmarked",
+            "warning",
+            f"ecn is on and the bottleneck's queue ({queue.name}) drops and never marks: nothing"
+            " changes (bottleneck: tbf and a queue that marks, or ecn: losses)",
+            None,
+            None,
+            "",
+        )
 
 
 def changes(run: RunDescription, way: str) -> list[Mapping[str, Any]]:

@@ -259,6 +259,8 @@ def resolve(
         acks=values["acks"] == "on",
         bottleneck=values["bottleneck"],
         queue=values["queue"],
+        ecn=values["ecn"],
+        pacing=values["pacing"],
         flows=flows,
         iperf3=values["iperf3"] if any(flow.kind in IPERF3_KINDS for flow in flows) else SYSTEM,
         **own_costs(values, explicit, flows),

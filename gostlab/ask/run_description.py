@@ -80,6 +80,9 @@ class RunDescription:
     # what is asked of the tunnel besides, of the options that it declares: sndbuf, rcvbuf (bytes),
     # nodelay (on, off)
     tunnel_options: Mapping[str, Any] = later({})
+    # whether hosts ask for ECN and queues mark: off | on | losses (the delay line's losses too)
+    ecn: str = later("off")
+    pacing: str = later("internal")  # what paces senders: TCP itself | fq, a qdisc on their card
 
     def to_json(self) -> dict[str, Any]:
         """The dict that run.json holds: a later field only where it is not at its default."""

@@ -268,6 +268,20 @@ SETTINGS: Mapping[str, Field] = {
         says="what keeps the packets that wait at a bottleneck of tbf: `buffer` is its limit",
         example="fq_codel",
     ),
+    "ecn": Field(
+        one_of("off", "on", "losses"),
+        default="off",
+        says="whether hosts ask for ECN and bottleneck queues that can mark do so where they would"
+        " drop; losses: what the delay line would lose is marked too",
+        example="on",
+    ),
+    "pacing": Field(
+        one_of("internal", "fq"),
+        default="internal",
+        says="what paces senders: TCP itself, where a congestion control asks for it, or the qdisc"
+        " fq on their card, which paces every one",
+        example="fq",
+    ),
     "placement": Field(
         one_of("endpoint", "gateway"),
         default="endpoint",

@@ -15,6 +15,7 @@ CC_COLOURS = {
     "bbrplus": "#E69F00",
     "bbr2": "#000000",
     "bbr3": "#000000",
+    "fixedrate": "#882255",
 }
 # For names not known here, by name and not by order, so that they keep their colour (Tol's muted
 # palette).

@@ -29,6 +29,7 @@ class QdiscKind:
     use          BOTTLENECK: it has the rate; QUEUE: it keeps what waits for the rate
     takes_queue  a bottleneck's: whether any queue may stand under it; else it is its own
     paces_idle   a bottleneck's: whether a packet that finds it empty waits its own time at the rate
+    marks        whether it marks packets of who asks for it (ECN) where it would drop them
     module       the file in gostlab/guest/qdiscs/, without .py
     """
 
@@ -38,6 +39,7 @@ class QdiscKind:
     use: str = QUEUE
     takes_queue: bool = False
     paces_idle: bool = False
+    marks: bool = False
 
 
 @cache

@@ -64,6 +64,8 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
     installed = {}
     for node in hosts_with_programs(run):
         values = {**SYSCTLS, "net.ipv4.tcp_congestion_control": kernel_name(cc_of(run, node))}
+        if run.ecn != "off":
+            values["net.ipv4.tcp_ecn"] = "1"
         buffers = buffers_of(run, node)
         if isinstance(buffers, Mapping):
             values["net.ipv4.tcp_rmem"] = " ".join(str(number) for number in buffers["rmem"])

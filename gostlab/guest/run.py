@@ -15,7 +15,7 @@ import resource
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +50,7 @@ from gostlab.guest.hosts import (
 )
 from gostlab.guest.idle import check_idle, refuse_wrong_path
 from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_offloads
+from gostlab.guest.pacing import pace_senders
 from gostlab.guest.reports import TrafficError
 from gostlab.guest.shaping import Shaper, under_test
 from gostlab.guest.traffic import PYTHON, Load, Order, run_flows
@@ -90,11 +91,12 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             offloads[device]["generic-receive-offload"] = card["gro"]
         shaper = Shaper(network, run)
         qdiscs_before = shaper.install()
+        paced = pace_senders(network, run) if run.pacing == "fq" else []
         checks = check_idle(network, run, shaper, "idle_rtt_before")
         refuse_wrong_path(checks)
         with (
             start_tunnel(network, run, program, folder, scratch) as tunnel,
-            watching_all(network, run, tunnel, folder) as watches,
+            watching_all(network, run, tunnel, folder, paced) as watches,
         ):
             with judged_if_dead(tunnel, checks, folder):
                 load = put_load(
@@ -217,10 +219,17 @@ class Watches:
 
 @contextmanager
 def watching_all(
-    network: Network, run: RunDescription, tunnel: Tunnel, folder: Path
+    network: Network,
+    run: RunDescription,
+    tunnel: Tunnel,
+    folder: Path,
+    paced: Sequence[Interface] = (),
 ) -> Iterator[Watches]:
-    """Open everything that watches a run's load; close it on leaving."""
+    """Open everything that watches a run's load; close it on leaving. `paced`: end hosts' cards
+    that have a queue of their own.
+    """
     queues = [interface for interface in network.shaped if under_test(run, interface)]
+    queues += paced
     with (
         tracing_acks(folder, run.acks) as acks,
         tracing_states(folder, run.congestion_controls, run.acks) as states,

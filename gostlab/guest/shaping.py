@@ -93,7 +93,9 @@ class Shaper:
     def __init__(self, network: Network, run: RunDescription) -> None:
         self._network = network
         self._run = run
-        self._now = {interface: dict(path_of(run, interface)) for interface in network.shaped}
+        self._now = {
+            interface: {**path_of(run, interface), "ecn": run.ecn} for interface in network.shaped
+        }
         self._seeds = {
             interface: seed_of(run, number)
             for number, interface in enumerate(

@@ -100,7 +100,7 @@ def test_results_are_read_where_their_control_is_not_known() -> None:
 
 def test_the_labs_own_controls_are_declared_by_their_files() -> None:
     found = controls.shipped_controls()
-    assert {"bbr2", "bbr3", "bbrplus"} <= set(found)
+    assert {"bbr2", "bbr3", "bbrplus", "fixedrate"} <= set(found)
     assert found["bbr3"].source == found["bbr2"].source
     assert "loss_permille" in found["bbr3"].parameters
 

@@ -7,6 +7,7 @@ seed)`, which gives a `Qdisc`. That is all: nothing else names it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
@@ -41,10 +42,15 @@ def install_argvs(device: str, qdiscs: Sequence[Qdisc], verb: str = "add") -> li
             ["root", "handle", "1:"],
             *(["parent", f"{n}:", "handle", f"{n + 1}:"] for n in range(1, len(qdiscs))),
         ]
-    return [
-        ["tc", "qdisc", verb, "dev", device, *position, qdisc.kind, *qdisc.tc_options()]
-        for position, qdisc in zip(positions, qdiscs, strict=True)
-    ]
+    found = []
+    for position, qdisc in zip(positions, qdiscs, strict=True):
+        own = getattr(qdisc, "own_argv", None)
+        if own is None:
+            argv = ["tc", "qdisc", verb, "dev", device, *position, qdisc.kind, *qdisc.tc_options()]
+            found.append(argv)
+        elif verb != "change":  # what has a program of its own has nothing that changes
+            found.append(own(verb, device, position))
+    return found
 
 
 def show_argv(device: str) -> list[str]:
@@ -56,7 +62,8 @@ def parse_shown(shown: str, asked: Sequence[SomeQdisc]) -> list[SomeQdisc]:
     """What a device has in the positions of those asked for. Raises ShapingMismatch naming one that
     has not the kind asked for.
     """
-    entries = json.loads(shown)
+    # tc shows a qdisc that it does not know in words that are no JSON.
+    entries = json.loads(re.sub(r"\{\[Unknown qdisc[^\]]*\]\s*\}", "{}", shown))
     installed = []
     for number, qdisc in enumerate(asked):
         there = [

@@ -14,7 +14,9 @@ from gostlab.declared.qdiscs import QdiscKind
 from gostlab.guest.qdiscs.qdisc import queue_pkts
 
 QDISC = QdiscKind(
-    name="cake", says="a fair share for every flow and host, each with COBALT; one priority"
+    name="cake",
+    says="a fair share for every flow and host, each with COBALT; one priority",
+    marks=True,
 )
 
 # cake limits the memory that packets take, and the kernel gives a full packet so much of it: two

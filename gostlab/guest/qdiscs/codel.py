@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from gostlab.declared.qdiscs import QdiscKind
-from gostlab.guest.qdiscs.qdisc import PacketQueue, queue_pkts
+from gostlab.guest.qdiscs.qdisc import MarkingQueue, marks, queue_pkts
 
-QDISC = QdiscKind(name="codel", says="CoDel: it drops by how long packets wait (RFC 8289)")
+QDISC = QdiscKind(
+    name="codel", says="CoDel: it drops by how long packets wait (RFC 8289)", marks=True
+)
 
 
-class Codel(PacketQueue):
+class Codel(MarkingQueue):
     """Target 5 ms, interval 100 ms, the kernel's defaults."""
 
     kind = "codel"
@@ -19,4 +21,4 @@ class Codel(PacketQueue):
 
 def build(direction: Mapping[str, Any], seed: int) -> Codel:
     """As many packets as the buffer has."""
-    return Codel(queue_pkts(direction))
+    return Codel(queue_pkts(direction), marks(direction))

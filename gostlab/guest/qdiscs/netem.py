@@ -49,6 +49,7 @@ class Netem:
     seed: int | None = None
     distribution: tuple[int, ...] | None = None
     every_pkts: int | None = None
+    ecn: bool = False  # its losses are marks, on packets that can be marked
 
     def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""
@@ -63,6 +64,8 @@ class Netem:
             options += ["loss", "random", f"{self.loss[0] * 100:.8f}%"]
         elif self.loss:
             options += ["loss", "gemodel", *(f"{value * 100:.8f}%" for value in self.loss)]
+        if self.ecn:
+            options.append("ecn")
         if self.rate_bps is not None:
             options += ["rate", f"{self.rate_bps}bit"]
         if self.seed is not None:
@@ -89,6 +92,7 @@ class Netem:
             loss=loss,
             rate_bps=int(rate) * 8 if rate else None,
             seed=options.get("seed"),
+            ecn=bool(options.get("ecn")),
         )
 
     def differences(self, installed: Netem) -> list[str]:
@@ -104,6 +108,8 @@ class Netem:
                 found.append(f"{name} {asked_ms} ms asked, {got_ms} ms installed")
         if not same_loss(self.loss, installed.loss):
             found.append(f"loss {self.loss} asked, {installed.loss} installed")
+        if self.ecn and not installed.ecn:
+            found.append("ecn asked, not installed")
         found += rate_difference(self.rate_bps, installed.rate_bps)
         if self.seed is not None and installed.seed != self.seed:
             found.append(f"seed {self.seed} asked, {installed.seed} installed")
@@ -135,6 +141,8 @@ def build_delay_line(direction: Mapping[str, Any], seed: int) -> Netem:
         rate_bps=ORDERING_RATE_BPS if direction["ordered"] and jitter_ms else None,
         distribution=tuple(table) if table and jitter_ms else None,
         every_pkts=direction["loss"].get("packets"),
+        # netem takes it only beside a loss
+        ecn=direction.get("ecn") == "losses" and bool(loss_numbers(direction["loss"])),
     )
 
 

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from gostlab.declared.qdiscs import QdiscKind
-from gostlab.guest.qdiscs.qdisc import PacketQueue, queue_pkts
+from gostlab.guest.qdiscs.qdisc import MarkingQueue, marks, queue_pkts
 
-QDISC = QdiscKind(name="pie", says="it drops by chance, by how long packets wait (RFC 8033)")
+QDISC = QdiscKind(
+    name="pie", says="it drops by chance, by how long packets wait (RFC 8033)", marks=True
+)
 
 
-class Pie(PacketQueue):
+class Pie(MarkingQueue):
     """Target 15 ms, updated every 16 ms, the kernel's defaults."""
 
     kind = "pie"
@@ -19,4 +21,4 @@ class Pie(PacketQueue):
 
 def build(direction: Mapping[str, Any], seed: int) -> Pie:
     """As many packets as the buffer has."""
-    return Pie(queue_pkts(direction))
+    return Pie(queue_pkts(direction), marks(direction))

@@ -58,6 +58,11 @@ def rate_difference(asked_bps: int | None, installed_bps: int | None) -> list[st
     return [f"rate {asked_bps} bit/s asked, {installed_bps} bit/s installed"]
 
 
+def marks(direction: Mapping[str, Any]) -> bool:
+    """Whether queues are to mark who asks for it, where they would drop."""
+    return direction.get("ecn", "off") != "off"
+
+
 @dataclass(frozen=True)
 class PacketQueue:
     """A queue of which only its limit is asked; everything else is the kernel's default."""
@@ -77,3 +82,24 @@ class PacketQueue:
     def differences(self, installed: Self) -> list[str]:
         """Another limit, as a phrase."""
         return limit_difference(self.limit_pkts, installed.limit_pkts)
+
+
+@dataclass(frozen=True)
+class MarkingQueue(PacketQueue):
+    """One that may mark packets of who asks for it (ECN), where it would drop them."""
+
+    ecn: bool = False
+
+    def tc_options(self) -> list[str]:
+        """What follows its name on tc's command line."""
+        return [*super().tc_options(), *(["ecn"] if self.ecn else [])]
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any]) -> Self:
+        """From tc's JSON."""
+        return cls(limit_pkts=int(options["limit"]), ecn=bool(options.get("ecn")))
+
+    def differences(self, installed: Self) -> list[str]:
+        """Another limit, or no marks, a phrase each. (Some mark unless they are told not to.)"""
+        found = super().differences(installed)
+        return [*found, "ecn asked, not installed"] if self.ecn and not installed.ecn else found

@@ -8,10 +8,12 @@ from typing import Any, ClassVar, Self
 
 from gostlab.ask.limits import MTU_BYTES
 from gostlab.declared.qdiscs import QdiscKind
-from gostlab.guest.qdiscs.qdisc import queue_pkts
+from gostlab.guest.qdiscs.qdisc import marks, queue_pkts
 
 QDISC = QdiscKind(
-    name="red", says="adaptive RED: it drops the more, the longer its mean queue (Floyd 2001)"
+    name="red",
+    says="adaptive RED: it drops the more, the longer its mean queue (Floyd 2001)",
+    marks=True,
 )
 ETHERNET_BYTES = 14
 AVERAGE_PACKET_BYTES = 1000
@@ -27,6 +29,7 @@ class Red:
     limit_bytes: int
     rate_bps: int  # by which the queue's mean ages while nothing comes; tc does not show it
     adaptive: bool = True
+    ecn: bool = False
 
     def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""
@@ -35,12 +38,15 @@ class Red:
             *("avpkt", str(AVERAGE_PACKET_BYTES)),
             *("bandwidth", f"{self.rate_bps}bit"),
             *(["adaptive"] if self.adaptive else []),
+            *(["ecn"] if self.ecn else []),
         ]
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Self:
         """From tc's JSON."""
-        return cls(int(options["limit"]), 0, bool(options.get("adaptive")))
+        return cls(
+            int(options["limit"]), 0, bool(options.get("adaptive")), bool(options.get("ecn"))
+        )
 
     def differences(self, installed: Self) -> list[str]:
         """Another limit, or no adaptation, a phrase each."""
@@ -49,10 +55,12 @@ class Red:
             found.append(f"limit {self.limit_bytes} B asked, {installed.limit_bytes} B installed")
         if self.adaptive != installed.adaptive:
             found.append("adaptive asked, not installed")
+        if self.ecn and not installed.ecn:
+            found.append("ecn asked, not installed")
         return found
 
 
 def build(direction: Mapping[str, Any], seed: int) -> Red:
     """As many full packets as the buffer has."""
     limit = queue_pkts(direction) * (MTU_BYTES + ETHERNET_BYTES)
-    return Red(limit, int(direction["rate_bps"]))
+    return Red(limit, int(direction["rate_bps"]), ecn=marks(direction))

@@ -369,9 +369,12 @@ def check_drops(queues: Iterable[Mapping[str, Any]], run: RunDescription) -> lis
     """Drops only where the design drops: the bottleneck's buffer, or the delay line's configured
     loss, and that as often as configured. A row is the last sample of a queue.
     """
+    queues = list(queues)
     lines = sorted((row for row in queues if row["role"] == "delay"), key=lambda row: row["dev"])
     several = sum(row["direction"] == "forward" for row in lines) > 1
-    return [
+    senders = [row for row in queues if row["role"] == "sender"]
+    own = [check_sender_queue(senders)] if senders else []
+    return own + [
         check_drops_of(
             f"delay_line_drops_{line['direction']}" + (f"_{line['dev']}" if several else ""),
             line,
@@ -379,6 +382,13 @@ def check_drops(queues: Iterable[Mapping[str, Any]], run: RunDescription) -> lis
         )
         for line in lines
     ]
+
+
+def check_sender_queue(senders: Sequence[Mapping[str, Any]]) -> Check:
+    """An end host's own queue paces and never drops: what it drops no path has lost."""
+    drops = sum(row["drops"] for row in senders)
+    reason = "fq on the senders' own cards dropped packets: the host, not the path, lost them"
+    return check_unless(drops > 0, "degraded", "sender_queue_drops", 0, drops, "packets", reason)
 
 
 def losses_of(run: RunDescription, direction: str) -> list[Mapping[str, Any]]:

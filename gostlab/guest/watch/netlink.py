@@ -13,7 +13,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 CLONE_NEWNET = 0x40000000
 NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
@@ -93,6 +93,7 @@ class Qdisc:
     overlimits: int
     backlog_bytes: int
     backlog_pkts: int
+    marks: int | None = None  # of it and what stands under it; None: nothing there can mark
 
 
 def open_in(pid: int, protocol: int, groups: int = 0) -> socket.socket:
@@ -297,15 +298,38 @@ def closed_sockets(link: socket.socket) -> list[TcpSocket]:
         ]
 
 
+# Where a queue's own statistics count the packets that it marked: the offset of a 32-bit number
+# (linux/pkt_sched.h). cake's are attributes.
+MARKS_AT = {"codel": 24, "fq_codel": 12, "red": 12, "pie": 36, "fq_pie": 16, "dualpi2": 24}
+CAKE_TINS, CAKE_MARKS = 10, 8  # TCA_CAKE_STATS_TIN_STATS, TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS
+
+
+def marks_of(kind: str, statistics: bytes) -> int | None:
+    """The packets that a qdisc marked, from its own statistics; None of one that marks none."""
+    if kind == "cake":
+        tins = _attributes(_attributes(statistics, 0).get(CAKE_TINS, b""), 0)
+        counts = (_attributes(tin, 0).get(CAKE_MARKS, bytes(4)) for tin in tins.values())
+        return sum(int(struct.unpack_from("=I", count)[0]) for count in counts)
+    at = MARKS_AT.get(kind)
+    if at is None or len(statistics) < at + 4:
+        return None
+    return int(struct.unpack_from("=I", statistics, at)[0])
+
+
 def qdiscs(link: socket.socket) -> list[Qdisc]:
-    """Every root qdisc of a namespace with its statistics."""
+    """Every root qdisc of a namespace with its statistics, and what those under it have marked."""
     found: list[Qdisc] = []
+    marked: dict[int, int] = {}
     for body in _dump(link, RTM_GETQDISC, bytes(20)):
         _family, ifindex, _handle, parent, _info = struct.unpack_from("=BxxxiIII", body)
-        if parent != 0xFFFFFFFF:  # TC_H_ROOT
-            continue
         attributes = _attributes(body, 20)
         statistics = _attributes(attributes.get(7, b""), 0)  # TCA_STATS2
+        kind = attributes.get(1, b"?").rstrip(b"\0").decode()
+        marks = marks_of(kind, statistics.get(4, b""))  # TCA_STATS_APP
+        if marks is not None:
+            marked[ifindex] = marked.get(ifindex, 0) + marks
+        if parent != 0xFFFFFFFF:  # TC_H_ROOT
+            continue
         sent_bytes, sent_pkts = struct.unpack_from(
             "=QI", statistics.get(1, bytes(16))
         )  # TCA_STATS_BASIC
@@ -317,7 +341,7 @@ def qdiscs(link: socket.socket) -> list[Qdisc]:
         found.append(
             Qdisc(
                 ifindex=ifindex,
-                kind=attributes.get(1, b"?").rstrip(b"\0").decode(),
+                kind=kind,
                 sent_bytes=sent_bytes,
                 sent_pkts=sent_pkts,
                 drops=drops,
@@ -326,7 +350,7 @@ def qdiscs(link: socket.socket) -> list[Qdisc]:
                 backlog_pkts=qlen,
             )
         )
-    return found
+    return [replace(qdisc, marks=marked.get(qdisc.ifindex)) for qdisc in found]
 
 
 def interface_index(link: socket.socket, name: str) -> int:

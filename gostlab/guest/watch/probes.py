@@ -40,6 +40,8 @@ NSTAT_KEYS = (
     "TcpExtTCPMemoryPressuresChrono",
     "TcpExtTCPAbortOnMemory",
     "TcpInSegs",
+    "IpExtInCEPkts",
+    "TcpExtTCPDeliveredCE",
     "TcpExtTCPOFOQueue",
     "TcpExtTCPDSACKOfoRecv",
     "TcpExtTCPDSACKIgnoredOld",
@@ -422,6 +424,7 @@ def queue_row(at_s: float, interface: Interface, qdisc: netlink.Qdisc) -> dict[s
         "backlog_pkts": qdisc.backlog_pkts,
         "backlog_bytes": qdisc.backlog_bytes,
         "drops": qdisc.drops,
+        **({} if qdisc.marks is None else {"marks": qdisc.marks}),
         "sent_pkts": qdisc.sent_pkts,
         "sent_bytes": qdisc.sent_bytes,
     }

@@ -1,0 +1,73 @@
+"""ECN, queues that mark, and pacing by a qdisc, in the sandbox on the virtual clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from gostlab.ask.guards import guards
+from tests.integration.sandboxed import Done, Lab
+from tests.integration.test_flows import check, counter, flows, written
+
+MARKING = ("codel", "fq_codel", "pie", "fq_pie", "red", "cake", "dualpi2")
+
+
+def last(done: Done, role: str, direction: str = "forward") -> dict[str, int]:
+    rows = [
+        row
+        for row in done.lines("queues.jsonl")
+        if (row["role"], row["direction"]) == (role, direction)
+    ]
+    return dict(rows[-1])
+
+
+def queued(queue: str, ecn: str) -> str:
+    return (
+        f"{{bottleneck: tbf, queue: {queue}, ecn: {ecn}, rate: 10mbit, rtt: 20ms, buffer: 200pkts,"
+        " cc: reno, duration: 5s}"
+    )
+
+
+@pytest.mark.parametrize("queue", MARKING)
+def test_a_queue_marks_who_asks_for_it_in_place_of_dropping(lab: Lab, queue: str) -> None:
+    done = lab.run(written(queued(queue, "on")))
+
+    assert flows(done)["flow1"]["goodput_bps"] > 8e6
+    seen = last(done, "bottleneck")
+    assert seen["marks"] > 0
+    if "pie" not in queue:  # PIE drops as soon as it would mark more than a tenth (RFC 8033, 5.1)
+        assert seen["drops"] == 0
+        assert done.leg("wan")["segments_retransmitted"] == 0
+    # Every mark that the queue made came to the receiver, but for those still on the way.
+    assert counter(done, "target", "IpExtInCEPkts") == pytest.approx(seen["marks"], abs=5)
+
+
+def test_without_ecn_the_same_queue_drops(lab: Lab) -> None:
+    done = lab.run(written(queued("codel", "off")))
+
+    seen = last(done, "bottleneck")
+    assert seen["marks"] == 0 and seen["drops"] > 0
+    assert counter(done, "target", "IpExtInCEPkts") == 0
+
+
+def test_the_delay_lines_losses_may_be_marks(lab: Lab) -> None:
+    done = lab.run(written("{ecn: losses, forward.loss: 1%, duration: 3s}"))
+
+    assert done.json("legs.json")["nstat"]["target"]["IpExtInCEPkts"] > 10
+    assert done.leg("wan")["segments_retransmitted"] == 0
+
+
+def test_ecn_where_nothing_marks_is_warned_of() -> None:
+    assert "ecn_unmarked" in {guard.name for guard in guards(written("{ecn: on}"))}
+    fine = written("{ecn: on, bottleneck: tbf, queue: codel}")
+    assert "ecn_unmarked" not in {guard.name for guard in guards(fine)}
+
+
+def test_fq_on_the_senders_card_paces_and_never_drops(lab: Lab) -> None:
+    # Windows that never fill the buffer, so that no loss says anything of pacing.
+    asked = "{rate: 50mbit, buffer: 1000pkts, offloads: off, sample: 10ms, duration: 3s, pacing: "
+    plain, paced = (lab.run(written(f"{asked}{pacing}}}")) for pacing in ("internal", "fq"))
+
+    assert check(paced, "sender_queue_drops")["got"] == 0
+    assert last(paced, "sender")["sent_bytes"] > 10e6
+    assert not [row for row in plain.lines("queues.jsonl") if row["role"] == "sender"]
+    assert "root fq" in (paced.folder / "commands.sh").read_text(encoding="utf-8")
