@@ -22,7 +22,8 @@ from gostlab.ask.fitted import FIT, Fitted, FittedParameter, FittedRow, TradeOff
 from gostlab.ask.run_description import RunDescription
 from gostlab.ask.settings import show_level
 from gostlab.fitting.order import MATRIX, FitOrder, asks
-from gostlab.fitting.search import Ask, Found, NoAnswer, search
+from gostlab.fitting.search import Ask, Found, NoAnswer, search, spread_out
+from gostlab.fitting.theory import theory_bps
 from gostlab.matrix.progress import clock_words
 from gostlab.matrix.schedule import Finished, Quiet
 from gostlab.results import EXPERIMENT_FILE
@@ -169,6 +170,10 @@ def fit(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
             ]
         ).reshape(places.shape)
 
+    def theory(number: int, places: np.ndarray) -> np.ndarray:
+        runs = [order.run(Ask(tuple(map(float, place)), number, True)) for place in places]
+        return np.log([theory_bps(run) for run in runs])
+
     try:
         found = search(
             order.numbers,
@@ -178,6 +183,7 @@ def fit(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
             seed=order.seed,
             snap=snap,
             say=told.stage,
+            theory=theory,
         )
     except NoAnswer:
         raise BadInput(
@@ -185,9 +191,10 @@ def fit(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
             f" {order.results / order.experiment}/*/status.json"
         ) from None
     judged = range(len(order.numbers), len(order.rows))
-    wanted = asks(found.members, list(judged), order.repetitions)
+    places = spread_out([found.best], np.array(found.members), 1 + order.members)
+    wanted = asks(places, list(judged), order.repetitions)
     if wanted:
-        told.stage(f"judging {len(found.members)} paths that fit by {len(judged)} other numbers")
+        told.stage(f"judging {len(places)} of the paths that fit by {len(judged)} other numbers")
         found.known.answers.update(zip(wanted, lab(wanted), strict=True))
     return to_fitted(order, found, len(lab.runs))
 

@@ -76,6 +76,7 @@ class Row:
     least_bps: float  # its band: two standard deviations to each side
     most_bps: float
     use: str  # fit | judge
+    factors: tuple[str, ...] = ()  # the levels that tell it from the others
 
     @property
     def sd(self) -> float:
@@ -203,6 +204,7 @@ def read_row(node: Node, usual_sd: float, settings: Mapping[str, Setting]) -> Ro
         least_bps=float(least),
         most_bps=float(most),
         use=values["use"],
+        factors=tuple(levels),
     )
 
 
@@ -239,7 +241,8 @@ def of_experiment(experiment: Experiment, wanted: Sequence[str]) -> Measurements
         width = math.exp(SDS_OF_BAND * USUAL_SD)
         least, most = band or (goodput / width, goodput * width)
         own = {name: levels[name] for name in levels if name not in matrix.settings}
-        rows.append(Row(label_of(own), levels, goodput * 1e6, least * 1e6, most * 1e6, FIT))
+        ends = (least * 1e6, most * 1e6)
+        rows.append(Row(label_of(own), levels, goodput * 1e6, *ends, FIT, tuple(own)))
     if not rows:
         raise BadInput(f"{shown}: no published goodput in it: nothing to fit")
     return Measurements(
@@ -272,13 +275,8 @@ def on_path(found: Measurements, profile: str) -> Measurements:
         named = row.levels.get("profile")
         if named is None or named.value == profile:
             levels = {name: level for name, level in row.levels.items() if name != "profile"}
-            label = (
-                row.label
-                if named is None
-                else label_of(
-                    {name: level for name, level in levels.items() if name not in found.settings}
-                )
-            )
+            own = {name: levels[name] for name in row.factors if name in levels}
+            label = row.label if named is None else label_of(own)
             rows.append(replace(row, levels=levels, label=label))
     if not rows:
         raise BadInput(f"{found.shown}: no number in it is of profile {profile}")

@@ -15,7 +15,7 @@ from gostlab.ask.run_description import RunDescription
 from gostlab.ask.settings import Setting, read_override
 from gostlab.fitting.free import Free
 from gostlab.fitting.measurements import Measurements, Row, settings_of
-from gostlab.fitting.search import Ask, Effort, Number
+from gostlab.fitting.search import LAST_TURNS, Ask, Effort, Number
 
 MATRIX = "fit"
 # A short run is a sixth of a whole one, and no shorter than this many round trips and seconds: what
@@ -100,7 +100,7 @@ class FitOrder:
     def most_runs(self) -> int:
         """How many runs there may be at most."""
         fitted, judged = len(self.numbers), len(self.rows) - len(self.numbers)
-        whole = (2 + self.members) * self.repetitions
+        whole = (1 + LAST_TURNS) * (1 + self.members) * self.repetitions
         return fitted * (self.points + 1 + whole) + judged * (1 + self.members) * self.repetitions
 
 

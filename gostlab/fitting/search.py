@@ -27,6 +27,7 @@ BEYOND = 1.1  # drawn from so much more than the space, and set back: its border
 TRADE_OFF = 0.5  # rank correlation from which two parameters are said to trade off
 SET_DRAWS, SET_ROUNDS, SET_STEP = 2048, 4, 0.12
 KEPT = 400
+LAST_TURNS = 3  # of whole runs, until the best and enough others are shown to fit
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,13 @@ class Ask:
 Lab = Callable[[Sequence[Ask]], Sequence["float | None"]]
 Snap = Callable[[np.ndarray], np.ndarray]  # places -> the nearest ones that can be asked for
 Say = Callable[[str], None]
+# ln(rate) as theory has it: of a number, at places
+Theory = Callable[[int, np.ndarray], np.ndarray]
+
+
+def no_theory(_number: int, places: np.ndarray) -> np.ndarray:
+    """Nothing is known before the first run."""
+    return np.zeros(len(places))
 
 
 @dataclass(frozen=True)
@@ -99,17 +107,26 @@ class Known:
 
 @dataclass(frozen=True)
 class Model:
-    """A surrogate per fitted number, and how far what it says is from what was measured."""
+    """A surrogate per fitted number, of what the lab says beyond theory, and how far both together
+    are from what was measured.
+    """
 
     numbers: Sequence[Number]
     surrogates: Sequence[Surrogate]
+    theory: Theory = no_theory
+
+    def off(self, index: int, places: np.ndarray) -> np.ndarray:
+        """What was measured less what theory says, ln(rate)."""
+        return self.numbers[index].log_rate - self.theory(index, places)
 
     def moments(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Residuals' means and variances in the measurements' sd: numbers × places."""
         means, variances = [], []
-        for number, surrogate in zip(self.numbers, self.surrogates, strict=True):
+        for index, (number, surrogate) in enumerate(
+            zip(self.numbers, self.surrogates, strict=True)
+        ):
             mean, variance = surrogate.predict(places)
-            means.append((mean - number.log_rate) / number.sd)
+            means.append((mean - self.off(index, places)) / number.sd)
             variances.append(variance / number.sd**2)
         return np.array(means), np.array(variances)
 
@@ -130,7 +147,7 @@ class Model:
             zip(self.numbers, self.surrogates, strict=True)
         ):
             drawn = surrogate.draw(places, random[index])
-            total += ((drawn - number.log_rate) / number.sd) ** 2
+            total += ((drawn - self.off(index, places)) / number.sd) ** 2
         return total
 
 
@@ -185,6 +202,7 @@ def search(
     seed: int,
     snap: Snap = lambda places: places,
     say: Say = lambda _text: None,
+    theory: Theory = no_theory,
 ) -> Found:
     """The best place, and all that fit as well. Raises NoAnswer, and what the lab raises."""
     if effort.points < first_points(parameters):
@@ -205,11 +223,11 @@ def search(
     first = filling(first_points(parameters), parameters, random, snap)
     say(f"{len(first)} paths that fill the space")
     ask(first, whole=not effort.short)
-    model = learn(known, numbers)
+    model = learn(known, numbers, theory)
     if effort.short:
         say("whole runs where that fits best")
         ask([best_of(model, np.array(known.places), known)], whole=True)
-        model = learn(known, numbers)
+        model = learn(known, numbers, theory)
     tried = len(first)
     while tried < effort.points:
         places = promising(model, known, parameters, random, snap)
@@ -220,14 +238,15 @@ def search(
         say(f"paths {tried + 1} to {tried + len(places)}, where it may fit best")
         put(known, lab, unsure)
         tried += len(places)
-        model = learn(known, numbers)
-    for last in (False, True):
-        chosen = [
-            *settled(model, known, parameters, random, snap, 1 if last else 1 + effort.members)
-        ]
+        model = learn(known, numbers, theory)
+    for _ in range(1 + LAST_TURNS):
+        chosen = settled(model, known, parameters, random, snap, 1 + effort.members)
+        before = len(known.answers)
         say(f"whole runs on {len(chosen)} of the paths that fit")
         ask(chosen, whole=True, repetitions=effort.repetitions)
-        model = learn(known, numbers)
+        if len(known.answers) == before:
+            break
+        model = learn(known, numbers, theory)
     return conclude(model, known, parameters, random)
 
 
@@ -258,21 +277,22 @@ def as_places(places: np.ndarray) -> list[tuple[float, ...]]:
     return list(dict.fromkeys(tuple(map(float, place)) for place in places))
 
 
-def learn(known: Known, numbers: Sequence[Number]) -> Model:
+def learn(known: Known, numbers: Sequence[Number], theory: Theory) -> Model:
     """The surrogates of all that is known. Raises NoAnswer."""
     surrogates = []
     for number in range(len(numbers)):
         runs = known.runs_of(number)
         if len(runs) < 2:
             raise NoAnswer
+        places = np.array([ask.place for ask, _ in runs])
         surrogates.append(
             fit_surrogate(
-                np.array([ask.place for ask, _ in runs]),
+                places,
                 np.array([float(ask.whole) for ask, _ in runs]),
-                np.array([value for _, value in runs]),
+                np.array([value for _, value in runs]) - theory(number, places),
             )
         )
-    return Model(numbers, surrogates)
+    return Model(numbers, surrogates, theory)
 
 
 def possible(places: np.ndarray, known: Known) -> np.ndarray:
@@ -386,16 +406,33 @@ def settled(
     snap: Snap,
     count: int,
 ) -> list[tuple[float, ...]]:
-    """The place that is expected to fit best, and others that fit as well, as far apart as can
-    be.
+    """The place that is expected to fit best, and others that fit as well, as far apart as can be:
+    so many with those that whole runs have shown to fit.
     """
     pool = candidates(model, known, parameters, random, snap)
     pool = np.vstack([pool, np.array(known.places)])
     best = best_of(model, pool, known)
     expected = float(model.expected(np.array([best]))[0])
-    limit = limit_of(expected, len(model.numbers), parameters)
+    shown = misfits_of(known)
+    limit = limit_of(min([expected, *shown.values()]), len(model.numbers), parameters)
+    proven = [place for place in shown if shown[place] <= limit and place != best]
     others = alike(model, known, limit, parameters, random)
-    return spread_out([best], snap(others) if len(others) else others, count)
+    others = snap(others) if len(others) else others
+    chosen = spread_out([best, *proven], others, max(1 + len(proven), count))
+    return [place for place in chosen if place not in proven]
+
+
+def misfits_of(known: Known) -> dict[tuple[float, ...], float]:
+    """The sum of squared residuals of each place with whole runs of every number."""
+    found: dict[tuple[float, ...], float] = {}
+    for place in known.places:
+        rates = [known.whole(place, number) for number in range(len(known.numbers))]
+        if all(rate is not None for rate in rates):
+            found[place] = sum(
+                ((float(rate or 0.0) - number.log_rate) / number.sd) ** 2
+                for rate, number in zip(rates, known.numbers, strict=True)
+            )
+    return found
 
 
 def spread_out(
@@ -415,14 +452,7 @@ def spread_out(
 
 def conclude(model: Model, known: Known, parameters: int, random: np.random.Generator) -> Found:
     """The best of the whole runs, and what fits as well. Raises NoAnswer."""
-    misfits: dict[tuple[float, ...], float] = {}
-    for place in known.places:
-        rates = [known.whole(place, number) for number in range(len(model.numbers))]
-        if all(rate is not None for rate in rates):
-            misfits[place] = sum(
-                ((float(rate or 0.0) - number.log_rate) / number.sd) ** 2
-                for rate, number in zip(rates, model.numbers, strict=True)
-            )
+    misfits = misfits_of(known)
     if not misfits:
         raise NoAnswer
     best = min(misfits, key=lambda place: misfits[place])

@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 LENGTH, SPREAD, NOISE = (np.log(0.5), 1.0), (np.log(1.0), 1.0), (np.log(0.02), 1.0)
 LEAST_NOISE = 1e-3
 CONSTANT_SD = 3.0
-OFFSET_SD = 0.2  # of short runs' ln(rate) against whole ones'
+OFFSET_SD = 0.4  # of short runs' ln(rate) against whole ones'
 STARTS = ((0.0, 0.0, 0.0), (1.0, 0.5, -0.5))
 
 

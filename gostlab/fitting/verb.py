@@ -268,7 +268,10 @@ def conclusion(fitted: Fitted) -> list[str]:
     judged = [row for row in fitted.rows if row.use == JUDGE]
     held = sum(row.in_band for row in fit_rows)
     if fitted.explained:
-        first = f"explained: the lab is within the band of all {len(fit_rows)} fitted numbers"
+        which = (
+            f"all {len(fit_rows)} fitted numbers" if len(fit_rows) > 1 else "the one fitted number"
+        )
+        first = f"explained: the lab is within the band of {which}"
     else:
         worst = max(fit_rows, key=lambda row: abs_log(row.ratio))
         ratio = "no run" if worst.ratio is None else f"{worst.ratio:.2f} times"

@@ -168,3 +168,19 @@ def test_short_runs_are_corrected_by_whole_ones() -> None:
     surrogate = fit_surrogate(np.vstack([places, [[0.5]]]), np.array([0.0] * 10 + [1.0]), short)
     mean, _ = surrogate.predict(np.array([[0.1]]))
     assert mean[0] == pytest.approx(1.1, abs=0.02)
+
+
+def test_theory_shows_the_way_where_few_runs_do() -> None:
+    """Two kinks over a wide range: a rate of 10 is one path in hundreds."""
+
+    def kinked(loss: float, rate: float) -> list[float]:
+        limits = (at(rate, (0.5, 2000.0)), 0.05 / at(loss, LOSS) ** 0.75)
+        return [min(limits)]
+
+    def theory(_number: int, places: np.ndarray) -> np.ndarray:
+        return np.array([math.log(1.2e6 * kinked(*place)[0]) for place in places])
+
+    lab = MadeUp(kinked)
+    found = search.search(numbers([10.0]), 2, lab, Effort(12, 2), seed=1, theory=theory)
+    assert math.sqrt(found.misfit) < 2
+    assert len(found.known.places) <= 17
