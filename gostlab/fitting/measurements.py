@@ -210,7 +210,8 @@ def read_row(node: Node, usual_sd: float, settings: Mapping[str, Setting]) -> Ro
 
 def label_of(levels: Mapping[str, Setting]) -> str:
     """A row in words: cubic, 16 streams, gost+ws."""
-    return cell_words({name: level.written for name, level in levels.items()}) or "the rate"
+    told = {name: level.written for name, level in levels.items() if name != "duration"}
+    return cell_words(told) or "the rate"
 
 
 def of_experiment(experiment: Experiment, wanted: Sequence[str]) -> Measurements:

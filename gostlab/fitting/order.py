@@ -88,7 +88,8 @@ class FitOrder:
         }
         length_s = self.whole_s(row) if ask.whole else self.short_s(row)
         length = read_override("duration", f"{length_s}s")[0]
-        written = {name: level.written for name, level in row.levels.items()}
+        # how long it lasts is the search's choice, and no level of what is compared
+        written = {n: level.written for n, level in row.levels.items() if n != "duration"}
         written |= {
             free.name: free.text(place) for free, place in zip(self.free, ask.place, strict=True)
         }
