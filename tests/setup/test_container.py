@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,27 @@ def test_it_is_the_set_up_and_an_ordinary_user_and_nothing_of_a_registrys() -> N
     assert "RUN" not in names[names.index("USER") :]
 
 
+def test_a_companys_authorities_are_there_while_it_is_built_and_not_after() -> None:
+    run = dict(instructions())["RUN"]
+    mount, *steps = run.split(maxsplit=1)
+    assert mount == "--mount=type=secret,id=ca,target=/run/secrets/ca"  # not required
+    assert "export SSL_CERT_FILE=/run/secrets/ca" in steps[0]
+    # an ENV would stay in the image
+    assert not any(name == "ENV" and "GOSTLAB" not in words for name, words in instructions())
+
+
+def test_the_documented_runs_may_write_the_results_of_whoever_starts_them() -> None:
+    documents = ["README.md", "Containerfile", "docs/cluster.md"]
+    lines = [
+        line
+        for each in documents
+        for line in (parts.ROOT / each).read_text("utf-8").splitlines()
+        if "podman run" in line and "/results" in line
+    ]
+    assert len(lines) >= len(documents)
+    assert all("podman run --rm --userns keep-id -v" in line for line in lines)
+
+
 def test_what_is_no_source_does_not_go_into_it() -> None:
     ignored = (parts.ROOT / ".containerignore").read_text("utf-8").split()
     assert {".git", "results"} <= set(ignored)
@@ -59,6 +81,17 @@ def debian(tmp_path: Path) -> Iterator[Path]:
     yield root
 
 
+def passed_on() -> dict[str, str]:
+    """What a build takes from the environment: the proxies, and Go's (--build-arg)."""
+    names = ("http_proxy", "https_proxy", "no_proxy", "GOPROXY", "GOSUMDB")
+    return {
+        each: os.environ[each]
+        for name in names
+        for each in (name, name.upper())
+        if each in os.environ
+    }
+
+
 @pytest.mark.slow
 def test_its_steps_make_a_lab_that_boots_for_an_ordinary_user(debian: Path, tmp_path: Path) -> None:
     """In a mount namespace of its own. The kernel is this machine's: it takes minutes to build."""
@@ -70,13 +103,19 @@ def test_its_steps_make_a_lab_that_boots_for_an_ordinary_user(debian: Path, tmp_
     shutil.copytree(kernel.parent, shared)
     ignore = shutil.ignore_patterns(".git", "results", "__pycache__", ".*_cache")
     shutil.copytree(parts.ROOT, debian / "opt/gostlab", ignore=ignore)
-    steps = dict(instructions())["RUN"]
+    steps = dict(instructions())["RUN"].split(maxsplit=1)[1]  # without its --mount
+    secret = debian / "run/secrets/ca"
+    secret.parent.mkdir(exist_ok=True)
+    authorities = ssl.get_default_verify_paths().cafile
+    if authorities is not None:
+        shutil.copy(authorities, secret)
     script = f"""
 set -e
 for place in proc sys dev; do mount --rbind /$place {debian}/$place; done
 mount -t tmpfs -o size=64m,noexec,mode=1777 none {debian}/dev/shm
 cp /etc/resolv.conf {debian}/etc/ 2>/dev/null || true
 chroot {debian} sh -euc {shlex.quote(steps)}
+rm -f {secret}
 exec chroot --userspec=lab {debian} env HOME=/home/lab /opt/gostlab/lab doctor
 """
     done = subprocess.run(
@@ -84,7 +123,7 @@ exec chroot --userspec=lab {debian} env HOME=/home/lab /opt/gostlab/lab doctor
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": parts.SYSTEM_PATH, "LC_ALL": "C.UTF-8"},
+        env={"PATH": parts.SYSTEM_PATH, "LC_ALL": "C.UTF-8", **passed_on()},
     )
     said = done.stdout[-4000:] + done.stderr[-4000:]
     assert "sandbox boots" in done.stdout and "powers off again" in done.stdout, said
