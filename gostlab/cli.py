@@ -475,6 +475,14 @@ def add_bench(verbs: Any) -> None:
         "--repeat", type=int, default=3, help="times each figure is taken (default: 3)"
     )
     bench.add_argument(
+        "--part",
+        action="append",
+        default=[],
+        metavar="PART",
+        help="take these figures alone: overhead, speed, packet, flows, nodes, streams, pair,"
+        " repeatability, calls, interrupts, cpus, loopback or relay; may be given again",
+    )
+    bench.add_argument(
         "--costs",
         nargs="?",
         const="",
@@ -968,7 +976,16 @@ def bench_verb(arguments: argparse.Namespace) -> int:
     if arguments.dask is not None and arguments.dask < 1:
         complain(f"--dask {arguments.dask}: at least 1")
         return EXIT_BAD_INPUT
-    return speed.main(arguments.repeat, as_json=arguments.json, stubs=arguments.dask)
+    for part in arguments.part:
+        if part not in speed.PARTS:
+            complain(f"--part {part}: not one of {', '.join(speed.PARTS)}")
+            return EXIT_BAD_INPUT
+    if arguments.repeat < 1:
+        complain(f"--repeat {arguments.repeat}: at least 1")
+        return EXIT_BAD_INPUT
+    return speed.main(
+        arguments.repeat, as_json=arguments.json, parts=arguments.part, stubs=arguments.dask
+    )
 
 
 def topo_verb(arguments: argparse.Namespace) -> int:

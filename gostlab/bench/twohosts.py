@@ -6,7 +6,7 @@ what two pinned processes do, once a call costs there what it was measured to co
 One process writes blocks into a pipe, the other reads them. On this machine each is pinned to a CPU
 of its own; their CPU time for two sizes of block gives a call's cost, c0 + c1 · bytes (the mean of
 writing and reading, as the sandbox has one pair for both). In the sandbox each is a host of one CPU
-with these costs. Then the same once more on one CPU for both.
+with these costs. Then the same once more on one CPU for both, with the costs that they have there.
 """
 
 from __future__ import annotations
@@ -125,19 +125,22 @@ def in_sandbox(size: int, call_us: float, byte_ns: float, *, shared: bool) -> Pa
 
 def compare() -> Mapping[str, float]:
     """Mbit/s of large blocks: this machine's and the sandbox's, on two CPUs and on one; and the
-    costs that they rest on.
+    costs that they rest on, each taken where it is used: what is written on one CPU and read on
+    another is not in that one's cache.
     """
     one, other = sorted(os.sched_getaffinity(0))[:2]
-    small, large = run_pair(SMALL, (one, other)), run_pair(LARGE, (one, other))
-    call_us, byte_ns = costs(small, large)
-    return {
-        "call_us": call_us,
-        "byte_ns": byte_ns,
-        "here_two": large.mbit(LARGE),
-        "sandbox_two": in_sandbox(LARGE, call_us, byte_ns, shared=False).mbit(LARGE),
-        "here_one": run_pair(LARGE, (one, one)).mbit(LARGE),
-        "sandbox_one": in_sandbox(LARGE, call_us, byte_ns, shared=True).mbit(LARGE),
-    }
+    found = {}
+    for name, cpus in (("two", (one, other)), ("one", (one, one))):
+        small, large = run_pair(SMALL, cpus), run_pair(LARGE, cpus)
+        call_us, byte_ns = costs(small, large)
+        shared = cpus[0] == cpus[1]
+        found |= {
+            f"call_us_{name}": call_us,
+            f"byte_ns_{name}": byte_ns,
+            f"here_{name}": large.mbit(LARGE),
+            f"sandbox_{name}": in_sandbox(LARGE, call_us, byte_ns, shared=shared).mbit(LARGE),
+        }
+    return found
 
 
 if __name__ == "__main__":

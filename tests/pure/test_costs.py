@@ -154,7 +154,7 @@ def test_a_fit_that_cannot_tell_calls_from_bytes_says_so() -> None:
 
 def test_a_written_table_reads_as_what_was_measured(tmp_path: Path) -> None:
     programs = {"gost+ws/near": Cost(3203, 37), "iperf3-3.18/sender": Cost(860, 130)}
-    path = table(tmp_path, cost_table("mine", programs, "medians of 3"))
+    path = table(tmp_path, cost_table("mine", programs, "of each load the cheapest of 3"))
 
     assert load_measured(str(path)).programs == programs
 
