@@ -129,7 +129,7 @@ def compare() -> Mapping[str, float]:
     another is not in that one's cache.
     """
     one, other = sorted(os.sched_getaffinity(0))[:2]
-    found = {}
+    found: dict[str, float] = {}
     for name, cpus in (("two", (one, other)), ("one", (one, one))):
         small, large = run_pair(SMALL, cpus), run_pair(LARGE, cpus)
         call_us, byte_ns = costs(small, large)

@@ -1,0 +1,75 @@
+"""The benchmark's parts, and the script that loads loopback in the sandbox. Nothing is timed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gostlab.ask.costs import Cost, MeasuredMachine
+from gostlab.bench import loopback, speed
+from gostlab.bench.costs import Load, Spent, cheapest
+
+LAB = Path(__file__).parents[2] / "lab"
+
+
+def test_a_part_that_is_not_there_is_refused_with_those_that_are() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gostlab", "bench", "--part", "sped"],
+        cwd=LAB.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "--part sped: not one of overhead, speed," in done.stderr
+
+
+def test_the_parts_asked_for_are_taken_alone_and_in_that_order(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def part(name: str):
+        return lambda bench: [speed.Figure(name, bench.repeat, 1, 2, "s", "")]
+
+    monkeypatch.setattr(speed, "Bench", lambda scratch, repeat: type("B", (), {"repeat": repeat}))
+    monkeypatch.setattr(speed, "PARTS", {name: part(name) for name in ("one", "two", "three")})
+    monkeypatch.setattr(speed.machine, "compile_lab", lambda: None)
+    speed.main(7, as_json=False, parts=["three", "one"])
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert [row.split(" | ")[0:2] for row in rows] == [["| three", "7"], ["| one", "7"]]
+    speed.main(7, as_json=False)
+    assert len(capsys.readouterr().out.splitlines()) == 2 + 3
+
+
+def test_every_program_of_the_chain_pays_what_the_table_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    programs = {
+        "iperf3/sender": Cost(1, 10),
+        "iperf3-3.18/receiver": Cost(2, 20),
+        "iperf3/receiver": Cost(9, 90),
+        "gost+ws/near": Cost(3, 30),
+        "gost+ws/far": Cost(4, 40),
+    }
+    table = MeasuredMachine("mine", "a CPU", "a kernel", "", "", programs)
+    monkeypatch.setattr(loopback, "load_measured", lambda name: table)
+    script = loopback.script("/i/iperf3", "/r/relay", "ws", Load(16), "mine")
+    charged = [line for line in script.splitlines() if "program_cost" in line]
+    assert [line.partition(" >/proc")[0] for line in charged] == [
+        "(echo iperf3/receiver 2 20",
+        "(echo gost+ws/far 4 40",
+        "(echo gost+ws/near 3 30",
+        "(echo iperf3/sender 1 10",
+    ]
+    assert "-P 16" in charged[-1] and f"-p {loopback.NEAR}" in charged[-1]
+
+
+def test_the_comparison_has_twelve_rows() -> None:
+    assert len(loopback.chains()) == 12
+
+
+def test_of_repeats_the_cheapest_counts_as_other_work_only_adds() -> None:
+    taken = [Spent(300.0, 3.0, 100.0), Spent(400.0, 8.0, 200.0), Spent(900.0, 3.0, 300.0)]
+    assert cheapest(taken) == Spent(2.0, 0.04, 1.0)
