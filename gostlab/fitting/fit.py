@@ -36,43 +36,44 @@ class Told(Quiet):
     time that those may take.
     """
 
-    def __init__(self, most_runs: int, *, quiet: bool = False) -> None:
-        self._most, self._quiet = most_runs, quiet
-        self._count, self._began_s = 0, time.monotonic()
-        self._new = 0
+    def __init__(self, most_runs: int, most_s: float, *, quiet: bool = False) -> None:
+        self._most, self._most_s, self._quiet = most_runs, most_s, quiet
+        self._done: dict[str, float] = {}  # runs with an answer, and how long their loads lasted
+        self._made_s = 0.0  # the same of those that were made now, all together
+        self._began_s = time.monotonic()
         self._live = not quiet and sys.stderr.isatty()
-        self._said: set[str] = set()
 
     def say(self, text: str) -> None:
-        """A line, once: every batch of runs says what machine it has."""
-        if text not in self._said and not self._quiet:
-            self._said.add(text)
-            self._line(text, end="\n")
+        """A line, of the first batch of runs: every other says the same of its machine again."""
+        if not self._done:
+            self._note(text)
 
     def finished(self, done: Finished, left_s: float) -> None:  # noqa: ARG002
-        self._new += 1
+        self._made_s += done.run.length_s
+        self.answered([done])
         self._tell()
         if not done.counts:
-            self.say(f"{done.run.name}: no answer: {done.status.get('error') or done.verdict}")
+            self._note(f"{done.run.name}: no answer: {done.status.get('error') or done.verdict}")
 
-    def answered(self, count: int) -> None:
-        """So many runs have an answer by now."""
-        self._count = count
-        self._new = 0
+    def answered(self, ends: Sequence[Finished]) -> None:
+        """These runs have an answer, made now or before."""
+        self._done |= {end.run.name: end.run.length_s for end in ends}
 
     def stage(self, what: str) -> None:
         """What comes next."""
+        self._note(f"{what} · {self._progress()}")
+
+    def _note(self, text: str) -> None:
         if not self._quiet:
-            self._line(f"{what} · {self._progress()}", end="\n")
+            self._line(text, end="\n")
 
     def _progress(self) -> str:
-        done = self._count + self._new
-        spent_s = time.monotonic() - self._began_s
         left = ""
-        if done:
-            left_s = spent_s / done * max(0, self._most - done)
+        if self._made_s:
+            pace = (time.monotonic() - self._began_s) / self._made_s
+            left_s = pace * max(0.0, self._most_s - sum(self._done.values()))
             left = f" · {clock_words(left_s)} left at most"
-        return f"run {done} of {self._most} at most{left}"
+        return f"run {len(self._done)} of {self._most} at most{left}"
 
     def _tell(self) -> None:
         if self._live:
@@ -133,7 +134,7 @@ class RunsOfTheLab:
             progress=self._told,
         )
         self.runs |= {end.run.name for end in outcome.ends}
-        self._told.answered(len(self.runs))
+        self._told.answered(outcome.ends)
         return {
             end.run.name: measures.goodput_bps(end.folder) if end.counts else None
             for end in outcome.ends

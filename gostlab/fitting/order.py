@@ -98,11 +98,19 @@ class FitOrder:
         run = resolve(self.experiment, MATRIX, explicit, written, self.machine)
         return replace(run, repetition=ask.repetition, seed=1000 * self.seed + ask.repetition)
 
-    def most_runs(self) -> int:
-        """How many runs there may be at most."""
-        fitted, judged = len(self.numbers), len(self.rows) - len(self.numbers)
-        whole = (1 + LAST_TURNS) * (1 + self.members) * self.repetitions
-        return fitted * (self.points + 1 + whole) + judged * (1 + self.members) * self.repetitions
+    def most(self) -> tuple[int, float]:
+        """How many runs there may be at most, and how long their loads are together (s)."""
+        places = 1 + (1 + LAST_TURNS) * (1 + self.members) * self.repetitions
+        judged = (1 + self.members) * self.repetitions
+        runs, length_s = 0, 0.0
+        for row in self.rows:
+            if row.use == FIT:
+                runs += self.points + places
+                length_s += self.points * self.short_s(row) + places * self.whole_s(row)
+            else:
+                runs += judged
+                length_s += judged * self.whole_s(row)
+        return runs, length_s
 
 
 def without(settings: Mapping[str, Setting], chosen: Mapping[str, Setting]) -> dict[str, Setting]:

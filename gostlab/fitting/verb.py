@@ -44,7 +44,7 @@ def fit_verb(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print_order(order, sys.stdout)
         return 0
-    told = Told(order.most_runs(), quiet=arguments.json)
+    told = Told(*order.most(), quiet=arguments.json)
     lab = RunsOfTheLab(
         order,
         choice,
@@ -185,7 +185,7 @@ def print_order(order: FitOrder, file: TextIO) -> None:
     row = order.rows[0]
     print(
         f"{order.points} paths by runs of {order.short_s(row)} s, then {1 + order.members} by"
-        f" {order.whole_s(row)} s: {order.most_runs()} runs at most",
+        f" {order.whole_s(row)} s: {order.most()[0]} runs at most",
         file=file,
     )
 

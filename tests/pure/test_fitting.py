@@ -18,6 +18,7 @@ from gostlab.ask.experiment import load_experiment
 from gostlab.ask.fitted import Fitted, FittedParameter, FittedRow, TradeOff
 from gostlab.ask.profile import load_profile
 from gostlab.fitting.files import write_profile
+from gostlab.fitting.fit import Told
 from gostlab.fitting.free import read_word
 from gostlab.fitting.measurements import (
     Measurements,
@@ -29,6 +30,7 @@ from gostlab.fitting.measurements import (
 from gostlab.fitting.order import FitOrder, check_order
 from gostlab.fitting.search import Ask
 from gostlab.fitting.verb import conclusion, parameter_lines, print_fitted, verdict
+from gostlab.matrix.schedule import Finished
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = """\
@@ -392,3 +394,21 @@ def test_bad_input_is_one_line(words: list[str], error: str) -> None:
     )
     assert done.returncode == 2
     assert error in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_progress_says_how_many_runs_and_how_long_at_most(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = order(tmp_path)
+    told = Told(*asked.most())
+    told.say("machine: sandbox")
+    told.stage("9 paths that fill the space")
+    end = Finished(asked.run(Ask((0.5, 0.5, 0.5), 0, True)), tmp_path, {"outcome": "ok"}, "ok")
+    told.finished(end, 0.0)
+    told.say("machine: sandbox")
+    told.stage("whole runs")
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert first == "machine: sandbox"
+    assert second.endswith(f"run 0 of {asked.most()[0]} at most")
+    assert third.startswith(f"whole runs · run 1 of {asked.most()[0]} at most · ")
+    assert third.endswith("left at most")
