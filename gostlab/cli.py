@@ -319,7 +319,7 @@ def add_fit(verbs: Any) -> None:
         "fit",
         fit_verb,
         "the inverse question: which path makes the lab say what was measured?",
-        "./lab fit la-hamina --from thesis-tunnel --judge-on tunnel=gost+wss",
+        "./lab fit la-hamina --from tunnel-rates",
     )
     words.add_arguments(found, RESULTS)
     add_machine(found)

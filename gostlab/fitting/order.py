@@ -95,6 +95,8 @@ class FitOrder:
         }
         base = {name: each for name, each in self.settings(row).items() if name != "duration"}
         explicit = {**without(base, chosen), **chosen, "duration": length}
+        if self.machine == "native":
+            explicit["clock"] = read_override("clock", "real")[0]
         run = resolve(self.experiment, MATRIX, explicit, written, self.machine)
         return replace(run, repetition=ask.repetition, seed=1000 * self.seed + ask.repetition)
 
