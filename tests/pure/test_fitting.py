@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 from analysis.draw.fit import fit_figure
 from analysis.draw.style import save
+from gostlab import cli
 from gostlab.ask.document import BadInput, parse_document
 from gostlab.ask.experiment import load_experiment
 from gostlab.ask.fitted import Fitted, FittedParameter, FittedRow, TradeOff
@@ -29,10 +28,9 @@ from gostlab.fitting.measurements import (
 )
 from gostlab.fitting.order import FitOrder, check_order
 from gostlab.fitting.search import Ask
-from gostlab.fitting.verb import conclusion, parameter_lines, print_fitted, verdict
+from gostlab.fitting.verb import conclusion, parameter_lines, print_fitted, read_order, verdict
 from gostlab.matrix.schedule import Finished
 
-ROOT = Path(__file__).resolve().parents[2]
 TEXT = """\
 name: mine
 settings: {duration: 12s, rtt: 60ms}
@@ -385,15 +383,10 @@ def test_the_table_and_the_figure_hold_every_number() -> None:
     ],
 )
 def test_bad_input_is_one_line(words: list[str], error: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "gostlab", "fit", *words, "--dry-run", "--machine", "sandbox"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert error in done.stderr and done.stderr.count("\n") == 1
+    arguments = cli.parser().parse_args(["fit", *words, "--dry-run"])
+    with pytest.raises(BadInput) as raised:
+        read_order(arguments, "sandbox")
+    assert error in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_progress_says_how_many_runs_and_how_long_at_most(
