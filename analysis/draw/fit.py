@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,10 +16,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from analysis.draw.style import FAINT, INK, finish, new_figure, styled
-from gostlab.ask.fitted import FIT, Fitted, FittedParameter, FittedRow
+from gostlab.ask.fitted import FIT, JUDGE, Fitted, FittedParameter, FittedRow
 
-# Of the colour-blind-safe set of Okabe and Ito; no congestion control has these.
-FITTED, JUDGED = "#0072B2", "#D55E00"
+# Told apart by form and filling: colours are congestion controls'.
+LOOKS: dict[str, dict[str, Any]] = {
+    FIT: {"marker": "o", "markerfacecolor": INK, "markeredgecolor": INK},
+    JUDGE: {"marker": "D", "markerfacecolor": "white", "markeredgecolor": INK},
+}
 ROW_IN, SCATTER_IN = 0.3, 2.9
 WIDE_RATIO = 1.6  # a ratio beyond this, and the axis is logarithmic
 
@@ -34,8 +38,8 @@ def fit_figure(fitted: Fitted, title: str) -> Figure:
     residuals(axes[0][0], rows)
     what_fits(axes[1][0], fitted)
     handles = [
-        Line2D([], [], marker="o", color=FITTED, linestyle="", label="fitted on"),
-        Line2D([], [], marker="D", color=JUDGED, linestyle="", label="judged by"),
+        Line2D([], [], linestyle="", label="fitted on", **LOOKS[FIT]),
+        Line2D([], [], linestyle="", label="judged by", **LOOKS[JUDGE]),
         Patch(color=FAINT, alpha=0.25, label="measured, within its band"),
         Line2D([], [], color=INK, linewidth=1.2, label="over paths that fit as well"),
     ]
@@ -51,7 +55,6 @@ def residuals(axis: Axes, rows: Sequence[FittedRow]) -> None:
     """Lab over measured of every number."""
     spread = [1.0]
     for place, row in enumerate(rows):
-        colour, marker = (FITTED, "o") if row.use == FIT else (JUDGED, "D")
         ratio = row.ratio or 0.0
         low, high = row.band_least_mbit / row.asked_mbit, row.band_most_mbit / row.asked_mbit
         axis.barh(place, high - low, left=low, height=0.8, color=FAINT, alpha=0.25, linewidth=0)
@@ -59,7 +62,7 @@ def residuals(axis: Axes, rows: Sequence[FittedRow]) -> None:
             ends = [row.least_mbit / row.asked_mbit, row.most_mbit / row.asked_mbit]
             axis.plot(ends, [place, place], color=INK, linewidth=1.2, zorder=2)
             spread += ends
-        axis.plot([ratio], [place], marker=marker, color=colour, linestyle="", zorder=3)
+        axis.plot([ratio], [place], linestyle="", zorder=3, **LOOKS[row.use])
         spread += [low, high, ratio]
     axis.axvline(1.0, color=FAINT, linewidth=1.0)
     least, most = max(1e-3, min(spread)), max(spread)
@@ -95,7 +98,7 @@ def what_fits(axis: Axes, fitted: Fitted) -> None:
     ]
     axis.plot(*zip(*places, strict=True), marker=".", color=FAINT, linestyle="", alpha=0.8)
     best = (amount(across.value), amount(up.value) if up else 0.0)
-    axis.plot([best[0]], [best[1]], marker="*", markersize=14, color=FITTED, linestyle="")
+    axis.plot([best[0]], [best[1]], marker="*", markersize=14, color=INK, linestyle="")
     scaled(axis, across, "x")
     if up is None:
         axis.set_yticks([])
