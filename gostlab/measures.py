@@ -102,15 +102,61 @@ class Resent:
         return self.segments / self.of if self.of else 0.0
 
 
+def path_leg(names: Iterable[str]) -> str:
+    """Of the legs that there are, the one whose congestion control meets the path: what crosses it
+    by TCP; in a VPN over UDP the connection inside.
+    """
+    return "wan" if "wan" in set(names) else "inner"
+
+
 def wan_resent(folder: Path) -> Resent | None:
     """What a run's folder says was sent again across the WAN; None where it does not say."""
     try:
         legs = (read_object(folder / "legs.json") or {})["legs"]
-        wan = [row for row in legs if row["leg"] == "wan"]
+        crossing = path_leg(row["leg"] for row in legs)
+        wan = [row for row in legs if row["leg"] == crossing]
         again = sum(int(row["segments_retransmitted"]) for row in wan)
         return Resent(again, sum(int(row["segments_out"]) for row in wan)) if wan else None
     except (KeyError, TypeError, ValueError):
         return None
+
+
+# Of a load's length: what is under way changes little from here on.
+SETTLED_SHARE = 0.2
+
+
+def wire_ratio(asked: Row, queues: Iterable[Row], sockets: Iterable[Row]) -> float | None:
+    """Bytes that left the bottleneck, Ethernet's headers included, per byte that the sink has
+    acknowledged; None where that was not sampled.
+
+    The median over all pairs of samples that are as far apart as half of the load that is looked
+    at, which is from a fifth of it to its end: while a lost segment is awaited, what arrives behind
+    it is not acknowledged, and a pair that begins or ends there is off.
+    """
+    way, load_s = loaded_direction(asked), float(asked["duration_s"])
+    sent = {
+        row["t_s"]: int(row["sent_bytes"])
+        for row in queues
+        if (row["role"], row["direction"]) == ("bottleneck", way)
+    }
+    rows = list(sockets)
+    names = {row["leg"] for row in rows}
+    last = next((leg for leg in ("exit", "inner", "wan") if leg in names), None)
+    sending = SENDING_END[asked["direction"]]
+    acked: dict[float, int] = {}
+    for row in rows:
+        if (row["leg"], row["end"]) == (last, sending):
+            acked[row["t_s"]] = acked.get(row["t_s"], 0) + int(row["bytes_acked"])
+    instants = [t for t in sorted(sent.keys() & acked.keys()) if SETTLED_SHARE * load_s <= t]
+    instants = [t for t in instants if t <= load_s]
+    half = len(instants) // 2
+    pairs = zip(instants[:-half], instants[half:], strict=True) if half else ()
+    slopes = [
+        (sent[end] - sent[start]) / (acked[end] - acked[start])
+        for start, end in pairs
+        if acked[end] > acked[start]
+    ]
+    return median(slopes) if slopes else None
 
 
 # -- the bottleneck
@@ -258,10 +304,11 @@ def srtt_held(asked: Row, did: Sequence[Row], rows: Iterable[Row]) -> list[tuple
     only = next(iter(flows.values())) if len(flows) == 1 else None
     sampled = list(rows)
     following = next_instants(sampled)
+    crossing = path_leg(str(row.get("leg")) for row in sampled)
     found = []
     for row in sampled:
         flow = flows.get(row.get("flow") or "", only)
-        if flow is None or not is_number(row.get("srtt_ms")) or row.get("leg") != "wan":
+        if flow is None or not is_number(row.get("srtt_ms")) or row.get("leg") != crossing:
             continue
         if row.get("end", SENDING_END[flow.direction]) != SENDING_END[flow.direction]:
             continue

@@ -14,10 +14,20 @@ import (
 type transport string
 
 const (
-	transportTCP transport = "tcp"
-	transportWS  transport = "ws"
-	transportWSS transport = "wss"
+	transportTCP  transport = "tcp"
+	transportWS   transport = "ws"
+	transportWSS  transport = "wss"
+	transportTLS  transport = "tls"
+	transportMWS  transport = "mws" // WebSocket, all streams on one connection
+	transportMWSS transport = "mwss"
 )
+
+// isWebSocket, isTLS and isMux tell what a transport is made of.
+func (t transport) isWebSocket() bool {
+	return t == transportWS || t == transportWSS || t == transportMWS || t == transportMWSS
+}
+func (t transport) isTLS() bool { return t == transportTLS || t == transportWSS || t == transportMWSS }
+func (t transport) isMux() bool { return t == transportMWS || t == transportMWSS }
 
 // handler is what a service does with the connections it accepts.
 type handler string
@@ -51,6 +61,7 @@ type serviceSpec struct {
 	noDelay   bool          // handlerRelay: answer at once, not with the target's first bytes
 	keepalive bool          // handlerUDP: a session outlives its first reply
 	ttl       time.Duration // handlerUDP: an idle session ends after this
+	nagle     bool          // handlerRelay: leave TCP_NODELAY off on what it accepts
 }
 
 // hopSpec is one -F.
@@ -60,7 +71,10 @@ type hopSpec struct {
 	user      *credentials
 	path      string // of ws and wss
 	noDelay   bool   // send the request and await the response before any data
-	secure    bool   // wss: verify the certificate
+	secure    bool   // tls, wss, mwss: verify the certificate
+	nagle     bool   // leave TCP_NODELAY off on what it dials
+
+	shared *sharedSession // mws, mwss: made by start
 }
 
 // parseConfig reads the values of -L and -F. What it does not know it refuses,
@@ -118,7 +132,8 @@ func parseService(text string) (serviceSpec, error) {
 	values := parameters(u.Query())
 	if s.handler == handlerRelay {
 		s.noDelay = values.takeBool("nodelay", &err)
-		if s.transport != transportTCP {
+		s.nagle = values.takeBool("nagle", &err)
+		if s.transport.isWebSocket() {
 			s.path = values.takePath(&err)
 		}
 	}
@@ -150,10 +165,11 @@ func parseHop(text string) (hopSpec, error) {
 
 	values := parameters(u.Query())
 	h.noDelay = values.takeBool("nodelay", &err)
-	if h.transport != transportTCP {
+	h.nagle = values.takeBool("nagle", &err)
+	if h.transport.isWebSocket() {
 		h.path = values.takePath(&err)
 	}
-	if h.transport == transportWSS {
+	if h.transport.isTLS() {
 		h.secure = values.takeBool("secure", &err)
 	}
 	if err == nil {
@@ -195,12 +211,18 @@ func parseRelayScheme(scheme string) (transport, error) {
 		return transportWS, nil
 	case "relay+wss":
 		return transportWSS, nil
+	case "relay+tls":
+		return transportTLS, nil
+	case "relay+mws":
+		return transportMWS, nil
+	case "relay+mwss":
+		return transportMWSS, nil
 	}
 	kind, carrier, _ := strings.Cut(scheme, "+")
 	if kind == "relay" {
-		return "", fmt.Errorf("unknown transport %q (known are relay+ws, relay+wss, relay+tcp", carrier)
+		return "", fmt.Errorf("unknown transport %q (known are relay+ws, relay+wss, relay+tls, relay+mws, relay+mwss, relay+tcp", carrier)
 	}
-	return "", fmt.Errorf("unknown handler %q (known are relay+ws, relay+wss, relay+tcp", scheme)
+	return "", fmt.Errorf("unknown handler %q (known are relay+ws, relay+wss, relay+tls, relay+mws, relay+mwss, relay+tcp", scheme)
 }
 
 // parseTarget reads the path of an -L: one host:port, or nothing.

@@ -26,36 +26,64 @@ func (c chain) dial(ctx context.Context, network, target string) (net.Conn, erro
 		var dialer net.Dialer // TCP_NODELAY is Go's default
 		return dialer.DialContext(ctx, network, target)
 	}
-
-	conn, err := chain(nil).dial(ctx, "tcp", c[0].address)
+	last := c[len(c)-1]
+	conn, err := c.reach(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for i, hop := range c {
-		toNetwork, to := network, target
-		if i+1 < len(c) {
-			toNetwork, to = "tcp", c[i+1].address
-		}
-		through, err := hop.open(ctx, conn, toNetwork, to)
-		if err != nil {
-			conn.Close()
-			return nil, fmt.Errorf("through %s: %w", hop.address, err)
-		}
-		conn = through
+	through, err := last.request(ctx, conn, network, target)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("through %s: %w", last.address, err)
+	}
+	return through, nil
+}
+
+// reach opens what one request to the last hop goes over: a connection of its own,
+// or a stream of the one that is shared.
+func (c chain) reach(ctx context.Context) (net.Conn, error) {
+	if shared := c[len(c)-1].shared; shared != nil {
+		return shared.stream(ctx, c.connect)
+	}
+	return c.connect(ctx)
+}
+
+// connect opens a TCP connection to the last hop, through those before it, and
+// gets through its transport's handshake.
+func (c chain) connect(ctx context.Context) (net.Conn, error) {
+	before, last := c[:len(c)-1], c[len(c)-1]
+	conn, err := before.dial(ctx, "tcp", last.address)
+	if err != nil {
+		return nil, err
+	}
+	if tcp, isTCP := conn.(*net.TCPConn); isTCP && last.nagle {
+		tcp.SetNoDelay(false)
+	}
+	opened, err := last.handshake(ctx, conn)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("through %s: %w", last.address, err)
+	}
+	return opened, nil
+}
+
+// handshake turns a TCP connection to this hop into one of its transport.
+func (h hopSpec) handshake(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	stop := closeWhenDone(ctx, conn)
+	defer stop()
+	switch {
+	case h.transport.isWebSocket():
+		return openWebSocket(ctx, conn, h)
+	case h.transport == transportTLS:
+		return openTLS(ctx, conn, h)
 	}
 	return conn, nil
 }
 
-// open turns a TCP connection to this hop into one through it.
-func (h hopSpec) open(ctx context.Context, conn net.Conn, network, target string) (net.Conn, error) {
+// request asks this hop for a target, over a connection to it.
+func (h hopSpec) request(ctx context.Context, conn net.Conn, network, target string) (net.Conn, error) {
 	stop := closeWhenDone(ctx, conn)
 	defer stop()
-	if h.transport != transportTCP {
-		var err error
-		if conn, err = openWebSocket(ctx, conn, h); err != nil {
-			return nil, err
-		}
-	}
 	request, err := newRequest(network, target, h.user)
 	if err != nil {
 		return nil, err

@@ -2,4 +2,7 @@ module gostlab/relay
 
 go 1.19
 
-require github.com/gorilla/websocket v1.5.3
+require (
+	github.com/gorilla/websocket v1.5.3
+	github.com/xtaci/smux v1.5.31
+)

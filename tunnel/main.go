@@ -24,7 +24,7 @@ import (
 )
 
 // version is what -V prints.
-const version = "0.1"
+const version = "0.2"
 
 // Exit codes, the same as GOST's.
 const (

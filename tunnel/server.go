@@ -34,7 +34,7 @@ type server struct {
 // start opens every listener and serves. It returns an error, and leaves nothing
 // behind, if one cannot be opened.
 func start(c config, log *logger) (*server, error) {
-	s := &server{chain: c.hops, log: log, open: make(map[io.Closer]struct{})}
+	s := &server{chain: sharing(c.hops), log: log, open: make(map[io.Closer]struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	var services []*service
 	for i, spec := range c.services {
@@ -59,9 +59,26 @@ func start(c config, log *logger) (*server, error) {
 	return s, nil
 }
 
+// sharing returns the hops, those that multiplex with the connection that all of
+// this process's streams share.
+func sharing(hops []hopSpec) chain {
+	found := append(chain(nil), hops...)
+	for i := range found {
+		if found[i].transport.isMux() {
+			found[i].shared = &sharedSession{}
+		}
+	}
+	return found
+}
+
 // Close closes every listener and connection and waits until nothing runs.
 func (s *server) Close() {
 	s.cancel()
+	for _, hop := range s.chain {
+		if hop.shared != nil {
+			hop.shared.Close()
+		}
+	}
 	s.mu.Lock()
 	s.closed = true
 	for one := range s.open {
@@ -132,6 +149,9 @@ func (s *server) listen(spec serviceSpec) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
+	if spec.nagle {
+		listener = nagleListener{listener}
+	}
 	one := &service{Closer: listener, handler: string(spec.handler), listener: "tcp", address: listener.Addr()}
 	if spec.handler == handlerTCP {
 		one.serve = func() { s.acceptStreams(listener, s.forward(spec)) }
@@ -139,28 +159,53 @@ func (s *server) listen(spec serviceSpec) (*service, error) {
 	}
 	relay := &relayHandler{spec: spec, chain: s.chain, headerTimeout: handshakeTimeout}
 	one.listener = string(spec.transport)
-	switch spec.transport {
-	case transportTCP:
-		one.serve = func() { s.acceptStreams(listener, relay.handle) }
-	case transportWSS:
+	if spec.transport.isTLS() {
 		config, err := serverTLS()
 		if err != nil {
 			listener.Close()
 			return nil, err
 		}
 		listener = tls.NewListener(listener, config)
-		fallthrough
-	case transportWS:
-		web := newWebSocketServer(spec.path, s.log, func(conn net.Conn) {
-			if s.register(conn) {
-				defer s.release(conn)
-				s.carry(conn, relay.handle)
-			}
-		})
-		one.Closer = &webListener{web, listener}
-		one.serve = func() { web.Serve(listener) }
+		one.Closer = listener
 	}
+	if !spec.transport.isWebSocket() {
+		one.serve = func() { s.acceptStreams(listener, relay.handle) }
+		return one, nil
+	}
+	handle := streamHandler(relay.handle)
+	if spec.transport.isMux() {
+		handle = s.eachStream(relay.handle)
+	}
+	web := newWebSocketServer(spec.path, s.log, func(conn net.Conn) {
+		if s.register(conn) {
+			defer s.release(conn)
+			s.carry(conn, handle)
+		}
+	})
+	one.Closer = &webListener{web, listener}
+	one.serve = func() { web.Serve(listener) }
 	return one, nil
+}
+
+// eachStream returns the handler of a connection that multiplexes: every stream of
+// it is served as a connection of its own would be.
+func (s *server) eachStream(handle streamHandler) streamHandler {
+	return func(_ context.Context, conn net.Conn) error {
+		return serveStreams(conn, func(stream net.Conn) {
+			s.keep(stream, func() { s.carry(stream, handle) })
+		})
+	}
+}
+
+// nagleListener leaves Nagle's algorithm on, which Go turns off for every connection.
+type nagleListener struct{ net.Listener }
+
+func (l nagleListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if tcp, isTCP := conn.(*net.TCPConn); isTCP {
+		tcp.SetNoDelay(false)
+	}
+	return conn, err
 }
 
 // webListener closes a WebSocket server whether or not it serves yet.

@@ -53,7 +53,8 @@ func copyUntilEnd(to io.Writer, from io.Reader, buffer []byte) error {
 // isOrdinaryEnd tells whether err needs no log line: the peer or we ourselves
 // have closed the connection.
 func isOrdinaryEnd(err error) bool {
-	return err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed)
+	return err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, io.ErrClosedPipe)
 }
 
 // lateHeader is a connection whose first write takes a relay header along, in

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -9,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"math/big"
+	"net"
 	"time"
 )
 
@@ -48,7 +50,23 @@ func serverTLS() (*tls.Config, error) {
 	}, nil
 }
 
-// clientTLS returns the configuration of a wss hop. The server's name is filled
+// openTLS performs the client's handshake over an open connection. Like GOST it
+// sends no name for an IP address.
+func openTLS(ctx context.Context, conn net.Conn, hop hopSpec) (net.Conn, error) {
+	config := clientTLS(hop.secure)
+	host, _, err := net.SplitHostPort(hop.address)
+	if err != nil {
+		return nil, err
+	}
+	config.ServerName = host
+	client := tls.Client(conn, config)
+	if err := client.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+// clientTLS returns the configuration of a tls or wss hop. The server's name is filled
 // in by the WebSocket dialler, which sends none for an IP address.
 func clientTLS(secure bool) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: !secure}

@@ -24,7 +24,7 @@ func tunnelTo(t testing.TB, near, carrier, target string) string {
 	return serve(t, []string{near}, []string{carrier + "://" + far})[0]
 }
 
-var carriers = []string{"relay", "relay+ws", "relay+wss"}
+var carriers = []string{"relay", "relay+tls", "relay+ws", "relay+wss", "relay+mws", "relay+mwss"}
 
 func TestLargeTransfersArriveWhole(t *testing.T) {
 	const size = 16 << 20

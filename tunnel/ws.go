@@ -75,7 +75,7 @@ func (c *wsConn) SetDeadline(t time.Time) error {
 }
 
 // openWebSocket performs the client's handshake over an open connection.
-// The hop's transport decides between ws and wss.
+// The hop's transport decides between ws and wss; mws and mwss are the same on this layer.
 func openWebSocket(ctx context.Context, conn net.Conn, hop hopSpec) (net.Conn, error) {
 	dialer := websocket.Dialer{
 		ReadBufferSize:  webSocketBuffer,
@@ -85,7 +85,10 @@ func openWebSocket(ctx context.Context, conn net.Conn, hop hopSpec) (net.Conn, e
 		},
 		TLSClientConfig: clientTLS(hop.secure),
 	}
-	address := url.URL{Scheme: string(hop.transport), Host: hop.address, Path: hop.path}
+	address := url.URL{Scheme: "ws", Host: hop.address, Path: hop.path}
+	if hop.transport.isTLS() {
+		address.Scheme = "wss"
+	}
 	ws, response, err := dialer.DialContext(ctx, address.String(), nil)
 	if err != nil {
 		if response != nil {

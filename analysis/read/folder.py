@@ -23,7 +23,13 @@ from analysis.read.values import (
     text,
 )
 from gostlab.ask.checks import VERDICTS, Check
-from gostlab.measures import BOTTLENECK_FULL, bottleneck_used, counted_goodput, idle_share
+from gostlab.measures import (
+    BOTTLENECK_FULL,
+    bottleneck_used,
+    counted_goodput,
+    idle_share,
+    path_leg,
+)
 from gostlab.results import EPOCH, epoch_of, is_number, read_series
 
 # Where a commands.sh comes to what the lab did (gostlab.guest.commands).
@@ -31,7 +37,7 @@ STEPS = "# -- what the lab did\n\n"
 # How a run stands. The first four are status.json's; a folder without it is unfinished; corrupt is
 # a finished run whose own files cannot be read, and it counts as nothing else.
 STATES = ("ok", "failed", "unsupported", "interrupted", "unfinished", "corrupt")
-LEGS = ("app", "wan", "exit")
+LEGS = ("app", "wan", "exit")  # a VPN over UDP has one, inner, which crosses the path: as wan
 # A CPU with less idle time than this has none left; a bottleneck used more than this is full.
 IDLE_SHARE_LOW = 0.05
 LINK_SHARE_FULL = BOTTLENECK_FULL
@@ -167,13 +173,18 @@ class Run:
 
     def retransmitted(self, leg: str) -> int | None:
         """Segments that a leg's sending sockets sent again; None where the run has no such leg."""
-        found = [each.segments_retransmitted for each in self.legs if each.name == leg]
+        found = [each.segments_retransmitted for each in self.of_leg(leg)]
         return sum(found) if found else None
 
     def segments(self, leg: str) -> int | None:
         """Segments that a leg's sending sockets sent; None where the run has no such leg."""
-        found = [each.segments_out for each in self.legs if each.name == leg]
+        found = [each.segments_out for each in self.of_leg(leg)]
         return sum(found) if found else None
+
+    def of_leg(self, leg: str) -> list[Leg]:
+        """The sockets of a leg; `wan` is what crosses the path, in a VPN over UDP its inner one."""
+        crossing = path_leg(each.name for each in self.legs)
+        return [each for each in self.legs if each.name == (crossing if leg == "wan" else leg)]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from analysis.read.description import Flow, data_direction
 from analysis.read.folder import Run
 from analysis.read.values import Unreadable, number, read_object
 from gostlab import measures
-from gostlab.measures import Latency
+from gostlab.measures import Latency, path_leg
 from gostlab.results import is_number, read_series
 
 # The first part of a flow's (or of all flows' common) time, which no mean of a steady state
@@ -230,6 +230,16 @@ def latency(run: Run) -> Latency:
     return measures.latency(run.folder) or Latency(run.rtt_ms, None, None)
 
 
+def wire_ratio(run: Run) -> float | None:
+    """Bytes that left the bottleneck per byte that reached the sink; see gostlab.measures."""
+    try:
+        asked = read_object(run.folder / "run.json")
+        queues, sockets = (read_series(run.folder, name) for name in ("queues", "sockets"))
+        return measures.wire_ratio(asked, queues, sockets)
+    except (Unreadable, KeyError, TypeError, ValueError):
+        return None
+
+
 @dataclass(frozen=True, eq=False)
 class Distribution:
     """A share of the time for every value: that in which it was not exceeded."""
@@ -292,9 +302,9 @@ def socket_rows(folder: Path, stamp: tuple[int, int]) -> tuple[dict[str, Any], .
     """Those rows of all flows; kept, because one run's figures ask for them one after the other.
     `stamp`: of the file.
     """
-    return tuple(
-        row for row in read_series(folder, "sockets") if row.get("leg") not in ("app", "exit")
-    )
+    rows = [row for row in read_series(folder, "sockets") if row.get("leg") not in ("app", "exit")]
+    crossing = path_leg(str(row.get("leg", "wan")) for row in rows)
+    return tuple(row for row in rows if row.get("leg", crossing) == crossing)
 
 
 def progress_of(run: Run, flow: Flow) -> Progress | None:
@@ -486,10 +496,12 @@ def wan_counts(run: Run) -> tuple[int, int, list[dict[str, int]]]:
         return 0, 0, []
     legs, nodes = told.get("legs"), told.get("nstat")
     wan = (
-        [leg for leg in legs if isinstance(leg, dict) and leg.get("leg") == "wan"]
+        [leg for leg in legs if isinstance(leg, dict) and leg.get("leg") in ("wan", "inner")]
         if isinstance(legs, list)
         else []
     )
+    crossing = path_leg(str(leg["leg"]) for leg in wan)
+    wan = [leg for leg in wan if leg["leg"] == crossing]
     sent, again = (
         sum(int(leg[key]) for leg in wan if is_number(leg.get(key)))
         for key in ("data_segments_out", "segments_retransmitted")

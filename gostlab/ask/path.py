@@ -157,6 +157,8 @@ def resolve_direction(
 
     given = {field: setting for name, field in PATH_WORDS.items() if (setting := own(name))}
     wanted = {field: setting.value for field, setting in given.items()}
+    if "mtu" in explicit:
+        wanted["mtu_bytes"] = explicit["mtu"].value
     if "rtt" in explicit:
         wanted["delay_s"] = explicit["rtt"].value / shared_by if shaped else Fraction(0)
     direction = replace(direction, **wanted)

@@ -142,6 +142,7 @@ class Direction:
     buffer: units.Buffer
     distribution: tuple[int, ...] | None = None  # netem's delay table; None: jitter is uniform
     ordered: bool = False
+    mtu_bytes: int = MTU_BYTES  # of the links: a buffer counts packets of this size
 
     @property
     def least_delay_s(self) -> Fraction:
@@ -155,7 +156,7 @@ class Direction:
         """
         packets = None
         if self.rate_bps is not None or not self.buffer.needs_rate:
-            packets = self.buffer.packets(self.rate_bps or 0, rtt_s, MTU_BYTES)
+            packets = self.buffer.packets(self.rate_bps or 0, rtt_s, self.mtu_bytes)
         return {
             "rate_bps": self.rate_bps,
             "delay_ms": float(self.delay_s * 1000),

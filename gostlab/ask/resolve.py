@@ -54,6 +54,7 @@ from gostlab.declared.controls import own_controls, parse_control
 from gostlab.declared.iperf3 import SYSTEM
 from gostlab.declared.qdiscs import BOTTLENECK, names_for, qdisc_kind
 from gostlab.declared.topologies import topology_of
+from gostlab.declared.tunnels import tunnel_kind, tunnel_kinds
 
 MAX_RUNS = 20_000
 
@@ -227,6 +228,7 @@ def resolve(
     flows = resolve_flows(settings, explicit, path, site, ends)
     check_topology(settings, path, flows)
     ends = settle_ends(ends, settings, flows)
+    check_mtu(settings)
     check_bottleneck(settings, [path, *(sites or {}).values()])
     changes = resolve_changes(explicit, values["direction"])
     if values["clock"] == "virtual":
@@ -254,7 +256,8 @@ def resolve(
         buffers=resolve_buffers(values["buffers"], path),
         **receiving(values, explicit, resolve_offloads(values, path, flows, changes)),
         sample_ms=values["sample"],
-        mtu=MTU_BYTES,
+        mtu=values["mtu"],
+        tunnel_options=tunnel_options(explicit, values["tunnel"]),
         **guest_memory(values, path, flows),
         acks=values["acks"] == "on",
         bottleneck=values["bottleneck"],
@@ -268,6 +271,34 @@ def resolve(
         cc_by_end=ends.by_end,
         own_cc=own_cc([ends.of_the_rest, *ends.by_end.values(), *(flow.cc for flow in flows)]),
     )
+
+
+# What is asked of a tunnel besides, and what asks for nothing.
+TUNNEL_OPTIONS = {"sndbuf": None, "rcvbuf": None, "nagle": "off"}
+
+
+def tunnel_options(explicit: Settings, tunnel: str) -> dict[str, Any]:
+    """What is asked of the run's tunnel besides. Raises BadInput for what it does not have."""
+    found = {}
+    for name, nothing in TUNNEL_OPTIONS.items():
+        if name not in explicit or explicit[name].value == nothing:
+            continue
+        if name not in tunnel_kind(tunnel).options:
+            having = {kind.name for kind in tunnel_kinds().values() if name in kind.options}
+            raise explicit[name].node.bad(
+                f"tunnel {tunnel} has no {name} ({', '.join(sorted(having))} have)"
+            )
+        found[name] = explicit[name].value
+    return found
+
+
+def check_mtu(settings: Settings) -> None:
+    """What the links' MTU does not go with. Raises BadInput."""
+    mtu, bottleneck = settings["mtu"], settings["bottleneck"]
+    if mtu.value > MTU_BYTES and bottleneck.value != "netem":
+        raise mtu.node.bad_value(
+            f"under bottleneck: {bottleneck.value} packets have at most {MTU_BYTES} bytes"
+        )
 
 
 def own_cc(ccs: Iterable[str | None]) -> dict[str, str]:

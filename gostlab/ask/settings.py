@@ -46,6 +46,7 @@ from gostlab.ask.values import (
     END,
     HOST_NUMBER,
     MAX_FLOWS,
+    MTU,
     QUEUES,
     STREAMS,
     TOPOLOGY,
@@ -66,6 +67,7 @@ from gostlab.ask.values import (
     read_rx_usecs,
     read_sample,
     read_sites,
+    read_socket_buffer,
     read_syscall_cost,
     read_tcp_memory,
 )
@@ -295,6 +297,32 @@ SETTINGS: Mapping[str, Field] = {
         example="plain-100ms",
     ),
     "tunnel": Field(TUNNEL, default="direct", says="what carries the stream", example="gost+wss"),
+    "nagle": Field(
+        one_of("off", "on"),
+        default="off",
+        says="whether a tunnel of GOST's family leaves Nagle's algorithm on across the path (no"
+        " TCP_NODELAY): small writes then wait for the ACK of those before them",
+        example="on",
+    ),
+    "sndbuf": Field(
+        read_socket_buffer,
+        says="OpenVPN's own send buffer, in place of the system's",
+        unit="a size",
+        example="512KiB",
+    ),
+    "rcvbuf": Field(
+        read_socket_buffer,
+        says="OpenVPN's own receive buffer, in place of the system's",
+        unit="a size",
+        example="512KiB",
+    ),
+    "mtu": Field(
+        MTU,
+        default="1500",
+        says="the MTU of every link; a VPN's own follows from it",
+        unit="bytes",
+        example="1280",
+    ),
     "cc": Field(
         read_cc,
         default="cubic",

@@ -39,6 +39,8 @@ MAX_FLOWS = 1000
 MAX_HOSTS = 64  # at either end of a bottleneck
 MAX_RX_US = 10_000  # the kernel's (kernel/patches, VETH_MOST_RX_USECS)
 MAX_SITES = 60
+# IPv6's least, and jumbo frames.
+LEAST_MTU, MOST_MTU = 1280, 9000
 
 SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN)
 MICROSECONDS = quantity(partial(units.seconds, usual="us"), units.TIME_PATTERN)
@@ -51,6 +53,7 @@ QUEUES = one_of_names(partial(names_for, QUEUE))
 DIRECTION = one_of("upload", "download")
 STREAMS = whole(1, MAX_STREAMS)
 HOST_NUMBER = whole(1, MAX_HOSTS)
+MTU = whole(LEAST_MTU, MOST_MTU)
 
 
 @takes(SECONDS.schema)
@@ -105,6 +108,15 @@ def read_ping_interval(node: Node) -> float:
     if not 10 <= interval_ms <= 60_000:
         raise node.bad_value("not between 10ms and 60s")
     return float(interval_ms)
+
+
+@takes(SIZE.schema)
+def read_socket_buffer(node: Node) -> int:
+    """A socket buffer of a tunnel's own, bytes. Raises BadInput."""
+    size = SIZE(node)
+    if not 4096 <= size <= MAX_BUFFER_BYTES:
+        raise node.bad_value("not between 4KiB and 1GiB")
+    return int(size)
 
 
 @takes(list_of(text_of, least=1).schema)

@@ -46,6 +46,11 @@ class TunnelKind:
     over             what carries it across the path: tcp | udp; "" if there is no tunnel
     carries          what the application may send through it: tcp, udp
     options          settings that are its own: sndbuf, rcvbuf, nodelay
+    frames           of a forwarder: what the data is framed in across the path, the innermost
+                     first: a frame carries at most so many bytes, with so many around them
+    packet_bytes     of a VPN: what a packet inside has around it: over UDP all headers from the
+                     outer IP's on, over TCP what it adds to the stream
+    mtu_less         of a VPN: by how much its device's MTU is less than the link's
     one_connection   whether all streams share one connection across the path
     spellings        further names by which an experiment may ask for the same tunnel
     charged_as       the program in machines/ whose costs its ends have; without it, its own name
@@ -65,6 +70,9 @@ class TunnelKind:
     over: str = "tcp"
     carries: tuple[str, ...] = ("tcp",)
     options: tuple[str, ...] = ()
+    frames: tuple[tuple[int, int], ...] = ()
+    packet_bytes: int = 0
+    mtu_less: int = 0
     one_connection: bool = False
     spellings: tuple[str, ...] = ()
     charged_as: str = ""

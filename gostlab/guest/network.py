@@ -347,6 +347,16 @@ def record_layout(network: Network) -> None:
             log.run(host.name, ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
 
 
+def set_mtu(network: Network, mtu: int) -> None:
+    """The MTU of every link's both ends. Raises NetworkError."""
+    for node in network.nodes:
+        own = [each.name for each in network.interfaces if each.node == node]
+        for name in own:
+            network.log.run(node, ["ip", "link", "set", name, "mtu", str(mtu)])
+        with inside(network.pid(node)):
+            ip_batch([f"link set {name} mtu {mtu}" for name in own], network.environ)
+
+
 def set_sysctls(
     network: Network, node: str, values: Mapping[str, str], *, of_this_kernel_alone: bool = False
 ) -> dict[str, str]:

@@ -24,6 +24,7 @@ from typing import Any
 from gostlab import results
 from gostlab.ask.checks import Check, report, worst
 from gostlab.ask.flows import IPERF3_KINDS, WEB_KINDS
+from gostlab.ask.limits import MTU_BYTES
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.controls import kernel_name
 from gostlab.declared.iperf3 import SYSTEM
@@ -49,7 +50,7 @@ from gostlab.guest.hosts import (
     socket_cc,
 )
 from gostlab.guest.idle import check_idle, refuse_wrong_path
-from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_offloads
+from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_mtu, set_offloads
 from gostlab.guest.pacing import pace_senders
 from gostlab.guest.reports import TrafficError
 from gostlab.guest.shaping import Shaper, under_test
@@ -83,6 +84,8 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     prepare_kernel(run)
     needs = needs_of(run, program, iperf3, parts)
     with scratch_folder() as scratch, lay_out(run, folder, environ, needs) as network:
+        if run.mtu != MTU_BYTES:
+            set_mtu(network, run.mtu)
         silence_ipv6(network)
         sysctls = configure_hosts(network, run)
         offloads = set_offloads(network, run.offloads, nodes_crossed(network, run))

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
+from gostlab.declared.wire import inner_mtu, wire_of
+from gostlab.measures import wire_ratio
 from tests.integration.sandboxed import Done, Lab, describe, direction
 
 RATE_BPS = 20_000_000
@@ -22,6 +24,9 @@ SOCKETS = {
     "gost+tcp": THREE_EACH,
     "gost+ws": THREE_EACH,
     "gost+wss": THREE_EACH,
+    "gost+tls": THREE_EACH,
+    "gost+mws": {"app": 3, "wan": 1, "exit": 3},
+    "gost+mwss": {"app": 3, "wan": 1, "exit": 3},
     "wireguard": {"inner": 3},
     "openvpn+udp": {"inner": 3},
     "openvpn+tcp": {"inner": 3, "wan": 1},
@@ -35,7 +40,8 @@ SOCKETS = {
 def short_run(tunnel: str, **changes: Any) -> Any:
     """A run of 3 s over 20 Mbit/s and 20 ms."""
     way = direction(rate_bps=RATE_BPS, delay_ms=10.0, buffer_pkts=100)
-    return describe(way, way, tunnel=tunnel, **{"duration_s": 3.0, "streams": 2, **changes})
+    changes = {"duration_s": 3.0, "streams": 2, "sample_ms": 100.0, **changes}
+    return describe(way, way, tunnel=tunnel, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +57,40 @@ def test_a_tunnel_carries_the_load_by_the_legs_it_declares(carried: Any, name: s
     assert done.outcome["outcome"] == "ok", done.outcome
     assert 0.75 * RATE_BPS < done.goodput_bps < 0.98 * RATE_BPS
     assert sockets_by_leg(done) == SOCKETS[name]
+    assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
     sampled = {(row["leg"], row["end"]) for row in done.lines("sockets.jsonl")}
     assert sampled >= {(leg, "near") for leg in KINDS[name].legs}
+
+
+# The measured and the computed are this far apart at most: what is under way at one sample and at the
+# other, ACKs that share a packet with data, and what is read from a socket at once.
+WIRE_BOUND = 0.015
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_bytes_on_the_wire_are_those_that_its_formats_make(carried: Any, name: str) -> None:
+    done: Done = carried(name)
+
+    measured = wire_ratio(
+        done.json("run.json"), done.lines("queues.jsonl"), done.lines("sockets.jsonl")
+    )
+
+    assert measured == pytest.approx(wire_of(KINDS[name], 1500).ratio, rel=WIRE_BOUND)
+
+
+@pytest.mark.parametrize("name", ["wireguard", "gost+tcp"])
+def test_nothing_is_larger_than_the_links_allow(lab: Lab, name: str) -> None:
+    done = lab.run(short_run(name, mtu=1280))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    [leg] = {"wireguard": ["inner"], "gost+tcp": ["wan"]}[name]
+    inside = inner_mtu(KINDS[name], 1280)
+    assert {row["mss"] for row in done.lines("sockets.jsonl") if row["leg"] == leg} == {inside - 52}
+    assert "mtu 1280" in (done.folder / "commands.sh").read_text()
+
+
+def failed_checks(done: Done) -> list[Any]:
+    return [each for each in done.json("fidelity.json")["checks"] if each["verdict"] != "ok"]
 
 
 def sockets_by_leg(done: Done) -> dict[str, int]:
@@ -60,7 +98,13 @@ def sockets_by_leg(done: Done) -> dict[str, int]:
 
 
 def test_gosts_own_names_are_the_same_tunnels() -> None:
-    for own, ours in {"relay+tcp": "gost+tcp", "relay+ws": "gost+ws"}.items():
+    for own, ours in {
+        "relay+tcp": "gost+tcp",
+        "relay+tls": "gost+tls",
+        "relay+ws": "gost+ws",
+        "relay+mws": "gost+mws",
+        "relay+mwss": "gost+mwss",
+    }.items():
         assert tunnel_kind(own) is tunnel_kind(ours)
 
 

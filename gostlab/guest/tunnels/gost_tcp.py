@@ -12,6 +12,7 @@ TUNNEL = TunnelKind(
     says="relay over TCP",
     program=GOST,
     carries=("tcp", "udp"),
+    options=("nagle",),
 )
 
 

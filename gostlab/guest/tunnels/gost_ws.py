@@ -15,6 +15,8 @@ TUNNEL = TunnelKind(
     says="relay over WebSocket",
     program=GOST,
     carries=("tcp", "udp"),
+    options=("nagle",),
+    frames=((4096, 8),),  # WebSocket frames from the client: header, length, mask
 )
 
 

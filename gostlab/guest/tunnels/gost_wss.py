@@ -15,6 +15,8 @@ TUNNEL = TunnelKind(
     says="relay over WebSocket with TLS",
     program=GOST,
     carries=("tcp", "udp"),
+    options=("nagle",),
+    frames=((4096, 8), (4104, 22)),  # WebSocket frames, each in a TLS 1.3 record
 )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from gostlab.ask.flows import Flow
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.tunnels import tunnel_kind
+from gostlab.declared.wire import inner_mtu
 from gostlab.guest.network import Network
 from gostlab.setup.parts import TunnelBinary
 
@@ -113,6 +114,11 @@ class Launch:
         written into commands.sh, and so it is not. Raises NetworkError.
         """
         return self.network.read(node, list(argv), logged=False, stdin=stdin).strip()
+
+    @property
+    def inner_mtu(self) -> int:
+        """The MTU of a VPN's device, which fits the links'."""
+        return inner_mtu(tunnel_kind(self.run.tunnel), self.run.mtu)
 
     @property
     def carried(self) -> str:

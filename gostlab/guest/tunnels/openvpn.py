@@ -8,10 +8,6 @@ from gostlab.guest.tunnels.certificate import make_certificate
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 from gostlab.guest.tunnels.vpn import DEVICE, FAR_IP, NEAR_IP, lead_behind, vpn_legs, wait_inside
 
-# What a packet inside has around it: opcode and peer (4), number (4) and tag (16) of AES-256-GCM;
-# in front of that IP and UDP, or IP, TCP with timestamps, and OpenVPN's own length (2).
-DATA_BYTES = 4 + 4 + 16
-OVERHEAD_BYTES = {"udp": 20 + 8 + DATA_BYTES, "tcp": 20 + 32 + 2 + DATA_BYTES}
 CONFIG = """dev {device}
 dev-type tun
 {way}
@@ -57,7 +53,7 @@ def start_openvpn(launch: Launch, over: str) -> Tunnel:
         config = CONFIG.format(
             **words,
             device=DEVICE,
-            mtu=launch.run.mtu - OVERHEAD_BYTES[over],
+            mtu=launch.inner_mtu,
             folder=launch.scratch,
             node=node,
             fingerprint=certificates[other].fingerprint,

@@ -18,6 +18,8 @@ TUNNEL = TunnelKind(
     options=("sndbuf", "rcvbuf"),
     one_connection=True,
     charged_as="openvpn",
+    packet_bytes=26,  # length, opcode and peer, packet's number, tag
+    mtu_less=78,  # one packet inside is one segment outside
 )
 
 

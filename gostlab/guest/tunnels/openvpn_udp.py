@@ -17,6 +17,8 @@ TUNNEL = TunnelKind(
     carries=("tcp", "udp"),
     options=("sndbuf", "rcvbuf"),
     charged_as="openvpn",
+    packet_bytes=52,  # IP, UDP, opcode and peer, packet's number, tag
+    mtu_less=52,
 )
 
 

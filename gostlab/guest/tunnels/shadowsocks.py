@@ -19,6 +19,7 @@ TUNNEL = TunnelKind(
     version_words=("-h",),
     version_pattern=r"shadowsocks-libev (\d[\d.]*)",
     carries=("tcp", "udp"),
+    frames=((16383, 34),),  # AEAD chunks: length and its tag, the chunk's tag
 )
 METHOD = "chacha20-ietf-poly1305"
 

@@ -15,6 +15,7 @@ TUNNEL = TunnelKind(
     version_words=("-V",),
     version_pattern=r"OpenSSH_(\d[\w.]*)",
     one_connection=True,
+    frames=((32768, 44),),  # channel data: two lengths, type, channel, length, padding, tag
 )
 
 

@@ -19,10 +19,9 @@ TUNNEL = TunnelKind(
     carries=("tcp", "udp"),
     one_connection=True,
     charged_as="ssh",
+    packet_bytes=38,  # two lengths, type, channel, length, family, padding (least), tag
+    mtu_less=97,  # one packet inside is at most one segment outside
 )
-# IP and TCP with timestamps (52), and what SSH has around a packet: two lengths (5), type, channel
-# and length (9), address family (4), padding (at most 11), tag (16).
-OVERHEAD_BYTES = 52 + 5 + 9 + 4 + 11 + 16
 
 
 def start(launch: Launch) -> Tunnel:
@@ -31,5 +30,5 @@ def start(launch: Launch) -> Tunnel:
     for node in (launch.near, launch.far):
         wait_for_device(launch, node, "tun0")
         launch.on(node, "ip", "link", "set", "tun0", "name", DEVICE)
-    give_addresses(launch, launch.run.mtu - OVERHEAD_BYTES)
+    give_addresses(launch)
     return vpn_legs(launch, launch.port)

@@ -14,6 +14,7 @@ TUNNEL = TunnelKind(
     unpacked=("stunnel4", "openssl"),
     version_words=("-version",),
     version_pattern=r"stunnel (\d+\.\d+)",
+    frames=((16384, 22),),  # TLS 1.3 records: header, type, tag
 )
 COMMON = "foreground = yes\npid =\ndebug = notice\nsyslog = no\n"
 FAR = """[far]

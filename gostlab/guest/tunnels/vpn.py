@@ -24,11 +24,11 @@ NETWORK_BITS = 30
 DEVICE = "vpn0"
 
 
-def give_addresses(launch: Launch, mtu: int) -> None:
+def give_addresses(launch: Launch) -> None:
     """Addresses and MTU of a VPN's devices that are there, up and routed. Raises NetworkError."""
     for node, address in ((launch.near, NEAR_IP), (launch.far, FAR_IP)):
         launch.on(node, "ip", "addr", "replace", f"{address}/{NETWORK_BITS}", "dev", DEVICE)
-        launch.on(node, "ip", "link", "set", DEVICE, "mtu", str(mtu), "up")
+        launch.on(node, "ip", "link", "set", DEVICE, "mtu", str(launch.inner_mtu), "up")
     lead_behind(launch)
 
 

@@ -31,6 +31,7 @@ from gostlab.guest.traffic import Load
 from gostlab.guest.tunnels import Tunnel
 from gostlab.guest.watch.netlink import INFINITE_SSTHRESH
 from gostlab.guest.watch.probes import CONTROL_BYTES, rows_of
+from gostlab.measures import path_leg
 
 TRACEFS = Path("/sys/kernel/tracing")
 SSTHRESH_COLUMN = "snd_ssthresh_pkts"
@@ -251,6 +252,8 @@ def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
     """acks.csv.gz from socket samples, for a kernel without the tracepoint; returns the number of
     rows.
     """
+    sockets = list(sockets)
+    crossing = path_leg(row["leg"] for row in sockets)
     rows = (
         (
             row["t_s"],
@@ -262,7 +265,7 @@ def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
             row["unacked_pkts"] * row["mss"],
         )
         for row in sockets
-        if row["leg"] == "wan"
+        if row["leg"] == crossing
     )
     return write_table(folder, rows, with_ssthresh=True)
 
@@ -295,7 +298,8 @@ def sample_s(run: RunDescription, trace: AckTrace | None) -> float:
 def ack_filter(run: RunDescription, tunnel: Tunnel) -> str:
     """The tracepoint's filter: the sockets that send the flows' data across the WAN."""
     direction = {flow.name: flow.direction for flow in run.flows}
-    wan = [leg for leg in tunnel.legs if leg.name == "wan"]
+    crossing = path_leg(leg.name for leg in tunnel.legs)
+    wan = [leg for leg in tunnel.legs if leg.name == crossing]
     return port_filter(
         local=[leg.port for leg in wan if direction[leg.flow] == "download"],
         peer=[leg.port for leg in wan if direction[leg.flow] == "upload"],
@@ -322,7 +326,7 @@ def keep_acks(
     senders = {
         (leg.near, "near", leg.port) if upload else (leg.far, "far", leg.port): leg.flow
         for leg in reversed(tunnel.legs)
-        if leg.name == "wan"
+        if leg.name == path_leg(each.name for each in tunnel.legs)
         for upload in [direction[leg.flow] == "upload"]
     }
 

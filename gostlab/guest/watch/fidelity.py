@@ -15,6 +15,7 @@ from gostlab.ask.profile import lossless
 from gostlab.ask.run_description import RunDescription
 from gostlab.ask.trace import CapacityOf
 from gostlab.ask.units import show_rate
+from gostlab.declared.tunnels import tunnel_kind
 from gostlab.guest.reports import DATAGRAM_BYTES, FlowResult
 from gostlab.guest.watch.realclock import Gap
 from gostlab.measures import BOTTLENECK_FULL
@@ -109,10 +110,11 @@ def check_cc(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Che
     flow; at both ends of every leg where ends have congestion controls of their own.
     """
     checks = check_cc_by_end(legs, run)
+    crossing = tunnel_kind(run.tunnel).path_leg
     for flow in run.flows:
         if flow.cc is None:
             continue
-        own = [leg for leg in legs if (leg["leg"], leg["flow"]) == ("wan", flow.name)]
+        own = [leg for leg in legs if (leg["leg"], leg["flow"]) == (crossing, flow.name)]
         seen = sorted({cc for leg in own for cc in leg["cc"]})
         checks.append(
             check_unless(

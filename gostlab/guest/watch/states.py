@@ -19,6 +19,7 @@ from typing import Any
 
 from gostlab.declared.controls import module_name
 from gostlab.guest.watch.probes import rows_of
+from gostlab.measures import path_leg
 
 PROC = Path("/proc")
 MODULES = Path("/sys/module")
@@ -112,11 +113,9 @@ def keep_states(folder: Path, started_s: float) -> dict[str, Any] | None:
     raw = folder / RAW
     if not raw.exists():
         return None
-    flows = {
-        (row["local"], row["peer"]): row["flow"]
-        for row in rows_of(folder, "sockets")
-        if row["leg"] == "wan"
-    }
+    sampled = rows_of(folder, "sockets")
+    crossing = path_leg(row["leg"] for row in sampled)
+    flows = {(row["local"], row["peer"]): row["flow"] for row in sampled if row["leg"] == crossing}
     rows = lost = 0
     part = folder / f"{FILE}.part"
     with (

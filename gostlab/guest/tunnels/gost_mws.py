@@ -1,0 +1,23 @@
+"""gost+mws: GOST's relay over one WebSocket, which all streams share (smux, version 1)."""
+
+from __future__ import annotations
+
+from gostlab.declared.tunnels import GOST, TunnelKind
+from gostlab.guest.tunnels.gost import start_relay
+from gostlab.guest.tunnels.launch import Launch, Tunnel
+
+TUNNEL = TunnelKind(
+    name="gost+mws",
+    spellings=("relay+mws",),
+    says="relay over WebSocket, multiplexed",
+    program=GOST,
+    carries=("tcp", "udp"),
+    options=("nagle",),
+    one_connection=True,
+    frames=((32768, 8), (4096, 8)),  # smux in WebSocket frames
+)
+
+
+def start(launch: Launch) -> Tunnel:
+    """Both ends. Raises TunnelError."""
+    return start_relay(launch, "relay+mws")

@@ -1,0 +1,62 @@
+"""by-tunnel and wire: what they show of made-up runs, and what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import synthetic
+
+from analysis.draw.registry import Drawn, Sweep, draw_matrix, drawing_of
+from analysis.judge.cells import to_matrices
+from analysis.read.runs import load_results
+from analysis.read.study import Study
+
+RATES = {"direct": 40.0, "openvpn+tcp": 10.0, "wireguard": 38.0}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Three tunnels, one run each."""
+    for tunnel, rate in RATES.items():
+        run = synthetic.description(tunnel=tunnel, duration_s=4.0, factors={"tunnel": tunnel})
+        folder = synthetic.write_run(tmp_path, run, name=tunnel, goodput_mbit=rate)
+        seconds = [float(t) for t in range(5)]
+        queue = {"role": "bottleneck", "direction": "forward"}
+        synthetic.put_lines(
+            folder, "queues", [{**queue, "t_s": t, "sent_bytes": int(1.1e6 * t)} for t in seconds]
+        )
+        leg = {"leg": "wan" if tunnel == "direct" else "inner", "end": "near"}
+        synthetic.put_lines(
+            folder, "sockets", [{**leg, "t_s": t, "bytes_acked": int(1e6 * t)} for t in seconds]
+        )
+    return tmp_path
+
+
+def drawn(results: Path, word: str) -> Drawn:
+    matrices = to_matrices(load_results(results, "made-up").runs)
+    sweep = Sweep(matrices[0], matrices, Study("made-up", "Made up"), "fixture")
+    return draw_matrix(drawing_of(word), sweep, "made-up")
+
+
+def test_every_tunnel_has_its_line_and_none_is_dashed(results: Path) -> None:
+    made = drawn(results, "by-tunnel")
+
+    [picture] = made.pictures
+    [ax] = [ax for ax in picture.figure.axes if ax.get_visible()]
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(RATES)
+    assert any(line.get_linestyle() == "--" and line.get_xdata()[0] == 40.0 for line in ax.lines)
+    [answer] = made.answers
+    assert "fastest wireguard 38" in answer.sentences[0]
+    assert "slowest openvpn+tcp 10" in answer.sentences[0]
+
+
+def test_the_wire_has_what_the_formats_say_beside_what_was_measured(results: Path) -> None:
+    made = drawn(results, "wire")
+
+    [table] = made.tables
+    rows = {row["tunnel"]: row for row in table.rows}
+    assert [row["measured"] for row in rows.values()] == pytest.approx([1.1] * 3)
+    assert rows["direct"]["computed"] == pytest.approx(1514 / 1448)
+    assert "Measured and computed differ by at most" in made.answers[0].sentences[1]
+    assert made.pictures
