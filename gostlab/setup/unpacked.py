@@ -65,10 +65,7 @@ def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:
     packages = list(packages)
     mirror = archive.find_mirror()
     if mirror is None:
-        raise SetupError(
-            f"there is no Debian mirror to take {', '.join(packages)} from: install what these"
-            " have, or do without their tunnels"
-        )
+        raise SetupError(f"there is no Debian mirror to take {', '.join(packages)} from")
     apt = archive.PrivateApt(bench.cache / "build" / "apt", mirror)
     bench.say(f"fetching {', '.join(packages)}")
     apt.read_suites([mirror.codename])

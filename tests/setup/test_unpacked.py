@@ -1,0 +1,99 @@
+"""The tunnels' programs: the machine's first, else the lab's own, and never half of one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab.declared.tunnels import tunnel_kind
+from gostlab.setup import archive, parts, unpacked
+from gostlab.setup.workbench import Workbench
+
+
+def unpack(cache: Path, package: str, version: str, *names: str) -> Path:
+    """A package's programs where the set-up puts them."""
+    folder = cache / "programs" / package / version
+    for name in names:
+        (folder / "bin").mkdir(parents=True, exist_ok=True)
+        (folder / "bin" / name).write_text(f"#!/bin/sh\necho '{name} 1.2.3'\n", encoding="utf-8")
+        (folder / "bin" / name).chmod(0o755)
+    record = {"package": package, "version": version, "sha256": dict.fromkeys(names, "01")}
+    (folder / "package.json").write_text(json.dumps(record), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(parts, "SYSTEM_PATH", str(tmp_path / "bin"))
+    return Workbench(tmp_path / "cache", 1, lambda _: None, 0)
+
+
+def test_a_program_of_the_labs_own_runs_where_the_machine_has_none(bench: Workbench) -> None:
+    unpack(bench.cache, "wireguard-tools", "1.0-1", "wg")
+
+    own = parts.find_programs(bench.cache)
+    found = parts.tunnel_program(tunnel_kind("wireguard"), None, own)
+
+    assert found is not None and (found.kind, found.sha256) == ("wg", "01")
+    assert parts.tunnel_program(tunnel_kind("openvpn+udp"), None, own) is None
+
+
+def test_the_machines_own_goes_first(bench: Workbench, tmp_path: Path) -> None:
+    unpack(bench.cache, "wireguard-tools", "1.0-1", "wg")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/wg").write_text("#!/bin/sh\necho 'wireguard-tools v9.8'\n", encoding="utf-8")
+    (tmp_path / "bin/wg").chmod(0o755)
+
+    own = parts.find_programs(bench.cache)
+    found = parts.tunnel_program(tunnel_kind("wireguard"), None, own)
+
+    assert found is not None and found.version == "wg 9.8"
+
+
+def test_what_has_no_record_is_half_unpacked_and_not_there(bench: Workbench) -> None:
+    (unpack(bench.cache, "wireguard-tools", "1.0-1", "wg") / "package.json").unlink()
+
+    assert parts.find_programs(bench.cache) == {}
+
+
+def test_without_a_mirror_it_names_what_to_install_and_goes_on(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "find_mirror", lambda: None)
+
+    said = unpacked.provide_tunnels(bench)
+
+    assert said.startswith("no Debian mirror to take openssl, openvpn, ss-server")
+
+
+def test_of_what_a_package_depends_on_the_libraries_are_fetched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = {
+        "depends": "openvpn\n  Depends: libc6\n  Depends: debconf\nlibc6\ndebconf\n<virtual>\n",
+        "show": "Package: libc6\nVersion: 1\nSection: libs\n\nPackage: debconf\nSection: admin\n",
+    }
+
+    def run(_self: Any, _program: str, verb: str, *_: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], 0, said[verb], "")
+
+    monkeypatch.setattr(archive.PrivateApt, "_run", run)
+    apt = object.__new__(archive.PrivateApt)
+
+    assert apt.with_libraries(["openvpn"]) == ["openvpn", "libc6"]
+    with pytest.raises(archive.ArchiveError, match="does not have no-such"):
+        apt.with_libraries(["no-such"])
+
+
+def test_a_script_is_no_program(tmp_path: Path) -> None:
+    (tmp_path / "script").write_text("#!/bin/sh\n")
+    (tmp_path / "link").symlink_to("/bin/sh")
+
+    assert not unpacked.is_program(tmp_path / "script")
+    assert not unpacked.is_program(tmp_path / "link")
+    assert unpacked.is_program(Path("/bin/sh").resolve())
