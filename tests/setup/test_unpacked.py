@@ -68,7 +68,7 @@ def test_without_a_mirror_it_names_what_to_install_and_goes_on(
 
     said = unpacked.provide_tunnels(bench)
 
-    assert said.startswith("no Debian mirror to take openssl, openvpn, ss-server")
+    assert said.startswith("no Debian mirror to take ") and "openvpn" in said and "wg" in said
 
 
 def test_of_what_a_package_depends_on_the_libraries_are_fetched(
