@@ -37,8 +37,8 @@ def provide_tunnels(bench: Workbench) -> str:
     if packages and archive.find_mirror() is None:
         # Everything else works without them: a run that asks for one says what it lacks.
         lacking = {name for kind in wanting for name in missing_programs(kind, bench.cache)}
-        names = ", ".join(sorted(lacking | set(missing_measuring(bench.cache))))
-        return f"no Debian mirror to take {names} from: what needs them waits until they are here"
+        listed = ", ".join(sorted(lacking | set(missing_measuring(bench.cache))))
+        return f"no Debian mirror to take {listed} from: what needs them waits until they are here"
     if packages:
         unpack_packages(bench, dict.fromkeys(packages))
     still = {name for kind in wanting for name in missing_programs(kind, bench.cache)}
