@@ -151,6 +151,7 @@ def parser() -> argparse.ArgumentParser:
         add_cc,
         add_catalogue,
         add_settings,
+        add_window,
         add_bench,
         add_topo,
         add_classroom,
@@ -437,6 +438,20 @@ def add_settings(verbs: Any) -> None:
     )
     settings.add_argument("name", nargs="?", help="one of them, or forward.loss, cc.client")
     add_json(settings)
+
+
+def add_window(verbs: Any) -> None:
+    window = add_verb(
+        verbs,
+        "window",
+        window_verb,
+        "how large TCP's buffers must be for a path",
+        "./lab window 100mbit 168ms",
+    )
+    window.add_argument("rate", help="of the bottleneck, like 100mbit")
+    window.add_argument("rtt", help="there and back, like 168ms")
+    window.add_argument("--streams", type=int, default=1, help="connections side by side")
+    add_json(window)
 
 
 def add_catalogue(verbs: Any) -> None:
@@ -947,6 +962,27 @@ def settings_verb(arguments: argparse.Namespace) -> int:
         print_json(manual.settings_json(arguments.name))
     else:
         print(manual.say_setting(arguments.name) if arguments.name else manual.say_settings())
+    return EXIT_OK
+
+
+def window_verb(arguments: argparse.Namespace) -> int:
+    """`./lab window RATE RTT`."""
+    from gostlab.ask import units
+    from gostlab.ask.window import advise_window
+    from gostlab.declared.errors import BadInput
+
+    try:
+        rate_bps = units.rate(arguments.rate)
+        rtt_s = float(units.seconds(arguments.rtt))
+        if not 1 <= arguments.streams <= 1000:
+            raise ValueError("--streams: not between 1 and 1000")
+        advice = advise_window(rate_bps, rtt_s, arguments.streams)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    if arguments.json:
+        print_json(advice.to_json())
+    else:
+        print("\n".join(advice.lines()))
     return EXIT_OK
 
 

@@ -29,6 +29,8 @@ FACTOR_NAMES = {
     "duration": "Duration",
     "rate": "Rate",
 }
+# What stands in a table in place of a flow's congestion control where it has none.
+NO_CONTROL = ("udp", "ping")
 SHORT_NAMES = {"rtt": "RTT"}
 # A level as a file has it, to be printed with a space: 10ms, 0.5bdp.
 UNIT = re.compile(r"^([0-9.]+)\s*([A-Za-zµ%]+)$")
@@ -79,7 +81,7 @@ def flows_of(table: pd.DataFrame) -> list[str]:
     names = [
         name.partition(":")[2]
         for name in table.columns
-        if name.startswith("cc:") and (table[name].dropna() != "udp").any()
+        if name.startswith("cc:") and (~table[name].dropna().isin(NO_CONTROL)).any()
     ]
     return names if len(names) > 1 else []
 

@@ -101,6 +101,16 @@ def p95_of(spread: Spread | None) -> float | None:
     return spread.p95 if spread else None
 
 
+def ping_ms(name: str) -> OfRun:
+    """One number of a run's first ping flow; None where it has none."""
+
+    def of_run(run: Run) -> float | None:
+        found = (flow.round_trips for flow in run.flows if flow.round_trips)
+        return next(found, {}).get(name)
+
+    return of_run
+
+
 def flow_goodput(run: Run, flow: str) -> float | None:
     """One flow's goodput."""
     found = run.flow(flow)
@@ -231,6 +241,27 @@ MERITS: tuple[Merit, ...] = (
         "the bottleneck's queue, 95 % (ms)",
         "Bottleneck's queue, 95 % (ms)",
         of_run=lambda run: p95_of(series.latency(run).queue_delay_ms),
+        show=delay,
+    ),
+    Merit(
+        "ping_median_ms",
+        "ping under load, median (ms)",
+        "Ping under load, median (ms)",
+        of_run=ping_ms("median_ms"),
+        show=delay,
+    ),
+    Merit(
+        "ping_p95_ms",
+        "ping under load, 95 % (ms)",
+        "Ping under load, 95 % (ms)",
+        of_run=ping_ms("p95_ms"),
+        show=delay,
+    ),
+    Merit(
+        "ping_p99_ms",
+        "ping under load, 99 % (ms)",
+        "Ping under load, 99 % (ms)",
+        of_run=ping_ms("p99_ms"),
         show=delay,
     ),
     Merit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,9 @@ class Flow:
     ended_s: float | None = None
     retransmits: int | None = None
     bytes: int | None = None
+    # ping: median_ms, p95_ms, …
+    round_trips: Mapping[str, float] | None = field(default=None, hash=False)
+    fetches: tuple[Mapping[str, float], ...] = field(default=(), hash=False)  # short: by size
 
     @property
     def competes(self) -> bool:

@@ -315,9 +315,22 @@ def measured_flows(folder: Path, flows: tuple[Flow, ...]) -> tuple[Flow, ...]:
                 ended_s=optional_number(row, "ended_s"),
                 retransmits=optional_count(row, "retransmits", name),
                 bytes=optional_count(row, "bytes", name),
+                round_trips=numbers_of(row.get("round_trips")),
+                fetches=tuple(
+                    found_numbers
+                    for each in row.get("fetches") or ()
+                    if (found_numbers := numbers_of(each))
+                ),
             )
         )
     return tuple(found)
+
+
+def numbers_of(value: Any) -> dict[str, float] | None:
+    """The numbers of an object by name; None if it is none."""
+    if not isinstance(value, dict):
+        return None
+    return {str(key): float(each) for key, each in value.items() if is_number(each)}
 
 
 def reported_by_iperf3(folder: Path) -> dict[str, Any]:

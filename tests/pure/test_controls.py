@@ -110,3 +110,9 @@ def test_every_file_in_cc_says_its_licence() -> None:
         text = path.read_text(encoding="utf-8")
         assert "SPDX-License-Identifier: GPL-2.0 OR MIT" in text, path.name
         assert path.suffix != ".c" or path.name == "gostlab_module.c" or "Dual MIT/GPL" in text
+
+
+def test_every_control_is_explained() -> None:
+    text = (controls.ROOT / "docs/congestion-controls.md").read_text(encoding="utf-8")
+    for name in (*controls.IN_LINUX, *controls.shipped_controls()):
+        assert f"| `{name}` |" in text, name

@@ -11,7 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.draw.levels import by_condition, ccs_of, conditions_of, factor_heading, one_row
+from analysis.draw.levels import (
+    NO_CONTROL,
+    by_condition,
+    ccs_of,
+    conditions_of,
+    factor_heading,
+    one_row,
+)
 from analysis.draw.marks import (
     cc_handles,
     degraded_handles,
@@ -106,7 +113,9 @@ def scale_axis(ax: Axes, table: pd.DataFrame, median: str, p95: str) -> None:
 def idle_ms_of(row: pd.Series) -> list[float]:
     """The idle round trips of a cell's flows, the shortest first."""
     names = [
-        name for name in row.index if name.startswith("rtt:") and row[f"cc:{name[4:]}"] != "udp"
+        name
+        for name in row.index
+        if name.startswith("rtt:") and row[f"cc:{name[4:]}"] not in NO_CONTROL
     ]
     return sorted({float(row[name]) for name in names if is_known(row[name])}) or [row["rtt_ms"]]
 

@@ -1,0 +1,167 @@
+"""Goodput by the window that the socket buffers allow, with the knee: from where on the path, and
+no more the window, sets the rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from analysis.draw.levels import cc_rank
+from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
+from analysis.draw.style import (
+    FAINT,
+    INK,
+    blank,
+    cc_colour,
+    finish,
+    grid,
+    head_panel,
+    label_edges,
+    new_figure,
+    styled,
+)
+from analysis.judge.cells import Cell
+from analysis.judge.table import NBSP, cc_name, rate
+from analysis.read.description import read_asked
+from gostlab.ask.response import bdp_bytes, window_limit_bps
+from gostlab.ask.units import show_rate, show_size
+
+# Payload of a full frame, as the rate of a path counts it.
+PAYLOAD_SHARE = 1448 / 1514
+# From this share of the path's own rate on, the window no longer says anything.
+FULL = 0.9
+Place = tuple[str, float]  # tunnel, round trip in ms
+
+
+def window_of(cell: Cell) -> float | None:
+    """The window that a cell's buffers allow, bytes: half of what is kept for receiving (what Linux
+    offers), no more than what is kept for sending; None where nobody wrote them.
+    """
+    buffers = read_asked(cell.example.folder).get("buffers")
+    if not isinstance(buffers, dict):
+        return None
+    return float(min(buffers["rmem"][2] / 2, buffers["wmem"][2])) * cell.example.streams
+
+
+def places(cells: Sequence[Cell]) -> dict[Place, list[tuple[float, Cell]]]:
+    """Tunnel and round trip -> (window, cell) by window, of the cells with a run that counts."""
+    found: dict[Place, list[tuple[float, Cell]]] = {}
+    for cell in cells:
+        window, run = window_of(cell), cell.example
+        if window and run.rtt_ms and run.rate_bps and cell.counted:
+            found.setdefault((run.tunnel, run.rtt_ms), []).append((window, cell))
+    return {key: sorted(some, key=lambda pair: pair[0]) for key, some in found.items()}
+
+
+def goodput_of(cell: Cell) -> float:
+    """A cell's median goodput, Mbit/s."""
+    return median(run.goodput_mbit or 0.0 for run in cell.counted)
+
+
+@styled
+def plot_knee(
+    found: dict[Place, list[tuple[float, Cell]]], footer: str = "", *, title: str = ""
+) -> Figure:
+    """A facet per tunnel and round trip: points are cells, the line is what window over round trip
+    allows up to the path's rate, and the upright one the knee.
+    """
+    rows, columns = grid(len(found))
+    figure, axes = new_figure(1.4 + 2.3 * rows, rows, columns, sharex=True, sharey=True)
+    windows = [window for some in found.values() for window, _ in some]
+    for ax, ((tunnel, rtt_ms), some) in zip(axes.flat, found.items(), strict=False):
+        draw_limit(ax, some[0][1], rtt_ms, min(windows), max(windows))
+        for cc in sorted({cell.example.cc for _, cell in some}, key=cc_rank):
+            own = [(window, cell) for window, cell in some if cell.example.cc == cc]
+            ax.plot(
+                [window for window, _ in own],
+                [goodput_of(cell) for _, cell in own],
+                color=cc_colour(cc),
+                marker="o",
+                markersize=5,
+                linewidth=1.2,
+                label=f"lab {cc}",
+                zorder=3,
+            )
+        head_panel(ax, f"{tunnel}, RTT {rtt_ms:g} ms", columns, fontsize=9.5)
+    for ax in axes.flat:
+        ax.set_xscale("log")
+        ticks = sorted(set(windows))
+        ax.set_xticks(ticks[:: max(1, len(ticks) // 4)])
+        ax.set_xticklabels([show_size(each) for each in ticks[:: max(1, len(ticks) // 4)]])
+        ax.minorticks_off()
+        ax.set_ylim(bottom=0)
+    blank(axes, len(found))
+    label_edges(axes, len(found), "Window that the buffers allow", "Goodput (Mbit/s)")
+    ccs = sorted({cell.example.cc for some in found.values() for _, cell in some}, key=cc_rank)
+    handles = [
+        *(
+            Line2D([], [], color=cc_colour(cc), marker="o", markersize=5, label=cc_name(cc))
+            for cc in ccs
+        ),
+        Line2D(
+            [], [], color=INK, linestyle=":", label="window / round trip, up to the path's rate"
+        ),
+        Line2D([], [], color=FAINT, linewidth=1.2, label="the knee: rate × round trip"),
+    ]
+    finish(figure, handles, footer, title)
+    return figure
+
+
+def draw_limit(ax: Axes, cell: Cell, rtt_ms: float, low: float, high: float) -> None:
+    """What the window allows on a path, and where it stops to matter."""
+    rate_bps = cell.example.rate_bps or 0.0
+    knee = bdp_bytes(rate_bps, rtt_ms / 1000)
+    windows = np.geomspace(low / 1.5, high * 1.5, 200)
+    allowed = [window_limit_bps(float(window), rtt_ms / 1000) for window in windows]
+    limit = [min(each, rate_bps * PAYLOAD_SHARE) / 1e6 for each in allowed]
+    ax.plot(windows, limit, color=INK, linestyle=":", linewidth=1.2, label="limit", zorder=2)
+    if low / 1.5 <= knee <= high * 1.5:
+        ax.axvline(knee, color=FAINT, linewidth=1.2, label="knee", zorder=1)
+
+
+def draw(sheet: Sheet) -> Iterator[Picture]:
+    """One figure."""
+    found = places(sheet.sweep.matrix.cells)
+    if found:
+        yield Picture(plot_knee(found, sheet.footer, title=sheet.title))
+
+
+def says(sweep: Sweep, table: object) -> Iterator[Answer]:
+    """From which window on each path is full, as measured, and what its rate times its round trip
+    is.
+    """
+    said = []
+    for (tunnel, rtt_ms), some in places(sweep.matrix.cells).items():
+        rate_bps = some[0][1].example.rate_bps or 0.0
+        knee = bdp_bytes(rate_bps, rtt_ms / 1000)
+        best = max(goodput_of(cell) for _, cell in some)
+        full = [(window, cell) for window, cell in some if goodput_of(cell) >= FULL * best]
+        window, cell = full[0]
+        said.append(
+            f"{tunnel}, {rtt_ms:g}{NBSP}ms: {show_size(window)} of window are the least of those"
+            f" tried that get {FULL:.0%} of the best ({rate(goodput_of(cell))} of"
+            f" {rate(best)}{NBSP}Mbit/s); {show_rate(rate_bps)} times the round trip are"
+            f" {show_size(knee)}."
+        )
+    if said:
+        yield Answer(f"{sweep.title}: how large a window must be", tuple(said))
+
+
+DRAWING = Drawing(
+    "knee",
+    caption=(
+        "Goodput by the window that the socket buffers allow (half of rmem, no more than wmem, of"
+        " all streams): cells' medians. Dotted is what a window allows in a round trip, up to the"
+        " path's rate; upright, that rate times the round trip."
+    ),
+    draw=draw,
+    rows=lambda table: table[table["n"] > 0].reset_index(drop=True),
+    needs="buffers that were written down, and a run that counts",
+    says=says,
+)

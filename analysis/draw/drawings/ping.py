@@ -1,0 +1,196 @@
+"""Round trips measured while others load the path: over time, and how they are distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from analysis.draw.drawings.rtt_cdf import scale_axis, varying
+from analysis.draw.levels import cc_rank, named_level, told_apart
+from analysis.draw.marks import min_max
+from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
+from analysis.draw.style import (
+    FAINT,
+    WIDE,
+    blank,
+    cc_colour,
+    finish,
+    grid,
+    head_panel,
+    label_edges,
+    new_figure,
+    plain_log,
+    styled,
+    thousands,
+)
+from analysis.judge.cells import Cell
+from analysis.judge.table import NBSP, cc_name, delay
+from analysis.read.folder import Run
+from analysis.read.study import level
+from gostlab.results import is_number, read_series
+
+FACETS_ON_A_FIGURE = 9
+Facet = tuple[str, Sequence[Run]]
+DrawRun = Callable[[Axes, Run], None]
+
+
+@cache
+def pings(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """When a run's requests left, s since the load began, and their round trips, ms; NaN where no
+    answer came.
+    """
+    rows = read_series(run.folder, "pings")
+    rtts = [row["rtt_ms"] if is_number(row.get("rtt_ms")) else np.nan for row in rows]
+    return np.array([row["t_s"] for row in rows]), np.array(rtts, float)
+
+
+def idle_ms(run: Run) -> float:
+    """The idle round trip of a run's ping flow."""
+    return next((flow.rtt_ms for flow in run.flows if flow.kind == "ping"), run.rtt_ms)
+
+
+def draw_over_time(ax: Axes, run: Run) -> None:
+    """One run's round trips as they came; a gap where none did."""
+    t_s, rtt_ms = pings(run)
+    ax.plot(*min_max(t_s, rtt_ms), color=cc_colour(run.cc), linewidth=1.1, label=f"lab {run.cc}")
+    ax.axhline(idle_ms(run), color=FAINT, linestyle="--", linewidth=1.0, label="idle", zorder=1)
+
+
+def draw_distribution(ax: Axes, run: Run) -> None:
+    """One run's steps: what was never answered keeps them below 1."""
+    _, rtt_ms = pings(run)
+    answered = np.sort(rtt_ms[~np.isnan(rtt_ms)])
+    if len(answered):
+        share = np.arange(1, len(answered) + 1) / len(rtt_ms)
+        line = {"color": cc_colour(run.cc), "linewidth": 1.4, "drawstyle": "steps-post"}
+        ax.plot(*min_max(answered, share), label=f"lab {run.cc}", zorder=3, **line)
+    ax.axvline(idle_ms(run), color=FAINT, linestyle="--", linewidth=1.0, label="idle", zorder=1)
+
+
+@styled
+def plot_pings(
+    facets: Sequence[Facet],
+    draw_run: DrawRun,
+    x: str,
+    y: str,
+    footer: str = "",
+    *,
+    title: str = "",
+    over_time: bool = False,
+) -> Figure:
+    """A facet per condition, a line per run."""
+    rows, columns = grid(len(facets))
+    figure, axes = new_figure(1.4 + 2.2 * rows, rows, columns, sharex=over_time, sharey=True)
+    for ax, (words, runs) in zip(axes.flat, facets, strict=False):
+        for run in runs:
+            draw_run(ax, run)
+        if not over_time:
+            scale_axis(ax, runs)
+            ax.set_ylim(0, 1.02)
+        head_panel(ax, words, columns, fontsize=9.5)
+        if any(run.verdict == "degraded" for run in runs):
+            ax.text(0.97, 0.04, "degraded", ha="right", fontsize=8.5, transform=ax.transAxes)
+    if over_time:
+        scale_round_trips(axes[0, 0], [run for _, runs in facets for run in runs])
+    blank(axes, len(facets))
+    label_edges(axes, len(facets), x, y)
+    ccs = sorted({run.cc for _, runs in facets for run in runs}, key=cc_rank)
+    handles = [Line2D([], [], color=cc_colour(cc), linewidth=1.6, label=cc_name(cc)) for cc in ccs]
+    idle = Line2D([], [], color=FAINT, linestyle="--", linewidth=1.0, label="idle round trip")
+    finish(figure, [*handles, idle], footer, title)
+    return figure
+
+
+def scale_round_trips(ax: Axes, runs: Sequence[Run]) -> None:
+    """A y axis from 0, or logarithmic where the round trips lie far apart."""
+    seen = np.concatenate([pings(run)[1] for run in runs])
+    low, high = float(np.nanmin(seen)), float(np.nanmax(seen))
+    if high / max(low, 1e-3) > WIDE:
+        ax.set_yscale("log")
+        ax.set_ylim(low / 1.3, high * 1.3)
+        plain_log(ax.yaxis, low / 1.3, high * 1.3, most=5)
+        return
+    ax.set_ylim(0, high * 1.08)
+    thousands(ax.yaxis)
+
+
+def conditions(cells: Sequence[Cell]) -> list[Facet]:
+    """(condition, the runs that count and pinged) in the order of the cells."""
+    found: dict[str, list[Run]] = {}
+    varied = varying(cells)
+    for cell in cells:
+        words = ", ".join(
+            named_level(name, level(value)) for name, value in cell.factors if name in varied
+        )
+        found.setdefault(words, []).extend(run for run in cell.counted if len(pings(run)[0]))
+    known = [(words, tuple(runs)) for words, runs in found.items() if runs]
+    names = told_apart([words for words, _ in known])
+    return [(name, runs) for name, (_, runs) in zip(names, known, strict=True)]
+
+
+def draw(sheet: Sheet) -> Iterator[Picture]:
+    """Over time and distributed, as many figures of each as its facets need."""
+    facets = conditions(sheet.sweep.matrix.cells)
+    several = len(facets) > FACETS_ON_A_FIGURE
+    for start in range(0, len(facets), FACETS_ON_A_FIGURE):
+        some = facets[start : start + FACETS_ON_A_FIGURE]
+        span = f"Conditions {start + 1} to {start + len(some)} of {len(facets)}" if several else ""
+        number = f"-{1 + start // FACETS_ON_A_FIGURE}" if several else ""
+        time = ("Time since the load began (s)", "Round trip (ms)")
+        yield Picture(
+            plot_pings(some, draw_over_time, *time, sheet.footer, title=span, over_time=True),
+            OVER_TIME,
+            name=f"time{number}",
+            medians=False,
+        )
+        share = ("Round trip (ms)", "Share of the requests")
+        yield Picture(
+            plot_pings(some, draw_distribution, *share, sheet.footer, title=span),
+            DISTRIBUTION,
+            name=f"cdf{number}",
+            medians=False,
+        )
+
+
+def says(sweep: Sweep, table: object) -> Iterator[Answer]:
+    """What the load makes of a ping, condition by condition."""
+    said = []
+    for cell in sweep.matrix.cells:
+        median, p95, p99 = (cell.summary(f"ping_{name}_ms") for name in ("median", "p95", "p99"))
+        if median is None or p95 is None or p99 is None:
+            continue
+        trips = [flow.round_trips for run in cell.counted for flow in run.flows if flow.round_trips]
+        lost = sum(each.get("lost", 0) for each in trips)
+        sent = sum(each.get("sent", 0) for each in trips)
+        said.append(
+            f"{cell.label}: half of the pings took no longer than {delay(median.median)}{NBSP}ms,"
+            f" 95{NBSP}% no longer than {delay(p95.median)}{NBSP}ms, 99{NBSP}% no longer than"
+            f" {delay(p99.median)}{NBSP}ms; idle {delay(idle_ms(cell.example))}{NBSP}ms"
+            + (f"; {lost:g} of {sent:g} were lost." if lost else ".")
+        )
+    if said:
+        yield Answer(f"{sweep.title}: a ping while the path is loaded", tuple(said))
+
+
+OVER_TIME = (
+    "Round trips measured by the ping flow while the others loaded the path, a line per run; a gap"
+    " is a request that nobody answered. Dashed: the idle round trip."
+)
+DISTRIBUTION = (
+    "Distribution of the ping flow's round trips, a line per run: the share of all requests that"
+    " were answered within that time. What was never answered keeps a line below 1."
+)
+
+DRAWING = Drawing(
+    "ping",
+    caption=OVER_TIME,
+    draw=draw,
+    rows=lambda table: table[table["ping_median_ms"].notna()].reset_index(drop=True),
+    needs="a ping flow and a run that counts",
+    says=says,
+)
