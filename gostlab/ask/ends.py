@@ -71,7 +71,7 @@ def settle_ends(ends: Ends, settings: Settings, flows: Sequence[Sending]) -> End
     hosts = [host for flow in flows for host in (flow.sender, flow.receiver)]
     hosts = list(dict.fromkeys([*hosts, *tunnel_hosts(settings)]))
     check_ends(ends, settings, hosts)
-    rest = ends.of(wan_sender(flows[0], settings))
+    rest = sent_with(ends, flows[0], settings)
     by_host = {host: ends.by_end.get(host, ends.of_the_rest) for host in hosts}
     legs = {leg: cc for leg, cc in ends.by_end.items() if leg in LEGS}
     differing = {host: cc for host, cc in by_host.items() if cc != rest}
@@ -96,11 +96,21 @@ def check_ends(ends: Ends, settings: Settings, hosts: Sequence[str]) -> None:
             )
 
 
+def sent_with(ends: Ends, flow: Sending, settings: Settings) -> str:
+    """The congestion control that a flow's data meet the path with: of a VPN over UDP that of the
+    connection inside.
+    """
+    leg = tunnel_kind(settings["tunnel"].value).path_leg
+    return ends.of(wan_sender(flow, settings), leg if flow.takes_tunnel else "wan")
+
+
 def wan_sender(flow: Sending, settings: Settings) -> str:
     """The host that sends a flow's data across the WAN."""
     if flow.direction == "upload":
         return flow.sender
     far = tunnel_hosts(settings)[1:]
+    if tunnel_kind(settings["tunnel"].value).path_leg != "wan":
+        far = ()  # the connection inside goes from end to end
     return far[0] if far and flow.takes_tunnel else flow.receiver
 
 

@@ -140,11 +140,20 @@ def legs_at(run: RunDescription) -> dict[str, list[LegEnd]]:
             found.setdefault(host, []).append(LegEnd(leg, None if peer == host else peer, cc))
 
     topology, flows = topology_of(run.topology), [flow for flow in run.flows if flow.cc]
-    if tunnel_kind(run.tunnel).is_direct:
+    kind = tunnel_kind(run.tunnel)
+    if kind.is_direct:
         for flow in flows:
             add("wan", flow.sender, flow.receiver)
         return found
     near, far = topology.tunnel_near, topology.tunnel_far(run.placement)
+    if kind.is_vpn:
+        # Inside a VPN the other end has an address that is not there yet: what its sockets have is
+        # the host's own, and the VPN's, across the path, goes by the route there.
+        for host in dict.fromkeys((near, flows[0].receiver)):
+            add("inner", host, host)
+        if "wan" in kind.legs:
+            add("wan", near, far)
+        return found
     add("app", near, near)
     add("wan", near, far)
     add("exit", far, flows[0].receiver)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.sandboxed import Lab, describe, direction
+from tests.integration.test_flows import written
 
 PATH = direction(rate_bps=50_000_000, delay_ms=20.0, buffer_pkts=300)
 
@@ -107,3 +108,19 @@ def test_a_downloads_sender_is_the_far_end(lab: Lab) -> None:
     assert done.leg("wan")["sender"] == "gost" and done.leg("wan")["cc"] == ["bbr"]
     assert seen(done)["wan", "client"] == ["reno"]
     assert seen(done)["exit", "target"] == ["cubic"]
+
+
+def test_inside_a_vpn_another_control_may_run_than_across_the_path(lab: Lab) -> None:
+    """The leg `inner`, of a VPN over UDP and of one over TCP, whose own connection has another."""
+    over_udp, over_tcp = (
+        lab.run(written(f"{{duration: 2s, tunnel: {tunnel}, cc: {cc}}}"))
+        for tunnel, cc in (
+            ("wireguard", "{inner: bbr}"),
+            ("openvpn+tcp", "{inner: reno, wan: bbr}"),
+        )
+    )
+
+    for done in (over_udp, over_tcp):
+        assert done.json("fidelity.json")["verdict"] != "invalid", done.json("fidelity.json")
+    assert over_udp.leg("inner")["cc"] == ["bbr"]
+    assert (over_tcp.leg("inner")["cc"], over_tcp.leg("wan")["cc"]) == (["reno"], ["bbr"])

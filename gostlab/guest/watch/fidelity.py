@@ -114,7 +114,10 @@ def check_cc(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Che
     for flow in run.flows:
         if flow.cc is None:
             continue
-        own = [leg for leg in legs if (leg["leg"], leg["flow"]) == (crossing, flow.name)]
+        across = [leg for leg in legs if leg["leg"] == crossing]
+        own = [leg for leg in across if leg["flow"] == flow.name]
+        if not own and tunnel_kind(run.tunnel).is_vpn:
+            own = across  # a VPN has one connection for all that it carries
         seen = sorted({cc for leg in own for cc in leg["cc"]})
         checks.append(
             check_unless(
