@@ -14,7 +14,7 @@ from typing import Protocol
 from gostlab.ask.document import Node
 from gostlab.ask.settings import Setting, Settings, default_setting
 from gostlab.declared.topologies import topology_of
-from gostlab.declared.tunnels import INNER, LEGS, tunnel_kind
+from gostlab.declared.tunnels import LEGS, tunnel_kind
 
 
 class Sending(Protocol):
@@ -71,11 +71,7 @@ def settle_ends(ends: Ends, settings: Settings, flows: Sequence[Sending]) -> End
     hosts = [host for flow in flows for host in (flow.sender, flow.receiver)]
     hosts = list(dict.fromkeys([*hosts, *tunnel_hosts(settings)]))
     check_ends(ends, settings, hosts)
-<<<<<<< Updated upstream
     rest = sent_with(ends, flows[0], settings)
-=======
-    rest = across(ends, flows[0], settings)
->>>>>>> Stashed changes
     by_host = {host: ends.by_end.get(host, ends.of_the_rest) for host in hosts}
     legs = {leg: cc for leg, cc in ends.by_end.items() if leg in LEGS}
     differing = {host: cc for host, cc in by_host.items() if cc != rest}
@@ -100,28 +96,18 @@ def check_ends(ends: Ends, settings: Settings, hosts: Sequence[str]) -> None:
             )
 
 
-<<<<<<< Updated upstream
 def sent_with(ends: Ends, flow: Sending, settings: Settings) -> str:
     """The congestion control that a flow's data meet the path with: of a VPN over UDP that of the
     connection inside.
     """
     leg = tunnel_kind(settings["tunnel"].value).path_leg
     return ends.of(wan_sender(flow, settings), leg if flow.takes_tunnel else "wan")
-=======
-def across(ends: Ends, flow: Sending, settings: Settings) -> str:
-    """The congestion control that a flow's data cross the path with: the tunnel's across the WAN,
-    in a VPN over UDP that of the connection inside.
-    """
-    return ends.of(wan_sender(flow, settings), tunnel_kind(settings["tunnel"].value).path_leg)
->>>>>>> Stashed changes
 
 
 def wan_sender(flow: Sending, settings: Settings) -> str:
-    """The host that sends a flow's data across the WAN: in a VPN over UDP the application's own."""
+    """The host that sends a flow's data across the WAN."""
     if flow.direction == "upload":
         return flow.sender
-    if tunnel_kind(settings["tunnel"].value).path_leg == INNER:
-        return flow.receiver
     far = tunnel_hosts(settings)[1:]
     if tunnel_kind(settings["tunnel"].value).path_leg != "wan":
         far = ()  # the connection inside goes from end to end

@@ -12,11 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gostlab.ask.document import Node, meant
-<<<<<<< Updated upstream
 from gostlab.ask.ends import Ends, sent_with
-=======
-from gostlab.ask.ends import Ends, across
->>>>>>> Stashed changes
 from gostlab.ask.record import later
 from gostlab.ask.settings import NO_FLOW_NAMES, Setting, Settings
 from gostlab.ask.sizing import Buffers, resolve_buffers
@@ -186,11 +182,7 @@ def resolve_flow(
     )
     if not flow.is_tcp:
         return flow
-<<<<<<< Updated upstream
     return replace(flow, cc=fields.get("cc") or sent_with(ends, flow, settings))
-=======
-    return replace(flow, cc=fields.get("cc") or across(ends, flow, settings))
->>>>>>> Stashed changes
 
 
 def check_fields(name: str, fields: Mapping[str, Any], topology: Topology, node: Node) -> None:

@@ -17,7 +17,7 @@ from gostlab.ask.ends import cc_at
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.controls import kernel_name, shipped_controls
 from gostlab.declared.topologies import topology_of
-from gostlab.declared.tunnels import INNER, tunnel_kind
+from gostlab.declared.tunnels import tunnel_kind
 from gostlab.guest.namespaces import inside, read_sysctls, write_sysctls
 from gostlab.guest.network import Network, NetworkError, set_sysctls
 
@@ -77,8 +77,7 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
             installed[node] = own_installed | read_sysctls(RECORDED_SYSCTLS)
     for host, legs in legs_at(run).items():
         for leg in legs:
-            # What is inside a VPN has its host's own: it comes first, and no route leads there yet.
-            if leg.peer and leg.leg != INNER and leg.cc != cc_of(run, host):
+            if leg.peer and leg.cc != cc_of(run, host):
                 set_cc_towards(network, host, leg.peer, leg.cc)
     return installed
 
@@ -147,7 +146,6 @@ def legs_at(run: RunDescription) -> dict[str, list[LegEnd]]:
             add("wan", flow.sender, flow.receiver)
         return found
     near, far = topology.tunnel_near, topology.tunnel_far(run.placement)
-<<<<<<< Updated upstream
     if kind.is_vpn:
         # Inside a VPN the other end has an address that is not there yet: what its sockets have is
         # the host's own, and the VPN's, across the path, goes by the route there.
@@ -159,13 +157,6 @@ def legs_at(run: RunDescription) -> dict[str, list[LegEnd]]:
     add("app", near, near)
     add("wan", near, far)
     add("exit", far, flows[0].receiver)
-=======
-    receiver = flows[0].receiver
-    ends = {"app": (near, near), "wan": (near, far), "exit": (far, receiver)}
-    ends["inner"] = near, receiver
-    for leg in tunnel_kind(run.tunnel).legs:
-        add(leg, *ends[leg])
->>>>>>> Stashed changes
     return found
 
 
@@ -198,7 +189,7 @@ def cc_of(run: RunDescription, host: str) -> str:
     own socket.
 
     Where ends have congestion controls of their own, that of its loopback leg, which no route
-    leads over, else of its first: in a VPN of the connection inside.
+    leads over, else of its first.
     """
     ends = legs_at(run).get(host)
     if ends:
