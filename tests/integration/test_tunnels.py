@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from gostlab.ask.resolve import single_run
 from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
 from gostlab.declared.wire import inner_mtu, wire_of
 from gostlab.measures import wire_ratio
@@ -117,35 +116,3 @@ def test_its_programs_versions_and_sums_are_kept(carried: Any, name: str) -> Non
     assert len(program["sha256"]) == 64
     assert set(program.get("helpers", {})) == set(KINDS[name].helpers)
     assert tunnel_kind(name).says
-
-
-@pytest.mark.parametrize(
-    ("tunnel", "by_end", "seen"),
-    [
-        ("wireguard", {"inner": "bbr"}, {"inner": ["bbr"]}),
-        ("openvpn+tcp", {"inner": "bbr"}, {"inner": ["bbr"], "wan": ["cubic"]}),
-        ("openvpn+tcp", {"wan": "bbr"}, {"inner": ["cubic"], "wan": ["bbr"]}),
-    ],
-)
-def test_what_is_inside_a_vpn_has_a_congestion_control_of_its_own(
-    lab: Lab, tunnel: str, by_end: dict[str, str], seen: dict[str, list[str]]
-) -> None:
-    asked = {f"cc.{end}": cc for end, cc in by_end.items()}
-    run = single_run(
-        profile="plain-100ms",
-        cc="cubic",
-        machine="sandbox",
-        clock="virtual",
-        overrides={"tunnel": tunnel, "rate": "20mbit", "rtt": "20ms", "duration": "2s", **asked},
-    )
-
-    done = lab.run(run)
-
-    assert done.outcome["outcome"] == "ok", done.outcome
-    legs = done.json("legs.json")["legs"]
-    assert {leg["leg"]: leg["cc"] for leg in legs} == seen
-    assert {leg["leg"]: leg["receiver_cc"] for leg in legs} == seen
-    checks = done.json("fidelity.json")["checks"]
-    assert not [
-        each for each in checks if each["name"].startswith("cc_") and each["verdict"] != "ok"
-    ]
