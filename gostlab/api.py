@@ -7,6 +7,7 @@ MissingPart and MachineError (this machine cannot do it), ResultsError and OSErr
 
 from __future__ import annotations
 
+import glob
 import shutil
 import subprocess
 import sys
@@ -437,6 +438,26 @@ def report(folder: Path, experiments: Sequence[str] = (), out: Path | None = Non
     from analysis.page.report import write_report
 
     return write_report(folder, wanted, out or folder / REPORT)
+
+
+def open_run(folder: Path, run: Path, out: Path | None = None) -> Path:
+    """Write a page of one run with every sample, at every ACK where those were recorded; the page.
+
+    run: its folder, or its name in the results of any experiment. out: the file (default:
+    `report/RUN.html` in the results folder). Raises BadInput, OSError.
+    """
+    known = [run] if run.is_dir() else sorted(folder.glob(f"*/{glob.escape(run.name)}/run.json"))
+    if len(known) != 1:
+        among = " and ".join(str(each.parent) for each in known[:3])
+        raise BadInput(
+            f"{run}: several runs of that name: give its folder ({among})"
+            if known
+            else f"{run}: no run's folder, and no run of that name in {folder}"
+        )
+    found = known[0] if known[0].is_dir() else known[0].parent
+    from analysis.page.report import write_run
+
+    return write_run(found, out or folder / REPORT / f"{found.resolve().name}.html")
 
 
 def studies_page(folder: Path, experiments: Sequence[str] = (), out: Path | None = None) -> Path:

@@ -289,6 +289,12 @@ def add_report(verbs: Any) -> None:
         action="store_true",
         help="write docs/studies.md instead: a section and the figures of each",
     )
+    report.add_argument(
+        "--open",
+        type=Path,
+        metavar="RUN",
+        help="a page of one run with every sample instead: its folder, or its name in the results",
+    )
     report.add_argument("--json", action="store_true", help='print {"report": path}')
 
 
@@ -790,9 +796,15 @@ def exit_code(outcome: Outcome) -> int:
 def report_verb(arguments: argparse.Namespace) -> int:
     """`./lab report`."""
     from gostlab import api
+    from gostlab.ask.document import BadInput
 
-    write = api.studies_page if arguments.studies else api.report
-    page = write(arguments.results, arguments.experiment, arguments.out)
+    if arguments.open:
+        if arguments.studies or arguments.experiment:
+            raise BadInput("--open RUN: a page of one run; name no experiment, and no --studies")
+        page = api.open_run(arguments.results, arguments.open, arguments.out)
+    else:
+        write = api.studies_page if arguments.studies else api.report
+        page = write(arguments.results, arguments.experiment, arguments.out)
     print(json.dumps({"report": str(page)}) if arguments.json else page)
     return EXIT_OK
 

@@ -14,6 +14,7 @@ do not tell: that is None.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -320,22 +321,68 @@ def srtt_held(asked: Row, did: Sequence[Row], rows: Iterable[Row]) -> list[tuple
 
 def queue_delay_ms(asked: Row, did: Sequence[Row], rows: Iterable[Row]) -> Spread | None:
     """How long a packet that arrived at the bottleneck would have waited: median and 95th
-    percentile over the time of the load of 8 × backlog_bytes / rate, at the rate of that moment.
+    percentile over the time of the load.
 
-    A sample stands until the next, and only from the first flow's start to the last one's end.
+    That is until the backlog of that moment has been sent, at the rates that the path then has one
+    after the other: a queue before an outage of a second waits for a second, not for backlog /
+    the outage's rate. What is still there when the load ends goes at its last rate, and if that is
+    an outage's (below OUTAGE_SHARE of the greatest), nobody knows how long: such a sample is left
+    out. A sample stands until the next, and only from the first flow's start to the last one's end.
     None without a rate or a sample.
     """
     flows = active_flows(asked, did)
     start_s, end_s = min(flow.start_s for flow in flows), max(flow.end_s for flow in flows)
     queue = bottleneck_rows(asked, rows)
     following = next_instants(queue)
+    steps = bottleneck_steps(asked)
     held = []
     for row in queue:
-        rate_bps = bottleneck_rate_bps(asked, row["t_s"])
         seconds = standing_s(row["t_s"], following, start_s, end_s)
-        if rate_bps and seconds > 0 and is_number(row.get("backlog_bytes")):
-            held.append(Held(8000 * row["backlog_bytes"] / rate_bps, seconds))
+        if not steps or seconds <= 0 or not is_number(row.get("backlog_bytes")):
+            continue
+        waited_s = draining_s(steps, row["t_s"], 8 * row["backlog_bytes"])
+        if waited_s is not None:
+            held.append(Held(1000 * waited_s, seconds))
     return spread(held)
+
+
+# A rate below this share of the path's greatest is an outage: a trace writes what carries nothing
+# as 1 kbit/s.
+OUTAGE_SHARE = 0.001
+
+
+def bottleneck_steps(asked: Row) -> list[tuple[float, float]]:
+    """(since when in s, bit/s) of the bottleneck in the direction of the data, by time; [] without
+    a rate.
+    """
+    heading = loaded_direction(asked)
+    rate_bps = asked["path"][heading]["rate_bps"]
+    if not is_number(rate_bps) or rate_bps <= 0:
+        return []
+    changes = sorted(
+        (each["at_s"], each["rate_bps"])
+        for each in asked.get("changes") or ()
+        if each["direction"] == heading and each.get("rate_bps")
+    )
+    return [(-math.inf, float(rate_bps)), *((at_s, float(rate)) for at_s, rate in changes)]
+
+
+def draining_s(steps: Sequence[tuple[float, float]], at_s: float, bits: float) -> float | None:
+    """How long a bottleneck of such rates needs from an instant on to send so many bits; None
+    where an outage at the end leaves that open.
+    """
+    place = bisect_right(steps, at_s, key=lambda step: step[0]) - 1
+    now_s, left = at_s, bits
+    while place + 1 < len(steps):
+        until_s, rate_bps = steps[place + 1][0], steps[place][1]
+        if left <= rate_bps * (until_s - now_s):
+            return (now_s - at_s) + left / rate_bps
+        left -= rate_bps * (until_s - now_s)
+        now_s, place = until_s, place + 1
+    last_bps = steps[-1][1]
+    if left and last_bps < OUTAGE_SHARE * max(rate for _, rate in steps):
+        return None
+    return (now_s - at_s) + left / last_bps
 
 
 def latency(folder: Path) -> Latency | None:

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from analysis.draw.spots import shows
 from analysis.draw.style import INK, finish, new_figure, styled, wrapped
 from analysis.judge.targets import AGREES, DISAGREES, Target, reference_of
 from analysis.read.study import TOLERANCE
@@ -44,7 +45,7 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
                 marker = ">" if over > 1 else "<"
             # dots of one line beside each other, so that like numbers are all seen
             apart = 0.0 if len(own) == 1 else 0.5 * (index / (len(own) - 1) - 0.5)
-            ax.plot(
+            (dot,) = ax.plot(
                 min(edge, max(1 / edge, over)),
                 place + apart,
                 marker=marker,
@@ -55,6 +56,7 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
                 clip_on=not outside,
                 zorder=3,
             )
+            shows(dot, row.key)
     ax.set_xscale("log")
     ax.set_xlim(1 / edge, edge)
     ticks = [tick for tick in TICKS if 1 / edge <= tick <= edge]

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from analysis.draw.spots import shows_row
 from analysis.draw.style import (
     DEGRADED_HATCH,
     FAINT,
@@ -85,7 +86,7 @@ def draw_point(
     if not is_known(value):
         return
     draw_spread(ax, at, row, figure, colour, flat=flat)
-    ax.plot(
+    (point,) = ax.plot(
         *(([value], [at]) if flat else ([at], [value])),
         linestyle="none",
         marker=marker or look.marker,
@@ -96,6 +97,7 @@ def draw_point(
         label=name,
         zorder=5 + 1 / look.size,
     )
+    shows_row(point, row)
 
 
 def draw_spread(
@@ -213,7 +215,7 @@ def draw_bar(
     filling = own if face is None else face
     median = scale * number(row, figure)
     if row["n"] and is_known(median):
-        ax.bar(
+        (drawn,) = ax.bar(
             lab_x,
             median,
             width * 0.62,
@@ -224,6 +226,7 @@ def draw_bar(
             label=f"lab {name or row['cc']}",
             zorder=2,
         )
+        shows_row(drawn, row)
         draw_spread(ax, lab_x, row, figure, INK, scale=scale)
     reached = (median, row[f"{figure}_high"], *row[f"{figure}_values"])
     if number_above and row["n"] and is_known(median):

@@ -85,7 +85,15 @@ class Sweep:
         """Some cells as a table; `borrows`: with what the study published of another matrix's cells
         on the same path.
         """
-        return to_table(cells, self.study, self.references if borrows else None)
+        asked = (borrows, *(cell.key for cell in cells))
+        if asked not in self._tables:
+            self._tables[asked] = to_table(cells, self.study, self.references if borrows else None)
+        return self._tables[asked].copy()
+
+    @cached_property
+    def _tables(self) -> dict[tuple[object, ...], pd.DataFrame]:
+        """Those made so far: every drawing of a matrix asks for the same."""
+        return {}
 
 
 @dataclass(frozen=True)

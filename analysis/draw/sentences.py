@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -384,20 +385,53 @@ def made_by_line(runs: Sequence[Run]) -> str:
     parts = [
         named("tunnel: ", tunnels) if tunnels else "no tunnel",
         named("Linux ", {f"{each.kernel} (HZ {each.hz})" for each in found}),
-        named(
-            "",
-            {
-                f"{each.clock} clock"
-                + (
-                    f", {each.syscall_cost_us:g} µs per system call"
-                    if each.clock == "virtual"
-                    and each.syscall_cost_us is not None
-                    and len({one.syscall_cost_us for one in found}) == 1
-                    else ""
-                )
-                for each in found
-            },
-        ),
+        ", ".join([named("", {f"{each.clock} clock" for each in found}), *machine_words(runs)]),
+        named("iperf3 ", {each.iperf3 for each in found}),
         named("lab ", {each.lab for each in found}),
     ]
     return synthetic + " · ".join(parts)
+
+
+def machine_words(runs: Sequence[Run]) -> list[str]:
+    """What the hosts are on the virtual clock: their CPUs, what a system call and a packet cost
+    them, how they receive. What differs between runs is left out: it is asked of each.
+    """
+    counted = [run for run in runs if run.counts and run.clock == "virtual"]
+
+    def of_all(words: Callable[[Mapping[str, Any]], str]) -> list[str]:
+        found = {words(dict(run.settings)) for run in counted}
+        return list(found - {""}) if len(found) == 1 else []
+
+    costs = {run.syscall_cost_us for run in counted}
+    return [
+        *of_all(cpus_words),
+        *(f"{cost:g} µs per system call" for cost in costs if len(costs) == 1),
+        *of_all(
+            lambda asked: (
+                f"{float(asked['packet_cost_ns']) / 1000:g} µs per packet"
+                if asked.get("packet_cost_ns")
+                else ""
+            )
+        ),
+        *of_all(
+            lambda asked: (
+                "interrupts moderated"
+                if asked.get("receive") == "moderated"
+                else "an interrupt per packet"
+            )
+        ),
+    ]
+
+
+def cpus_words(asked: Mapping[str, Any]) -> str:
+    """How many CPUs the hosts have."""
+    count = int(asked.get("host_cpus") or 0)
+    if not count:
+        return "one CPU for all hosts"
+    others = [
+        f"{name.partition('.')[2]} {value}"
+        for name, value in asked.items()
+        if name.startswith("cpus_by_host.")
+    ]
+    said = f"{count} CPU{'' if count == 1 else 's'} per host"
+    return f"{said} ({', '.join(others)})" if others else said

@@ -88,14 +88,21 @@ def styled(draw: F) -> F:
     def inner(*args: Any, **kwargs: Any) -> Figure:
         with matplotlib.rc_context(STYLE):
             figure = draw(*args, **kwargs)
-            # Laid out once: constrained layout moves a little at every drawing, and two savings
-            # would differ. Without any engine (not "none", which is one) each is drawn once, not
-            # twice.
-            figure.draw_without_rendering()
-            figure.set_layout_engine(None)
+            lay_out(figure)
             return figure
 
     return cast(F, inner)
+
+
+def lay_out(figure: Figure) -> None:
+    """Give everything its place, once: constrained layout moves a little at every drawing, and two
+    savings would differ. Without any engine (not "none", which is one) each is drawn once, not
+    twice.
+    """
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    figure.set_layout_engine(None)
 
 
 def new_figure(
@@ -124,7 +131,7 @@ def finish(
     its page still says so.
     """
     height = figure.get_figheight()
-    lines = [*textwrap.wrap(note, 112), *textwrap.wrap(footer, 112)[:2]]
+    lines = [*textwrap.wrap(note, 112), *textwrap.wrap(footer, 112)[:3]]
     top_in, bottom_in = 0.05, 0.12 + 0.15 * len(lines)
     if title:
         # Never cut: it may say how many cells there are besides those drawn.

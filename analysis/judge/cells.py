@@ -6,6 +6,7 @@ and a 30 s run of the same levels are two cells, of two variants of their matrix
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import zlib
@@ -51,6 +52,11 @@ class Cell:
     variant: str  # "" or what sets it apart: "duration_s = 10"
     factors: tuple[tuple[str, Scalar], ...]
     runs: tuple[Run, ...]  # all of them, whatever became of them
+
+    @property
+    def key(self) -> str:
+        """What names it on a page and in an address."""
+        return cell_key(self.example)
 
     @property
     def example(self) -> Run:
@@ -132,6 +138,12 @@ class Cell:
         """One figure of every run that counts, by what pairs runs of two congestion controls."""
         values = {(run.repetition, run.seed): value_of(run, figure) for run in self.counted}
         return {key: float(value) for key, value in values.items() if value is not None}
+
+
+def cell_key(run: Run) -> str:
+    """The key of the cell that a run is of: a sum of all that is asked of the cell."""
+    asked = repr((run.experiment, run.matrix, run.factors, run.settings)).encode("utf-8", "replace")
+    return hashlib.blake2s(asked, digest_size=5).hexdigest()
 
 
 def spoken_order(factors: Iterable[tuple[str, Scalar]]) -> dict[str, Scalar]:
@@ -443,6 +455,7 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, Run] | None) -> d
         "matrix": cell.matrix,
         "variant": cell.variant,
         "cell": cell.label,
+        "key": cell.key,
         "n": len(cell.counted),
         "left_out": len(cell.left_out),
         "verdict": cell.verdict,
@@ -559,6 +572,7 @@ TEXT_COLUMNS = frozenset(
         "matrix",
         "variant",
         "cell",
+        "key",
         "topology",
         "tunnel",
         "cc",

@@ -36,6 +36,7 @@ class Target:
     why: str  # why they differ, if the experiment's file says
     target: Claim  # the same as `figure` and `asked`, for figures
     variant: str = ""
+    key: str = ""  # of its cell; "": there is none
 
     @property
     def n(self) -> int:
@@ -106,6 +107,7 @@ def judged_cell(published: Published, asked: Claim, cell: Cell, cells: Sequence[
         published.why,
         asked,
         cell.variant,
+        cell.key,
     )
 
 

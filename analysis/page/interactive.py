@@ -1,66 +1,122 @@
-"""What the page's scripts need: every run's series, thinned and quantised, and what tells runs
-apart.
+"""What the page's scripts need: of every run its series, thinned and quantised, its checks, its
+commands, and what tells it apart from others.
 
-The page is whole without it: figures, tables and lists stay where they are for a reader without
-scripts, and on paper.
+The page is readable without it: figures, tables and the list of runs stay where they are for a
+reader without scripts, and on paper.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from analysis.draw.drawings.series import marks_of
+from analysis.judge.cells import cell_key
 from analysis.judge.table import cc_name
 from analysis.read.description import data_direction
 from analysis.read.folder import Run
-from analysis.read.series import Series, flow_rates, queue_series, socket_series
+from analysis.read.series import (
+    Series,
+    acknowledged_rate,
+    acks,
+    ends_rows,
+    flow_rates,
+    over_sockets,
+    queue_series,
+    socket_series,
+)
 from analysis.read.study import level
+from analysis.read.values import printable
 from gostlab.ask.words import level_words
 from gostlab.declared.colours import cc_colour
-from gostlab.results import is_number, read_series
+from gostlab.results import is_number, read_object, read_series
 
 HERE = Path(__file__).resolve().parent
 VENDOR = HERE.parent / "vendor"
 # Of one line, on the page of an experiment; a page of one run has every sample.
 MOST_POINTS = 2000
-# All series of a page together, before they are base64.
+# All points of a page together; what comes of them is packed once more.
 MOST_BYTES = 1_600_000
-STEPS = 65_535  # of a quantised value
+# Of a quantised value: a line is some 200 pixels high. Instants take all of 16 bits.
+VALUE_STEPS, TIME_STEPS = 4095, 65_535
+# Marks where the path changed; of a trace's thousands a line each hides everything else.
+MOST_CHANGES = 400
+MOST_WORDS = 300  # of one value of run.json or env.json
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a panel: a flow's, or a leg of it."""
+
+    name: str
+    series: Series
+    leg: str = ""  # app | exit; "": what crosses the WAN, or the queue
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One axis over time and its lines, by flow."""
+    """One axis over time and its lines."""
 
     title: str  # with the unit
-    lines: Mapping[str, Series]
+    lines: tuple[Line, ...]
 
 
-def panels_of(run: Run) -> list[Panel]:
-    """A run over time: rate, window, round trip and queue, what the bottleneck dropped. Panels
-    without a line are left out.
+def panels_of(run: Run, *, every_ack: bool = False) -> list[Panel]:
+    """A run over time: rate, window, round trip and queue, what the bottleneck dropped; per flow,
+    and through a tunnel per leg. Panels without a line are left out. every_ack: window and round
+    trip as acks.csv.gz has them, where it is there.
     """
     window_s = max(1.0, run.duration_s / 600)
+    ends = ends_rows(run) if run.tunnel != "direct" else {}
+
+    def lines(found: Mapping[str, Series], key: str = "") -> tuple[Line, ...]:
+        own = [Line(name, series) for name, series in found.items()]
+        others = [
+            Line(
+                f"{flow}, {leg} leg",
+                over_sockets(rows, key) if key else acknowledged_rate(rows),
+                leg,
+            )
+            for (flow, leg), rows in sorted(ends.items())
+        ]
+        return tuple(line for line in (*own, *others) if len(line.series) > 1)
+
+    cwnd, srtt = (
+        (at_every_ack(run, column) if every_ack else {}) or socket_series(run, column)
+        for column in ("cwnd_pkts", "srtt_ms")
+    )
     panels = [
-        Panel("Rate (Mbit/s)", flow_rates(run, window_s)),
-        Panel("Congestion window (segments)", socket_series(run, "cwnd_pkts")),
-        Panel("Round trip (ms)", socket_series(run, "srtt_ms")),
-        Panel("Bottleneck's queue (packets)", {"queue": queue_series(run)}),
-        Panel("Dropped there so far (packets)", {"drops": drop_series(run)}),
+        Panel("Rate (Mbit/s)", lines(flow_rates(run, window_s))),
+        Panel("Congestion window (segments)", lines(cwnd, "cwnd_pkts")),
+        Panel("Round trip (ms)", lines(srtt, "srtt_ms")),
+        Panel("Bottleneck's queue (packets)", only(Line("queue", queue_series(run)))),
+        Panel("Dropped there so far (packets)", only(Line("drops", drop_series(run)))),
     ]
-    shown = [
-        Panel(panel.title, {name: line for name, line in panel.lines.items() if len(line) > 1})
-        for panel in panels
-    ]
-    return [panel for panel in shown if panel.lines]
+    return [panel for panel in panels if panel.lines]
+
+
+def only(line: Line) -> tuple[Line, ...]:
+    """A panel's one line, if there is something of it."""
+    return (line,) if len(line.series) > 1 else ()
+
+
+def at_every_ack(run: Run, column: str) -> dict[str, Series]:
+    """A column of acks.csv.gz by flow; {} where there is none."""
+    table = acks(run, tuple(dict.fromkeys(("t_s", "flow", "cwnd_pkts", column))))
+    found = {}
+    for flow, rows in table[table[column].notna()].groupby("flow"):
+        found[str(flow)] = Series(rows["t_s"].to_numpy(float), rows[column].to_numpy(float))
+    return found
 
 
 def drop_series(run: Run) -> Series:
@@ -89,13 +145,37 @@ def thinned(series: Series, most: int) -> Series:
     return Series(series.t_s[kept], series.value[kept])
 
 
-def packed(values: np.ndarray) -> dict[str, Any]:
-    """Numbers in 16 bits each, little-endian, as base64: value = lo + step × number."""
-    low, high = float(np.min(values)), float(np.max(values))
-    step = (high - low) / STEPS
-    numbers = np.round((values - low) / step) if step else np.zeros(len(values))
-    coded = base64.b64encode(numbers.astype("<u2").tobytes()).decode("ascii")
-    return {"lo": rounded(low), "step": rounded(step), "of": coded}
+# -- numbers as bytes
+
+
+@dataclass
+class Columns:
+    """All numbers of a page as one row of bytes; the same column stands there once."""
+
+    content: bytearray = field(default_factory=bytearray)
+    places: dict[bytes, int] = field(default_factory=dict)
+
+    def place(self, column: bytes) -> int:
+        """Where a column begins."""
+        if column not in self.places:
+            self.places[column] = len(self.content)
+            self.content += column
+        return self.places[column]
+
+    def quantised(self, values: np.ndarray, steps: int) -> dict[str, Any]:
+        """value = lo + step × number: numbers of 16 bits, little-endian, each as its difference
+        from the one before (modulo 2^16), which packs better.
+        """
+        low, high = float(np.min(values)), float(np.max(values))
+        step = (high - low) / steps
+        numbers = np.round((values - low) / step) if step else np.zeros(len(values))
+        differences = np.diff(numbers.astype(np.int64), prepend=0) % 2**16
+        at = self.place(differences.astype("<u2").tobytes())
+        return {"lo": rounded(low), "step": rounded(step), "at": at, "n": len(values)}
+
+    def exact(self, values: np.ndarray) -> dict[str, Any]:
+        """The numbers as they are, in 64 bits."""
+        return {"at": self.place(values.astype("<f8").tobytes()), "n": len(values)}
 
 
 def rounded(value: float) -> float:
@@ -103,57 +183,113 @@ def rounded(value: float) -> float:
     return float(f"{value:.9g}")
 
 
-def run_json(run: Run, panels: Sequence[Panel], most: int, told: Mapping[str, str]) -> Any:
-    """One run for the page."""
+def packed(value: Any, columns: Columns) -> str:
+    """JSON and its columns for a data block: four bytes that say how long the JSON is (little-
+    endian), the JSON, the columns; deflated, as base64. Whatever somebody's words are, they end no
+    element.
+    """
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
+    whole = len(text).to_bytes(4, "little") + text + bytes(columns.content)
+    squeeze = zlib.compressobj(9, wbits=-15)
+    return base64.b64encode(squeeze.compress(whole) + squeeze.flush()).decode("ascii")
+
+
+# -- runs
+
+
+def run_json(
+    run: Run, panels: Sequence[Panel], most: int | None, told: Mapping[str, str], columns: Columns
+) -> Any:
+    """One run for the page. most: points of a line; None: every sample, as it is."""
     ccs = {flow.name: flow.cc or "" for flow in run.flows}
+
+    def line_json(line: Line) -> Any:
+        shown = line.series if most is None else thinned(line.series, most)
+        flow = line.name.partition(",")[0]
+        return {
+            "name": line.name,
+            "leg": line.leg,
+            "colour": cc_colour(ccs.get(flow) or run.cc),
+            "t": columns.exact(shown.t_s)
+            if most is None
+            else columns.quantised(shown.t_s, TIME_STEPS),
+            "v": columns.exact(shown.value)
+            if most is None
+            else columns.quantised(shown.value, VALUE_STEPS),
+        }
+
     return {
         "name": run.name,
         "matrix": run.matrix,
+        "cell": cell_key(run),
         "levels": {name: level_words(name, value, cc_name) for name, value in run.factors},
         "told": dict(told),
-        "changes": sorted({change.at_s for change in run.changes}),
+        "checks": [
+            [
+                each.name,
+                each.verdict,
+                f"{each.asked} {each.unit}",
+                f"{each.got} {each.unit}",
+                each.reason,
+            ]
+            for each in run.checks
+        ],
+        "qdiscs": qdiscs_of(run),
+        "commands": run.commands,
+        "changes": [[at_s, ", ".join(words)] for at_s, words in sorted(marks_of(run).items())][
+            :MOST_CHANGES
+        ],
         "panels": [
-            {
-                "title": panel.title,
-                "lines": [
-                    {
-                        "name": name,
-                        "colour": cc_colour(ccs.get(name) or run.cc),
-                        "t": packed(line.t_s),
-                        "v": packed(line.value),
-                    }
-                    for name, line in ((n, thinned(each, most)) for n, each in panel.lines.items())
-                ],
-            }
+            {"title": panel.title, "lines": [line_json(line) for line in panel.lines]}
             for panel in panels
         ],
     }
 
 
-def page_json(runs_by_anchor: Mapping[str, Sequence[Run]], most: int = MOST_POINTS) -> str:
-    """All runs of a page, by the anchor of their experiment, as JSON that no mark-up can end."""
+def page_data(runs_by_anchor: Mapping[str, Sequence[Run]], most: int = MOST_POINTS) -> str:
+    """All runs of a page, by the anchor of their experiment, thinned and quantised, for a data
+    block.
+    """
     panels = {
         run.folder: panels_of(run) for runs in runs_by_anchor.values() for run in runs if run.counts
     }
     lines = sum(len(panel.lines) for each in panels.values() for panel in each)
     # a point is two numbers of two bytes
     most = max(20, min(most, MOST_BYTES // (4 * max(1, lines))))
+    columns = Columns()
     found = {
         anchor: [
-            run_json(run, panels.get(run.folder, ()), most, told)
+            run_json(run, panels.get(run.folder, ()), most, told, columns)
             for run, told in zip(runs, told_apart(runs), strict=True)
         ]
         for anchor, runs in runs_by_anchor.items()
     }
-    return as_data(found)
+    return packed(found, columns)
 
 
-def as_data(value: Any) -> str:
-    """JSON for a data block: whatever somebody's words are, they end no element."""
-    text = json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False)
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
+def whole_run(anchor: str, run: Run) -> str:
+    """One run with every sample, at every ACK where those were recorded, for a data block."""
+    columns = Columns()
+    panels = panels_of(run, every_ack=True) if run.state == "ok" else []
+    return packed({anchor: [run_json(run, panels, None, everything(run), columns)]}, columns)
+
+
+def qdiscs_of(run: Run) -> list[list[str]]:
+    """(device, what tc showed before the load and after it), as env.json has them."""
+    env = read_object(run.folder / "env.json") or {}
+    before, after = (
+        found if isinstance(found := env.get(name), dict) else {}
+        for name in ("qdiscs_before", "qdiscs_after")
+    )
+    return [
+        [printable(str(dev)), printable_lines(words), printable_lines(after.get(dev, ""))]
+        for dev, words in sorted(before.items())
+    ]
+
+
+def printable_lines(words: Any) -> str:
+    """Somebody's text, its lines kept."""
+    return "\n".join(printable(line) for line in str(words).strip().splitlines())
 
 
 def told_apart(runs: Sequence[Run]) -> list[dict[str, str]]:
@@ -167,24 +303,30 @@ def told_apart(runs: Sequence[Run]) -> list[dict[str, str]]:
 
 
 def everything(run: Run) -> dict[str, str]:
-    """What was asked of a run and what made it, in words."""
-    made = run.environment
-    environment = (
-        {}
-        if made is None
-        else {
-            name: str(getattr(made, name))
-            for name in ("kernel", "tunnel", "tunnel_sha256", "iperf3", "lab", "host")
-        }
-    )
+    """What was asked of a run (run.json) and what made it (env.json), in words, and what came of
+    it. Not what its queues had counted when it ended.
+    """
+    env = read_object(run.folder / "env.json") or {}
+    env.pop("qdiscs_after", None)
     return {
         **{name: level(value) for name, value in run.settings},
         "repetition": str(run.repetition),
         "seed": str(run.seed),
         "verdict": run.verdict or run.state,
         "goodput (Mbit/s)": "–" if run.goodput_mbit is None else f"{run.goodput_mbit:.4g}",
-        **environment,
+        **{f"env: {name}": words for name, words in flat(env)},
     }
+
+
+def flat(value: Any, name: str = "") -> Iterable[tuple[str, str]]:
+    """(name with dots, words) of everything in an object of JSON."""
+    if isinstance(value, dict):
+        return itertools.chain.from_iterable(
+            flat(each, f"{name}.{printable(str(key))}" if name else printable(str(key)))
+            for key, each in value.items()
+        )
+    words = value if isinstance(value, str) else json.dumps(value)
+    return [(name, printable(" ".join(words.split()))[:MOST_WORDS])]
 
 
 # -- the scripts, and what may run
@@ -200,9 +342,10 @@ def scripts() -> tuple[str, ...]:
 
 
 @cache
-def chart_style() -> str:
-    """The charts' style sheet."""
-    return (VENDOR / "uPlot.min.css").read_text(encoding="utf-8")
+def style() -> str:
+    """The page's style sheet, and the charts'."""
+    files = (HERE / "report.css", VENDOR / "uPlot.min.css")
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
 
 
 def policy(with_scripts: Iterable[str]) -> str:

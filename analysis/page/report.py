@@ -8,30 +8,43 @@ All of it can be deleted and made again from the result folders.
 from __future__ import annotations
 
 import base64
+import io
 import json
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
+from markupsafe import Markup
+from PIL import Image
 
+from analysis.draw.spots import Spot, spots_of
 from analysis.draw.style import save
-from analysis.judge.cells import file_name, spoken_order
+from analysis.judge.cells import Cell, cell_key, file_name, spoken_order, to_matrices
 from analysis.judge.table import cc_name, markdown, rate
 from analysis.page import interactive, tables
 from analysis.page.chapter import Chapter, to_chapter
+from analysis.read.folder import Broken, Run, load_run
 from analysis.read.runs import load_results, to_csv, to_frame
 from analysis.read.study import Study, load_study
+from analysis.read.values import printable
 from gostlab.ask.words import cell_words
+from gostlab.declared.errors import BadInput
 
 TEMPLATE_FOLDER = Path(__file__).resolve().parent
 # Names of what the last report wrote, so that the next one takes away what it no longer writes, and
 # nothing else.
 MANIFEST = ".written.json"
-# Each run's own commands and checks are on the page up to here; beyond, only those that need a
-# look.
+# Runs on a page, which its experiments share; beyond, only those that need a look.
 MOST_RUNS_ON_PAGE = 400
+LEAST_RUNS_OF_EACH = 60
+# The page of the whole catalogue is to stay below 5 MB, of which the figures have this much.
+MOST_FIGURE_BYTES = 2_400_000
+COLOURS = 96  # of a bitmap: lines and letters in a dozen colours, and their edges
 
 
 def write_report(results: Path, experiments: Sequence[str], out: Path) -> Path:
@@ -45,17 +58,21 @@ def write_studies(results: Path, studies: Sequence[Study], out: Path) -> Path:
     """The same, of experiments already read."""
     chapters = [to_chapter(study, load_results(results, study.name)) for study in studies]
     written = Writer(out)
-    drawn = {}
+    drawn: dict[str, tuple[bytes, bytes]] = {}
+    spots: dict[str, tuple[Spot, ...]] = {}
     for chapter in chapters:
         written.bytes(
             f"tables/{file_name(chapter.study.name)}-runs.csv",
             to_csv(to_frame(chapter.results.runs)).encode("utf-8", "replace"),
         )
         for picture in chapter.pictures:
-            svg = save(picture.figure, "svg")
-            drawn[picture.name] = svg
+            if picture.name in drawn:
+                continue
+            svg, png = save(picture.figure, "svg"), save(picture.figure, "png")
+            drawn[picture.name] = svg, png
+            spots[picture.name] = tuple(spots_of(picture.figure))
             written.bytes(f"figures/{picture.name}.svg", svg)
-            written.bytes(f"figures/{picture.name}.png", save(picture.figure, "png"))
+            written.bytes(f"figures/{picture.name}.png", png)
         for table in chapter.tables:
             written.bytes(f"tables/{table.name}.csv", table.to_csv().encode("utf-8", "replace"))
         written.bytes(
@@ -67,7 +84,8 @@ def write_studies(results: Path, studies: Sequence[Study], out: Path) -> Path:
                 ]
             ).encode("utf-8", "replace"),
         )
-    page = written.bytes("report.html", render(chapters, drawn).encode("utf-8", "replace"))
+    shown = {name: Shown(uri, spots[name]) for name, uri in embedded(drawn).items()}
+    page = written.bytes("report.html", render(chapters, shown).encode("utf-8", "replace"))
     written.forget_old()
     return page
 
@@ -108,8 +126,62 @@ class Writer:
 # -- the page
 
 
-def render(chapters: Sequence[Chapter], drawn: dict[str, bytes]) -> str:
-    """The page's HTML."""
+@dataclass(frozen=True)
+class Shown:
+    """A figure on the page: where it is read from, and which cells it shows where."""
+
+    image: str  # a data URI
+    spots: tuple[Spot, ...]
+
+
+def render(chapters: Sequence[Chapter], shown: Mapping[str, Shown]) -> str:
+    """The page's HTML. shown: by the figures' names."""
+    anchors = [f"e{index}" for index, _ in enumerate(chapters, 1)]
+    most = max(LEAST_RUNS_OF_EACH, MOST_RUNS_ON_PAGE // max(1, len(chapters)))
+    rows = {
+        anchor: run_rows(chapter, most) for anchor, chapter in zip(anchors, chapters, strict=True)
+    }
+    runs = {anchor: [row["run"] for row in listed] for anchor, listed in rows.items()}
+    linked = {row["key"] for listed in rows.values() for row in listed}
+    words = {
+        cell.key: cell_says(cell)
+        for chapter in chapters
+        for matrix in to_matrices(chapter.results.runs)
+        for cell in matrix.cells
+    }
+    return page_template("report.html.j2").render(
+        **common(interactive.page_data(runs) if any(runs.values()) else ""),
+        chapters=chapters,
+        anchors=anchors,
+        # it has no quotation mark and no &: nothing in it ends an attribute
+        image=lambda name: Markup(shown[name].image),
+        spots=lambda name: links_of(shown[name].spots, words, linked),
+        rows=lambda chapter: rows[anchors[chapters.index(chapter)]],
+        state_of=tables.state_of,
+        synthetic=any(chapter.results.synthetic for chapter in chapters),
+    )
+
+
+def write_run(folder: Path, out: Path) -> Path:
+    """Write the page of one run with every sample; the page. Raises BadInput for a folder that is
+    no run's, OSError.
+    """
+    run = load_run(folder)
+    if isinstance(run, Broken):
+        raise BadInput(f"{folder}: not a run's folder: {run.error}")
+    row = {"run": run, "state": state_on_page(run), "letter": "", "key": cell_key(run)}
+    page = page_template("run.html.j2").render(
+        **common(interactive.whole_run("run", run)), anchor="run", row=row
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(out.name + ".part")
+    part.write_bytes(page.encode("utf-8", "replace"))
+    part.replace(out)
+    return out
+
+
+def page_template(name: str) -> jinja2.Template:
+    """A page's template; whatever it is given is text, not mark-up."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATE_FOLDER),
         autoescape=True,
@@ -117,51 +189,123 @@ def render(chapters: Sequence[Chapter], drawn: dict[str, bytes]) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    template = environment.get_template("report.html.j2")
-    anchors = [f"e{index}" for index, _ in enumerate(chapters, 1)]
-    runs = {
-        anchor: [row["run"] for row in run_rows(chapter)]
-        for anchor, chapter in zip(anchors, chapters, strict=True)
+    return environment.get_template(name)
+
+
+def common(runs_data: str) -> dict[str, Any]:
+    """What every page needs."""
+    return {
+        "runs_data": runs_data,
+        "scripts": interactive.scripts(),
+        "policy": interactive.policy(interactive.scripts()),
+        "style": interactive.style(),
+        "why": tables.why,
+        "rate": rate,
+        "quoted": lambda path: shlex.quote(printable(str(path))),
+        "cell_words": lambda run: cell_words(spoken_order(run.factors), cc_name),
     }
-    return template.render(
-        chapters=chapters,
-        anchors=anchors,
-        runs_data=interactive.page_json(runs) if any(runs.values()) else "",
-        scripts=interactive.scripts(),
-        policy=interactive.policy(interactive.scripts()),
-        chart_style=interactive.chart_style(),
-        image=lambda name: data_uri(drawn[name]),
-        rows=run_rows,
-        why=tables.why,
-        rate=rate,
-        state_of=tables.state_of,
-        cell_words=lambda run: cell_words(spoken_order(run.factors), cc_name),
-        synthetic=any(chapter.results.synthetic for chapter in chapters),
-    )
 
 
-def data_uri(svg: bytes) -> str:
-    """An image inside the page. As an image and not as mark-up: the ids of two SVGs cannot
-    clash.
+# -- figures on it
+
+
+def cell_says(cell: Cell) -> str:
+    """A cell in words, for who points at it."""
+    goodput = cell.summary("goodput")
+    said = [cell.label, cell.variant, "" if goodput is None else f"{rate(goodput.median)} Mbit/s"]
+    return ", ".join([*filter(None, said), f"n = {len(cell.counted)}", cell.verdict])
+
+
+def links_of(
+    spots: Iterable[Spot], words: Mapping[str, str], linked: Collection[str]
+) -> list[dict[str, Any]]:
+    """The page's links over a figure: of each spot its cells that have a run on the page."""
+    found = []
+    for spot in spots:
+        keys = [key for key in spot.keys if key in linked]
+        if keys:
+            at = (spot.left + spot.width / 2, spot.top + spot.height / 2, spot.width, spot.height)
+            style = "left:{:.2%};top:{:.2%};width:{:.2%};height:{:.2%}".format(*at)
+            said = "; ".join(words.get(key, "") for key in keys)
+            found.append({"cells": keys, "words": f"Runs of {said}", "style": style})
+    return found
+
+
+def embedded(drawn: Mapping[str, tuple[bytes, bytes]]) -> dict[str, str]:
+    """Every figure's data URI, of its (SVG, PNG): a vector image; where all of them would be more
+    than the page may have, the heaviest are bitmaps of few colours.
     """
-    return "data:image/svg+xml;base64," + base64.b64encode(shortened(svg)).decode("ascii")
+    found = {name: svg_uri(svg) for name, (svg, _) in drawn.items()}
+    total = sum(map(len, found.values()))
+    for name in sorted(found, key=lambda name: -len(found[name])):
+        if total <= MOST_FIGURE_BYTES:
+            break
+        bitmap = png_uri(drawn[name][1])
+        if len(bitmap) < len(found[name]):
+            total -= len(found[name]) - len(bitmap)
+            found[name] = bitmap
+    return found
+
+
+def svg_uri(svg: bytes) -> str:
+    """An SVG inside the page. As an image and not as mark-up: the ids of two cannot clash, and no
+    script in it runs.
+    """
+    text = shortened(svg)
+    if b"'" not in text:  # as it is in an attribute, and thereby shorter
+        text = text.replace(b'"', b"'")
+    return "data:image/svg+xml," + quote(text, safe=PLAIN_IN_URI)
+
+
+def png_uri(png: bytes) -> str:
+    """A PNG inside the page, with as many colours as a figure needs."""
+    try:
+        picture = Image.open(io.BytesIO(png)).convert("RGB")
+    except OSError:
+        return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+    out = io.BytesIO()
+    few = picture.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    few.save(out, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(out.getvalue()).decode("ascii")
 
 
 def shortened(svg: bytes) -> bytes:
-    """The same picture with outlines to a hundredth of a point, which is a third of its bytes."""
+    """The same picture in two thirds of its bytes: outlines to a hundredth of a point; no comments,
+    no ids that nothing refers to, no white space between elements.
+    """
 
     def outline(found: re.Match[bytes]) -> bytes:
         return LONG_DECIMALS.sub(rb"\1", found[0])
 
-    return OUTLINE.sub(outline, svg)
+    text = UNSEEN.sub(b"", OUTLINE.sub(outline, svg))
+    used = set(REFERENCE.findall(text))
+    text = ID.sub(lambda found: found[0] if found[1] in used else b"", text)
+    return BETWEEN.sub(b"><", WHITE.sub(b" ", text)).strip()
 
 
 OUTLINE = re.compile(rb' (?:d|x|y)="[^"]*"')
 LONG_DECIMALS = re.compile(rb"(\d\.\d\d)\d+(?!\d|e)")
+UNSEEN = re.compile(rb"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<!--.*?-->", re.DOTALL)
+REFERENCE = re.compile(rb'(?:href="#|url\(#)([^")]+)')
+ID = re.compile(rb' id="([^"]*)"')
+WHITE = re.compile(rb"\s+")
+BETWEEN = re.compile(rb"> <")
+# What a URI in an attribute may hold as it is.
+PLAIN_IN_URI = " '=:/;,()<>?!+-_.~@*$[]{}|^\\`"
 
 
-def run_rows(chapter: Chapter) -> list[dict[str, Any]]:
-    """The page's list of runs: those that need a look first, then the good ones."""
+# -- the list of runs
+
+
+def state_on_page(run: Run) -> str:
+    """How a run stands: its verdict, or what became of it."""
+    return tables.state_of(run) if not run.counts else (run.verdict or "ok")
+
+
+def run_rows(chapter: Chapter, most: int) -> list[dict[str, Any]]:
+    """The page's list of runs, at most so many: those that need a look first, then the good
+    ones.
+    """
     letters = {
         run.folder: letter
         for letter, (_, runs) in tables.environments(chapter.results).items()
@@ -170,10 +314,17 @@ def run_rows(chapter: Chapter) -> list[dict[str, Any]]:
     rows = [
         {
             "run": run,
-            "state": tables.state_of(run) if not run.counts else (run.verdict or "ok"),
+            "state": state_on_page(run),
             "letter": letters.get(run.folder, ""),
+            "key": cell_key(run),
         }
         for run in chapter.results.runs
     ]
     rows.sort(key=lambda row: (row["state"] == "ok", row["state"] == "degraded"))
-    return rows[:MOST_RUNS_ON_PAGE]
+    seen: set[str] = set()
+    for row in rows[:most]:
+        # links without scripts lead to a cell's first run
+        key = str(row["key"])
+        row["first"] = key not in seen
+        seen.add(key)
+    return rows[:most]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -33,6 +33,8 @@ WARM_UP_SHARE = 0.25
 # BBR's pacing gain in ProbeBW is 1.25, 0.75 or 1; in Startup 2.89, in Drain 0.35 (Cardwell et al.,
 # ACM Queue 14(5), 2016).
 PROBE_BW_GAINS = (0.7, 1.3)
+# The legs of a tunnel that do not cross the WAN.
+ENDS = ("app", "exit")
 ACK_COLUMNS = (
     "t_s",
     "flow",
@@ -118,24 +120,49 @@ def socket_series(run: Run, key: str) -> dict[str, Series]:
     A dot reaches inside ("bbr.bw_bps"). What is null (an infinite ssthresh) is no value; an instant
     without one is left out.
     """
-    found = {}
+    sampled = {flow: over_sockets(rows, key) for flow, rows in rows_by_flow(run).items()}
+    return {flow: series for flow, series in sampled.items() if len(series)}
+
+
+def over_sockets(rows: Iterable[Mapping[str, Any]], key: str) -> Series:
+    """A field of some sockets' rows, as socket_series has it of a flow's."""
+    at: dict[float, list[float]] = {}
+    for row in rows:
+        value: Any = row
+        for name in key.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        if is_number(value):
+            at.setdefault(row["t_s"], []).append(float(value))
     mean = key.endswith("_ms")
-    for flow, rows in rows_by_flow(run).items():
-        at: dict[float, list[float]] = {}
-        for row in rows:
-            value: Any = row
-            for name in key.split("."):
-                value = value.get(name) if isinstance(value, Mapping) else None
-            if is_number(value):
-                at.setdefault(row["t_s"], []).append(float(value))
-        if at:
-            found[flow] = Series(
-                np.array(sorted(at)),
-                np.array(
-                    [math.fsum(at[t_s]) / (len(at[t_s]) if mean else 1) for t_s in sorted(at)]
-                ),
-            )
+    instants = sorted(at)
+    values = [math.fsum(at[t_s]) / (len(at[t_s]) if mean else 1) for t_s in instants]
+    return Series(np.array(instants), np.array(values))
+
+
+def ends_rows(run: Run) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The rows of sockets.jsonl that are of a tunnel's other connections, to and from its ends, by
+    flow and leg; of the end that sends. {} of a run without a tunnel.
+    """
+    headings = {flow.name: flow.direction for flow in run.flows}
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in read_series(run.folder, "sockets"):
+        flow, leg = row.get("flow") or run.flows[0].name, row.get("leg")
+        if leg not in ENDS or flow not in headings:
+            continue
+        sends = measures.SENDING_END[headings[flow]]
+        if row.get("end", sends) == sends:
+            found.setdefault((flow, str(leg)), []).append(row)
     return found
+
+
+def acknowledged_rate(rows: Iterable[Mapping[str, Any]]) -> Series:
+    """What some sockets' receivers acknowledged, in Mbit/s, from each sample to the next."""
+    total = over_sockets(rows, "bytes_acked")
+    if len(total) < 2:
+        return Series(np.array([]), np.array([]))
+    # a socket that has closed takes its count with it
+    gained = np.maximum(0.0, np.diff(total.value))
+    return Series(total.t_s[1:], 8e-6 * gained / np.diff(total.t_s))
 
 
 def queue_series(run: Run) -> Series:
@@ -302,7 +329,7 @@ def socket_rows(folder: Path, stamp: tuple[int, int]) -> tuple[dict[str, Any], .
     """Those rows of all flows; kept, because one run's figures ask for them one after the other.
     `stamp`: of the file.
     """
-    rows = [row for row in read_series(folder, "sockets") if row.get("leg") not in ("app", "exit")]
+    rows = [row for row in read_series(folder, "sockets") if row.get("leg") not in ENDS]
     crossing = path_leg(str(row.get("leg", "wan")) for row in rows)
     return tuple(row for row in rows if row.get("leg", crossing) == crossing)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import zlib
 
-# Okabe and Ito's palette, distinct to people with any kind of colour vision. Yellow is left out: on
-# white it is hardly seen.
+# First Okabe and Ito's palette without its yellow, which is hardly seen on white. The others were
+# looked for: as far as can be from all before them to people with any kind of colour vision
+# (Machado et al. 2009), and seen on white.
 CC_COLOURS = {
     "cubic": "#0072B2",
     "bbr": "#D55E00",
@@ -14,8 +15,20 @@ CC_COLOURS = {
     "vegas": "#56B4E9",
     "bbrplus": "#E69F00",
     "bbr2": "#000000",
-    "bbr3": "#000000",
-    "fixedrate": "#882255",
+    "bbr3": "#7B04E5",
+    "dctcp": "#5E2C04",
+    "bic": "#1B158E",
+    "htcp": "#55444D",
+    "illinois": "#93B861",
+    "highspeed": "#9172FA",
+    "hybla": "#420152",
+    "scalable": "#9F503E",
+    "yeah": "#753579",
+    "veno": "#172E1E",
+    "lp": "#6740D1",
+    "cdg": "#F84371",
+    "nv": "#D1A2A7",
+    "fixedrate": "#D109B7",
 }
 # For names not known here, by name and not by order, so that they keep their colour (Tol's muted
 # palette).

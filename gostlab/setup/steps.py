@@ -76,7 +76,7 @@ BUILD_PACKAGES = (
     "golang-go",
     "ca-certificates",  # the relay
 )
-TEST_PACKAGES = ("shellcheck", "python3-venv", "python3-pytest-xdist")
+TEST_PACKAGES = ("shellcheck", "python3-venv", "python3-pytest-xdist", "chromium")
 # The same as programs and modules, for a machine that is not Debian's.
 PROGRAMS = (
     "mnexec",

@@ -13,6 +13,7 @@ from matplotlib.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from analysis.draw import style
 from analysis.page import report, studies
 
 # These ask what is on a page and which files lie beside it, dozens of pages long. Their fixtures
@@ -36,4 +37,4 @@ def _figures_are_sketched(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
         return
     for page in (report, studies):
         monkeypatch.setattr(page, "save", sketch)
-    monkeypatch.setattr(Figure, "draw_without_rendering", lambda figure: None)
+    monkeypatch.setattr(style, "lay_out", lambda figure: None)

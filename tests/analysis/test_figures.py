@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
 import matplotlib.colors
+import numpy as np
 import pandas as pd
 import pytest
 import synthetic
@@ -16,6 +18,7 @@ from analysis.draw.levels import one_row, tunnel_title
 from analysis.draw.style import CC_COLOURS, cc_colour, save, tunnel_marker
 from analysis.judge.cells import MatrixResults, cpu_cells, to_matrices, to_table
 from analysis.read.runs import load_results
+from gostlab.declared.controls import IN_LINUX
 
 
 @pytest.fixture(scope="module")
@@ -95,11 +98,57 @@ def test_a_congestion_control_has_one_colour_everywhere(
         assert found == {CC_COLOURS[cc].upper()}
 
 
-def test_colours_are_distinct_and_unknown_names_keep_theirs() -> None:
-    usual = [
-        cc_colour(cc) for cc in ("cubic", "bbr", "reno", "westwood", "vegas", "bbrplus", "bbr2")
-    ]
-    assert len(set(usual)) == len(usual)
+# What is seen of linear RGB with no cone of a kind (Machado, Oliveira and Fernandes 2009, severity
+# 1.0), and with all.
+VISIONS = {
+    "usual": np.eye(3),
+    "protanopia": np.array(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ),
+    "deuteranopia": np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.01182, 0.04294, 0.968881],
+        ]
+    ),
+    "tritanopia": np.array(
+        [
+            [1.255528, -0.076749, -0.178779],
+            [-0.078411, 0.930809, 0.147602],
+            [0.004733, 0.691367, 0.3039],
+        ]
+    ),
+}
+
+
+def lab_of(colour: str, vision: np.ndarray) -> np.ndarray:
+    """CIE L*a*b* (D65) of what is seen of a colour."""
+    rgb = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(vision @ linear, 0, 1)
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
+    share = to_xyz @ seen / np.array([0.9505, 1.0, 1.089])
+    x, y, z = np.where(share > 0.008856, np.cbrt(share), 7.787 * share + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+def test_no_two_congestion_controls_look_alike_to_any_eye(vision: str) -> None:
+    assert {*IN_LINUX, "bbr2", "bbr3", "bbrplus"} <= CC_COLOURS.keys()
+    seen = {cc: lab_of(colour, VISIONS[vision]) for cc, colour in CC_COLOURS.items()}
+    for (one, a), (other, b) in itertools.combinations(seen.items(), 2):
+        # 2.3 is a just noticeable difference
+        assert np.linalg.norm(a - b) >= 12, (one, other)
+
+
+def test_an_unknown_congestion_control_keeps_its_colour() -> None:
     assert cc_colour("somebody's") == cc_colour("somebody's")
 
 

@@ -179,6 +179,28 @@ def test_a_queue_s_delay_is_its_bytes_at_the_rate_of_that_moment() -> None:
     assert queue_delay_ms(asked(), [], rows) == Spread(1.0, 50.0)
     slower = [{"at_s": 5.0, "direction": "forward", "rate_bps": 800_000}]
     assert queue_delay_ms(asked(changes=slower), [], rows) == Spread(1.0, 500.0)
+
+
+def test_a_queue_before_an_outage_waits_for_its_end_and_no_longer() -> None:
+    def queue(t_s: float, backlog_bytes: int) -> dict[str, Any]:
+        return {**sent_by(t_s, 1e6 * t_s), "backlog_bytes": backlog_bytes, "node": "a"}
+
+    rows = [queue(float(t_s), 50_000) for t_s in range(10)]
+    outage = [
+        {"at_s": 4.0, "direction": "forward", "rate_bps": 1000},
+        {"at_s": 5.0, "direction": "forward", "rate_bps": 8_000_000},
+    ]
+    waited = queue_delay_ms(asked(changes=outage), [], rows)
+    # 50 ms, and the second of the outage before them; by that moment's rate it would be 400 s
+    assert waited is not None and waited.median == pytest.approx(50.0)
+    assert waited.p95 == pytest.approx(1050.0, rel=1e-3)
+    # an outage that nothing ends tells nothing of what waits in it
+    endless = queue_delay_ms(asked(changes=outage[:1]), [], rows)
+    assert endless is not None and endless.p95 == pytest.approx(50.0)
+
+
+def test_a_path_without_a_rate_has_no_queue_delay() -> None:
+    rows = [{**sent_by(0.0, 0.0), "backlog_bytes": 1000, "node": "a"}]
     endless = {way: {"rate_bps": None, "delay_ms": 10.0} for way in ("forward", "reverse")}
     assert queue_delay_ms(asked(path=endless), [], rows) is None
 

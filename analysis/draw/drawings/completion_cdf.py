@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from analysis.draw.drawings.rtt_cdf import scale_axis, varying
 from analysis.draw.levels import cc_rank, named_level, told_apart
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
+from analysis.draw.spots import shows
 from analysis.draw.style import (
     blank,
     cc_colour,
@@ -22,7 +23,7 @@ from analysis.draw.style import (
     new_figure,
     styled,
 )
-from analysis.judge.cells import Cell
+from analysis.judge.cells import Cell, cell_key
 from analysis.judge.statistics import summarise
 from analysis.judge.table import NBSP, cc_name, rate
 from analysis.read.description import Flow
@@ -67,6 +68,7 @@ def plot_completion_cdf(facets: Sequence[Facet], footer: str = "", *, title: str
             draw_steps(ax, cc, times, asked)
         if ax.lines:
             scale_axis(ax, runs)
+        shows(ax.patch, map(cell_key, runs))
         head_panel(ax, words, columns, fontsize=9.5)
         ax.set_ylim(0, 1.02)
         if any(run.verdict == "degraded" for run in runs):

@@ -17,6 +17,7 @@ from analysis.draw.levels import (
 )
 from analysis.draw.marks import FLOW_DASHES, min_max
 from analysis.draw.registry import Drawing, Picture, Sheet
+from analysis.draw.spots import shows
 from analysis.draw.style import (
     FAINT,
     INK,
@@ -28,6 +29,7 @@ from analysis.draw.style import (
 )
 from analysis.judge.cells import (
     CC_ORDER,
+    cell_key,
     rank,
 )
 from analysis.judge.table import cc_name
@@ -133,6 +135,7 @@ def draw_cwnd(ax: Axes, run: Run | None) -> float:
     if run is None:
         say_inside(ax, "no valid run")
         return 1.0
+    shows(ax.patch, cell_key(run))
     top = 0.0
     for place, flow in enumerate(competing(run)):
         cwnd, ssthresh = window_of(run, flow.name), ssthresh_of(run, flow.name)

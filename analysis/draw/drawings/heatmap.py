@@ -26,6 +26,7 @@ from analysis.draw.levels import (
 )
 from analysis.draw.marks import degraded_handles, number
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
+from analysis.draw.spots import shows_row
 from analysis.draw.style import (
     DEGRADED_HATCH,
     FAINT,
@@ -122,7 +123,7 @@ def draw_fields(
             known = is_known(value)
             colour = colours(scale(value)) if known else (1.0, 1.0, 1.0, 1.0)
             hatched = row is not None and row["verdict"] == "degraded"
-            ax.add_patch(
+            field = ax.add_patch(
                 Rectangle(
                     (column - 0.5, line - 0.5),
                     1,
@@ -133,6 +134,8 @@ def draw_fields(
                     linewidth=0.8,
                 )
             )
+            if row is not None:
+                shows_row(field, row)
             ax.text(
                 column,
                 line,

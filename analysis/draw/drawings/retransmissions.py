@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from analysis.draw.levels import ccs_of, one_row, tunnel_title, tunnels_of
 from analysis.draw.marks import degraded_handles, draw_study, number, study_handle
 from analysis.draw.registry import Drawing, Picture, Sheet
+from analysis.draw.spots import shows_row
 from analysis.draw.style import (
     FAINT,
     INK,
@@ -82,7 +83,7 @@ def draw_counts(ax: Axes, x: float, step: float, row: pd.Series) -> None:
         ("retr", x, "s", "white"),
     ):
         if is_known(number(row, name)):
-            ax.plot(
+            (point,) = ax.plot(
                 [at],
                 [row[name]],
                 linestyle="none",
@@ -94,6 +95,7 @@ def draw_counts(ax: Axes, x: float, step: float, row: pd.Series) -> None:
                 clip_on=False,
                 zorder=4,
             )
+            shows_row(point, row)
             draw_range(ax, at, row, name, colour)
     draw_study(ax, x + step * 0.26, row, "retr", colour)
     if row["verdict"] == "degraded":

@@ -19,6 +19,7 @@ from matplotlib.patches import Rectangle
 from analysis.draw.levels import cc_rank, facets_of, factor_columns, flows_of
 from analysis.draw.marks import degraded_handles
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
+from analysis.draw.spots import shows
 from analysis.draw.style import (
     DEGRADED_HATCH,
     FAINT,
@@ -46,6 +47,7 @@ class Meeting:
 
     share: Summary  # of what both carry, over the runs
     degraded: bool
+    keys: tuple[str, ...] = ()  # of its cells
 
 
 def meetings(rows: pd.DataFrame) -> dict[tuple[str, str], Meeting]:
@@ -54,6 +56,7 @@ def meetings(rows: pd.DataFrame) -> dict[tuple[str, str], Meeting]:
     """
     values: dict[tuple[str, str], list[float]] = {}
     degraded: set[tuple[str, str]] = set()
+    keys: dict[tuple[str, str], list[str]] = {}
     names = flows_of(rows)
     if len(names) != 2:
         return {}
@@ -64,11 +67,14 @@ def meetings(rows: pd.DataFrame) -> dict[tuple[str, str], Meeting]:
                 continue
             pair = ccs[own], ccs[other]
             values.setdefault(pair, []).extend(row[f"share:{names[own]}_values"])
+            keys.setdefault(pair, []).append(str(row.get("key") or ""))
             if row["verdict"] == "degraded":
                 degraded.add(pair)
     found = {pair: summarise(shares) for pair, shares in values.items()}
     return {
-        pair: Meeting(share, pair in degraded) for pair, share in found.items() if share is not None
+        pair: Meeting(share, pair in degraded, tuple(keys[pair]))
+        for pair, share in found.items()
+        if share is not None
     }
 
 
@@ -117,7 +123,7 @@ def draw_fields(
         for column, other in enumerate(ccs):
             met = found.get((own, other))
             share = met.share.median if met else np.nan
-            ax.add_patch(
+            field = ax.add_patch(
                 Rectangle(
                     (column - 0.5, line - 0.5),
                     1,
@@ -128,6 +134,7 @@ def draw_fields(
                     linewidth=0.8,
                 )
             )
+            shows(field, met.keys if met else ())
             dark = met is not None and abs(share - 0.5) > 0.33
             ax.text(
                 column,

@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from analysis.draw.levels import cc_rank, named_level, told_apart
 from analysis.draw.marks import FLOW_DASHES, min_max
 from analysis.draw.registry import Drawing, Picture, Sheet
+from analysis.draw.spots import shows
 from analysis.draw.style import (
     FAINT,
     INK,
@@ -27,7 +28,7 @@ from analysis.draw.style import (
     styled,
     thousands,
 )
-from analysis.judge.cells import Cell
+from analysis.judge.cells import Cell, cell_key
 from analysis.judge.table import cc_name
 from analysis.read.description import Flow
 from analysis.read.folder import Run
@@ -50,6 +51,7 @@ def plot_rtt_cdf(
         for run in runs:
             draw_run(ax, run)
         scale_axis(ax, runs)
+        shows(ax.patch, map(cell_key, runs))
         head_panel(ax, words, columns, fontsize=9.5)
         ax.set_ylim(0, 1.02)
         if any(run.verdict == "degraded" for run in runs):

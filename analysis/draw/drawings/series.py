@@ -23,6 +23,7 @@ from analysis.draw.marks import (
 )
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
 from analysis.draw.sentences import convergence, made_by_line
+from analysis.draw.spots import shows
 from analysis.draw.style import (
     FAINT,
     INK,
@@ -32,7 +33,7 @@ from analysis.draw.style import (
     styled,
     thousands,
 )
-from analysis.judge.cells import Cell, file_name
+from analysis.judge.cells import Cell, cell_key, file_name
 from analysis.judge.models import payload_mbit
 from analysis.judge.table import (
     cc_name,
@@ -93,6 +94,7 @@ def plot_series(run: Run, footer: str = "", note: str = "") -> Figure:
     axes[-1, 0].set_xlim(0, max([run.load_s, 1.0]))
     axes[-1, 0].set_xlabel("Time since the load began (s)")
     draw_marks(axes[:, 0], run)
+    shows(figure.patch, cell_key(run))
     figure.align_ylabels()
     handles = [
         Line2D([], [], color=colour, linestyle=dashes, label=flow_words(run, flow))

@@ -37,6 +37,7 @@ from analysis.draw.sentences import (
     convergence,
     whole_percent,
 )
+from analysis.draw.spots import shows_row
 from analysis.draw.style import (
     DEGRADED_HATCH,
     FAINT,
@@ -147,7 +148,7 @@ def draw_share(
     colour = cc_colour(str(row[f"cc:{flow}"]))
     if is_known(number(row, figure)):
         degraded = row["verdict"] == "degraded"
-        ax.bar(
+        (bar,) = ax.bar(
             x,
             100 * row[figure],
             width * 0.9,
@@ -158,6 +159,7 @@ def draw_share(
             label=f"lab {flow}",
             zorder=2,
         )
+        shows_row(bar, row)
         draw_spread(ax, x, row, figure, INK, scale=100)
     draw_band_beside(ax, x + width * 0.3, row, figure, INK, scale=100, full=100, zorder=2.5)
     if study is not None:

@@ -1,0 +1,57 @@
+"""Where a figure shows which cells: what a page lays its links over, so that a point or a bar leads
+to its runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+
+SIGN = "cell:"  # what an artist's gid begins with; a cell's key follows, or several
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A rectangle of a figure, in shares of it from its upper left corner."""
+
+    keys: tuple[str, ...]  # of the cells that it shows
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+def shows(artist: Any, keys: str | Iterable[str]) -> None:
+    """Let an artist stand for a cell, or for several."""
+    known = [keys] if isinstance(keys, str) else [key for key in dict.fromkeys(keys) if key]
+    if known and all(known):
+        artist.set_gid(SIGN + " ".join(known))
+
+
+def shows_row(artist: Any, row: pd.Series) -> None:
+    """Let an artist stand for the cell of a table's row."""
+    shows(artist, str(row.get("key") or ""))
+
+
+def spots_of(figure: Figure) -> list[Spot]:
+    """What is shown where in a figure that is laid out; the larger first, so that a point on a
+    panel lies above it.
+    """
+
+    def stands_for_cells(artist: Artist) -> bool:
+        return str(artist.get_gid() or "").startswith(SIGN) and artist.get_visible()
+
+    found = []
+    whole = figure.bbox
+    for artist in figure.findobj(stands_for_cells):
+        box = artist.get_window_extent()
+        left, right = (min(max(x / whole.width, 0.0), 1.0) for x in (box.x0, box.x1))
+        below, above = (min(max(y / whole.height, 0.0), 1.0) for y in (box.y0, box.y1))
+        keys = tuple(str(artist.get_gid()).removeprefix(SIGN).split())
+        found.append(Spot(keys, left, 1 - above, right - left, above - below))
+    return sorted(set(found), key=lambda spot: (-spot.width * spot.height, spot.left, spot.top))
