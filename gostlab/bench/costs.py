@@ -1,11 +1,11 @@
 """What the lab's programs cost on this machine's own kernel: c0 per system call and c1 per byte.
 
 iperf3 alone, and through the relay by each of its transports, over loopback, all on one CPU
-(taskset, GOMAXPROCS=1), as fast as it goes and at rates, with few and many streams, in large and
-small writes: so that calls and bytes vary apart. While a load runs, two windows are taken of each
-process: its CPU time, calls to read and write and their bytes (which counting does not slow), then
-all its system calls by `perf stat`. cpu = c0 · calls + c1 · bytes is then fitted to all loads, of
-each the cheapest repeat, by relative least squares.
+(taskset, GOMAXPROCS=1), as fast as it goes, with few and many streams, in large and small writes.
+While a load runs, two windows are taken of each process: its CPU time, calls to read and write and
+their bytes (which counting does not slow), then all its system calls by `perf stat`. cpu =
+c0 · calls + c1 · bytes is then fitted to all loads, of each the cheapest repeat, by relative least
+squares. A program that waits for a rate pays more per call, for its wake-ups; that is not in it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gostlab.ask.costs import FOLDER, Cost, load_measured
 from gostlab.bench.callcost import ENVIRON, free_ports, wait_for
@@ -66,39 +67,94 @@ class Load:
 NOTE = "over loopback, one CPU, GOMAXPROCS=1; of each load the cheapest of {repeat}"
 FULL = (Load(1), Load(16), Load(128))
 DIRECT = (*FULL, Load(1, length="4K"), Load(1, length="16K"), Load(16, length="16K"))
-THROUGH = (*FULL, Load(1, "400M"), Load(16, "800M"), Load(1, length="4K"))
+THROUGH = (*FULL, Load(1, length="4K"))
 TRANSPORTS = ("tcp", "ws", "wss")
+
+
+MOST_CALL_NS = 100_000.0
 
 
 def fit(groups: Mapping[str, Sequence[Spent]]) -> dict[str, Cost]:
     """c0 and c1 of cpu = c0 · calls + c1 · bytes, neither below 0, by least squares of the relative
     error: one c0 for all groups, which are one program in several roles, and a c1 for each. A
-    tunnel alone makes so many calls a byte whatever its load, and could not tell the two apart.
-    Raises ValueError where no group can.
+    tunnel alone makes so many calls a byte whatever its load, and could not tell the two apart; its
+    transports do, as each of TRANSPORTS does all that the one before it does, and more: at one end
+    its byte costs no less. Raises ValueError where no group can.
     """
     rows = {
         name: [(each.calls / each.cpu_ns, each.bytes / each.cpu_ns) for each in samples]
         for name, samples in groups.items()
     }
-    # What is left of calls and of the measured time when bytes have explained what they can.
-    over, under, calls_squared = 0.0, 0.0, 0.0
-    for group in rows.values():
-        bb = sum(b * b for _, b in group)
-        ab = sum(a * b for a, b in group)
-        over += sum(a for a, _ in group) - ab / bb * sum(b for _, b in group)
-        under += sum(a * a for a, _ in group) - ab * ab / bb
-        calls_squared += sum(a * a for a, _ in group)
-    if under <= 1e-6 * calls_squared:
+    if not told_apart(rows):
         raise ValueError("calls and bytes grow together in all loads: nothing tells them apart")
-    call_ns = max(0.0, over / under)
-    byte_ns = {
-        name: sum(b * (1 - call_ns * a) for a, b in group) / sum(b * b for _, b in group)
-        for name, group in rows.items()
-    }
+    chains = in_order(rows)
+
+    def byte_costs(call_ns: float) -> dict[str, float]:
+        return {
+            name: byte_ns
+            for names in chains
+            for name, byte_ns in zip(
+                names,
+                rising([target_of(rows[name], call_ns) for name in names]),
+                strict=True,
+            )
+        }
+
+    def error(call_ns: float) -> float:
+        byte_ns = byte_costs(call_ns)
+        return sum(
+            (call_ns * a + byte_ns[name] * b - 1) ** 2 for name in rows for a, b in rows[name]
+        )
+
+    # The error is convex in c0: two thirds of where its least can be are left at each step.
+    low, high = 0.0, MOST_CALL_NS
+    while high - low > 0.1:
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, right) if error(left) < error(right) else (left, high)
     return {
-        name: Cost(round(call_ns), max(0, round(1000 * of_byte)))
-        for name, of_byte in byte_ns.items()
+        name: Cost(round(low), round(1000 * byte_ns)) for name, byte_ns in byte_costs(low).items()
     }
+
+
+Row = tuple[float, float]  # of a load: calls and bytes per ns of CPU time
+
+
+def told_apart(rows: Mapping[str, Sequence[Row]]) -> bool:
+    """Whether calls and bytes vary apart in a group, or between groups of one order."""
+    return any(
+        sum(a * a for a, _ in group) * sum(b * b for _, b in group)
+        - sum(a * b for a, b in group) ** 2
+        > 1e-6 * sum(a * a for a, _ in group) * sum(b * b for _, b in group)
+        for group in ([row for name in names for row in rows[name]] for names in in_order(rows))
+    )
+
+
+def in_order(rows: Mapping[str, Any]) -> list[list[str]]:
+    """The groups, those of a tunnel's end in the order of what they do; any other alone."""
+    ends = [[f"gost+{transport}/{end}" for transport in TRANSPORTS] for end in ("near", "far")]
+    chains = [[name for name in names if name in rows] for names in ends]
+    ordered = {name for names in chains for name in names}
+    return [names for names in chains if names] + [[name] for name in rows if name not in ordered]
+
+
+def target_of(group: Sequence[Row], call_ns: float) -> tuple[float, float]:
+    """The c1 that is best for a group at this c0, and how much it matters."""
+    weight = sum(b * b for _, b in group)
+    return sum(b * (1 - call_ns * a) for a, b in group) / weight, weight
+
+
+def rising(targets: Sequence[tuple[float, float]]) -> list[float]:
+    """The nearest values that never fall and are never below 0, by weighted least squares: where
+    targets fall, their mean (pool adjacent violators).
+    """
+    pools: list[tuple[float, float, int]] = []
+    for value, weight in targets:
+        pools.append((value, weight, 1))
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            (one, of_one, n), (two, of_two, m) = pools[-2:]
+            both = of_one + of_two
+            pools[-2:] = [((one * of_one + two * of_two) / both, both, n + m)]
+    return [max(0.0, value) for value, _, count in pools for _ in range(count)]
 
 
 def misfit(cost: Cost, sample: Spent) -> float:
@@ -331,6 +387,8 @@ def main(name: str, repeat: int) -> int:
             for program, loads in group.items():
                 programs[program.replace("iperf3/", f"iperf3-{version}/")] = found[program]
                 tell(program, found[program], loads)
+    for role in ("sender", "receiver"):  # any other iperf3, the system's among them
+        programs[f"iperf3/{role}"] = programs[f"iperf3-{next(iter(parts.iperf3))}/{role}"]
     name = name or name_of_cpu(host_facts("")["cpu"])
     path = FOLDER / f"{name}.yaml"
     path.write_text(cost_table(name, programs, NOTE.format(repeat=repeat)), encoding="utf-8")

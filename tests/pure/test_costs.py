@@ -147,6 +147,26 @@ def test_roles_share_the_cost_of_a_call_and_each_has_its_own_of_a_byte() -> None
     assert misfit(found["far"], collinear[0]) == pytest.approx(1)
 
 
+def test_transports_that_do_more_tell_calls_from_bytes_and_never_cost_less_a_byte() -> None:
+    # Each transport alone makes so many calls a byte, and ws seems to move bytes for nothing.
+    plain = made_up(1500, 0.2, [(33, 1e6), (66, 2e6)])
+    framed = made_up(1500, 0.1, [(144, 1e6), (288, 2e6)])
+    coded = made_up(1500, 0.6, [(144, 1e6), (288, 2e6)])
+
+    found = fit({"gost+tcp/far": plain, "gost+ws/far": framed, "gost+wss/far": coded})
+    assert len({cost.call_ns for cost in found.values()}) == 1
+    bytes_ps = [cost.byte_ps for cost in found.values()]
+    assert bytes_ps == sorted(bytes_ps) and bytes_ps[0] > 0
+    for name, sample in {"tcp": plain[0], "ws": framed[0], "wss": coded[0]}.items():
+        assert misfit(found[f"gost+{name}/far"], sample) == pytest.approx(1, abs=0.05)
+
+
+def test_no_cost_is_below_nothing() -> None:
+    falling = [Spent(1000.0, 1.0, 1e3), Spent(900.0, 1.0, 1e6)]
+    cost = fit({"one": falling})["one"]
+    assert cost.byte_ps == 0 and cost.call_ns == pytest.approx(950, abs=10)
+
+
 def test_a_fit_that_cannot_tell_calls_from_bytes_says_so() -> None:
     with pytest.raises(ValueError, match="nothing tells them apart"):
         fit({"far": made_up(1500, 0.7, [(145, 1e6), (290, 2e6)])})
