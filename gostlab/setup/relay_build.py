@@ -44,7 +44,7 @@ def provide_relay(bench: Workbench) -> str:
         go, why_not = _pinned_go(bench, installed, pin, scratch)
         bench.say("building")
         # Which module proxy to ask is the environment's business.
-        environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
+        environment = {**go_environ(scratch), "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
         if why_not is None:
             environment |= {"GOCACHE": str(scratch / "cache")}
             environment.pop("GOROOT", None)
@@ -68,6 +68,17 @@ def provide_relay(bench: Workbench) -> str:
 def _installed_go() -> str | None:
     """The machine's Go: Debian's, or another on PATH."""
     return "/usr/bin/go" if os.access("/usr/bin/go", os.X_OK) else shutil.which("go")
+
+
+def go_environ(scratch: Path) -> dict[str, str]:
+    """The environment for a Go. Without a home folder, as in an image's build, it keeps its modules
+    and its database of sums in a scratch folder; it would end otherwise.
+    """
+    if "HOME" in os.environ:
+        return dict(os.environ)
+    flags = f"{os.environ.get('GOFLAGS', '')} -modcacherw".strip()
+    own = {"GOPATH": str(scratch / "path"), "GOCACHE": str(scratch / "cache"), "GOFLAGS": flags}
+    return {**own, **os.environ, "GOFLAGS": flags}
 
 
 def _cost(go: Path) -> str:
@@ -100,7 +111,7 @@ def _pinned_go(
         [installed, "mod", "download", "-json", module],
         cwd=scratch,  # outside of any module
         env={
-            **os.environ,
+            **go_environ(scratch),
             "GOMODCACHE": str(scratch / "modules"),
             "GOFLAGS": "-modcacherw",
             "GOTOOLCHAIN": "local",

@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from gostlab import doctor
-from gostlab.setup import archive, kernel_build, parts, workbench
+from gostlab.setup import archive, kernel_build, parts, relay_build, workbench
 from gostlab.setup import steps as setup
 from gostlab.setup.workbench import HashMismatch, SetupError, Workbench
 
@@ -36,6 +36,22 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
     monkeypatch.setenv("GOSTLAB_CACHE", str(cache))
     monkeypatch.delenv("GOSTLAB_KERNEL", raising=False)
     return Workbench(cache, jobs=1, say=lambda _text: None, lock_fd=0)
+
+
+# -- the relay
+
+
+def test_without_a_home_folder_go_has_one_in_the_scratch_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends otherwise: its database of sums lies in GOPATH."""
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert relay_build.go_environ(tmp_path) == dict(os.environ)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setenv("GOFLAGS", "-buildvcs=false")
+    told = relay_build.go_environ(tmp_path)
+    assert all(Path(told[name]).is_relative_to(tmp_path) for name in ("GOPATH", "GOCACHE"))
+    assert told["GOFLAGS"] == "-buildvcs=false -modcacherw"  # else it could not be deleted
 
 
 # -- packages
