@@ -255,6 +255,123 @@ class StarTopo(Topo):
             )
 
 
+def build_nodes(topo, shape, nodes):
+    """Nodes n1 … nn, at each a sender and a receiver, and a link between those that the shape
+    joins. A link is a wire: a router between two nodes, whose ways out are the delay lines, as the
+    nodes' to it are the bottlenecks. Its roles name the flows that cross it: s1>r3 by their data,
+    s3<r1 by their ACKs.
+    """
+    from gostlab.declared import graphs  # not there for `mn --custom`, unless PYTHONPATH says it
+
+    links, everyone = graphs.links(shape, nodes), range(1, nodes + 1)
+
+    def gateway(start, end):
+        """Where a node sends what is for another, or for its own hosts' network."""
+        one, two = graphs.way(shape, nodes, start, end)[0]
+        number = links.index((one, two)) if (one, two) in links else links.index((two, one))
+        return f"10.0.{2 * number}.2" if (one, two) in links else f"10.0.{2 * number + 1}.1"
+
+    def crossing(one, two):
+        """The flows whose packets go from one node to the next, data or ACKs."""
+        found = []
+        for start in everyone:
+            for end in everyone:
+                steps = graphs.way(shape, nodes, start, end)
+                if (one, two) in steps:
+                    found.append(f"s{start}>r{end}")
+                if (two, one) in steps:
+                    found.append(f"s{start}<r{end}")
+        return tuple(found)
+
+    for node in everyone:
+        others = [
+            (f"10.{side}.{other}.0/24", gateway(node, other))
+            for other in everyone
+            if other != node
+            for side in (1, 2)
+        ]
+        topo.addHost(f"n{node}", cls=Router, ip=f"10.1.{node}.2/24", routes=others)
+        for side, letter in ((1, "s"), (2, "r")):
+            net, host = f"10.{side}.{node}", f"{letter}{node}"
+            topo.addHost(host, cls=LabHost, ip=f"{net}.1/24", defaultRoute=f"via {net}.2")
+            topo.addLink(
+                host, f"n{node}", params1={"ip": f"{net}.1/24"}, params2={"ip": f"{net}.2/24"}
+            )
+    for number, (one, two) in enumerate(links):
+        first, second, wire = f"10.0.{2 * number}", f"10.0.{2 * number + 1}", f"w{number + 1}"
+        routes = []
+        for node in everyone:
+            ways = [graphs.way(shape, nodes, start, node)[:1] for start in (one, two)]
+            for step, via in (((one, two), f"{second}.2"), ((two, one), f"{first}.1")):
+                if [step] in ways:
+                    routes += [(f"10.{side}.{node}.0/24", via) for side in (1, 2)]
+        topo.addHost(wire, cls=Router, ip=f"{first}.2/24", routes=routes)
+        there, back = crossing(one, two), crossing(two, one)
+        topo.addLink(
+            f"n{one}",
+            wire,
+            params1={"ip": f"{first}.1/24", "role": ("bottleneck", "forward", there)},
+            params2={"ip": f"{first}.2/24", "role": ("delay", "reverse", back)},
+        )
+        topo.addLink(
+            wire,
+            f"n{two}",
+            params1={"ip": f"{second}.1/24", "role": ("delay", "forward", there)},
+            params2={"ip": f"{second}.2/24", "role": ("bottleneck", "reverse", back)},
+        )
+
+
+class ParkingLotTopo(Topo):
+    """n1 – n2 – … – nn, a sender and a receiver at each
+
+    One flow may cross all links, others one each: who crosses more of them gets less.
+
+        s1 ── n1 ═══════ n2 ═══════ n3 ── r3       each ═ a wire like TunnelTopo's path
+              r1       s2 r2       s3
+    """
+
+    name = "parking-lot"
+    says = "n nodes in a row, a sender and a receiver at each"
+    sender = "s{}"
+    receiver = "r{}"
+    size = ("nodes",)
+    most_hosts = 16
+    shape = "chain"
+
+    def build(self, nodes=3, **_params):
+        build_nodes(self, self.shape, nodes)
+
+
+class RingTopo(Topo):
+    """n1 – n2 – … – nn – n1, a sender and a receiver at each; flows go the shorter way round."""
+
+    name = "ring"
+    says = "n nodes in a ring, a sender and a receiver at each; the shorter way round"
+    sender = "s{}"
+    receiver = "r{}"
+    size = ("nodes",)
+    most_hosts = 16
+    shape = "ring"
+
+    def build(self, nodes=4, **_params):
+        build_nodes(self, self.shape, nodes)
+
+
+class MeshTopo(Topo):
+    """Every node joined with every other, a sender and a receiver at each."""
+
+    name = "mesh"
+    says = "n nodes, each joined with every other, a sender and a receiver at each"
+    sender = "s{}"
+    receiver = "r{}"
+    size = ("nodes",)
+    most_hosts = 8
+    shape = "mesh"
+
+    def build(self, nodes=3, **_params):
+        build_nodes(self, self.shape, nodes)
+
+
 topos = {
     found.name: found  # type: ignore[attr-defined]
     for found in list(globals().values())

@@ -16,6 +16,7 @@ from gostlab.ask.ends import Ends, sent_with
 from gostlab.ask.record import later
 from gostlab.ask.settings import NO_FLOW_NAMES, Setting, Settings
 from gostlab.ask.sizing import Buffers, resolve_buffers
+from gostlab.declared import graphs
 from gostlab.declared.topologies import Topology, topologies, topology_of
 from gostlab.declared.tunnels import TunnelKind, tunnel_kind
 
@@ -115,7 +116,31 @@ def resolve_flows(
         for number, (name, fields) in enumerate(given.items(), 1)
     ]
     check_fit(flows, settings, node)
-    return flows
+    return over_links(flows, topology_of(settings["topology"].value), node)
+
+
+def over_links(flows: Sequence[Flow], topology: Topology, node: Node) -> list[Flow]:
+    """The flows, each with the round trip of all links that it crosses. Raises BadInput for one
+    that crosses none.
+    """
+    if not topology.shape:
+        return list(flows)
+    nodes, found = nodes_of(flows), []
+    for flow in flows:
+        start, end = (int(host[1:]) for host in (flow.sender, flow.receiver))
+        crossed = len(graphs.way(topology.shape, nodes, start, end))
+        if not crossed:
+            raise node.bad(
+                f"{flow.name}: {flow.sender} and {flow.receiver} are at one node and no link is"
+                f" between them ({flow.name}: {{sender: 1, receiver: 2}})"
+            )
+        found.append(replace(flow, rtt_ms=flow.rtt_ms * crossed))
+    return found
+
+
+def nodes_of(flows: Sequence[Flow]) -> int:
+    """How many nodes a network needs for its flows: as many as they name, three at the least."""
+    return max(3, *(int(host[1:]) for flow in flows for host in (flow.sender, flow.receiver)))
 
 
 def resolve_flow(
@@ -216,9 +241,12 @@ def hosts_of(
     """
     if topology.path_per_site:
         return topology.sender, site or ""
-    hosts = []
+    hosts: list[str] = []
     for end, pattern in (("sender", topology.sender), ("receiver", topology.receiver)):
-        number_of_host = fields.get(end, number)
+        usual = number
+        if topology.shape and end == "receiver":  # at the next node
+            usual = int(hosts[0].removeprefix(topology.sender.partition("{}")[0])) + 1
+        number_of_host = fields.get(end, usual)
         if "{}" in pattern and number_of_host > topology.most_hosts:
             raise node.bad(
                 f"{name}: there is no {pattern.format(number_of_host)} in topology {topology.name}"
@@ -297,6 +325,7 @@ def topology_size(
         "senders": lambda: largest(topology.sender, [flow.sender for flow in flows]),
         "receivers": lambda: largest(topology.receiver, [flow.receiver for flow in flows]),
         "sites": lambda: len(sites or ()),
+        "nodes": lambda: nodes_of(flows),
     }
     return {word: counts[word]() for word in topology.size}
 

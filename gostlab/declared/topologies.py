@@ -16,7 +16,7 @@ from gostlab.declared.source import ROOT, assigned, declared_as, functions, lite
 from gostlab.declared.source import show as show_path
 
 FILE = ROOT / "topo.py"
-SIZES = ("senders", "receivers", "sites")
+SIZES = ("senders", "receivers", "sites", "nodes")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,9 @@ class Topology:
     sender           the host that a flow runs from; `s{}` where there are several: s1, s2, …
     receiver         the host that it runs to; `r{}` where there are several
     size             what the class is built with: of senders and receivers the largest number that
-                     a flow names, of sites how many there are
+                     a flow names, of sites how many there are, of nodes the largest number of both
+    shape            of nodes that are joined by links like one another: chain, ring or mesh
+                     (gostlab.declared.graphs); a flow's round trip is that of all links it crosses
     most_hosts       the largest number that a host's name may have
     own_rtts         whether every flow may have a round trip of its own, by the delay lines in
                      front of its two hosts
@@ -48,6 +50,7 @@ class Topology:
     class_name: str = ""
     size: tuple[str, ...] = ()
     most_hosts: int = 64
+    shape: str = ""
     own_rtts: bool = False
     path_per_site: bool = False
     shapes_return: bool = True

@@ -78,13 +78,25 @@ def path_of(run: RunDescription, interface: Interface) -> Mapping[str, Any]:
 def under_test(run: RunDescription, interface: Interface) -> bool:
     """Whether an interface is on a path that the run's flows take."""
     return bool(interface.role) and (
-        not interface.hosts or not set(run.hosts).isdisjoint(interface.hosts)
+        not interface.hosts
+        or not set(run.hosts).isdisjoint(interface.hosts)
+        or any(is_for(interface, flow) for flow in run.flows)
     )
 
 
 def is_for(interface: Interface, flow: Flow) -> bool:
     """Whether what an interface does to packets is for this flow's."""
-    return not interface.hosts or not {flow.sender, flow.receiver}.isdisjoint(interface.hosts)
+    ways = {f"{flow.sender}{sign}{flow.receiver}" for sign in "><"}
+    return not interface.hosts or not ({flow.sender, flow.receiver} | ways).isdisjoint(
+        interface.hosts
+    )
+
+
+def carries_data(interface: Interface, flow: Flow) -> bool:
+    """Whether a flow's data, and not its ACKs alone, leave by an interface that is for it."""
+    sign = ">" if flow.direction == "upload" else "<"
+    ways = {host for host in interface.hosts if ">" in host or "<" in host}
+    return is_for(interface, flow) and (not ways or f"{flow.sender}{sign}{flow.receiver}" in ways)
 
 
 class Shaper:

@@ -15,7 +15,7 @@ from gostlab.ask.run_description import RunDescription
 from gostlab.guest.hosts import kernel_file, tcp_memory_limits, tcp_memory_of
 from gostlab.guest.network import Interface
 from gostlab.guest.reports import FlowResult
-from gostlab.guest.shaping import is_for
+from gostlab.guest.shaping import carries_data
 from gostlab.guest.traffic import Load
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.probes import Probes, rows_of
@@ -75,7 +75,7 @@ def most_received_bits(run: RunDescription, load: Load, queues: Sequence[Interfa
     mine = [flow for flow in run.flows if flow.direction == run.flows[0].direction]
     return max(
         (
-            sum(got.get(flow.name, 0.0) for flow in mine if is_for(queue, flow))
+            sum(got.get(flow.name, 0.0) for flow in mine if carries_data(queue, flow))
             for queue in queues
             if (queue.role, queue.direction) == ("bottleneck", run.data_direction)
         ),

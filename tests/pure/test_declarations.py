@@ -112,7 +112,8 @@ def test_a_run_keeps_the_name_by_which_its_tunnel_was_asked_for() -> None:
 
 
 def test_the_topologies_are_topo_pys_classes_in_their_order() -> None:
-    assert topology_names() == ("tunnel", "dumbbell", "router", "star")
+    shaped = ("parking-lot", "ring", "mesh")
+    assert topology_names() == ("tunnel", "dumbbell", "router", "star", *shaped)
     assert topology_of("star").path_per_site and topology_of("dumbbell").own_rtts
     assert [name for name in topology_names() if topology_of(name).tunnel_near] == ["tunnel"]
 
@@ -156,7 +157,7 @@ def test_two_topologies_of_one_name_are_refused(tmp_path: Path) -> None:
         ({"flows": "{a: {sender: 2}}"}, "sender belongs to topology dumbbell"),
         ({"sites": "[plain-100ms]"}, "sites belong to topology star"),
         ({"topology": "star"}, "a star needs sites"),
-        ({"topology": "ring"}, "ring"),
+        ({"topology": "torus"}, "torus"),
         ({"tunnel": "gost"}, r"gost\+ws"),
     ],
 )

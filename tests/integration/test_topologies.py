@@ -1,0 +1,44 @@
+"""Topologies of several links, in the sandbox: parking-lot, ring and mesh."""
+
+from __future__ import annotations
+
+import pytest
+
+from gostlab.ask.document import BadInput
+from tests.integration.sandboxed import Lab
+from tests.integration.test_flows import check, flows, written
+
+LONG_AND_SHORT = (
+    "{topology: parking-lot, rate: 10mbit, rtt: 20ms, duration: 10s, cc: reno, flows: {long:"
+    " {sender: 1, receiver: 3}, first: {sender: 1, receiver: 2}, second: {sender: 2, receiver: 3}}}"
+)
+
+
+def test_who_crosses_two_bottlenecks_gets_less_than_who_crosses_one(lab: Lab) -> None:
+    done = lab.run(written(LONG_AND_SHORT))
+
+    found = {name: row["goodput_bps"] for name, row in flows(done).items()}
+    assert found["long"] < 0.8 * min(found["first"], found["second"])
+    # Each link is full: the long flow and one short one share it.
+    for short in ("first", "second"):
+        assert found["long"] + found[short] > 8e6
+    assert check(done, "idle_rtt_before")["got"] == pytest.approx(40, abs=0.7)
+    assert check(done, "idle_rtt_before_first")["got"] == pytest.approx(20, abs=0.5)
+
+
+@pytest.mark.parametrize(("topology", "links"), [("ring", 2), ("mesh", 1)])
+def test_a_round_trip_is_that_of_the_links_crossed(lab: Lab, topology: str, links: int) -> None:
+    asked = "rate: 10mbit, rtt: 20ms, duration: 2s, flows: {one: {sender: 1, receiver: 4}, "
+    asked += "two: {sender: 4, receiver: 2}}"
+    run = written(f"{{topology: {topology}, {asked}}}")
+    done = lab.run(run)
+
+    assert flows(done)["one"]["goodput_bps"] > 5e6
+    assert check(done, "idle_rtt_before")["got"] == pytest.approx(20, abs=0.5)
+    assert run.flows[1].rtt_ms == 20 * links
+    assert check(done, "idle_rtt_before_two")["got"] == pytest.approx(20 * links, abs=0.9)
+
+
+def test_a_flow_within_one_node_is_refused() -> None:
+    with pytest.raises(BadInput, match="no link is between them"):
+        written("{topology: ring, flows: {one: {sender: 2, receiver: 2}}}")

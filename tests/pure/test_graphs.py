@@ -1,0 +1,26 @@
+"""Networks of nodes: their links, and the ways across."""
+
+from __future__ import annotations
+
+import pytest
+
+from gostlab.declared import graphs
+
+
+def test_a_ring_is_crossed_the_shorter_way_and_the_same_back() -> None:
+    assert graphs.way("ring", 5, 1, 3) == [(1, 2), (2, 3)]
+    assert graphs.way("ring", 5, 1, 4) == [(1, 5), (5, 4)]
+    assert graphs.way("ring", 4, 1, 3) == [(1, 2), (2, 3)]  # of two as long
+    assert graphs.way("ring", 4, 3, 1) == [(3, 2), (2, 1)]
+
+
+@pytest.mark.parametrize("shape", graphs.SHAPES)
+@pytest.mark.parametrize("nodes", [3, 4, 5, 6])
+def test_every_way_is_made_of_links_and_goes_on_as_from_where_it_is(shape: str, nodes: int) -> None:
+    links = graphs.links(shape, nodes)
+    for start in range(1, nodes + 1):
+        for end in range(1, nodes + 1):
+            way = graphs.way(shape, nodes, start, end)
+            assert all(step in links or step[::-1] in links for step in way)
+            if way:  # routers know only where a packet goes, not where it came from
+                assert way[1:] == graphs.way(shape, nodes, way[0][1], end)
