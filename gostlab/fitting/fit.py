@@ -18,11 +18,11 @@ from gostlab import __version__, api, machine, measures
 from gostlab.ask import guards
 from gostlab.ask.document import BadInput, parse_document
 from gostlab.ask.experiment import Experiment, read_experiment
-from gostlab.ask.fitted import FIT, Fitted, FittedParameter, FittedRow, TradeOff
+from gostlab.ask.fitted import FIT, JUDGE, Fitted, FittedParameter, FittedRow, TradeOff
 from gostlab.ask.run_description import RunDescription
 from gostlab.ask.settings import show_level
 from gostlab.fitting.order import MATRIX, FitOrder, asks
-from gostlab.fitting.search import Ask, Found, NoAnswer, search, spread_out
+from gostlab.fitting.search import Ask, Found, NoAnswer, Number, look_for_judges, search, spread_out
 from gostlab.fitting.theory import theory_bps
 from gostlab.matrix.progress import clock_words
 from gostlab.matrix.schedule import Finished, Quiet
@@ -197,6 +197,12 @@ def fit(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
     if wanted:
         told.stage(f"judging {len(places)} of the paths that fit by {len(judged)} other numbers")
         found.known.answers.update(zip(wanted, lab(wanted), strict=True))
+        judges = [
+            Number(math.log(row.goodput_bps), row.sd) for row in order.measurements.used(JUDGE)
+        ]
+        found = look_for_judges(
+            found, judges, lab, seed=order.seed, snap=snap, say=told.stage, theory=theory
+        )
     return to_fitted(order, found, len(lab.runs))
 
 

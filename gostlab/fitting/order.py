@@ -15,7 +15,7 @@ from gostlab.ask.run_description import RunDescription
 from gostlab.ask.settings import Setting, read_override
 from gostlab.fitting.free import Free
 from gostlab.fitting.measurements import Measurements, Row, settings_of
-from gostlab.fitting.search import LAST_TURNS, Ask, Effort, Number
+from gostlab.fitting.search import JUDGE_TURNS, LAST_TURNS, Ask, Effort, Number
 
 MATRIX = "fit"
 # A short run is a sixth of a whole one, and no shorter than this many round trips and seconds: what
@@ -103,7 +103,8 @@ class FitOrder:
     def most(self) -> tuple[int, float]:
         """How many runs there may be at most, and how long their loads are together (s)."""
         places = 1 + (1 + LAST_TURNS) * (1 + self.members) * self.repetitions
-        judged = (1 + self.members) * self.repetitions
+        judged = (1 + self.members) * self.repetitions + JUDGE_TURNS
+        places += JUDGE_TURNS if len(self.rows) > len(self.numbers) else 0
         runs, length_s = 0, 0.0
         for row in self.rows:
             if row.use == FIT:

@@ -12,6 +12,7 @@ import pytest
 from gostlab.fitting import search
 from gostlab.fitting.search import Ask, Effort, Found, Number
 from gostlab.fitting.surrogate import fit_surrogate
+from gostlab.fitting.theory import least_of
 
 SD = 0.05
 LOSS, BUFFER, RATE = (1e-6, 1e-2), (0.03, 3.0), (50.0, 500.0)  # log scales
@@ -184,3 +185,27 @@ def test_theory_shows_the_way_where_few_runs_do() -> None:
     found = search.search(numbers([10.0]), 2, lab, Effort(12, 2), seed=1, theory=theory)
     assert math.sqrt(found.misfit) < 2
     assert len(found.known.places) <= 17
+
+
+def test_judges_are_met_by_another_path_that_fits_as_well_if_there_is_one() -> None:
+    """The fitted number knows the least of two limits; the judge knows the second alone."""
+    ends = (1.0, 1000.0)
+
+    def two(loss: float, rate: float) -> list[float]:
+        return [least_of([at(loss, ends), at(rate, ends)]), at(rate, ends), 3.0]
+
+    def theory(number: int, places: np.ndarray) -> np.ndarray:
+        return np.array([math.log(1e6 * two(*place)[number]) for place in places])
+
+    lab = MadeUp(two)
+    first, met, never = numbers([10.0, 300.0, 900.0])
+    found = search.search([first], 2, lab, Effort(16, 2), seed=1, theory=theory)
+    judged = [Ask(found.best, number, True) for number in (1, 2)]
+    found.known.answers.update(zip(judged, lab(judged), strict=True))
+
+    found = search.look_for_judges(found, [met, never], lab, seed=1, theory=theory)
+
+    rates = [found.known.whole(place, 1) for place in found.members]
+    assert min(abs(rate - met.log_rate) for rate in rates if rate) < 3 * SD
+    rates = [found.known.whole(place, 2) for place in found.members]
+    assert min(abs(rate - never.log_rate) for rate in rates if rate) > 3
