@@ -18,6 +18,7 @@ def test_who_crosses_two_bottlenecks_gets_less_than_who_crosses_one(lab: Lab) ->
     done = lab.run(written(LONG_AND_SHORT))
 
     found = {name: row["goodput_bps"] for name, row in flows(done).items()}
+    assert done.json("fidelity.json")["verdict"] == "ok"
     assert found["long"] < 0.8 * min(found["first"], found["second"])
     # Each link is full: the long flow and one short one share it.
     for short in ("first", "second"):

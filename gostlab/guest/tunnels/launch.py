@@ -270,6 +270,7 @@ def sink_ports(run: RunDescription) -> dict[str, int]:
     """
     ports: dict[str, int] = {}
     last: dict[str, int] = {}
+    taken: dict[str, set[int]] = {}
     kind = tunnel_kind(run.tunnel)
     forwards = not kind.is_direct and not kind.is_vpn
     shared = {
@@ -281,7 +282,10 @@ def sink_ports(run: RunDescription) -> dict[str, int]:
         if flow.name in shared:
             continue
         port = last.get(flow.receiver, SINK_PORT - 1) + 1
-        port += port == TUNNEL_PORT
+        # The samplers tell a sender's connections apart by the port that they lead to.
+        while port == TUNNEL_PORT or port in taken.get(flow.sender, ()):
+            port += 1
+        taken.setdefault(flow.sender, set()).add(port)
         ports[flow.name] = last[flow.receiver] = port
     return ports | {flow: ports[pair] for flow, pair in shared.items()}
 
