@@ -261,7 +261,14 @@ def build_nodes(topo, shape, nodes):
     nodes' to it are the bottlenecks. Its roles name the flows that cross it: s1>r3 by their data,
     s3<r1 by their ACKs.
     """
-    from gostlab.declared import graphs  # not there for `mn --custom`, unless PYTHONPATH says it
+    import os
+    import sys
+
+    # `mn --custom` runs this file's text from anywhere, without __file__: the code knows its place.
+    here = os.path.dirname(os.path.abspath(build_nodes.__code__.co_filename))
+    if here not in sys.path:
+        sys.path.append(here)
+    from gostlab.declared import graphs
 
     links, everyone = graphs.links(shape, nodes), range(1, nodes + 1)
 

@@ -162,7 +162,7 @@ def test_a_flow_beyond_the_last_host_is_refused(copied: CopiedLab) -> None:
 
 
 def test_topo_py_is_run_by_lab(copied: CopiedLab) -> None:
-    """It hands its words to ./lab beside it, and imports nothing of the lab's."""
+    """It hands its words to ./lab beside it, and its top level imports nothing of the lab's."""
     shown = subprocess.run(
         ["python3", copied.root / "topo.py", "--dry-run", "--matrix", "main"],
         capture_output=True,
@@ -173,5 +173,5 @@ def test_topo_py_is_run_by_lab(copied: CopiedLab) -> None:
 
     assert shown.returncode == 0 and "main-cubic-direct" in shown.stdout
     assert "gostlab" not in re.findall(
-        r"(?:import|from) (\w+)", (copied.root / "topo.py").read_text()
+        r"^(?:import|from) (\w+)", (copied.root / "topo.py").read_text(), re.MULTILINE
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from gostlab.machine import CHECKOUT, MachineError
@@ -104,11 +106,31 @@ def test_mn_loads_each_topology_by_itself_and_everybody_reaches_everybody(
     lab: Lab, topology: str
 ) -> None:
     done = lab.command(
-        f"cd {CHECKOUT}; mn --custom topo.py --topo {topology} --controller none --test pingall",
+        f"cd {CHECKOUT}; env -u PYTHONPATH mn --custom topo.py --topo {topology} --controller none --test pingall",
         memory_mib=512,
     )
 
     assert "Results: 0% dropped" in done.log, done.log
+
+
+@pytest.mark.parametrize("topology", ["parking-lot", "ring", "mesh"])
+def test_mn_loads_n_nodes_by_itself_and_every_host_reaches_every_node_and_host(
+    lab: Lab, topology: str
+) -> None:
+    done = lab.command(
+        f"cd /; env -u PYTHONPATH mn --custom {CHECKOUT}/topo.py --topo {topology},nodes=4"
+        " --controller none --test pingall",
+        memory_mib=512,
+    )
+
+    reached = re.findall(r"^([rs]\d) -> (.*)$", done.log, re.MULTILINE)
+    assert len(reached) == 8, done.log
+    for host, others in reached:  # the wires between nodes, w1 and on, are named last
+        assert others.split()[:11] == [
+            each
+            for each in (["n1", "n2", "n3", "n4", "r1", "r2", "r3", "r4", "s1", "s2", "s3", "s4"])
+            if each != host
+        ]
 
 
 def test_a_cc_that_nobody_has_is_refused_before_a_kernel_boots(lab: Lab) -> None:
