@@ -443,10 +443,12 @@ def report(folder: Path, experiments: Sequence[str] = (), out: Path | None = Non
 def open_run(folder: Path, run: Path, out: Path | None = None) -> Path:
     """Write a page of one run with every sample, at every ACK where those were recorded; the page.
 
-    run: its folder, or its name in the results of any experiment. out: the file (default:
-    `report/RUN.html` in the results folder). Raises BadInput, OSError.
+    run: its folder, or its name in the results of any experiment, or EXPERIMENT/name. out: the file
+    (default: `report/RUN.html` in the results folder). Raises BadInput, OSError.
     """
-    known = [run] if run.is_dir() else sorted(folder.glob(f"*/{glob.escape(run.name)}/run.json"))
+    known = [each for each in (run, folder / run) if each.is_dir()][:1]
+    if not known and run == Path(run.name):
+        known = sorted(folder.glob(f"*/{glob.escape(run.name)}/run.json"))
     if len(known) != 1:
         among = " and ".join(str(each.parent) for each in known[:3])
         raise BadInput(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis.draw.spots import shows
-from analysis.draw.style import INK, finish, new_figure, styled, wrapped
+from analysis.draw.style import INK, cut, finish, new_figure, styled
 from analysis.judge.targets import AGREES, DISAGREES, Target, reference_of
 from analysis.read.study import TOLERANCE
 
@@ -19,20 +20,26 @@ LOOKS = {AGREES: ("#0072B2", "o"), DISAGREES: ("#D55E00", "D")}
 # Dots further out lie at the edge, as arrows.
 EDGE = 100.0
 LEAST_EDGE = 2.0
-MOST_LINES = 24
+# More lines than this are no figure that one takes in, and more than a screen.
+MOST_LINES = 16
+LINE_IN, CROWDED_LINE_IN = 0.29, 0.42
+MOST_DOTS_ABREAST = 3  # of a line that is not crowded
 
 
 @styled
 def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figure:
-    """A line per matrix and figure, on a log axis of lab / study, the band of 10 % shaded. Of rows
-    of which at least one has its place (over_study).
+    """A line per matrix and figure, or where those were too many a line per figure, on a log axis
+    of lab / study, the band of 10 % shaded. Of rows of which at least one has its place
+    (over_study).
     """
     shown = [(row, over) for row in rows if (over := over_study(row)) is not None]
-    lines = list(dict.fromkeys(line_of(row) for row, _ in shown))[:MOST_LINES]
-    shown = [(row, over) for row, over in shown if line_of(row) in lines]
+    line_of = naming([row for row, _ in shown])
+    lines = list(dict.fromkeys(line_of(row) for row, _ in shown))
     furthest = max(max(over, 1 / over) if over else math.inf for _, over in shown)
     edge = min(EDGE, max(LEAST_EDGE, 1.25 * furthest))
-    fig, axes = new_figure(1.5 + 0.42 * len(lines))
+    dots = Counter(line_of(row) for row, _ in shown)
+    line_in = LINE_IN if max(dots.values()) <= MOST_DOTS_ABREAST else CROWDED_LINE_IN
+    fig, axes = new_figure(1.5 + line_in * len(lines))
     ax = axes[0, 0]
     ax.axvspan(1 - TOLERANCE, 1 + TOLERANCE, color="#d9e6d3", zorder=0)
     ax.axvline(1, color=INK, linewidth=1, zorder=1)
@@ -62,7 +69,7 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
     ticks = [tick for tick in TICKS if 1 / edge <= tick <= edge]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks([], minor=True)
-    ax.set_yticks(range(len(lines)), [wrapped(words, 34) for words in lines])
+    ax.set_yticks(range(len(lines)), [cut(words, 44) for words in lines])
     ax.set_ylim(len(lines) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(f"Lab / {called}")
@@ -82,9 +89,18 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
 
-def line_of(row: Target) -> str:
-    """What stands at the axis: which figure of which matrix."""
-    return f"{row.matrix}: {row.figure}" if row.matrix else row.figure
+def naming(rows: Sequence[Target]) -> Callable[[Target], str]:
+    """What stands at the axis for a row: which figure of which matrix; of very many, which figure
+    alone.
+    """
+
+    def both(row: Target) -> str:
+        return f"{row.matrix}: {row.figure}" if row.matrix else row.figure
+
+    def figure(row: Target) -> str:
+        return row.figure
+
+    return both if len({both(row) for row in rows}) <= MOST_LINES else figure
 
 
 def over_study(row: Target) -> float | None:

@@ -18,6 +18,7 @@ from analysis.judge.cells import (
 from analysis.judge.table import cc_name
 from analysis.read.study import level
 from gostlab.ask.profile import DIRECTIONS
+from gostlab.ask.words import says_where
 from gostlab.declared.tunnels import tunnel_kinds
 
 FACTOR_NAMES = {
@@ -191,8 +192,9 @@ def named_level(factor: str, value: Any) -> str:
         return str(value)
     if name.endswith(".cc"):
         return f"{cc_name(str(value))} as {name[:-3]}"
-    if name.startswith("cc."):
-        return f"{cc_name(str(value))} at {name.removeprefix('cc.')}"
+    head, _, end = name.partition(".")
+    if (head == "cc" and end) or says_where(head, end, value):
+        return f"{cc_name(str(value))} at {end}"
     return f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {level_words(factor, value)}"
 
 

@@ -138,9 +138,18 @@ def headline(gains: Sequence[Gain], base: str, versus: str) -> str:
 
     def places(chosen: Sequence[Gain]) -> str:
         return listed(
-            [f"{gain.group} {gain.place} ({ratio(gain.times.median)})".strip() for gain in chosen],
+            [
+                f"{where} ({ratio(gain.times.median)})"
+                for gain in chosen
+                if (where := f"{gain.group} {gain.place}".strip())
+            ],
             8,
         )
+
+    def counted(chosen: Sequence[Gain]) -> str:
+        if not chosen:
+            return "none"
+        return ": ".join(filter(None, (str(len(chosen)), places(chosen))))
 
     more = [gain for gain in fair if gain.times.median > 1 + NEAR]
     less = [gain for gain in fair if gain.times.median < 1 - NEAR]
@@ -155,8 +164,7 @@ def headline(gains: Sequence[Gain], base: str, versus: str) -> str:
         f" {whole_percent(NEAR)} of {base} in "
     )
     said += str(alike or "none")
-    said += f"; ahead in {len(more)}: {places(more)}" if more else "; ahead in none"
-    return said + (f"; behind in {len(less)}: {places(less)}." if less else "; behind in none.")
+    return said + f"; ahead in {counted(more)}; behind in {counted(less)}."
 
 
 def gain_words(gain: Gain, called: str) -> str:

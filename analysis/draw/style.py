@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import io
 import math
+import re
 import textwrap
 import zlib
 from collections.abc import Callable, Sequence
@@ -298,8 +299,21 @@ def wrapped(words: str, width: int) -> str:
         len(word) > width for word in words.split(" ")
     ):  # rather between a value and its unit than inside a word
         words = words.replace("\u00a0", " ")
+    words = " ".join(broken(word, width) for word in words.split(" "))
     lines = textwrap.wrap(words, width, break_long_words=True)
     return "\n".join([*lines[:3], *(["…"] if len(lines) > 3 else [])])
+
+
+def broken(word: str, width: int) -> str:
+    """A word that is longer than a line, with spaces where one may end: rate_kbit= 15000."""
+    if len(word) <= width:
+        return word
+    lines = [""]
+    for part in re.findall(r"[^(,=+_/:]*[(,=+_/:]|[^(,=+_/:]+", word):
+        if lines[-1] and len(lines[-1] + part) > width:
+            lines.append("")
+        lines[-1] += part
+    return " ".join(lines)
 
 
 def fits(words: str, width: int) -> bool:

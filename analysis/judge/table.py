@@ -194,7 +194,13 @@ def shown_columns(
 
 def cc_name(cc: str) -> str:
     """A congestion control's name as papers print it; of several ("bbr+cubic") each one's."""
-    return " + ".join(CC_NAMES.get(each, each) for each in cc.split("+"))
+    return " + ".join(one_cc_name(each) for each in cc.split("+"))
+
+
+def one_cc_name(cc: str) -> str:
+    """The same of one; its parameters stand behind it: "a fixed rate (rate_kbit=15000)"."""
+    name, bracket, parameters = cc.partition("(")
+    return f"{CC_NAMES.get(name, name)}{f' ({parameters}' if bracket else ''}"
 
 
 TUNNEL = Column("tunnel", "Tunnel", plain, numeric=False)

@@ -243,8 +243,17 @@ def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
                 sweep.study.called,
             )
         )
+    part.pictures = medians_first(part.pictures)
     part.note = " ".join(note for note in notes if note)
     return part
+
+
+def medians_first(pictures: Sequence[Picture]) -> list[Picture]:
+    """The pictures, the first one that shows cells and not single runs at their head: it is what
+    the sentences above it are about.
+    """
+    first = next((each for each in pictures if each.medians), None)
+    return [*([] if first is None else [first]), *(each for each in pictures if each is not first)]
 
 
 def usual_tables(sweep: Sweep, name: str) -> list[Table]:

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from analysis.draw.registry import Answer, Picture
-from analysis.draw.sentences import made_by_line
 from analysis.draw.style import save
 from analysis.judge import targets
 from analysis.judge.table import NBSP, markdown
@@ -166,13 +165,19 @@ def section(chapter: Chapter, folder: str) -> list[str]:
         + f" {markdown(study.note)}".rstrip(),
         "",
     ]
-    lines += [f"**The lab.** {markdown(lab_words(chapter))}", ""]
+    done = [f"**The lab.** {markdown(lab_words(chapter))}", ""]
+    if not chapter.counted:
+        lines += done
     if chapter.against is not None:
         lines += picture_lines(chapter.against, folder)
     if chapter.reasons is not None:
         lines += [chapter.reasons.to_markdown(), ""]
-    lines += [*set_aside(chapter), ""]
-    rest = details(chapter, folder)
+    # How much of it counts is said above; the rest of how it was done is for who asks.
+    rest = [
+        *(done if chapter.counted else []),
+        *set_aside(chapter),
+        *details(chapter, folder),
+    ]
     if rest:
         lines += [
             f"<details><summary>{summary_of(chapter)}</summary>",
@@ -198,12 +203,11 @@ def summary_of(chapter: Chapter) -> str:
     matrices = len(chapter.parts)
     pictures = sum(len(part.pictures) for part in chapter.parts)
     said = [
-        f"{matrices} matri{'x' if matrices == 1 else 'ces'}",
-        f"{pictures} figure{'' if pictures == 1 else 's'}",
+        f"{matrices} matri{'x' if matrices == 1 else 'ces'}" if matrices else "",
+        f"{pictures} figure{'' if pictures == 1 else 's'}" if pictures else "",
+        "every published number" if chapter.target_table is not None else "",
     ]
-    if chapter.target_table is not None:
-        said.append("every published number")
-    return ", ".join(said)
+    return ", ".join(filter(None, said)) or "nothing"
 
 
 def details(chapter: Chapter, folder: str) -> list[str]:
@@ -263,7 +267,7 @@ def lab_words(chapter: Chapter) -> str:
     return (
         f"{machines}; {'profile' if len(profiles) == 1 else 'profiles'} {named}; {len(counted)}"
         f" runs, n = {per_cell} per cell; {duration(sum(run.load_s for run in counted))} of"
-        f" load{took}. Made by: {made_by_line(counted)}."
+        f" load{took}."
     )
 
 
@@ -285,14 +289,18 @@ def duration(seconds: float) -> str:
 
 
 def set_aside(chapter: Chapter) -> list[str]:
-    """How many runs are degraded or do not count."""
+    """How many runs are degraded or do not count; nothing where all are well."""
     degraded = [run for run in chapter.results.runs if run.counts and run.verdict == "degraded"]
     out = [run for run in chapter.results.runs if not run.counts]
-    broken = chapter.results.broken
+    left_out = len(out) + len(chapter.results.broken)
+    if not degraded and not left_out:
+        return []
     return [
-        f"**Runs set apart.** Of {len(chapter.results.runs) + len(broken)} run folders,"
-        f" {len(degraded)} are degraded (counted, and marked in the figures) and"
-        f" {len(out) + len(broken)} are in no figure, table or sentence."
+        f"**Runs set apart.** Of {len(chapter.results.runs) + len(chapter.results.broken)} run"
+        f" folders, {len(degraded)} {'is' if len(degraded) == 1 else 'are'} degraded (counted, and"
+        f" marked in the figures) and {left_out} {'is' if left_out == 1 else 'are'} in no figure,"
+        " table or sentence.",
+        "",
     ]
 
 

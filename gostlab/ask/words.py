@@ -8,6 +8,7 @@ from typing import Any
 
 from gostlab.ask.profile import DIRECTIONS
 from gostlab.ask.settings import SETTINGS, show_level
+from gostlab.declared.tunnels import LEGS
 
 # A level as a file has it, to be printed with a space: 10ms, 0.5bdp.
 UNIT = re.compile(r"^([0-9.]+)\s*([A-Za-zµ%]+)$")
@@ -45,6 +46,8 @@ PHRASES = {
 }
 
 
+# Where a congestion control can run.
+ENDS = ("client", "gost", "target", *LEGS)
 PARTS = {"loss.model": "{} loss", "loss.packets": "one loss in {} packets"}
 
 
@@ -66,7 +69,7 @@ def level_words(
     head, dot, last = factor.partition(".")
     if not dot:
         return plain_words(factor, written, cc_name)
-    if head == "cc":
+    if head == "cc" or says_where(head, last, written):
         return f"{cc_name(show_level(written))} at {last}"
     if f"{head}.{last}" in PARTS:  # of a setting that has several, each a level of its own
         return PARTS[f"{head}.{last}"].format(show_level(written))
@@ -74,6 +77,11 @@ def level_words(
         return f"{head} {last} {with_units(show_level(written))}"
     words = plain_words(last, written, cc_name)
     return f"{words} {head}" if head in DIRECTIONS else f"{head}: {words}"
+
+
+def says_where(factor: str, end: str, written: Any) -> bool:
+    """Whether a factor of a file's own ("where") is of the congestion control at an end."""
+    return factor not in SETTINGS and end in ENDS and isinstance(written, str)
 
 
 def plain_words(factor: str, written: Any, cc_name: Callable[[str], str]) -> str:

@@ -20,6 +20,8 @@ from analysis.draw.drawings import map as star_map
 from analysis.draw.levels import facets_of, factor_heading, named_level
 from analysis.judge import models
 from analysis.judge.statistics import summarise
+from analysis.judge.table import cc_name
+from gostlab.ask.words import cell_words
 
 FIGURE_NAMES = ("goodput", "window_pkts", "jain", "convergence_s", "total_mbit")
 
@@ -520,6 +522,25 @@ def test_a_value_parts_from_its_unit_before_a_word_breaks() -> None:
         style.wrapped("loss\u00a01\u00a0%, streams\u00a02", 12)
         == "loss\u00a01\u00a0%,\nstreams\u00a02"
     )
+
+
+def test_a_long_word_breaks_behind_a_mark_and_not_inside_its_parts() -> None:
+    assert style.wrapped("fixedrate(rate_kbit=15000)", 14) == "fixedrate(\nrate_kbit=\n15000)"
+    assert style.wrapped("gost+mwss", 20) == "gost+mwss"
+
+
+def test_a_place_of_a_congestion_control_is_said_as_people_say_it() -> None:
+    assert named_level("factor:where.app", "bbr") == "BBR at app"
+    assert cell_words({"where.app": "bbr", "loss": "1%"}, cc_name) == "BBR at app, 1\u00a0% loss"
+
+
+def test_seven_places_of_one_congestion_control_stand_in_one_row() -> None:
+    levels = [{"where": "cubic"}, {"where": "bbr"}]
+    levels += [{f"where.{end}": "bbr"} for end in ("client", "target", "app", "wan", "exit")]
+    table = table_of([row_of({"goodput": [10.0]}, "bbr", each) for each in levels])
+    (ax,) = bars.plot_bars(table).axes
+    names = [label.get_text().replace("\n", " ") for label in ax.get_xticklabels()]
+    assert len(names) == 7 and "BBR at target" in names
 
 
 def test_a_bar_that_is_alone_in_its_condition_stands_above_its_name() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import synthetic
 from analysis.draw.against import against_caption, draw_against, over_study
 from analysis.draw.plain import compare, section_sentences, study_sentence
 from analysis.draw.registry import Sweep
-from analysis.draw.sentences import Gain
+from analysis.draw.sentences import Gain, headline
 from analysis.judge.cells import to_matrices
 from analysis.judge.statistics import summarise
 from analysis.judge.targets import Target, to_reasons
@@ -215,6 +216,13 @@ def test_a_number_is_divided_by_the_study_s_or_the_middle_of_its_band() -> None:
     assert over_study(row("disagrees", value=0.0)) is None
 
 
+def test_where_nothing_else_varies_the_headline_names_no_place() -> None:
+    said = headline([Gain("", "", summarise([2.0]), None, False)], "CUBIC", "BBR")
+    assert said == "Of 1 cell, BBR is within 5\u00a0% of CUBIC in none; ahead in 1; behind in none."
+    placed = headline([Gain("", "1 % loss", summarise([2.0]), None, False)], "CUBIC", "BBR")
+    assert "ahead in 1: 1 % loss (2.00); behind" in placed
+
+
 def test_lab_over_study_has_a_dot_per_number_coloured_by_verdict() -> None:
     rows = [row("agrees", got=100.0), row("disagrees"), row("disagrees", got=1e6), row("no run")]
     ax = draw_against(rows, "thesis").axes[0]
@@ -223,5 +231,9 @@ def test_lab_over_study_has_a_dot_per_number_coloured_by_verdict() -> None:
     assert len({line.get_color() for line in dots}) == 2
     assert dots[-1].get_marker() == ">"  # further out than the axis goes
     assert ax.get_xlabel() == "Lab / thesis"
+    many = [replace(row("agrees", got=100.0), matrix=f"matrix {each}") for each in range(40)]
+    crowded = draw_against(many, "thesis").axes[0]
+    assert sum(line.get_linestyle() == "None" for line in crowded.lines) == 40
+    assert [label.get_text() for label in crowded.get_yticklabels()] == ["goodput (Mbit/s)"]
     caption = against_caption(rows, "thesis")
     assert "3 of 4" in caption and "1 has no run that counts" in caption

@@ -52,6 +52,7 @@ from analysis.read.series import (
 
 # More conditions than this in a row and their names run into each other; wider rows break.
 CONDITIONS_IN_A_ROW = 6
+LONE_BARS_IN_A_ROW = 8  # of conditions with one bar each
 ROW = 70  # letters below a row of bars
 
 
@@ -71,13 +72,15 @@ def plot_bars(
         (words, rows)
         for words, (_, rows) in zip(told_apart([words for words, _ in named]), named, strict=True)
     ]
-    abreast = conditions_abreast([words for words, _ in groups])
-    lines = [groups[start : start + abreast] for start in range(0, len(groups), abreast)]
-    drawn, axes = new_figure(1.5 + 2.6 * len(lines), max(1, len(lines)), 1, sharey=True)
-    top = max([value for value in figure_values(table, figure, link=False) if value > 0] or [1.0])
     # Where the condition decides the congestion control, each has one bar, in its middle; elsewhere
     # each congestion control keeps its place.
     alone = all(rows["cc"].nunique() == 1 for _, rows in groups)
+    abreast = conditions_abreast(
+        [words for words, _ in groups], LONE_BARS_IN_A_ROW if alone else CONDITIONS_IN_A_ROW
+    )
+    lines = [groups[start : start + abreast] for start in range(0, len(groups), abreast)]
+    drawn, axes = new_figure(1.5 + 2.6 * len(lines), max(1, len(lines)), 1, sharey=True)
+    top = max([value for value in figure_values(table, figure, link=False) if value > 0] or [1.0])
     abreast_bars = 1 if alone else len(ccs)
     width = 0.84 / max(1, abreast_bars)
     room = min(abreast, max(1, len(groups)))
@@ -117,11 +120,11 @@ def plot_bars(
     return drawn
 
 
-def conditions_abreast(names: Sequence[str]) -> int:
+def conditions_abreast(names: Sequence[str], most: int = CONDITIONS_IN_A_ROW) -> int:
     """How many conditions stand in a row: as many as there is room for the whole of their names,
-    but two.
+    at most so many, but two.
     """
-    for count in range(CONDITIONS_IN_A_ROW, 2, -1):
+    for count in range(most, 2, -1):
         if all(fits(words, ROW // min(count, len(names))) for words in names):
             return count
     return 2
