@@ -6,13 +6,18 @@ import heapq
 import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, islice
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from gostlab import results
 from gostlab.ask.document import BadInput
+from gostlab.ask.flows import Flow
+from gostlab.ask.guards import data_way
+from gostlab.ask.limits import UNLIMITED_BPS
+from gostlab.ask.response import cubic_throughput_bps
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.machine.sandbox import host_facts
@@ -21,11 +26,20 @@ from gostlab.machine.sandbox import host_facts
 # is worth.
 MOST_REMEMBERED = 300
 
+PACKET_BITS = 12000  # of 1500 bytes
+# What a loss makes slower, by about CUBIC's response function.
+HELD_BY_LOSS = ("bic", "cubic", "dctcp", "htcp", "illinois", "reno", "veno", "westwood")
+
 Guess = Callable[[RunDescription], float]
 
 # Series that grow while a run's load lasts, and how much of their ends is read.
 GROWING = ("hosts.jsonl", "queues.jsonl", "sockets.jsonl")
 TAIL_BYTES = 4096
+# What ended so long ago, perhaps on a busier machine, weighs half as much as what ended now.
+FORGET_S = 180
+MOST_EVIDENCE = 40
+MOST_COMPARED = 200  # cells that wait and are compared with what ended; of more, all runs together
+LOCAL_TRUST = 0.3  # of what all runs say together, beside those like the one that is guessed
 # From this share of its load on, what a run has taken says more than what others took.
 TELLING_SHARE = 0.15
 
@@ -33,29 +47,46 @@ TELLING_SHARE = 0.15
 def expected_s(run: RunDescription) -> float:
     """A guess of a run's wall time from what it asks, on a machine that nobody has measured.
 
-    Virtual clock: about 19 µs per packet that path and windows can carry (docs/speed.md), 7 µs with
-    offloads, half as much again through a tunnel, and 3.5 s around it; loss and other flows make it
-    less or more, by 3 times. Real clock: its length.
+    Virtual clock: about 19 µs per packet that is carried (docs/speed.md), 7 µs with offloads, half
+    as much again through a tunnel, 40 ms per second of load, and 1.5 s around it. Real clock: its
+    length.
     """
     if run.clock == "real":
         return run.length_s + 5
     per_packet_s = 7e-6 if run.offloads else 19e-6
     if not tunnel_kind(run.tunnel).is_direct:
         per_packet_s *= 1.5
-    return 3.5 + packets_carried(run) * per_packet_s
+    return 1.5 + 0.04 * run.length_s + packets_carried(run) * per_packet_s
 
 
 def packets_carried(run: RunDescription) -> float:
-    """How many full packets path, windows and sizes let through at most."""
+    """How many full packets path, windows, losses, sizes and the hosts' CPU let through."""
     ways = [run.path[name] for name in ("forward", "reverse")]
     rtt_s = max(0.001, sum(way["delay_ms"] for way in ways) / 1000)
-    windows_bps = 0.0
-    for flow in run.flows:
-        known = isinstance(flow.buffers, Mapping)
-        windows_bps += flow.streams * flow.buffers["rmem"][2] * 4 / rtt_s if known else 1e10
-    rate_bps = min(windows_bps, *(way["rate_bps"] or 1e10 for way in ways))
+    flows_bps = sum(flow_bps(run, flow, rtt_s) for flow in run.flows)
+    rate_bps = min(flows_bps, *(way["rate_bps"] or UNLIMITED_BPS for way in ways))
+    if run.syscall_cost_us and not run.host_cpus and not tunnel_kind(run.tunnel).is_direct:
+        # One CPU makes every host's calls, and a tunnel makes about one per packet.
+        rate_bps = min(rate_bps, PACKET_BITS / (run.syscall_cost_us / 1e6))
     asked_bits = 8 * sum(flow.size_bytes or 1e15 for flow in run.flows)
-    return min(rate_bps * run.length_s, asked_bits) / 12000
+    return min(rate_bps * run.length_s, asked_bits) / PACKET_BITS
+
+
+def flow_bps(run: RunDescription, flow: Flow, rtt_s: float) -> float:
+    """What a flow sends if the path's rate does not hold it."""
+    if flow.kind in ("udp", "ping"):
+        return float(flow.rate_bps or 0)
+    known = isinstance(flow.buffers, Mapping)
+    stream_bps = flow.buffers["rmem"][2] * 4 / rtt_s if known else UNLIMITED_BPS
+    loss = mean_loss(run.path[data_way(flow)]["loss"])
+    if loss and (flow.cc or run.cc) in HELD_BY_LOSS:
+        stream_bps = min(stream_bps, cubic_throughput_bps(loss, rtt_s))
+    return float(flow.streams * stream_bps)
+
+
+def mean_loss(loss: Mapping[str, Any]) -> float:
+    """The share of packets that a loss model takes, where it says so itself; else 0."""
+    return float(1 / loss["packets"] if "packets" in loss else loss.get("p") or 0)
 
 
 @dataclass(frozen=True)
@@ -191,24 +222,82 @@ def last_instant_s(file: Path) -> float | None:
     return None
 
 
+@dataclass(frozen=True)
+class Took:
+    """What a run took, or will have taken by its pace, beside what was guessed of it."""
+
+    run: RunDescription
+    wall_s: float
+    guessed_s: float
+    weight: float
+
+
+# By clock: what runs took, and how far their guesses are off together.
+Evidence = Mapping[str, tuple[Sequence[Took], float]]
+
+
+def off_by(took: Sequence[Took]) -> float:
+    """How far guesses are off together, the longer the more it counts; that they are right weighs
+    as one run.
+    """
+    weights = math.fsum(each.weight for each in took)
+    if not weights:
+        return 1.0
+    seen_s = math.fsum(each.wall_s * each.weight for each in took)
+    guessed_s = math.fsum(each.guessed_s * each.weight for each in took)
+    trust_s = guessed_s / weights
+    return (seen_s + trust_s) / (guessed_s + trust_s)
+
+
+def off_alike(took: Sequence[Took], off: float, run: RunDescription, guessed_s: float) -> float:
+    """How far the guess of a run is off, by those of runs like it, each by its ratio; `off`, what
+    all say together, weighs as one that is not much like it.
+    """
+    like = [
+        (each.weight * likeness(each, run, guessed_s), each.wall_s / each.guessed_s)
+        for each in took
+        if each.guessed_s > 0
+    ]
+    weights = LOCAL_TRUST + math.fsum(weight for weight, _ in like)
+    seen = math.fsum(weight * ratio for weight, ratio in like)
+    return (LOCAL_TRUST * off + seen) / weights
+
+
+def likeness(took: Took, run: RunDescription, guessed_s: float) -> float:
+    """How much a run says of another, up to 1: half as much for another matrix and for every factor
+    that differs, and less the further their guesses are apart.
+    """
+    other = took.run
+    names = run.factors.keys() | other.factors.keys()
+    apart = sum(run.factors.get(name) != other.factors.get(name) for name in names)
+    apart += run.matrix != other.matrix
+    shorter_s, longer_s = sorted((took.guessed_s, guessed_s))
+    return 0.5**apart * shorter_s / longer_s if longer_s > 0 else 0.5**apart
+
+
 @dataclass
 class Forecast:
     """How long a block of runs will still take, corrected by everything that ends or moves in it.
 
     A run whose cell has finished here takes what that took; any other what was guessed, times how
-    far off the guesses of this block have been; one under way what its own pace says. Then the
-    runs are dealt to the slots as the scheduler does it.
+    far off the guesses of runs like it have been lately; one under way what its own pace says. Then
+    the runs are dealt to the slots as the scheduler does it.
+
+    From the second minute on this is meant to be right within 30 %, or 5 s where that is more: of
+    the last seconds no share can be kept. What the machine will be busy with later nobody knows.
     """
 
     guess: Guess
     slots: int
-    # walls, with what was guessed of them
-    ended: list[tuple[float, float]] = field(default_factory=list)
+    ended: list[Took] = field(default_factory=list)
     ended_by_cell: dict[str, list[float]] = field(default_factory=dict)
     # a cell's median, and of how many: every run that waits asks for it at every end of another
     median_of: dict[str, tuple[int, float]] = field(default_factory=dict)
     # A cell's digest and a guess take longer than all else, and are asked for twice a second.
     known: dict[int, tuple[RunDescription, str, float]] = field(default_factory=dict)
+    # what waiting cells will take, and what had been seen when that was said: they are many
+    expected: dict[str, float] = field(default_factory=dict)
+    seen: tuple[int, ...] = ()
 
     def known_of(self, run: RunDescription) -> tuple[RunDescription, str, float]:
         """A run, its cell's digest, and what was guessed of it."""
@@ -219,34 +308,48 @@ class Forecast:
     def finished(self, run: RunDescription, wall_s: float) -> None:
         """A run of the block has ended."""
         _, cell, guessed_s = self.known_of(run)
-        self.ended.append((wall_s, guessed_s))
+        self.ended.append(Took(run, wall_s, guessed_s, 1.0))
         self.ended_by_cell.setdefault(cell, []).append(wall_s)
 
-    def factor(self, moving: Iterable[Moving] = ()) -> float:
-        """How far the guesses are off: what has ended, what is under way as far as it has come,
-        and one run's worth of trust in the guesses themselves.
+    def evidence(self, moving: Iterable[Moving] = ()) -> Evidence:
+        """What the newest ended runs took, the older the less it weighs, and what those under way
+        will have taken by their own pace, as far as they have come.
         """
-        took = [(wall_s, guessed_s, 1.0) for wall_s, guessed_s in self.ended]
+        found = self.all_took(moving)
+        by_clock = {
+            clock: [each for each in found if each.run.clock == clock]
+            for clock in ("virtual", "real")
+        }
+        return {clock: (took, off_by(took)) for clock, took in by_clock.items()}
+
+    def all_took(self, moving: Iterable[Moving]) -> list[Took]:
+        """The evidence of both clocks."""
+        newest = self.ended[: -MOST_EVIDENCE - 1 : -1]
+        ages_s = accumulate((each.wall_s / self.slots for each in newest), initial=0.0)
+        found = [
+            replace(each, weight=0.5 ** (age_s / FORGET_S))
+            for each, age_s in zip(newest, ages_s, strict=False)
+        ]
         for each in moving:
             guessed_s, share = self.known_of(each.run)[2], each.share
             if share is not None and share >= TELLING_SHARE:
-                took.append((self.by_its_pace_s(each, share), guessed_s, share))
+                found.append(Took(each.run, self.by_its_pace_s(each, share), guessed_s, share))
             elif each.elapsed_s > guessed_s:  # it has taken longer already
-                took.append((each.elapsed_s, guessed_s, 0.5))
-        if not took:
-            return 1.0
-        weights = math.fsum(weight for _, _, weight in took)
-        seen_s = math.fsum(wall_s * weight for wall_s, _, weight in took)
-        guessed_s = math.fsum(guess_s * weight for _, guess_s, weight in took)
-        trust_s = guessed_s / weights
-        return (seen_s + trust_s) / (guessed_s + trust_s)
+                found.append(Took(each.run, each.elapsed_s, guessed_s, 0.5))
+        return found
 
-    def expected_s(self, run: RunDescription, factor: float) -> float:
-        """A run's wall time."""
+    def expected_s(
+        self, run: RunDescription, evidence: Evidence, *, compared: bool = True
+    ) -> float:
+        """A run's wall time: what its cell took before; else what was guessed, times how far the
+        guesses of runs like it are off (`compared`), shrunk towards how far all on its clock are.
+        """
         _, cell, guessed_s = self.known_of(run)
         alike = self.ended_by_cell.get(cell)
         if not alike:
-            return guessed_s * factor
+            # The real clock goes as fast on a slow machine: it says nothing of the virtual one.
+            same, off = evidence[run.clock]
+            return guessed_s * (off_alike(same, off, run, guessed_s) if compared else off)
         if self.median_of.get(cell, (0, 0.0))[0] != len(alike):
             self.median_of[cell] = (len(alike), median(alike))
         return self.median_of[cell][1]
@@ -256,9 +359,9 @@ class Forecast:
         load_elapsed_s = moving.load_elapsed_s or 0.0
         return moving.elapsed_s + load_elapsed_s * (1 - share) / max(share, 1e-3)
 
-    def remaining_s(self, moving: Moving, factor: float) -> float:
+    def remaining_s(self, moving: Moving, evidence: Evidence) -> float:
         """What a run under way will still take."""
-        by_guess_s = max(0.0, self.expected_s(moving.run, factor) - moving.elapsed_s)
+        by_guess_s = max(0.0, self.expected_s(moving.run, evidence) - moving.elapsed_s)
         share = moving.share
         if share is None or share < TELLING_SHARE:
             return by_guess_s
@@ -267,14 +370,22 @@ class Forecast:
 
     def left_s(self, moving: Sequence[Moving], waiting: Iterable[RunDescription]) -> float:
         """The wall time until the last run ends. What runs on the real clock runs alone."""
-        factor = self.factor(moving)
+        evidence = self.evidence(moving)
+        seen = (len(self.ended), *(round(10 * (each.share or 0.0)) for each in moving))
+        if seen != self.seen:
+            self.seen = seen
+            self.expected.clear()
         alone_s = 0.0
-        free = [self.remaining_s(each, factor) for each in moving]
+        free = [self.remaining_s(each, evidence) for each in moving]
         free += [0.0] * (self.slots - len(free))
         heapq.heapify(free)
         for run in waiting:
+            cell = self.known_of(run)[1]
+            if cell not in self.expected:
+                few = len(self.expected) < MOST_COMPARED
+                self.expected[cell] = self.expected_s(run, evidence, compared=few)
             if run.clock == "real":
-                alone_s += self.expected_s(run, factor)
+                alone_s += self.expected[cell]
             else:
-                heapq.heapreplace(free, free[0] + self.expected_s(run, factor))
+                heapq.heapreplace(free, free[0] + self.expected[cell])
         return max(free, default=0.0) + alone_s

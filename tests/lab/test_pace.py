@@ -172,6 +172,102 @@ def test_from_the_second_minute_on_the_time_left_is_right_within_thirty_percent(
     assert good >= 0.95 * checked, f"{good} of {checked}"
 
 
+SCHEDULES = Path(__file__).parents[1] / "data/schedules"
+
+
+class Recorded(World):
+    """Runs that ended when real ones did (tests/lab/recorded_schedule.py), of today's guesses. What
+    a run had done at an instant nobody has recorded: its load is taken to begin 1.5 s after the
+    run, and to go evenly.
+    """
+
+    def __init__(self, name: str) -> None:
+        recorded = json.loads((SCHEDULES / f"{name}.json").read_text(encoding="utf-8"))
+        runs = expand(load_experiment(recorded["experiment"]), quick=recorded["quick"])
+        by_name = {run.name.rpartition("-")[0]: run for run in runs}
+        assert len(by_name) == len(runs) == len(recorded["runs"])
+        self.slots = recorded["slots"]
+        self.spans = [
+            (by_name[name], begins, ends - begins) for name, begins, ends, _ in recorded["runs"]
+        ]
+        self.known = {id(run): (run, cell_digest(run), expected_s(run)) for run in runs}
+        self.end_s = max(begins + lasts for _, begins, lasts in self.spans)
+
+    def promised_left_s(self, now_s: float) -> float:
+        forecast = Forecast(expected_s, self.slots, known=self.known)
+        moving, waiting = [], []
+        for run, begins, lasts in sorted(self.spans, key=lambda span: span[1] + span[2]):
+            elapsed_s = now_s - begins
+            if elapsed_s >= lasts:
+                forecast.finished(run, lasts)
+            elif elapsed_s > 0:
+                load_s = elapsed_s - 1.5
+                share = load_s / (lasts - 1.5) if load_s > 1 else None
+                loaded_s = None if share is None else share * run.length_s
+                moving.append(Moving(run, id(run), elapsed_s, loaded_s, load_s))
+        waiting = [run for run, begins, _ in self.spans if begins >= now_s]
+        return forecast.left_s(moving, waiting)
+
+    def looks(self) -> list[tuple[int, float, float]]:
+        """From the second minute on: when, what was left, what was promised."""
+        return [
+            (now_s, self.end_s - now_s, self.promised_left_s(now_s))
+            for now_s in range(120, int(self.end_s), 5)
+        ]
+
+
+def is_right(left_s: float, promised_s: float) -> bool:
+    """Within 30 %; of the last seconds, within 5 s."""
+    return abs(promised_s - left_s) <= max(0.3 * left_s, 5.0)
+
+
+def test_a_machine_whose_load_changed_fivefold_is_forecast_right_most_of_the_time() -> None:
+    """34 runs in 20 minutes, while others built and tested on the same two CPUs: a packet took 20
+    to 57 µs. No forecast knows that the others will stop.
+    """
+    looks = Recorded("thesis-tunnel-busy").looks()
+    wrong = [look for look in looks if not is_right(*look[1:])]
+    assert len(wrong) <= 0.15 * len(looks), wrong
+
+
+def test_what_the_real_clock_takes_is_not_learned_from_a_slow_machine() -> None:
+    forecast = Forecast(lambda run: 10.0, 1)
+    for run in RUNS[:5]:
+        forecast.finished(run, 50.0)
+    alone = replace(RUNS[5], clock="real")
+    assert forecast.left_s((), [alone]) == 10.0 and forecast.left_s((), RUNS[5:6]) > 30
+
+
+def test_what_ended_last_says_more_than_what_ended_long_ago() -> None:
+    runs = RUNS[:20]
+    slower, faster = Forecast(lambda run: 60.0, 1), Forecast(lambda run: 60.0, 1)
+    for n, run in enumerate(runs):
+        slower.finished(run, 120.0 if n >= 10 else 60.0)
+        faster.finished(run, 60.0 if n >= 10 else 120.0)
+    assert slower.left_s((), RUNS[20:22]) > 1.3 * faster.left_s((), RUNS[20:22])
+
+
+def test_runs_alike_say_more_of_a_run_than_others() -> None:
+    forecast = Forecast(lambda run: 10.0, 1)
+    big = [run for run in RUNS if run.matrix == "main" and run.streams == 16]
+    small = [run for run in RUNS if run.matrix == "main" and run.streams == 1]
+    for slow, fast in zip(big[1:], small[1:], strict=False):
+        forecast.finished(slow, 40.0)
+        forecast.finished(fast, 10.0)
+    assert forecast.left_s((), big[:1]) > 1.2 * forecast.left_s((), small[:1])
+
+
+def test_losses_and_costly_calls_make_runs_shorter() -> None:
+    way = {**RUNS[0].path["forward"], "loss": {"model": "random", "p": 0.01}}
+    lossy = {**RUNS[0].path, "forward": way}
+    tcp = [replace(RUNS[0].flows[0], cc=cc) for cc in ("cubic", "bbr")]
+    cubic, bbr = (replace(RUNS[0], path=lossy, cc=str(flow.cc), flows=[flow]) for flow in tcp)
+    assert expected_s(cubic) < expected_s(bbr)
+
+    cpu = {run.syscall_cost_us: run for run in RUNS if run.matrix == "cpu"}
+    assert expected_s(cpu[20.0]) < 0.5 * expected_s(cpu[2.0])
+
+
 def test_a_run_of_which_nothing_is_seen_is_promised_its_guess() -> None:
     forecast = Forecast(lambda run: 30.0, 1)
     assert forecast.left_s((), RUNS[:3]) == 90.0
