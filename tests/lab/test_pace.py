@@ -221,7 +221,14 @@ def is_right(left_s: float, promised_s: float) -> bool:
     return abs(promised_s - left_s) <= max(0.3 * left_s, 5.0)
 
 
-def test_a_machine_whose_load_changed_fivefold_is_forecast_right_most_of_the_time() -> None:
+def test_on_a_machine_without_other_work_every_look_from_the_second_minute_on_is_right() -> None:
+    """34 runs of 2 to 73 s, in nine minutes."""
+    looks = Recorded("thesis-tunnel-alone").looks()
+    assert len(looks) > 80
+    assert [look for look in looks if not is_right(*look[1:])] == []
+
+
+def test_a_machine_whose_other_work_comes_and_goes_is_forecast_right_most_of_the_time() -> None:
     """34 runs in 20 minutes, while others built and tested on the same two CPUs: a packet took 20
     to 57 µs. No forecast knows that the others will stop.
     """
