@@ -86,6 +86,8 @@ def flow_bps(run: RunDescription, flow: Flow, rtt_s: float) -> float:
 
 def mean_loss(loss: Mapping[str, Any]) -> float:
     """The share of packets that a loss model takes, where it says so itself; else 0."""
+    if loss.get("model") == "gemodel":  # its p is of a change of state
+        return 0.0
     return float(1 / loss["packets"] if "packets" in loss else loss.get("p") or 0)
 
 
