@@ -113,28 +113,8 @@ def test_it_ends_with_a_killed_parent(lab: Lab) -> None:
     assert not mounts_in(folder)
 
 
-def test_a_wall_clock_limit_ends_it_and_says_so(lab: Lab) -> None:
-    guest = sandbox.boot(
-        lab.kernel,
-        lab.folder(),
-        ["/bin/sleep", "1000"],
-        sandbox.sandbox_environ(),
-        keep=[],
-        cpu=lab.cpu,
-        memory_mib=256,
-        clock="real",
-        syscall_cost_us=0,
-        seed=1,
-        limit_s=1.0,
-    )
-
-    guest.wait()
-
-    assert "1 s by the wall clock" in (guest.complaint or "")
-    assert not all_gone()
-
-
-def limited(lab: Lab, command: str) -> sandbox.Guest:
+def limited(lab: Lab, command: str, clock: str = "virtual") -> sandbox.Guest:
+    """A guest that runs a command and is ended after two seconds."""
     return sandbox.boot(
         lab.kernel,
         lab.folder(),
@@ -143,11 +123,20 @@ def limited(lab: Lab, command: str) -> sandbox.Guest:
         keep=[],
         cpu=lab.cpu,
         memory_mib=256,
-        clock="virtual",
-        syscall_cost_us=5,
+        clock=clock,
+        syscall_cost_us=0,
         seed=1,
         limit_s=2.0,
     )
+
+
+def test_a_wall_clock_limit_ends_it_and_says_so(lab: Lab) -> None:
+    guest = limited(lab, "exec sleep 1000", clock="real")
+
+    guest.wait()
+
+    assert "2 s by the wall clock" in (guest.complaint or "")
+    assert not all_gone()
 
 
 def test_on_the_virtual_clock_the_limit_is_of_work(lab: Lab) -> None:
