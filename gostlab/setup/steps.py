@@ -76,7 +76,14 @@ BUILD_PACKAGES = (
     "golang-go",
     "ca-certificates",  # the relay
 )
-TEST_PACKAGES = ("shellcheck", "python3-venv", "python3-pytest-xdist", "chromium")
+TEST_PACKAGES = (
+    "shellcheck",
+    "python3-venv",
+    "python3-pytest-xdist",
+    "chromium",  # the report's page as people see it
+    "python3-distributed",
+    "openssl",  # a cluster, and its certificates
+)
 # The same as programs and modules, for a machine that is not Debian's.
 PROGRAMS = (
     "mnexec",
