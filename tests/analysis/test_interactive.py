@@ -329,9 +329,10 @@ def test_in_a_browser_a_point_leads_to_its_runs_by_mouse_and_by_keyboard(
     browser.look(f"{first}.click()")
     browser.until("document.activeElement.tagName === 'SUMMARY'")
     browser.press("Space")
-    browser.until(f"!{OPEN_ITEMS}.length")
+    # A fold tells its page later that it opened or closed: the next key waits for the charts.
+    browser.until(f"!{OPEN_ITEMS}.length && !document.querySelector('.uplot')")
     browser.press("Enter")
-    browser.until(f"{OPEN_ITEMS}.length === 1")
+    browser.until(f"{OPEN_ITEMS}.length === 1 && document.querySelector('.uplot')")
     # the charts by the keyboard
     browser.look("document.querySelector('.charts [tabindex]').focus()")
     browser.press("ArrowRight")
