@@ -27,10 +27,11 @@ from gostlab.ask.document import (
     yes_no,
 )
 from gostlab.ask.settings import Setting, field_of, known_names, read_level
-from gostlab.ask.units import quoted
+from gostlab.ask.units import quoted, rate
 
 AMOUNT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*([A-Za-zµ%/]*)")
 HOLE = "VALUE"  # what stands for the number in `within`
+MEASURED = "measured"  # as an end: nothing that was measured passed a slower link
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Free:
     whole: bool
     node: Node
     within: Node | None = None  # the setting's value around the number, where it is not the number
+    from_measured: bool = False  # `least` is what the fitted numbers need (reaching)
 
     def value(self, place: float) -> float:
         """The number at a place, with four digits."""
@@ -101,6 +103,23 @@ def has_hole(node: Node) -> bool:
     return node.text == HOLE or any(has_hole(each) for each in inside)
 
 
+def reaching(free: Free, least_bps: float) -> Free:
+    """A free rate that begins where a measured one still passes, if it is to. Raises BadInput."""
+    if not free.from_measured:
+        return free
+    least = float(f"{least_bps / rate(f'1{free.unit}'):.4g}")
+    if least >= free.most:
+        raise mapping_of(free.node)["to"].bad_value(
+            f"less than the fitted numbers need ({least:g}{free.unit})"
+        )
+    return replace(free, least=least)
+
+
+def read_start(node: Node) -> tuple[float, str]:
+    """A number and its unit, or the word for what was measured, as 0. Raises BadInput."""
+    return (0.0, MEASURED) if text_of(node) == MEASURED else read_amount(node)
+
+
 def read_amount(node: Node) -> tuple[float, str]:
     """A number and its unit. Raises BadInput."""
     text = text_of(node)
@@ -121,6 +140,11 @@ def read_free(name: str, node: Node) -> Free:
         raise node.bad(f"nothing that can be set ({meant(name, known_names())}, or sets: NAME)")
     least, unit = values["from"]
     most, unit_of_most = values["to"]
+    from_measured = unit == MEASURED
+    if from_measured:
+        if sets.rpartition(".")[2] != "rate":
+            raise given["from"].bad_value(f"only a rate can begin there, and {sets} is no rate")
+        least, unit = most / 1000, unit_of_most  # until the numbers are known
     if unit != unit_of_most:
         raise given["to"].bad_value(
             f"in another unit than from ({unit or 'none'}): write both alike"
@@ -132,7 +156,9 @@ def read_free(name: str, node: Node) -> Free:
         raise given["from"].bad_value("a log scale begins above 0 (or scale: linear)")
     if values["within"] is not None and not has_hole(values["within"]):
         raise given["within"].bad(f"{HOLE} stands nowhere in it: where is the number to go?")
-    free = Free(name, sets, least, most, unit, log, values["whole"], node, values["within"])
+    free = Free(
+        name, sets, least, most, unit, log, values["whole"], node, values["within"], from_measured
+    )
     for place in (0.0, 1.0):
         free.setting(place)
     return free
@@ -168,7 +194,7 @@ def check_free(free: Sequence[Free]) -> None:
 
 
 FREE_FIELDS = {
-    "from": Field(Reader(read_amount, {}), required=True),
+    "from": Field(Reader(read_start, {}), required=True),
     "to": Field(Reader(read_amount, {}), required=True),
     "scale": Field(one_of("log", "linear"), default="log"),
     "sets": Field(text_of),
@@ -177,4 +203,4 @@ FREE_FIELDS = {
 }
 FREE = mapping(FREE_FIELDS)
 
-__all__ = ("Free", "check_free", "read_all_free", "read_word")
+__all__ = ("Free", "check_free", "reaching", "read_all_free", "read_word")

@@ -25,7 +25,7 @@ from gostlab.ask.settings import Setting, read_override
 from gostlab.ask.units import quoted
 from gostlab.fitting.files import write_profile
 from gostlab.fitting.fit import RunsOfTheLab, Told, fit
-from gostlab.fitting.free import check_free, read_word
+from gostlab.fitting.free import check_free, reaching, read_word
 from gostlab.fitting.measurements import check_apart, chosen, load_measurements, on_path
 from gostlab.fitting.order import FitOrder, check_order
 from gostlab.fitting.words import POINTS_PER_PARAMETER
@@ -107,6 +107,8 @@ def read_order(arguments: argparse.Namespace, machine_name: str) -> FitOrder:
     free = (*(each for each in found.free if each.name not in named), *words)
     check_free(free)
     check_apart(free, found.rows)
+    needed_bps = max(row.least_bps for row in found.used(FIT))
+    free = tuple(reaching(each, needed_bps) for each in free)
     order = FitOrder(
         name=name,
         base=base,

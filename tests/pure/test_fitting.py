@@ -18,7 +18,7 @@ from gostlab.ask.fitted import Fitted, FittedParameter, FittedRow, TradeOff
 from gostlab.ask.profile import load_profile
 from gostlab.fitting.files import write_profile
 from gostlab.fitting.fit import Told
-from gostlab.fitting.free import read_word
+from gostlab.fitting.free import reaching, read_word
 from gostlab.fitting.measurements import (
     Measurements,
     chosen,
@@ -259,6 +259,18 @@ def test_a_bad_range_on_the_command_line_is_one_line(word: str) -> None:
     with pytest.raises(BadInput) as raised:
         read_word(word)
     assert str(raised.value).startswith("--free") and "\n" not in str(raised.value)
+
+
+def test_a_rate_may_begin_at_what_passed() -> None:
+    free = read_word("rate=measured..2gbit")
+    assert reaching(free, 8.84e6).text(0.0) == "0.00884gbit"
+    assert reaching(free, 8.84e6).text(1.0) == "2gbit"
+    with pytest.raises(BadInput, match=r'"2gbit": less than the fitted numbers need \(2\.5gbit\)'):
+        reaching(free, 2.5e9)
+    with pytest.raises(BadInput, match="loss is no rate"):
+        read_word("loss=measured..1%")
+    given = read_word("rate=1gbit..2gbit")
+    assert reaching(given, 1.5e9) == given
 
 
 # -- runs
