@@ -21,9 +21,8 @@ from gostlab.ask.experiment import Experiment, read_experiment
 from gostlab.ask.fitted import FIT, JUDGE, Fitted, FittedParameter, FittedRow, TradeOff
 from gostlab.ask.run_description import RunDescription
 from gostlab.ask.settings import show_level
-from gostlab.fitting.order import MATRIX, FitOrder, asks
+from gostlab.fitting.order import MATRIX, Expected, FitOrder, asks
 from gostlab.fitting.search import Ask, Found, NoAnswer, Number, look_for_judges, search, spread_out
-from gostlab.fitting.theory import theory_bps
 from gostlab.matrix.progress import clock_words
 from gostlab.matrix.schedule import Finished, Quiet
 from gostlab.results import EXPERIMENT_FILE
@@ -171,10 +170,7 @@ def fit(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
             ]
         ).reshape(places.shape)
 
-    def theory(number: int, places: np.ndarray) -> np.ndarray:
-        runs = [order.run(Ask(tuple(map(float, place)), number, True)) for place in places]
-        return np.log([theory_bps(run) for run in runs])
-
+    theory = Expected(order)
     try:
         found = search(
             order.numbers,

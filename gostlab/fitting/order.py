@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from gostlab.ask.document import BadInput
 from gostlab.ask.fitted import FIT, JUDGE
@@ -13,14 +16,17 @@ from gostlab.ask.profile import Profile
 from gostlab.ask.resolve import resolve
 from gostlab.ask.run_description import RunDescription
 from gostlab.ask.settings import Setting, read_override
+from gostlab.ask.units import rate, share
 from gostlab.fitting.free import Free
 from gostlab.fitting.measurements import Measurements, Row, settings_of
 from gostlab.fitting.search import JUDGE_TURNS, LAST_TURNS, Ask, Effort, Number
+from gostlab.fitting.theory import Limits, limits_of
 
 MATRIX = "fit"
 # A short run is a sixth of a whole one, and no shorter than this many round trips and seconds: what
 # a window needs to open.
 SHORT_SHARE, LEAST_ROUND_TRIPS, LEAST_SHORT_S = 6, 20, 3
+PROBES = 16  # places at which theory's short way is held against the long one
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,48 @@ class FitOrder:
                 runs += judged
                 length_s += judged * self.whole_s(row)
         return runs, length_s
+
+
+class Expected:
+    """What theory says of a fit's runs. The search asks for tens of thousands of places; to make a
+    run of each takes a millisecond, so loss and rate are put in their place where that comes to the
+    same.
+    """
+
+    def __init__(self, order: FitOrder) -> None:
+        self._order = order
+        self._middle: dict[int, Limits] = {}
+        self._quick: dict[int, bool] = {}
+
+    def __call__(self, number: int, places: np.ndarray) -> np.ndarray:
+        """ln(rate, bit/s) of a number's runs at places (n × parameters). Raises BadInput."""
+        limits = self._quickly if self._is_quick(number) else self._by_a_run
+        return np.log([limits(number, place).goodput_bps for place in places.tolist()])
+
+    def _by_a_run(self, number: int, place: Sequence[float]) -> Limits:
+        return limits_of(self._order.run(Ask(tuple(place), number, True)))
+
+    def _quickly(self, number: int, place: Sequence[float]) -> Limits:
+        changed: dict[str, Any] = {}
+        for free, at in zip(self._order.free, place, strict=True):
+            what = free.sets.rpartition(".")[2]
+            if what == "loss":
+                changed["loss"] = float(share(free.text(at)))
+            elif what == "rate":
+                changed["rate_bps"] = rate(free.text(at))
+        return replace(self._middle[number], **changed)
+
+    def _is_quick(self, number: int) -> bool:
+        """Whether both ways come to the same wherever it is tried."""
+        if number not in self._quick:
+            count = len(self._order.free)
+            self._middle[number] = self._by_a_run(number, [0.5] * count)
+            places = np.random.default_rng(0).random((PROBES, count)).tolist()
+            places += [[end] * count for end in (0.0, 1.0)]
+            self._quick[number] = all(
+                self._quickly(number, place) == self._by_a_run(number, place) for place in places
+            )
+        return self._quick[number]
 
 
 def without(settings: Mapping[str, Setting], chosen: Mapping[str, Setting]) -> dict[str, Setting]:

@@ -8,6 +8,7 @@ left to the runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gostlab.ask.flows import Flow
@@ -22,15 +23,29 @@ BBR_CLIFF = 0.2
 LEAST_BPS = 1e3
 
 
-def theory_bps(run: RunDescription) -> float:
-    """The goodput of a run's TCP flows together, as theory has it (RFC 9438, RFC 7323)."""
+@dataclass(frozen=True)
+class Limits:
+    """What theory looks at in a run."""
+
+    rate_bps: int | None
+    loss: float  # of all packets, 0 to 1
+    rtt_s: float
+    flows: tuple[Flow, ...]
+
+    @property
+    def goodput_bps(self) -> float:
+        """What the TCP flows get together, as theory has it (RFC 9438, RFC 7323)."""
+        loss = min(0.5, self.loss)
+        wanted_bps = sum(flow_bps(flow, self.rtt_s, loss) for flow in self.flows if flow.is_tcp)
+        limits = [wanted_bps, HEADERS * self.rate_bps] if self.rate_bps else [wanted_bps]
+        return max(LEAST_BPS, least_of(limits))
+
+
+def limits_of(run: RunDescription) -> Limits:
+    """What theory looks at in a run."""
     way = run.path[run.data_direction]
     rtt_s = max(1e-3, sum(run.path[each]["delay_ms"] for each in run.path) / 1000)
-    loss = min(0.5, mean_loss(way["loss"]))
-    wanted_bps = sum(flow_bps(flow, rtt_s, loss) for flow in run.flows if flow.is_tcp)
-    rate_bps = way["rate_bps"]
-    limits = [wanted_bps, HEADERS * rate_bps] if rate_bps else [wanted_bps]
-    return max(LEAST_BPS, least_of(limits))
+    return Limits(way["rate_bps"], mean_loss(way["loss"]), rtt_s, tuple(run.flows))
 
 
 def least_of(limits: list[float]) -> float:

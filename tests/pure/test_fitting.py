@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from analysis.draw.fit import fit_figure
@@ -26,9 +27,17 @@ from gostlab.fitting.measurements import (
     on_path,
     read_measurements,
 )
-from gostlab.fitting.order import FitOrder, check_order
+from gostlab.fitting.order import Expected, FitOrder, check_order
 from gostlab.fitting.search import Ask
-from gostlab.fitting.verb import conclusion, parameter_lines, print_fitted, read_order, verdict
+from gostlab.fitting.theory import limits_of
+from gostlab.fitting.verb import (
+    conclusion,
+    own_settings,
+    parameter_lines,
+    print_fitted,
+    read_order,
+    verdict,
+)
 from gostlab.matrix.schedule import Finished
 
 TEXT = """\
@@ -292,6 +301,17 @@ def test_a_question_is_an_ordinary_run_of_its_own_name(tmp_path: Path) -> None:
         "bbr",
         "bbr",
     )
+
+
+@pytest.mark.parametrize("buffers", ["debian", "bdp"])
+def test_theory_says_of_a_place_what_it_says_of_its_run(tmp_path: Path, buffers: str) -> None:
+    asked = replace(order(tmp_path), own=own_settings([f"buffers={buffers}"]))
+    places = np.array([[0.1, 0.2, 0.9], [0.8, 0.5, 0.0]])
+    for number in range(len(asked.rows)):
+        runs = [asked.run(Ask(tuple(place), number, True)) for place in places.tolist()]
+        assert list(Expected(asked)(number, places)) == pytest.approx(
+            [math.log(limits_of(run).goodput_bps) for run in runs], rel=1e-12
+        )
 
 
 def test_nothing_free_is_said_with_what_to_write(tmp_path: Path) -> None:

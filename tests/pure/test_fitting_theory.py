@@ -6,7 +6,7 @@ import pytest
 
 from gostlab.ask.resolve import single_run
 from gostlab.ask.response import cubic_throughput_bps
-from gostlab.fitting.theory import mean_loss, theory_bps
+from gostlab.fitting.theory import limits_of, mean_loss
 
 
 def got(cc: str = "cubic", **settings: str) -> float:
@@ -14,7 +14,7 @@ def got(cc: str = "cubic", **settings: str) -> float:
     run = single_run(
         profile="plain-100ms", cc=cc, machine="sandbox", clock="virtual", overrides=words
     )
-    return theory_bps(run)
+    return limits_of(run).goodput_bps
 
 
 def test_the_rate_limits_a_path_without_loss() -> None:
