@@ -295,22 +295,45 @@ def count_calls(pids: Mapping[str, int]) -> dict[str, float]:
     return found
 
 
+Taken = Mapping[tuple[str | None, Load], Sequence[Mapping[str, Spent]]]
+
+
 def take(
     iperf3: str, relay: Path, cpu: int, repeat: int, transports: Sequence[str] = TRANSPORTS
-) -> dict[str, dict[Load, list[Spent]]]:
-    """Every program's samples by load. The repeats are the outer loop, so that drift hits all
-    alike.
+) -> Taken:
+    """What every program spent: by transport (None: iperf3 alone) and load, of each repeat. The
+    repeats are the outer loop, so that drift hits all alike.
     """
-    found: dict[str, dict[Load, list[Spent]]] = {}
+    found: dict[tuple[str | None, Load], list[Mapping[str, Spent]]] = {}
     for _ in range(repeat):
         for transport in (None, *transports):
             for load in THROUGH if transport else DIRECT:
                 with chain(iperf3, relay, transport, cpu) as built:
-                    spent = measure(built, load)
-                for name, sample in spent.items():
-                    if transport and name.startswith("iperf3"):
-                        continue  # measured alone
-                    found.setdefault(name, {}).setdefault(load, []).append(sample)
+                    found.setdefault((transport, load), []).append(measure(built, load))
+    return found
+
+
+def by_program(taken: Taken) -> dict[str, dict[tuple[str | None, Load], Spent]]:
+    """Every program's loads, of each the cheapest repeat; iperf3's own where it was alone."""
+    found: dict[str, dict[tuple[str | None, Load], Spent]] = {}
+    for (transport, load), repeats in taken.items():
+        for name in repeats[0]:
+            if transport and name.startswith("iperf3"):
+                continue
+            spent = cheapest([each[name] for each in repeats])
+            found.setdefault(name, {})[transport, load] = spent
+    return found
+
+
+def costs_of(loads_of: Mapping[str, Mapping[Any, Spent]]) -> dict[str, Cost]:
+    """The costs of iperf3's two roles and of the relay's ends, those that were taken. Raises
+    ValueError as fit() does.
+    """
+    found: dict[str, Cost] = {}
+    for of_one in ("iperf3/sender", "iperf3/receiver", "gost+"):
+        group = {name: loads for name, loads in loads_of.items() if name.startswith(of_one)}
+        if group:
+            found |= fit({name: list(loads.values()) for name, loads in group.items()})
     return found
 
 
@@ -349,9 +372,9 @@ def name_of_cpu(cpu: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "unknown"
 
 
-def tell(program: str, cost: Cost, loads: Mapping[Load, Spent]) -> None:
+def tell(program: str, cost: Cost, loads: Mapping[tuple[str | None, Load], Spent]) -> None:
     """Say how well the model fits."""
-    for load, sample in loads.items():
+    for (_, load), sample in loads.items():
         print(
             f"{program}, {load.streams} streams at {load.rate} by {load.length}:"
             f" {sample.cpu_ns:.3f} ns of CPU a byte, {1 / sample.calls:.0f} bytes a call;"
@@ -375,18 +398,10 @@ def main(name: str, repeat: int) -> int:
     programs: dict[str, Cost] = {}
     for version, iperf3 in parts.iperf3.items():
         taken = take(str(iperf3.path), parts.relay, cpu, repeat, () if programs else TRANSPORTS)
-        typical = {
-            program: {load: cheapest(samples) for load, samples in by_load.items()}
-            for program, by_load in taken.items()
-        }
-        for of_one in ("iperf3/sender", "iperf3/receiver", "gost+"):
-            group = {name: loads for name, loads in typical.items() if name.startswith(of_one)}
-            if not group:
-                continue
-            found = fit({name: list(loads.values()) for name, loads in group.items()})
-            for program, loads in group.items():
-                programs[program.replace("iperf3/", f"iperf3-{version}/")] = found[program]
-                tell(program, found[program], loads)
+        typical = by_program(taken)
+        for program, cost in costs_of(typical).items():
+            programs[program.replace("iperf3/", f"iperf3-{version}/")] = cost
+            tell(program, cost, typical[program])
     for role in ("sender", "receiver"):  # any other iperf3, the system's among them
         programs[f"iperf3/{role}"] = programs[f"iperf3-{next(iter(parts.iperf3))}/{role}"]
     name = name or name_of_cpu(host_facts("")["cpu"])

@@ -1,11 +1,13 @@
-"""Whether a machine's table is true: the same programs over loopback on one CPU, by the sandbox and
-by this machine's own kernel.
+"""Whether the model of what programs cost is true: the same programs over loopback on one CPU, by
+the sandbox and by this machine's own kernel.
 
 iperf3 alone, and through the relay by each of its transports, with 1, 16 and 128 streams at full
 rate. Here: 8 bits over the CPU time that all programs of the chain take per byte delivered, which
-is what one CPU carries and what other work on it does not lower; the best of several windows, as
-other work only adds. In the sandbox: what iperf3 reports on a host of one CPU, where each program
-pays what the table says.
+is what one CPU carries and what other work on it does not lower; of several windows the cheapest,
+as other work only adds. In the sandbox: what iperf3 reports on a host of one CPU, where each
+program pays what was measured of it here in the same windows: a call and a byte have cost twice as
+much an hour later on a machine that shares its caches with others, and no table knows the hour.
+What a shipped table says of these minutes is told beside it.
 """
 
 from __future__ import annotations
@@ -14,24 +16,14 @@ import json
 import shlex
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from gostlab.ask.costs import FOLDER, UNIFORM, load_measured, machine_names
+from gostlab.ask.costs import FOLDER, UNIFORM, Cost, load_measured, machine_names
 from gostlab.ask.cpu_model import CpuModel
 from gostlab.bench.callcost import ENVIRON
-from gostlab.bench.costs import (
-    FULL,
-    TRANSPORTS,
-    WINDOW_S,
-    Chain,
-    Load,
-    chain,
-    cpu_ns,
-    moved,
-    settle,
-)
+from gostlab.bench.costs import FULL, TRANSPORTS, Load, Spent, by_program, costs_of, misfit, take
 from gostlab.declared.iperf3 import OWN
 from gostlab.machine import sandbox, usable_cpus
 from gostlab.setup.parts import find_parts, require_kernel
@@ -40,7 +32,10 @@ from gostlab.setup.parts import find_parts, require_kernel
 SINK, FAR, NEAR = 5000, 5001, 5002
 SECONDS = 1
 VERSION = next(iter(OWN))  # of iperf3
-MEMORY_MIB = 1024
+# 128 streams fill the buffers of 256 sockets and more: with too little, TCP drops what has come.
+MEMORY_MIB = 4096
+# What a kernel settles at its boot by the memory it has: the sandbox takes over what holds here.
+TCP_LIMITS = ("tcp_mem", "tcp_rmem", "tcp_wmem")
 LIMIT_S = 400.0
 NAMES: Mapping[str | None, str] = {None: "iperf3 alone"} | {
     transport: f"relay, {transport}" for transport in TRANSPORTS
@@ -59,36 +54,16 @@ def table_here() -> str | None:
     return next((name for name in names if load_measured(name).cpu == cpu), None)
 
 
-def here_mbit(transport: str | None, load: Load, windows: int) -> float:
-    """What one CPU of this machine carries. Raises RuntimeError if the load failed."""
-    parts = find_parts()
-    if parts.relay is None:
-        raise RuntimeError("the lab's relay is not built: ./lab setup")
-    iperf3 = str(parts.iperf3[VERSION].path)
-    with chain(iperf3, parts.relay, transport, usable_cpus()[-1]) as built:
-        built.start("iperf3/sender", load.argv(iperf3, built.entry, 60))
-        settle(load)
-        best = max(window_mbit(built) for _ in range(windows))
-        if built.processes["iperf3/sender"].poll() is not None:
-            raise RuntimeError(f"iperf3 gave up under {load}")
-    return best
+def chain_mbit(spent: Mapping[str, Spent]) -> float:
+    """What one CPU carries, by what the programs of a chain spent in a window."""
+    cpu_ns = sum(each.cpu_ns for each in spent.values())
+    return 8e3 * spent["iperf3/receiver"].bytes / cpu_ns
 
 
-def window_mbit(built: Chain) -> float:
-    """The same of a window of a running load."""
-
-    def taken() -> tuple[int, int]:
-        pids = {name: process.pid for name, process in built.processes.items()}
-        return sum(map(cpu_ns, pids.values())), moved(pids["iperf3/receiver"]).bytes
-
-    before_ns, before_bytes = taken()
-    time.sleep(WINDOW_S)
-    after_ns, after_bytes = taken()
-    return 8e3 * (after_bytes - before_bytes) / (after_ns - before_ns)
-
-
-def sandbox_mbit(transport: str | None, load: Load, table: str) -> float:
-    """What a host of one CPU carries in the sandbox. Raises RuntimeError or MachineError."""
+def sandbox_mbit(transport: str | None, load: Load, programs: Mapping[str, Cost]) -> float:
+    """What a host of one CPU carries in the sandbox, where programs cost so much. Raises
+    RuntimeError or MachineError.
+    """
     parts = find_parts()
     if parts.relay is None:
         raise RuntimeError("the lab's relay is not built: ./lab setup")
@@ -97,7 +72,7 @@ def sandbox_mbit(transport: str | None, load: Load, table: str) -> float:
         guest = sandbox.boot(
             require_kernel(parts),
             Path(folder),
-            ["/bin/sh", "-c", script(str(iperf3), str(parts.relay), transport, load, table)],
+            ["/bin/sh", "-c", script(str(iperf3), str(parts.relay), transport, load, programs)],
             sandbox.sandbox_environ(ENVIRON),
             keep=[iperf3.parent, parts.relay.parent],
             cpu=usable_cpus()[-1],
@@ -118,11 +93,12 @@ def sandbox_mbit(transport: str | None, load: Load, table: str) -> float:
     return float(received["bits_per_second"]) / 1e6
 
 
-def script(iperf3: str, relay: str, transport: str | None, load: Load, table: str) -> str:
+def script(
+    iperf3: str, relay: str, transport: str | None, load: Load, programs: Mapping[str, Cost]
+) -> str:
     """The shell script that builds the chain in the guest and loads it; its report goes to the
     guest's writable folder.
     """
-    programs = load_measured(table).programs
 
     def paying(name: str, argv: Sequence[str]) -> str:
         # As a run's programs are: told to the kernel before they are executed.
@@ -132,6 +108,9 @@ def script(iperf3: str, relay: str, transport: str | None, load: Load, table: st
         return f"({charge}; exec {shlex.join(argv)})"
 
     lines = ["ip link set lo up"]
+    for name in TCP_LIMITS:
+        limit = Path("/proc/sys/net/ipv4", name)
+        lines.append(f"echo {' '.join(limit.read_text(encoding='ascii').split())} >{limit}")
     lines.append(f"{paying('iperf3/receiver', [iperf3, '-s', '-p', str(SINK)])} >/dev/null &")
     lines.append("sleep 0.1")
     if transport:
@@ -146,12 +125,38 @@ def script(iperf3: str, relay: str, transport: str | None, load: Load, table: st
     return "\n".join(lines)
 
 
-def compare(table: str, repeat: int) -> dict[str, tuple[float, float]]:
-    """By row: Mbit/s in the sandbox, and here."""
-    found = {}
+@dataclass(frozen=True)
+class Compared:
+    """What the programs carry in the sandbox and here, and what a table says of these minutes."""
+
+    mbit: Mapping[str, tuple[float, float]]  # by row: in the sandbox, and here
+    table_over_here: Sequence[float]  # CPU time by the table, over what each load took
+
+
+def compare(table: str | None, repeat: int) -> Compared:
+    """Measure here, then run the same in the sandbox by what was measured. Raises RuntimeError,
+    MachineError or ValueError.
+    """
+    parts = find_parts()
+    if parts.relay is None:
+        raise RuntimeError("the lab's relay is not built: ./lab setup")
+    print("bench: loopback: this machine's own kernel …", file=sys.stderr, flush=True)
+    iperf3 = str(parts.iperf3[VERSION].path)
+    taken = take(iperf3, parts.relay, usable_cpus()[-1], repeat)
+    loads_of = by_program(taken)
+    programs = costs_of(loads_of)
+    mbit = {}
     for transport, load in chains():
         name = f"{NAMES[transport]}, {load.streams} stream{'s' * (load.streams > 1)}"
         print(f"bench: loopback: {name} …", file=sys.stderr, flush=True)
         # What the sandbox does is the same every time.
-        found[name] = sandbox_mbit(transport, load, table), here_mbit(transport, load, repeat)
-    return found
+        in_sandbox = sandbox_mbit(transport, load, programs)
+        mbit[name] = in_sandbox, max(map(chain_mbit, taken[transport, load]))
+    shipped = load_measured(table).programs if table else {}
+    by_table = [
+        misfit(shipped[name], spent)
+        for name, loads in loads_of.items()
+        if name in shipped
+        for spent in loads.values()
+    ]
+    return Compared(mbit, by_table)

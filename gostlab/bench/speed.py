@@ -595,22 +595,19 @@ def model_figures(bench: Bench) -> list[Figure]:
 
 
 def loopback_figures(bench: Bench) -> list[Figure]:
-    """Whether programs reach in the sandbox what they reach here, by this machine's table; nothing
-    where machines/ has none of its CPU.
+    """Whether programs reach in the sandbox what they reach here, and how far the shipped table of
+    this CPU, if there is one, is from what they cost in these minutes.
     """
-    name = loopback.table_here()
-    if name is None:
-        print(
-            "bench: no table in machines/ is of this machine's CPU (./lab bench --costs makes one):"
-            " the comparison over loopback is left out",
-            file=sys.stderr,
-        )
-        return []
-    return [
+    found = loopback.compare(loopback.table_here(), bench.repeat)
+    figures = [
         Figure(f"loopback, {row}: the sandbox over this machine", ratio, ratio, ratio, "×", within)
-        for row, (got, wanted) in loopback.compare(name, bench.repeat).items()
+        for row, (got, wanted) in found.mbit.items()
         for ratio, within in [(got / wanted, f"0.85 – 1.15 ({wanted:.0f} Mbit/s here)")]
     ]
+    if found.table_over_here:
+        name = "what programs cost: the shipped table over these minutes"
+        figures.append(figure_of(name, "×", "", found.table_over_here))
+    return figures
 
 
 def relay_figures(_bench: Bench) -> list[Figure]:
