@@ -6,8 +6,9 @@
     sudo mn --custom topo.py --topo tunnel --controller none     hosts and routers, unshaped
 
 Links carry a role, never a rate: what a path does to packets is a profile's business and is
-installed by gostlab.guest.shaping. A role is (bottleneck | delay, forward | reverse), and a third
-word where it is not on every flow's way: the host, or the hosts, whose flows cross it.
+installed by gostlab.guest.shaping. A role is (bottleneck | delay, forward | reverse), a third word
+where it is not on every flow's way: the host, or the hosts, whose flows cross it, and a fourth
+where links have paths of their own: the link's name.
 
 A topology is one class here, and nothing else knows it by name: what the lab must know of it are
 its plain attributes (gostlab.declared.topologies says what each means), which are read without
@@ -61,56 +62,56 @@ class TunnelTopo(Topo):
 
         client ── wan_a ═════ wan_b ── gost ── target
                     └ bottleneck ┘└ delay line (forward)
+
+    With two hops a second such path follows, and gost is the middle of a chain of tunnels:
+
+        client ── wan_a ═════ wan_b ── gost ── wan_c ═════ wan_d ── gost2 ── target
+               └──────── hop1 ────────┘    └──────── hop2 ─────────┘
     """
 
     name = "tunnel"
-    says = "one path between two routers, and a host for the tunnel's far end behind them"
+    says = "one path between two routers (or two, one behind the other), and a host behind each"
     sender = "client"
     receiver = "target"
+    size = ("hops",)
+    most_hops = 2
     tunnel_near = "client"
     tunnel_endpoint = "target"
     tunnel_gateway = "gost"
 
-    def build(self, **_params):
-        self.addHost("client", cls=LabHost, ip="10.0.1.1/24", defaultRoute="via 10.0.1.2")
-        self.addHost(
-            "wan_a",
-            cls=Router,
-            ip="10.0.1.2/24",
-            routes=[("10.0.3.0/24", "10.0.2.2"), ("10.0.4.0/24", "10.0.2.2")],
-        )
-        self.addHost(
-            "wan_b",
-            cls=Router,
-            ip="10.0.2.2/24",
-            routes=[("10.0.1.0/24", "10.0.2.1"), ("10.0.4.0/24", "10.0.3.2")],
-        )
-        self.addHost(
-            "gost",
-            cls=Router,
-            ip="10.0.3.2/24",
-            routes=[("10.0.1.0/24", "10.0.3.1"), ("10.0.2.0/24", "10.0.3.1")],
-        )
-        self.addHost("target", cls=LabHost, ip="10.0.4.2/24", defaultRoute="via 10.0.4.1")
-        self.addLink(
-            "client",
-            "wan_a",
-            params1={"ip": "10.0.1.1/24"},
-            params2={"ip": "10.0.1.2/24", "role": ("delay", "reverse")},
-        )
-        self.addLink(
-            "wan_a",
-            "wan_b",
-            params1={"ip": "10.0.2.1/24", "role": ("bottleneck", "forward")},
-            params2={"ip": "10.0.2.2/24", "role": ("bottleneck", "reverse")},
-        )
-        self.addLink(
-            "wan_b",
-            "gost",
-            params1={"ip": "10.0.3.1/24", "role": ("delay", "forward")},
-            params2={"ip": "10.0.3.2/24"},
-        )
-        self.addLink("gost", "target", params1={"ip": "10.0.4.1/24"}, params2={"ip": "10.0.4.2/24"})
+    def build(self, hops=1, **_params):
+        import itertools
+
+        paths = [("wan_a", "wan_b", "gost"), ("wan_c", "wan_d", "gost2")][:hops]
+        row = ["client", *(node for path in paths for node in path), "target"]
+        nets = [1, 2, 3, *range(5, 3 * hops + 2), 4]  # 10.0.N.0/24 behind each node of the row
+        for place, node in enumerate(row):
+            if place in (0, len(row) - 1):
+                first, gateway = (nets[0], 2) if place == 0 else (nets[-1], 1)
+                ip = f"10.0.{first}.{3 - gateway}/24"
+                self.addHost(node, cls=LabHost, ip=ip, defaultRoute=f"via 10.0.{first}.{gateway}")
+                continue
+            before, behind = nets[place - 1], nets[place]
+            routes = [
+                (f"10.0.{net}.0/24", f"10.0.{before}.1" if at < place else f"10.0.{behind}.2")
+                for at, net in enumerate(nets)
+                if net not in (before, behind)
+            ]
+            self.addHost(node, cls=Router, ip=f"10.0.{before}.2/24", routes=routes)
+        for place, (one, two) in enumerate(itertools.pairwise(row)):
+            params1: dict = {"ip": f"10.0.{nets[place]}.1/24"}
+            params2: dict = {"ip": f"10.0.{nets[place]}.2/24"}
+            path = ((), f"hop{place // 3 + 1}") if hops > 1 else ()
+            if two == "target":
+                pass
+            elif place % 3 == 0:
+                params2["role"] = ("delay", "reverse", *path)
+            elif place % 3 == 1:
+                params1["role"] = ("bottleneck", "forward", *path)
+                params2["role"] = ("bottleneck", "reverse", *path)
+            else:
+                params1["role"] = ("delay", "forward", *path)
+            self.addLink(one, two, params1=params1, params2=params2)
 
 
 class DumbbellTopo(Topo):
@@ -130,6 +131,8 @@ class DumbbellTopo(Topo):
     sender = "s{}"
     receiver = "r{}"
     size = ("senders", "receivers")
+    tunnel_near = "s{}"
+    tunnel_endpoint = "r{}"
     own_rtts = True
 
     def build(self, senders=2, receivers=2, **_params):
@@ -313,18 +316,19 @@ def build_nodes(topo, shape, nodes):
                 if [step] in ways:
                     routes += [(f"10.{side}.{node}.0/24", via) for side in (1, 2)]
         topo.addHost(wire, cls=Router, ip=f"{first}.2/24", routes=routes)
-        there, back = crossing(one, two), crossing(two, one)
+        link = f"n{one}-n{two}"
+        there, back = (crossing(one, two), link), (crossing(two, one), link)
         topo.addLink(
             f"n{one}",
             wire,
-            params1={"ip": f"{first}.1/24", "role": ("bottleneck", "forward", there)},
-            params2={"ip": f"{first}.2/24", "role": ("delay", "reverse", back)},
+            params1={"ip": f"{first}.1/24", "role": ("bottleneck", "forward", *there)},
+            params2={"ip": f"{first}.2/24", "role": ("delay", "reverse", *back)},
         )
         topo.addLink(
             wire,
             f"n{two}",
-            params1={"ip": f"{second}.1/24", "role": ("delay", "forward", there)},
-            params2={"ip": f"{second}.2/24", "role": ("bottleneck", "reverse", back)},
+            params1={"ip": f"{second}.1/24", "role": ("delay", "forward", *there)},
+            params2={"ip": f"{second}.2/24", "role": ("bottleneck", "reverse", *back)},
         )
 
 
@@ -343,6 +347,8 @@ class ParkingLotTopo(Topo):
     receiver = "r{}"
     size = ("nodes",)
     most_hosts = 16
+    tunnel_near = "s{}"
+    tunnel_endpoint = "r{}"
     shape = "chain"
 
     def build(self, nodes=3, **_params):
@@ -358,6 +364,8 @@ class RingTopo(Topo):
     receiver = "r{}"
     size = ("nodes",)
     most_hosts = 16
+    tunnel_near = "s{}"
+    tunnel_endpoint = "r{}"
     shape = "ring"
 
     def build(self, nodes=4, **_params):
@@ -373,6 +381,8 @@ class MeshTopo(Topo):
     receiver = "r{}"
     size = ("nodes",)
     most_hosts = 8
+    tunnel_near = "s{}"
+    tunnel_endpoint = "r{}"
     shape = "mesh"
 
     def build(self, nodes=3, **_params):

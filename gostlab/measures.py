@@ -174,13 +174,20 @@ def loaded_direction(asked: Row) -> str:
     return data_direction(flows[0]["direction"])
 
 
-def bottleneck_rate_bps(asked: Row, at_s: float) -> float | None:
+def path_of_link(asked: Row, link: str) -> Row:
+    """The path of one of several links: its own, or the run's."""
+    path: Row = (asked.get("links") or {}).get(link) or asked["path"]
+    return path
+
+
+def bottleneck_rate_bps(asked: Row, at_s: float, link: str = "") -> float | None:
     """The bottleneck's rate in the direction of the data at an instant of the load, after the
-    changes so far; None: unlimited.
+    changes so far; None: unlimited. `link`: of which, where there are several.
     """
-    heading = loaded_direction(asked)
-    rate_bps = asked["path"][heading]["rate_bps"]
-    for change in sorted(asked.get("changes") or (), key=lambda each: each["at_s"]):
+    heading, path = loaded_direction(asked), path_of_link(asked, link)
+    rate_bps = path[heading]["rate_bps"]
+    changes = () if link in (asked.get("links") or ()) else asked.get("changes") or ()
+    for change in sorted(changes, key=lambda each: each["at_s"]):
         if change["direction"] == heading and change.get("rate_bps") and change["at_s"] <= at_s:
             rate_bps = change["rate_bps"]
     return float(rate_bps) if is_number(rate_bps) else None
@@ -188,7 +195,8 @@ def bottleneck_rate_bps(asked: Row, at_s: float) -> float | None:
 
 def bottleneck_rows(asked: Row, rows: Iterable[Row], until_s: float = math.inf) -> list[Row]:
     """The samples of the bottleneck's queue in the direction of the data, by time. Of several
-    bottlenecks (an older lab sampled every site of a star) it is the one that sent most.
+    bottlenecks (of several links; an older lab sampled every site of a star) it is the one that
+    sent most for its rate.
     """
     queues: dict[Any, list[Row]] = {}
     for row in rows:
@@ -198,7 +206,14 @@ def bottleneck_rows(asked: Row, rows: Iterable[Row], until_s: float = math.inf) 
             and is_number(row.get("sent_bytes"))
         ):
             queues.setdefault((row.get("node"), row.get("dev")), []).append(row)
-    return max(queues.values(), key=lambda each: each[-1]["sent_bytes"], default=[])
+
+    def used(rows: list[Row]) -> float:
+        own = path_of_link(asked, rows[-1].get("link", ""))[loaded_direction(asked)]["rate_bps"]
+        common = asked["path"][loaded_direction(asked)]["rate_bps"]
+        of_its_own = own / common if own and common else 1.0
+        return float(rows[-1]["sent_bytes"] / of_its_own)
+
+    return max(queues.values(), key=used, default=[])
 
 
 def bottleneck_used(asked: Row, rows: Iterable[Row], until_s: float = math.inf) -> float | None:
@@ -207,7 +222,7 @@ def bottleneck_used(asked: Row, rows: Iterable[Row], until_s: float = math.inf) 
     """
     shares = []
     for before, after in pairwise(bottleneck_rows(asked, rows, until_s)):
-        rate_bps = bottleneck_rate_bps(asked, before["t_s"])
+        rate_bps = bottleneck_rate_bps(asked, before["t_s"], before.get("link", ""))
         seconds = after["t_s"] - before["t_s"]
         if rate_bps and seconds > 0:
             shares.append(8 * (after["sent_bytes"] - before["sent_bytes"]) / seconds / rate_bps)
@@ -334,7 +349,7 @@ def queue_delay_ms(asked: Row, did: Sequence[Row], rows: Iterable[Row]) -> Sprea
     start_s, end_s = min(flow.start_s for flow in flows), max(flow.end_s for flow in flows)
     queue = bottleneck_rows(asked, rows)
     following = next_instants(queue)
-    steps = bottleneck_steps(asked)
+    steps = bottleneck_steps(asked, queue[0].get("link", "") if queue else "")
     held = []
     for row in queue:
         seconds = standing_s(row["t_s"], following, start_s, end_s)
@@ -351,12 +366,14 @@ def queue_delay_ms(asked: Row, did: Sequence[Row], rows: Iterable[Row]) -> Sprea
 OUTAGE_SHARE = 0.001
 
 
-def bottleneck_steps(asked: Row) -> list[tuple[float, float]]:
+def bottleneck_steps(asked: Row, link: str = "") -> list[tuple[float, float]]:
     """(since when in s, bit/s) of the bottleneck in the direction of the data, by time; [] without
-    a rate.
+    a rate. `link`: of which, where there are several.
     """
     heading = loaded_direction(asked)
-    rate_bps = asked["path"][heading]["rate_bps"]
+    rate_bps = path_of_link(asked, link)[heading]["rate_bps"]
+    if link in (asked.get("links") or ()):
+        return [(-math.inf, float(rate_bps))] if is_number(rate_bps) and rate_bps > 0 else []
     if not is_number(rate_bps) or rate_bps <= 0:
         return []
     changes = sorted(

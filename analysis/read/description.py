@@ -136,6 +136,8 @@ def asked_for(folder: Path) -> dict[str, Any]:
     rtt_ms = sum(number(each, "delay_ms", name) for each in directions.values())
     flows = read_flows(run, rtt_ms)
     loaded = directions[data_direction(flows[0].direction)]
+    if run.get("hops"):  # paths in a row: the whole round trip, and the slowest one's rate
+        rtt_ms, loaded = flows[0].rtt_ms, slowest(run, loaded, data_direction(flows[0].direction))
     return {
         "experiment": text(run, "experiment", name),
         "matrix": text(run, "matrix", name),
@@ -169,6 +171,16 @@ def asked_for(folder: Path) -> dict[str, Any]:
         "acks": bool(run.get("acks")),
         "sites": tuple(printable(str(site)) for site in sites),
     }
+
+
+def slowest(run: Mapping[str, Any], loaded: Mapping[str, Any], way: str) -> Mapping[str, Any]:
+    """Of a run's path and those of its links the direction with the least rate; their loss
+    together is the data's. Raises Unreadable.
+    """
+    links = mapping(run, "links", "run.json") if run.get("links") else {}
+    ways = [loaded, *(mapping(mapping(links, name, "links"), way, name) for name in links)]
+    rates = [each for each in ways if optional_number(each, "rate_bps")]
+    return min(rates, key=lambda each: number(each, "rate_bps", "run.json"), default=loaded)
 
 
 def read_direction(way: str, asked: Mapping[str, Any], name: str) -> Direction:

@@ -38,6 +38,7 @@ STEPS = "# -- what the lab did\n\n"
 # a finished run whose own files cannot be read, and it counts as nothing else.
 STATES = ("ok", "failed", "unsupported", "interrupted", "unfinished", "corrupt")
 LEGS = ("app", "wan", "exit")  # a VPN over UDP has one, inner, which crosses the path: as wan
+CHAIN_LEGS = ("wan2", "join")  # of a chain besides: across its second path, and in its middle
 # A CPU with less idle time than this has none left; a bottleneck used more than this is full.
 IDLE_SHARE_LOW = 0.05
 LINK_SHARE_FULL = BOTTLENECK_FULL
@@ -47,7 +48,7 @@ LINK_SHARE_FULL = BOTTLENECK_FULL
 class Leg:
     """One TCP hop's sending sockets, from legs.json."""
 
-    name: str  # app | wan | exit
+    name: str  # app | wan | exit | wan2 | join
     sender: str
     cc: tuple[str, ...]
     segments_out: int

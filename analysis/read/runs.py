@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.read.description import question, read_asked
-from analysis.read.folder import LEGS, Broken, Run, load_run
+from analysis.read.folder import CHAIN_LEGS, LEGS, Broken, Run, load_run
 from analysis.read.series import latency
 from analysis.read.study import level
 from gostlab.measures import Latency
@@ -122,6 +122,11 @@ def to_row(run: Run) -> dict[str, Any]:
         **delay_columns(delays),
         "iperf3_retr": run.retr,
         **{f"{leg}_retransmitted": run.retransmitted(leg) for leg in LEGS},
+        **{
+            f"{leg}_retransmitted": again
+            for leg in CHAIN_LEGS
+            if (again := run.retransmitted(leg)) is not None
+        },
         "wan_segments_out": run.segments("wan"),
         "idle_share": run.idle_share,
         "idle_share_whole_load": run.idle_share_load,

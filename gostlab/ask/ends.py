@@ -1,7 +1,8 @@
 """Congestion control by end: one for all, or who sends with which.
 
 An end is a host (`client`, `target`, `gost`, a dumbbell's `s1`) with all of its sockets, or one of
-a tunnel's legs (`app`, `wan`, `exit`; of a VPN `inner`) with the sockets at both of its ends. What
+a tunnel's legs (`app`, `wan`, `exit`; of a chain `wan2`; of a VPN `inner`) with the sockets at both
+of its ends. What
 is said of a leg is stronger than what is said of a host.
 """
 
@@ -69,7 +70,7 @@ def settle_ends(ends: Ends, settings: Settings, flows: Sequence[Sending]) -> End
     if not ends.by_end:
         return ends
     hosts = [host for flow in flows for host in (flow.sender, flow.receiver)]
-    hosts = list(dict.fromkeys([*hosts, *tunnel_hosts(settings)]))
+    hosts = list(dict.fromkeys([*hosts, *tunnel_hosts(settings, flows)]))
     check_ends(ends, settings, hosts)
     rest = sent_with(ends, flows[0], settings)
     by_host = {host: ends.by_end.get(host, ends.of_the_rest) for host in hosts}
@@ -83,12 +84,13 @@ def settle_ends(ends: Ends, settings: Settings, flows: Sequence[Sending]) -> End
 def check_ends(ends: Ends, settings: Settings, hosts: Sequence[str]) -> None:
     """Every end with a congestion control of its own must be there. Raises BadInput."""
     kind = tunnel_kind(settings["tunnel"].value)
+    legs = kind.legs_over(settings["hops"].value)
     for end in ends.by_end:
-        if end in LEGS and end not in kind.legs and kind.is_direct:
+        if end in LEGS and end not in legs and kind.is_direct:
             raise ends.node.bad(f"{end}: a leg of a tunnel, and this run has none (tunnel: direct)")
-        if end in LEGS and end not in kind.legs:
+        if end in LEGS and end not in legs:
             raise ends.node.bad(
-                f"{end}: tunnel {kind.name} has no such leg (it has {' and '.join(kind.legs)})"
+                f"{end}: tunnel {kind.name} has no such leg (it has {' and '.join(legs)})"
             )
         if end not in LEGS and end not in hosts:
             raise ends.node.bad(
@@ -105,18 +107,26 @@ def sent_with(ends: Ends, flow: Sending, settings: Settings) -> str:
 
 
 def wan_sender(flow: Sending, settings: Settings) -> str:
-    """The host that sends a flow's data across the WAN."""
+    """The host that sends a flow's data across the WAN: of a chain, across its first path."""
     if flow.direction == "upload":
         return flow.sender
-    far = tunnel_hosts(settings)[1:]
+    behind = tunnel_hosts(settings, [flow])[1:]
     if tunnel_kind(settings["tunnel"].value).path_leg != "wan":
-        far = ()  # the connection inside goes from end to end
-    return far[0] if far and flow.takes_tunnel else flow.receiver
+        behind = ()  # the connection inside goes from end to end
+    return behind[0] if behind and flow.takes_tunnel else flow.receiver
 
 
-def tunnel_hosts(settings: Settings) -> tuple[str, ...]:
-    """Where a tunnel begins and where it ends; () without one."""
+def tunnel_hosts(settings: Settings, flows: Sequence[Sending]) -> tuple[str, ...]:
+    """The hosts that the tunnels of some flows have an end on, along each one's way; () without a
+    tunnel.
+    """
     if tunnel_kind(settings["tunnel"].value).is_direct:
         return ()
     topology = topology_of(settings["topology"].value)
-    return topology.tunnel_near, topology.tunnel_far(settings["placement"].value)
+    placement, hops = settings["placement"].value, settings["hops"].value
+    ways = (
+        topology.tunnel_way(placement, hops, flow.sender, flow.receiver)
+        for flow in flows
+        if flow.takes_tunnel
+    )
+    return tuple(dict.fromkeys(host for way in ways for host in way))

@@ -41,6 +41,7 @@ from gostlab.ask.document import (
 )
 from gostlab.ask.profile import SHARE
 from gostlab.ask.settings import (
+    ALIASES,
     CC_OF_END,
     DIRECTIONS,
     FLOW_FIELDS,
@@ -464,7 +465,10 @@ def settings_schema(of_value: Any) -> dict[str, Any]:
     """The JSON Schema of settings by name; `of_value` makes a value's from its field."""
     return {
         "type": "object",
-        "properties": {name: of_value(each) for name, each in SETTINGS.items()},
+        "properties": {
+            **{name: of_value(each) for name, each in SETTINGS.items()},
+            **{alias: of_value(SETTINGS[name]) for alias, name in ALIASES.items()},
+        },
         "patternProperties": {name: of_value(each) for name, each in NAMES_OF_PARTS.items()},
         "additionalProperties": False,
     }

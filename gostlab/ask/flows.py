@@ -12,13 +12,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gostlab.ask.document import Node, meant
-from gostlab.ask.ends import Ends, sent_with
+from gostlab.ask.ends import Ends, sent_with, wan_sender
+from gostlab.ask.links import (
+    Path,
+    in_a_row,
+    links_crossed,
+    nodes_named,
+    paths_crossed,
+    round_trip_ms,
+)
 from gostlab.ask.record import later
 from gostlab.ask.settings import NO_FLOW_NAMES, Setting, Settings
 from gostlab.ask.sizing import Buffers, resolve_buffers
-from gostlab.declared import graphs
 from gostlab.declared.topologies import Topology, topologies, topology_of
-from gostlab.declared.tunnels import TunnelKind, tunnel_kind
+from gostlab.declared.tunnels import WAN, tunnel_kind, tunnel_kinds
 
 # Kinds that a congestion control sends; those that iperf3 carries; those that nginx serves.
 TCP_KINDS = ("tcp", "http", "short")
@@ -85,6 +92,7 @@ def resolve_flows(
     path: Mapping[str, Any],
     site: str | None,
     ends: Ends,
+    links: Mapping[str, Path] = {},
 ) -> list[Flow]:
     """The flows of a run, in the order of their names' writing.
 
@@ -93,6 +101,7 @@ def resolve_flows(
     path      its path, for the round trip
     site      a star's node under test
     ends      the congestion control of each end
+    links     the paths of the links that have one of their own
     Raises BadInput where a flow does not fit its topology.
     """
     given: dict[str, dict[str, Any]] = {"flow1": {}}
@@ -107,40 +116,47 @@ def resolve_flows(
     node = (explicit.get("flows") or settings["topology"]).node
     # Buffers in bdp are of the longest round trip among the flows, whoever shares a host with it.
     rtts_ms = [float(fields["rtt"] * 500) for fields in given.values() if "rtt" in fields]
+    crossed = ways_of(given, settings, path, site, links, node)
+    longest = in_a_row(max(crossed.values(), key=round_trip_ms))
     longest = {
-        way: {**path[way], "delay_ms": max([path[way]["delay_ms"], *rtts_ms])}
+        way: {**longest[way], "delay_ms": max([longest[way]["delay_ms"], *rtts_ms])}
         for way in ("forward", "reverse")
     }
     flows = [
-        resolve_flow(name, number, fields, settings, path, longest, site, ends, node)
+        resolve_flow(name, number, fields, settings, crossed[name], longest, site, ends, node)
         for number, (name, fields) in enumerate(given.items(), 1)
     ]
     check_fit(flows, settings, node)
-    return over_links(flows, topology_of(settings["topology"].value), node)
+    return flows
 
 
-def over_links(flows: Sequence[Flow], topology: Topology, node: Node) -> list[Flow]:
-    """The flows, each with the round trip of all links that it crosses. Raises BadInput for one
-    that crosses none.
+def ways_of(
+    given: Mapping[str, Mapping[str, Any]],
+    settings: Settings,
+    path: Path,
+    site: str | None,
+    links: Mapping[str, Path],
+    node: Node,
+) -> dict[str, list[Path]]:
+    """The paths that each flow crosses one after the other. Raises BadInput for one that crosses
+    no link.
     """
-    if not topology.shape:
-        return list(flows)
-    nodes, found = nodes_of(flows), []
-    for flow in flows:
-        start, end = (int(host[1:]) for host in (flow.sender, flow.receiver))
-        crossed = len(graphs.way(topology.shape, nodes, start, end))
-        if not crossed:
+    topology, hops = topology_of(settings["topology"].value), settings["hops"].value
+    hosts = {
+        name: hosts_of(name, number, fields, topology, site, node)
+        for number, (name, fields) in enumerate(given.items(), 1)
+    }
+    nodes = nodes_named(host for pair in hosts.values() for host in pair) if topology.shape else 0
+    found = {}
+    for name, (sender, receiver) in hosts.items():
+        crossed = links_crossed(topology, hops, nodes, sender, receiver)
+        if topology.shape and not crossed:
             raise node.bad(
-                f"{flow.name}: {flow.sender} and {flow.receiver} are at one node and no link is"
-                f" between them ({flow.name}: {{sender: 1, receiver: 2}})"
+                f"{name}: {sender} and {receiver} are at one node and no link is between them"
+                f" ({name}: {{sender: 1, receiver: 2}})"
             )
-        found.append(replace(flow, rtt_ms=flow.rtt_ms * crossed))
+        found[name] = paths_crossed(path, links, crossed)
     return found
-
-
-def nodes_of(flows: Sequence[Flow]) -> int:
-    """How many nodes a network needs for its flows: as many as they name, three at the least."""
-    return max(3, *(int(host[1:]) for flow in flows for host in (flow.sender, flow.receiver)))
 
 
 def resolve_flow(
@@ -148,14 +164,14 @@ def resolve_flow(
     number: int,
     fields: Mapping[str, Any],
     settings: Settings,
-    path: Mapping[str, Any],
-    longest: Mapping[str, Any],
+    crossed: Sequence[Path],
+    longest: Path,
     site: str | None,
     ends: Ends,
     node: Node,
 ) -> Flow:
-    """One flow: its own fields, else the run's settings. `longest`: the path with its longest
-    flow's delay. Raises BadInput.
+    """One flow: its own fields, else the run's settings. `crossed`: the paths on its way;
+    `longest`: the longest flow's, as one. Raises BadInput.
     """
     topology = topology_of(settings["topology"].value)
     kind = fields.get("kind", "tcp")
@@ -181,11 +197,7 @@ def resolve_flow(
     if kind in WEB_KINDS and direction != "download":
         article = "an" if kind == "http" else "a"
         raise node.bad(f"{name}: {article} {kind} flow is a download (direction: download)")
-    rtt_ms = (
-        float(fields["rtt"] * 1000)
-        if "rtt" in fields
-        else sum(path[way]["delay_ms"] for way in ("forward", "reverse"))
-    )
+    rtt_ms = float(fields["rtt"] * 1000) if "rtt" in fields else round_trip_ms(crossed)
     if "cc" in fields and ends.by_end:
         raise node.bad(f"{name}: cc of its own, and cc by end besides (one of them)")
     flow = Flow(
@@ -266,9 +278,12 @@ def check_fit(flows: Sequence[Flow], settings: Settings, node: Node) -> None:
                 f"{tunnel.value}: tunnels run in topology {fitting}, not in {topology.name}"
             )
         placement = settings["placement"]
-        if not topology.tunnel_far(placement.value):
-            raise placement.node.bad_value(f"topology {topology.name} has no gateway")
-        check_tunnel_carries(flows, tunnel_kind(tunnel.value), node)
+        if placement.value == "gateway" and not topology.tunnel_gateway:
+            raise placement.node.bad_value(
+                f"topology {topology.name} has no gateway: a tunnel ends on its flow's own hosts"
+            )
+        check_tunnel_carries(flows, settings, node)
+    check_hops(settings)
     for receiver in sorted({flow.receiver for flow in flows}):
         ways = {(flow.sender, flow.rtt_ms) for flow in flows if flow.receiver == receiver}
         if len(ways) > len({sender for sender, _ in ways}):
@@ -283,14 +298,43 @@ def check_fit(flows: Sequence[Flow], settings: Settings, node: Node) -> None:
                 )
 
 
-def check_tunnel_carries(flows: Sequence[Flow], tunnel: TunnelKind, node: Node) -> None:
-    """A tunnel carries one flow of tcp or http, and beside it what measures: short and ping flows.
-    Raises BadInput.
+def check_hops(settings: Settings) -> None:
+    """What paths that lie one behind the other do not go with. Raises BadInput."""
+    hops, topology = settings["hops"], topology_of(settings["topology"].value)
+    kind = tunnel_kind(settings["tunnel"].value)
+    if hops.value > topology.most_hops:
+        fitting = " or ".join(one.name for one in topologies().values() if one.most_hops > 1)
+        raise hops.node.bad_value(
+            f"paths lie one behind the other in topology {fitting}, not in {topology.name}"
+        )
+    if hops.value > 1 and not kind.is_direct and not kind.chain:
+        chains = [one.name for one in tunnel_kinds().values() if one.chain]
+        raise settings["tunnel"].node.bad(
+            f"hops: {hops.value}: {kind.name} carries packets from end to end, and a chain is made"
+            f" of tunnels that end connections ({', '.join(dict.fromkeys(chains))})"
+        )
+
+
+def check_tunnel_carries(flows: Sequence[Flow], settings: Settings, node: Node) -> None:
+    """What goes through tunnels together. A tunnel's own connections have the congestion control of
+    their host's, whichever flow they carry. Raises BadInput.
     """
-    if sum(flow.kind in ("tcp", "http") for flow in flows) > 1:
-        raise node.bad("a tunnel carries one tcp or http flow (with several streams, if need be)")
-    if not any(flow.takes_tunnel for flow in flows):
-        raise node.bad(f"{tunnel.name}: no flow goes through it (udp flows take the path alone)")
+    kind = tunnel_kind(settings["tunnel"].value)
+    taking = [flow for flow in flows if flow.takes_tunnel]
+    if not taking:
+        raise node.bad(f"{kind.name}: no flow goes through it (udp flows take the path alone)")
+    sent: dict[str, Flow] = {}
+    for flow in taking if WAN in kind.legs else ():
+        if not flow.is_tcp:
+            continue
+        host = wan_sender(flow, settings)
+        other = sent.setdefault(host, flow)
+        if other.cc != flow.cc:
+            raise node.bad(
+                f"{other.name} ({other.cc}) and {flow.name} ({flow.cc}) both leave {host} through"
+                f" {kind.name}, and a tunnel's connections have their host's congestion control:"
+                " one for both"
+            )
 
 
 def delays_ms(flows: Sequence[Flow], path: Mapping[str, Any]) -> dict[str, float]:
@@ -314,7 +358,7 @@ def delays_ms(flows: Sequence[Flow], path: Mapping[str, Any]) -> dict[str, float
 
 
 def topology_size(
-    topology: Topology, flows: Sequence[Flow], sites: Mapping[str, Any] | None
+    topology: Topology, flows: Sequence[Flow], sites: Mapping[str, Any] | None, hops: int = 1
 ) -> dict[str, int]:
     """The numbers that a topology is built with for a run: `senders=3, receivers=2`."""
 
@@ -325,7 +369,10 @@ def topology_size(
         "senders": lambda: largest(topology.sender, [flow.sender for flow in flows]),
         "receivers": lambda: largest(topology.receiver, [flow.receiver for flow in flows]),
         "sites": lambda: len(sites or ()),
-        "nodes": lambda: nodes_of(flows),
+        "nodes": lambda: nodes_named(
+            host for flow in flows for host in (flow.sender, flow.receiver)
+        ),
+        "hops": lambda: hops,
     }
     return {word: counts[word]() for word in topology.size}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +25,7 @@ from gostlab.ask.limits import (
     UDP_BURST_PKTS,
     UNLIMITED_BPS,
 )
+from gostlab.ask.links import whole_path
 from gostlab.ask.profile import DISTRIBUTION_SCALE, lossless
 from gostlab.ask.response import bdp_bytes, window_limit_bps
 from gostlab.ask.run_description import RunDescription
@@ -78,15 +79,17 @@ def guards(run: RunDescription) -> tuple[Guard, ...]:
     worst.
     """
     found: dict[str, Guard] = {}
+    # What concerns a path concerns that of each link.
+    alone = [replace(run, path=path, links={}, hops=1) for path in (run.path, *run.links.values())]
     for guard in (
-        *delay_line(run),
-        *offloads(run),
+        *(guard for each in alone for guard in delay_line(each)),
+        *(guard for each in alone for guard in offloads(each)),
         *memory(run),
-        *rates(run),
+        *(guard for each in alone for guard in rates(each)),
         *replays(run),
         *windows(run),
         *bursts(run),
-        *reordering(run),
+        *(guard for each in alone for guard in reordering(each)),
         *lengths(run),
         *marks(run),
     ):
@@ -239,8 +242,9 @@ def memory(run: RunDescription) -> Iterator[Guard]:
     """
     if run.machine != "sandbox":
         return
+    whole = whole_path(run.path, run.links, run.hops)
     needed_mib = sum(
-        tcp_memory_needed_mib(flow.streams, run.tunnel, flow.buffers, run.path)
+        tcp_memory_needed_mib(flow.streams, run.tunnel, flow.buffers, whole, run.hops)
         for flow in run.flows
     )
     if run.tcp_memory_mib < needed_mib:
@@ -253,7 +257,7 @@ def memory(run: RunDescription) -> Iterator[Guard]:
             needed_mib,
             "MiB",
         )
-    least_mib = memory_needed_mib(min(run.tcp_memory_mib, needed_mib) // 2, run.path)
+    least_mib = memory_needed_mib(min(run.tcp_memory_mib, needed_mib) // 2, whole)
     if run.memory_mib < least_mib:
         yield Guard(
             "memory",
@@ -310,7 +314,7 @@ def windows(run: RunDescription) -> Iterator[Guard]:
             continue
         rate_bps = rate_of(run, flow)
         path_bytes = bdp_bytes(rate_bps, flow.rtt_ms / 1000)
-        needed = path_bytes + (run.path[data_way(flow)]["buffer_pkts"] or 0) * MTU_BYTES
+        needed = path_bytes + room_pkts(run, flow) * MTU_BYTES
         if window >= needed:
             continue
         which = f"{flow.name}'s" if len(run.flows) > 1 else "the"
@@ -446,8 +450,18 @@ def data_ways(run: RunDescription) -> list[str]:
 
 
 def rate_of(run: RunDescription, flow: Flow) -> float:
-    """The most that a flow's direction ever carries, bit/s."""
-    return largest(run, data_way(flow), "rate_bps") or UNLIMITED_BPS
+    """The most that a flow's direction ever carries, bit/s: the slowest of the links on its way."""
+    own = [path[data_way(flow)]["rate_bps"] for path in run.paths_of(flow)]
+    if own == [run.path[data_way(flow)]["rate_bps"]]:
+        return largest(run, data_way(flow), "rate_bps") or UNLIMITED_BPS
+    return min((rate for rate in own if rate), default=UNLIMITED_BPS)
+
+
+def room_pkts(run: RunDescription, flow: Flow) -> int:
+    """What the queue of a flow's slowest link may hold, in packets."""
+    ways = [path[data_way(flow)] for path in run.paths_of(flow)]
+    slowest = min(ways, key=lambda way: way["rate_bps"] or UNLIMITED_BPS)
+    return slowest["buffer_pkts"] or 0
 
 
 def window_bytes(flow: Flow) -> float:

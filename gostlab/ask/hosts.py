@@ -22,7 +22,7 @@ def hosts_of(settings: Settings, flows: Sequence[Flow]) -> tuple[str, ...]:
     the network.
     """
     ends = [host for flow in flows for host in (flow.sender, flow.receiver)]
-    return tuple(dict.fromkeys([*ends, *tunnel_hosts(settings)]))
+    return tuple(dict.fromkeys([*ends, *tunnel_hosts(settings, flows)]))
 
 
 def resolve_cpus(

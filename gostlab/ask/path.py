@@ -22,10 +22,12 @@ from gostlab.ask.profile import (
     path_json,
 )
 from gostlab.ask.profile import FOLDER as profile_folder
-from gostlab.ask.settings import Setting, Settings
+from gostlab.ask.settings import Setting, Settings, merged, widened
 from gostlab.ask.trace import changes_of
 from gostlab.declared.topologies import topologies, topology_of
 
+# What says how long a path is.
+DELAYS = {"rtt", "delay", *(f"{way}.delay" for way in DIRECTIONS)}
 # The words for a path, and what they are of a profile's direction.
 PATH_WORDS = {
     "rate": "rate_bps",
@@ -62,6 +64,38 @@ def resolve_sites(
         profile = load_profile_of(replace(tested, value=name, node=node))
         found[name] = path if name == tested.value else path_json(profile.forward, profile.reverse)
     return found
+
+
+def resolve_links(
+    settings: Settings, explicit: Settings, profile: Profile, path: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The run's path, and those of the links that have one of their own: of a profile with what is
+    written beside it, or the run's with what is. Of two hops the run's path is the first one's.
+    Raises BadInput.
+    """
+    if "links" not in explicit:
+        return path, {}
+    topology, written = topology_of(settings["topology"].value), explicit["links"]
+    if not topology.shape and settings["hops"].value == 1:
+        fitting = [one.name for one in topologies().values() if one.shape]
+        raise written.node.bad(
+            f"links with paths of their own are in topology {', '.join(fitting)}, or there are two"
+            " of them in a row (hops: 2)"
+        )
+    found = {}
+    for name, fields in written.value.items():
+        own = {key: each for key, each in fields.items() if key != "profile"}
+        if "profile" in fields:
+            kept = {key: explicit[key] for key in ("mtu", "topology") if key in explicit}
+            found[name] = resolve_path(load_profile_of(fields["profile"]), {**kept, **own})
+        else:
+            of_the_run = {
+                key: each
+                for key, each in explicit.items()
+                if not (("delay" in (key, widened(key)) or key == "rtt") and own.keys() & DELAYS)
+            }
+            found[name] = resolve_path(profile, merged(of_the_run, own))
+    return found.pop("hop1", path), found
 
 
 def resolve_changes(explicit: Settings, data_direction: str) -> list[Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,20 +19,24 @@ from gostlab.ask.experiment import NO_QUICK, Experiment, Matrix, Quick, with_pre
 from gostlab.ask.flows import IPERF3_KINDS, Flow, delays_ms, resolve_flows
 from gostlab.ask.hosts import hosts_of, resolve_cpus, resolve_tcp_memory
 from gostlab.ask.limits import MTU_BYTES
+from gostlab.ask.links import Path, nodes_named, whole_path
 from gostlab.ask.path import (
     check_rates,
     load_profile_of,
     resolve_changes,
+    resolve_links,
     resolve_path,
     resolve_sites,
 )
 from gostlab.ask.profile import Profile, lossless
 from gostlab.ask.run_description import RunDescription
 from gostlab.ask.settings import (
+    ALIASES,
     DEFAULTS,
     Factors,
     Setting,
     Settings,
+    check_said_once,
     default_setting,
     field_of,
     known_names,
@@ -40,6 +44,7 @@ from gostlab.ask.settings import (
     parse_override,
     read_levels,
     read_override,
+    setting_called,
 )
 from gostlab.ask.sizing import (
     FLOW_MEMORY_MIB,
@@ -153,7 +158,9 @@ def layered(
     """
     factors = {**matrix.factors, **(short.factors or {})}
     settings: dict[str, Setting] = {}
-    for name, written in given.items():
+    check_said_once(matrix.node, given)
+    for called, written in given.items():
+        name = by_its_name_here(called, factors)
         if name not in factors and field_of(name) is None:
             continue  # another matrix's factor
         node = with_presets(written, experiment.presets, name)
@@ -167,6 +174,15 @@ def layered(
         experiment.settings, {**matrix.settings, **varied}, short.settings or {}, settings
     )
     return {name: each for name, each in found.items() if name not in varied}, factors
+
+
+def by_its_name_here(name: str, factors: Collection[str]) -> str:
+    """What a matrix calls a factor that is a setting of several names, else its one name."""
+    if name in factors:
+        return name
+    setting = setting_called(name)
+    names = (setting, *(alias for alias, of in ALIASES.items() if of == setting))
+    return next((each for each in names if each in factors), setting)
 
 
 def shuffled(runs: list[RunDescription], seed: int, repetition: int) -> list[RunDescription]:
@@ -219,20 +235,23 @@ def resolve(
     values = {name: setting.value for name, setting in settings.items()}
     profile = load_profile_of(settings["profile"])
     path = resolve_path(profile, explicit)
+    path, links = resolve_links(settings, explicit, profile, path)
     sites = resolve_sites(settings, explicit, path)
     site = None
     if sites:
         receiver = topology_of(values["topology"]).receiver
         site = receiver.format(1 + list(sites).index(profile.name))
     ends = resolve_ends(settings["cc"], explicit)
-    flows = resolve_flows(settings, explicit, path, site, ends)
+    flows = resolve_flows(settings, explicit, path, site, ends, links)
+    links = links_there(links, settings, flows, path, explicit)
     check_topology(settings, path, flows)
     ends = settle_ends(ends, settings, flows)
     check_mtu(settings)
-    check_bottleneck(settings, [path, *(sites or {}).values()])
+    paths = [path, *(sites or {}).values(), *links.values()]
+    check_bottleneck(settings, paths)
     changes = resolve_changes(explicit, values["direction"])
     if values["clock"] == "virtual":
-        for each in (path, *(sites or {}).values()):
+        for each in paths:
             check_rates(each, (explicit.get("rate") or settings["profile"]).node)
     return RunDescription(
         experiment=experiment,
@@ -254,16 +273,18 @@ def resolve(
         duration_s=values["duration"],
         direction=values["direction"],
         buffers=resolve_buffers(values["buffers"], path),
-        **receiving(values, explicit, resolve_offloads(values, path, flows, changes)),
+        **receiving(values, explicit, resolve_offloads(values, path, flows, changes, links)),
         sample_ms=values["sample"],
         mtu=values["mtu"],
         tunnel_options=tunnel_options(explicit, values["tunnel"]),
-        **guest_memory(values, path, flows),
+        **guest_memory(values, whole_path(path, links, values["hops"]), flows),
         acks=values["acks"] == "on",
         bottleneck=values["bottleneck"],
         queue=values["queue"],
         ecn=values["ecn"],
         pacing=values["pacing"],
+        hops=values["hops"],
+        links=links,
         flows=flows,
         iperf3=values["iperf3"] if any(flow.kind in IPERF3_KINDS for flow in flows) else SYSTEM,
         **own_costs(values, explicit, flows),
@@ -274,7 +295,7 @@ def resolve(
 
 
 # What is asked of a tunnel besides, and what asks for nothing.
-TUNNEL_OPTIONS = {"sndbuf": None, "rcvbuf": None, "nagle": "off"}
+TUNNEL_OPTIONS = {"sndbuf": None, "rcvbuf": None, "nagle": "off", "shared": "off"}
 
 
 def tunnel_options(explicit: Settings, tunnel: str) -> dict[str, Any]:
@@ -360,7 +381,8 @@ def guest_memory(
 ) -> dict[str, Any]:
     """The memory's fields of a run: as asked, or as much as its flows' buffers may fill."""
     needed_mib = sum(
-        tcp_memory_needed_mib(flow.streams, values["tunnel"], flow.buffers, path) for flow in flows
+        tcp_memory_needed_mib(flow.streams, values["tunnel"], flow.buffers, path, values["hops"])
+        for flow in flows
     )
     programs_mib = 0
     if len(flows) > MANY_FLOWS:
@@ -380,6 +402,7 @@ def resolve_offloads(
     path: Mapping[str, Any],
     flows: Sequence[Flow],
     changes: Sequence[Mapping[str, Any]],
+    links: Mapping[str, Path] = {},
 ) -> bool:
     """Whether packets may travel in lumps: as asked, or where that does no harm to the one flow on
     a path that stays what it is.
@@ -388,7 +411,10 @@ def resolve_offloads(
         return bool(values["offloads"] == "on")
     if len(flows) > 1 or changes or not flows[0].is_tcp:
         return False
-    return offloads_do_no_harm(path, values["direction"], flows[0].streams, flows[0].buffers)
+    return all(
+        offloads_do_no_harm(each, values["direction"], flows[0].streams, flows[0].buffers)
+        for each in (path, *links.values())
+    )
 
 
 def receiving(values: Mapping[str, Any], explicit: Settings, offloads: bool) -> dict[str, Any]:
@@ -406,6 +432,26 @@ def receiving(values: Mapping[str, Any], explicit: Settings, offloads: bool) -> 
             "with offloads: on packets travel in lumps, and there is nothing for a card to merge"
         )
     return {"offloads": False, "receive": "moderated", "rx_usecs": values["rx_usecs"]}
+
+
+def links_there(
+    links: Mapping[str, Path],
+    settings: Settings,
+    flows: Sequence[Flow],
+    path: Path,
+    explicit: Settings,
+) -> dict[str, Path]:
+    """The links that have another path than the run's. Raises BadInput for one that is not there:
+    only here it is known how many nodes there are.
+    """
+    topology = topology_of(settings["topology"].value)
+    hosts = [host for flow in flows for host in (flow.sender, flow.receiver)]
+    nodes = nodes_named(hosts) if topology.shape else 0
+    names = topology.link_names(settings["hops"].value, nodes)
+    for name in links:
+        if name not in names:
+            raise explicit["links"].node.bad(f"no link is called {name} ({meant(name, names)})")
+    return {name: each for name, each in links.items() if each != path}
 
 
 def check_topology(settings: Settings, path: Mapping[str, Any], flows: list[Flow]) -> None:

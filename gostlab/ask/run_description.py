@@ -12,7 +12,10 @@ from typing import Any
 
 from gostlab.ask.document import BadInput
 from gostlab.ask.flows import Flow
+from gostlab.ask.links import links_crossed, nodes_named, paths_crossed
 from gostlab.ask.record import from_json, later, to_json
+from gostlab.declared.topologies import topology_of
+from gostlab.declared.tunnels import tunnel_kind
 
 SCHEMA = 2
 
@@ -83,6 +86,9 @@ class RunDescription:
     # whether hosts ask for ECN and queues mark: off | on | losses (the delay line's losses too)
     ecn: str = later("off")
     pacing: str = later("internal")  # what paces senders: TCP itself | fq, a qdisc on their card
+    hops: int = later(1)  # how many paths lie one behind the other, a host of gost's behind each
+    # the links that have a path of their own, by name (hop2, n1-n2); `path` is that of the others
+    links: Mapping[str, Any] = later({})
 
     def to_json(self) -> dict[str, Any]:
         """The dict that run.json holds: a later field only where it is not at its default."""
@@ -116,6 +122,22 @@ class RunDescription:
         return tuple(
             dict.fromkeys(host for flow in self.flows for host in (flow.sender, flow.receiver))
         )
+
+    def paths_of(self, flow: Flow) -> list[Mapping[str, Any]]:
+        """The paths that a flow crosses one after the other, each as its sender sees it."""
+        topology = topology_of(self.topology)
+        nodes = nodes_named(self.hosts) if topology.shape else 0
+        crossed = links_crossed(topology, self.hops, nodes, flow.sender, flow.receiver)
+        return paths_crossed(self.path, self.links, crossed)
+
+    def tunnel_way(self, flow: Flow) -> tuple[str, ...]:
+        """The hosts of the ends of a flow's tunnel, from the near one to the far one; () where it
+        takes none.
+        """
+        if tunnel_kind(self.tunnel).is_direct or not flow.takes_tunnel:
+            return ()
+        topology = topology_of(self.topology)
+        return topology.tunnel_way(self.placement, self.hops, flow.sender, flow.receiver)
 
     @property
     def data_direction(self) -> str:

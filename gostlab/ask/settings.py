@@ -44,6 +44,7 @@ from gostlab.ask.values import (
     CC,
     DIRECTION,
     END,
+    HOPS,
     HOST_NUMBER,
     MAX_FLOWS,
     MTU,
@@ -249,6 +250,61 @@ PATH_FIELDS: Mapping[str, Field] = {
 }
 
 
+RTT = Field(
+    read_rtt,
+    says="the idle round trip, half of it each way, in place of delay",
+    unit="a time",
+    example="100ms",
+)
+# What a link may have of its own.
+LINK_FIELDS: Mapping[str, Field] = {
+    "profile": Field(
+        text_of,
+        says="its path, a name in netem_profiles/ or a file; without it, the run's path with what"
+        " else is written here",
+        example="plain-100ms",
+    ),
+    **PATH_FIELDS,
+    "rtt": RTT,
+    **{f"{way}.{name}": each for way in DIRECTIONS for name, each in PATH_FIELDS.items()},
+}
+LINK_NAME = re.compile(r"hop[12]|n[0-9]{1,2}-n[0-9]{1,2}")
+
+
+@takes(
+    {
+        "type": "object",
+        "patternProperties": {
+            f"^({LINK_NAME.pattern})$": {"anyOf": [text_of.schema, mapping_schema(LINK_FIELDS)]}
+        },
+        "additionalProperties": False,
+        "minProperties": 1,
+    }
+)
+def read_links(node: Node) -> dict[str, dict[str, Setting]]:
+    """The links that have a path of their own, each as what it has in place of the run's: a
+    profile's name alone, or LINK_FIELDS. Raises BadInput.
+    """
+    found: dict[str, dict[str, Setting]] = {}
+    given = mapping_of(node)
+    for link, written in given.items():
+        if not LINK_NAME.fullmatch(link):
+            raise node.bad(f"{units.quoted(link)}: no name of a link (like hop2, or n1-n2)")
+        fields = {"profile": written} if written.fields is None else dict(written.fields)
+        for name in fields:
+            if name not in LINK_FIELDS:
+                raise unknown_key(written, name, LINK_FIELDS)
+        if not fields:
+            raise written.bad("nothing of its own (a profile, or like {rtt: 20ms, loss: 1%})")
+        found[link] = {
+            name: Setting(LINK_FIELDS[name].read(each), json_text(each), each, name)
+            for name, each in fields.items()
+        }
+    if not found:
+        raise node.bad("no link with a path of its own (like {hop2: plain-100ms})")
+    return found
+
+
 # Where there is no default, the profile's own holds, or there is no such thing.
 SETTINGS: Mapping[str, Field] = {
     "topology": Field(
@@ -256,6 +312,19 @@ SETTINGS: Mapping[str, Field] = {
         default="tunnel",
         says="who is joined to whom",
         example="dumbbell",
+    ),
+    "hops": Field(
+        HOPS,
+        default="1",
+        says="how many paths lie one behind the other (topology tunnel): with 2 a tunnel is a"
+        " chain, client – gost – gost2 – target, and `direct` one connection over both",
+        example="2",
+    ),
+    "links": Field(
+        read_links,
+        says="links with a path of their own, by name: `hop1` and `hop2` of two hops, `n1-n2` of a"
+        " ring, mesh or parking-lot; a profile, or what differs from the run's path",
+        example="{hop2: {rtt: 20ms, loss: 1%}}",
     ),
     "bottleneck": Field(
         BOTTLENECKS,
@@ -267,7 +336,8 @@ SETTINGS: Mapping[str, Field] = {
     "queue": Field(
         QUEUES,
         default="fifo",
-        says="what keeps the packets that wait at a bottleneck of tbf: `buffer` is its limit",
+        says="what keeps the packets that wait at a bottleneck of tbf: `buffer` is its limit; `aqm`"
+        " is the same setting by another name",
         example="fq_codel",
     ),
     "ecn": Field(
@@ -302,6 +372,13 @@ SETTINGS: Mapping[str, Field] = {
         default="off",
         says="whether a tunnel of GOST's family leaves Nagle's algorithm on across the path (no"
         " TCP_NODELAY): small writes then wait for the ACK of those before them",
+        example="on",
+    ),
+    "shared": Field(
+        one_of("off", "on"),
+        default="off",
+        says="whether flows between the same hosts share the one connection of a tunnel that has"
+        " one (ssh, gost+mws, gost+mwss), each as streams of it; off: a tunnel for each flow",
         example="on",
     ),
     "sndbuf": Field(
@@ -461,12 +538,7 @@ SETTINGS: Mapping[str, Field] = {
         example="3.8GiB, {client: 3.8GiB, target: 16GiB}",
     ),
     **PATH_FIELDS,
-    "rtt": Field(
-        read_rtt,
-        says="the idle round trip, half of it each way, in place of delay",
-        unit="a time",
-        example="100ms",
-    ),
+    "rtt": RTT,
     "flows": Field(
         read_flows,
         says="flows by name, each with what differs from the run; FLOW.FIELD is one field of one",
@@ -496,6 +568,15 @@ SETTINGS: Mapping[str, Field] = {
 }
 
 
+# Further names of a setting: what others call it. Both at once are refused.
+ALIASES = {"aqm": "queue"}
+
+
+def setting_called(name: str) -> str:
+    """The setting that a name is of: itself, or what it is another name of."""
+    return ALIASES.get(name, name)
+
+
 DEFAULTS = {name: each.default for name, each in SETTINGS.items() if each.default is not None}
 
 
@@ -512,7 +593,7 @@ def field_of(name: str) -> Field | None:
     """
     first, dot, last = name.partition(".")
     if not dot:
-        return SETTINGS.get(name)
+        return SETTINGS.get(setting_called(name))
     if first in DIRECTIONS:
         return PATH_FIELDS.get(last)
     if first == "cc":
@@ -523,7 +604,12 @@ def field_of(name: str) -> Field | None:
 def known_names() -> list[str]:
     """What an unknown name may have been meant for."""
     ways = (f"{way}.{name}" for way in DIRECTIONS for name in PATH_FIELDS)
-    return [*SETTINGS, *ways, *(f"cc.{end}" for end in ("client", "gost", "target", *LEGS))]
+    return [
+        *SETTINGS,
+        *ALIASES,
+        *ways,
+        *(f"cc.{end}" for end in ("client", "gost", "target", *LEGS)),
+    ]
 
 
 def read_level(name: str, node: Node) -> Setting:
@@ -534,7 +620,7 @@ def read_level(name: str, node: Node) -> Setting:
     is_cc = isinstance(value, str) and "cc" in (name.partition(".")[0], name.rpartition(".")[2])
     in_one_form = is_cc or name.rpartition(".")[2] == "streams"
     written = value if in_one_form else json_text(node)
-    return Setting(value, written, node, name)
+    return Setting(value, written, node, setting_called(name))
 
 
 def json_text(node: Node) -> Any:
@@ -563,7 +649,15 @@ def read_settings(node: Node) -> Settings:
     for name in given:
         if field_of(name) is None:
             raise unknown_key(node, name, known_names())
-    return {name: read_level(name, value) for name, value in given.items()}
+    check_said_once(node, given)
+    return {setting_called(name): read_level(name, value) for name, value in given.items()}
+
+
+def check_said_once(node: Node, given: Mapping[str, Any]) -> None:
+    """No setting by two of its names. Raises BadInput."""
+    for alias, name in ALIASES.items():
+        if alias in given and name in given:
+            raise node.bad(f"both {name} and {alias}, which are one setting (write one of them)")
 
 
 def read_factors(node: Node) -> Factors:
@@ -571,6 +665,7 @@ def read_factors(node: Node) -> Factors:
     of another. Raises BadInput.
     """
     found: dict[str, tuple[Setting, ...]] = {}
+    check_said_once(node, mapping_of(node))
     for name, written in mapping_of(node).items():
         if written.fields is None and field_of(name) is None:
             raise unknown_key(node, name, known_names())

@@ -91,7 +91,7 @@ def offloads_do_no_harm(
 
 
 def tcp_memory_needed_mib(
-    streams: int, tunnel: str, buffers: Buffers, path: Mapping[str, Any]
+    streams: int, tunnel: str, buffers: Buffers, path: Mapping[str, Any], hops: int = 1
 ) -> int:
     """Memory of all TCP sockets when every buffer of every leg is as full as it can be.
 
@@ -104,7 +104,7 @@ def tcp_memory_needed_mib(
     leg = min(
         connections * (sizes["rmem"][2] + sizes["wmem"][2]), max(debian, 4 * bytes_in_path(path))
     )
-    return 64 + math.ceil(tunnel_kind(tunnel).tcp_legs * leg / MIB)
+    return 64 + math.ceil(len(tunnel_kind(tunnel).legs_over(hops)) * leg / MIB)
 
 
 def tcp_memory_shared_mib(flows: int, path: Mapping[str, Any]) -> int:

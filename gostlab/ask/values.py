@@ -54,6 +54,7 @@ DIRECTION = one_of("upload", "download")
 STREAMS = whole(1, MAX_STREAMS)
 HOST_NUMBER = whole(1, MAX_HOSTS)
 MTU = whole(LEAST_MTU, MOST_MTU)
+HOPS = whole(1, 2)
 
 
 @takes(SECONDS.schema)

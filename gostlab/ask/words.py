@@ -29,6 +29,7 @@ PHRASES = {
     "profile": "{}",
     "topology": "{}",
     "queue": "{}",
+    "aqm": "{}",
     "cc": "{}",
     "rate": "{}",
     "duration": "{}",

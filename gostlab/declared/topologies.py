@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from gostlab.declared import graphs
 from gostlab.declared.errors import BadInput
 from gostlab.declared.source import ROOT, assigned, declared_as, functions, literal_of, parse_source
 from gostlab.declared.source import show as show_path
 
 FILE = ROOT / "topo.py"
-SIZES = ("senders", "receivers", "sites", "nodes")
+SIZES = ("senders", "receivers", "sites", "nodes", "hops")
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Topology:
     sender           the host that a flow runs from; `s{}` where there are several: s1, s2, …
     receiver         the host that it runs to; `r{}` where there are several
     size             what the class is built with: of senders and receivers the largest number that
-                     a flow names, of sites how many there are, of nodes the largest number of both
+                     a flow names, of nodes the largest of both, of sites how many there are, of
+                     hops how many paths lie one behind the other
     shape            of nodes that are joined by links like one another: chain, ring or mesh
                      (gostlab.declared.graphs); a flow's round trip is that of all links it crosses
     most_hosts       the largest number that a host's name may have
@@ -37,9 +39,11 @@ class Topology:
     path_per_site    whether every receiver is a site with a profile of its own; the flows run to
                      the one whose profile is the run's
     shapes_return    whether the path back is delayed too; else the way out has the whole round trip
-    tunnel_near      where a tunnel begins; "" where no tunnel fits
-    tunnel_endpoint  where it ends with `placement: endpoint`
-    tunnel_gateway   where it ends with `placement: gateway`
+    most_hops        how many paths may lie one behind the other, each with a host behind it
+    tunnel_near      where a tunnel begins; `s{}`: on its flow's sender; "" where no tunnel fits
+    tunnel_endpoint  where it ends with `placement: endpoint`; `r{}`: on its flow's receiver
+    tunnel_gateway   where it ends with `placement: gateway`: the host behind the first path; behind
+                     the second one it has a 2 in its name, and the first is a chain's middle
     class_name       the class in topo.py
     """
 
@@ -54,6 +58,7 @@ class Topology:
     own_rtts: bool = False
     path_per_site: bool = False
     shapes_return: bool = True
+    most_hops: int = 1
     tunnel_near: str = ""
     tunnel_endpoint: str = ""
     tunnel_gateway: str = ""
@@ -63,14 +68,37 @@ class Topology:
         """Whether a flow may say which sender and receiver it runs between."""
         return "{}" in self.sender and not self.path_per_site
 
-    def tunnel_far(self, placement: str) -> str:
-        """Where a tunnel ends; "" where none fits."""
-        return self.tunnel_gateway if placement == "gateway" else self.tunnel_endpoint
-
     @property
-    def tunnel_nodes(self) -> tuple[str, ...]:
-        """The hosts that a tunnel may end on."""
-        return tuple(filter(None, (self.tunnel_near, self.tunnel_endpoint, self.tunnel_gateway)))
+    def tunnel_by_flow(self) -> bool:
+        """Whether a tunnel runs between its flow's own hosts."""
+        return "{}" in self.tunnel_near
+
+    def gateways(self, hops: int = 1) -> tuple[str, ...]:
+        """The hosts behind the paths that lie one behind the other, where tunnels may end."""
+        names = (f"{self.tunnel_gateway}{'' if hop == 1 else hop}" for hop in range(1, hops + 1))
+        return tuple(names) if self.tunnel_gateway else ()
+
+    def tunnel_way(self, placement: str, hops: int, sender: str, receiver: str) -> tuple[str, ...]:
+        """The hosts of a tunnel's ends, from the near one to the far one, those of a chain's
+        middle between them: for a flow between two hosts; () where none fits.
+        """
+        if self.tunnel_by_flow:
+            return (sender, receiver) if placement == "endpoint" else ()
+        gateways = self.gateways(hops)
+        last = gateways[-1:] if placement == "gateway" else (self.tunnel_endpoint,)
+        return (self.tunnel_near, *gateways[: hops - 1], *last) if all(last) and last else ()
+
+    def tunnel_nodes(self, hops: int = 1) -> tuple[str, ...]:
+        """The hosts that a tunnel may end on, of those that are not a flow's own."""
+        if not self.tunnel_near or self.tunnel_by_flow:
+            return ()
+        return (self.tunnel_near, self.tunnel_endpoint, *self.gateways(hops))
+
+    def link_names(self, hops: int, nodes: int) -> tuple[str, ...]:
+        """What the links are called that may have a path of their own; () where all share one."""
+        if self.shape:
+            return tuple(f"n{one}-n{two}" for one, two in graphs.links(self.shape, nodes))
+        return tuple(f"hop{hop}" for hop in range(1, hops + 1)) if self.most_hops > 1 else ()
 
 
 @cache

@@ -24,7 +24,12 @@ APP = "app"  # application to the near end
 WAN = "wan"  # near end to far end, across the path
 EXIT = "exit"  # far end to the sink
 INNER = "inner"  # application to sink, inside a VPN
-LEGS = (APP, WAN, EXIT, INNER)
+# Of a chain, whose middle end stands between two paths.
+WAN2 = "wan2"  # middle end to far end, across the second path
+JOIN = "join"  # within the middle, where one program takes it from the path and another goes on
+LEGS = (APP, WAN, JOIN, WAN2, EXIT, INNER)
+CHAIN_LEGS = (APP, WAN, WAN2, EXIT)  # of a middle end that dials on by itself
+JOINED_LEGS = (APP, WAN, JOIN, WAN2, EXIT)  # of one that consists of two ends
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,10 @@ class TunnelKind:
     version_pattern  the version in what it prints: the first group, or all that matches
     legs             which TCP connections one stream is made of: app, wan and exit of a forwarder;
                      of a VPN inner, and wan as well where it runs over TCP
+    chain            the same over two paths, with an end between them; () if it makes no chain
     over             what carries it across the path: tcp | udp; "" if there is no tunnel
     carries          what the application may send through it: tcp, udp
-    options          settings that are its own: sndbuf, rcvbuf, nodelay
+    options          settings that are its own: sndbuf, rcvbuf, nagle, shared
     frames           of a forwarder: what the data is framed in across the path, the innermost
                      first: a frame carries at most so many bytes, with so many around them
     packet_bytes     of a VPN: what a packet inside has around it: over UDP all headers from the
@@ -67,6 +73,7 @@ class TunnelKind:
     version_words: tuple[str, ...] = ("--version",)
     version_pattern: str = r"\d+(?:\.\w+)+"
     legs: tuple[str, ...] = (APP, WAN, EXIT)
+    chain: tuple[str, ...] = ()
     over: str = "tcp"
     carries: tuple[str, ...] = ("tcp",)
     options: tuple[str, ...] = ()
@@ -92,10 +99,9 @@ class TunnelKind:
         """Every program of the machine's, or of Debian's, that it runs."""
         return (self.program, *self.helpers) if self.program not in ("", GOST) else self.helpers
 
-    @property
-    def tcp_legs(self) -> int:
-        """How many TCP connections carry one stream, beside or inside one another."""
-        return len(self.legs)
+    def legs_over(self, hops: int) -> tuple[str, ...]:
+        """Which TCP connections one stream is made of over so many paths in a row."""
+        return self.chain if hops > 1 and self.chain else self.legs
 
     @property
     def path_leg(self) -> str:
@@ -110,12 +116,16 @@ class TunnelKind:
         return INNER in self.legs
 
 
+# What a tunnel's file may name in its declaration.
+CONSTANTS = {"GOST": GOST, "CHAIN_LEGS": CHAIN_LEGS, "JOINED_LEGS": JOINED_LEGS}
+
+
 @cache
 def tunnel_kinds(folder: Path = FOLDER) -> dict[str, TunnelKind]:
     """Every tunnel by each of its names: none first, then by name. Raises BadInput for a file that
     declares a tunnel and cannot start one, or the reverse.
     """
-    kinds = declared_in(folder, "TUNNEL", TunnelKind, "start", {"GOST": GOST})
+    kinds = declared_in(folder, "TUNNEL", TunnelKind, "start", CONSTANTS)
     kinds.sort(key=lambda kind: (not kind.is_direct, kind.name))
     found: dict[str, TunnelKind] = {}
     for kind in kinds:
@@ -133,7 +143,7 @@ def tunnel_kinds(folder: Path = FOLDER) -> dict[str, TunnelKind]:
 def check_kind(folder: Path, kind: TunnelKind) -> None:
     """Raises BadInput for legs, or a carrier, that no tunnel has."""
     origin = f"{show_path(folder)}: {kind.module}.py"
-    for leg in kind.legs:
+    for leg in (*kind.legs, *kind.chain):
         if leg not in LEGS:
             raise BadInput(f"{origin}: legs: {leg!r} is none of {', '.join(LEGS)}")
     if kind.program and kind.over not in ("tcp", "udp"):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.ask.ends import cc_at
+from gostlab.ask.flows import Flow
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.controls import kernel_name, shipped_controls
 from gostlab.declared.topologies import topology_of
@@ -109,14 +110,13 @@ def machines_of(run: RunDescription) -> tuple[str, ...]:
     """The hosts whose programs take part. What only forwards for them is the network: its rates and
     queues are the path's, and a packet costs it nothing.
     """
-    topology, kind = topology_of(run.topology), tunnel_kind(run.tunnel)
-    ends = () if kind.is_direct else (topology.tunnel_near, topology.tunnel_far(run.placement))
+    ends = (host for flow in run.flows for host in run.tunnel_way(flow))
     return tuple(dict.fromkeys((*run.hosts, *ends)))
 
 
 def hosts_with_programs(run: RunDescription) -> tuple[str, ...]:
     """The hosts that flows or tunnels end on."""
-    return tuple(dict.fromkeys((*run.hosts, *topology_of(run.topology).tunnel_nodes)))
+    return tuple(dict.fromkeys((*run.hosts, *topology_of(run.topology).tunnel_nodes(run.hops))))
 
 
 @dataclass(frozen=True)
@@ -137,27 +137,35 @@ def legs_at(run: RunDescription) -> dict[str, list[LegEnd]]:
     def add(leg: str, one: str, other: str) -> None:
         for host, peer in {one: other, other: one}.items():
             cc = cc_at(run.cc, run.cc_by_end, host, leg)
-            found.setdefault(host, []).append(LegEnd(leg, None if peer == host else peer, cc))
+            end = LegEnd(leg, None if peer == host else peer, cc)
+            if end not in found.setdefault(host, []):
+                found[host].append(end)
 
-    topology, flows = topology_of(run.topology), [flow for flow in run.flows if flow.cc]
-    kind = tunnel_kind(run.tunnel)
-    if kind.is_direct:
-        for flow in flows:
-            add("wan", flow.sender, flow.receiver)
-        return found
-    near, far = topology.tunnel_near, topology.tunnel_far(run.placement)
+    for flow in (flow for flow in run.flows if flow.cc):
+        for leg, one, other in leg_hosts(run, flow):
+            add(leg, one, other)
+    return found
+
+
+def leg_hosts(run: RunDescription, flow: Flow) -> list[tuple[str, str, str]]:
+    """Every leg of a flow, and the hosts at its two ends."""
+    kind, way = tunnel_kind(run.tunnel), run.tunnel_way(flow)
+    if not way:
+        return [("wan", flow.sender, flow.receiver)]
+    near, far = way[0], way[-1]
     if kind.is_vpn:
         # Inside a VPN the other end has an address that is not there yet: what its sockets have is
         # the host's own, and the VPN's, across the path, goes by the route there.
-        for host in dict.fromkeys((near, flows[0].receiver)):
-            add("inner", host, host)
-        if "wan" in kind.legs:
-            add("wan", near, far)
-        return found
-    add("app", near, near)
-    add("wan", near, far)
-    add("exit", far, flows[0].receiver)
-    return found
+        inner = [("inner", host, host) for host in dict.fromkeys((near, flow.receiver))]
+        return [*inner, *([("wan", near, far)] if "wan" in kind.legs else [])]
+    between = {
+        "app": (near, near),
+        "wan": (near, way[1]),
+        "join": (way[1], way[1]),
+        "wan2": (way[-2], far),
+        "exit": (far, flow.receiver),
+    }
+    return [(leg, *between[leg]) for leg in kind.legs_over(run.hops)]
 
 
 def set_cc_towards(network: Network, host: str, peer: str, cc: str) -> None:

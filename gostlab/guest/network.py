@@ -52,14 +52,19 @@ class Interface:
     role: str | None  # bottleneck | delay
     direction: str | None  # forward | reverse
     hosts: tuple[str, ...] = ()  # dumbbell: the one behind a delay line; star: the path's site
+    link: str = ""  # of several, each of which may have a path of its own
 
 
 def interface_of(node: str, intf: Any) -> Interface:
-    """An end of a link with what topo.py says of it: its role is (role, direction[, hosts])."""
-    role, direction, hosts = (*(intf.params.get("role") or (None, None)), ())[:3]
-    return Interface(
-        node, intf.name, intf.ip, role, direction, (hosts,) if isinstance(hosts, str) else hosts
-    )
+    """An end of a link with what topo.py says of it: its role is (role, direction[, hosts[,
+    link]]).
+    """
+    said: Sequence[Any] = intf.params.get("role") or (None, None)
+    role, direction = said[:2]
+    hosts = said[2] if len(said) > 2 else ()
+    hosts = (hosts,) if isinstance(hosts, str) else hosts
+    link = said[3] if len(said) > 3 else ""
+    return Interface(node, intf.name, intf.ip, role, direction, hosts, link)
 
 
 class Network:
@@ -240,7 +245,7 @@ def lay_out(
     # Mininet.init() would raise the host's socket-buffer and neighbour sysctls, which is not ours
     # to do and would leak into every namespace's defaults. Root is checked by the machine.
     Mininet.inited = True
-    size = topology_size(topology_of(run.topology), run.flows, run.sites)
+    size = topology_size(topology_of(run.topology), run.flows, run.sites, run.hops)
     layout = topo.topos[run.topology](**size)
     mininet = Mininet(
         topo=layout if shells else without_shells(layout), controller=None, build=False

@@ -68,6 +68,7 @@ def path_of(run: RunDescription, interface: Interface) -> Mapping[str, Any]:
     if run.sites is not None:
         sites = {topology.receiver.format(n): site for n, site in enumerate(run.sites.values(), 1)}
         path = sites[interface.hosts[0]]
+    path = run.links.get(interface.link, path)
     direction: Mapping[str, Any] = path[str(interface.direction)]
     if topology.own_rtts and interface.role == "delay":
         own_ms = delays_ms(run.flows, run.path)
@@ -149,6 +150,8 @@ class Shaper:
         base_ms = self._run.path[change["direction"]]["delay_ms"]
         for interface, now in self._now.items():
             if interface.direction != change["direction"] or not under_test(self._run, interface):
+                continue
+            if interface.link in self._run.links:  # a path of its own, which stays what it is
                 continue
             wanted = {
                 key: value

@@ -15,7 +15,7 @@ from gostlab.ask.run_description import RunDescription
 from gostlab.guest.hosts import kernel_file, tcp_memory_limits, tcp_memory_of
 from gostlab.guest.network import Interface
 from gostlab.guest.reports import FlowResult
-from gostlab.guest.shaping import carries_data
+from gostlab.guest.shaping import carries_data, path_of
 from gostlab.guest.traffic import Load
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.probes import Probes, rows_of
@@ -35,20 +35,15 @@ def judge(
     data = run.data_direction
     samples = rows_of(folder, "queues")
     last = {row["dev"]: row for row in samples}
-    rate_bps = max(
-        [
-            run.path[data]["rate_bps"] or 0,
-            *(change.get("rate_bps", 0) for change in run.changes if change["direction"] == data),
-        ]
-    )
+    changed = [change.get("rate_bps", 0) for change in run.changes if change["direction"] == data]
+    load_s = load.ended_s - load.started_s
+    received_bits, rate_bps = most_received(run, load, queues, changed)
     return [
         *fidelity.check_cc(legs["legs"], run),
         check_tcp_memory(run, probes, legs),
         check_cpu(run, folder),
         fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
-        fidelity.check_rate(
-            most_received_bits(run, load, queues), rate_bps, load.ended_s - load.started_s
-        ),
+        fidelity.check_rate(received_bits, rate_bps, load_s),
         *fidelity.check_offered(run, load.flows, idle_shares(load.flows, rows_of(folder, "hosts"))),
         *fidelity.check_drops(last.values(), run),
         *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),
@@ -67,20 +62,22 @@ def judge(
     ]
 
 
-def most_received_bits(run: RunDescription, load: Load, queues: Sequence[Interface]) -> float:
-    """What came through the busiest bottleneck of those that carry the data: all bytes of the flows
-    whose data cross it.
+def most_received(
+    run: RunDescription, load: Load, queues: Sequence[Interface], changed_bps: Sequence[int]
+) -> tuple[float, float]:
+    """What came through the fullest bottleneck of those that carry the data, in bits, and the rate
+    that it has at most: all bytes of the flows whose data cross it.
     """
     got = {flow.name: 8.0 * flow.bytes for flow in load.flows}
     mine = [flow for flow in run.flows if flow.direction == run.flows[0].direction]
-    return max(
-        (
-            sum(got.get(flow.name, 0.0) for flow in mine if carries_data(queue, flow))
-            for queue in queues
-            if (queue.role, queue.direction) == ("bottleneck", run.data_direction)
-        ),
-        default=0.0,
-    )
+    found = [(0.0, float(run.path[run.data_direction]["rate_bps"] or 0))]
+    for queue in queues:
+        if (queue.role, queue.direction) != ("bottleneck", run.data_direction):
+            continue
+        bits = sum(got.get(flow.name, 0.0) for flow in mine if carries_data(queue, flow))
+        own_bps = path_of(run, queue)["rate_bps"] or 0
+        found.append((bits, max([own_bps, *(() if queue.link in run.links else changed_bps)])))
+    return max(found, key=lambda each: each[0] / each[1] if each[1] else 0.0)
 
 
 def check_cpu(run: RunDescription, folder: Path) -> Check:

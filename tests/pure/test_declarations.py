@@ -66,7 +66,7 @@ def test_a_file_in_the_folder_is_a_tunnel(tmp_path: Path) -> None:
     found = kinds(tmp_path, mine=DECLARATION + START, helper="def start_both():\n    pass\n")
 
     assert list(found) == ["mine"]
-    assert (found["mine"].module, found["mine"].program, found["mine"].tcp_legs) == (
+    assert (found["mine"].module, found["mine"].program, len(found["mine"].legs)) == (
         "mine",
         "socat",
         3,
@@ -115,7 +115,11 @@ def test_the_topologies_are_topo_pys_classes_in_their_order() -> None:
     shaped = ("parking-lot", "ring", "mesh")
     assert topology_names() == ("tunnel", "dumbbell", "router", "star", *shaped)
     assert topology_of("star").path_per_site and topology_of("dumbbell").own_rtts
-    assert [name for name in topology_names() if topology_of(name).tunnel_near] == ["tunnel"]
+    assert [name for name in topology_names() if topology_of(name).tunnel_near] == [
+        "tunnel",
+        "dumbbell",
+        *shaped,
+    ]
 
 
 def test_a_class_is_a_topology(tmp_path: Path) -> None:
@@ -152,7 +156,7 @@ def test_two_topologies_of_one_name_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"topology": "router", "tunnel": "gost+ws"}, "tunnels run in topology tunnel, not in rou"),
+        ({"topology": "router", "tunnel": "gost+ws"}, "tunnels run in topology tunnel or dumbb"),
         ({"flows": "{a: {rtt: 10ms}}"}, "rtt belongs to topology dumbbell"),
         ({"flows": "{a: {sender: 2}}"}, "sender belongs to topology dumbbell"),
         ({"sites": "[plain-100ms]"}, "sites belong to topology star"),
@@ -292,7 +296,7 @@ def test_a_run_from_before_the_setting_had_the_systems_iperf3() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('legs=("app", "outer")', "legs: 'outer' is none of app, wan, exit, inner"),
+        ('legs=("app", "outer")', "legs: 'outer' is none of app, wan, join, wan2, exit, inner"),
         ('over="icmp"', "over: 'icmp' is neither tcp nor udp"),
         ('legs=("inner",)', "it runs over tcp, and has no leg wan"),
     ],
@@ -308,5 +312,5 @@ def test_a_vpn_over_udp_meets_the_path_with_the_connection_inside(tmp_path: Path
         mine=DECLARATION.replace('says="a pipe"', 'says="x", legs=("inner",), over="udp"') + START,
     )["mine"]
 
-    assert found.is_vpn and found.path_leg == "inner" and found.tcp_legs == 1
+    assert found.is_vpn and found.path_leg == "inner" and len(found.legs) == 1
     assert tunnel_kind("gost+ws").path_leg == "wan" and not tunnel_kind("gost+ws").is_vpn

@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.ask.run_description import RunDescription
-from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.guest.network import Network
 from gostlab.guest.tunnels.launch import (
-    TUNNEL_PORT,
     Ends,
     Launch,
     Leg,
@@ -74,19 +72,18 @@ def launches(
     """The starts of a run's tunnel, one for each pair of ends; all enter what they start in
     `ends`.
     """
-    topology = topology_of(run.topology)
+    flows = {flow.name: flow for flow in run.flows}
     for number, flow in enumerate(pairs_of(run)):
         mark = f"-{flow}" if number else ""
         yield Launch(
             network,
             run,
             program,
-            near=topology.tunnel_near,
-            far=topology.tunnel_far(run.placement),
+            way=run.tunnel_way(flows[flow]) if flow else ("", ""),
             folder=folder,
             scratch=scratch / f"tunnel{mark}",
             flow=flow,
-            port=TUNNEL_PORT + number,
+            number=number,
             mark=mark,
             ends=ends,
         )
@@ -95,21 +92,24 @@ def launches(
 def joined(run: RunDescription, pairs: Sequence[Tunnel], ends: Ends) -> Tunnel:
     """All pairs of a run's tunnel as one: each flow's entry is that of the pair it takes."""
     entries = dict(pairs[0].entries)
-    if not is_direct_or_vpn(run):
+    if not tunnel_kind(run.tunnel).is_direct:
         by_flow = dict(zip(pairs_of(run), pairs, strict=True))
         for flow in run.flows:
             if flow.takes_tunnel:
                 pair = pair_of(run, flow)
-                entries[flow.name] = by_flow[pair].entries[pair]
+                entries[flow.name] = entry_of(run, by_flow[pair], flow.name, pair)
     carried = {flow.name for flow in run.flows if flow.is_tcp}
     legs = tuple(leg for pair in pairs for leg in pair.legs if leg.flow in carried)
     return Tunnel(entries, legs, ends)
 
 
-def is_direct_or_vpn(run: RunDescription) -> bool:
-    """Whether each flow connects to its sink's own port."""
-    kind = tunnel_kind(run.tunnel)
-    return kind.is_direct or kind.is_vpn
+def entry_of(run: RunDescription, tunnel: Tunnel, flow: str, pair: str) -> tuple[str, int]:
+    """Where a flow connects, of the pair that it takes: datagrams beside a forwarder's stream go to
+    that one's port.
+    """
+    kinds = {each.name: each.kind for each in run.flows}
+    beside = kinds[flow] == "ping" and not tunnel_kind(run.tunnel).is_vpn
+    return tunnel.entries[pair if beside else flow]
 
 
 def own_programs(parts: Mapping[str, Any]) -> dict[str, OwnProgram]:

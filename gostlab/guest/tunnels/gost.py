@@ -12,27 +12,46 @@ ENVIRON = {"GODEBUG": "multipathtcp=0"}
 
 
 def start_relay(launch: Launch, scheme: str) -> Tunnel:
-    """Both ends, as in `gost -L relay+wss://:443/127.0.0.1:80`. Raises TunnelError."""
-    program = launch.program_path
-    address, port = launch.sink
+    """All ends, as in `gost -L relay+wss://:443/127.0.0.1:80`. Raises TunnelError."""
     nagle = "?nagle=true" if dict(launch.options("nagle")) else ""
     if nagle and launch.program is not None and launch.program.kind != "relay":
         raise TunnelError(
             f"nagle: {launch.program.version} has no switch for TCP_NODELAY: the lab's own relay"
             " has one"
         )
-    far_argv = [program, "-L", f"{scheme}://:{launch.port}/{address}:{port}{nagle}"]
-    # By default a session of GOST's ends with its first answer.
-    keep = "?keepalive=true" if launch.carries_datagrams else ""
-    near_argv = [
-        program,
-        *("-L", f"udp://:{launch.port}{keep}"),
-        *("-L", f"tcp://:{launch.port}"),
-        *("-F", f"{scheme}://{launch.far_address}:{launch.port}{nagle}"),
-    ]
-    launch.start_end(launch.far, far_argv, environ=ENVIRON)
-    launch.start_end(launch.near, near_argv, environ=ENVIRON)
-    launch.wait_until_listening(launch.far, launch.port)
-    launch.wait_until_listening(launch.near, launch.port)
+    for node in reversed(launch.way):
+        launch.start_end(node, end_argv(launch, scheme, node, nagle), environ=ENVIRON)
+    for node in reversed(launch.way):
+        launch.wait_until_listening(node, launch.port)
     launch.wait_until_listening(launch.near, launch.port, "udp")
     return launch.three_legs()
+
+
+def end_argv(launch: Launch, scheme: str, node: str, nagle: str) -> list[str]:
+    """The command line of the end on a node.
+
+    A far end alone has the sink as its fixed target. Behind others, or where flows share a
+    connection, it is told where to go: by the last end before it that has a target of its own.
+    """
+    address, port = launch.sink
+    told = bool(launch.middle) or len(launch.carried_all) > 1
+    forward = []
+    if node != launch.far:
+        forward = ["-F", f"{scheme}://{launch.next_address(node)}:{launch.port}{nagle}"]
+    if node == launch.far:
+        target = "" if told else f"/{address}:{port}"
+        return [launch.program_path, "-L", f"{scheme}://:{launch.port}{target}{nagle}"]
+    if node in launch.middle:
+        target = f"/{address}:{port}" if len(launch.carried_all) == 1 else ""
+        return [launch.program_path, "-L", f"{scheme}://:{launch.port}{target}{nagle}", *forward]
+    # By default a session of GOST's ends with its first answer.
+    keep = "?keepalive=true" if launch.carries_datagrams else ""
+    listen = [f"udp://:{launch.port}{keep}"]
+    if len(launch.carried_all) == 1:
+        listen.append(f"tcp://:{launch.port}")
+    else:
+        listen[0] = f"udp://:{launch.port}/{address}:{port}{keep}"
+    for flow in launch.carried_all if len(launch.carried_all) > 1 else ():
+        to = ":".join(map(str, launch.sink_of(flow)))
+        listen.append(f"tcp://:{launch.entry_port(flow)}/{to}")
+    return [launch.program_path, *(word for each in listen for word in ("-L", each)), *forward]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gostlab.declared.tunnels import GOST, TunnelKind
+from gostlab.declared.tunnels import CHAIN_LEGS, GOST, TunnelKind
 from gostlab.guest.tunnels.gost import start_relay
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 
@@ -12,7 +12,8 @@ TUNNEL = TunnelKind(
     says="relay over WebSocket with TLS, multiplexed",
     program=GOST,
     carries=("tcp", "udp"),
-    options=("nagle",),
+    chain=CHAIN_LEGS,
+    options=("nagle", "shared"),
     one_connection=True,
     frames=((32768, 8), (4096, 8), (4104, 22)),  # and each of those in a TLS 1.3 record
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gostlab.declared.tunnels import GOST, TunnelKind
+from gostlab.declared.tunnels import CHAIN_LEGS, GOST, TunnelKind
 from gostlab.guest.tunnels.gost import start_relay
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 
@@ -12,6 +12,7 @@ TUNNEL = TunnelKind(
     says="relay over TLS",
     program=GOST,
     carries=("tcp", "udp"),
+    chain=CHAIN_LEGS,
     options=("nagle",),
     frames=((16384, 22),),  # TLS 1.3 records: header, type, tag
 )

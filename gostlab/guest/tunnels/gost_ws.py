@@ -5,7 +5,7 @@ GOST's own command lines say relay+ws, and so may an experiment: both names run 
 
 from __future__ import annotations
 
-from gostlab.declared.tunnels import GOST, TunnelKind
+from gostlab.declared.tunnels import CHAIN_LEGS, GOST, TunnelKind
 from gostlab.guest.tunnels.gost import start_relay
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 
@@ -15,6 +15,7 @@ TUNNEL = TunnelKind(
     says="relay over WebSocket",
     program=GOST,
     carries=("tcp", "udp"),
+    chain=CHAIN_LEGS,
     options=("nagle",),
     frames=((4096, 8),),  # WebSocket frames from the client: header, length, mask
 )

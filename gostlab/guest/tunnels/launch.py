@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
@@ -20,6 +20,9 @@ from gostlab.setup.parts import TunnelBinary
 # The thesis's ports: iperf3 listens on 80 on the target, both ends of the tunnel on 443.
 SINK_PORT = 80
 TUNNEL_PORT = 443
+# The entries of further flows that share a pair's one connection, so many of each pair.
+SHARED_PORT, MOST_SHARED = 2000, 100
+JOIN_PORT = 1443  # within the middle of a chain
 PAIRS_OWN = 0  # the port of a pair of ends
 LISTEN_TIMEOUT_S = 10.0
 LOOPBACK = "127.0.0.1"
@@ -38,7 +41,7 @@ class Leg:
     accepted.
     """
 
-    name: str  # app | wan | exit
+    name: str  # app | wan | join | wan2 | exit | inner
     near: str  # node of the connecting socket
     far: str  # node of the accepting socket
     port: int  # the port connected to
@@ -69,11 +72,12 @@ class Tunnel:
 class Launch:
     """The start of one run's tunnel.
 
-    near, far  the nodes that its two ends run on
+    way        the nodes that its ends run on: near, far, and between them a chain's middle
     folder     the run's results: each end's output goes there, to tunnel-NODE.log
     scratch    a folder of the tunnel's own, which ends with the run
     flow       the flow that this pair of ends carries; "": the run's first that takes the tunnel
     port       the pair's own: a forwarder has one sink, so that a second flow needs a second pair
+    number     of the pair, from 0
     mark       what its processes' names and logs end in, where a run has several pairs
     ends       what has been started so far; ended by whoever made this
     """
@@ -81,14 +85,42 @@ class Launch:
     network: Network
     run: RunDescription
     program: TunnelBinary | None
-    near: str
-    far: str
+    way: tuple[str, ...]
     folder: Path
     scratch: Path
     flow: str = ""
-    port: int = TUNNEL_PORT
+    number: int = 0
     mark: str = ""
     ends: Ends = field(default_factory=dict)
+
+    @property
+    def near(self) -> str:
+        """The node that the application's connection is made on."""
+        return self.way[0]
+
+    @property
+    def far(self) -> str:
+        """The node that the last connection, to the sink, leaves."""
+        return self.way[-1]
+
+    @property
+    def middle(self) -> tuple[str, ...]:
+        """The nodes of a chain's ends between the two; () where it is none."""
+        return self.way[1:-1]
+
+    def next_address(self, node: str) -> str:
+        """Where an end connects to: the one behind it."""
+        return self.network.ip(self.way[self.way.index(node) + 1])
+
+    @property
+    def port(self) -> int:
+        """Where this pair's ends listen: a forwarder has one sink, and so each pair its own."""
+        return TUNNEL_PORT + self.number
+
+    @property
+    def join_port(self) -> int:
+        """Where a second end of a chain's middle listens, for what the first one brings."""
+        return JOIN_PORT + self.number
 
     @property
     def program_path(self) -> str:
@@ -123,7 +155,7 @@ class Launch:
     @property
     def carried(self) -> str:
         """The flow that the tunnel carries: background traffic takes the path, not the tunnel."""
-        return self.flow or first_carried(self.run)
+        return self.flow or first_carried(self.run.flows)
 
     @property
     def receiver(self) -> str:
@@ -133,8 +165,29 @@ class Launch:
     @property
     def sink(self) -> tuple[str, int]:
         """Where the far end connects to: address and port of the carried flow's sink."""
+        return self.sink_of(self.carried)
+
+    def sink_of(self, flow: str) -> tuple[str, int]:
+        """The same of another flow between the same hosts."""
         address = LOOPBACK if self.far == self.receiver else self.network.ip(self.receiver)
-        return address, sink_ports(self.run)[self.carried]
+        return address, sink_ports(self.run)[flow]
+
+    @property
+    def carried_all(self) -> list[str]:
+        """All flows that this pair carries as streams, the pair's own first."""
+        mine = [
+            flow.name
+            for flow in self.run.flows
+            if flow.takes_tunnel and flow.is_tcp and pair_of(self.run, flow) == self.carried
+        ]
+        return list(dict.fromkeys([self.carried, *mine]))
+
+    def entry_port(self, flow: str) -> int:
+        """Where the near end listens for a flow: the pair's own port, and of further flows that
+        share its connection one more each.
+        """
+        place = self.carried_all.index(flow)
+        return self.port if place == 0 else SHARED_PORT + self.number * MOST_SHARED + place
 
     @property
     def carries_datagrams(self) -> bool:
@@ -147,7 +200,7 @@ class Launch:
 
     @property
     def far_address(self) -> str:
-        """Where the near end connects to."""
+        """Where the far end listens."""
         return self.network.ip(self.far)
 
     def start_end(
@@ -157,16 +210,17 @@ class Launch:
         *,
         port: int | None = PAIRS_OWN,
         environ: Mapping[str, str] = {},
+        part: str = "",
     ) -> None:
-        """Start one end, one process a node. Raises TunnelError if the port is taken on which it is
-        to listen: the pair's own, another, or none.
+        """Start one end, one process a node, or a `part` of a node's that has several. Raises
+        TunnelError if the port is taken on which it is to listen: the pair's own, another, or none.
         """
         port = self.port if port == PAIRS_OWN else port
         if port in listening_ports(self.network, node, "tcp"):
             raise TunnelError(
                 f"{node}: port {port} is in use already, the tunnel cannot listen there"
             )
-        end = f"{node}{self.mark}"
+        end = f"{node}{part and f'-{part}'}{self.mark}"
         name = log_name(end)
         with (self.folder / name).open("wb") as output:
             self.ends[end] = self.network.start(
@@ -209,23 +263,30 @@ class Launch:
             if name in self.run.tunnel_options
         ]
 
-    def three_legs(
-        self, entry: tuple[str, int] | None = None, wan_port: int | None = None
-    ) -> Tunnel:
-        """The usual tunnel. The application connects to the near end on its own node (`entry`), the
-        near end to the far end (`wan_port`), and the far end to the sink: three TCP connections in
-        a row. Both ends listen on the pair's own port unless they are said to do otherwise.
+    def three_legs(self) -> Tunnel:
+        """The usual tunnel. The application connects to the near end on its own node, the near end
+        to the far end, and the far end to the sink: three TCP connections in a row, and of a chain
+        its middle's besides. All ends listen on the pair's own port.
         """
-        entry, wan_port = entry or (LOOPBACK, self.port), wan_port or self.port
-        at_sink = self.far == self.receiver
-        flow, sink_port = self.carried, self.sink[1]
+        at_sink, found = self.far == self.receiver, []
+        for flow in self.carried_all:
+            places = {
+                "app": (self.near, self.near, self.entry_port(flow), True),
+                "wan": (self.near, self.way[1], self.port, False),
+                "join": (self.way[1], self.way[1], self.join_port, True),
+                "wan2": (self.way[-2], self.far, self.port, False),
+                "exit": (self.far, self.receiver, self.sink_of(flow)[1], at_sink),
+            }
+            own = ("app", "exit") if flow != self.carried else tuple(places)
+            found += [
+                Leg(leg, *places[leg], flow=flow)
+                for leg in tunnel_kind(self.run.tunnel).legs_over(self.run.hops)
+                if leg in own
+            ]
+        entries = {flow: (LOOPBACK, self.entry_port(flow)) for flow in self.carried_all}
         return Tunnel(
-            {**direct_entries(self.network, self.run), flow: entry},
-            (
-                Leg("app", self.near, self.near, entry[1], loopback=True, flow=flow),
-                Leg("wan", self.near, self.far, wan_port, flow=flow),
-                Leg("exit", self.far, self.receiver, sink_port, loopback=at_sink, flow=flow),
-            ),
+            {**direct_entries(self.network, self.run), **entries},
+            tuple(found),
             self.ends,
             self.folder,
         )
@@ -237,30 +298,33 @@ def direct_entries(network: Network, run: RunDescription) -> dict[str, tuple[str
     return {flow.name: (network.ip(flow.receiver), ports[flow.name]) for flow in run.flows}
 
 
-def first_carried(run: RunDescription) -> str:
+def first_carried(flows: Sequence[Flow]) -> str:
     """The flow that the first pair of a tunnel's ends carries: what loads it, if anything does."""
-    taking = [flow for flow in run.flows if flow.takes_tunnel]
+    taking = [flow for flow in flows if flow.takes_tunnel]
     return min(taking, key=lambda flow: not flow.is_tcp).name
 
 
 def pair_of(run: RunDescription, flow: Flow) -> str:
     """The flow whose pair of ends a flow's packets take: its own, but a ping flow's datagrams take
-    the first pair's, which forwards them to the same port.
+    that of the first flow between the same hosts, which forwards them to the same port. A VPN
+    carries all between two hosts with one pair, and so does a tunnel of one connection that is
+    asked to (`shared`).
     """
-    datagrams = flow.kind == "ping" and "udp" in tunnel_kind(run.tunnel).carries
-    return first_carried(run) if datagrams else flow.name
+    kind = tunnel_kind(run.tunnel)
+    beside = [each for each in run.flows if run.tunnel_way(each) == run.tunnel_way(flow)]
+    datagrams = flow.kind == "ping" and "udp" in kind.carries
+    if kind.is_vpn or datagrams or run.tunnel_options.get("shared") == "on":
+        return first_carried(beside)
+    return flow.name
 
 
 def pairs_of(run: RunDescription) -> list[str]:
-    """The flows that need a pair of a tunnel's ends each, the first pair's first. A VPN carries
-    all with one pair, and so may a tunnel of one connection.
-    """
-    kind = tunnel_kind(run.tunnel)
+    """The flows that need a pair of a tunnel's ends each, the first pair's first."""
     taking = [flow for flow in run.flows if flow.takes_tunnel]
-    if kind.is_direct or kind.is_vpn or not taking:
+    if tunnel_kind(run.tunnel).is_direct or not taking:
         return [""]
-    first = first_carried(run)
-    return list(dict.fromkeys([first, *(pair_of(run, flow) for flow in taking)]))
+    first = next(flow for flow in taking if flow.name == first_carried(taking))
+    return list(dict.fromkeys(pair_of(run, flow) for flow in [first, *taking]))
 
 
 def sink_ports(run: RunDescription) -> dict[str, int]:
@@ -276,7 +340,7 @@ def sink_ports(run: RunDescription) -> dict[str, int]:
     shared = {
         flow.name: pair
         for flow in run.flows
-        if forwards and flow.takes_tunnel and (pair := pair_of(run, flow)) != flow.name
+        if forwards and flow.kind == "ping" and (pair := pair_of(run, flow)) != flow.name
     }
     for flow in run.flows:
         if flow.name in shared:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gostlab.guest.tunnels.certificate import make_certificate
 from gostlab.guest.tunnels.launch import Launch, Tunnel
-from gostlab.guest.tunnels.vpn import DEVICE, FAR_IP, NEAR_IP, lead_behind, vpn_legs, wait_inside
+from gostlab.guest.tunnels.vpn import device_of, inside_of, lead_behind, vpn_legs, wait_inside
 
 CONFIG = """dev {device}
 dev-type tun
@@ -28,21 +28,21 @@ verb 3
 def start_openvpn(launch: Launch, over: str) -> Tunnel:
     """Both ends, whose packets fit the link's MTU. Raises TunnelError or NetworkError."""
     certificates = {node: make_certificate(launch, node) for node in (launch.near, launch.far)}
-    far = launch.far_address
+    far, inside = launch.far_address, inside_of(launch)
     ends: Mapping[str, Mapping[str, str]] = {
         launch.far: {
             "way": f"proto {over}4{'-server' if over == 'tcp' else ''}\n"
             f"local {far}\nlport {launch.port}",
             "role": "tls-server\ndh none",
-            "own": FAR_IP,
-            "peer": NEAR_IP,
+            "own": inside.far,
+            "peer": inside.near,
         },
         launch.near: {
             "way": f"proto {over}4{'-client' if over == 'tcp' else ''}\n"
             f"remote {far} {launch.port}\nnobind",
             "role": "tls-client",
-            "own": NEAR_IP,
-            "peer": FAR_IP,
+            "own": inside.near,
+            "peer": inside.far,
         },
     }
     options = "".join(f"{name} {value}\n" for name, value in launch.options("sndbuf", "rcvbuf"))
@@ -52,7 +52,7 @@ def start_openvpn(launch: Launch, over: str) -> Tunnel:
         launch.write_file(f"{node}.crt", certificates[node].certificate)
         config = CONFIG.format(
             **words,
-            device=DEVICE,
+            device=device_of(launch),
             mtu=launch.inner_mtu,
             folder=launch.scratch,
             node=node,

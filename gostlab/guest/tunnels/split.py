@@ -6,7 +6,7 @@ dial on and copy. The lab's relay and a real GOST both do it, by the same argume
 
 from __future__ import annotations
 
-from gostlab.declared.tunnels import GOST, TunnelKind
+from gostlab.declared.tunnels import CHAIN_LEGS, GOST, TunnelKind
 from gostlab.guest.tunnels.gost import ENVIRON
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 
@@ -14,16 +14,16 @@ TUNNEL = TunnelKind(
     name="split",
     says="split connections, nothing else",
     program=GOST,
+    chain=CHAIN_LEGS,
 )
 
 
 def start(launch: Launch) -> Tunnel:
     """Both ends, as in `gost -L tcp://:443/HOST:443`. Raises TunnelError."""
     address, port = launch.sink
-    for node, target in (
-        (launch.far, f"{address}:{port}"),
-        (launch.near, f"{launch.far_address}:{launch.port}"),
-    ):
+    for node in reversed(launch.way):
+        is_far = node == launch.far
+        target = f"{address}:{port}" if is_far else f"{launch.next_address(node)}:{launch.port}"
         launch.start_end(
             node,
             [launch.program_path, "-L", f"tcp://:{launch.port}/{target}"],

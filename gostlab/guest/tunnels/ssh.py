@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gostlab.declared.tunnels import TunnelKind
+from gostlab.declared.tunnels import CHAIN_LEGS, TunnelKind
 from gostlab.guest.tunnels.launch import LOOPBACK, Launch, Tunnel
 from gostlab.guest.tunnels.openssh import start_ssh
 
@@ -14,6 +14,8 @@ TUNNEL = TunnelKind(
     unpacked=("openssh-client", "openssh-server"),
     version_words=("-V",),
     version_pattern=r"OpenSSH_(\d[\w.]*)",
+    chain=CHAIN_LEGS,
+    options=("shared",),
     one_connection=True,
     frames=((32768, 44),),  # channel data: two lengths, type, channel, length, padding, tag
 )
@@ -21,7 +23,11 @@ TUNNEL = TunnelKind(
 
 def start(launch: Launch) -> Tunnel:
     """Both ends. Raises TunnelError or NetworkError."""
-    address, port = launch.sink
-    start_ssh(launch, {"LocalForward": f"{LOOPBACK}:{launch.port} {address}:{port}"})
-    launch.wait_until_listening(launch.near, launch.port)
+    forwards = []
+    for flow in launch.carried_all:
+        address, port = launch.sink_of(flow)
+        forwards.append(("LocalForward", f"{LOOPBACK}:{launch.entry_port(flow)} {address}:{port}"))
+    start_ssh(launch, forwards)
+    for flow in launch.carried_all:
+        launch.wait_until_listening(launch.near, launch.entry_port(flow))
     return launch.three_legs()

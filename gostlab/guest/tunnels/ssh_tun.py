@@ -5,7 +5,7 @@ from __future__ import annotations
 from gostlab.declared.tunnels import TunnelKind
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 from gostlab.guest.tunnels.openssh import start_ssh
-from gostlab.guest.tunnels.vpn import DEVICE, give_addresses, vpn_legs, wait_for_device
+from gostlab.guest.tunnels.vpn import device_of, give_addresses, vpn_legs, wait_for_device
 
 TUNNEL = TunnelKind(
     name="ssh+tun",
@@ -26,9 +26,11 @@ TUNNEL = TunnelKind(
 
 def start(launch: Launch) -> Tunnel:
     """Both ends and their devices. Raises TunnelError or NetworkError."""
-    start_ssh(launch, {"Tunnel": "point-to-point", "TunnelDevice": "0:0"})
+    device = device_of(launch)
+    made = f"tun{launch.number}"
+    start_ssh(launch, [("Tunnel", "point-to-point"), ("TunnelDevice", f"{made[3:]}:{made[3:]}")])
     for node in (launch.near, launch.far):
-        wait_for_device(launch, node, "tun0")
-        launch.on(node, "ip", "link", "set", "tun0", "name", DEVICE)
+        wait_for_device(launch, node, made)
+        launch.on(node, "ip", "link", "set", made, "name", device)
     give_addresses(launch)
     return vpn_legs(launch, launch.port)

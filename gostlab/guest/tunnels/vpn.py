@@ -7,6 +7,8 @@ the VPN's own, the leg `wan`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gostlab.guest.network import NetworkError
 from gostlab.guest.tunnels.launch import (
     Launch,
@@ -14,21 +16,41 @@ from gostlab.guest.tunnels.launch import (
     Tunnel,
     TunnelError,
     direct_entries,
+    pair_of,
     sink_ports,
 )
 
-# The addresses inside. Where the far end is not on the target itself, the target has one more
-# behind it: its own stays reachable beside the VPN, for what measures the path.
-NEAR_IP, FAR_IP, BEHIND_IP = "10.9.0.1", "10.9.0.2", "10.9.1.2"
 NETWORK_BITS = 30
-DEVICE = "vpn0"
+
+
+@dataclass(frozen=True)
+class Inside:
+    """The addresses inside a pair's VPN. Where the far end is not on the target itself, the target
+    has one more behind it: its own stays reachable beside the VPN, for what measures the path.
+    """
+
+    near: str
+    far: str
+    behind: str
+
+
+def inside_of(launch: Launch) -> Inside:
+    """Each pair's own: 10.9.0, .2, .4, … and behind them .1, .3, .5, …"""
+    first = 2 * launch.number
+    return Inside(f"10.9.{first}.1", f"10.9.{first}.2", f"10.9.{first + 1}.2")
+
+
+def device_of(launch: Launch) -> str:
+    """A pair's device, the same on both nodes."""
+    return f"vpn{launch.number}"
 
 
 def give_addresses(launch: Launch) -> None:
     """Addresses and MTU of a VPN's devices that are there, up and routed. Raises NetworkError."""
-    for node, address in ((launch.near, NEAR_IP), (launch.far, FAR_IP)):
-        launch.on(node, "ip", "addr", "replace", f"{address}/{NETWORK_BITS}", "dev", DEVICE)
-        launch.on(node, "ip", "link", "set", DEVICE, "mtu", str(launch.inner_mtu), "up")
+    inside, device = inside_of(launch), device_of(launch)
+    for node, address in ((launch.near, inside.near), (launch.far, inside.far)):
+        launch.on(node, "ip", "addr", "replace", f"{address}/{NETWORK_BITS}", "dev", device)
+        launch.on(node, "ip", "link", "set", device, "mtu", str(launch.inner_mtu), "up")
     lead_behind(launch)
 
 
@@ -38,10 +60,10 @@ def lead_behind(launch: Launch) -> None:
     """
     if launch.far == launch.receiver:
         return
-    target = launch.network.ip(launch.receiver)
-    launch.on(launch.receiver, "ip", "addr", "replace", f"{BEHIND_IP}/32", "dev", "lo")
-    launch.on(launch.far, "ip", "route", "replace", f"{BEHIND_IP}/32", "via", target)
-    launch.on(launch.near, "ip", "route", "replace", f"{BEHIND_IP}/32", "dev", DEVICE)
+    target, behind = launch.network.ip(launch.receiver), f"{inside_of(launch).behind}/32"
+    launch.on(launch.receiver, "ip", "addr", "replace", behind, "dev", "lo")
+    launch.on(launch.far, "ip", "route", "replace", behind, "via", target)
+    launch.on(launch.near, "ip", "route", "replace", behind, "dev", device_of(launch))
 
 
 def wait_for_device(launch: Launch, node: str, device: str) -> None:
@@ -60,7 +82,7 @@ def wait_inside(launch: Launch) -> None:
     """Wait until a packet goes through and one comes back. Raises TunnelError if none does."""
     script = "for _ in $(seq 50); do ping -qc1 -W1 $0 && exit 0; sleep 0.1; done >/dev/null 2>&1"
     try:
-        launch.on(launch.near, "/bin/sh", "-c", f"{script}; exit 1", FAR_IP)
+        launch.on(launch.near, "/bin/sh", "-c", f"{script}; exit 1", inside_of(launch).far)
     except NetworkError:
         launch.check_alive()
         raise TunnelError(
@@ -74,8 +96,13 @@ def vpn_legs(launch: Launch, wan_port: int | None = None) -> Tunnel:
     path, where it runs over TCP.
     """
     ports = sink_ports(launch.run)
-    inside = FAR_IP if launch.far == launch.receiver else BEHIND_IP
-    taking = [flow for flow in launch.run.flows if flow.takes_tunnel]
+    own = inside_of(launch)
+    inside = own.far if launch.far == launch.receiver else own.behind
+    taking = [
+        flow
+        for flow in launch.run.flows
+        if flow.takes_tunnel and pair_of(launch.run, flow) == launch.carried
+    ]
     legs = [
         Leg("inner", launch.near, launch.receiver, ports[flow.name], flow=flow.name)
         for flow in taking

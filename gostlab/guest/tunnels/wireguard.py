@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gostlab.declared.tunnels import TunnelKind
 from gostlab.guest.tunnels.launch import Launch, Tunnel
-from gostlab.guest.tunnels.vpn import DEVICE, give_addresses, vpn_legs
+from gostlab.guest.tunnels.vpn import device_of, give_addresses, vpn_legs
 
 TUNNEL = TunnelKind(
     name="wireguard",
@@ -32,17 +32,17 @@ Endpoint = {address}:{port}
 
 def start(launch: Launch) -> Tunnel:
     """Both devices. Raises TunnelError or NetworkError."""
-    wg = launch.program_path
+    wg, device, listen = launch.program_path, device_of(launch), PORT + launch.number
     keys = {node: launch.ask(node, wg, "genkey") for node in (launch.near, launch.far)}
     for node, peer in ((launch.near, launch.far), (launch.far, launch.near)):
         config = CONFIG.format(
             own=keys[node],
             peer=launch.ask(peer, wg, "pubkey", stdin=f"{keys[peer]}\n"),
             address=launch.network.ip(peer),
-            port=PORT,
+            port=listen,
         )
         path = launch.write_file(f"{node}.conf", config, 0o600)
-        launch.on(node, "ip", "link", "add", DEVICE, "type", "wireguard")
-        launch.on(node, wg, "setconf", DEVICE, str(path))
+        launch.on(node, "ip", "link", "add", device, "type", "wireguard")
+        launch.on(node, wg, "setconf", device, str(path))
     give_addresses(launch)
     return vpn_legs(launch)

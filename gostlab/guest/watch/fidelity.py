@@ -110,14 +110,16 @@ def check_cc(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Che
     flow; at both ends of every leg where ends have congestion controls of their own.
     """
     checks = check_cc_by_end(legs, run)
-    crossing = tunnel_kind(run.tunnel).path_leg
+    kind = tunnel_kind(run.tunnel)
+    # Of a chain both of its paths' connections, unless ends have congestion controls of their own.
+    crossing = {kind.path_leg} | (set() if run.cc_by_end else {"wan2"})
     for flow in run.flows:
         if flow.cc is None:
             continue
-        across = [leg for leg in legs if leg["leg"] == crossing]
+        across = [leg for leg in legs if leg["leg"] in crossing]
         own = [leg for leg in across if leg["flow"] == flow.name]
-        if not own and tunnel_kind(run.tunnel).is_vpn:
-            own = across  # a VPN has one connection for all that it carries
+        if not own and (kind.is_vpn or run.tunnel_options.get("shared") == "on"):
+            own = across  # one connection for all that it carries
         seen = sorted({cc for leg in own for cc in leg["cc"]})
         checks.append(
             check_unless(
@@ -383,7 +385,7 @@ def check_drops(queues: Iterable[Mapping[str, Any]], run: RunDescription) -> lis
         check_drops_of(
             f"delay_line_drops_{line['direction']}" + (f"_{line['dev']}" if several else ""),
             line,
-            losses_of(run, line["direction"]),
+            losses_of(run, line["direction"], line.get("link", "")),
         )
         for line in lines
     ]
@@ -396,8 +398,10 @@ def check_sender_queue(senders: Sequence[Mapping[str, Any]]) -> Check:
     return check_unless(drops > 0, "degraded", "sender_queue_drops", 0, drops, "packets", reason)
 
 
-def losses_of(run: RunDescription, direction: str) -> list[Mapping[str, Any]]:
-    """Every loss that one direction of the path had during the run."""
+def losses_of(run: RunDescription, direction: str, link: str = "") -> list[Mapping[str, Any]]:
+    """Every loss that one direction of the path, or of one of several links, had during the run."""
+    if link in run.links:
+        return [run.links[link][direction]["loss"]]
     changes = [change for change in run.changes if change["direction"] == direction]
     changed = [change["loss"] for change in changes if "loss" in change]
     return [run.path[direction]["loss"], *changed]

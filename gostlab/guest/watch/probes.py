@@ -421,6 +421,7 @@ def queue_row(at_s: float, interface: Interface, qdisc: netlink.Qdisc) -> dict[s
         "dev": interface.name,
         "role": interface.role,
         "direction": interface.direction,
+        **({"link": interface.link} if interface.link else {}),
         "backlog_pkts": qdisc.backlog_pkts,
         "backlog_bytes": qdisc.backlog_bytes,
         "drops": qdisc.drops,
