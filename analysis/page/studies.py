@@ -9,9 +9,10 @@ and can be made again.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,6 +22,7 @@ from analysis.judge import targets
 from analysis.judge.table import NBSP, markdown
 from analysis.page import tables
 from analysis.page.chapter import Chapter, to_chapter
+from analysis.read.description import question, read_asked
 from analysis.read.folder import Run
 from analysis.read.runs import load_results
 from analysis.read.study import Study, load_study, questions
@@ -34,16 +36,53 @@ def write_studies_page(results: Path, names: Sequence[str], out_md: Path) -> Pat
     """Write the page of some experiments and its pictures (in a folder of the page's name); the
     page. Raises OSError and DrawingError.
 
-    Only runs of an experiment's full form count here, as its file stands now: what its quick form
-    or one's own --set left in the results is another question. The pictures that the last page
-    showed and this one does not are deleted, and no other file.
+    Only runs of an experiment's full form count here, as its file stands now; of a matrix of which
+    less than half has been run, those of its quick form, and the page says so. What one's own
+    --set left in the results is another question. The pictures that the last page showed and this
+    one does not are deleted, and no other file.
     """
+    forms = {name: form_of(results / name, name) for name in names}
     return write_page(
         results,
         [load_study(name) for name in names],
         out_md,
-        {name: questions(name) for name in names},
+        {name: form.asking for name, form in forms.items()},
+        {name: form.quick for name, form in forms.items()},
     )
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which of an experiment's runs the page is made of."""
+
+    asking: frozenset[str] | None  # what they ask; None: anything, as there is no file
+    quick: tuple[str, ...] = ()  # the matrices whose runs are their quick form's
+
+
+def form_of(folder: Path, name: str) -> Form:
+    """Of every matrix its full form, or its quick form where that has been run and less than half
+    of the other. folder: the experiment's results.
+    """
+    full, quick = questions(name), questions(name, quick=True)
+    if full is None or quick is None:
+        return Form(None)
+    paths = folder.iterdir() if folder.is_dir() else ()
+    answered = {question(read_asked(path)) for path in paths if path.is_dir()}
+    asking: set[str] = set()
+    short = []
+    for matrix in sorted({matrix_of(each) for each in full}):
+        both = [{each for each in form if matrix_of(each) == matrix} for form in (full, quick)]
+        # Either machine's answer is one: half of the questions are all.
+        is_short = both[1] & answered and 4 * len(both[0] & answered) < len(both[0])
+        asking |= both[1] if is_short else both[0]
+        if is_short:
+            short.append(matrix)
+    return Form(frozenset(asking), tuple(short))
+
+
+def matrix_of(question: str) -> str:
+    """The matrix whose runs ask a question."""
+    return str(json.loads(question)["matrix"])
 
 
 def write_page(
@@ -51,9 +90,12 @@ def write_page(
     studies: Sequence[Study],
     out_md: Path,
     asking: Mapping[str, Collection[str] | None] = MappingProxyType({}),
+    quick: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Path:
     """The same, of experiments already read; of each, the runs that ask one of these questions, or
     all.
+
+    quick: of each, the matrices whose runs are their quick form's
     """
     chapters = [
         to_chapter(study, load_results(results, study.name, asking.get(study.name)))
@@ -67,7 +109,7 @@ def write_page(
             name = f"{picture.name}.png"
             written.add(name)
             write_whole(folder / name, save(picture.figure, "png"))
-    write_whole(out_md, page_of(chapters, folder.name).encode("utf-8", "replace"))
+    write_whole(out_md, page_of(chapters, folder.name, quick).encode("utf-8", "replace"))
     for name in sorted(old - written):
         (folder / name).unlink(missing_ok=True)
     return out_md
@@ -97,8 +139,12 @@ def own_pictures(page: Path) -> set[str]:
 # -- the page
 
 
-def page_of(chapters: Sequence[Chapter], folder: str) -> str:
-    """The page's Markdown."""
+def page_of(
+    chapters: Sequence[Chapter],
+    folder: str,
+    quick: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> str:
+    """The page's Markdown. quick: by experiment, the matrices whose runs are their quick form's."""
     lines = [
         "# Studies, repeated",
         "",
@@ -112,13 +158,13 @@ def page_of(chapters: Sequence[Chapter], folder: str) -> str:
     ]
     if not chapters:
         return "\n".join([*lines, "There are no results yet.", ""])
-    lines += [*overview(chapters), ""]
+    lines += [*overview(chapters, quick), ""]
     for chapter in chapters:
-        lines += [*section(chapter, folder), ""]
+        lines += [*section(chapter, folder, quick.get(chapter.study.name, ())), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def overview(chapters: Sequence[Chapter]) -> list[str]:
+def overview(chapters: Sequence[Chapter], quick: Mapping[str, Sequence[str]]) -> list[str]:
     """A line per study: how much has run, how much agrees."""
     lines = [
         "| Study | Runs that count | Published figures | agree | disagree | not answered |",
@@ -131,7 +177,8 @@ def overview(chapters: Sequence[Chapter]) -> list[str]:
         ]
         rest = len(chapter.targets) - sum(counts)
         lines.append(
-            f"| [{markdown(chapter.study.title)}](#{anchor(chapter)}) | {chapter.counted} |"
+            f"| [{markdown(chapter.study.title)}](#{anchor(chapter)}) | {chapter.counted}"
+            f"{', quick form' if quick.get(chapter.study.name) else ''} |"
             f" {len(chapter.targets)} | {counts[0]} | {counts[1]} | {rest} |"
         )
     return lines
@@ -142,12 +189,14 @@ def anchor(chapter: Chapter) -> str:
     return "study-" + re.sub(r"[^A-Za-z0-9-]+", "-", chapter.study.name)
 
 
-def section(chapter: Chapter, folder: str) -> list[str]:
-    """One study."""
+def section(chapter: Chapter, folder: str, quick: Sequence[str] = ()) -> list[str]:
+    """One study. quick: the matrices whose runs are their quick form's."""
     study = chapter.study
     lines = [f'<a id="{anchor(chapter)}"></a>', "", f"## {markdown(study.title)}", ""]
     if study.question:
         lines += [f"> {markdown(study.question)}", ""]
+    if quick:
+        lines += [f"*{markdown(quick_words(chapter, quick))}*", ""]
     for sentence in chapter.first.sentences:
         lines += [markdown(sentence), ""]
     if chapter.first.picture is not None:
@@ -186,6 +235,16 @@ def section(chapter: Chapter, folder: str) -> list[str]:
             "</details>",
         ]
     return lines
+
+
+def quick_words(chapter: Chapter, quick: Sequence[str]) -> str:
+    """Which of a study's matrices were run in their quick form alone."""
+    others = {matrix for matrix, _ in chapter.study.matrix_titles} - set(quick)
+    of = f"Of {', '.join(quick)}" if others else "Of this study"
+    return (
+        f"{of} the quick form: shorter runs, fewer levels, mostly one run per cell. Less than half"
+        " of the full form has been run."
+    )
 
 
 def picture_lines(picture: Picture, folder: str) -> list[str]:

@@ -5,6 +5,8 @@ asks to be drawn.
 from __future__ import annotations
 
 import re
+import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from analysis.read.runs import load_results
 from analysis.read.study import Study, questions
 from gostlab.ask.experiment import Published, load_experiment
 from gostlab.ask.resolve import expand
+from gostlab.ask.run_description import RunDescription
 from gostlab.cli import main
 
 # Whole pages and every drawing of made-up sweeps: `make test` has them, `make fast` does not.
@@ -417,7 +420,28 @@ def test_the_page_rests_on_the_full_form_of_the_file_as_it_stands(tmp_path: Path
         for run in load_results(tmp_path, "download", questions("download", quick=True)).runs
     ] == ["run-1"]
     assert questions("of no file") is None
+    shutil.rmtree(tmp_path / "download/run-1")
     page = write_studies_page(tmp_path, ["download"], tmp_path / "studies.md").read_text(
         encoding="utf-8"
     )
     assert "; 2 runs, n = 2 per cell" in page.replace("\u00a0", " ")
+
+
+def test_of_a_matrix_that_was_hardly_run_the_quick_form_counts_and_the_page_says_so(
+    tmp_path: Path,
+) -> None:
+    full, quick = (expand(load_experiment("download"), quick=quick) for quick in (False, True))
+
+    def page_of(runs: Sequence[RunDescription]) -> str:
+        for run in runs:
+            if not (tmp_path / "download" / run.name).exists():  # in both forms
+                synthetic.write_run(tmp_path, run.to_json(), goodput_mbit=10, name=run.name)
+        page = write_studies_page(tmp_path, ["download"], tmp_path / "studies.md")
+        return page.read_text(encoding="utf-8").replace("\u00a0", " ")
+
+    of_main = [run for run in full if run.matrix == "main"]
+    page = page_of([*quick, of_main[0]])
+    assert f"| {len(quick)}, quick form |" in page  # the full form's one is not among them
+    assert "the quick form: shorter runs" in page
+    page = page_of(full)
+    assert "quick form" not in page
