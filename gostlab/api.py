@@ -11,7 +11,7 @@ import glob
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +34,7 @@ from gostlab.ask.question import Question
 from gostlab.ask.resolve import expand, levels_in_order, single_run
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared import controls
+from gostlab.declared.kernels import FEATURES, SHIPPED, Kernel, declared_kernels, own_kernels
 from gostlab.machine import loading, native, sandbox, terminal
 from gostlab.machine.cpus import claimed_cpus
 from gostlab.matrix import catalogue, cluster, pace, schedule, single
@@ -44,7 +45,8 @@ from gostlab.matrix.schedule import Finished, Standing
 from gostlab.matrix.shard import Shard
 from gostlab.matrix.single import Task
 from gostlab.matrix.summary import CellSummary, cell_summaries
-from gostlab.setup import modules, parts
+from gostlab.setup import kernels, modules, parts
+from gostlab.setup.workbench import Workbench, locked
 
 if TYPE_CHECKING:
     from analysis.judge.change import Changes
@@ -289,9 +291,10 @@ def starter(machine_name: str, found: parts.Parts) -> schedule.Starter:
             return native.start_run(run, place, handed, commit)
 
         return start_here
-    kernel, keep = parts.require_kernel(found), machine.kept_visible(found)
+    keep = machine.kept_visible(found)
 
     def start_sandbox(run: RunDescription, place: Path, cpu: int) -> machine.Job:
+        kernel = parts.kernel_for(run.kernel, found)
         return sandbox.start_run(kernel, run, place, handed, keep, cpu, commit)
 
     return start_sandbox
@@ -398,6 +401,61 @@ def remove_cc(name: str) -> controls.Control:
     return modules.remove(name)
 
 
+# -- kernels
+
+
+def add_kernel(
+    what: str, name: str | None, *, jobs: int, say: Callable[[str], None]
+) -> kernels.Added:
+    """Build a declared version of Linux, or a tree or tarball of the user's under a name. Raises
+    BadInput, SetupError, ArchiveError, OSError.
+    """
+    cache = parts.cache_folder()
+    for folder in ("log", "build"):
+        (cache / folder).mkdir(parents=True, exist_ok=True)
+    with locked(cache, say) as lock_fd:
+        bench = Workbench(cache, jobs, say, lock_fd)
+        if name is None and what in declared_kernels():
+            return kernels.add_version(bench, what)
+        path = Path(what).expanduser()
+        if not path.exists():
+            raise BadInput(
+                f"{what}: neither a version that the lab knows ({', '.join(declared_kernels())})"
+                " nor a tree or tarball"
+            )
+        if name is None:
+            raise BadInput(f"{what}: call it something: --name NAME")
+        return kernels.add_own(bench, path, name)
+
+
+def kernel_lines() -> list[str]:
+    """Every kernel that an experiment may name, a line each."""
+    found = parts.find_parts()
+    lines = [f"{SHIPPED}: {found.kernel_version or 'not built: ./lab setup'}"]
+    for name, declared in declared_kernels().items():
+        built = parts.built_version(name)
+        if built is None:
+            said = f"not built: ./lab kernel add {name}"
+        else:
+            said = str(parts.kernel_record(built)["version"])
+        lines.append(f"{name}: {said}{without(declared.kernel)}")
+    for name, own in own_kernels(parts.own_kernels_folder()).items():
+        version = ".".join(map(str, own.version))
+        lines.append(f"{name}: {version}, yours, from {own.origin}{without(own)}")
+    return lines
+
+
+def without(kernel: Kernel) -> str:
+    """What a kernel cannot do, for the end of a line."""
+    words = [f"no {FEATURES[name].says}" for name in kernel.lacks]
+    return f"; {', '.join(words)}" if words else ""
+
+
+def remove_kernel(name: str) -> list[Path]:
+    """Delete a kernel that was added; the folders that are gone. Raises BadInput, OSError."""
+    return kernels.remove(name)
+
+
 # -- read what has been run
 
 
@@ -490,7 +548,7 @@ def replay(folder: Path) -> Replay:
     run. Raises BadInput, ResultsError, MissingPart, MachineError, OSError.
     """
     found = parts.find_parts()
-    return replay_run(folder, parts.require_kernel(found), machine.kept_visible(found))
+    return replay_run(folder, partial(parts.kernel_for, parts=found), machine.kept_visible(found))
 
 
 # -- compare

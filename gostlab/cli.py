@@ -11,14 +11,17 @@ import argparse
 import json
 import os
 import shlex
+import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from gostlab.declared.kernels import FEATURES
 from gostlab.setup.parts import MissingPart
 
 if TYPE_CHECKING:
@@ -149,6 +152,7 @@ def parser() -> argparse.ArgumentParser:
         add_profile,
         add_validate,
         add_cc,
+        add_kernel,
         add_catalogue,
         add_settings,
         add_window,
@@ -435,6 +439,27 @@ def add_cc(verbs: Any) -> None:
         action.add_argument("--name", help="what to call it (default: what the file calls it)")
     actions.add_parser("list", help="every congestion control that an experiment may name")
     remove = actions.add_parser("remove", help="forget one of your own; its results stay")
+    remove.add_argument("name")
+
+
+def add_kernel(verbs: Any) -> None:
+    kernel = add_verb(
+        verbs,
+        "kernel",
+        kernel_verb,
+        "the sandbox's kernels: other versions of Linux, and trees of your own",
+        "./lab kernel add 5.10 (docs/kernels.md says what each lacks)",
+    )
+    actions = kernel.add_subparsers(dest="action", metavar="ACTION", required=True)
+    summary = "build a version of Linux, a tree or a tarball, as a level of kernel"
+    add = actions.add_parser("add", help=summary, description=summary)
+    add.add_argument("what", help="5.10, 6.1, 6.12, 7.3; or a tree or tarball, 4.9 or later")
+    add.add_argument("--name", help="what to call a tree or tarball of your own")
+    add.add_argument(
+        "--jobs", type=int, help="compile with so many processes (default: one per CPU)"
+    )
+    actions.add_parser("list", help="every kernel that an experiment may name, and what it lacks")
+    remove = actions.add_parser("remove", help="delete one that was added; its results stay")
     remove.add_argument("name")
 
 
@@ -964,6 +989,62 @@ def cc_verb(arguments: argparse.Namespace) -> int:
         f"in any experiment: cc: [{control.name}, cubic, bbr]"
     )
     return EXIT_OK
+
+
+def kernel_verb(arguments: argparse.Namespace) -> int:
+    """List, add or remove kernels."""
+    from gostlab import api
+    from gostlab.setup.archive import ArchiveError
+    from gostlab.setup.workbench import SetupError
+
+    if arguments.action == "list":
+        print("\n".join(api.kernel_lines()))
+        return EXIT_OK
+    if arguments.action == "remove":
+        for folder in api.remove_kernel(arguments.name):
+            print(f"{arguments.name}: {folder} is deleted; results made with it stay")
+        return EXIT_OK
+    jobs = arguments.jobs or len(os.sched_getaffinity(0))
+    if jobs < 1:
+        complain("--jobs must be at least 1")
+        return EXIT_BAD_INPUT
+    said = Said()
+    try:
+        found = api.add_kernel(arguments.what, arguments.name, jobs=jobs, say=said)
+    except (SetupError, ArchiveError) as error:
+        said.end()
+        complain(str(error))
+        return EXIT_FAILED
+    said.end()
+    how = "built before" if found.build_s is None else f"built in {found.build_s:.0f} s"
+    print(f"{found.name}: Linux {found.version}, {how}")
+    if found.refused:
+        print(f"patches that this tree did not take: {', '.join(found.refused)}")
+    for feature in found.lacks:
+        print(f"it has no {FEATURES[feature].says}")
+    print(f"in any experiment: kernel: [{found.name}, shipped]")
+    return EXIT_OK
+
+
+class Said:
+    """What a long step says: overwritten on a terminal; elsewhere a line in half a minute."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+        self._on_terminal = sys.stderr.isatty()
+
+    def __call__(self, text: str) -> None:
+        if self._on_terminal:
+            width = shutil.get_terminal_size().columns - 1
+            print("\r\033[K" + text[:width], end="", file=sys.stderr, flush=True)
+        elif time.monotonic() >= self._next:
+            self._next = time.monotonic() + 30
+            print(text, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Clear the line."""
+        if self._on_terminal:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def settings_verb(arguments: argparse.Namespace) -> int:

@@ -201,6 +201,22 @@ ENVIRONMENT_FIELDS = (
     Field("modules.*.arguments", "text", "", "that it was loaded with", always=False),
     Field("modules.*.compiler", "text", "", "which one", always=False),
     Field("modules.*.source", "text", "", "the file, if it is your own", null=True, always=False),
+    *(
+        Field(f"other_kernel.{name}", kind, unit, says, always=False, null=null)
+        for name, kind, unit, says, null in (
+            ("name", "text", "", "where it is not the shipped one: what run.json calls it", False),
+            ("version", "text", "", "its version, whole", False),
+            ("hz", "count", "Hz", "its CONFIG_HZ", True),
+            ("source", "text", "", "the package, tree or tarball", False),
+            ("source_sha256", "text", "", "of that file; of a tree, of all its files", False),
+            ("sha256", "text", "", "of the kernel as it was built", False),
+            ("inputs_hash", "text", "", "what it was built with: options, patches", False),
+            ("patches", "list", "", "that it took, by number", False),
+            ("patches_refused", "list", "", "that it did not take", False),
+            ("options_missing", "list", "", "that it does not have", False),
+            ("lacks", "list", "", "what it cannot do for a run", False),
+        )
+    ),
     Field("cc_state.rows", "count", "rows", "in cc_state.jsonl.gz", always=False),
     Field("cc_state.lines_lost", "count", "rows", "that found no room", always=False),
     Field("acks", "object", "", "where acks.csv.gz comes from; null: not asked for", null=True),

@@ -18,6 +18,7 @@ from gostlab.ask.ends import resolve_ends, settle_ends
 from gostlab.ask.experiment import NO_QUICK, Experiment, Matrix, Quick, with_presets
 from gostlab.ask.flows import IPERF3_KINDS, Flow, delays_ms, resolve_flows
 from gostlab.ask.hosts import hosts_of, resolve_cpus, resolve_tcp_memory
+from gostlab.ask.kernel import fit_settings, kernel_fields
 from gostlab.ask.limits import MTU_BYTES
 from gostlab.ask.links import Path, nodes_named, whole_path
 from gostlab.ask.path import (
@@ -231,7 +232,9 @@ def resolve(
     machine: str,
 ) -> RunDescription:
     """Settings -> a run with numbers, still without repetition and seed. Raises BadInput."""
-    settings = {name: explicit.get(name) or default_setting(name) for name in DEFAULTS}
+    wished = {name: explicit.get(name) or default_setting(name) for name in DEFAULTS}
+    settings, kernel = fit_settings(wished, explicit, machine)
+    explicit = {name: settings.get(name, each) for name, each in explicit.items()}
     values = {name: setting.value for name, setting in settings.items()}
     profile = load_profile_of(settings["profile"])
     path = resolve_path(profile, explicit)
@@ -285,6 +288,7 @@ def resolve(
         pacing=values["pacing"],
         hops=values["hops"],
         links=links,
+        **kernel_fields(kernel),
         flows=flows,
         iperf3=values["iperf3"] if any(flow.kind in IPERF3_KINDS for flow in flows) else SYSTEM,
         **own_costs(values, explicit, flows),

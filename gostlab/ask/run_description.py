@@ -85,6 +85,10 @@ class RunDescription:
     tunnel_options: Mapping[str, Any] = later({})
     # whether hosts ask for ECN and queues mark: off | on | losses (the delay line's losses too)
     ecn: str = later("off")
+    # the sandbox's kernel by its name in kernel/versions, or the user's; of the user's what it was
+    # made of: from another tree it is another run
+    kernel: str = later("shipped")
+    kernel_sha256: str = later("")
     pacing: str = later("internal")  # what paces senders: TCP itself | fq, a qdisc on their card
     hops: int = later(1)  # how many paths lie one behind the other, a host of gost's behind each
     # the links that have a path of their own, by name (hop2, n1-n2); `path` is that of the others

@@ -60,6 +60,7 @@ from gostlab.ask.values import (
     read_host_tcp_memory,
     read_instant,
     read_iperf3,
+    read_kernel,
     read_memory,
     read_offered_rate,
     read_packet_cost,
@@ -426,6 +427,13 @@ SETTINGS: Mapping[str, Field] = {
         default="virtual",
         says="the guest's time: waits for the CPU, or does not",
         example="real",
+    ),
+    "kernel": Field(
+        read_kernel,
+        default="shipped",
+        says="the sandbox's kernel: shipped is what ./lab setup built; other versions of Linux and"
+        " trees of your own are built by ./lab kernel add",
+        example="5.10",
     ),
     "syscall_cost": Field(
         read_syscall_cost,

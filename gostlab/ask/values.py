@@ -26,7 +26,7 @@ from gostlab.ask.profile import (
     TIME,
 )
 from gostlab.ask.sizing import MAX_BUFFER_BYTES, MAX_MEMORY_MIB, MIB
-from gostlab.declared import controls, iperf3
+from gostlab.declared import controls, iperf3, kernels
 from gostlab.declared.qdiscs import BOTTLENECK, QUEUE, names_for
 from gostlab.declared.topologies import topology_names
 from gostlab.declared.tunnels import tunnel_names
@@ -305,6 +305,18 @@ def is_one_with_parameters(node: Node) -> bool:
     if len(values) != 1 or values[0].fields is None:
         return False
     return all(value.fields is None for value in values[0].fields.values())
+
+
+@takes({"type": ["string", "number"], "pattern": rf"^{kernels.NAME.pattern}$"})
+def read_kernel(node: Node) -> str:
+    """The name of a kernel that there is: shipped, 5.10, or one of the user's. Raises BadInput."""
+    from gostlab.setup.parts import own_kernels_folder  # as in CC
+
+    name = text_of(node)
+    known = kernels.known_names(own_kernels_folder())
+    if name not in known and not controls.strangers_welcome():
+        raise node.bad_value(f"no such kernel ({', '.join(known)}; ./lab kernel list)")
+    return name
 
 
 @takes({"type": "string", "pattern": rf"^\s*auto\s*$|{units.SIZE_PATTERN}"})

@@ -87,6 +87,7 @@ def environment(
         **web_programs(run, parts),
         "tunnel": program and program.to_json(),
         **({"modules": parts["modules"]} if parts.get("modules") else {}),
+        **({"other_kernel": parts["kernel"]} if parts.get("kernel") else {}),
         "tcp_mem_pages": TCP_MEM.read_text(encoding="ascii").split(),
         "sysctls": sysctls,
         "host": below(),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import resource
 import sys
 import time
@@ -142,6 +143,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         },
     )
     checks += judge(run, folder, load, watches.probes, watches.queues, legs, watches.clock_watched)
+    checks += fidelity.check_kernel(run, parts.get("kernel"), platform.release())
     results.write_json(folder / "fidelity.json", report(checks))
     return worst(checks)
 

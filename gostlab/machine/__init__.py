@@ -23,7 +23,14 @@ from gostlab.ask.flows import IPERF3_KINDS
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.iperf3 import OWN, SYSTEM
 from gostlab.declared.tunnels import GOST, tunnel_kind
-from gostlab.setup.parts import SYSTEM_PATH, MissingPart, Parts, find_program, tunnel_binary
+from gostlab.setup.parts import (
+    SYSTEM_PATH,
+    MissingPart,
+    Parts,
+    find_program,
+    kernel_for,
+    tunnel_binary,
+)
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 # Mininet asks distutils to compare two versions, and setuptools answers in its place: 300 modules
@@ -223,8 +230,12 @@ def hand_over(parts: Parts) -> dict[str, Any]:
 
 
 def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
-    """Whether every run's iperf3 and its tunnel's program are there. Raises MissingPart."""
+    """Whether every run's kernel, its iperf3 and its tunnel's program are there. Raises
+    MissingPart.
+    """
     runs = list(runs)
+    for name in {run.kernel: None for run in runs if run.machine == "sandbox"}:
+        kernel_for(name, parts)
     for iperf3 in {run.iperf3: None for run in runs if has_iperf3(run)}:
         if iperf3 == SYSTEM and shutil.which("iperf3", path=search_path()) is None:
             raise MissingPart(

@@ -28,6 +28,7 @@ from gostlab import machine
 from gostlab.ask.cpu_model import ONE_FOR_ALL, CpuModel
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.errors import BadInput
+from gostlab.declared.kernels import SHIPPED, kernel_named
 from gostlab.machine import (
     CHECKOUT,
     QUICK_IMPORTS,
@@ -41,7 +42,12 @@ from gostlab.machine.allowance import memory_left, read_lines
 from gostlab.machine.logs import last_kernel_words
 from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
 from gostlab.setup.modules import CompileError, Module, module_for
-from gostlab.setup.parts import MissingPart
+from gostlab.setup.parts import (
+    MissingPart,
+    kernel_record,
+    own_kernels_folder,
+    seccomp_words,
+)
 
 INIT = Path(__file__).with_name("init.py")
 GUEST_FOLDER = "/run/gostlab"
@@ -73,6 +79,11 @@ SAID_BY_THE_KERNEL = {
 KILLED_BY_A_FILTER = (
     "a filter of system calls (seccomp) around this process killed the sandbox's kernel:"
     " docker run --security-opt seccomp=unconfined, or ask who runs the machine"
+)
+# What env.json has of a kernel's record.
+OF_A_KERNEL = (
+    *("version", "hz", "source", "source_sha256", "sha256", "inputs_hash"),
+    *("patches", "patches_refused", "options_missing"),
 )
 # What a signal that ended it means.
 ENDED_BY = {
@@ -166,6 +177,7 @@ def boot_words(
     syscall_cost_us: float,
     seed: int,
     cpu_model: CpuModel = ONE_FOR_ALL,
+    seccomp: Sequence[str] = ("seccomp=on",),
 ) -> list[str]:
     """The kernel's command line. Raises MachineError for a folder whose name it cannot carry."""
     if set(str(folder)) & UNSAFE:
@@ -183,7 +195,7 @@ def boot_words(
         "con=null",
         "con0=fd:0,fd:1",
         "quiet",
-        "seccomp=on",
+        *seccomp,
         f"uml_dir={WORKING_FOLDER}/.uml/",
         f"GOSTLAB_BOOT={WORKING_FOLDER}",
     ]
@@ -251,6 +263,7 @@ def boot(
         syscall_cost_us=syscall_cost_us,
         seed=seed,
         cpu_model=cpu_model,
+        seccomp=seccomp_words(kernel),
     )
     memory = memory_place(memory_mib, folder, own_mounts=isolation.namespaces)
     orders = {
@@ -422,6 +435,8 @@ def start_run(
     modules = modules_of(run, kernel)
     described = {module.cc: module.record for module in modules}
     handed = {**parts, "modules": described} if modules else dict(parts)
+    if run.kernel != SHIPPED:
+        handed["kernel"] = described_kernel(run.kernel, kernel)
     (folder / "parts.json").write_text(json.dumps(handed), encoding="utf-8")
     facts = host_facts(str(available_isolation()))
     environ = sandbox_environ(
@@ -442,6 +457,13 @@ def start_run(
         limit_s=machine.time_limit_s(run),
         modules=modules,
     )
+
+
+def described_kernel(name: str, kernel: Path) -> dict[str, Any]:
+    """What a run on a kernel that is not the shipped one must know of it."""
+    lacks = kernel_named(name, own_kernels_folder()).lacks
+    record = {key: value for key, value in kernel_record(kernel).items() if key in OF_A_KERNEL}
+    return {**record, "name": name, "lacks": list(lacks)}
 
 
 def modules_of(run: RunDescription, kernel: Path) -> list[Module]:

@@ -13,7 +13,7 @@ from gostlab import machine
 from gostlab.ask.cpu_model import CpuModel
 from gostlab.ask.run_description import RunDescription
 from gostlab.machine import sandbox
-from gostlab.setup.parts import Parts, require_kernel
+from gostlab.setup.parts import Parts, kernel_for
 
 SHELL = "gostlab.guest.shell"
 WEEK_S = 7 * 24 * 3600
@@ -42,8 +42,9 @@ def open_here(folder: Path) -> int:
 
 def open_in_sandbox(run: RunDescription, parts: Parts, folder: Path) -> int:
     """The prompt in a sandbox; 1 if the guest ended before its prompt did."""
+    kernel = kernel_for(run.kernel, parts)
     guest = sandbox.boot(
-        require_kernel(parts),
+        kernel,
         folder,
         ["/usr/bin/python3", "-m", SHELL, sandbox.GUEST_FOLDER],
         sandbox.sandbox_environ({"TERM": os.environ.get("TERM", "dumb")}),
@@ -56,7 +57,7 @@ def open_in_sandbox(run: RunDescription, parts: Parts, folder: Path) -> int:
         seed=run.seed,
         limit_s=WEEK_S,
         terminal=True,
-        modules=sandbox.modules_of(run, require_kernel(parts)),
+        modules=sandbox.modules_of(run, kernel),
     )
     try:
         guest.wait()

@@ -7,7 +7,7 @@ import math
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -94,15 +94,16 @@ class Replay:
         ]
 
 
-def replay_run(folder: Path, kernel: Path, keep: Sequence[Path]) -> Replay:
+def replay_run(folder: Path, kernel_for: Callable[[str], Path], keep: Sequence[Path]) -> Replay:
     """Replay a result folder's commands.sh and compare.
 
-    kernel  the sandbox's, which is as large as the run's and on the run's clock
-    keep    the folders that must stay visible in it
+    kernel_for  the sandbox's, by the name that a run has for it
+    keep        the folders that must stay visible in it
     Raises BadInput if the folder holds no finished run, ResultsError if the script does not come to
     its end, MachineError or OSError.
     """
     run = finished_run(folder)
+    kernel = kernel_for(run.kernel)
     with tempfile.TemporaryDirectory(prefix="gostlab-replay-") as scratch:
         work = Path(scratch)
         shutil.copyfile(folder / "commands.sh", work / "commands.sh")

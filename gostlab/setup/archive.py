@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gostlab.setup.parts import version_tuple
@@ -129,6 +129,34 @@ def parse_mirror(
             field["REPO_URI"], codename, field["ARCHITECTURE"], Path(known[0]) if known else None
         )
     return None
+
+
+def parse_security(targets: str, mirror: Mirror) -> Mirror | None:
+    """The security archive of the machine's apt, with the mirror's keys; None where apt knows
+    none.
+    """
+    for line in targets.splitlines():
+        values = line.split("\t")
+        if len(values) == len(TARGET_FIELDS):
+            field = dict(zip(TARGET_FIELDS, values, strict=True))
+            if field["RELEASE"].endswith("-security") and field["COMPONENT"] == "main":
+                return replace(mirror, uri=field["REPO_URI"])
+    return None
+
+
+def places(folder: Path, mirror: Mirror) -> Iterator[tuple[PrivateApt, list[list[str]]]]:
+    """Where a package of any release may be, old ones included, and the suites there to look
+    through: the security archive, which goes on longest with a release, then the mirror.
+    """
+    targets = subprocess.run(
+        targets_argv(downloaded=True), capture_output=True, text=True, check=False
+    ).stdout
+    security = parse_security(targets, mirror)
+    if security is not None:
+        suites = [f"{name}-security" for name in CODENAMES]
+        yield PrivateApt(folder, security), [suites]
+    older = [[name] for name in CODENAMES if [name] not in suite_groups(mirror.codename)]
+    yield PrivateApt(folder, mirror), [*suite_groups(mirror.codename), *older]
 
 
 def suite_groups(codename: str) -> list[list[str]]:

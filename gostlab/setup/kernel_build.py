@@ -99,7 +99,7 @@ def provide_kernel(bench: Workbench) -> str:
 
 def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
     """Sources to try: what a cut-off build left, Debian's newest first, kernel.org's pinned one."""
-    left = _left_over(folder)
+    left = left_over(folder)
     if left is not None:
         yield left
     mirror = archive.find_mirror()
@@ -112,12 +112,13 @@ def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
                 tried.add(candidate.package)
                 bench.say(f"fetching {candidate}, about 170 MB")
                 package = apt.download(candidate, folder / "download")
-                yield _unpack_package(bench, folder, package, str(candidate))
+                yield unpack_package(bench, folder, package, str(candidate))
         bench.notes += apt.complaints
     yield _fetch_pinned(bench, folder)
 
 
-def _left_over(folder: Path) -> Source | None:
+def left_over(folder: Path) -> Source | None:
+    """The source that a cut-off build left in its folder."""
     try:
         record = json.loads((folder / "source.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -125,7 +126,8 @@ def _left_over(folder: Path) -> Source | None:
     return Source(folder / "source", record["origin"], record["sha256"], is_left_over=True)
 
 
-def _unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) -> Source:
+def unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) -> Source:
+    """The source in one of Debian's packages. Raises SetupError."""
     sha256 = parts.file_sha256(package)
     bench.say(f"unpacking {origin}")
     contents = folder / "package"
@@ -134,7 +136,7 @@ def _unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) 
     tarball = next((contents / "usr" / "src").glob("linux-source-*.tar.*"), None)
     if tarball is None:
         raise SetupError(f"{origin} has no source tarball in it")
-    return _unpack_tarball(bench, folder, tarball, origin, sha256)
+    return unpack_tarball(bench, folder, tarball, origin, sha256)
 
 
 def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
@@ -151,12 +153,15 @@ def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
     except OSError as error:
         raise SetupError(f"{none_in_apt}, and kernel.org cannot be reached ({error})") from error
     bench.say(f"unpacking {origin}")
-    return _unpack_tarball(bench, folder, tarball, origin, pin["sha256"])
+    return unpack_tarball(bench, folder, tarball, origin, pin["sha256"])
 
 
-def _unpack_tarball(
+def unpack_tarball(
     bench: Workbench, folder: Path, tarball: Path, origin: str, sha256: str
 ) -> Source:
+    """A tarball, unpacked; it and its package are deleted where they were fetched to. Raises
+    SetupError.
+    """
     tree = folder / "source"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
@@ -175,7 +180,7 @@ def _unpack_tarball(
 def _build(bench: Workbench, folder: Path, source: Source) -> str:
     started = time.monotonic()
     built = folder / "linux"
-    _run_build_script(bench, source, built)
+    run_build_script(bench, source, built, parts.ROOT / "kernel" / "build.sh")
     bench.say("booting it")
     version = parts.output_of([built, "--version"]).strip()
     boot_s = boot_time_s(built, folder)
@@ -201,14 +206,9 @@ def _build(bench: Workbench, folder: Path, source: Source) -> str:
     return f"{version} built from {source.origin}, boots in {boot_s:.1f} s"
 
 
-def _run_build_script(bench: Workbench, source: Source, built: Path) -> None:
-    """Run build.sh, telling how far it is. Raises SourceDoesNotFit or SetupError."""
-    argv: list[str | Path] = [
-        parts.ROOT / "kernel" / "build.sh",
-        source.tree,
-        built,
-        str(bench.jobs),
-    ]
+def run_build_script(bench: Workbench, source: Source, built: Path, script: Path) -> None:
+    """Run a build.sh, telling how far it is. Raises SourceDoesNotFit or SetupError."""
+    argv: list[str | Path] = [script, source.tree, built, str(bench.jobs)]
     log = bench.log("kernel-build")
     started = time.monotonic()
     objects = 0
@@ -280,7 +280,7 @@ def boot_time_s(kernel: Path, scratch: Path, timeout_s: float = 30.0) -> float |
                 "con=null",
                 "con0=null,fd:1",
                 "quiet",
-                "seccomp=on",
+                *parts.seccomp_words(kernel),
             ],
             timeout_s,
         )

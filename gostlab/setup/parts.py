@@ -4,6 +4,7 @@ The set-up (gostlab.setup) puts everything that it builds or fetches into one ca
 
     kernel/<version>-<hash of kernel/>/linux    the sandbox's kernel, with kernel.json beside it,
                                                 its headers, and the modules made with them
+    kernels/<name>/                             a kernel of the user's own
     cc/<name>/                                  a congestion control of the user's own
     iproute2/<version>/                         iproute2 ≥ 6.6 where the system's is older
     iperf3/<version>/iperf3                     the lab's own iperf3s, each with lib/ of its own
@@ -35,7 +36,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gostlab.declared import kernels
 from gostlab.declared.iperf3 import OWN
+from gostlab.declared.kernels import SHIPPED, Declared
 from gostlab.declared.tunnels import GOST, TunnelKind
 from gostlab.setup.system import trusted_folder
 
@@ -167,6 +170,11 @@ def versions_of(part: str, pattern: str, cache: Path | None = None) -> list[Path
 def own_cc_folder() -> Path:
     """The folder of the congestion controls that the user has added."""
     return cache_folder() / "cc"
+
+
+def own_kernels_folder() -> Path:
+    """The folder of the kernels that the user has added."""
+    return cache_folder() / "kernels"
 
 
 def find_parts(gost: Path | None = None) -> Parts:
@@ -306,6 +314,64 @@ def kernel_record(kernel: Path) -> dict[str, object]:
             "version": output_of([kernel, "--version"]).strip() or None,
             "hz": kernel_hz(kernel),
         }
+
+
+def kernel_for(name: str, parts: Parts) -> Path:
+    """A run's kernel, by its name. Raises MissingPart."""
+    if name == SHIPPED:
+        return require_kernel(parts)
+    if name not in kernels.declared_kernels():
+        own = own_kernels_folder() / name / "linux"
+        if os.access(own, os.X_OK):
+            return own
+        raise MissingPart(f"kernel {name} is not there: ./lab kernel add TREE --name {name}")
+    built = built_version(name)
+    if built is None:
+        raise MissingPart(
+            f"kernel {name} is not built yet: ./lab kernel add {name} (about five minutes)"
+        )
+    return built
+
+
+def built_version(name: str, cache: Path | None = None) -> Path | None:
+    """A declared version that is built from today's patches and options; the shipped kernel, where
+    it is of that version. None: it is not there.
+    """
+    for kernel in built_kernels(cache):
+        if str(kernel_record(kernel)["version"]).startswith(f"{name}."):
+            return kernel
+    declared = kernels.declared_kernels()[name]
+    found = [
+        folder / "linux"
+        for folder in versions_of("kernel", f"{name}.*-{version_inputs_hash(declared)}", cache)
+        if os.access(folder / "linux", os.X_OK)
+    ]
+    return max(found, key=lambda kernel: version_tuple(kernel.parent.name), default=None)
+
+
+def version_inputs_hash(declared: Declared) -> str:
+    """What a declared version is built with, besides its source."""
+    total = hashlib.sha256(f"{versions_common_hash()}\n".encode())
+    total.update(declared.file.read_bytes())
+    for patch in declared.series:
+        total.update(patch.text().encode())
+    return total.hexdigest()[:12]
+
+
+def versions_common_hash() -> str:
+    """What every kernel besides the shipped one is built with."""
+    return _hash_files(
+        ROOT / "kernel", [ROOT / "kernel" / "options", ROOT / "kernel" / "versions" / "build.sh"]
+    )
+
+
+def seccomp_words(kernel: Path) -> list[str]:
+    """The word of a kernel's command line for the quicker of the ways to run programs, where it has
+    it.
+    """
+    version = str(kernel_record(kernel).get("version") or "")
+    has_it = version_tuple(version) >= kernels.FEATURES["seccomp"].since
+    return ["seccomp=on"] if has_it else []
 
 
 def kernel_hz(kernel: Path) -> int | None:

@@ -11,8 +11,6 @@ Uses Python's own library alone: it runs before the packages are there.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import fcntl
 import importlib.util
 import json
 import os
@@ -23,7 +21,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -38,6 +36,7 @@ from gostlab.setup.workbench import (
     Workbench,
     fetch,
     last_complaint,
+    locked,
     replacing,
     run_logged,
     write_json,
@@ -482,25 +481,6 @@ class Progress:
         )
 
 
-@contextlib.contextmanager
-def _locked(cache: Path, say: Callable[[str], None]) -> Iterator[int]:
-    """One set-up at a time per cache folder; yields the lock's file descriptor."""
-    with open(cache / "setup.lock", "a+", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            say(
-                f"another set-up is at work (process {lock.read().strip() or 'unknown'}): waiting"
-                " for it"
-            )
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield lock.fileno()
-
-
 def _hand_to_owner(cache: Path) -> None:
     """What root made in another user's cache folder (by sudo) becomes that user's."""
     owner = cache.stat()
@@ -574,7 +554,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         for folder in ("log", "build"):
             (cache / folder).mkdir(parents=True, exist_ok=True)
-        with _locked(cache, print) as lock_fd:
+        with locked(cache, print) as lock_fd:
             failed = _take_steps(
                 chosen, progress, Workbench(cache, arguments.jobs, progress.say, lock_fd)
             )

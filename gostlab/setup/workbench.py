@@ -8,7 +8,9 @@ nothing that looks finished. Python's own library alone.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -45,6 +47,25 @@ class Workbench:
     def log(self, name: str) -> Path:
         """The log of a step."""
         return self.cache / "log" / f"{name}.log"
+
+
+@contextlib.contextmanager
+def locked(cache: Path, say: Callable[[str], None]) -> Iterator[int]:
+    """One set-up at a time per cache folder; yields the lock's file descriptor."""
+    with open(cache / "setup.lock", "a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            say(
+                f"another set-up is at work (process {lock.read().strip() or 'unknown'}): waiting"
+                " for it"
+            )
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield lock.fileno()
 
 
 def require_space(folder: Path, needed_bytes: int, purpose: str) -> None:

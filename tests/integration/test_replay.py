@@ -49,7 +49,7 @@ def finished(done: Done) -> Path:
 def test_a_replay_is_the_run_again(lab: Lab, settings: str) -> None:
     done = lab.run(written(settings))
 
-    replay = replay_run(finished(done), lab.kernel, lab.keep)
+    replay = replay_run(finished(done), lambda _: lab.kernel, lab.keep)
 
     assert replay.same, "\n".join(replay.lines)
     assert not replay.notes
@@ -89,7 +89,7 @@ def spoilt(plain: Path, tmp_path: Path, old: str, new: str) -> Path:
 def test_another_script_is_said_to_differ(
     lab: Lab, plain: Path, tmp_path: Path, old: str, new: str, figure: str
 ) -> None:
-    replay = replay_run(spoilt(plain, tmp_path, old, new), lab.kernel, lab.keep)
+    replay = replay_run(spoilt(plain, tmp_path, old, new), lambda _: lab.kernel, lab.keep)
 
     assert not replay.same
     assert any(figure in each.figure and not each.same for each in replay.compared), replay.lines
@@ -116,7 +116,7 @@ def test_a_script_says_what_it_lacks(
     lab: Lab, plain: Path, tmp_path: Path, old: str, new: str, words: str
 ) -> None:
     with pytest.raises(ResultsError, match="exit status") as refused:
-        replay_run(spoilt(plain, tmp_path, old, new), lab.kernel, lab.keep)
+        replay_run(spoilt(plain, tmp_path, old, new), lambda _: lab.kernel, lab.keep)
     assert words in str(refused.value)
 
 
@@ -159,4 +159,4 @@ def test_what_cannot_be_replayed_is_said(
         text = content if isinstance(content, str) else json.dumps(content)
         (tmp_path / name).write_text(text)
     with pytest.raises(BadInput, match=words):
-        replay_run(tmp_path, lab.kernel, lab.keep)
+        replay_run(tmp_path, lambda _: lab.kernel, lab.keep)

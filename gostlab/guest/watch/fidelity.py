@@ -15,6 +15,7 @@ from gostlab.ask.profile import lossless
 from gostlab.ask.run_description import RunDescription
 from gostlab.ask.trace import CapacityOf
 from gostlab.ask.units import show_rate
+from gostlab.declared.kernels import DECIDING, FEATURES
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.guest.reports import DATAGRAM_BYTES, FlowResult
 from gostlab.guest.watch.realclock import Gap
@@ -466,6 +467,48 @@ def check_delay_line(samples: Iterable[Mapping[str, Any]], limit_pkts: int) -> l
             )
         )
     return checks
+
+
+def check_kernel(
+    run: RunDescription, described: Mapping[str, Any] | None, release: str
+) -> list[Check]:
+    """Whether a run that asked for another kernel had it, and what that one cannot do.
+
+    described  what the machine knows of it; None: the shipped one was asked for
+    release    what the running kernel says it is
+    """
+    if described is None:
+        return []
+    lacking = [
+        FEATURES[name].says
+        for name in described["lacks"]
+        if FEATURES[name].clock in (None, run.clock)
+    ]
+    deciding = [
+        name
+        for name in described["lacks"]
+        if name in DECIDING and FEATURES[name].clock in (None, run.clock)
+    ]
+    reason = "what this kernel lacks: " + "; ".join(f"no {words}" for words in lacking)
+    return [
+        check_unless(
+            release != described["version"],
+            "invalid",
+            "kernel",
+            described["version"],
+            release,
+            "",
+            f"the run asked for kernel {run.kernel}, and had another",
+        ),
+        Check(
+            "kernel_lacks",
+            "degraded" if deciding else "ok",
+            [],
+            described["lacks"],
+            "",
+            reason if lacking else "",
+        ),
+    ]
 
 
 def check_tunnel(ends: Mapping[str, int | None]) -> Check:

@@ -1,0 +1,96 @@
+"""What a run asks of its kernel, and what a kernel that cannot do it makes of that.
+
+What nobody wrote gives way: the setting takes the value that needs nothing. What somebody wrote
+for a kernel that cannot do it is refused, with what to write instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gostlab.ask.settings import Setting, Settings, read_override
+from gostlab.declared import kernels
+from gostlab.declared.kernels import FEATURES, SHIPPED, Kernel
+
+
+@dataclass(frozen=True)
+class Need:
+    """A setting that needs something of the kernel, unless it has one value."""
+
+    feature: str
+    setting: str
+    instead: str  # the value that needs nothing
+
+
+NEEDS = (
+    Need("time travel", "clock", "real"),
+    Need("costs", "syscall_cost", "0us"),
+    Need("costs", "byte_cost", "0ns"),
+    Need("costs", "host_cpus", "shared"),
+    Need("costs", "packet_cost", "0ns"),
+    Need("packet cost", "packet_cost", "0ns"),
+    Need("free clock", "clock_reads", "charged"),
+    Need("host memory", "host_tcp_memory", "shared"),
+    Need("host memory", "host_memory", "shared"),
+    Need("program costs", "machine", "uniform"),
+    Need("moderated", "receive", "packet"),
+)
+
+
+def kernel_of(name: str) -> Kernel:
+    """A kernel by what an experiment calls it. Raises BadInput."""
+    # Only who asks for runs needs what the set-up put where, as in values.py.
+    from gostlab.setup.parts import own_kernels_folder
+
+    return kernels.kernel_named(name, own_kernels_folder())
+
+
+def fit_settings(
+    settings: Mapping[str, Setting], explicit: Settings, machine: str
+) -> tuple[dict[str, Setting], Kernel]:
+    """A run's settings as its kernel can have them, and that kernel. Raises BadInput for what was
+    written and cannot be.
+    """
+    asked = settings["kernel"]
+    kernel = kernel_of(asked.value)
+    if machine == "native" and asked.value != SHIPPED:
+        raise asked.node.bad_value(
+            "a native run has this machine's own kernel: another is the sandbox's (--machine"
+            " sandbox)"
+        )
+    fitted = dict(settings)
+    for need in NEEDS:
+        if need.feature in kernel.features:
+            continue
+        [free] = read_override(need.setting, need.instead)
+        written = explicit.get(need.setting)
+        if written is not None and written.value not in (free.value, "auto"):
+            raise written.node.bad_value(f"{lacks(kernel, need.feature)}: {advice(need)}")
+        fitted[need.setting] = free
+    if fitted["queue"].value == "dualpi2" and "dualpi2" not in kernel.features:
+        raise fitted["queue"].node.bad_value(
+            f"{lacks(kernel, 'dualpi2')}: another queue, or another kernel"
+        )
+    return fitted, kernel
+
+
+def lacks(kernel: Kernel, feature: str) -> str:
+    """What a kernel has not, in words."""
+    return f"kernel {kernel.name} has no {FEATURES[feature].says}"
+
+
+def advice(need: Need) -> str:
+    """What to write in place of what a kernel cannot do."""
+    having = [
+        name
+        for name, declared in kernels.declared_kernels().items()
+        if need.feature in declared.kernel.features
+    ]
+    return f"write {need.setting}: {need.instead}, or kernel: {' or '.join(having)}"
+
+
+def kernel_fields(kernel: Kernel) -> dict[str, Any]:
+    """The fields of a run that say which kernel it has."""
+    return {"kernel": kernel.name, "kernel_sha256": kernel.sha256[:12]}

@@ -1,0 +1,428 @@
+"""Kernels besides the shipped one: versions of Linux from Debian's own sources, and the user's
+trees. Each is built on request, patched as far as it goes, and kept with what it was made of.
+
+A declared version (kernel/versions) takes all of its series, or it is not built. Of a user's tree
+it is tried which patches apply, and said which were taken. Python's own library alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gostlab.declared import kernels
+from gostlab.declared.errors import BadInput
+from gostlab.declared.kernels import ALL_PATCHES, Declared, Patch
+from gostlab.setup import archive, parts
+from gostlab.setup.kernel_build import (
+    BUILD_BYTES,
+    Source,
+    SourceDoesNotFit,
+    boot_time_s,
+    left_over,
+    run_build_script,
+    unpack_package,
+    unpack_tarball,
+)
+from gostlab.setup.workbench import (
+    SetupError,
+    Workbench,
+    replacing,
+    require_space,
+    write_json,
+)
+
+SCRIPT = kernels.FOLDER / "build.sh"
+OPTIONS = parts.ROOT / "kernel" / "options"
+OLDEST = (4, 9)  # the first that a gcc of today compiles
+VERSION_LINES = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
+# Patches, by the end of their numbers, that build on others.
+BUILDS_ON = {"07": "02", "08": "02"}
+# A tree of the user's is copied without what a build left in it.
+BUILT = (".git", "*.o", "*.a", "*.cmd", "vmlinux*", "linux")
+
+
+@dataclass(frozen=True)
+class Added:
+    """What became of a kernel."""
+
+    name: str
+    version: str
+    kernel: Path
+    taken: tuple[str, ...]  # the patches, by number
+    refused: tuple[str, ...]  # of a user's tree: those that did not apply
+    lacks: tuple[str, ...]  # features, as declared.kernels names them
+    build_s: float | None  # None: it was there
+
+
+def add_version(bench: Workbench, name: str) -> Added:
+    """Build a declared version, unless it is there. Raises BadInput, SetupError, ArchiveError."""
+    declared = kernels.declared_kernels().get(name)
+    if declared is None:
+        raise BadInput(
+            f"{name}: no version that the lab knows ({', '.join(kernels.declared_kernels())}), and"
+            " no tree or tarball"
+        )
+    there = parts.built_version(name, bench.cache)
+    if there is not None:
+        return described(name, there, (), None)
+    folder = bench.cache / "build" / f"kernel-{name}-{parts.version_inputs_hash(declared)}"
+    require_space(bench.cache, BUILD_BYTES, f"the source of kernel {name} while it builds")
+    source = left_over(folder) or fetched(bench, folder, declared)
+    try:
+        patch_all(source.tree, declared.series)
+    except SetupError:
+        # Cut off between two patches, a tree takes neither the one before nor the one after.
+        if not source.is_left_over:
+            raise
+        shutil.rmtree(folder)
+        source = fetched(bench, folder, declared)
+        patch_all(source.tree, declared.series)
+    write_options(source.tree, declared.more, declared.may_be_missing)
+    hashed = parts.version_inputs_hash(declared)
+    taken = [patch.number for patch in declared.series]
+    place = bench.cache / "kernel"
+    return build(bench, folder, source, name, hashed, taken, (), place)
+
+
+def add_own(bench: Workbench, path: Path, name: str) -> Added:
+    """Build a tree or tarball of the user's under a name of its own. Raises BadInput,
+    SetupError.
+    """
+    check_name(name)
+    tarball = path.is_file()
+    if not tarball and not (path / "Makefile").is_file():
+        raise BadInput(f"{path}: no tarball, and no Linux tree (it has no Makefile)")
+    folder = bench.cache / "build" / f"kernel-own-{name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    require_space(bench.cache, BUILD_BYTES, f"the source of kernel {name} while it builds")
+    try:
+        source = unpacked_own(bench, folder, path) if tarball else copied(bench, folder, path)
+        version = version_of_tree(source.tree, path)
+        taken, refused = patch_what_applies(source.tree, candidates(version))
+        more = {word for each in kernels.declared_kernels().values() for word in each.more}
+        write_options(source.tree, sorted(more), (ALL_PATCHES,))
+        inputs = hashlib.sha256(
+            "\n".join([source.sha256, parts.versions_common_hash(), *taken]).encode()
+        ).hexdigest()
+        numbers = [word.rpartition("/")[2] for word in taken]
+        place = parts.own_kernels_folder()
+        return build(bench, folder, source, name, inputs, numbers, refused, place)
+    except SetupError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def remove(name: str) -> list[Path]:
+    """Delete a kernel that was added; the folders that are gone. Results made with it stay. Raises
+    BadInput, OSError.
+    """
+    own = parts.own_kernels_folder() / name
+    if name in kernels.own_kernels(parts.own_kernels_folder()):
+        shutil.rmtree(own)
+        return [own]
+    declared = kernels.declared_kernels().get(name)
+    there = None if declared is None else parts.built_version(name)
+    shipped = next(iter(parts.built_kernels()), None)
+    if there is None or there == shipped or not there.is_relative_to(parts.cache_folder()):
+        raise BadInput(f"{name}: no kernel that was added (./lab kernel list)")
+    shutil.rmtree(there.parent)
+    return [there.parent]
+
+
+# -- sources
+
+
+def fetched(bench: Workbench, folder: Path, declared: Declared) -> Source:
+    """A version's source from Debian. Raises SetupError, ArchiveError."""
+    shutil.rmtree(folder, ignore_errors=True)
+    mirror = archive.find_mirror()
+    if mirror is None:
+        raise SetupError(
+            f"there is no Debian mirror to take {declared.package} from: ./lab kernel add TARBALL"
+            f" --name {declared.name}-mine"
+        )
+    wanted = archive.Wanted(declared.package, re.escape(declared.package), (0,))
+    complaints: list[str] = []
+    for apt, groups in archive.places(bench.cache / "build" / "apt", mirror):
+        for candidate in apt.look_for(wanted, groups, bench.say):
+            bench.say(f"fetching {candidate}, about 150 MB")
+            package = apt.download(candidate, folder / "download")
+            return unpack_package(bench, folder, package, str(candidate))
+        complaints += apt.complaints
+    bench.notes += complaints
+    raise SetupError(
+        f"neither Debian's mirror nor its security archive, as this machine's apt knows them, has"
+        f" {declared.package}"
+    )
+
+
+def unpacked_own(bench: Workbench, folder: Path, tarball: Path) -> Source:
+    """A tarball of the user's, unpacked. Raises SetupError."""
+    bench.say(f"unpacking {tarball}")
+    return unpack_tarball(bench, folder, tarball, str(tarball), parts.file_sha256(tarball))
+
+
+def copied(bench: Workbench, folder: Path, tree: Path) -> Source:
+    """A tree of the user's, copied: his own stays as it is. Raises SetupError."""
+    bench.say(f"copying {tree}")
+    copy = folder / "source"
+    copy.mkdir(parents=True)
+    leave_out = [f"--exclude={word}" for word in BUILT]
+    packed = subprocess.Popen(
+        ["tar", "--create", *leave_out, "--directory", tree, "."], stdout=subprocess.PIPE
+    )
+    assert packed.stdout is not None
+    with packed.stdout:
+        done = subprocess.run(
+            ["tar", "--extract", "--no-same-owner", "--directory", copy],
+            stdin=packed.stdout,
+            capture_output=True,
+            check=False,
+        )
+    if packed.wait() != 0 or done.returncode != 0:
+        raise SetupError(f"{tree} could not be copied to {copy}")
+    return Source(copy, str(tree), hash_of_tree(copy))
+
+
+def hash_of_tree(tree: Path) -> str:
+    """What is in a tree of sources: every file's name and content."""
+    listing = subprocess.run(
+        "find . -type f -print0 | sort -z | xargs -0 sha256sum",
+        shell=True,
+        cwd=tree,
+        capture_output=True,
+        check=True,
+        env={"LC_ALL": "C", "PATH": parts.SYSTEM_PATH},
+    ).stdout
+    return hashlib.sha256(listing).hexdigest()
+
+
+def version_of_tree(tree: Path, path: Path) -> tuple[int, ...]:
+    """A tree's version. Raises BadInput for one that is too old, or is no Linux."""
+    makefile = tree / "Makefile"
+    text = makefile.read_text(encoding="utf-8", errors="replace") if makefile.is_file() else ""
+    words = dict(VERSION_LINES.findall(text))
+    if "VERSION" not in words or not (tree / "arch" / "um").is_dir():
+        raise BadInput(f"{path}: not a tree of Linux that has arch/um")
+    version = tuple(int(words.get(key, 0)) for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
+    if version < OLDEST:
+        raise BadInput(
+            f"{path}: Linux {'.'.join(map(str, version))}; today's gcc compiles"
+            f" {'.'.join(map(str, OLDEST))} and later"
+        )
+    return version
+
+
+# -- patches
+
+
+def patch_argv(tree: Path, *words: str) -> list[str | Path]:
+    """The command that patches a tree from its standard input."""
+    return ["patch", "--force", "--silent", "-p1", "--directory", tree, *words]
+
+
+def applies(tree: Path, patch: Patch) -> bool:
+    """Whether a tree takes a patch."""
+    done = subprocess.run(
+        patch_argv(tree, "--dry-run"),
+        input=patch.text(),
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    return done.returncode == 0
+
+
+def apply(tree: Path, patch: Patch, *words: str) -> None:
+    """Patch a tree. Raises SetupError."""
+    done = subprocess.run(
+        patch_argv(tree, "--no-backup-if-mismatch", *words),
+        input=patch.text(),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SetupError(f"{kernels.show(patch.file)} does not apply to this source")
+
+
+def patch_all(tree: Path, series: Sequence[Patch]) -> None:
+    """Apply a whole series, once. Raises SetupError."""
+    mark = tree / ".gostlab-series"
+    if mark.is_file():
+        return
+    for patch in series:
+        if not applies(tree, patch):
+            raise SetupError(f"{kernels.show(patch.file)} does not apply to this source")
+        apply(tree, patch)
+    mark.touch()
+
+
+def candidates(version: tuple[int, ...]) -> list[list[tuple[str, Patch]]]:
+    """The series that may fit a tree of a version, the likeliest first: of the declared versions
+    not newer than it the newest, then the older ones, then the newer.
+    """
+    declared = list(kernels.declared_kernels().values())
+    nearest = sorted(
+        declared,
+        key=lambda each: (
+            each.kernel.version > version[:2],
+            -each.kernel.version[0] * 1000 - each.kernel.version[1]
+            if each.kernel.version <= version[:2]
+            else each.kernel.version[0] * 1000 + each.kernel.version[1],
+        ),
+    )
+    return [
+        [(f"{patch.file.parent.name}/{patch.number}", patch) for patch in each.series]
+        for each in nearest
+    ]
+
+
+def patch_what_applies(
+    tree: Path, tried: Sequence[Sequence[tuple[str, Patch]]]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Apply what a tree takes of the series of which it takes most: the patches that were taken,
+    and the numbers of those that were not.
+    """
+    best = max(tried, key=lambda series: dry_score(tree, series))
+    taken: list[str] = []
+    groups: dict[str, list[tuple[str, Patch]]] = {}
+    for word, patch in best:
+        groups.setdefault(group_of(patch), []).append((word, patch))
+    done: set[str] = set()
+    for group, members in groups.items():
+        if BUILDS_ON.get(group, group) not in {*done, group}:
+            continue
+        if apply_whole(tree, [patch for _, patch in members]):
+            done.add(group)
+            taken += [word for word, _ in members]
+    return taken, tuple(f"00{group}" for group in groups if group not in done)
+
+
+def group_of(patch: Patch) -> str:
+    """Patches that stand or fall together: 0107 finishes what 0007 began."""
+    return patch.number[2:]
+
+
+def apply_whole(tree: Path, group: Sequence[Patch]) -> bool:
+    """Apply all patches of a group, or none."""
+    done: list[Patch] = []
+    for patch in group:
+        if not applies(tree, patch):
+            for each in reversed(done):
+                apply(tree, each, "--reverse")
+            return False
+        apply(tree, patch)
+        done.append(patch)
+    return True
+
+
+def dry_score(tree: Path, series: Sequence[tuple[str, Patch]]) -> int:
+    """How much of a series a tree takes, as far as that shows without patching it."""
+    return sum(applies(tree, patch) for _, patch in series)
+
+
+def write_options(tree: Path, more: Sequence[str], may_be_missing: Sequence[str]) -> None:
+    """What build.sh of the versions reads."""
+    lines = OPTIONS.read_text(encoding="utf-8").splitlines()
+    wanted = [line for line in lines if re.match(r"[A-Z0-9]", line)]
+    text = "".join(f"CONFIG_{line}\n" for line in [*wanted, *more])
+    (tree / ".gostlab-options").write_text(text, encoding="utf-8")
+    words = [word if word == ALL_PATCHES else f"CONFIG_{word}=" for word in may_be_missing]
+    (tree / ".gostlab-may-be-missing").write_text("\n".join(words) + "\n", encoding="utf-8")
+
+
+# -- building
+
+
+def build(
+    bench: Workbench,
+    folder: Path,
+    source: Source,
+    name: str,
+    inputs: str,
+    taken: Sequence[str],
+    refused: Sequence[str],
+    place: Path,
+) -> Added:
+    """Build a patched source, boot it, and keep it.
+
+    inputs    what it was built with, as a hash
+    taken     the numbers of its patches        refused  of those that it did not take
+    place     the folder that its own goes to
+    Raises SetupError.
+    """
+    started = time.monotonic()
+    built = folder / "linux"
+    try:
+        run_build_script(bench, source, built, SCRIPT)
+    except SourceDoesNotFit as complaint:
+        raise SetupError(f"{source.origin}: {complaint}") from None
+    bench.say("booting it")
+    version = parts.output_of([built, "--version"]).strip()
+    if not version or boot_time_s(built, folder) is None:
+        raise SetupError(
+            f"{source.origin}: built, but it does not boot here: try {built} --version"
+        )
+    finished = place / (f"{version}-{inputs}" if name in declared_names() else name)
+    with replacing(finished) as kept:
+        shutil.copy2(built, kept / "linux")
+        shutil.copy2(built.with_name(parts.HEADERS), kept / parts.HEADERS)
+        write_json(
+            kept / kernels.RECORD,
+            {
+                "name": name,
+                "version": version,
+                "hz": parts.kernel_hz(built),
+                "source": source.origin,
+                "origin": source.origin,
+                "source_sha256": source.sha256,
+                "sha256": parts.file_sha256(built),
+                "inputs_hash": inputs,
+                "patches": list(taken),
+                "patches_refused": list(refused),
+                "options_missing": missing_options(built),
+                "jobs": bench.jobs,
+                "build_s": round(time.monotonic() - started, 1),
+            },
+        )
+    shutil.rmtree(folder)
+    return described(name, finished / "linux", refused, time.monotonic() - started)
+
+
+def declared_names() -> tuple[str, ...]:
+    """The names that are the lab's own."""
+    return tuple(kernels.declared_kernels())
+
+
+def missing_options(built: Path) -> list[str]:
+    """The options that a build was not given, NAME=value."""
+    lines = built.with_name("missing").read_text(encoding="utf-8").splitlines()
+    return [line.removeprefix("CONFIG_") for line in lines]
+
+
+def described(name: str, kernel: Path, refused: Sequence[str], build_s: float | None) -> Added:
+    """What there is to say of a kernel that is there."""
+    record = parts.kernel_record(kernel)
+    known = kernels.kernel_named(name, parts.own_kernels_folder())
+    patches = record.get("patches")
+    taken = tuple(map(str, patches)) if isinstance(patches, list) else ()
+    return Added(name, str(record["version"]), kernel, taken, tuple(refused), known.lacks, build_s)
+
+
+def check_name(name: str) -> None:
+    """Raises BadInput for a name that cannot be, or is the lab's own."""
+    if not kernels.NAME.fullmatch(name):
+        raise BadInput(
+            f"{name!r}: not a name for a kernel (letters, digits, _ . + and -, 32 at most)"
+        )
+    if name in (kernels.SHIPPED, *declared_names()):
+        raise BadInput(f"{name}: there is one of the lab's own of that name: choose another")

@@ -1,0 +1,248 @@
+"""Kernels as a level of `kernel`: what is declared, what each lacks, what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gostlab.ask.document import BadInput
+from gostlab.ask.resolve import single_run
+from gostlab.ask.run_description import RunDescription
+from gostlab.declared import kernels
+from gostlab.guest.watch.fidelity import check_kernel
+from gostlab.machine.sandbox import boot_words
+from gostlab.setup import archive, parts
+from gostlab.setup import kernels as building
+
+PATCH = "--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-old\n+new\n"
+
+
+def run_on(**overrides: str) -> RunDescription:
+    return single_run(
+        profile="la-hamina",
+        cc="cubic",
+        machine=overrides.pop("machine", "sandbox"),
+        clock=overrides.pop("clock", "virtual"),
+        overrides=overrides,
+    )
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Path:
+    """A folder like kernel/versions, with one version in it, and the patches beside it."""
+    patches, folder = tmp_path / "patches", tmp_path / "versions"
+    patches.mkdir()
+    (folder / "9.1").mkdir(parents=True)
+    (patches / "0001-tick.patch").write_text(PATCH.format("tick.c"), encoding="utf-8")
+    (patches / "0002-costs.patch").write_text(
+        f"Subject: costs\n\n{PATCH.format('costs.c')}{PATCH.format('hooks.c')}", encoding="utf-8"
+    )
+    (folder / "9.1" / "0102-hooks.patch").write_text(PATCH.format("hooks.c"), encoding="utf-8")
+    (folder / "9.1" / kernels.DECLARATION).write_text(
+        'package = "linux-source-9.1"\nseries = ["0001", "0002", "9.1/0102"]\n'
+        'may_be_missing = ["NEW"]\n[only]\n0002 = ["costs.c"]\n',
+        encoding="utf-8",
+    )
+    return folder
+
+
+def test_a_folder_with_a_declaration_is_a_kernel(registry: Path) -> None:
+    [declared] = kernels.declared_kernels(registry).values()
+    assert (declared.name, declared.package) == ("9.1", "linux-source-9.1")
+    assert [patch.number for patch in declared.series] == ["0001", "0002", "0102"]
+    assert "costs.c" in declared.series[1].text() and "hooks.c" not in declared.series[1].text()
+    assert {"hz", "costs", "seccomp"} <= declared.kernel.features
+    assert {"seeds", "free clock"} <= set(declared.kernel.lacks)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("series", "serie", "serie: unknown, or missing"),
+        ('"0001"', '"0009"', "0 patches 0009-"),
+        ('package = "', "package = ", "kernel.toml: "),
+    ],
+)
+def test_a_wrong_declaration_is_one_line(registry: Path, old: str, new: str, said: str) -> None:
+    file = registry / "9.1" / kernels.DECLARATION
+    file.write_text(file.read_text().replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(BadInput, match=said) as error:
+        kernels.read_declared(file)
+    assert "\n" not in str(error.value)
+
+
+def test_the_lab_declares_what_its_documents_name() -> None:
+    declared = kernels.declared_kernels()
+    assert list(declared) == ["7.3", "6.12", "6.1", "5.10"]
+    for each in declared.values():
+        assert {"hz", "costs", "seeds", "free clock", "packet cost", "idle"} <= each.kernel.features
+        assert all(patch.text() for patch in each.series)
+    assert declared["7.3"].kernel.lacks == ()
+
+
+def test_what_a_version_came_to_have_by_itself_needs_no_patch() -> None:
+    assert "idle" in kernels.features_of((6, 1), ())
+    assert "idle" not in kernels.features_of((5, 10), ())
+    assert "idle" in kernels.features_of((5, 10), ("0030",))
+    assert "netem seed" not in kernels.features_of((6, 1, 192), ())
+
+
+# -- an experiment that names one
+
+
+def test_the_shipped_kernel_is_nobodys_field() -> None:
+    assert "kernel" not in run_on().to_json()
+    assert run_on(kernel="shipped").name == run_on().name
+    assert run_on(kernel="5.10").to_json()["kernel"] == "5.10"
+
+
+def test_a_kernel_is_read_as_it_is_written() -> None:
+    assert run_on(kernel="5.10").kernel == "5.10"  # and not the number 5.1
+
+
+def test_what_nobody_wrote_gives_way_to_what_a_kernel_can_do() -> None:
+    assert run_on().host_tcp_memory_mib > 0  # as the profile knows its machines
+    old = run_on(kernel="5.10")
+    assert (old.host_tcp_memory_mib, old.host_cpus, old.packet_cost_ns) == (0, 2, 750)
+
+
+@pytest.mark.parametrize(
+    ("asked", "instead"),
+    [
+        ({"receive": "moderated"}, "receive: packet, or kernel: 7.3 or 6.12 or 6.1"),
+        ({"host_memory": "2GiB"}, "host_memory: shared, or kernel: 7.3"),
+        ({"host_tcp_memory": "64MiB"}, "host_tcp_memory: shared"),
+        ({"bottleneck": "tbf", "queue": "dualpi2"}, "another queue, or another kernel"),
+    ],
+)
+def test_what_somebody_wrote_for_a_kernel_that_cannot_is_refused(
+    asked: dict[str, str], instead: str
+) -> None:
+    with pytest.raises(BadInput, match=r"kernel 5\.10 has no ") as error:
+        run_on(kernel="5.10", **asked)
+    assert instead in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_kernel_that_is_not_there_and_one_of_a_native_run_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"no such kernel \(shipped, 7.3, 6.12, 6.1, 5.10"):
+        run_on(kernel="2.4")
+    with pytest.raises(BadInput, match="this machine's own kernel"):
+        run_on(kernel="5.10", machine="native", clock="real")
+
+
+# -- the user's own
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache with a kernel of the user's, Linux 4.14, that took one patch."""
+    monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path))
+    folder = tmp_path / "kernels" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "linux").write_text("#!/bin/sh\n", encoding="utf-8")
+    (folder / "linux").chmod(0o755)
+    record = {"name": "mine", "version": "4.14.336+", "patches": ["0001"], "origin": "/src/linux"}
+    (folder / kernels.RECORD).write_text(
+        json.dumps({**record, "inputs_hash": "ab" * 32}), encoding="utf-8"
+    )
+    return folder
+
+
+def test_a_kernel_of_ones_own_is_a_level_and_another_tree_another_run(own: Path) -> None:
+    mine = run_on(kernel="mine", clock="real")
+    assert (mine.kernel, mine.kernel_sha256, mine.clock) == ("mine", "ab" * 6, "real")
+    record = own / kernels.RECORD
+    record.write_text(record.read_text().replace("ab" * 32, "cd" * 32), encoding="utf-8")
+    assert run_on(kernel="mine", clock="real").name != mine.name
+
+
+def test_an_old_kernel_has_the_real_clock_alone(own: Path) -> None:
+    with pytest.raises(BadInput, match=r"no virtual clock: write clock: real, or kernel: 7\.3"):
+        run_on(kernel="mine", clock="virtual")
+
+
+def test_a_kernel_that_is_not_built_says_how_to_build_it(own: Path) -> None:
+    found = parts.Parts(None, None, (), None, None, None)
+    assert parts.kernel_for("mine", found) == own / "linux"
+    with pytest.raises(parts.MissingPart, match=r"\./lab kernel add 5\.10"):
+        parts.kernel_for("5.10", found)
+
+
+def test_seccomp_is_asked_of_kernels_that_have_it(own: Path) -> None:
+    assert parts.seccomp_words(own / "linux") == []
+    words = boot_words(own, memory_mib=64, clock="real", syscall_cost_us=0, seed=1, seccomp=())
+    assert "seccomp=on" not in words
+
+
+@pytest.mark.parametrize("name", ["5.10", "shipped", "a b", ""])
+def test_a_name_that_cannot_be_is_refused(name: str) -> None:
+    with pytest.raises(BadInput):
+        building.check_name(name)
+
+
+@pytest.mark.parametrize(
+    ("makefile", "said"),
+    [
+        ("VERSION = 3\nPATCHLEVEL = 5\nSUBLEVEL = 0\n", "Linux 3.5.0; today's gcc compiles 4.9"),
+        ("all:\n", "not a tree of Linux"),
+    ],
+)
+def test_a_tree_that_cannot_be_built_is_said_before(
+    tmp_path: Path, makefile: str, said: str
+) -> None:
+    (tmp_path / "arch" / "um").mkdir(parents=True)
+    (tmp_path / "Makefile").write_text(makefile, encoding="utf-8")
+    with pytest.raises(BadInput, match=said):
+        building.version_of_tree(tmp_path, tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="there is no patch here")
+def test_of_a_tree_what_applies_is_taken_and_hooks_stand_or_fall_together(
+    registry: Path, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for name in ("tick.c", "costs.c"):  # there are no hooks.c to change
+        (tree / name).write_text("old\n", encoding="utf-8")
+    [declared] = kernels.declared_kernels(registry).values()
+    series = [(f"9.1/{patch.number}", patch) for patch in declared.series]
+    taken, refused = building.patch_what_applies(tree, [series])
+    assert (taken, refused) == (["9.1/0001"], ("0002",))
+    assert (tree / "tick.c").read_text() == "new\n"
+    assert (tree / "costs.c").read_text() == "old\n"  # taken back
+
+
+def test_the_nearest_series_is_tried_first() -> None:
+    orders = {version: building.candidates(version) for version in ((6, 13), (5, 15), (4, 14))}
+    lengths = {name: len(each.series) for name, each in kernels.declared_kernels().items()}
+    assert len(orders[(6, 13)][0]) == lengths["6.12"]
+    assert len(orders[(5, 15)][0]) == lengths["5.10"]
+    assert len(orders[(4, 14)][0]) == lengths["5.10"]
+
+
+# -- where it comes from, and what its runs say
+
+
+def test_the_security_archive_is_the_one_that_the_machine_knows() -> None:
+    mirror = archive.Mirror("http://mirror.example/debian/", "bookworm", "amd64", None)
+    fields = ["bookworm-security", "", "Debian", "main", "amd64", ""]
+    line = "\t".join(["http://mirror.example/debian-security/", *fields])
+    found = archive.parse_security(f"nothing\n{line}\n", mirror)
+    assert found is not None
+    assert (found.uri, found.codename) == ("http://mirror.example/debian-security/", "bookworm")
+    assert archive.parse_security("\t".join(["x", "bookworm", *fields[1:]]), mirror) is None
+
+
+def test_a_run_says_what_its_kernel_lacks_and_is_degraded_where_that_decides() -> None:
+    run = run_on(kernel="5.10")
+    known = {"version": "5.10.262", "lacks": ["host memory", "netem seed", "idle"]}
+    kernel, lacks = check_kernel(run, known, "5.10.262")
+    assert (kernel.verdict, lacks.verdict) == ("ok", "ok")
+    assert lacks.reason.startswith("what this kernel lacks: no TCP memory of each host's own")
+    assert "wake-ups" not in lacks.reason  # that is the real clock's
+    assert check_kernel(run, {**known, "lacks": ["seeds"]}, "5.10.262")[1].verdict == "degraded"
+    assert check_kernel(run, known, "7.3.4")[0].verdict == "invalid"
+    assert check_kernel(run_on(), None, "7.3.4") == []
