@@ -307,7 +307,7 @@ def is_one_with_parameters(node: Node) -> bool:
     return all(value.fields is None for value in values[0].fields.values())
 
 
-@takes({"type": ["string", "number"], "pattern": rf"^{kernels.NAME.pattern}$"})
+@takes({"type": ["string", "number"]})
 def read_kernel(node: Node) -> str:
     """The name of a kernel that there is: shipped, 5.10, or one of the user's. Raises BadInput."""
     from gostlab.setup.parts import own_kernels_folder  # as in CC

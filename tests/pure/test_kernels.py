@@ -12,7 +12,6 @@ from gostlab.ask.document import BadInput
 from gostlab.ask.resolve import single_run
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared import kernels
-from gostlab.guest.watch.fidelity import check_kernel
 from gostlab.machine.sandbox import boot_words
 from gostlab.setup import archive, parts
 from gostlab.setup import kernels as building
@@ -223,7 +222,7 @@ def test_the_nearest_series_is_tried_first() -> None:
     assert len(orders[(4, 14)][0]) == lengths["5.10"]
 
 
-# -- where it comes from, and what its runs say
+# -- where it comes from
 
 
 def test_the_security_archive_is_the_one_that_the_machine_knows() -> None:
@@ -234,15 +233,3 @@ def test_the_security_archive_is_the_one_that_the_machine_knows() -> None:
     assert found is not None
     assert (found.uri, found.codename) == ("http://mirror.example/debian-security/", "bookworm")
     assert archive.parse_security("\t".join(["x", "bookworm", *fields[1:]]), mirror) is None
-
-
-def test_a_run_says_what_its_kernel_lacks_and_is_degraded_where_that_decides() -> None:
-    run = run_on(kernel="5.10")
-    known = {"version": "5.10.262", "lacks": ["host memory", "netem seed", "idle"]}
-    kernel, lacks = check_kernel(run, known, "5.10.262")
-    assert (kernel.verdict, lacks.verdict) == ("ok", "ok")
-    assert lacks.reason.startswith("what this kernel lacks: no TCP memory of each host's own")
-    assert "wake-ups" not in lacks.reason  # that is the real clock's
-    assert check_kernel(run, {**known, "lacks": ["seeds"]}, "5.10.262")[1].verdict == "degraded"
-    assert check_kernel(run, known, "7.3.4")[0].verdict == "invalid"
-    assert check_kernel(run_on(), None, "7.3.4") == []
