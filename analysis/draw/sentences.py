@@ -226,7 +226,8 @@ def percent_or(value: float | None) -> str:
 
 
 def cpu_decided(table: pd.DataFrame, title: str) -> tuple[str, ...]:
-    """The cells in which the CPU had no time left while the bottleneck had room.
+    """The cells in which a CPU had no time left while the bottleneck had room: the busiest host's,
+    or the one that all hosts share.
 
     title: what the cells are; the sentence names it, for another matrix of the experiment may have
     had less time.
@@ -240,20 +241,18 @@ def cpu_decided(table: pd.DataFrame, title: str) -> tuple[str, ...]:
     if starved.empty:
         row = known.loc[known["idle_share"].idxmin()]
         return (
-            f"In none of the {cells} did the CPU decide: in its median second the one that all"
-            f" hosts share was idle for at least {percent(row['idle_share'])} (least:"
-            f" {cell_words(row, table)}).",
+            f"In none of the {cells} did a CPU decide: in its median second the busiest was idle"
+            f" for at least {percent(row['idle_share'])} (least: {cell_words(row, table)}).",
         )
     if bound.empty:
         return (
-            f"In none of the {cells} did the CPU decide: the one that all hosts share was idle for"
-            f" less than {low} of its median second in {len(starved)}, but in each of these the"
-            f" bottleneck was at least {full} full.",
+            f"In none of the {cells} did a CPU decide: the busiest was idle for less than {low} of"
+            f" its median second in {len(starved)}, but in each of these the bottleneck was at"
+            f" least {full} full.",
         )
     said = (
-        f"the CPU that all hosts share was idle for less than {low} of its median second while the"
-        f" bottleneck was less than {full} full, so that it, and not congestion control, set the"
-        " rate"
+        f"the busiest CPU was idle for less than {low} of its median second while the bottleneck"
+        f" was less than {full} full, so that it, and not congestion control, set the rate"
     )
     if len(bound) == len(known) > 1:
         return (f"In all {cells} {said}.",)

@@ -61,7 +61,8 @@ class Form:
 
 def form_of(folder: Path, name: str) -> Form:
     """Of every matrix its full form, or its quick form where that has been run and less than half
-    of the other. folder: the experiment's results.
+    of the other; a matrix that only the quick form has, where that holds of the whole. folder: the
+    experiment's results.
     """
     full, quick = questions(name), questions(name, quick=True)
     if full is None or quick is None:
@@ -70,10 +71,11 @@ def form_of(folder: Path, name: str) -> Form:
     answered = {question(read_asked(path)) for path in paths if path.is_dir()}
     asking: set[str] = set()
     short = []
-    for matrix in sorted({matrix_of(each) for each in full}):
+    for matrix in sorted({matrix_of(each) for each in full | quick}):
         both = [{each for each in form if matrix_of(each) == matrix} for form in (full, quick)]
+        long = both[0] or full
         # Either machine's answer is one: half of the questions are all.
-        is_short = both[1] & answered and 4 * len(both[0] & answered) < len(both[0])
+        is_short = both[1] & answered and 4 * len(long & answered) < len(long)
         asking |= both[1] if is_short else both[0]
         if is_short:
             short.append(matrix)

@@ -295,7 +295,8 @@ def cost_words(row: pd.Series) -> str:
 DRAWING = Drawing(
     "cpu",
     caption=(
-        "Goodput and the idle share, in the median second, of the one CPU that all hosts share. On"
+        "Goodput and the idle share, in the median second, of the CPU (the busiest host's, where"
+        " hosts have their own). On"
         " the virtual clock a system call costs what the axis says and nothing else costs time; on"
         " the real clock the machine's own CPU carries everything."
     ),
