@@ -36,7 +36,8 @@ run: setup
 test: setup-test
 	@$(MAKE) --no-print-directory --keep-going lint unit go-test go-fuzz vagrant
 
-bench: setup
+bench:
+	@./lab setup --with bench
 	@./lab bench
 
 # First whether the path does what it was asked, then whether congestion controls behave on it as published.

@@ -391,8 +391,8 @@ def main(name: str, repeat: int) -> int:
     for program in ("perf", "taskset"):
         if shutil.which(program) is None:
             raise RuntimeError(
-                f"{program} is not there, without which nothing is measured (Debian: linux-perf,"
-                " util-linux)"
+                f"{program} is not there, without which nothing is measured:"
+                " ./lab setup --with bench"
             )
     cpu = usable_cpus()[-1]
     programs: dict[str, Cost] = {}

@@ -553,7 +553,8 @@ def call_figures(bench: Bench) -> list[Figure]:
     """
     if shutil.which("strace") is None:
         print(
-            "bench: without strace nothing counts system calls: that figure is left out",
+            "bench: without strace nothing counts system calls: that figure is left out"
+            " (./lab setup --with bench)",
             file=sys.stderr,
         )
         return []

@@ -19,6 +19,7 @@ from gostlab.ask.profile import lossless
 from gostlab.ask.run_description import RunDescription
 from gostlab.ask.units import show_rate
 from gostlab.machine import sandbox
+from gostlab.machine.cpus import claimed_cpus
 from gostlab.results import ResultsError
 
 # The first line of a commands.sh that can be replayed (gostlab.guest.commands writes it).
@@ -105,6 +106,10 @@ def replay_run(folder: Path, kernel_for: Callable[[str], Path], keep: Sequence[P
     run = finished_run(folder)
     kernel = kernel_for(run.kernel)
     with tempfile.TemporaryDirectory(prefix="gostlab-replay-") as scratch:
+    with (
+        tempfile.TemporaryDirectory(prefix="gostlab-replay-") as scratch,
+        claimed_cpus(1) as (cpu,),
+    ):
         work = Path(scratch)
         shutil.copyfile(folder / "commands.sh", work / "commands.sh")
         (work / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
@@ -114,7 +119,7 @@ def replay_run(folder: Path, kernel_for: Callable[[str], Path], keep: Sequence[P
             ["/usr/bin/python3", "-m", "gostlab.guest.replay", sandbox.GUEST_FOLDER],
             sandbox.sandbox_environ(),
             keep=[machine.CHECKOUT, *keep],
-            cpu=machine.usable_cpus()[0],
+            cpu=cpu,
             memory_mib=run.memory_mib,
             clock=run.clock,
             syscall_cost_us=run.syscall_cost_us,

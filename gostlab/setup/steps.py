@@ -83,6 +83,9 @@ TEST_PACKAGES = (
     "python3-distributed",
     "openssl",  # a cluster, and its certificates
 )
+# What `./lab bench` counts and times this machine's own system calls with; without them it leaves
+# those figures out.
+BENCH_PACKAGES = ("linux-perf", "strace", "util-linux")
 # The same as programs and modules, for a machine that is not Debian's.
 PROGRAMS = (
     "mnexec",
@@ -408,11 +411,12 @@ def _dotted(version: tuple[int, ...]) -> str:
 Step = Callable[[Workbench], str]
 
 
-def steps(with_test: bool, with_gost: bool) -> dict[str, Step]:
+def steps(with_test: bool, with_gost: bool, with_bench: bool = False) -> dict[str, Step]:
     """The set-up's steps in their order."""
+    extra = (*(TEST_PACKAGES if with_test else ()), *(BENCH_PACKAGES if with_bench else ()))
 
     def packages(bench: Workbench) -> str:
-        return install_packages(bench, *(TEST_PACKAGES if with_test else ()))
+        return install_packages(bench, *extra)
 
     chosen: dict[str, Step] = {
         "packages": packages,
@@ -521,8 +525,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         dest="extras",
         action="append",
         default=[],
-        choices=["test"],
-        help="test: also the tools that `make test` needs",
+        choices=["test", "bench"],
+        help="test: also the tools that `make test` needs; bench: what `./lab bench` counts with",
     )
     parser.add_argument(
         "--system",
@@ -536,7 +540,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--jobs must be at least 1")
 
     only = arguments.only or []
-    chosen = steps("test" in arguments.extras or "test-tools" in only, not arguments.no_gost)
+    chosen = steps(
+        "test" in arguments.extras or "test-tools" in only,
+        not arguments.no_gost,
+        "bench" in arguments.extras,
+    )
     if only:
         chosen = {name: step for name, step in chosen.items() if name in only}
     progress = Progress(len(chosen), arguments.quiet)

@@ -5,6 +5,7 @@ back.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,13 @@ class Done:
         return next(leg for leg in self.json("legs.json")["legs"] if leg["leg"] == name)
 
 
+def cpu_of_this_worker() -> int:
+    """A CPU that no other worker of pytest-xdist pins its sandboxes to, where there are enough."""
+    cpus = list(machine.usable_cpus())
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    return cpus[int(worker) % len(cpus)]
+
+
 class Lab:
     """The sandbox as tests use it."""
 
@@ -142,7 +150,7 @@ class Lab:
         self.kernel = require_kernel(self.parts)
         self.handed = machine.hand_over(self.parts)
         self.keep = machine.kept_visible(self.parts)
-        self.cpu = machine.usable_cpus()[0]
+        self.cpu = cpu_of_this_worker()
         self._count = 0
 
     def folder(self) -> Path:

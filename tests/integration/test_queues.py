@@ -16,7 +16,7 @@ def median_srtt_ms(done: Done) -> float:
     rows = [
         row["srtt_ms"]
         for row in done.lines("sockets.jsonl")
-        if row["leg"] == "wan" and row["end"] == "near" and row["t_s"] > 5 and row["unacked_pkts"]
+        if row["leg"] == "wan" and row["end"] == "near" and row["t_s"] > 3 and row["unacked_pkts"]
     ]
     return sorted(rows)[len(rows) // 2]
 
@@ -39,7 +39,7 @@ def test_either_bottleneck_carries_its_rate_and_keeps_its_buffer(lab: Lab, bottl
 
 def test_a_queue_discipline_under_the_token_bucket_shortens_the_queue(lab: Lab) -> None:
     runs = {
-        queue: lab.run(describe(DEEP, BACK, bottleneck="tbf", queue=queue, duration_s=10.0))
+        queue: lab.run(describe(DEEP, BACK, bottleneck="tbf", queue=queue, duration_s=6.0))
         for queue in ("fifo", "bfifo", "sfq", "codel", "fq_codel", "pie", "fq_pie", "cake")
     }
 

@@ -67,6 +67,18 @@ def test_only_what_dpkg_calls_installed_counts() -> None:
     ]
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_what_the_bench_counts_with_is_installed_where_it_is_asked_for(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, asked: bool
+) -> None:
+    extra: list[str] = []
+    monkeypatch.setattr(setup, "install_packages", lambda _bench, *names: extra.extend(names))
+
+    setup.steps(with_test=False, with_gost=False, with_bench=asked)["packages"](bench)
+
+    assert extra == (["linux-perf", "strace", "util-linux"] if asked else [])
+
+
 def test_nothing_is_run_when_every_package_is_there(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
