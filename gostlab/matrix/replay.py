@@ -105,7 +105,6 @@ def replay_run(folder: Path, kernel_for: Callable[[str], Path], keep: Sequence[P
     """
     run = finished_run(folder)
     kernel = kernel_for(run.kernel)
-    with tempfile.TemporaryDirectory(prefix="gostlab-replay-") as scratch:
     with (
         tempfile.TemporaryDirectory(prefix="gostlab-replay-") as scratch,
         claimed_cpus(1) as (cpu,),
