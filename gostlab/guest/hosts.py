@@ -169,26 +169,16 @@ def leg_hosts(run: RunDescription, flow: Flow) -> list[tuple[str, str, str]]:
 
 
 def set_cc_towards(network: Network, host: str, peer: str, cc: str) -> None:
-    """Congestion control of a host's connections with one other, however they begin: a metric of
-    the route there. Raises NetworkError.
+    """Congestion control of a host's connections with one other, however they begin and by
+    whichever of its addresses it calls: a metric of the routes there. Raises NetworkError.
     """
-    address = network.ip(peer)
-    [route] = json.loads(network.read(host, ["ip", "-json", "route", "get", address], logged=False))
-    via = ["via", route["gateway"]] if "gateway" in route else []
-    network.read(
-        host,
-        [
-            "ip",
-            "route",
-            "replace",
-            f"{address}/32",
-            *via,
-            "dev",
-            route["dev"],
-            "congctl",
-            kernel_name(cc),
-        ],
-    )
+    addresses = [each.ip for each in network.interfaces if each.node == peer]
+    for address in dict.fromkeys((network.ip(peer), *addresses)):
+        shown = network.read(host, ["ip", "-json", "route", "get", address], logged=False)
+        [route] = json.loads(shown)
+        via = ["via", route["gateway"]] if "gateway" in route else []
+        to = [f"{address}/32", *via, "dev", route["dev"]]
+        network.read(host, ["ip", "route", "replace", *to, "congctl", kernel_name(cc)])
 
 
 def cc_of(run: RunDescription, host: str) -> str:

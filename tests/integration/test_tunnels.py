@@ -14,6 +14,7 @@ from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
 from gostlab.declared.wire import inner_mtu, wire_of
 from gostlab.measures import wire_ratio
 from tests.integration.sandboxed import Done, Lab, describe, direction
+from tests.integration.test_flows import written
 
 RATE_BPS = 20_000_000
 KINDS = {kind.name: kind for kind in tunnel_kinds().values() if not kind.is_direct}
@@ -116,3 +117,83 @@ def test_its_programs_versions_and_sums_are_kept(carried: Any, name: str) -> Non
     assert len(program["sha256"]) == 64
     assert set(program.get("helpers", {})) == set(KINDS[name].helpers)
     assert tunnel_kind(name).says
+
+
+CHAINS = {
+    "split": {"app": 2, "wan": 2, "wan2": 2, "exit": 2},
+    "gost+wss": {"app": 2, "wan": 2, "wan2": 2, "exit": 2},
+    "gost+mws": {"app": 2, "wan": 1, "wan2": 1, "exit": 2},
+    "ssh": {"app": 2, "wan": 1, "wan2": 1, "exit": 2},
+    "stunnel": {"app": 2, "wan": 2, "join": 2, "wan2": 2, "exit": 2},
+    "shadowsocks": {"app": 2, "wan": 2, "join": 2, "wan2": 2, "exit": 2},
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_carries_the_load_over_two_paths_by_the_legs_it_declares(
+    lab: Lab, name: str
+) -> None:
+    done = lab.run(
+        written(
+            f"{{tunnel: {name}, hops: 2, rate: 10mbit, rtt: 20ms, duration: 2s, cc: {{wan2: bbr}},"
+            " links: {hop2: {rtt: 40ms, rate: 20mbit}}}"
+        )
+    )
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert sockets_by_leg(done) == CHAINS[name]
+    assert done.goodput_bps > 6e6
+    assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
+    across = {leg["leg"]: (leg["sender"], leg["receiver"], leg["cc"]) for leg in legs(done)}
+    assert across["wan"] == ("client", "gost", ["cubic"])
+    assert across["wan2"] == ("gost", "target", ["bbr"])
+    srtt = {
+        row["leg"]: row["min_rtt_ms"] for row in done.lines("sockets.jsonl") if row["cwnd_pkts"]
+    }
+    assert 19 < srtt["wan"] < 39 < srtt["wan2"] < 60
+
+
+def legs(done: Done) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = done.json("legs.json")["legs"]
+    return found
+
+
+PAIRS = (
+    "{topology: parking-lot, rate: 10mbit, rtt: 10ms, duration: 2s, links: {n2-n3: {rtt: 30ms}},"
+    " flows: {long: {sender: 1, receiver: 3}, first: {sender: 1, receiver: 2}, lag: {kind: ping,"
+    " sender: 1, receiver: 2}}, tunnel: "
+)
+
+
+@pytest.mark.parametrize("name", ["gost+ws", "wireguard", "openvpn+tcp"])
+def test_tunnels_run_between_each_pair_of_hosts(lab: Lab, name: str) -> None:
+    done = lab.run(written(f"{PAIRS}{name}}}"))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
+    crossing = tunnel_kind(name).path_leg
+    ends = {
+        (leg["flow"], leg["sender"], leg["receiver"])
+        for leg in legs(done)
+        if leg["leg"] == crossing
+    }
+    assert ends == {("long", "s1", "r3"), ("first", "s1", "r2")}
+    idle = {row["name"]: row["got"] for row in done.json("fidelity.json")["checks"]}
+    assert idle["idle_rtt_before"] == pytest.approx(40, abs=0.7)
+    assert idle["idle_rtt_before_first"] == pytest.approx(10, abs=0.5)
+
+
+@pytest.mark.parametrize("name", ["gost+mws", "ssh"])
+def test_flows_share_a_tunnels_one_connection_where_that_is_asked(lab: Lab, name: str) -> None:
+    flows = "rate: 10mbit, rtt: 20ms, duration: 2s, flows: {a: {}, b: {streams: 2}}"
+    done = lab.run(written(f"{{tunnel: {name}, shared: 'on', {flows}}}"))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert [(leg["leg"], leg["flow"], leg["sockets"]) for leg in legs(done)] == [
+        ("app", "a", 2),
+        ("wan", "a", 1),
+        ("exit", "a", 2),
+        ("app", "b", 3),
+        ("exit", "b", 3),
+    ]
+    assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
