@@ -1314,14 +1314,17 @@ static size_t bbr_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_inf
 	return sizeof(info->bbr);
 }
 
+GOSTLAB_CONG_CONTROL(bbr_cong_control)
+GOSTLAB_TX_START(handle_restart_from_idle)
+
 static struct tcp_congestion_ops bbr3 __read_mostly = {
 	.name = "bbr3",
 	.owner = THIS_MODULE,
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.init = bbr3_init,
 	.release = bbr_release,
-	.cong_control = bbr_cong_control,
-	.cwnd_event_tx_start = handle_restart_from_idle,
+	.cong_control = GOSTLAB_HOOK(bbr_cong_control),
+	GOSTLAB_ON_TX_START(handle_restart_from_idle),
 	.ssthresh = bbr_ssthresh,
 	.undo_cwnd = bbr_undo_cwnd,
 	.set_state = bbr_set_state,
@@ -1336,8 +1339,8 @@ static struct tcp_congestion_ops bbr2 __read_mostly = {
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.init = bbr2_init,
 	.release = bbr_release,
-	.cong_control = bbr_cong_control,
-	.cwnd_event_tx_start = handle_restart_from_idle,
+	.cong_control = GOSTLAB_HOOK(bbr_cong_control),
+	GOSTLAB_ON_TX_START(handle_restart_from_idle),
 	.ssthresh = bbr_ssthresh,
 	.undo_cwnd = bbr_undo_cwnd,
 	.set_state = bbr_set_state,

@@ -653,14 +653,17 @@ static size_t plus_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_in
 	return sizeof(info->bbr);
 }
 
+GOSTLAB_CONG_CONTROL(plus_cong_control)
+GOSTLAB_TX_START(plus_restart)
+
 static struct tcp_congestion_ops bbrplus __read_mostly = {
 	.name = "bbrplus",
 	.owner = THIS_MODULE,
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.init = plus_init,
 	.release = plus_release,
-	.cong_control = plus_cong_control,
-	.cwnd_event_tx_start = plus_restart,
+	.cong_control = GOSTLAB_HOOK(plus_cong_control),
+	GOSTLAB_ON_TX_START(plus_restart),
 	.ssthresh = plus_ssthresh,
 	.undo_cwnd = plus_undo_cwnd,
 	.set_state = plus_set_state,

@@ -108,12 +108,14 @@ static u32 fixed_undo_cwnd(struct sock *sk)
 	return tcp_snd_cwnd(tcp_sk(sk));
 }
 
+GOSTLAB_CONG_CONTROL(fixed_cong_control)
+
 static struct tcp_congestion_ops fixedrate __read_mostly = {
 	.name = "fixedrate",
 	.owner = THIS_MODULE,
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.init = fixed_init,
-	.cong_control = fixed_cong_control,
+	.cong_control = GOSTLAB_HOOK(fixed_cong_control),
 	.ssthresh = fixed_ssthresh,
 	.undo_cwnd = fixed_undo_cwnd,
 };
