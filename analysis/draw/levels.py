@@ -17,6 +17,7 @@ from analysis.judge.cells import (
 )
 from analysis.judge.table import cc_name
 from analysis.read.study import level
+from gostlab.ask.settings import LINK_NAME
 from gostlab.ask.profile import DIRECTIONS
 from gostlab.ask.words import says_where
 from gostlab.declared.tunnels import tunnel_kinds
@@ -195,7 +196,17 @@ def named_level(factor: str, value: Any) -> str:
     head, _, end = name.partition(".")
     if (head == "cc" and end) or says_where(head, end, value):
         return f"{cc_name(str(value))} at {end}"
+    name = of_its_link(name)
     return f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {level_words(factor, value)}"
+
+
+def of_its_link(factor: str) -> str:
+    """A factor of a file's own that sets what links have (second.hop2.loss), as its link's: hop2
+    loss.
+    """
+    parts = factor.split(".")
+    at = next((place for place, part in enumerate(parts) if LINK_NAME.fullmatch(part)), None)
+    return factor if at is None else " ".join(parts[at:])
 
 
 def level_words(factor: str, value: Any) -> str:

@@ -333,7 +333,7 @@ def head_panel(ax: Axes, words: str, columns: int, **more: Any) -> None:
 
 
 def short(value: float) -> str:
-    """A value above a bar: 1,432, 144, 9.3, 0.61."""
-    if value >= 100:
+    """A value above a bar: 1,432, 144, 12.0, 9.3, 3.0, 0.61."""
+    if value >= 100 or not value:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 9.95 else f"{value:.2g}"
+    return f"{value:.1f}" if value >= 9.95 else f"{value:#.2g}"

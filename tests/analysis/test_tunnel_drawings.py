@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import synthetic
 
+from analysis.draw.levels import named_level
 from analysis.draw.registry import Drawn, Sweep, draw_matrix, drawing_of
+from analysis.draw.style import short
 from analysis.judge.cells import to_matrices
 from analysis.read.runs import load_results
 from analysis.read.study import Study
@@ -60,3 +62,19 @@ def test_the_wire_has_what_the_formats_say_beside_what_was_measured(results: Pat
     assert rows["direct"]["computed"] == pytest.approx(1514 / 1448)
     assert "Measured and computed differ by at most" in made.answers[0].sentences[1]
     assert made.pictures
+
+
+def test_a_level_of_a_link_is_named_as_the_links() -> None:
+    assert named_level("factor:second.hop2.loss", "1%") == "hop2 loss 1\u00a0%"
+    assert named_level("factor:links.n1-n2.rtt", "60ms") == "n1-n2 rtt 60\u00a0ms"
+
+
+def test_numbers_in_fields_have_as_many_digits_each() -> None:
+    assert [short(value) for value in (144.2, 18.3, 8.0, 3.04, 0.5, 0.0)] == [
+        "144",
+        "18.3",
+        "8.0",
+        "3.0",
+        "0.50",
+        "0",
+    ]
