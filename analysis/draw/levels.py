@@ -17,8 +17,8 @@ from analysis.judge.cells import (
 )
 from analysis.judge.table import cc_name
 from analysis.read.study import level
-from gostlab.ask.settings import LINK_NAME
 from gostlab.ask.profile import DIRECTIONS
+from gostlab.ask.settings import LINK_NAME
 from gostlab.ask.words import says_where
 from gostlab.declared.tunnels import tunnel_kinds
 
