@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import chi2, qmc, rankdata
 
+from gostlab.fitting.measurements import SDS_OF_BAND
 from gostlab.fitting.surrogate import Surrogate, fit_surrogate
 
 LEAST_RATE_BPS = 1e3  # a run in which nothing came through has no logarithm
@@ -478,13 +479,15 @@ def look_for_judges(
     theory: Theory = no_theory,
 ) -> Found:
     """Look for paths among those that fit as well that please the judges too, by whole runs of all
-    numbers: what none of them meets, is not met by chance. The judges' numbers stand behind the
-    fitted ones. Raises what the lab raises.
+    numbers, until one is found: what none of them meets, is not met by chance. The judges' numbers
+    stand behind the fitted ones. Raises what the lab raises.
     """
     known = found.known
     first = len(known.numbers)
     random = np.random.default_rng([seed, 1])
     for _ in range(JUDGE_TURNS if judged else 0):
+        if any(pleases(known, place, first, judged) for place in found.members):
+            break
         places = np.array(as_places(snap(found.alike)))
         off = np.zeros(len(places))
         for index, number in enumerate(judged):
@@ -506,3 +509,14 @@ def look_for_judges(
         model = learn(known, known.numbers, theory)
         found = conclude(model, known, found.alike.shape[1], random)
     return found
+
+
+def pleases(known: Known, place: tuple[float, ...], first: int, judged: Sequence[Number]) -> bool:
+    """Whether whole runs at a place are within the bands of all judges, of which `first` is the
+    first one's number.
+    """
+    for index, number in enumerate(judged):
+        rate = known.whole(place, first + index)
+        if rate is None or abs(rate - number.log_rate) > SDS_OF_BAND * number.sd:
+            return False
+    return True

@@ -209,3 +209,7 @@ def test_judges_are_met_by_another_path_that_fits_as_well_if_there_is_one() -> N
     assert min(abs(rate - met.log_rate) for rate in rates if rate) < 3 * SD
     rates = [found.known.whole(place, 2) for place in found.members]
     assert min(abs(rate - never.log_rate) for rate in rates if rate) > 3
+
+    asked = len(lab.asked)
+    search.look_for_judges(found, [met], lab, seed=1, theory=theory)
+    assert len(lab.asked) == asked, "a path that all judges are met by is there"
