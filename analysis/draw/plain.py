@@ -54,12 +54,14 @@ def section_sentences(sweep: Sweep) -> list[Said]:
 
 
 def alone(cell: Cell) -> Iterator[Said]:
-    """The only cell."""
-    goodput = cell.summary("goodput")
+    """The only cell. Of several flows what they carry while all of them are there: each one's own
+    mean is over its own time, and their sum may be more than the link.
+    """
+    several = sum(flow.competes for flow in cell.example.flows) > 1
+    goodput = cell.summary("total_mbit" if several else "goodput")
     if goodput is None:
         return
-    several = sum(flow.competes for flow in cell.example.flows) > 1
-    who = "All flows together carry" if several else "It carries"
+    who = "All flows together carry" if several else "Goodput is"
     levels = f"{cell.label}; " if cell.factors else ""
     yield Said(f"{who} {carried(goodput)} ({levels}{rests_on(goodput, rate, cell)}).", "lever")
 
@@ -95,13 +97,13 @@ def compare(gains: Sequence[Gain], base: str, versus: str, called: str) -> Said:
         )
     shown = featured(fair)
     times = multiple(shown.times.median)
-    where = f" at {shown.place}" if shown.place else ""
+    where = f" {where_words(shown.place, shown.lead)}" if shown.place else ""
     evidence = f"({rests_on(shown.times, multiple)}{study_words(shown, called)})"
     more = [gain for gain in fair if gain.times.median > 1 + NEAR]
     less = [gain for gain in fair if gain.times.median < 1 - NEAR]
     low = min(gain.times.median for gain in fair)
     high = max(gain.times.median for gain in fair)
-    over = f" in {'both' if len(fair) == 2 else f'all {len(fair)}'} places" if fair[1:] else ""
+    over = f" in {'both' if len(fair) == 2 else f'all {len(fair)}'} conditions" if fair[1:] else ""
     if not more and not less:
         said = f"{versus} gains nothing: {times} times {base}{where} {evidence}"
         said += f", {multiple(low)} to {multiple(high)}{over}." if over else "."
@@ -125,13 +127,13 @@ def compare(gains: Sequence[Gain], base: str, versus: str, called: str) -> Said:
         if abs(shown.times.median - 1) <= NEAR:
             lead = f"{versus} gains nothing{where}: {times} times {base} {evidence}"
         said = (
-            f"{lead}; of the {len(fair)} places it carries {listed(in_places(counts))}"
+            f"{lead}; of the {len(fair)} conditions it carries {listed(in_places(counts))}"
             f" ({multiple(low)} to {multiple(high)} times)."
         )
     aside = len(gains) - len(fair)
     if aside:
-        said += f" Set aside {'is 1 place' if aside == 1 else f'are {aside} places'} that the CPU"
-        said += " decided."
+        which = "1 condition is" if aside == 1 else f"{aside} conditions are"
+        said += f" {first_up(which)} set aside: the CPU decided {'it' if aside == 1 else 'them'}."
     return Said(said, "ccs", max(abs(math.log(value)) for value in (low, high) if value > 0))
 
 
@@ -171,8 +173,7 @@ def furthest_apart(cells: Sequence[Cell]) -> Iterator[Said]:
         return
     best = max(several.values(), key=lambda found: found[0][0].median / found[-1][0].median)
     times = best[0][0].median / best[-1][0].median
-    place = place_words(best[0][1])
-    where = f" at {place}" if place else ""
+    where = cell_where(best[0][1])
     parts = listed(
         [
             f"{cc_name(cell.example.cc)} {carried(goodput)}{spread(goodput)}"
@@ -181,10 +182,14 @@ def furthest_apart(cells: Sequence[Cell]) -> Iterator[Said]:
     )
     n = n_words(*(goodput.n for goodput, _ in best)) + degraded_words([cell for _, cell in best])
     if times < 1 + NEAR:
-        said = f"No congestion control gains: within {100 * NEAR:g}{NBSP}% of each other{where}"
+        said = (
+            f"No congestion control gains:{where} they are within {100 * NEAR:g}{NBSP}% of each"
+            " other"
+        )
     else:
-        over = f"Of {len(several)} places they" if len(several) > 1 else "They"
-        said = f"{over} lie furthest apart{where}"
+        over = f", of {len(several)} conditions" if len(several) > 1 else ""
+        most = " most" if len(several) > 1 else ""
+        said = f"The congestion controls differ{most}{where}{over}"
     yield Said(f"{said}: {parts} ({n}).", "ccs", math.log(times))
 
 
@@ -257,7 +262,7 @@ def lever_words(lever: Lever) -> str:
             f"Between {briefly(said[one], said[two])} and {said[two]} goodput moves by no more than"
             f" {100 * (lever.times - 1):.2g}{NBSP}%, {low} to {high} {evidence}."
         )
-    gap = f", {times_words(lever.times)}" if math.isfinite(lever.times) else ""
+    gap = f", {factor_words(lever.times)}" if math.isfinite(lever.times) else ""
     if is_quantity(low_level) and is_quantity(high_level):
         rises = natural(level(low_level)) < natural(level(high_level))
         first, last = (low_level, high_level) if rises else (high_level, low_level)
@@ -267,14 +272,13 @@ def lever_words(lever: Lever) -> str:
             f"From {briefly(said[first], said[last])} to {said[last]} goodput {verb} from {start}"
             f" to {end}{gap} {evidence}."
         )
-    named = ("profile", "tunnel", "topology", "queue")
-    winner = said[high_level] if lever.factor in named else first_up(said[high_level])
-    return f"{winner} carries {high}, {said[low_level]} {low}{gap} {evidence}."
+    best, least = (where_words(said[each], lever.factor) for each in (high_level, low_level))
+    return f"{first_up(best)} goodput is {high}, {least} {low}{gap} {evidence}."
 
 
-def times_words(times: float) -> str:
-    """1.3 times, 13 times."""
-    return f"{times:.2g} times" if times < 10 else f"{times:.0f} times"
+def factor_words(times: float) -> str:
+    """a factor of 1.3, a factor of 13."""
+    return f"a factor of {times:.2g}" if times < 10 else f"a factor of {times:.0f}"
 
 
 def briefly(first: str, last: str) -> str:
@@ -309,9 +313,11 @@ def share_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
     if not found:
         return
     excess, share, flow, cell, count = max(found, key=lambda each: each[0])
-    place = place_words(cell, but=())
-    where = f" at {place}" if place else ""
-    what = f"{flow.name} ({cc_name(flow.cc or flow.kind)})"
+    own = tuple(
+        name for name in ("cc", f"{flow.name}.cc") if dict(cell.factors).get(name) == flow.cc
+    )
+    where = cell_where(cell, but=own)
+    what = f"{flow_words(flow.name)} ({cc_name(flow.cc or flow.kind)})"
     of = "both" if count == 2 else f"all {count}"
     evidence = f"({rests_on(share, percent, cell)})"
     if excess < 1.1:
@@ -322,7 +328,8 @@ def share_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
         )
         return
     yield Said(
-        f"{what} takes {percent(share.median)} of what {of} carry{where} {evidence}.",
+        f"{first_up(what)} takes {'all' if share.median >= 0.9995 else percent(share.median)} of"
+        f" what {of} carry{where} {evidence}.",
         "share",
         math.log(excess),
     )
@@ -345,11 +352,10 @@ def delay_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
     (short, first), (long, last) = widest[0], widest[-1]
     if long.median < LONGER * short.median or first.example.cc == last.example.cc:
         return
-    place = place_words(last)
     yield Said(
         f"{cc_name(last.example.cc)}'s round trip under load is {rate(long.median)}{NBSP}ms"
         f"{spread(long)}, {cc_name(first.example.cc)}'s {rate(short.median)}{NBSP}ms"
-        f"{spread(short)}{f' at {place}' if place else ''} "
+        f"{spread(short)}{cell_where(last)} "
         f"({n_words(long.n, short.n)}{degraded_words([first, last])}).",
         "delay",
         math.log(long.median / short.median),
@@ -430,6 +436,40 @@ def place_words(cell: Cell, but: Sequence[str] = ("cc",)) -> str:
         for name, value in spoken_order(cell.factors).items()
         if name not in but
     )
+
+
+# What stands before a level that begins a place, where it is neither "at" a number nor "with".
+BEFORE = {
+    "profile": "on",
+    "tunnel": "through",
+    "topology": "in a",
+    "queue": "behind a",
+    "aqm": "behind a",
+}
+
+
+def where_words(place: str, lead: str) -> str:
+    """A place with what stands before it: at 16 streams, through gost+ws, with ECN on.
+
+    lead: the factor whose level it begins with.
+    """
+    if lead == "tunnel" and re.match(r"direct\b", place):
+        return f"without a tunnel{place.removeprefix('direct')}"
+    before = BEFORE.get(lead) or ("at" if place[:1].isdigit() else "with")
+    return f"{before} {place}"
+
+
+def cell_where(cell: Cell, but: Sequence[str] = ("cc",)) -> str:
+    """The same of a cell, after a space; "" where nothing else varies."""
+    place = place_words(cell, but)
+    lead = next((name for name in spoken_order(cell.factors) if name not in but), "")
+    return f" {where_words(place, lead)}" if place else ""
+
+
+def flow_words(name: str) -> str:
+    """flow 1; the flow bulk."""
+    numbered = re.fullmatch(r"flow(\d+)", name)
+    return f"flow {numbered[1]}" if numbered else f"the flow {name}"
 
 
 def listed(words: Sequence[str]) -> str:

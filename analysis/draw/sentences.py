@@ -23,6 +23,7 @@ from analysis.judge.cells import (
     pairs_of,
     rank,
     row_of,
+    spoken_order,
     without,
 )
 from analysis.judge.figures_of_merit import wan_share
@@ -62,6 +63,7 @@ class Gain:
     times: Summary  # of the pairs' ratios
     study: float | None
     cpu_bound: bool
+    lead: str = ""  # the factor whose level the place begins with
 
 
 def gains_of(
@@ -86,6 +88,7 @@ def gains_of(
                 times,
                 study[1] / study[0] if all(map(is_known, study)) else None,
                 first.cpu_bound or second.cpu_bound,
+                "streams" if plain else next(iter(spoken_order(without(first, "cc").factors)), ""),
             )
         )
     return found
@@ -158,6 +161,9 @@ def headline(gains: Sequence[Gain], base: str, versus: str) -> str:
         if len(fair) < len(gains)
         else ""
     )
+    if len(gains) == 1:
+        stands = "ahead of" if more else "behind" if less else f"within {whole_percent(NEAR)} of"
+        return f"{versus} is {stands} {base}: {places(fair) or ratio(fair[0].times.median)}."
     alike = len(fair) - len(more) - len(less)
     said = (
         f"Of {len(fair)} cell{'' if len(fair) == 1 else 's'}{aside}, {versus} is within"

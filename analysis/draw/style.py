@@ -18,6 +18,7 @@ import matplotlib
 import matplotlib.colors
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
@@ -41,6 +42,7 @@ STYLE: dict[str, Any] = {
     "figure.titlesize": 12,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
+    "axes.titley": 1.0,  # else looked for at every drawing; nothing stands above an axis
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": FAINT,
@@ -104,6 +106,32 @@ def lay_out(figure: Figure) -> None:
     if engine is not None:
         engine.execute(figure)
     figure.set_layout_engine(None)
+    settle(figure)
+
+
+def settle(figure: Figure) -> None:
+    """Keep the ticks as they are now, and the names of the axes where they are, those of one column
+    in line: matplotlib looks for both a dozen times at every saving.
+    """
+    renderer = figure.canvas.get_renderer()
+    left: dict[float, list[tuple[Axis, float, float]]] = {}  # the vertical axes of each column
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(FixedLocator(axis.get_majorticklocs()))
+            axis.set_minor_locator(FixedLocator(axis.get_minorticklocs()))
+            if not axis.label.get_text():
+                axis.set_label_coords(0.5, 0.5)
+                continue
+            axis.get_tightbbox(renderer)  # this finds the name's place
+            x, y = axis.label.get_transform().transform(axis.label.get_position())
+            if axis is ax.xaxis:
+                axis.set_label_coords(*ax.transAxes.inverted().transform((x, y)))
+            else:
+                left.setdefault(round(ax.bbox.x0), []).append((axis, x, y))
+    for column in left.values():
+        x = min(x for _, x, _ in column)
+        for axis, _, y in column:
+            axis.set_label_coords(*axis.axes.transAxes.inverted().transform((x, y)))
 
 
 def new_figure(
@@ -112,7 +140,10 @@ def new_figure(
     """A figure of the report's width that belongs to no window, and its axes."""
     figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, columns, squeeze=False, **kwargs)
+    axes = figure.subplots(rows, columns, squeeze=False, **kwargs)
+    for ax in axes.flat:
+        ax.set_title("")  # with this its place is known
+    return figure, axes
 
 
 def save(figure: Figure, kind: str) -> bytes:

@@ -5,6 +5,7 @@ Sentences and figures write their numbers by the same functions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,16 @@ CC_NAMES = {
     "bbrplus": "BBRplus",
     "bbr2": "BBRv2",
     "bbr3": "BBRv3",
+    "dctcp": "DCTCP",
+    "htcp": "H-TCP",
+    "bic": "BIC",
+    "lp": "TCP-LP",
+    "yeah": "YeAH",
+    "veno": "Veno",
+    "illinois": "Illinois",
+    "hybla": "Hybla",
+    "scalable": "Scalable",
+    "highspeed": "HighSpeed",
     "fixedrate": "a fixed rate",
 }
 
@@ -198,8 +209,13 @@ def cc_name(cc: str) -> str:
 
 
 def one_cc_name(cc: str) -> str:
-    """The same of one; its parameters stand behind it: "a fixed rate (rate_kbit=15000)"."""
+    """The same of one; its parameters stand behind it: "BBR (gain=2)"; of a fixed rate they are its
+    rate: "a fixed 15 Mbit/s".
+    """
     name, bracket, parameters = cc.partition("(")
+    fixed = re.fullmatch(r"rate_kbit=(\d{1,9})\)", parameters)
+    if name == "fixedrate" and fixed:
+        return f"a fixed {rate(int(fixed[1]) / 1000)}{NBSP}Mbit/s"
     return f"{CC_NAMES.get(name, name)}{f' ({parameters}' if bracket else ''}"
 
 

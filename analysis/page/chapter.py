@@ -287,10 +287,11 @@ def states_note(matrix: MatrixResults) -> str:
         state = tables.state_of(run) if not run.counts else (run.verdict or "ok")
         counts[state] = counts.get(state, 0) + 1
     lengths = sorted({run.duration_s for run in matrix.runs})
+    length = " or ".join(f"{each:g} s" for each in lengths)
+    if len(matrix.runs) == 1:
+        return f"1 run of {length}: {next(iter(counts))}."
     found = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    return (
-        f"{len(matrix.runs)} runs of {' or '.join(f'{length:g} s' for length in lengths)}: {found}."
-    )
+    return f"{len(matrix.runs)} runs of {length}: {found}."
 
 
 def traps_note(matrix: MatrixResults) -> str:
@@ -307,9 +308,18 @@ def traps_note(matrix: MatrixResults) -> str:
     ):
         warned.setdefault(check.name, []).append(check.reason)
     return "".join(
-        f" Warned of, in {len(reasons)} of {len(counted)} runs: {reasons[0]}."
+        f" Warned of{in_runs(len(reasons), len(counted))}: {reasons[0]}."
         for reasons in warned.values()
     )
+
+
+def in_runs(some: int, of: int) -> str:
+    """Of how many runs, where there are several: in 2 of 4 runs, in both, in all 4."""
+    if of == 1:
+        return ""
+    if some == of == 2:
+        return " in both runs"
+    return f" in all {of} runs" if some == of else f" in {some} of {of} runs"
 
 
 def older_runs(runs: Sequence[Run]) -> str:

@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup
@@ -254,7 +253,8 @@ def svg_uri(svg: bytes) -> str:
     text = shortened(svg)
     if b"'" not in text:  # as it is in an attribute, and thereby shorter
         text = text.replace(b'"', b"'")
-    return "data:image/svg+xml," + quote(text, safe=PLAIN_IN_URI)
+    escaped = ESCAPED_IN_URI.sub(lambda found: b"%%%02X" % found[0][0], text)
+    return "data:image/svg+xml," + escaped.decode("ascii")
 
 
 def png_uri(png: bytes) -> str:
@@ -290,8 +290,9 @@ REFERENCE = re.compile(rb'(?:href="#|url\(#)([^")]+)')
 ID = re.compile(rb' id="([^"]*)"')
 WHITE = re.compile(rb"\s+")
 BETWEEN = re.compile(rb"> <")
-# What a URI in an attribute may hold as it is.
-PLAIN_IN_URI = " '=:/;,()<>?!+-_.~@*$[]{}|^\\`"
+# What a URI in an attribute may not hold as it is. urllib's quote looks at every byte: a tenth of a
+# second per figure.
+ESCAPED_IN_URI = re.compile(rb"[^ '=:/;,()<>?!+\-_.~@*$\[\]{}|^\\`0-9A-Za-z]")
 
 
 # -- the list of runs

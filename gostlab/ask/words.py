@@ -21,6 +21,7 @@ UNITS = {
     "us": "µs",
 }
 SWITCHES = {"True": "on", "False": "off"}
+LETTERS = {"ecn": "ECN", "mtu": "MTU", "mss": "MSS"}  # factors that are written in capitals
 # What a level of a factor is called, around the level. A factor that is not here is named before
 # its level: "placement gateway".
 PHRASES = {
@@ -28,8 +29,6 @@ PHRASES = {
     "direction": "{}",
     "profile": "{}",
     "topology": "{}",
-    "queue": "{}",
-    "aqm": "{}",
     "cc": "{}",
     "rate": "{}",
     "duration": "{}",
@@ -99,12 +98,16 @@ def plain_words(factor: str, written: Any, cc_name: Callable[[str], str]) -> str
         return shared.get(level, f"{level} CPU{'' if level == '1' else 's'} per host")
     if factor == "clock":
         return f"{level} clock"
+    if factor in ("queue", "aqm"):
+        return f"{level} queue"
+    if factor == "where":  # a file's own, whose other levels name an end
+        return f"{cc_name(level)} everywhere"
     phrase = PHRASES.get(factor)
     if factor.endswith("tcp_memory") and not level[:1].isdigit():
         return f"{level} TCP memory"
     own = phrase == "{}"
     if phrase is None or (own and level.isdigit()) or not (own or level[:1].isdigit()):
-        return f"{factor.replace('_', ' ')} {level}"
+        return f"{LETTERS.get(factor, factor.replace('_', ' '))} {level}"
     return phrase.format(level)
 
 

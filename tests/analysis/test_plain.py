@@ -15,6 +15,7 @@ from analysis.draw.registry import Sweep
 from analysis.draw.sentences import Gain, headline
 from analysis.judge.cells import to_matrices
 from analysis.judge.statistics import summarise
+from analysis.judge.table import cc_name
 from analysis.judge.targets import Target, to_reasons
 from analysis.read.runs import load_results
 from analysis.read.study import Claim, Study
@@ -65,7 +66,7 @@ def test_no_gain_is_said_as_such_with_the_study_s_own() -> None:
 
 def test_several_places_without_gain_name_the_range() -> None:
     assert said(gain("1 stream", 0.98), gain("4 streams", 1.0)) == (
-        "BBR gains nothing: 0.98 times CUBIC at 1 stream (n = 1), 0.98 to 1.00 in both places."
+        "BBR gains nothing: 0.98 times CUBIC at 1 stream (n = 1), 0.98 to 1.00 in both conditions."
     )
 
 
@@ -73,18 +74,18 @@ def test_a_gain_everywhere_names_the_most_and_the_least() -> None:
     three = [gain("1 % loss", 18.0), gain("0 % loss", 1.5), gain("0.1 % loss", 3.0)]
     assert said(*three) == (
         "BBR carries more than CUBIC: 18 times at 1 % loss (n = 1), at least 1.50 times in all 3"
-        " places."
+        " conditions."
     )
     assert said(gain("", 0.5)) == "BBR carries less than CUBIC: 0.50 times (n = 1)."
 
 
 def test_mixed_results_are_counted() -> None:
     assert said(gain("a", 2.0), gain("b", 1.0), gain("c", 0.9), gain("d", 0.8)) == (
-        "BBR carries 2.00 times what CUBIC does at a (n = 1); of the 4 places it carries more in"
-        " 1, as much in 1 and less in 2 (0.80 to 2.00 times)."
+        "BBR carries 2.00 times what CUBIC does with a (n = 1); of the 4 conditions it carries more"
+        " in 1, as much in 1 and less in 2 (0.80 to 2.00 times)."
     )
     assert said(gain("a", 1.01, study=1.3), gain("b", 0.8)) == (
-        "BBR gains nothing at a: 1.01 times CUBIC (n = 1; thesis: 1.30); of the 2 places it"
+        "BBR gains nothing with a: 1.01 times CUBIC (n = 1; thesis: 1.30); of the 2 conditions it"
         " carries as much in 1 and less in 1 (0.80 to 1.01 times)."
     )
 
@@ -96,14 +97,14 @@ def test_six_pairs_have_their_interval() -> None:
 def test_what_the_cpu_decided_compares_nothing() -> None:
     assert said(gain("x", 2.0, cpu_bound=True)).startswith("Nothing here compares BBR with CUBIC")
     aside = said(gain("x", 1.0), gain("y", 3.0, cpu_bound=True))
-    assert aside.endswith("(n = 1). Set aside is 1 place that the CPU decided.")
+    assert aside.endswith("(n = 1). 1 condition is set aside: the CPU decided it.")
 
 
 def test_the_lever_names_its_ends_once_and_in_order(tmp_path: Path) -> None:
     for streams, mbit in ((1, 100.0), (4, 400.0), (16, 1500.0)):
         write(tmp_path, mbit, streams=streams)
     assert sentences(tmp_path) == [
-        "From 1 to 16 streams goodput rises from 100 Mbit/s to 1,500 Mbit/s, 15 times (n = 1)."
+        "From 1 to 16 streams goodput rises from 100 Mbit/s to 1,500 Mbit/s, a factor of 15 (n = 1)."
     ]
 
 
@@ -120,8 +121,34 @@ def test_levels_without_an_order_stand_against_each_other(tmp_path: Path) -> Non
     write(tmp_path, 300.0, tunnel="direct")
     write(tmp_path, 100.0, tunnel="gost+ws")
     assert sentences(tmp_path) == [
-        "direct carries 300 Mbit/s, gost+ws 100 Mbit/s, 3 times (n = 1)."
+        "Without a tunnel goodput is 300 Mbit/s, through gost+ws 100 Mbit/s, a factor of 3 (n = 1)."
     ]
+
+
+def test_what_stands_before_a_place_is_what_people_say() -> None:
+    def at(lead: str, place: str) -> str:
+        return said(replace(gain(place, 0.99), lead=lead)).partition("CUBIC ")[2].partition(" (")[0]
+
+    assert at("streams", "16 streams, gost+ws") == "at 16 streams, gost+ws"
+    assert at("tunnel", "gost+ws, 80 ms RTT") == "through gost+ws, 80 ms RTT"
+    assert at("tunnel", "direct, 80 ms RTT") == "without a tunnel, 80 ms RTT"
+    assert at("profile", "client-paris") == "on client-paris"
+    assert at("queue", "cake queue") == "behind a cake queue"
+    assert at("ecn", "ECN off") == "with ECN off"
+
+
+def test_factors_of_a_file_s_own_are_said_as_people_say_them(tmp_path: Path) -> None:
+    write(tmp_path, 40.0, where="bbr")
+    write(tmp_path, 4.0, where="cubic")
+    assert sentences(tmp_path) == [
+        "With BBR everywhere goodput is 40 Mbit/s, with CUBIC everywhere 4 Mbit/s, a factor of 10"
+        " (n = 1)."
+    ]
+
+
+def test_a_fixed_rate_is_named_by_its_rate() -> None:
+    assert cc_name("fixedrate(rate_kbit=30000)").replace("\u00a0", " ") == "a fixed 30 Mbit/s"
+    assert cc_name("bbr(gain=2)+dctcp") == "BBR (gain=2) + DCTCP"
 
 
 def test_six_runs_give_intervals_and_a_degraded_cell_is_called_so(tmp_path: Path) -> None:
@@ -129,7 +156,7 @@ def test_six_runs_give_intervals_and_a_degraded_cell_is_called_so(tmp_path: Path
     write(tmp_path, 200.0, 6, streams=4, verdict="degraded")
     assert sentences(tmp_path) == [
         "From 1 to 4 streams goodput rises from 102 Mbit/s (100 to 105) to 205 Mbit/s (200 to"
-        " 210), 2 times (n = 6, 1 of 2 degraded)."
+        " 210), a factor of 2 (n = 6, 1 of 2 degraded)."
     ]
 
 
@@ -138,14 +165,14 @@ def test_three_congestion_controls_are_named_where_they_differ_most(tmp_path: Pa
         for cc, mbit in zip(("cubic", "bbr", "reno"), rates, strict=True):
             write(tmp_path, mbit, cc=cc, loss=loss)
     assert sentences(tmp_path)[0] == (
-        "Of 2 places they lie furthest apart at 1 % loss: BBR 80 Mbit/s, CUBIC 2 Mbit/s and Reno"
-        " 1 Mbit/s (n = 1)."
+        "The congestion controls differ most at 1 % loss, of 2 conditions: BBR 80 Mbit/s, CUBIC 2"
+        " Mbit/s and Reno 1 Mbit/s (n = 1)."
     )
 
 
 def test_one_cell_is_a_sentence_too(tmp_path: Path) -> None:
     write(tmp_path, 588.0, cc="bbr")
-    assert sentences(tmp_path) == ["It carries 588 Mbit/s (BBR; n = 1)."]
+    assert sentences(tmp_path) == ["Goodput is 588 Mbit/s (BBR; n = 1)."]
 
 
 def test_no_section_has_more_than_three_sentences(tmp_path: Path) -> None:
@@ -218,9 +245,9 @@ def test_a_number_is_divided_by_the_study_s_or_the_middle_of_its_band() -> None:
 
 def test_where_nothing_else_varies_the_headline_names_no_place() -> None:
     said = headline([Gain("", "", summarise([2.0]), None, False)], "CUBIC", "BBR")
-    assert said == "Of 1 cell, BBR is within 5\u00a0% of CUBIC in none; ahead in 1; behind in none."
+    assert said == "BBR is ahead of CUBIC: 2.00."
     placed = headline([Gain("", "1 % loss", summarise([2.0]), None, False)], "CUBIC", "BBR")
-    assert "ahead in 1: 1 % loss (2.00); behind" in placed
+    assert placed == "BBR is ahead of CUBIC: 1 % loss (2.00)."
 
 
 def test_lab_over_study_has_a_dot_per_number_coloured_by_verdict() -> None:

@@ -89,7 +89,6 @@ def plot_cwnd_grid(
         ax.set_xlim(0, max([run.load_s for run in runs], default=1.0))
         ax.set_xlabel("Time (s)")
     figure.supylabel("cwnd (segments)", fontsize=10.5)
-    figure.align_ylabels()
     scale = "" if alike or len(tops) < 2 else "Each row has a scale of its own."
     said = " ".join(part for part in (scale, note) if part)
     finish(figure, window_handles(runs), footer, title, said)

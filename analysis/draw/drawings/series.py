@@ -95,7 +95,6 @@ def plot_series(run: Run, footer: str = "", note: str = "") -> Figure:
     axes[-1, 0].set_xlabel("Time since the load began (s)")
     draw_marks(axes[:, 0], run)
     shows(figure.patch, cell_key(run))
-    figure.align_ylabels()
     handles = [
         Line2D([], [], color=colour, linestyle=dashes, label=flow_words(run, flow))
         for flow, (colour, dashes) in zip(run.flows, looks.values(), strict=True)

@@ -208,15 +208,25 @@ def fairness_sentences(table: pd.DataFrame) -> tuple[str, ...]:
     for name, won in sorted(winners.items(), key=lambda pair: -len(pair[1])):
         share, cell = max(won)
         said.append(
-            f"{name} gets most in {len(won)} of {len(rows)} cells, at best {percent(share)}"
-            f" ({cell})."
+            f"{name} gets most{in_cells(len(won), len(rows))}, at best {percent(share)} ({cell})."
+            if len(rows) > 1
+            else f"{name} gets most: {percent(share)}."
         )
     if even:
         said.append(
-            f"In {even} of {len(rows)} cells no flow is more than {whole_percent(2 * NEAR)} above"
-            " an equal share."
+            f"No flow is more than {whole_percent(2 * NEAR)} above an equal"
+            f" share{in_cells(even, len(rows))}."
         )
     return tuple(said)
+
+
+def in_cells(some: int, of: int) -> str:
+    """Of how many cells, where there are several: in 2 of 4 cells, in both, in all 4."""
+    if of == 1:
+        return ""
+    if some == of == 2:
+        return " in both cells"
+    return f" in all {of} cells" if some == of else f" in {some} of {of} cells"
 
 
 def flow_name(row: pd.Series, flow: str) -> str:
