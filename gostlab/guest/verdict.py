@@ -56,6 +56,7 @@ def judge(
                 fidelity.check_sampler(probes.lateness_ms),
                 fidelity.check_sampler_gap(probes.interval_s, probes.longest_gap_s),
                 *fidelity.check_departures(watched.gaps),
+                fidelity.check_wakeups(watched.late_ms, watched.gaps, idle_of_load(folder)),
             ]
         ),
         *guards.checks(run),
@@ -94,6 +95,12 @@ def check_cpu(run: RunDescription, folder: Path) -> Check:
     )
     used = measures.bottleneck_used(run.to_json(), rows_of(folder, "queues"))
     return fidelity.check_cpu(1.0 if idle is None else idle, used, run.clock, own)
+
+
+def idle_of_load(folder: Path) -> float:
+    """The CPU's idle share in the median second of the load; none where nothing was sampled."""
+    _, idle = measures.least_idle_cpu(rows_of(folder, "hosts"))
+    return idle or 0.0
 
 
 def idle_shares(flows: Sequence[FlowResult], rows: list[dict[str, Any]]) -> dict[str, float | None]:

@@ -14,8 +14,9 @@ from gostlab import machine
 from gostlab.ask.cpu_model import ONE_FOR_ALL, CpuModel
 from gostlab.ask.resolve import single_run
 from gostlab.ask.run_description import RunDescription
+from gostlab.declared.kernels import SHIPPED
 from gostlab.machine import sandbox
-from gostlab.setup.parts import find_parts, require_kernel
+from gostlab.setup.parts import find_parts, kernel_for, require_kernel
 
 DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]}
 PLAIN = single_run(
@@ -164,10 +165,20 @@ class Lab:
         (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
         return (
             sandbox.start_run(
-                self.kernel, run, folder, {**self.handed, **handed}, self.keep, self.cpu, None
+                self.kernel_of(run),
+                run,
+                folder,
+                {**self.handed, **handed},
+                self.keep,
+                self.cpu,
+                None,
             ),
             folder,
         )
+
+    def kernel_of(self, run: RunDescription) -> Path:
+        """The shipped kernel, or the one that a run asks for."""
+        return self.kernel if run.kernel == SHIPPED else kernel_for(run.kernel, self.parts)
 
     def run(self, run: RunDescription, **handed: Any) -> Done:
         guest, folder = self.start(run, **handed)

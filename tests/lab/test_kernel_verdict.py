@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gostlab.ask.resolve import single_run
 from gostlab.ask.run_description import RunDescription
-from gostlab.guest.watch.fidelity import check_kernel
+from gostlab.guest.watch.fidelity import check_kernel, check_wakeups
+from gostlab.guest.watch.realclock import Gap
 
 
 def run_on(**overrides: str) -> RunDescription:
@@ -23,3 +24,21 @@ def test_a_run_says_what_its_kernel_lacks_and_is_degraded_where_that_decides() -
     assert check_kernel(run, {**known, "lacks": ["seeds"]}, "5.10.262")[1].verdict == "degraded"
     assert check_kernel(run, known, "7.3.4")[0].verdict == "invalid"
     assert check_kernel(run_on(), None, "7.3.4") == []
+
+
+IN_TIME, LATE = [0.1] * 500, [0.1] * 450 + [30.0] * 50
+SLOW, FULL = [Gap(got_s=0.0012, due_s=0.00024)] * 200, [Gap(got_s=0.00024, due_s=0.00024)] * 200
+
+
+def test_a_slow_bottleneck_beside_an_idle_cpu_is_a_kernel_that_loses_wake_ups() -> None:
+    lost = check_wakeups(IN_TIME, SLOW, idle_share=0.9)
+    assert (lost.verdict, lost.got) == ("invalid", 0.2)
+    assert "sleeps through timers" in lost.reason
+
+
+def test_a_sound_bottleneck_a_busy_cpu_and_a_busy_host_are_no_lost_wake_ups() -> None:
+    assert check_wakeups(IN_TIME, FULL, idle_share=0.9).verdict == "ok"
+    assert check_wakeups(IN_TIME, SLOW, idle_share=0.1).verdict == "ok"
+    assert check_wakeups(LATE, SLOW, idle_share=0.9).verdict == "ok"
+    assert check_wakeups(IN_TIME, SLOW[:50], idle_share=0.9).got == "not measured"
+    assert check_wakeups(IN_TIME, "no tracepoints", idle_share=0.9).got == "not measured"

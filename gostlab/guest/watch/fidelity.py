@@ -45,6 +45,9 @@ LATE_GAPS_DEGRADED, LATE_GAPS_INVALID = 0.01, 0.5
 RATE_OFF_DEGRADED, RATE_OFF_INVALID = 0.01, 0.1
 # Below this a share of 1 % is less than one packet.
 MIN_GAPS = 100
+# A kernel that sleeps through its short timers: seen at a fifth of the rate, with the CPU mostly
+# idle. The bottleneck of a sound one is at more than 99 %.
+WAKEUP_RATE, WAKEUP_IDLE = 0.9, 0.5
 # The delay line's queue is sampled: its peak may lie between two samples, and twice as high.
 DELAY_LINE_FULL = 0.5
 # How far a udp flow's offered rate may be from the asked one, besides a burst at either end.
@@ -648,6 +651,35 @@ def check_departures(gaps: Sequence[Gap] | str) -> list[Check]:
             " rate, paced them",
         ),
     ]
+
+
+def check_wakeups(late_ms: Sequence[float], gaps: Sequence[Gap] | str, idle_share: float) -> Check:
+    """Whether the kernel lost wake-ups: packets waited beyond their time at the bottleneck, and
+    neither was the CPU busy nor did it come late to a timer of 10 ms.
+
+    An idle that does not look whether its timer has fired just before sleeps through it, and the
+    short timers of a queue or of pacing are the ones that fire just before (User-Mode Linux up to
+    5.10). A host without time for the guest makes the ticks late too, and is not meant.
+    """
+    name = "lost_wakeups"
+    if isinstance(gaps, str) or len(gaps) < MIN_GAPS or not late_ms:
+        return not_measured(
+            name, WAKEUP_RATE, "share", "too few packets waited in the bottleneck's queue"
+        )
+    rate = sum(gap.due_s for gap in gaps) / sum(gap.got_s for gap in gaps)
+    ordered = sorted(late_ms)
+    in_time = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))] <= TICKER_LATE_MS
+    return check_unless(
+        rate < WAKEUP_RATE and idle_share > WAKEUP_IDLE and in_time,
+        "invalid",
+        name,
+        WAKEUP_RATE,
+        round(rate, 4),
+        "share",
+        f"while packets waited the bottleneck sent at {rate:.1%} of its rate, though the CPU was"
+        f" idle for {idle_share:.0%} of the time and its ticks came in time: this kernel sleeps"
+        " through timers that fire just before it does",
+    )
 
 
 def not_measured(name: str, asked: Any, unit: str, why: str) -> Check:

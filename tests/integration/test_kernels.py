@@ -1,0 +1,69 @@
+"""Other kernels in the sandbox: one flow has its rate on each, repeats to the bit, and says what its
+kernel lacks. A kernel that is not built is passed over: the set-up builds the shipped one alone.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from gostlab.declared.kernels import DECIDING, FEATURES, declared_kernels
+from gostlab.setup import modules, parts
+from tests.integration.sandboxed import Done, Lab, describe, direction
+
+PATH = direction(rate_bps=10_000_000, delay_ms=20.0, buffer_pkts=70)
+SAMPLED = ("sockets.jsonl", "queues.jsonl", "hosts.jsonl", "iperf3.json")
+
+
+@pytest.fixture(params=[name for name in declared_kernels() if name != "7.3"])
+def kernel(request: pytest.FixtureRequest) -> str:
+    """The name of a kernel that is built."""
+    name = str(request.param)
+    if parts.built_version(name) is None:
+        pytest.skip(f"kernel {name} is not built here: ./lab kernel add {name}")
+    return name
+
+
+def verdict_of(done: Done, check: str) -> str:
+    [found] = [each for each in done.json("fidelity.json")["checks"] if each["name"] == check]
+    return str(found["verdict"])
+
+
+def test_one_flow_has_its_rate_and_the_run_says_its_kernel(lab: Lab, kernel: str) -> None:
+    done = lab.run(describe(PATH, PATH, cc="bbr", duration_s=4.0, kernel=kernel))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert 8.5e6 < done.goodput_bps < 10e6
+    environment = done.json("env.json")
+    assert environment["kernel"].startswith(f"{kernel}.")
+    assert environment["hz"] == 250
+    other = environment["other_kernel"]
+    assert (other["name"], other["version"]) == (kernel, environment["kernel"])
+    assert set(other["lacks"]) <= set(FEATURES) - set(DECIDING)
+    assert (verdict_of(done, "kernel"), verdict_of(done, "kernel_lacks")) == ("ok", "ok")
+
+
+def test_a_run_on_another_kernel_repeats_to_the_bit(lab: Lab, kernel: str) -> None:
+    lossy = direction(rate_bps=10_000_000, delay_ms=20.0, loss={"model": "random", "p": 0.01})
+    run = describe(lossy, PATH, cc="cubic", duration_s=3.0, kernel=kernel)
+    first, second = lab.run(run), lab.run(run)
+    for name in SAMPLED:
+        assert (first.folder / name).read_bytes() == (second.folder / name).read_bytes(), name
+
+
+def test_the_real_clock_loses_no_wake_up(lab: Lab, kernel: str) -> None:
+    """Before 6.1 the idle slept through timers: one flow had a fifth of its rate."""
+    done = lab.run(describe(PATH, PATH, cc="bbr", duration_s=4.0, kernel=kernel, clock="real"))
+    assert done.outcome["outcome"] == "ok", done.outcome
+    if verdict_of(done, "cpu_idle_share") == "ok":  # else this machine had no time for it
+        assert done.goodput_bps > 7e6
+
+
+@pytest.mark.parametrize("cc", ["bbr3", "bbrplus"])
+def test_the_labs_own_congestion_controls_are_compiled_for_it(
+    lab: Lab, kernel: str, cc: str
+) -> None:
+    built = parts.built_version(kernel)
+    assert built is not None and modules.module_for(cc, built) is not None
+    done = lab.run(describe(PATH, PATH, cc=cc, duration_s=3.0, kernel=kernel))
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert done.leg("wan")["cc"] == [cc]
