@@ -526,7 +526,7 @@ def add_bench(verbs: Any) -> None:
         default=[],
         metavar="PART",
         help="take these figures alone: overhead, speed, packet, flows, nodes, streams, pair,"
-        " repeatability, calls, interrupts, cpus, loopback or relay; may be given again",
+        " repeatability, calls, interrupts, cpus, loopback, relay or tunnels; may be given again",
     )
     bench.add_argument(
         "--costs",

@@ -48,7 +48,6 @@ from gostlab.ask.values import (
     HOST_NUMBER,
     MAX_FLOWS,
     MTU,
-    QUEUES,
     STREAMS,
     TOPOLOGY,
     TUNNEL,
@@ -65,6 +64,7 @@ from gostlab.ask.values import (
     read_offered_rate,
     read_packet_cost,
     read_ping_interval,
+    read_queue,
     read_rtt,
     read_rx_usecs,
     read_sample,
@@ -335,7 +335,7 @@ SETTINGS: Mapping[str, Field] = {
         example="tbf",
     ),
     "queue": Field(
-        QUEUES,
+        read_queue,
         default="fifo",
         says="what keeps the packets that wait at a bottleneck of tbf: `buffer` is its limit; `aqm`"
         " is the same setting by another name",

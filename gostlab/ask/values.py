@@ -27,7 +27,7 @@ from gostlab.ask.profile import (
 )
 from gostlab.ask.sizing import MAX_BUFFER_BYTES, MAX_MEMORY_MIB, MIB
 from gostlab.declared import controls, iperf3, kernels
-from gostlab.declared.qdiscs import BOTTLENECK, QUEUE, names_for
+from gostlab.declared.qdiscs import BOTTLENECK, QUEUE, names_for, spelled
 from gostlab.declared.topologies import topology_names
 from gostlab.declared.tunnels import tunnel_names
 
@@ -49,12 +49,18 @@ SIZE = quantity(units.size, units.SIZE_PATTERN)
 TOPOLOGY = one_of_names(topology_names)
 TUNNEL = one_of_names(tunnel_names)
 BOTTLENECKS = one_of_names(partial(names_for, BOTTLENECK))
-QUEUES = one_of_names(partial(names_for, QUEUE))
 DIRECTION = one_of("upload", "download")
 STREAMS = whole(1, MAX_STREAMS)
 HOST_NUMBER = whole(1, MAX_HOSTS)
 MTU = whole(LEAST_MTU, MOST_MTU)
 HOPS = whole(1, 2)
+
+
+@takes(lambda: {"enum": list(spelled(QUEUE))})
+def read_queue(node: Node) -> str:
+    """A queue by the one name that it has here: tc's pfifo is fifo. Raises BadInput."""
+    names = spelled(QUEUE)
+    return names[one_of_names(lambda: tuple(names))(node)]
 
 
 @takes(SECONDS.schema)

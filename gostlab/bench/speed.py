@@ -30,6 +30,7 @@ from gostlab import machine
 from gostlab.ask.resolve import single_run
 from gostlab.ask.run_description import RunDescription
 from gostlab.bench import callcost, chain, loopback, packetcost, twohosts
+from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.machine import sandbox
 from gostlab.setup.parts import find_parts, require_kernel
 
@@ -473,6 +474,26 @@ def overhead_figures(bench: Bench) -> list[Figure]:
     ]
 
 
+def tunnel_figures(bench: Bench) -> list[Figure]:
+    """What starting and stopping a tunnel adds to a run: CPU time of a second at 1 Mbit/s through
+    it, less that of the same without one.
+    """
+    kinds = dict.fromkeys(kind for kind in tunnel_kinds().values() if not kind.is_direct)
+
+    def cpu_s(tunnel: str) -> float:
+        return bench.time(load(1.0, rate="1mbit", tunnel=tunnel)).cpu_s
+
+    return [
+        bench.figure(
+            f"start and stop of {kind.name}",
+            "s",
+            "≤ 1",
+            lambda name=kind.name: cpu_s(name) - cpu_s("direct"),  # type: ignore[misc]
+        )
+        for kind in kinds
+    ]
+
+
 def speed_figures(bench: Bench, loads: Sequence[Load] = LOADS) -> list[Figure]:
     """How fast one sandbox is."""
     return [
@@ -634,6 +655,7 @@ PARTS: Mapping[str, Callable[[Bench], list[Figure]]] = {
     "cpus": model_figures,
     "loopback": loopback_figures,
     "relay": relay_figures,
+    "tunnels": tunnel_figures,
 }
 
 

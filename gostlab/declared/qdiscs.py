@@ -30,6 +30,7 @@ class QdiscKind:
     takes_queue  a bottleneck's: whether any queue may stand under it; else it is its own
     paces_idle   a bottleneck's: whether a packet that finds it empty waits its own time at the rate
     marks        whether it marks packets of who asks for it (ECN) where it would drop them
+    spellings    further names by which an experiment may ask for the same
     module       the file in gostlab/guest/qdiscs/, without .py
     """
 
@@ -40,6 +41,7 @@ class QdiscKind:
     takes_queue: bool = False
     paces_idle: bool = False
     marks: bool = False
+    spellings: tuple[str, ...] = ()
 
 
 @cache
@@ -65,6 +67,16 @@ def qdisc_kinds(folder: Path = FOLDER) -> dict[str, QdiscKind]:
 def names_for(use: str) -> tuple[str, ...]:
     """What an experiment may write as its bottleneck, or as its queue."""
     return tuple(name for name, kind in qdisc_kinds().items() if kind.use == use)
+
+
+def spelled(use: str) -> dict[str, str]:
+    """Every name by which one of them may be asked for, and the one that it then has."""
+    return {
+        name: kind.name
+        for kind in qdisc_kinds().values()
+        if kind.use == use
+        for name in (kind.name, *kind.spellings)
+    }
 
 
 def qdisc_kind(name: str) -> QdiscKind:

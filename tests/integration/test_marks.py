@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from gostlab.ask.guards import guards
@@ -62,12 +64,36 @@ def test_ecn_where_nothing_marks_is_warned_of() -> None:
     assert "ecn_unmarked" not in {guard.name for guard in guards(fine)}
 
 
-def test_fq_on_the_senders_card_paces_and_never_drops(lab: Lab) -> None:
-    # Windows that never fill the buffer, so that no loss says anything of pacing.
-    asked = "{rate: 50mbit, buffer: 1000pkts, offloads: off, sample: 10ms, duration: 3s, pacing: "
-    plain, paced = (lab.run(written(f"{asked}{pacing}}}")) for pacing in ("internal", "fq"))
+# A window of 44 packets that never fills the buffer, so that no loss says anything of pacing: they
+# are sent in 11 of the round trip's 40 ms where nothing paces.
+PACED = (
+    "{rate: 50mbit, buffer: 1000pkts, offloads: off, sample: 1ms, duration: 2s, buffers: {rmem: [4096,"
+    " 131072, 1048576], wmem: [4096, 16384, 131072]}, "
+)
 
-    assert check(paced, "sender_queue_drops")["got"] == 0
-    assert last(paced, "sender")["sent_bytes"] > 10e6
-    assert not [row for row in plain.lines("queues.jsonl") if row["role"] == "sender"]
-    assert "root fq" in (paced.folder / "commands.sh").read_text(encoding="utf-8")
+
+def busy_share(done: Done) -> float:
+    """The share of milliseconds in which a packet came to the bottleneck, once TCP has got going."""
+    rows = [
+        (row["t_s"], row["sent_pkts"] + row["backlog_pkts"] + row["drops"])
+        for row in done.lines("queues.jsonl")
+        if (row["role"], row["direction"]) == ("bottleneck", "forward") and 1 < row["t_s"] < 1.9
+    ]
+    came = [after > before for (_, before), (_, after) in itertools.pairwise(rows)]
+    return sum(came) / len(came)
+
+
+def test_paced_packets_leave_spaced_and_unpaced_ones_in_trains(lab: Lab) -> None:
+    asked = {
+        "unpaced": "cc: cubic, pacing: internal}",
+        "fq": "cc: cubic, pacing: fq}",
+        "bbr": "cc: bbr, pacing: internal}",
+    }
+    runs = {name: lab.run(written(PACED + words)) for name, words in asked.items()}
+
+    shares = {name: busy_share(done) for name, done in runs.items()}
+    assert shares["unpaced"] < 0.45 < 0.6 < min(shares["fq"], shares["bbr"]), shares
+    assert check(runs["fq"], "sender_queue_drops")["got"] == 0
+    assert last(runs["fq"], "sender")["sent_bytes"] > 1e6
+    assert not [row for row in runs["bbr"].lines("queues.jsonl") if row["role"] == "sender"]
+    assert "root fq" in (runs["fq"].folder / "commands.sh").read_text(encoding="utf-8")

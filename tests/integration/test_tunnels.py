@@ -4,8 +4,11 @@ what it says of its programs.
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ import pytest
 from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
 from gostlab.declared.wire import inner_mtu, wire_of
 from gostlab.measures import wire_ratio
+from gostlab.setup.parts import SYSTEM_PATH
 from tests.integration.sandboxed import Done, Lab, describe, direction
 from tests.integration.test_flows import written
 
@@ -197,3 +201,52 @@ def test_flows_share_a_tunnels_one_connection_where_that_is_asked(lab: Lab, name
         ("exit", "b", 3),
     ]
     assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
+
+
+# Of each tunnel a program that its start cannot do without; of GOST's family it is handed over.
+NEEDED = {
+    "wireguard": "wg",
+    "openvpn+udp": "openvpn",
+    "openvpn+tcp": "openvpn",
+    "ssh": "sshd",
+    "ssh+tun": "sshd",
+    "stunnel": "stunnel4",
+    "shadowsocks": "ss-server",
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_tunnel_that_cannot_start_fails_its_run_in_one_line_with_its_own_last_words(
+    lab: Lab, tmp_path: Path, name: str
+) -> None:
+    fake = tmp_path / "fake"
+    fake.write_text("#!/bin/sh\necho warming up\necho 'Cannot find my keys' >&2\nexit 7\n")
+    fake.chmod(0o755)
+    lab.keep.append(tmp_path)
+    if KINDS[name].program == GOST:
+        handed: Any = {"tunnel": {**lab.handed["tunnel"], "path": str(fake)}}
+    else:
+        program = NEEDED[name]
+        if shutil.which(program, path=f"{os.environ['PATH']}:{SYSTEM_PATH}"):
+            pytest.skip(f"this machine has a {program} of its own, which goes first")
+        mine = lab.handed["programs"]
+        handed = {"programs": {**mine, program: {**mine[program], "path": str(fake)}}}
+
+    done = lab.run(short_run(name, duration_s=1.0), **handed)
+
+    assert done.outcome["outcome"] == "failed"
+    assert "Cannot find my keys" in done.outcome["error"], done.outcome
+    assert "\n" not in done.outcome["error"]
+    assert done.outcome["cause"] is None  # the tunnel's fault, and no error of the lab's own
+
+
+@pytest.mark.parametrize("name", ["wireguard", "openvpn+udp", "ssh+tun"])
+def test_a_vpn_may_end_on_the_gateway_with_the_target_behind_it(lab: Lab, name: str) -> None:
+    done = lab.run(short_run(name, duration_s=2.0, placement="gateway"))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
+    ends = {leg["leg"]: (leg["sender"], leg["receiver"]) for leg in legs(done)}
+    assert ends["inner"] == ("client", "target")
+    assert ends.get("wan", ("client", "gost")) == ("client", "gost")
+    assert "10.9.1.2/32 dev lo" in (done.folder / "commands.sh").read_text()

@@ -171,6 +171,9 @@ def test_aqm_is_the_queue_by_another_name() -> None:
     [queue] = runs("settings: {bottleneck: tbf, queue: codel}")
     assert called.name == queue.name and called.queue == "codel"
 
+    [tcs] = runs("settings: {bottleneck: tbf, aqm: pfifo}")
+    assert (tcs.queue, tcs.name) == ("fifo", runs("settings: {bottleneck: tbf}")[0].name)
+
     levels = runs("settings: {bottleneck: tbf}\nfactors: {aqm: [fifo, cake]}")
     assert [run.queue for run in sorted(levels, key=lambda run: run.queue)] == ["cake", "fifo"]
     assert {run.factors["aqm"] for run in levels} == {"fifo", "cake"}

@@ -8,7 +8,7 @@ from typing import Any
 from gostlab.declared.qdiscs import QdiscKind
 from gostlab.guest.qdiscs.qdisc import PacketQueue, queue_pkts
 
-QDISC = QdiscKind(name="fifo", says="first in, first out")
+QDISC = QdiscKind(name="fifo", says="first in, first out", spellings=("pfifo",))
 
 
 class Fifo(PacketQueue):
