@@ -413,7 +413,8 @@ def add_kernel(
     cache = parts.cache_folder()
     for folder in ("log", "build"):
         (cache / folder).mkdir(parents=True, exist_ok=True)
-    with locked(cache, say) as lock_fd:
+    # A lock of its own: the set-up touches nothing of this, and may take as long.
+    with locked(cache, say, "kernels.lock") as lock_fd:
         bench = Workbench(cache, jobs, say, lock_fd)
         if name is None and what in declared_kernels():
             return kernels.add_version(bench, what)

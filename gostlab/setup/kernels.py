@@ -72,7 +72,7 @@ def add_version(bench: Workbench, name: str) -> Added:
     there = parts.built_version(name, bench.cache)
     if there is not None:
         return described(name, there, (), None)
-    folder = bench.cache / "build" / f"kernel-{name}-{parts.version_inputs_hash(declared)}"
+    folder = bench.cache / "build" / f"version-{name}-{parts.version_inputs_hash(declared)}"
     require_space(bench.cache, BUILD_BYTES, f"the source of kernel {name} while it builds")
     source = left_over(folder) or fetched(bench, folder, declared)
     try:
@@ -99,7 +99,7 @@ def add_own(bench: Workbench, path: Path, name: str) -> Added:
     tarball = path.is_file()
     if not tarball and not (path / "Makefile").is_file():
         raise BadInput(f"{path}: no tarball, and no Linux tree (it has no Makefile)")
-    folder = bench.cache / "build" / f"kernel-own-{name}"
+    folder = bench.cache / "build" / f"tree-{name}"
     shutil.rmtree(folder, ignore_errors=True)
     require_space(bench.cache, BUILD_BYTES, f"the source of kernel {name} while it builds")
     try:
@@ -150,7 +150,7 @@ def fetched(bench: Workbench, folder: Path, declared: Declared) -> Source:
         )
     wanted = archive.Wanted(declared.package, re.escape(declared.package), (0,))
     complaints: list[str] = []
-    for apt, groups in archive.places(bench.cache / "build" / "apt", mirror):
+    for apt, groups in archive.places(bench.cache / "build" / "apt-kernels", mirror):
         for candidate in apt.look_for(wanted, groups, bench.say):
             bench.say(f"fetching {candidate}, about 150 MB")
             package = apt.download(candidate, folder / "download")

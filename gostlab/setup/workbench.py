@@ -50,9 +50,9 @@ class Workbench:
 
 
 @contextlib.contextmanager
-def locked(cache: Path, say: Callable[[str], None]) -> Iterator[int]:
+def locked(cache: Path, say: Callable[[str], None], lock_name: str = "setup.lock") -> Iterator[int]:
     """One set-up at a time per cache folder; yields the lock's file descriptor."""
-    with open(cache / "setup.lock", "a+", encoding="utf-8") as lock:
+    with open(cache / lock_name, "a+", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -43,7 +43,7 @@ def test_one_flow_has_its_rate_and_the_run_says_its_kernel(lab: Lab, kernel: str
 
 
 def test_a_run_on_another_kernel_repeats_to_the_bit(lab: Lab, kernel: str) -> None:
-    lossy = direction(rate_bps=10_000_000, delay_ms=20.0, loss={"model": "random", "p": 0.01})
+    lossy = direction(rate_bps=10_000_000, delay_ms=20.0, loss=0.01)
     run = describe(lossy, PATH, cc="cubic", duration_s=3.0, kernel=kernel)
     first, second = lab.run(run), lab.run(run)
     for name in SAMPLED:
