@@ -252,7 +252,13 @@ FLOW_FIELDS = (
     Field("flows[].kind", "text", "", "tcp, udp, http, short or ping"),
     Field("flows[].started_s", "number", "s", "since the load began"),
     Field("flows[].ended_s", "number", "s", "since the load began"),
-    Field("flows[].goodput_bps", "number", "bit/s", "payload that the receiver got, per second"),
+    Field(
+        "flows[].goodput_bps",
+        "number",
+        "bit/s",
+        "payload that the receiver got, per second of its own `seconds`: flows that begin or end at"
+        " other times may add up to more than the path carries",
+    ),
     Field("flows[].bytes", "count", "bytes", "that it got"),
     Field("flows[].seconds", "number", "s", "over which the goodput is"),
     Field(

@@ -117,6 +117,7 @@ LOADS = (
 
 # How long the two runs are whose difference is timed. Both are past the slow starts.
 CROWD_S = (5.0, 15.0)
+BDP_PKTS = 667  # of 200 Mbit/s and 40 ms
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,9 @@ class Crowd:
         """The crowd for so long."""
         flows = ", ".join(f"f{number}: null" for number in range(1, self.flows + 1))
         topology = {"topology": "dumbbell"} if self.pairs else {}
+        # With fewer packets than that each, flows lose their connections' first segments over and
+        # over, begin seconds apart, and iperf3's server gives one up that says nothing for 10 s.
+        room = {"buffer": f"{8 * self.flows}pkts"} if 8 * self.flows > BDP_PKTS else {}
         return load(
             duration_s,
             "cubic",
@@ -145,6 +149,7 @@ class Crowd:
             buffers="debian",
             flows=f"{{{flows}}}",
             **topology,
+            **room,
         )
 
 
