@@ -193,15 +193,10 @@ def copied(bench: Workbench, folder: Path, tree: Path) -> Source:
 
 def hash_of_tree(tree: Path) -> str:
     """What is in a tree of sources: every file's name and content."""
-    listing = subprocess.run(
-        "find . -type f -print0 | sort -z | xargs -0 sha256sum",
-        shell=True,
-        cwd=tree,
-        capture_output=True,
-        check=True,
-        env={"LC_ALL": "C", "PATH": parts.SYSTEM_PATH},
-    ).stdout
-    return hashlib.sha256(listing).hexdigest()
+    total = hashlib.sha256()
+    for path in sorted(path for path in tree.rglob("*") if path.is_file()):
+        total.update(f"{path.relative_to(tree)}\0{parts.file_sha256(path)}\n".encode())
+    return total.hexdigest()
 
 
 def version_of_tree(tree: Path, path: Path) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from gostlab.declared import kernels
 from gostlab.machine.sandbox import boot_words
 from gostlab.setup import archive, parts
 from gostlab.setup import kernels as building
+from gostlab.setup.workbench import Workbench
 
 PATCH = "--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-old\n+new\n"
 
@@ -212,6 +213,22 @@ def test_of_a_tree_what_applies_is_taken_and_hooks_stand_or_fall_together(
     assert (taken, refused) == (["9.1/0001"], ("0002",))
     assert (tree / "tick.c").read_text() == "new\n"
     assert (tree / "costs.c").read_text() == "old\n"  # taken back
+
+
+def test_a_tree_is_copied_without_what_a_build_left_and_another_content_is_another_tree(
+    tmp_path: Path,
+) -> None:
+    tree = tmp_path / "tree"
+    (tree / "init").mkdir(parents=True)
+    (tree / "Makefile").write_text("VERSION = 6\n", encoding="utf-8")
+    (tree / "init" / "main.o").touch()
+    bench = Workbench(tmp_path, 1, lambda _: None, -1)
+    first = building.copied(bench, tmp_path / "one", tree)
+    assert [path.name for path in first.tree.rglob("*") if path.is_file()] == ["Makefile"]
+    (tree / "Makefile").write_text("VERSION = 7\n", encoding="utf-8")
+    second = building.copied(bench, tmp_path / "two", tree)
+    assert first.sha256 != second.sha256
+    assert (tree / "init" / "main.o").is_file()  # his own stays as it is
 
 
 def test_the_nearest_series_is_tried_first() -> None:
