@@ -8,14 +8,17 @@ netem counts packets in flight against its limit: on one qdisc the delay would e
 from __future__ import annotations
 
 import json
+import platform
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gostlab.ask.flows import Flow, delays_ms
 from gostlab.ask.profile import period_factors
 from gostlab.ask.run_description import RunDescription
+from gostlab.declared.kernels import FEATURES, SHIPPED
 from gostlab.declared.qdiscs import qdisc_kind
 from gostlab.declared.topologies import topology_of
 from gostlab.guest.network import Interface, Network
@@ -28,6 +31,7 @@ from gostlab.guest.qdiscs import (
     show_argv,
 )
 from gostlab.guest.qdiscs.netem import Netem, build_delay_line, table_path, table_text
+from gostlab.setup.parts import version_tuple
 
 NO_DELAY_LINE: Mapping[str, Any] = {
     "delay_ms": 0.0,
@@ -198,8 +202,10 @@ class Shaper:
         """The qdiscs that an interface should have now, from the root down."""
         now, seed = self._now[interface], self._seeds[interface]
         if interface.role == "delay":
-            return [build_delay_line(now, seed)]
-        return build_bottleneck(self._run.bottleneck, self._run.queue, now, seed)
+            built: list[Qdisc] = [build_delay_line(now, seed)]
+        else:
+            built = build_bottleneck(self._run.bottleneck, self._run.queue, now, seed)
+        return built if takes_seeds(self._run, platform.release()) else list(map(unseeded, built))
 
     def _apply(self, interface: Interface, verb: str) -> Qdisc:
         """Install what is asked for now, read it back; returns what the kernel has at the root.
@@ -240,6 +246,19 @@ class Shaper:
 def needs_a_file_or_filter(qdisc: Qdisc) -> bool:
     """Whether more than a tc command for the qdisc makes it: a delay table, or a periodic loss."""
     return isinstance(qdisc, Netem) and bool(qdisc.distribution or qdisc.every_pkts)
+
+
+def takes_seeds(run: RunDescription, release: str) -> bool:
+    """Whether netem has a seed here. One of the older kernels that a run may ask for takes its
+    losses from its own random numbers, which follow from the run's seed, and says so in the
+    verdict; elsewhere a seed that is not installed is a difference.
+    """
+    return run.kernel == SHIPPED or version_tuple(release) >= FEATURES["netem seed"].since
+
+
+def unseeded(qdisc: Qdisc) -> Qdisc:
+    """The same without a seed of its own."""
+    return replace(qdisc, seed=None) if isinstance(qdisc, Netem) else qdisc
 
 
 def seed_of(run: RunDescription, number: int) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from gostlab.ask.resolve import single_run
 from gostlab.ask.run_description import RunDescription
+from gostlab.guest.qdiscs.netem import build_delay_line
+from gostlab.guest.shaping import takes_seeds, unseeded
 from gostlab.guest.watch.fidelity import check_kernel, check_wakeups
 from gostlab.guest.watch.realclock import Gap
 
@@ -24,6 +26,15 @@ def test_a_run_says_what_its_kernel_lacks_and_is_degraded_where_that_decides() -
     assert check_kernel(run, {**known, "lacks": ["seeds"]}, "5.10.262")[1].verdict == "degraded"
     assert check_kernel(run, known, "7.3.4")[0].verdict == "invalid"
     assert check_kernel(run_on(), None, "7.3.4") == []
+
+
+def test_netem_is_given_no_seed_by_a_kernel_whose_netem_has_none() -> None:
+    assert not takes_seeds(run_on(kernel="5.10"), "5.10.262")
+    assert takes_seeds(run_on(kernel="6.12"), "6.12.117")
+    assert takes_seeds(run_on(), "6.1.0-40-amd64")  # there it is a difference, and said
+    line = build_delay_line(run_on().path["forward"], seed=7)
+    assert "seed" in line.tc_options()
+    assert "seed" not in unseeded(line).tc_options()
 
 
 IN_TIME, LATE = [0.1] * 500, [0.1] * 450 + [30.0] * 50
