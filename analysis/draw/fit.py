@@ -81,6 +81,7 @@ def residuals(axis: Axes, rows: Sequence[FittedRow]) -> None:
     axis.set_xlabel("lab / measured")
 
 
+FITS = "What fits as well"
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10, 20, 50, 100)
 
 
@@ -102,11 +103,12 @@ def what_fits(axis: Axes, fitted: Fitted) -> None:
     scaled(axis, across, "x")
     if up is None:
         axis.set_yticks([])
-        axis.set_title("what fits as well (star: the best)")
+        axis.set_title(f"{FITS} (star: the best)")
         return
     scaled(axis, up, "y")
-    words = "make up for each other" if pair else "what fits as well"
-    axis.set_title(f"{across.sets} and {up.sets}: {words} (star: the best)")
+    # the axes say of what
+    words = f"{FITS}: one makes up for the other" if pair else FITS
+    axis.set_title(f"{words} (star: the best)")
 
 
 def scaled(axis: Axes, parameter: FittedParameter, way: str) -> None:

@@ -197,7 +197,14 @@ def fit(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
             Number(math.log(row.goodput_bps), row.sd) for row in order.measurements.used(JUDGE)
         ]
         found = look_for_judges(
-            found, judges, lab, seed=order.seed, snap=snap, say=told.stage, theory=theory
+            found,
+            judges,
+            lab,
+            turns=order.judge_paths,
+            seed=order.seed,
+            snap=snap,
+            say=told.stage,
+            theory=theory,
         )
     return to_fitted(order, found, len(lab.runs))
 

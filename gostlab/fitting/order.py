@@ -19,7 +19,7 @@ from gostlab.ask.settings import Setting, read_override
 from gostlab.ask.units import rate, share
 from gostlab.fitting.free import Free
 from gostlab.fitting.measurements import Measurements, Row, settings_of
-from gostlab.fitting.search import JUDGE_TURNS, LAST_TURNS, Ask, Effort, Number
+from gostlab.fitting.search import LAST_TURNS, Ask, Effort, Number
 from gostlab.fitting.theory import Limits, limits_of
 
 MATRIX = "fit"
@@ -40,6 +40,7 @@ class FitOrder:
     own: Mapping[str, Setting]  # the command line's settings
     points: int
     members: int
+    judge_paths: int  # to look for those that judge on, where none meets them all
     repetitions: int
     seed: int
     out: Path
@@ -109,8 +110,8 @@ class FitOrder:
     def most(self) -> tuple[int, float]:
         """How many runs there may be at most, and how long their loads are together (s)."""
         places = 1 + (1 + LAST_TURNS) * (1 + self.members) * self.repetitions
-        judged = (1 + self.members) * self.repetitions + JUDGE_TURNS
-        places += JUDGE_TURNS if len(self.rows) > len(self.numbers) else 0
+        judged = (1 + self.members) * self.repetitions + self.judge_paths
+        places += self.judge_paths if len(self.rows) > len(self.numbers) else 0
         runs, length_s = 0, 0.0
         for row in self.rows:
             if row.use == FIT:

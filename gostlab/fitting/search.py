@@ -28,7 +28,6 @@ BEYOND = 1.1  # drawn from so much more than the space, and set back: its border
 TRADE_OFF = 0.5  # rank correlation from which two parameters are said to trade off
 SET_DRAWS, SET_ROUNDS, SET_STEP = 2048, 4, 0.12
 KEPT = 400
-JUDGE_TURNS = 3  # of looking for a path that pleases the judges too
 LAST_TURNS = 3  # of whole runs, until the best and enough others are shown to fit
 
 
@@ -473,6 +472,7 @@ def look_for_judges(
     judged: Sequence[Number],
     lab: Lab,
     *,
+    turns: int = 3,
     seed: int,
     snap: Snap = lambda places: places,
     say: Say = lambda _text: None,
@@ -485,7 +485,7 @@ def look_for_judges(
     known = found.known
     first = len(known.numbers)
     random = np.random.default_rng([seed, 1])
-    for _ in range(JUDGE_TURNS if judged else 0):
+    for _ in range(turns if judged else 0):
         if any(pleases(known, place, first, judged) for place in found.members):
             break
         places = np.array(as_places(snap(found.alike)))

@@ -119,6 +119,7 @@ def read_order(arguments: argparse.Namespace, machine_name: str) -> FitOrder:
             "--points", arguments.points, POINTS_PER_PARAMETER * (1 + len(free)), MOST_POINTS
         ),
         members=counted("--members", arguments.members, 3, MOST_MEMBERS, least=0),
+        judge_paths=counted("--judge-paths", arguments.judge_paths, 3, MOST_MEMBERS, least=0),
         repetitions=counted("--repeat", arguments.repeat, found.repetitions, MOST_REPETITIONS),
         seed=counted("--seed", arguments.seed, 1, MAX_SEED),
         out=out,
@@ -275,7 +276,8 @@ def conclusion(fitted: Fitted) -> list[str]:
         )
         first = f"explained: the lab is within the band of {which}"
     else:
-        worst = max(fit_rows, key=lambda row: abs_log(row.ratio))
+        outside = [row for row in fit_rows if not row.in_band]
+        worst = max(outside, key=lambda row: abs_log(row.ratio))
         ratio = "no run" if worst.ratio is None else f"{worst.ratio:.2f} times"
         first = (
             f"not explained: no path of this kind was found that meets the fitted numbers; the"

@@ -8,6 +8,7 @@ from pathlib import Path
 from gostlab.ask import profile as profiles
 
 POINTS_PER_PARAMETER = 10
+JUDGE_PATHS = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser, results: Path) -> None:
@@ -69,6 +70,13 @@ def add_arguments(parser: argparse.ArgumentParser, results: Path) -> None:
         type=int,
         default=3,
         help="paths that fit as well to run at full length, besides the best (default: 3)",
+    )
+    parser.add_argument(
+        "--judge-paths",
+        type=int,
+        default=JUDGE_PATHS,
+        help="where no path meets all that judge: paths that fit as well to run besides, in case"
+        f" one does (default: {JUDGE_PATHS})",
     )
     parser.add_argument(
         "--repeat", type=int, help="runs of each number on those (default: the file's, or 1)"

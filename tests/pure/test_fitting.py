@@ -70,6 +70,7 @@ def order(tmp_path: Path, found: Measurements | None = None, base: str = "plain-
         free=found.free,
         own={},
         points=20,
+        judge_paths=3,
         members=2,
         repetitions=1,
         seed=1,
