@@ -64,23 +64,22 @@ def test_ecn_where_nothing_marks_is_warned_of() -> None:
     assert "ecn_unmarked" not in {guard.name for guard in guards(fine)}
 
 
-# A window of 44 packets that never fills the buffer, so that no loss says anything of pacing: they
-# are sent in 11 of the round trip's 40 ms where nothing paces.
-PACED = (
-    "{rate: 50mbit, buffer: 1000pkts, offloads: off, sample: 1ms, duration: 2s, buffers: {rmem: [4096,"
-    " 131072, 1048576], wmem: [4096, 16384, 131072]}, "
-)
+PACED = "{rate: 50mbit, buffer: 1000pkts, offloads: off, sample: 1ms, duration: 1s, "
 
 
-def busy_share(done: Done) -> float:
-    """The share of milliseconds in which a packet came to the bottleneck, once TCP has got going."""
+def densest_ms(done: Done) -> int:
+    """How many packets come to the bottleneck in one millisecond at the most, in the second and the
+    third flight of the load: 20 and 40 packets, which unpaced follow their ACKs, two for each, at
+    twice the bottleneck's rate; paced they fill half of a round trip of 40 ms.
+    """
     rows = [
         (row["t_s"], row["sent_pkts"] + row["backlog_pkts"] + row["drops"])
         for row in done.lines("queues.jsonl")
-        if (row["role"], row["direction"]) == ("bottleneck", "forward") and 1 < row["t_s"] < 1.9
+        if (row["role"], row["direction"]) == ("bottleneck", "forward")
     ]
-    came = [after > before for (_, before), (_, after) in itertools.pairwise(rows)]
-    return sum(came) / len(came)
+    came = [(at_s, now - before) for (_, before), (at_s, now) in itertools.pairwise(rows)]
+    first_s = next(at_s for at_s, packets in came if packets >= 8)  # ten, which nothing paces
+    return max(packets for at_s, packets in came if 0.03 < at_s - first_s < 0.11)
 
 
 def test_paced_packets_leave_spaced_and_unpaced_ones_in_trains(lab: Lab) -> None:
@@ -91,9 +90,9 @@ def test_paced_packets_leave_spaced_and_unpaced_ones_in_trains(lab: Lab) -> None
     }
     runs = {name: lab.run(written(PACED + words)) for name, words in asked.items()}
 
-    shares = {name: busy_share(done) for name, done in runs.items()}
-    assert shares["unpaced"] < 0.45 < 0.6 < min(shares["fq"], shares["bbr"]), shares
+    densest = {name: densest_ms(done) for name, done in runs.items()}
+    assert max(densest["fq"], densest["bbr"]) <= 4 and densest["unpaced"] >= 6, densest
     assert check(runs["fq"], "sender_queue_drops")["got"] == 0
-    assert last(runs["fq"], "sender")["sent_bytes"] > 1e6
+    assert last(runs["fq"], "sender")["sent_bytes"] > 1e5
     assert not [row for row in runs["bbr"].lines("queues.jsonl") if row["role"] == "sender"]
     assert "root fq" in (runs["fq"].folder / "commands.sh").read_text(encoding="utf-8")

@@ -47,7 +47,7 @@ def test_each_queue_is_installed_sampled_and_known_to_those_who_judge_drops(
         for row in done.lines("queues.jsonl")
         if (row["role"], row["direction"]) == ("bottleneck", "forward")
     ]
-    assert max(row["backlog_pkts"] for row in rows) > 5
+    assert max(row["backlog_pkts"] for row in rows) > 1
     assert rows[-1]["drops"] > 0  # the bottleneck may: nothing of it is a complaint
     assert {each["verdict"] for each in done.json("fidelity.json")["checks"]} == {"ok"}
     srtt_ms = [
