@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from gostlab.ask.run_description import RunDescription
+from gostlab.machine import sandbox
 from tests.integration.sandboxed import BIG_BUFFERS, PLAIN, Done, Lab, describe, direction, flow
 
 # What a CPU that is too slow shows in, whichever comes first on a given machine.
@@ -128,13 +129,27 @@ def test_the_virtual_clock_makes_the_same_run_of_it_with_and_without_the_hosts_l
     ).read_text()
 
 
-def test_one_seed_gives_one_run_every_ack_included(lab: Lab) -> None:
+def run_without_bytecode(lab: Lab, run: RunDescription) -> Done:
+    """The run in a guest whose Python finds no bytecode and compiles all that it imports: hundreds
+    of calls more before the load, and a larger environment.
+    """
+    environ = sandbox.sandbox_environ
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            sandbox,
+            "sandbox_environ",
+            lambda extra={}: environ({**extra, "PYTHONPYCACHEPREFIX": "/nowhere", "PAD": 60 * "x"}),
+        )
+        return lab.run(run)
+
+
+def test_one_seed_gives_one_run_whatever_came_before_its_load(lab: Lab) -> None:
     path = direction(rate_bps=20_000_000, delay_ms=20.0, loss=0.002, buffer_pkts=100)
     run = describe(
         path, direction(rate_bps=20_000_000), cc="bbr", duration_s=3.0, acks=True, sample_ms=100.0
     )
 
-    one, two = lab.run(run), lab.run(run)
+    one, two = lab.run(run), run_without_bytecode(lab, run)
 
     for name in ("queues.jsonl", "sockets.jsonl", "flows.json", "legs.json"):
         assert (one.folder / name).read_text() == (two.folder / name).read_text(), name
@@ -152,7 +167,7 @@ def test_one_seed_gives_one_run_through_a_tunnel_too(lab: Lab, tunnel: str) -> N
     path = direction(rate_bps=20_000_000, buffer_pkts=100)
     run = describe(path, path, tunnel=tunnel, streams=4, duration_s=2.0, acks=True, sample_ms=100.0)
 
-    one, two = lab.run(run), lab.run(run)
+    one, two = lab.run(run), run_without_bytecode(lab, run)
 
     for name in ("queues.jsonl", "sockets.jsonl", "flows.json", "legs.json"):
         assert (one.folder / name).read_text() == (two.folder / name).read_text(), name
