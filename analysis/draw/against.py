@@ -76,7 +76,14 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
     ax.set_xlabel(f"Lab / {called}")
     counts = {verdict: sum(row.verdict == verdict for row, _ in shown) for verdict in LOOKS}
     handles: list[Line2D | Patch] = [
-        Line2D([], [], color=colour, marker=marker, linestyle="none", label=f"{number} {words}")
+        Line2D(
+            [],
+            [],
+            color=colour,
+            marker=marker,
+            linestyle="none",
+            label=f"{number} {words}{'s' if number == 1 else ''}",
+        )
         for (verdict, (colour, marker)), words in zip(
             LOOKS.items(), ("agree", "disagree"), strict=True
         )
