@@ -120,10 +120,14 @@ def address(lab: Lab, folder: Path) -> Iterator[str]:
                 time.sleep(0.2)
             yield at
         finally:
+            # The scheduler last: a worker that has lost it looks for it before it ends.
             for each in reversed(started):
                 each.terminate()
-            for each in reversed(started):
-                each.wait(30)
+                try:
+                    each.wait(10)
+                except subprocess.TimeoutExpired:
+                    each.kill()
+                    each.wait()
 
 
 @pytest.fixture

@@ -275,7 +275,7 @@ attempt("umount", lambda: call(libc.umount2(folder.encode(), 2)))
 attempt("other mounts", lambda: call(libc.setns(os.open("/proc/%d/ns/mnt" % parent, os.O_RDONLY), 0)))
 attempt("other root", lambda: open("/proc/%d/root%s/file" % (parent, victim), "a").write("x"))
 attempt("other memory", lambda: open("/proc/%d/mem" % parent, "r+b"))
-attempt("ptrace", lambda: call(libc.ptrace(16, parent, 0, 0)))
+attempt("ptrace", lambda: call(libc.ptrace(0x4206, parent, 0, 0)))  # seized: to attach would stop it
 attempt("signal", lambda: os.kill(parent, 0))
 attempt("tcp", lambda: connect(socket.SOCK_STREAM, socket.AF_INET, ("127.0.0.1", tcp)))
 attempt("udp", lambda: connect(socket.SOCK_DGRAM, socket.AF_INET, ("127.0.0.1", udp)))
