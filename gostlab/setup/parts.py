@@ -305,15 +305,20 @@ def kernel_record(kernel: Path) -> dict[str, object]:
     """What is known of a kernel: its kernel.json, or for one from elsewhere what it says of
     itself.
     """
+    return written_record(kernel) or {
+        "version": output_of([kernel, "--version"]).strip() or None,
+        "hz": kernel_hz(kernel),
+    }
+
+
+def written_record(kernel: Path) -> dict[str, object] | None:
+    """What the build wrote of a kernel; None for one from elsewhere."""
     try:
         with open(kernel.parent / "kernel.json", encoding="utf-8") as file:
             record: dict[str, object] = json.load(file)
             return record
     except (OSError, ValueError):
-        return {
-            "version": output_of([kernel, "--version"]).strip() or None,
-            "hz": kernel_hz(kernel),
-        }
+        return None
 
 
 def kernel_for(name: str, parts: Parts) -> Path:
@@ -367,10 +372,13 @@ def versions_common_hash() -> str:
 
 def seccomp_words(kernel: Path) -> list[str]:
     """The word of a kernel's command line for the quicker of the ways to run programs, where it has
-    it.
+    it. A kernel from elsewhere is not asked: it would run with nothing to hold it, and one that
+    does not know the word leaves it to init, which does not look at it.
     """
-    version = str(kernel_record(kernel).get("version") or "")
-    has_it = version_tuple(version) >= kernels.FEATURES["seccomp"].since
+    record = written_record(kernel)
+    if record is None:
+        return ["seccomp=on"]
+    has_it = version_tuple(str(record.get("version") or "")) >= kernels.FEATURES["seccomp"].since
     return ["seccomp=on"] if has_it else []
 
 
