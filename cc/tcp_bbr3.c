@@ -150,6 +150,7 @@ struct bbr {
 	bool loss_round_start;
 	bool is_loss_in_round;
 	u32 lost_seen; /* C.lost at the last ACK */
+	u32 marks_seen; /* of congestion, at the last ACK; for kernels before 5.19 */
 	u32 lost_ranges_in_round;
 	u32 last_lost_end; /* sequence number after the newest lost range */
 	u32 recovery_round; /* round_count when Recovery began */
@@ -1151,6 +1152,24 @@ static void watch_recovery(struct sock *sk)
 	bbr->prev_ca_state = ca_state;
 }
 
+#if LINUX_VERSION_CODE < KERNEL_VERSION(5, 19, 0)
+/* Whether this ACK brings marks of congestion; the sample does not say yet. */
+static bool is_marked(struct sock *sk, const struct rate_sample *from)
+{
+	struct bbr *bbr = bbr_of(sk);
+	u32 before = bbr->marks_seen;
+
+	bbr->marks_seen = tcp_sk(sk)->delivered_ce;
+	return bbr->marks_seen != before;
+}
+#else
+/* Whether what was sampled brought marks of congestion */
+static bool is_marked(struct sock *sk, const struct rate_sample *from)
+{
+	return from->delivered_ce > 0;
+}
+#endif
+
 /* 5.2.3: UpdateOnACK, after 5.2.4's steps for what this ACK says is lost */
 static void bbr_cong_control(struct sock *sk, u32 ack, int flag, const struct rate_sample *from)
 {
@@ -1163,7 +1182,7 @@ static void bbr_cong_control(struct sock *sk, u32 ack, int flag, const struct ra
 		return;
 	}
 	past_end(bbr, from->prior_in_flight);
-	if (from->delivered_ce > 0)
+	if (is_marked(sk, from))
 		note_loss(sk);
 	handle_lost_packets(sk, tp->lost - bbr->lost_seen);
 	bbr->lost_seen = tp->lost;
@@ -1213,6 +1232,7 @@ static void init_with(struct sock *sk, const struct version *version)
 	bbr->inflight_longterm = INFINITE;
 	bbr->probe_up_acked_per_inc = INFINITE;
 	bbr->lost_seen = tp->lost;
+	bbr->marks_seen = tp->delivered_ce;
 	bbr->next_round_delivered = tp->delivered;
 	bbr->loss_round_delivered = tp->delivered;
 	bbr->prev_ca_state = TCP_CA_Open;

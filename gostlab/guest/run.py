@@ -144,7 +144,16 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             **({"program_costs": cost_use} if cost_use else {}),
         },
     )
-    checks += judge(run, folder, load, watches.probes, watches.queues, legs, watches.clock_watched)
+    checks += judge(
+        run,
+        folder,
+        load,
+        watches.probes,
+        watches.queues,
+        legs,
+        watches.clock_watched,
+        (parts.get("kernel") or {}).get("lacks", ()),
+    )
     checks += fidelity.check_kernel(run, parts.get("kernel"), platform.release())
     results.write_json(folder / "fidelity.json", report(checks))
     return worst(checks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,14 @@ def judge(
     queues: Sequence[Interface],
     legs: Mapping[str, Any],
     watched: Watched | None,
+    kernel_lacks: Collection[str] = (),
 ) -> list[Check]:
-    """The checks that need the whole run. `queues`: where the flows' packets may have waited."""
+    """The checks that need the whole run.
+
+    queues        where the flows' packets may have waited
+    kernel_lacks  the features that the run's kernel does not have, as gostlab.declared.kernels
+                  names them
+    """
     data = run.data_direction
     samples = rows_of(folder, "queues")
     last = {row["dev"]: row for row in samples}
@@ -56,7 +62,12 @@ def judge(
                 fidelity.check_sampler(probes.lateness_ms),
                 fidelity.check_sampler_gap(probes.interval_s, probes.longest_gap_s),
                 *fidelity.check_departures(watched.gaps),
-                fidelity.check_wakeups(watched.late_ms, watched.gaps, idle_of_load(folder)),
+                fidelity.check_wakeups(
+                    watched.late_ms,
+                    watched.gaps,
+                    idle_of_load(folder),
+                    known_to_lose="idle" in kernel_lacks,
+                ),
             ]
         ),
         *guards.checks(run),

@@ -106,6 +106,7 @@ CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = (
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 24, 38
+ADDR_NO_RANDOMIZE = 0x0040000
 # What root keeps of its rights: to read what is there, and to write a run's folder that belongs to
 # somebody else.
 CAPABILITIES_KEPT = {1, 2}  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
@@ -543,6 +544,10 @@ def settle(
     """
     try:
         os.sched_setaffinity(0, {cpu})
+        # A guest's kernel before 7.x has as much memory, and has it there, as the host's kernel
+        # happens to place its heap: without this no run on it repeats. The later ones ask for it
+        # themselves. A container's filter may refuse it.
+        libc.personality(ctypes.c_ulong(ADDR_NO_RANDOMIZE))
         confine(isolation, folder, memory, memory_mib)
         os.chdir(folder)  # as it is mounted by now: WORKING_FOLDER
         # Last, as a change of rights undoes it; and the parent may be gone by now.

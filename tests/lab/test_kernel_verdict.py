@@ -47,6 +47,14 @@ def test_a_slow_bottleneck_beside_an_idle_cpu_is_a_kernel_that_loses_wake_ups() 
     assert "sleeps through timers" in lost.reason
 
 
+def test_late_ticks_too_are_the_kernels_where_its_idle_is_known_to_lose_wake_ups() -> None:
+    """Linux 5.10 without patch 0030, on the real clock: half of all ticks came 0.46 s late."""
+    lost = check_wakeups(LATE, SLOW, idle_share=0.98, known_to_lose=True)
+    assert (lost.verdict, lost.got) == ("invalid", 0.2)
+    assert "its idle is known for it" in lost.reason
+    assert check_wakeups(LATE, FULL, idle_share=0.98, known_to_lose=True).verdict == "ok"
+
+
 def test_a_sound_bottleneck_a_busy_cpu_and_a_busy_host_are_no_lost_wake_ups() -> None:
     assert check_wakeups(IN_TIME, FULL, idle_share=0.9).verdict == "ok"
     assert check_wakeups(IN_TIME, SLOW, idle_share=0.1).verdict == "ok"
