@@ -64,6 +64,18 @@ def test_each_queue_is_installed_sampled_and_known_to_those_who_judge_drops(
 TCS = {"fifo": "pfifo"}
 
 
+@pytest.mark.parametrize("packets", [3, 7, 11, 12])
+def test_red_is_installed_behind_a_buffer_of_a_few_packets(lab: Lab, packets: int) -> None:
+    # tc's own least mean queue, a twelfth of the limit, would be below one packet and refused.
+    there = direction(rate_bps=10_000_000, delay_ms=1.0, buffer_pkts=packets)
+    back = direction(rate_bps=10_000_000, delay_ms=1.0)
+
+    done = lab.run(describe(there, back, bottleneck="tbf", queue="red", duration_s=2.0))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert done.goodput_bps > 2e6
+
+
 def test_a_change_of_rate_keeps_the_queue_and_its_limit(lab: Lab) -> None:
     change = {"at_s": 4.0, "direction": "forward", "rate_bps": 10_000_000}
 

@@ -16,12 +16,14 @@ QDISC = QdiscKind(
     marks=True,
 )
 ETHERNET_BYTES = 14
+FULL_BYTES = MTU_BYTES + ETHERNET_BYTES
 AVERAGE_PACKET_BYTES = 1000
 
 
 @dataclass(frozen=True)
 class Red:
-    """RED with a limit in bytes. Its thresholds are tc's own: a twelfth and a quarter of that; the
+    """RED with a limit in bytes. Its thresholds are tc's own, a twelfth and a quarter of that, but at
+    least one full packet and three: a queue of one packet is none yet, and tc refuses less. The
     kernel adapts the probability by which it drops between them.
     """
 
@@ -36,10 +38,17 @@ class Red:
         return [
             *("limit", str(self.limit_bytes)),
             *("avpkt", str(AVERAGE_PACKET_BYTES)),
+            *self.thresholds(),
             *("bandwidth", f"{self.rate_bps}bit"),
             *(["adaptive"] if self.adaptive else []),
             *(["ecn"] if self.ecn else []),
         ]
+
+    def thresholds(self) -> list[str]:
+        """tc's words for them; none where its own will do."""
+        if self.limit_bytes >= 12 * FULL_BYTES:
+            return []
+        return ["min", str(FULL_BYTES), "max", str(min(3 * FULL_BYTES, self.limit_bytes))]
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Self:
@@ -62,5 +71,5 @@ class Red:
 
 def build(direction: Mapping[str, Any], seed: int) -> Red:
     """As many full packets as the buffer has."""
-    limit = queue_pkts(direction) * (MTU_BYTES + ETHERNET_BYTES)
+    limit = queue_pkts(direction) * FULL_BYTES
     return Red(limit, int(direction["rate_bps"]), ecn=marks(direction))
