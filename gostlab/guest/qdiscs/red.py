@@ -22,8 +22,8 @@ AVERAGE_PACKET_BYTES = 1000
 
 @dataclass(frozen=True)
 class Red:
-    """RED with a limit in bytes. Its thresholds are tc's own, a twelfth and a quarter of that, but at
-    least one full packet and three: a queue of one packet is none yet, and tc refuses less. The
+    """RED with a limit in bytes. Its thresholds are tc's own, a twelfth and a quarter of that, but
+    at least one full packet and three: a queue of one packet is none yet, and tc refuses less. The
     kernel adapts the probability by which it drops between them.
     """
 
