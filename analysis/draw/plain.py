@@ -448,12 +448,15 @@ BEFORE = {
 }
 
 
+TUNNEL_FACTOR = "tunnel"
+
+
 def where_words(place: str, lead: str) -> str:
     """A place with what stands before it: at 16 streams, through gost+ws, with ECN on.
 
     lead: the factor whose level it begins with.
     """
-    if lead == "tunnel" and re.match(r"direct\b", place):
+    if lead == TUNNEL_FACTOR and re.match(r"direct\b", place):
         return f"without a tunnel{place.removeprefix('direct')}"
     before = BEFORE.get(lead) or ("at" if place[:1].isdigit() else "with")
     return f"{before} {place}"

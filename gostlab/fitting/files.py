@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -72,6 +73,8 @@ def profile_text(order: FitOrder, fitted: Fitted) -> str:
         "title": f"{base.get('title') or order.base.name}, fitted to {where.title or where.name}",
     }
     document |= {name: base[name] for name in KEPT if name in base}
+    if "measured" in document:
+        document["measured"] = [numbers_bare(row) for row in document["measured"]]
     document["assumptions"] = [*assumptions(order, fitted), *base.get("assumptions", [])]
     notes = beside_the_path(fitted)
     if notes:
@@ -82,6 +85,15 @@ def profile_text(order: FitOrder, fitted: Fitted) -> str:
         "# A path that was fitted to measured rates. Made by ./lab fit.\n"
         f"# yaml-language-server: $schema=../schemas/profile.json\n{dump(document)}"
     )
+
+
+def numbers_bare(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What was measured, its numbers without quotes, as schemas and editors want them."""
+    bare = re.compile(r"\d+(\.\d+)?")
+    return {
+        name: float(value) if isinstance(value, str) and bare.fullmatch(value) else value
+        for name, value in row.items()
+    }
 
 
 def dump(document: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from gostlab.ask.flows import IPERF3_KINDS
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.iperf3 import OWN, SYSTEM
+from gostlab.declared.kernels import SHIPPED
 from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.setup.parts import (
     SYSTEM_PATH,
@@ -234,7 +235,8 @@ def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
     MissingPart.
     """
     runs = list(runs)
-    for name in {run.kernel: None for run in runs if run.machine == "sandbox"}:
+    asked = {run.kernel: None for run in runs if run.machine == "sandbox"}
+    for name in (each for each in asked if each != SHIPPED):  # the shipped: at its boot
         kernel_for(name, parts)
     for iperf3 in {run.iperf3: None for run in runs if has_iperf3(run)}:
         if iperf3 == SYSTEM and shutil.which("iperf3", path=search_path()) is None:

@@ -137,6 +137,8 @@ def test_no_sentence_stands_twice_in_the_shipped_files() -> None:
     """Of prose: ten words or more, wherever it is folded."""
     found: Counter[str] = Counter()
     for path in SHIPPED:
+        if path.stem.endswith("-fitted"):  # made by ./lab fit, and says what its base says
+            continue
         found.update(
             sentence
             for text in prose_of(as_editors_read(path.read_text()))
