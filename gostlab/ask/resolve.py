@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from gostlab.ask.costs import resolve_costs
 from gostlab.ask.document import Node, meant
 from gostlab.ask.ends import resolve_ends, settle_ends
 from gostlab.ask.experiment import NO_QUICK, Experiment, Matrix, Quick, with_presets
-from gostlab.ask.flows import IPERF3_KINDS, Flow, delays_ms, resolve_flows
+from gostlab.ask.flows import IPERF3_KINDS, TCP_KINDS, Flow, delays_ms, resolve_flows
 from gostlab.ask.hosts import hosts_of, resolve_cpus, resolve_tcp_memory
 from gostlab.ask.kernel import fit_settings, kernel_fields
 from gostlab.ask.limits import MTU_BYTES
@@ -87,6 +87,7 @@ def expand(
     Raises BadInput.
     """
     given = parse_overrides(experiment, overrides, clock)
+    refuse_overruled(experiment, given, quick=quick)
     blocks: dict[int, list[RunDescription]] = {}
     for matrix in experiment.matrices:
         if not matrix.is_in(quick=quick):
@@ -151,6 +152,51 @@ def check_names(given: Mapping[str, Node], experiment: Experiment) -> None:
             raise node.bad(f"no such factor or setting ({meant(name, [*factors, *known_names()])})")
 
 
+# What the run says for those of its flows alone that do not say it themselves.
+OF_FLOWS = ("buffers", "cc", "streams")
+
+
+def refuse_overruled(experiment: Experiment, given: Mapping[str, Node], *, quick: bool) -> None:
+    """What --set says of the flows must reach one in some matrix: all may have their own. Raises
+    BadInput.
+    """
+    matrices = [matrix for matrix in experiment.matrices if matrix.is_in(quick=quick)]
+    layers = [
+        layered(experiment, each, each.quick if quick else NO_QUICK, given) for each in matrices
+    ]
+    for name in (name for name in OF_FLOWS if name in given):
+        owners = [owners_of(name, settings, factors) for settings, factors in layers]
+        if owners and all(owners):
+            fields = dict.fromkeys(field for found in owners for field in found)
+            raise given[name].bad(f"every flow has its own here (set {' or '.join(fields)})")
+
+
+def owners_of(name: str, settings: Settings, factors: Factors) -> list[str]:
+    """The fields of flows that stand in place of a setting, if that leaves no flow to it; else [].
+    A tunnel's own connections have the run's congestion control where no flow's is theirs.
+    """
+    varied = {levels[0].name for levels in factors.values()}
+    tunnels = [settings["tunnel"]] if "tunnel" in settings else []
+    tunnels += [level for each in factors.values() for level in each if level.name == "tunnel"]
+    ends_connections = any(not tunnel_kind(level.value).is_direct for level in tunnels)
+    if "flows" not in settings or name in varied or (name == "cc" and ends_connections):
+        return []
+    found = []
+    for flow, fields in settings["flows"].value.items():
+        if not takes(fields.get("kind", "tcp"), name):
+            continue
+        field = f"{flow}.{name}"
+        if name not in fields and field not in settings and field not in varied:
+            return []
+        found.append(field)
+    return found
+
+
+def takes(kind: str, field: str) -> bool:
+    """Whether a flow of a kind may have a field that is a run's setting as well."""
+    return kind in TCP_KINDS if field in ("buffers", "cc") else kind not in ("short", "ping")
+
+
 def layered(
     experiment: Experiment, matrix: Matrix, short: Quick, given: Mapping[str, Node]
 ) -> tuple[dict[str, Setting], dict[str, tuple[Setting, ...]]]:
@@ -160,10 +206,14 @@ def layered(
     factors = {**matrix.factors, **(short.factors or {})}
     settings: dict[str, Setting] = {}
     check_said_once(matrix.node, given)
+    said: dict[str, str] = {}
     for called, written in given.items():
         name = by_its_name_here(called, factors)
         if name not in factors and field_of(name) is None:
             continue  # another matrix's factor
+        if name in said:
+            raise written.bad(f"{said[name]} sets the same in {matrix.name} (write one of them)")
+        said[name] = called
         node = with_presets(written, experiment.presets, name)
         levels = read_levels(factors[name][0].name if name in factors else name, node)
         if name in factors or len(levels) > 1:
@@ -177,13 +227,14 @@ def layered(
     return {name: each for name, each in found.items() if name not in varied}, factors
 
 
-def by_its_name_here(name: str, factors: Collection[str]) -> str:
-    """What a matrix calls a factor that is a setting of several names, else its one name."""
+def by_its_name_here(name: str, factors: Factors) -> str:
+    """What a matrix calls a factor: by its own name, by the setting's that it sets, or by another
+    of that one's; else the setting's one name.
+    """
     if name in factors:
         return name
     setting = setting_called(name)
-    names = (setting, *(alias for alias, of in ALIASES.items() if of == setting))
-    return next((each for each in names if each in factors), setting)
+    return next((each for each, levels in factors.items() if levels[0].name == setting), setting)
 
 
 def shuffled(runs: list[RunDescription], seed: int, repetition: int) -> list[RunDescription]:

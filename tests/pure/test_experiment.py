@@ -297,6 +297,50 @@ def test_a_named_factor_stays_what_it_is_in_the_quick_form_and_by_set() -> None:
         assert run.flows[0].cc == "bbr"
 
 
+def test_set_reaches_a_factor_by_the_name_of_what_it_sets() -> None:
+    runs = expand(written(NAMED), overrides={"forward.loss": "3%", "cc.client": "reno"})
+    assert [run.factors for run in runs] == [{"loss": "3%", "sender": "reno"}]
+    assert runs[0].path["forward"]["loss"]["p"] == 0.03
+    assert runs[0].flows[0].cc == "reno"
+
+
+def test_where_cc_runs_with_the_congestion_control_that_set_names() -> None:
+    runs = expand(load_experiment("where-cc"), quick=True, overrides={"cc": "reno"})
+    assert {run.matrix for run in runs} == {"relay", "vpn-over-udp", "vpn-over-tcp", "splitting"}
+    assert {flow.cc for run in runs for flow in run.flows} == {"reno"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            {"forward.loss": "3%", "loss": "2%"},
+            "--set loss: forward.loss sets the same in main (write one of them)",
+        ),
+        (
+            {"sender": "bbr", "cc.client": "reno"},
+            "--set cc.client: sender sets the same in main (write one of them)",
+        ),
+    ],
+)
+def test_set_says_a_thing_once_by_whatever_name(overrides: dict[str, str], message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        expand(written(NAMED), overrides=overrides)
+    assert str(refused.value) == message
+
+
+def test_set_that_reaches_no_flow_is_refused() -> None:
+    harm = load_experiment("harm")
+    with pytest.raises(BadInput) as refused:
+        expand(harm, quick=True, overrides={"cc": "bbr"})
+    assert str(refused.value) == "--set cc: every flow has its own here (set victim.cc or other.cc)"
+    with pytest.raises(BadInput, match=r"^--set streams: every flow .* \(set bulk.streams\)$"):
+        expand(load_experiment("aqm"), quick=True, overrides={"streams": "2"})
+    # one flow of one matrix that it reaches is enough
+    runs = expand(load_experiment("mux"), quick=True, overrides={"streams": "2"})
+    assert {run.flows[0].streams for run in runs if run.matrix == "streams"} == {2}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
