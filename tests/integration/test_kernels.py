@@ -8,7 +8,7 @@ import pytest
 
 from gostlab.declared.kernels import DECIDING, FEATURES, declared_kernels
 from gostlab.setup import modules, parts
-from tests.integration.sandboxed import Done, Lab, describe, direction
+from tests.integration.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
 
 PATH = direction(rate_bps=10_000_000, delay_ms=20.0, buffer_pkts=70)
 SAMPLED = ("sockets.jsonl", "queues.jsonl", "hosts.jsonl", "iperf3.json")
@@ -75,3 +75,28 @@ def test_the_labs_own_congestion_controls_are_compiled_for_it(
     done = lab.run(describe(PATH, PATH, cc=cc, duration_s=3.0, kernel=kernel))
     assert done.outcome["outcome"] == "ok", done.outcome
     assert done.leg("wan")["cc"] == [cc]
+
+
+def test_a_host_has_tcp_memory_of_its_own_where_the_kernel_can(lab: Lab, kernel: str) -> None:
+    if "host memory" not in declared_kernels()[kernel].kernel.features:
+        pytest.skip(f"kernel {kernel} has one limit of TCP memory for all hosts")
+    wide = direction(rate_bps=300_000_000, delay_ms=50.0, buffer_pkts=6000)
+    rates = {}
+    for mib in (4, 64):
+        done = lab.run(
+            describe(
+                wide,
+                wide,
+                cc="cubic",
+                duration_s=3.0,
+                kernel=kernel,
+                host_tcp_memory_mib=mib,
+                buffers=BIG_BUFFERS,
+                flows=[flow(rtt_ms=100.0, duration_s=3.0, buffers=BIG_BUFFERS)],
+            )
+        )
+        assert done.outcome["outcome"] == "ok", done.log
+        pools = done.json("env.json")["sysctls"]
+        assert pools["target"]["net.ipv4.tcp_host_mem"].split()[2] == str(mib * 256)
+        rates[mib] = done.goodput_bps
+    assert rates[4] < 0.6 * rates[64]
