@@ -581,8 +581,8 @@ FILES = (
         r"cc_state\.jsonl\.gz",
         "JSON lines, gzip",
         "with a congestion control that shows its state (docs/your-own-cc.md)",
-        "what it says of itself at every sample, with acks: on at every ACK: t_s, flow, and the"
-        " names that it gives",
+        "what it says of itself at every sample, with acks: on at every ACK: t_s, flow, of a flow"
+        " with several connections socket (its ip:port), and the names that it gives",
     ),
     File(
         "iperf3.json, iperf3-server.json",

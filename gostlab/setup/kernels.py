@@ -29,6 +29,7 @@ from gostlab.setup.kernel_build import (
     run_build_script,
     unpack_package,
     unpack_tarball,
+    unread_words,
 )
 from gostlab.setup.workbench import (
     SetupError,
@@ -174,7 +175,7 @@ def copied(bench: Workbench, folder: Path, tree: Path) -> Source:
     bench.say(f"copying {tree}")
     copy = folder / "source"
     copy.mkdir(parents=True)
-    leave_out = [f"--exclude={word}" for word in BUILT]
+    leave_out = [*(f"--exclude={word}" for word in BUILT), *unread_words("./")]
     packed = subprocess.Popen(
         ["tar", "--create", *leave_out, "--directory", tree, "."], stdout=subprocess.PIPE
     )

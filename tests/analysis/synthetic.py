@@ -579,6 +579,12 @@ def write_acks(
     (folder / "acks.csv.gz").write_bytes(gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0))
 
 
+def write_states(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """cc_state.jsonl.gz: what a congestion control said of itself."""
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "cc_state.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
+
+
 def several(*flows: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
     """run.json of a dumbbell: flows over 100 Mbit/s and 10 ms, each as `flow` takes it; the first
     one is flow1.

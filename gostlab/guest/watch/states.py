@@ -11,6 +11,7 @@ import gzip
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -108,7 +109,8 @@ def tracing_states(folder: Path, ccs: Sequence[str], every_ack: bool) -> Iterato
 
 def keep_states(folder: Path, started_s: float) -> dict[str, Any] | None:
     """cc_state.jsonl.gz, of the sockets that sockets.jsonl has across the WAN, and what env.json
-    says of it; None where no module showed anything.
+    says of it; None where no module showed anything. Of a flow with several sockets each row says
+    which.
     """
     raw = folder / RAW
     if not raw.exists():
@@ -116,6 +118,7 @@ def keep_states(folder: Path, started_s: float) -> dict[str, Any] | None:
     sampled = rows_of(folder, "sockets")
     crossing = path_leg(row["leg"] for row in sampled)
     flows = {(row["local"], row["peer"]): row["flow"] for row in sampled if row["leg"] == crossing}
+    sockets = Counter(flows.values())
     rows = lost = 0
     part = folder / f"{FILE}.part"
     with (
@@ -130,7 +133,8 @@ def keep_states(folder: Path, started_s: float) -> dict[str, Any] | None:
             flow = flows.get((shown.local, shown.peer)) if shown is not None else None
             if shown is None or flow is None:
                 continue
-            row = {"t_s": round(shown.at_s - started_s, 6), "flow": flow, **shown.values}
+            which = {"socket": shown.local} if sockets[flow] > 1 else {}
+            row = {"t_s": round(shown.at_s - started_s, 6), "flow": flow, **which, **shown.values}
             file.write(json.dumps(row) + "\n")
             rows += 1
     raw.unlink()

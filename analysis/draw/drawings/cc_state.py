@@ -1,0 +1,195 @@
+"""What a congestion control thinks: its bandwidth, its bounds, its gains, its states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from analysis.draw.drawings.series import draw_marks, most_telling, run_title
+from analysis.draw.marks import min_max
+from analysis.draw.registry import Drawing, Picture, Sheet
+from analysis.draw.sentences import made_by_line
+from analysis.draw.spots import shows
+from analysis.draw.style import FAINT, INK, cut, finish, new_figure, styled, thousands
+from analysis.judge.cells import Cell, cell_key, file_name
+from analysis.judge.table import cc_name
+from analysis.read.folder import Run
+from analysis.read.states import FILE, State, states, unit_of
+
+# Unit -> (the axis's name, how many of its names are drawn): the first that the control gives.
+PANELS = {
+    "Mbit/s": ("Model\n(Mbit/s)", 4),
+    "packets": ("Volumes\n(packets)", 4),
+    "ms": ("Times\n(ms)", 2),
+    "": ("Other\nvalues", 2),
+}
+LINES = ((INK, "-"), ("#0072B2", "-"), ("#D55E00", (0, (4, 1.5))), ("#009E73", "-"))
+# Pale, so that lines are seen on them; as many as bbr3 has states, and one more.
+FILLS = (
+    "#F7D8B5",
+    "#CFE3F3",
+    "#D9D9D9",
+    "#FFFFFF",
+    "#D5EBCB",
+    "#F6C9C4",
+    "#DCCBEA",
+    "#F5EFA9",
+)
+# More figures than this on a page and nobody looks at any.
+MOST_SHOWN = 8
+
+
+@styled
+def plot_state(run: Run, state: State, footer: str = "", note: str = "") -> Figure:
+    """One socket's congestion control over time: a panel per unit, its states as bands behind."""
+    panels = [
+        (label, state.names(unit)[:most])
+        for unit, (label, most) in PANELS.items()
+        if state.names(unit)
+    ]
+    phases = state.phases()
+    figure, axes = new_figure(
+        1.5 + 1.75 * max(1, len(panels)), max(1, len(panels)), 1, sharex=True
+    )
+    words = list(dict.fromkeys(word for _, _, word in phases))
+    fills = {word: FILLS[place % len(FILLS)] for place, word in enumerate(words)}
+    for ax, (label, names) in zip(axes[:, 0], panels, strict=False):
+        draw_phases(ax, phases, fills)
+        draw_names(ax, state, names)
+        ax.set_ylabel(label)
+    axes[-1, 0].set_xlim(0, max(run.load_s, 1.0))
+    axes[-1, 0].set_xlabel("Time since the load began (s)")
+    draw_marks(axes[:, 0], run)
+    shows(figure.patch, cell_key(run))
+    handles = [
+        Patch(facecolor=fill, edgecolor=FAINT, linewidth=0.6, label=cut(word, 24))
+        for word, fill in fills.items()
+    ]
+    finish(figure, handles, footer, title=title_of(run, state), note=note)
+    return figure
+
+
+def title_of(run: Run, state: State) -> str:
+    """Which run, and of several flows and sockets which."""
+    cc = next((flow.cc for flow in run.flows if flow.name == state.flow), None)
+    parts = [run_title(run)]
+    if len(run.flows) > 1:
+        parts.append(f"{state.flow} ({cc_name(cc or run.cc)})")
+    if state.sockets > 1:
+        parts.append(f"the first of its {state.sockets} connections")
+    return ", ".join(parts)
+
+
+def draw_phases(
+    ax: Axes, phases: Sequence[tuple[float, float, str]], fills: dict[str, str]
+) -> None:
+    """A band for each time that a state lasted."""
+    for word, fill in fills.items():
+        ax.broken_barh(
+            [(begin, end - begin) for begin, end, each in phases if each == word],
+            (0.0, 1.0),
+            facecolor=fill,
+            linewidth=0,
+            transform=ax.get_xaxis_transform(),
+            zorder=0.5,
+            label=f"state {word}",
+        )
+
+
+def draw_names(ax: Axes, state: State, names: Sequence[str]) -> None:
+    """A line per name, from zero up; a gap is a time in which it was not set."""
+    tops = [1e-9]
+    for name, (colour, dashes) in zip(names, LINES, strict=False):
+        series = state.series(name)
+        shown = name.removesuffix("_" + name.rpartition("_")[2]) if unit_of(name)[0] else name
+        unset = "" if np.isfinite(series.value).any() else " (never set)"
+        ax.plot(
+            *min_max(series.t_s, series.value),
+            color=colour,
+            linestyle=dashes,
+            linewidth=1.1,
+            drawstyle="steps-post",  # it holds until it says otherwise
+            label=shown + unset,
+            zorder=3,
+        )
+        tops += [usual_top(series.value)]
+    ax.set_ylim(0, 1.12 * max(tops))
+    thousands(ax.yaxis)
+    ax.legend(
+        handles=[line for line in ax.lines if not str(line.get_label()).startswith("_")],
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncol=4,
+        fontsize=8.5,
+        borderaxespad=0.1,
+        handlelength=1.6,
+        columnspacing=1.2,
+    )
+
+
+def usual_top(value: np.ndarray) -> float:
+    """What an axis has to reach: all of it, unless a hundredth lies more than three times above
+    the rest, as a window does that Startup overshot.
+    """
+    known = value[np.isfinite(value)]
+    if not len(known):
+        return 0.0
+    most, usual = float(known.max()), float(np.quantile(known, 0.99))
+    return most if most <= 3 * usual or not usual else 3 * usual
+
+
+def draw(sheet: Sheet) -> Iterator[Picture]:
+    """A figure per flow of one run of each cell; of many cells those that are most worth a
+    look.
+    """
+    cells = [cell for cell in sheet.sweep.matrix.cells if telling_run(cell) is not None]
+    chosen = cells if len(cells) <= MOST_SHOWN else most_telling(cells)
+    found: list[tuple[Cell, Run, State]] = []
+    shown = 0
+    for cell in chosen:
+        run = telling_run(cell)
+        assert run is not None
+        if found and len(found) + len(states(run)) > MOST_SHOWN:
+            break
+        shown += 1
+        found += [(cell, run, state) for state in states(run)]
+    note = f"{shown} of {len(cells)} cells are drawn." if shown < len(cells) else ""
+    for cell, run, state in found:
+        words = ", ".join(word for word in (cell.label, cell.variant) if word)
+        several = len(states(run)) > 1
+        named = f"{words}, {state.flow}" if several else words
+        yield Picture(
+            plot_state(run, state, made_by_line([run]), note),
+            " ".join(filter(None, [f"{named}: {run.name}.", often(state), note, DRAWING.caption])),
+            file_name(named),
+            medians=False,
+        )
+
+
+def often(state: State) -> str:
+    """How often it was asked, as a sentence: what is shorter is not seen."""
+    steps = [after - before for before, after in pairwise(state.table["t_s"]) if after > before]
+    return f"Read every {1000 * float(np.median(steps)):.3g} ms." if steps else ""
+
+
+def telling_run(cell: Cell) -> Run | None:
+    """The run of a cell with such a file whose goodput is the median, or next above it."""
+    runs = [run for run in cell.counted if (run.folder / FILE).exists()]
+    runs.sort(key=lambda run: (run.goodput_mbit or 0.0, run.repetition))
+    return runs[len(runs) // 2] if runs else None
+
+
+DRAWING = Drawing(
+    "cc-state",
+    caption=(
+        "What the congestion control said of itself, in its own names, its states as bands; a gap"
+        " is a time in which a bound was not set."
+    ),
+    draw=draw,
+    needs="a run whose congestion control shows its state (docs/your-own-cc.md)",
+)

@@ -1,0 +1,120 @@
+"""What a congestion control said of its own state over time, from cc_state.jsonl.gz.
+
+The names are the control's own (cc/gostlab_cc.h); their ends tell the unit. What it has not set it
+gives as a negative number, which is no value here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.read.folder import Run
+from analysis.read.series import Series, unzipped
+from gostlab.results import is_number
+
+FILE = "cc_state.jsonl.gz"
+# What every row has beside the control's own names.
+COMMON = ("t_s", "flow", "socket")
+# End of a name -> (unit as a figure shows it, what to multiply by)
+UNITS = {
+    "_bps": ("Mbit/s", 1e-6),
+    "_pkts": ("packets", 1.0),
+    "_us": ("ms", 1e-3),
+    "_ms": ("ms", 1.0),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """One socket's congestion control over time."""
+
+    flow: str
+    sockets: int  # of the flow; the table is of the first of them
+    table: pd.DataFrame  # t_s, and the names in the order in which the control gives them
+
+    def names(self, unit: str) -> list[str]:
+        """Its names of numbers in a unit ("": without one), in its own order."""
+        return [
+            name
+            for name in self.table.columns
+            if name != "t_s" and unit_of(name)[0] == unit and not self.is_words(name)
+        ]
+
+    def series(self, name: str) -> Series:
+        """A name's values in its unit; NaN while it is not set."""
+        value = pd.to_numeric(self.table[name], errors="coerce").to_numpy(float)
+        return Series(
+            self.table["t_s"].to_numpy(float),
+            np.where(value < 0, np.nan, value) * unit_of(name)[1],
+        )
+
+    def is_words(self, name: str) -> bool:
+        """Whether a name's values are words: `phase=A|B` in the control's file."""
+        return any(isinstance(value, str) for value in self.table[name])
+
+    def phases(self) -> list[tuple[float, float, str]]:
+        """(from, to, word) of the first name whose values are words; [] where there is none."""
+        name = next((name for name in self.table.columns if self.is_words(name)), None)
+        if name is None:
+            return []
+        instants, words = self.table["t_s"].to_numpy(float), self.table[name].astype(str)
+        changes = np.flatnonzero(words.to_numpy() != words.shift().to_numpy())
+        ends = [*(float(instants[place]) for place in changes[1:]), float(instants[-1])]
+        return [
+            (float(instants[place]), end, words.iloc[place])
+            for place, end in zip(changes, ends, strict=True)
+        ]
+
+
+def unit_of(name: str) -> tuple[str, float]:
+    """A name's unit, and what turns its values into it."""
+    for end, found in UNITS.items():
+        if name.endswith(end):
+            return found
+    return "", 1.0
+
+
+@lru_cache(maxsize=2)
+def states(run: Run) -> tuple[State, ...]:
+    """Every flow whose congestion control showed its state, in the run's order."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in rows_of(run):
+        rows.setdefault(str(row["flow"]), []).append(row)
+    found = []
+    for flow in run.flows:
+        own = rows.get(flow.name, [])
+        sockets = list(dict.fromkeys(str(row.get("socket", "")) for row in own))
+        first = [row for row in own if str(row.get("socket", "")) == sockets[0]]
+        if len(first) > 1:
+            names = dict.fromkeys(itertools.chain.from_iterable(first))
+            table = pd.DataFrame(first, columns=[name for name in names if name not in COMMON[1:]])
+            found.append(
+                State(flow.name, len(sockets), table.sort_values("t_s", ignore_index=True))
+            )
+    return tuple(found)
+
+
+def rows_of(run: Run) -> list[dict[str, Any]]:
+    """The file's rows; of a file that was cut short those that are whole, [] where there is
+    none.
+    """
+    try:
+        text = unzipped(run.folder / FILE)
+    except OSError:
+        return []
+    found = []
+    for line in text[: text.rfind(b"\n") + 1].splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and is_number(row.get("t_s")) and "flow" in row:
+            found.append(row)
+    return found
