@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.draw.drawings.cc_state import LINES, PANELS
 from analysis.draw.drawings.series import marks_of
 from analysis.judge.cells import cell_key
 from analysis.judge.table import cc_name
@@ -35,6 +36,7 @@ from analysis.read.series import (
     queue_series,
     socket_series,
 )
+from analysis.read.states import State, states, without_unit
 from analysis.read.study import level
 from analysis.read.values import printable
 from gostlab.ask.words import level_words
@@ -61,6 +63,8 @@ class Line:
     name: str
     series: Series
     leg: str = ""  # app | exit; "": what crosses the WAN, or the queue
+    colour: str = ""  # "": its flow's congestion control's
+    gaps: bool = False  # NaN is a gap; else what is between two points is joined
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,40 @@ def panels_of(run: Run, *, every_ack: bool = False) -> list[Panel]:
         Panel("Dropped there so far (packets)", only(Line("drops", drop_series(run)))),
     ]
     return [panel for panel in panels if panel.lines]
+
+
+def state_panels(run: Run) -> list[Panel]:
+    """What the congestion controls said of themselves: a panel per unit, and one of the states by
+    number.
+    """
+    found = []
+    for state in states(run):
+        of = f" of {state.flow}" if len(run.flows) > 1 else ""
+        for unit, (label, most) in PANELS.items():
+            names = state.names(unit)[:most]
+            lines = [
+                Line(without_unit(name), state.series(name), colour=colour, gaps=True)
+                for name, (colour, _) in zip(names, LINES, strict=False)
+            ]
+            if lines:
+                found.append(Panel(f"Own state{of}: {' '.join(label.split())}", tuple(lines)))
+        found += phase_panel(state, of)
+    return found
+
+
+def phase_panel(state: State, of: str) -> list[Panel]:
+    """The states as numbers in the order in which they came, with the words in the title; [] where
+    the control has none.
+    """
+    phases = state.phases()
+    words = list(dict.fromkeys(word for _, _, word in phases))
+    if not words:
+        return []
+    edges = [at_s for begin, end, _ in phases for at_s in (begin, end)]
+    numbers = [float(words.index(word)) for _, _, word in phases for _ in range(2)]
+    said = ", ".join(f"{place} {word}" for place, word in enumerate(words))
+    line = Line("state", Series(np.array(edges), np.array(numbers)), colour=LINES[0][0])
+    return [Panel(f"Own state{of}: {said}", (line,))]
 
 
 def only(line: Line) -> tuple[Line, ...]:
@@ -209,7 +247,8 @@ def run_json(
         return {
             "name": line.name,
             "leg": line.leg,
-            "colour": cc_colour(ccs.get(flow) or run.cc),
+            "colour": line.colour or cc_colour(ccs.get(flow) or run.cc),
+            **({"gaps": True} if line.gaps else {}),
             "t": columns.exact(shown.t_s)
             if most is None
             else columns.quantised(shown.t_s, TIME_STEPS),
@@ -268,9 +307,11 @@ def page_data(runs_by_anchor: Mapping[str, Sequence[Run]], most: int = MOST_POIN
 
 
 def whole_run(anchor: str, run: Run) -> str:
-    """One run with every sample, at every ACK where those were recorded, for a data block."""
+    """One run with every sample, at every ACK where those were recorded, and what its congestion
+    controls said of themselves, for a data block.
+    """
     columns = Columns()
-    panels = panels_of(run, every_ack=True) if run.state == "ok" else []
+    panels = [*panels_of(run, every_ack=True), *state_panels(run)] if run.state == "ok" else []
     return packed({anchor: [run_json(run, panels, None, everything(run), columns)]}, columns)
 
 

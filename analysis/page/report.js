@@ -29,7 +29,11 @@
     if (!columns.has(key)) {
       const from = 4 + jsonLength + column.at, values = new Array(column.n);
       for (let index = 0, number = 0; index < column.n; index++) {
-        if (column.step === undefined) { values[index] = view.getFloat64(from + 8 * index, true); continue; }
+        if (column.step === undefined) {
+          const exact = view.getFloat64(from + 8 * index, true);
+          values[index] = Number.isNaN(exact) ? null : exact;
+          continue;
+        }
         number = (number + view.getUint16(from + 2 * index, true)) & 0xffff;
         values[index] = column.lo + column.step * number;
       }
@@ -96,7 +100,7 @@
         series: [
           {label: "time", value: (_, time) => time == null ? "–" : `${time.toFixed(2)} s`},
           ...lines.map((line) => ({label: line.label, stroke: seen(line.colour), width: line.width, dash: line.dash,
-            spanGaps: true, points: {show: joined[0].length < 60}, value: (_, number) => value(number)})),
+            spanGaps: !line.gaps, points: {show: joined[0].length < 60}, value: (_, number) => value(number)})),
         ],
         hooks: {
           draw: [marks(run.changes.map(([time]) => time))],

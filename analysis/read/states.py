@@ -81,6 +81,12 @@ def unit_of(name: str) -> tuple[str, float]:
     return "", 1.0
 
 
+def without_unit(name: str) -> str:
+    """A name as it is shown where the axis has the unit: min_rtt of min_rtt_us."""
+    end = next((end for end in UNITS if name.endswith(end)), "")
+    return name.removesuffix(end)
+
+
 @lru_cache(maxsize=2)
 def states(run: Run) -> tuple[State, ...]:
     """Every flow whose congestion control showed its state, in the run's order."""

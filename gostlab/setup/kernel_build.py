@@ -37,29 +37,7 @@ from gostlab.setup.workbench import (
 BUILD_BYTES = 3_000_000_000
 SOURCE_DOES_NOT_FIT = 3  # build.sh's exit status
 OLDEST = ".".join(map(str, parts.OLDEST_KERNEL))
-# What no build for arch/um reads: five sixths of a tree's bytes. Every Kconfig and Makefile stays, as
-# the configuration reads them all. (tar's patterns: a * stands for slashes too.)
-OTHER_ARCHS = (
-    "alpha arc arm arm64 c6x csky h8300 hexagon ia64 loongarch m68k microblaze mips nds32 nios2"
-    " openrisc parisc powerpc riscv s390 sh sparc unicore32 xtensa"
-).split()
-OTHER_DRIVERS = (
-    "accel acpi ata clk comedi crypto dma edac gpio gpu hid hwmon i2c iio infiniband input iommu md"
-    " media mfd misc mmc mtd net/can net/dsa net/ethernet net/wireless nvme perf phy pinctrl"
-    " platform power regulator s390 scsi soc spi staging target usb video watchdog"
-).split()
-OTHER_FILE_SYSTEMS = (
-    "bcachefs btrfs ceph cifs ext4 f2fs gfs2 jfs nfs nfsd nls ntfs ntfs3 ocfs2 smb ubifs xfs"
-).split()
-UNREAD = (
-    "Documentation/*/*",
-    "tools/perf/*",
-    "tools/testing/*",
-    *(f"arch/{name}/*" for name in OTHER_ARCHS),
-    *(f"drivers/{name}/*.[chS]" for name in OTHER_DRIVERS),
-    *(f"fs/{name}/*.[ch]" for name in OTHER_FILE_SYSTEMS),
-    "sound/*.c",
-)
+UNREAD = parts.ROOT / "kernel" / "unread"
 
 
 class SourceDoesNotFit(Exception):
@@ -162,11 +140,11 @@ def unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) -
     return unpack_tarball(bench, folder, tarball, origin, sha256)
 
 
-def unread_words(top: str) -> list[str]:
-    """What tells tar to leave out what no build reads; top: what stands before a tree's files in
-    the archive, as a pattern.
-    """
-    return ["--anchored", *(f"--exclude={top}{word}" for word in UNREAD)]
+def unread_words() -> list[str]:
+    """What tells tar to leave out what no build reads (kernel/unread)."""
+    lines = UNREAD.read_text(encoding="utf-8").splitlines()
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    return ["--anchored", *(f"--exclude={pattern}" for pattern in patterns)]
 
 
 def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
@@ -196,7 +174,7 @@ def unpack_tarball(
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
     extract: list[str | Path] = ["tar", "--extract", "--strip-components=1", "--no-same-owner"]
-    extract += unread_words("*/")
+    extract += unread_words()
     if tarball.name.endswith(".xz"):
         extract.append("--use-compress-program=xz --threads=0")  # Debian's are in many blocks
     run_logged([*extract, "--file", tarball, "--directory", tree], bench.log("kernel-unpack"))

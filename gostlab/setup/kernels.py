@@ -45,8 +45,22 @@ OLDEST = (4, 9)  # the first that a gcc of today compiles
 VERSION_LINES = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
 # Patches, by the end of their numbers, that build on others.
 BUILDS_ON = {"07": "02", "08": "02"}
-# A tree of the user's is copied without what a build left in it.
-BUILT = (".git", "*.o", "*.a", "*.cmd", "vmlinux*", "linux")
+# A tree of the user's is copied without what a build left in it (tar's patterns, from its root on:
+# include/linux and vmlinux.lds.S are sources).
+BUILT = (
+    "./.git",
+    "./.config*",
+    "./linux",
+    "./vmlinux",
+    "./vmlinux.*",
+    "./include/config",
+    "./include/generated",
+    "./arch/*/include/generated",
+    "*.o",
+    "*.a",
+    "*.ko",
+    "*.cmd",
+)
 
 
 @dataclass(frozen=True)
@@ -175,7 +189,7 @@ def copied(bench: Workbench, folder: Path, tree: Path) -> Source:
     bench.say(f"copying {tree}")
     copy = folder / "source"
     copy.mkdir(parents=True)
-    leave_out = [*(f"--exclude={word}" for word in BUILT), *unread_words("./")]
+    leave_out = [*unread_words(), *(f"--exclude={pattern}" for pattern in BUILT)]
     packed = subprocess.Popen(
         ["tar", "--create", *leave_out, "--directory", tree, "."], stdout=subprocess.PIPE
     )

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from analysis.draw.drawings import cc_state
 from analysis.draw.registry import Drawn, Sweep, draw_matrix, drawing_of
 from analysis.judge.cells import to_matrices
+from analysis.page import interactive
 from analysis.read.folder import Run, load_run
 from analysis.read.runs import load_results
 from analysis.read.states import State, states
@@ -192,3 +193,14 @@ def test_no_text_is_outside_or_small(run: Run) -> None:
         assert text.get_fontsize() >= 8 and box.x0 >= page.x0 - 1 and box.x1 <= page.x1 + 1, text
     tops = [ax.get_legend().get_window_extent(renderer) for ax in figure.axes]
     assert all(box.x1 <= page.x1 + 1 for box in tops)
+
+
+def test_the_page_of_one_run_has_the_states_too_with_gaps(run: Run) -> None:
+    panels = {panel.title: panel.lines for panel in interactive.state_panels(run)}
+    bounds = {line.name: line for line in panels["Own state: Volumes (packets)"]}
+    assert bounds["inflight_longterm"].gaps
+    assert np.isnan(bounds["inflight_longterm"].series.value[0])
+    [title] = [title for title in panels if "STARTUP" in title]
+    assert title.startswith("Own state: 0 STARTUP, 1 DRAIN, 2 DOWN")
+    values = panels[title][0].series.value
+    assert (values[0], values.max()) == (0.0, 6.0)

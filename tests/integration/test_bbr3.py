@@ -5,166 +5,12 @@ state read from the socket at every ACK.
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gostlab import machine
-from gostlab.guest.watch.states import parse_shown
-from gostlab.machine import sandbox
-from gostlab.setup.modules import module_for
+from tests.integration.bbr_scenarios import BDP, PAYLOAD, RATE, seen
 from tests.integration.sandboxed import Lab
-
-Row = dict[str, Any]
-SCRIPT = Path(__file__).with_name("bbr_path.py")
-RATE = 12e6
-# 1448 bytes of payload in a packet of 1514 on the wire
-PAYLOAD = 1448 / 1514
-ACKS = "netem delay 40ms limit 100000"
-
-
-def path(rate: float = RATE, limit: int = 400, more: str = "") -> str:
-    return f"netem rate {round(rate)} limit {limit} {more}".strip()
-
-
-SCENARIOS: dict[str, dict[str, Any]] = {
-    "plain": {"seconds": 8, "path": path()},
-    "loss in startup": {
-        "seconds": 4,
-        "path": path(40e6),
-        "app": [[0, 13e6]],
-        "when": [{"after_s": 1, "path": path(40e6, more="loss 18%")}],
-    },
-    "slower in drain": {
-        "seconds": 4,
-        "path": path(limit=2000),
-        "when": [{"state": "DRAIN", "after_s": 0, "path": path(0.45 * RATE, 2000)}],
-    },
-    "loss in up": {
-        "seconds": 8,
-        "path": path(),
-        "when": [{"state": "UP", "after_s": 1, "app": [[0, 8e6]], "path": path(more="loss 12%")}],
-    },
-    "limited": {"seconds": 7, "path": path(), "app": [[0, 3e6]]},
-    "slower in down": {
-        "seconds": 5,
-        "path": path(RATE / 2, limit=2000),
-        "when": [{"state": "UP", "after_s": 0.5, "path": path(0.42 * RATE, 2000)}],
-    },
-    "pause": {
-        "seconds": 11,
-        "path": path(),
-        "app": [[0, None]],
-        "when": [{"state": "CRUISE", "after_s": 2, "app": [[0, 0], [6, None]]}],
-    },
-    "aggregation": {
-        "seconds": 6,
-        "path": path(),
-        "acks": "netem delay 40ms limit 100000 slot 20ms 20ms",
-    },
-    "sub-packet": {"seconds": 30, "path": path(64e3, 50), "acks": "netem delay 10ms"},
-    "ten times more": {
-        "seconds": 9,
-        "path": path(6e6, 2000),
-        "when": [{"state": "CRUISE", "after_s": 2, "path": path(60e6, 2000)}],
-    },
-    "ten times less": {
-        "seconds": 10,
-        "path": path(60e6, 150),
-        "when": [{"state": "CRUISE", "after_s": 2, "path": path(6e6, 150)}],
-    },
-    "policer": {"seconds": 10, "path": "tbf rate 10mbit burst 60000 limit 3100"},
-    "reordering": {
-        "seconds": 8,
-        "path": path(),
-        "when": [
-            {"state": "CRUISE", "after_s": 1, "path": path(more="delay 25ms reorder 97%")},
-            {"after_s": 4, "path": path(more="delay 0ms")},
-        ],
-    },
-    "delay spike": {
-        "seconds": 7,
-        "path": path(),
-        "when": [
-            {"state": "CRUISE", "after_s": 2, "acks": "netem delay 1200ms limit 100000"},
-            {"after_s": 2.6, "acks": ACKS},
-        ],
-    },
-    "shallow": {"seconds": 10, "path": path(limit=12)},
-    "pause in refill": {
-        "seconds": 7,
-        "path": path(),
-        "when": [{"state": "REFILL", "after_s": 1, "app": [[0, 0], [0.06, 1e6], [0.3, None]]}],
-    },
-}
-
-
-class Seen:
-    """What a scenario came to."""
-
-    def __init__(self, rows: list[Row], counters: dict[str, int]) -> None:
-        self.rows, self.counters = rows, counters
-
-    def changes(self, before: str, after: str) -> list[tuple[Row, Row]]:
-        """The rows on both sides of each change of one state to another."""
-        return [
-            (one, other)
-            for one, other in itertools.pairwise(self.rows)
-            if (one["state"], other["state"]) == (before, after)
-        ]
-
-    def ends(self, state: str) -> list[tuple[Row, Row]]:
-        """The rows on both sides of each end of a state."""
-        return [
-            (one, other)
-            for one, other in itertools.pairwise(self.rows)
-            if one["state"] == state != other["state"]
-        ]
-
-    def of(self, state: str) -> list[Row]:
-        return [row for row in self.rows if row["state"] == state]
-
-    @property
-    def states(self) -> list[str]:
-        """The states in their order, each once."""
-        return [state for state, _ in itertools.groupby(row["state"] for row in self.rows)]
-
-
-@cache
-def seen(lab: Lab, name: str, cc: str = "bbr3") -> Seen:
-    """Run a scenario, once for all tests."""
-    module = module_for(cc, lab.kernel)
-    assert module is not None
-    folder = lab.folder()
-    scenario = {"cc": cc, "acks": ACKS, **SCENARIOS[name]}
-    (folder / "scenario.json").write_text(json.dumps(scenario), encoding="utf-8")
-    guest = sandbox.boot(
-        lab.kernel,
-        folder,
-        ["/usr/bin/python3", str(SCRIPT), "/run/gostlab/scenario.json", "/run/gostlab/rows"],
-        sandbox.sandbox_environ(),
-        keep=[machine.CHECKOUT],
-        cpu=lab.cpu,
-        memory_mib=256,
-        clock="virtual",
-        syscall_cost_us=5.0,
-        seed=1,
-        limit_s=300,
-        modules=[module],
-    )
-    guest.wait()
-    log = (folder / "log.txt").read_text(errors="replace")
-    assert (folder / "rows.netstat").exists(), log
-    lines = (folder / "rows").read_text(encoding="ascii").splitlines()
-    parsed = [shown for shown in map(parse_shown, lines) if shown is not None]
-    rows = [{"t": shown.at_s - parsed[0].at_s, **shown.values} for shown in parsed]
-    names, values = (folder / "rows.netstat").read_text().splitlines()[:2]
-    counters = dict(zip(names.split()[1:], map(int, values.split()[1:]), strict=True))
-    return Seen(rows, counters)
 
 
 def test_a1_startup_ends_on_a_plateau(lab: Lab) -> None:
@@ -248,8 +94,7 @@ def test_a10_probe_rtt_comes_and_goes(lab: Lab) -> None:
     assert {row["cwnd_gain"] for row in inside} == {128}
     began, ended = inside[0]["t"], run.changes("PROBE_RTT", "CRUISE")[0][1]["t"]
     assert began >= 5 and 0.2 <= ended - began < 0.5
-    bdp = RATE * PAYLOAD / 8 / 1448 * 0.04
-    assert min(row["cwnd_pkts"] for row in inside) == pytest.approx(bdp / 2, abs=3)
+    assert min(row["cwnd_pkts"] for row in inside) == pytest.approx(BDP / 2, abs=3)
     assert run.rows[-1]["state"] in ("CRUISE", "REFILL", "UP", "DOWN", "PROBE_RTT")
 
 
@@ -269,8 +114,7 @@ def test_a12_startup_finds_the_rate_although_acks_come_in_lumps(lab: Lab) -> Non
     _, after = run.changes("STARTUP", "DRAIN")[0]
     # Half a round trip's ACKs in one lump: the rate is found, and over-estimated by up to a lump.
     assert 0.95 <= after["max_bw_bps"] / (RATE * PAYLOAD) <= 1.25
-    bdp = RATE * PAYLOAD / 8 / 1448 * 0.04
-    assert after["extra_acked_pkts"] > 0 and after["cwnd_pkts"] > 2 * bdp
+    assert after["extra_acked_pkts"] > 0 and after["cwnd_pkts"] > 2 * BDP
 
 
 def test_a13_cruise_keeps_the_rate_although_acks_come_in_lumps(lab: Lab) -> None:
@@ -324,9 +168,6 @@ def test_a17_a_policers_rate_is_kept(lab: Lab) -> None:
     assert lost / carried < 0.05
 
 
-BDP = RATE * PAYLOAD / 8 / 1448 * 0.04
-
-
 def test_a18_a_spurious_recovery_is_undone(lab: Lab) -> None:
     run = seen(lab, "reordering")
     # Linux counts its ways of finding out; each of them calls the control's undo.
@@ -362,8 +203,7 @@ def test_a21_loss_in_up_lowers_the_long_term_bound_and_ends_it(lab: Lab) -> None
     high = [pair for pair in run.changes("UP", "DOWN") if pair[1]["too_high"]]
     assert high
     assert all(after["inflight_longterm_pkts"] > 0 for _, after in high)
-    bdp = RATE * PAYLOAD / 8 / 1448 * 0.04
-    assert all(after["inflight_longterm_pkts"] < bdp + 12 + 10 for _, after in high)
+    assert all(after["inflight_longterm_pkts"] < BDP + 12 + 10 for _, after in high)
 
 
 def test_a22_samples_of_a_program_that_pauses_do_not_lower_max_bw(lab: Lab) -> None:

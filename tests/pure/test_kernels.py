@@ -222,12 +222,16 @@ def test_a_tree_is_copied_without_what_a_build_left_and_another_content_is_anoth
     tmp_path: Path,
 ) -> None:
     tree = tmp_path / "tree"
-    (tree / "init").mkdir(parents=True)
-    (tree / "Makefile").write_text("VERSION = 6\n", encoding="utf-8")
-    (tree / "init" / "main.o").touch()
+    sources = ["Makefile", "include/linux/tcp.h", "arch/um/kernel/vmlinux.lds.S", "drivers/Kconfig"]
+    built = ["init/main.o", "linux", "vmlinux", ".config", "include/generated/a.h", "init/.x.cmd"]
+    unread = ["drivers/gpu/drm/a.c", "arch/arm/Makefile", "Documentation/a/b.rst"]
+    for name in (*sources, *built, *unread):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("VERSION = 6\n", encoding="utf-8")
     bench = Workbench(tmp_path, 1, lambda _: None, -1)
     first = building.copied(bench, tmp_path / "one", tree)
-    assert [path.name for path in first.tree.rglob("*") if path.is_file()] == ["Makefile"]
+    there = {str(path.relative_to(first.tree)) for path in first.tree.rglob("*") if path.is_file()}
+    assert there == set(sources)
     (tree / "Makefile").write_text("VERSION = 7\n", encoding="utf-8")
     second = building.copied(bench, tmp_path / "two", tree)
     assert first.sha256 != second.sha256

@@ -19,7 +19,7 @@ from analysis.draw.style import FAINT, INK, cut, finish, new_figure, styled, tho
 from analysis.judge.cells import Cell, cell_key, file_name
 from analysis.judge.table import cc_name
 from analysis.read.folder import Run
-from analysis.read.states import FILE, State, states, unit_of
+from analysis.read.states import FILE, State, states, without_unit
 
 # Unit -> (the axis's name, how many of its names are drawn): the first that the control gives.
 PANELS = {
@@ -53,9 +53,7 @@ def plot_state(run: Run, state: State, footer: str = "", note: str = "") -> Figu
         if state.names(unit)
     ]
     phases = state.phases()
-    figure, axes = new_figure(
-        1.5 + 1.75 * max(1, len(panels)), max(1, len(panels)), 1, sharex=True
-    )
+    figure, axes = new_figure(1.5 + 1.75 * max(1, len(panels)), max(1, len(panels)), 1, sharex=True)
     words = list(dict.fromkeys(word for _, _, word in phases))
     fills = {word: FILLS[place % len(FILLS)] for place, word in enumerate(words)}
     for ax, (label, names) in zip(axes[:, 0], panels, strict=False):
@@ -106,7 +104,6 @@ def draw_names(ax: Axes, state: State, names: Sequence[str]) -> None:
     tops = [1e-9]
     for name, (colour, dashes) in zip(names, LINES, strict=False):
         series = state.series(name)
-        shown = name.removesuffix("_" + name.rpartition("_")[2]) if unit_of(name)[0] else name
         unset = "" if np.isfinite(series.value).any() else " (never set)"
         ax.plot(
             *min_max(series.t_s, series.value),
@@ -114,7 +111,7 @@ def draw_names(ax: Axes, state: State, names: Sequence[str]) -> None:
             linestyle=dashes,
             linewidth=1.1,
             drawstyle="steps-post",  # it holds until it says otherwise
-            label=shown + unset,
+            label=without_unit(name) + unset,
             zorder=3,
         )
         tops += [usual_top(series.value)]
