@@ -480,8 +480,8 @@ SETTINGS: Mapping[str, Field] = {
     "iperf3": Field(
         read_iperf3,
         default="3.18",
-        says="the iperf3 of tcp and udp flows: 3.18 has a thread for each stream, 3.12 one for"
-        " all, both the lab's own; system: whatever is installed",
+        says="the iperf3 of tcp and udp flows: 3.18 has a thread for each stream, 3.12 and"
+        " 3.9 one for all, the lab's own; system: whatever is installed",
         example="3.12",
     ),
     "buffers": Field(

@@ -15,17 +15,20 @@ from gostlab.setup.workbench import SetupError, Workbench, replacing, run_logged
 
 
 def provide_iperf3(bench: Workbench) -> str:
-    """Every iperf3 of the lab's own. Raises SetupError naming those that are not to be had."""
+    """Every iperf3 of the lab's own that is to be had. Raises SetupError naming those that must be
+    and are not.
+    """
     got, failed = [], []
     for kind in OWN.values():
         found = parts.find_own_iperf3(kind.version, bench.cache)
         try:
             got.append(found.version if found else _unpack(bench, kind))
         except (SetupError, archive.ArchiveError) as error:
-            failed.append(f"iperf3 {kind.version}: {error}")
+            if not kind.may_lack:
+                failed.append(f"iperf3 {kind.version}: {error}")
     if failed:
         raise SetupError("; ".join(failed))
-    return f"{' and '.join(got)}, private to the lab"
+    return f"{', '.join(got)}, private to the lab"
 
 
 def _unpack(bench: Workbench, kind: Iperf3Kind) -> str:

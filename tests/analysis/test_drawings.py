@@ -252,8 +252,8 @@ def write_cells(results: Path, word: str) -> dict[str, float]:
             results, run, goodput_mbit=goodput, wan=wan, name=f"{index:03}"
         )
         share = 0.2 + 0.013 * index
-        if word in ("series", "cwnd", "shares", "latency", "rtt-cdf"):
-            rates = {each["name"]: 90.0 for each in run["flows"]}
+        if word in ("series", "cwnd", "shares", "latency", "rtt-cdf", "dips"):
+            rates = {each["name"]: goodput if word == "dips" else 90.0 for each in run["flows"]}
             if len(rates) > 1:
                 rates = {"flow1": 90 * share, "flow2": 90 * (1 - share)}
             synthetic.write_over_time(

@@ -31,8 +31,8 @@ def test_what_is_there_and_runs_is_not_fetched_again(bench: Workbench) -> None:
     for version in OWN:
         unpacked(bench.cache, version, f"iperf {version} (cJSON 1.7.15)")
 
-    assert provide_iperf3(bench) == "3.18-1 and 3.12-1, private to the lab"
-    assert list(parts.find_iperf3s(bench.cache)) == ["3.18", "3.12"]
+    assert provide_iperf3(bench) == "3.18-1, 3.12-1, 3.9-1, private to the lab"
+    assert list(parts.find_iperf3s(bench.cache)) == ["3.18", "3.12", "3.9"]
 
 
 def test_another_version_in_its_place_is_not_taken_for_it(
@@ -44,6 +44,18 @@ def test_another_version_in_its_place_is_not_taken_for_it(
 
     with pytest.raises(SetupError, match=r"^iperf3 3\.18: there is no Debian mirror.*: system$"):
         provide_iperf3(bench)
+
+
+def test_the_set_up_is_whole_without_one_that_debian_has_no_more(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gostlab.setup.archive.find_mirror", lambda: None)
+    for version, kind in OWN.items():
+        if not kind.may_lack:
+            unpacked(bench.cache, version, f"iperf {version} (cJSON 1.7.15)")
+
+    assert provide_iperf3(bench) == "3.18-1, 3.12-1, private to the lab"
+    assert list(parts.find_iperf3s(bench.cache)) == ["3.18", "3.12"]
 
 
 def test_one_without_a_record_is_not_there(bench: Workbench) -> None:
