@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from gostlab.ask.links import touches
 from gostlab.results import is_number, read_object, read_series
 
 Row = Mapping[str, Any]
@@ -184,13 +185,23 @@ def bottleneck_rate_bps(asked: Row, at_s: float, link: str = "") -> float | None
     """The bottleneck's rate in the direction of the data at an instant of the load, after the
     changes so far; None: unlimited. `link`: of which, where there are several.
     """
-    heading, path = loaded_direction(asked), path_of_link(asked, link)
-    rate_bps = path[heading]["rate_bps"]
-    changes = () if link in (asked.get("links") or ()) else asked.get("changes") or ()
-    for change in sorted(changes, key=lambda each: each["at_s"]):
-        if change["direction"] == heading and change.get("rate_bps") and change["at_s"] <= at_s:
-            rate_bps = change["rate_bps"]
+    rate_bps = path_of_link(asked, link)[loaded_direction(asked)]["rate_bps"]
+    for changed_s, changed_bps in changed_rates(asked, link):
+        if changed_s <= at_s:
+            rate_bps = changed_bps
     return float(rate_bps) if is_number(rate_bps) else None
+
+
+def changed_rates(asked: Row, link: str) -> list[tuple[float, float]]:
+    """(when in s, bit/s) of each change of a link's rate in the direction of the data, by time."""
+    own = asked.get("links") or ()
+    return sorted(
+        (each["at_s"], float(each["rate_bps"]))
+        for each in asked.get("changes") or ()
+        if each["direction"] == loaded_direction(asked)
+        and each.get("rate_bps")
+        and touches(each, link, own)
+    )
 
 
 def bottleneck_rows(asked: Row, rows: Iterable[Row], until_s: float = math.inf) -> list[Row]:
@@ -208,7 +219,7 @@ def bottleneck_rows(asked: Row, rows: Iterable[Row], until_s: float = math.inf) 
             queues.setdefault((row.get("node"), row.get("dev")), []).append(row)
 
     def used(rows: list[Row]) -> float:
-        own = path_of_link(asked, rows[-1].get("link", ""))[loaded_direction(asked)]["rate_bps"]
+        own = mean_rate_bps(bottleneck_steps(asked, rows[-1].get("link", "")), rows[-1]["t_s"])
         common = asked["path"][loaded_direction(asked)]["rate_bps"]
         of_its_own = own / common if own and common else 1.0
         return float(rows[-1]["sent_bytes"] / of_its_own)
@@ -372,16 +383,22 @@ def bottleneck_steps(asked: Row, link: str = "") -> list[tuple[float, float]]:
     """
     heading = loaded_direction(asked)
     rate_bps = path_of_link(asked, link)[heading]["rate_bps"]
-    if link in (asked.get("links") or ()):
-        return [(-math.inf, float(rate_bps))] if is_number(rate_bps) and rate_bps > 0 else []
     if not is_number(rate_bps) or rate_bps <= 0:
         return []
-    changes = sorted(
-        (each["at_s"], each["rate_bps"])
-        for each in asked.get("changes") or ()
-        if each["direction"] == heading and each.get("rate_bps")
+    return [(-math.inf, float(rate_bps)), *changed_rates(asked, link)]
+
+
+def mean_rate_bps(steps: Sequence[tuple[float, float]], until_s: float) -> float | None:
+    """The mean rate of such steps from 0 to an instant; None without a rate or such a time."""
+    if not steps or until_s <= 0:
+        return steps[0][1] if steps else None
+    since = [max(0.0, at_s) for at_s, _ in steps]
+    until = [*since[1:], until_s]
+    carried = sum(
+        rate * max(0.0, min(end, until_s) - start)
+        for (_, rate), start, end in zip(steps, since, until, strict=True)
     )
-    return [(-math.inf, float(rate_bps)), *((at_s, float(rate)) for at_s, rate in changes)]
+    return carried / until_s
 
 
 def draining_s(steps: Sequence[tuple[float, float]], at_s: float, bits: float) -> float | None:

@@ -156,6 +156,7 @@ RUN_FIELDS = (
     Field("flows[].sizes_bytes[]", "count", "bytes", "short: fetched in turn", always=False),
     Field("flows[].interval_ms", "number", "ms", "ping: between two requests", always=False),
     Field("changes[]", "object", "", "at_s, direction, and what changes then: as under path"),
+    Field("changes[].link", "text", "", "of which of several links", always=False),
 )
 ENVIRONMENT_FIELDS = (
     Field("lab.version", "text", "", "of the lab"),

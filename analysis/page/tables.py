@@ -360,14 +360,18 @@ def why(run: Run | Broken) -> str:
 
 
 def path_table(results: Results, name: str, title: str) -> Table:
-    """Every path that the runs had, both of its directions."""
+    """Every path that the runs had, both of its directions, and that of each link with its own."""
     runs_of: dict[tuple[tuple[str, Any], ...], int] = {}
+    several = any(run.links for run in results.runs)
     for run in results.runs:
-        row = {"matrix": run.matrix, "profile": run.profile, **direction_columns(run)}
-        runs_of[tuple(row.items())] = runs_of.get(tuple(row.items()), 0) + 1
+        for link, path in (("", run.path), *run.links):
+            where = {"matrix": run.matrix, "profile": run.profile, "link": link}
+            row = {**where, **direction_columns(path)}
+            runs_of[tuple(row.items())] = runs_of.get(tuple(row.items()), 0) + 1
     columns = (
         Column("matrix", "Matrix", plain, False),
         Column("profile", "Profile", plain, False),
+        *([Column("link", "Link", plain, False)] if several else []),
         *(
             Column(f"{way}_{key}", f"{way}: {heading}", show)
             for way in ("forward", "reverse")
@@ -383,6 +387,8 @@ def path_table(results: Results, name: str, title: str) -> Table:
     )
     rows = [{**dict(path), "runs": float(runs)} for path, runs in runs_of.items()]
     note = "Forward is what the client sends, reverse the way back, each as the load begins."
+    if several:
+        note += " A link that is named has a path of its own; the others have the run's."
     return Table(name, title, note, columns, tuple(rows))
 
 

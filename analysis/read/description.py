@@ -105,6 +105,7 @@ class Change:
     delay_ms: float | None = None
     jitter_ms: float | None = None
     loss: float | None = None  # mean probability
+    link: str | None = None  # of several; None: of all that have no path of their own
 
 
 def question(asked: Mapping[str, Any]) -> str:
@@ -132,6 +133,7 @@ def asked_for(folder: Path) -> dict[str, Any]:
     path = mapping(run, "path", name)
     changes = read_changes(run.get("changes") or [])
     sites = mapping(run, "sites", name) if run.get("sites") else {}
+    links = mapping(run, "links", name) if run.get("links") else {}
     directions = {key: mapping(path, key, name) for key in ("forward", "reverse")}
     rtt_ms = sum(number(each, "delay_ms", name) for each in directions.values())
     flows = read_flows(run, rtt_ms)
@@ -165,6 +167,9 @@ def asked_for(folder: Path) -> dict[str, Any]:
         "flows": flows,
         "changes": changes,
         "path": tuple(read_direction(way, each, name) for way, each in directions.items()),
+        "links": tuple(
+            (printable(link), read_link(mapping(links, link, name), name)) for link in links
+        ),
         "loss_p": mean_loss(loaded.get("loss")),
         "jitter_ms": optional_number(loaded, "jitter_ms") or 0.0,
         "ordered": bool(loaded.get("ordered")),
@@ -181,6 +186,13 @@ def slowest(run: Mapping[str, Any], loaded: Mapping[str, Any], way: str) -> Mapp
     ways = [loaded, *(mapping(mapping(links, name, "links"), way, name) for name in links)]
     rates = [each for each in ways if optional_number(each, "rate_bps")]
     return min(rates, key=lambda each: number(each, "rate_bps", "run.json"), default=loaded)
+
+
+def read_link(path: Mapping[str, Any], name: str) -> tuple[Direction, ...]:
+    """The path of a link, as run.json has one. Raises Unreadable."""
+    return tuple(
+        read_direction(way, mapping(path, way, name), name) for way in ("forward", "reverse")
+    )
 
 
 def read_direction(way: str, asked: Mapping[str, Any], name: str) -> Direction:
@@ -246,8 +258,10 @@ def settings_of(run: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[str, Scala
     }
     changes: dict[str, dict[str, Any]] = {}
     for each in run.get("changes") or ():
-        at = changes.setdefault(f"{shown(each['at_s'])} s.{each['direction']}", {})
-        at.update({key: value for key, value in each.items() if key not in ("at_s", "direction")})
+        where = f"{each['link']}." if each.get("link") else ""
+        at = changes.setdefault(f"{shown(each['at_s'])} s.{where}{each['direction']}", {})
+        known = ("at_s", "direction", "link")
+        at.update({key: value for key, value in each.items() if key not in known})
     told = flatten({**kept, "path": path, "flows": by_name})
     changed = flatten(changes, "changes.")
     if sum(len(key) for key, _ in changed) > LONGEST_SETTING:
@@ -304,6 +318,7 @@ def read_changes(rows: Any) -> tuple[Change, ...]:
             optional_number(row, "delay_ms"),
             optional_number(row, "jitter_ms"),
             None if row.get("loss") is None else mean_loss(row["loss"]),
+            None if row.get("link") is None else text(row, "link", "run.json"),
         )
         for row in rows
     )

@@ -113,6 +113,8 @@ class Run:
     flows: tuple[Flow, ...] = ()
     changes: tuple[Change, ...] = ()  # by time
     path: tuple[Direction, ...] = ()  # forward, reverse
+    # the same of each link that has a path of its own
+    links: tuple[tuple[str, tuple[Direction, ...]], ...] = ()
     loss_p: float = (
         0.0  # mean probability of loss in the direction the data takes, as the load begins
     )

@@ -6,14 +6,14 @@ Each becomes a `Run` or a `Broken`; none is left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from analysis.read.description import question, read_asked
+from analysis.read.description import Direction, question, read_asked
 from analysis.read.folder import CHAIN_LEGS, LEGS, Broken, Run, load_run
 from analysis.read.series import latency
 from analysis.read.study import level
@@ -112,7 +112,7 @@ def to_row(run: Run) -> dict[str, Any]:
         "loss_p": run.loss_p,
         "jitter_ms": run.jitter_ms,
         "ordered": run.ordered,
-        **direction_columns(run),
+        **direction_columns(run.path),
         "flows": len(run.flows),
         "buffer_pkts": run.buffer_pkts,
         "buffer_bdp": run.buffer_bdp,
@@ -138,11 +138,11 @@ def to_row(run: Run) -> dict[str, Any]:
     }
 
 
-def direction_columns(run: Run) -> dict[str, float | None]:
-    """Both directions of a run's path: forward is what the client sends."""
+def direction_columns(path: Sequence[Direction]) -> dict[str, float | None]:
+    """Both directions of a path: forward is what the client sends."""
     return {
         f"{direction.name}_{name}": value
-        for direction in run.path
+        for direction in path
         for name, value in (
             ("rate_mbit", None if direction.rate_bps is None else direction.rate_bps / 1e6),
             ("delay_ms", direction.delay_ms),

@@ -25,7 +25,7 @@ from gostlab.ask.limits import (
     UDP_BURST_PKTS,
     UNLIMITED_BPS,
 )
-from gostlab.ask.links import whole_path
+from gostlab.ask.links import touches, whole_path
 from gostlab.ask.profile import DISTRIBUTION_SCALE, lossless
 from gostlab.ask.response import bdp_bytes, window_limit_bps
 from gostlab.ask.run_description import RunDescription
@@ -80,7 +80,7 @@ def guards(run: RunDescription) -> tuple[Guard, ...]:
     """
     found: dict[str, Guard] = {}
     # What concerns a path concerns that of each link.
-    alone = [replace(run, path=path, links={}, hops=1) for path in (run.path, *run.links.values())]
+    alone = list(each_link(run))
     for guard in (
         *(guard for each in alone for guard in delay_line(each)),
         *(guard for each in alone for guard in offloads(each)),
@@ -96,6 +96,22 @@ def guards(run: RunDescription) -> tuple[Guard, ...]:
         if guard.name not in found or guard.distance > found[guard.name].distance:
             found[guard.name] = guard
     return tuple(found.values())
+
+
+def each_link(run: RunDescription) -> Iterator[RunDescription]:
+    """The run over the path of each link alone that has one of its own or is named by a change, and
+    over that of the others.
+    """
+    named = {change["link"] for change in run.changes if "link" in change}
+    for link in ("", *dict.fromkeys([*run.links, *sorted(named)])):
+        changes = [change for change in run.changes if touches(change, link, run.links)]
+        path = run.links.get(link, run.path)
+        yield replace(run, path=path, links={}, hops=1, changes=[unnamed(each) for each in changes])
+
+
+def unnamed(change: Mapping[str, Any]) -> dict[str, Any]:
+    """A change without the name of its link."""
+    return {key: value for key, value in change.items() if key != "link"}
 
 
 def checks(run: RunDescription) -> list[Check]:
@@ -451,10 +467,14 @@ def data_ways(run: RunDescription) -> list[str]:
 
 def rate_of(run: RunDescription, flow: Flow) -> float:
     """The most that a flow's direction ever carries, bit/s: the slowest of the links on its way."""
-    own = [path[data_way(flow)]["rate_bps"] for path in run.paths_of(flow)]
-    if own == [run.path[data_way(flow)]["rate_bps"]]:
-        return largest(run, data_way(flow), "rate_bps") or UNLIMITED_BPS
-    return min((rate for rate in own if rate), default=UNLIMITED_BPS)
+    ahead_way = data_way(flow)
+    other_way = "reverse" if ahead_way == "forward" else "forward"
+    found = []
+    for link, ahead in run.links_of(flow) or [("", True)]:
+        way = ahead_way if ahead else other_way
+        rates = [change.get("rate_bps") or 0 for change in run.changes_of(link, way)]
+        found.append(max([run.links.get(link, run.path)[way]["rate_bps"] or 0, *rates]))
+    return min((rate for rate in found if rate), default=UNLIMITED_BPS)
 
 
 def room_pkts(run: RunDescription, flow: Flow) -> int:

@@ -38,6 +38,13 @@ def links_crossed(
     ]
 
 
+def touches(change: Mapping[str, Any], link: str, own: Iterable[str]) -> bool:
+    """Whether one of a run's changes is of a link: of the one that it names, or, naming none, of
+    every link that has no path of its own. `own`: those that have one.
+    """
+    return change["link"] == link if "link" in change else link not in own
+
+
 def turned(path: Path) -> dict[str, Any]:
     """A path as who comes from its other end sees it."""
     return {"forward": path["reverse"], "reverse": path["forward"]}

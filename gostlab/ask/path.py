@@ -114,6 +114,7 @@ def resolve_changes(explicit: Settings, data_direction: str) -> list[Mapping[str
             {
                 "at_s": change["at"],
                 "direction": way,
+                "link": change["link"],
                 "rate_bps": change["rate"],
                 "delay_ms": None if change["delay"] is None else float(change["delay"] * 1000),
                 "jitter_ms": None if change["jitter"] is None else float(change["jitter"] * 1000),

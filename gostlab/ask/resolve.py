@@ -32,7 +32,6 @@ from gostlab.ask.path import (
 from gostlab.ask.profile import Profile, lossless
 from gostlab.ask.run_description import RunDescription
 from gostlab.ask.settings import (
-    ALIASES,
     DEFAULTS,
     Factors,
     Setting,
@@ -157,10 +156,14 @@ OF_FLOWS = ("buffers", "cc", "streams")
 
 
 def refuse_overruled(experiment: Experiment, given: Mapping[str, Node], *, quick: bool) -> None:
-    """What --set says of the flows must reach one in some matrix: all may have their own. Raises
-    BadInput.
+    """What --set says must reach a matrix, where a factor's own name is the stronger one, and what
+    it says of the flows one of them: all may have their own. Raises BadInput.
     """
     matrices = [matrix for matrix in experiment.matrices if matrix.is_in(quick=quick)]
+    for name, written in given.items():
+        here = {by_its_name_here(name, factors_of(each, quick=quick)) for each in matrices}
+        if here and name not in here and here <= given.keys():
+            raise written.bad(f"said already as {' and '.join(sorted(here))} (write one of them)")
     layers = [
         layered(experiment, each, each.quick if quick else NO_QUICK, given) for each in matrices
     ]
@@ -171,13 +174,17 @@ def refuse_overruled(experiment: Experiment, given: Mapping[str, Node], *, quick
             raise given[name].bad(f"every flow has its own here (set {' or '.join(fields)})")
 
 
+def factors_of(matrix: Matrix, *, quick: bool) -> Factors:
+    """A matrix's factors in the form that is run."""
+    return {**matrix.factors, **((matrix.quick.factors or {}) if quick else {})}
+
+
 def owners_of(name: str, settings: Settings, factors: Factors) -> list[str]:
     """The fields of flows that stand in place of a setting, if that leaves no flow to it; else [].
     A tunnel's own connections have the run's congestion control where no flow's is theirs.
     """
-    varied = {levels[0].name for levels in factors.values()}
-    tunnels = [settings["tunnel"]] if "tunnel" in settings else []
-    tunnels += [level for each in factors.values() for level in each if level.name == "tunnel"]
+    varied = {levels[0].name: levels for levels in factors.values()}
+    tunnels = [*varied.get("tunnel", ()), *([settings["tunnel"]] if "tunnel" in settings else [])]
     ends_connections = any(not tunnel_kind(level.value).is_direct for level in tunnels)
     if "flows" not in settings or name in varied or (name == "cc" and ends_connections):
         return []
@@ -206,14 +213,12 @@ def layered(
     factors = {**matrix.factors, **(short.factors or {})}
     settings: dict[str, Setting] = {}
     check_said_once(matrix.node, given)
-    said: dict[str, str] = {}
     for called, written in given.items():
         name = by_its_name_here(called, factors)
         if name not in factors and field_of(name) is None:
             continue  # another matrix's factor
-        if name in said:
-            raise written.bad(f"{said[name]} sets the same in {matrix.name} (write one of them)")
-        said[name] = called
+        if name != called and name in given:
+            continue  # said of this matrix by the factor's own name
         node = with_presets(written, experiment.presets, name)
         levels = read_levels(factors[name][0].name if name in factors else name, node)
         if name in factors or len(levels) > 1:
@@ -304,6 +309,7 @@ def resolve(
     paths = [path, *(sites or {}).values(), *links.values()]
     check_bottleneck(settings, paths)
     changes = resolve_changes(explicit, values["direction"])
+    check_changed_links(changes, settings, flows, explicit)
     if values["clock"] == "virtual":
         for each in paths:
             check_rates(each, (explicit.get("rate") or settings["profile"]).node)
@@ -499,14 +505,36 @@ def links_there(
     """The links that have another path than the run's. Raises BadInput for one that is not there:
     only here it is known how many nodes there are.
     """
-    topology = topology_of(settings["topology"].value)
-    hosts = [host for flow in flows for host in (flow.sender, flow.receiver)]
-    nodes = nodes_named(hosts) if topology.shape else 0
-    names = topology.link_names(settings["hops"].value, nodes)
+    names = names_of_links(settings, flows)
     for name in links:
         if name not in names:
             raise explicit["links"].node.bad(f"no link is called {name} ({meant(name, names)})")
-    return {name: each for name, each in links.items() if each != path}
+    changing = not {"changes", "trace"}.isdisjoint(explicit)
+    return {name: each for name, each in links.items() if changing or each != path}
+
+
+def names_of_links(settings: Settings, flows: Sequence[Flow]) -> tuple[str, ...]:
+    """What the run's links are called; () where there is but one path."""
+    topology, hops = topology_of(settings["topology"].value), settings["hops"].value
+    hosts = [host for flow in flows for host in (flow.sender, flow.receiver)]
+    names = topology.link_names(hops, nodes_named(hosts) if topology.shape else 0)
+    return names if topology.shape or hops > 1 else ()
+
+
+def check_changed_links(
+    changes: Sequence[Mapping[str, Any]],
+    settings: Settings,
+    flows: Sequence[Flow],
+    explicit: Settings,
+) -> None:
+    """The links that changes name must be there. Raises BadInput."""
+    names = names_of_links(settings, flows)
+    for link in (change["link"] for change in changes if "link" in change):
+        node = explicit["changes"].node
+        if not names:
+            raise node.bad(f"link: {link}: there is one path, and no links with names (leave it)")
+        if link not in names:
+            raise node.bad(f"link: {link}: no link is called that ({meant(link, names)})")
 
 
 def check_topology(settings: Settings, path: Mapping[str, Any], flows: list[Flow]) -> None:

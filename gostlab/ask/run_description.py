@@ -12,7 +12,7 @@ from typing import Any
 
 from gostlab.ask.document import BadInput
 from gostlab.ask.flows import Flow
-from gostlab.ask.links import links_crossed, nodes_named, paths_crossed
+from gostlab.ask.links import links_crossed, nodes_named, paths_crossed, touches
 from gostlab.ask.record import from_json, later, to_json
 from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import tunnel_kind
@@ -55,7 +55,8 @@ class RunDescription:
     tcp_memory_mib: int  # its limit for all TCP sockets of all hosts together
     acks: bool  # record the sender's window at every ACK
     flows: list[Flow]
-    changes: list[Mapping[str, Any]]  # of the path during the load: at_s, direction, what changes
+    # of the path during the load: at_s, direction, of several links which, and what changes
+    changes: list[Mapping[str, Any]]
     schema: int = SCHEMA
     # the ends whose congestion control is another than `cc`: hosts, or legs of the tunnel
     cc_by_end: Mapping[str, str] = later({})
@@ -129,10 +130,23 @@ class RunDescription:
 
     def paths_of(self, flow: Flow) -> list[Mapping[str, Any]]:
         """The paths that a flow crosses one after the other, each as its sender sees it."""
+        return paths_crossed(self.path, self.links, self.links_of(flow))
+
+    def links_of(self, flow: Flow) -> list[tuple[str, bool]]:
+        """The links that a flow crosses by name, and whether its sender sends in their forward
+        direction; [] where there is one path for all.
+        """
         topology = topology_of(self.topology)
         nodes = nodes_named(self.hosts) if topology.shape else 0
-        crossed = links_crossed(topology, self.hops, nodes, flow.sender, flow.receiver)
-        return paths_crossed(self.path, self.links, crossed)
+        return links_crossed(topology, self.hops, nodes, flow.sender, flow.receiver)
+
+    def changes_of(self, link: str, direction: str) -> list[Mapping[str, Any]]:
+        """The changes of one direction of a link, by time. `link`: "" where there is one path."""
+        return [
+            change
+            for change in self.changes
+            if change["direction"] == direction and touches(change, link, self.links)
+        ]
 
     def tunnel_way(self, flow: Flow) -> tuple[str, ...]:
         """The hosts of the ends of a flow's tunnel, from the near one to the far one; () where it

@@ -142,6 +142,17 @@ FLOW_FIELDS: Mapping[str, Field] = {
 }
 
 
+LINK_NAME = re.compile(r"hop[12]|n[0-9]{1,2}-n[0-9]{1,2}")
+
+
+@takes({"type": "string", "pattern": f"^({LINK_NAME.pattern})$"})
+def read_link_name(node: Node) -> str:
+    """What a link is called, whether the run has it or not. Raises BadInput."""
+    if not LINK_NAME.fullmatch(text_of(node)):
+        raise node.bad_value("no name of a link (like hop2, or n1-n2)")
+    return text_of(node)
+
+
 CHANGE_FIELDS: Mapping[str, Field] = {
     "at": Field(
         read_instant,
@@ -154,6 +165,12 @@ CHANGE_FIELDS: Mapping[str, Field] = {
         one_of(*DIRECTIONS, "both"),
         says="of which direction; without it, the one that carries the data",
         example="both",
+    ),
+    "link": Field(
+        read_link_name,
+        says="of which of several links, as under `links`; without it, of all that have no path of"
+        " their own",
+        example="hop2",
     ),
     "rate": Field(RATE, says="the bottleneck's rate from then on", unit="bit/s", example="50mbit"),
     "delay": Field(read_delay, says="one way, from then on", unit="a time", example="40ms"),
@@ -269,7 +286,6 @@ LINK_FIELDS: Mapping[str, Field] = {
     "rtt": RTT,
     **{f"{way}.{name}": each for way in DIRECTIONS for name, each in PATH_FIELDS.items()},
 }
-LINK_NAME = re.compile(r"hop[12]|n[0-9]{1,2}-n[0-9]{1,2}")
 
 
 @takes(
@@ -559,7 +575,8 @@ SETTINGS: Mapping[str, Field] = {
     ),
     "trace": Field(
         text_of,
-        says="a CSV file of changes: time_s, direction, delay_ms, loss, rate_bps",
+        says="a CSV file of changes: time_s, direction, delay_ms, loss, rate_bps; of several links"
+        " those change that have no path of their own",
         example="my-path.csv",
     ),
     "sites": Field(

@@ -255,6 +255,7 @@ def watching_all(
     """
     queues = [interface for interface in network.shaped if under_test(run, interface)]
     queues += paced
+    bottleneck = bottleneck_of(run, queues)
     with (
         tracing_acks(folder, run.acks) as acks,
         tracing_states(folder, run.congestion_controls, run.acks) as states,
@@ -268,15 +269,15 @@ def watching_all(
             own_cpus=run.host_cpus > 0,
             own_tcp_memory=has_own_tcp_memory(run),
         ) as probes,
-        watching(run, bottleneck_of(run, queues)) as clock,
+        watching(run, bottleneck.name, bottleneck.link) as clock,
     ):
         yield Watches(queues, probes, acks, states, clock, ack_filter(run, tunnel))
 
 
-def bottleneck_of(run: RunDescription, queues: list[Interface]) -> str:
+def bottleneck_of(run: RunDescription, queues: list[Interface]) -> Interface:
     """The device whose queue the flows' data wait in."""
     return next(
-        interface.name
+        interface
         for interface in queues
         if (interface.role, interface.direction) == ("bottleneck", run.data_direction)
     )

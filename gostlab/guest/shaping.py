@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.ask.flows import Flow, delays_ms
+from gostlab.ask.links import touches
 from gostlab.ask.profile import period_factors
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.kernels import FEATURES, SHIPPED
@@ -145,17 +146,16 @@ class Shaper:
         }
 
     def change(self, change: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Change one direction of the path under test in place; returns what was run and installed
-        where.
+        """Change one direction of the path under test in place, of several links that of those
+        that the change is of; returns what was run and installed where.
 
         A new delay moves every host's own by as much. Raises ShapingMismatch or NetworkError.
         """
         done = []
-        base_ms = self._run.path[change["direction"]]["delay_ms"]
         for interface, now in self._now.items():
             if interface.direction != change["direction"] or not under_test(self._run, interface):
                 continue
-            if interface.link in self._run.links:  # a path of its own, which stays what it is
+            if not touches(change, interface.link, self._run.links):
                 continue
             wanted = {
                 key: value
@@ -166,9 +166,10 @@ class Shaper:
             if not wanted:
                 continue
             if "delay_ms" in wanted:
-                wanted["delay_ms"] = max(
-                    0.0, path_of(self._run, interface)["delay_ms"] + wanted["delay_ms"] - base_ms
-                )
+                base = self._run.links.get(interface.link, self._run.path)
+                own_ms = path_of(self._run, interface)["delay_ms"]
+                own_ms -= base[change["direction"]]["delay_ms"]
+                wanted["delay_ms"] = max(0.0, own_ms + wanted["delay_ms"])
             now.update(wanted)
             installed = self._apply(interface, "change")
             done.append(

@@ -38,12 +38,10 @@ def judge(
     kernel_lacks  the features that the run's kernel does not have, as gostlab.declared.kernels
                   names them
     """
-    data = run.data_direction
     samples = rows_of(folder, "queues")
     last = {row["dev"]: row for row in samples}
-    changed = [change.get("rate_bps", 0) for change in run.changes if change["direction"] == data]
     load_s = load.ended_s - load.started_s
-    received_bits, rate_bps = most_received(run, load, queues, changed)
+    received_bits, rate_bps = most_received(run, load, queues)
     return [
         *fidelity.check_cc(legs["legs"], run),
         check_tcp_memory(run, probes, legs),
@@ -75,7 +73,7 @@ def judge(
 
 
 def most_received(
-    run: RunDescription, load: Load, queues: Sequence[Interface], changed_bps: Sequence[int]
+    run: RunDescription, load: Load, queues: Sequence[Interface]
 ) -> tuple[float, float]:
     """What came through the fullest bottleneck of those that carry the data, in bits, and the rate
     that it has at most: all bytes of the flows whose data cross it.
@@ -88,7 +86,8 @@ def most_received(
             continue
         bits = sum(got.get(flow.name, 0.0) for flow in mine if carries_data(queue, flow))
         own_bps = path_of(run, queue)["rate_bps"] or 0
-        found.append((bits, max([own_bps, *(() if queue.link in run.links else changed_bps)])))
+        changes = run.changes_of(queue.link, run.data_direction)
+        found.append((bits, max([own_bps, *(change.get("rate_bps", 0) for change in changes)])))
     return max(found, key=lambda each: each[0] / each[1] if each[1] else 0.0)
 
 

@@ -484,3 +484,17 @@ def test_the_report_has_both_directions_of_every_path(tmp_path: Path) -> None:
         ("0%", "2%", "1"),
     ]
     assert "reverse: loss" in report(tmp_path, tmp_path / "out").text
+
+
+def test_the_report_has_the_path_of_every_link_that_has_its_own(tmp_path: Path) -> None:
+    asked = synthetic.description()
+    slow = {**asked["path"]["forward"], "rate_bps": 10_000_000, "delay_ms": 5.0}
+    asked |= {"hops": 2, "links": {"hop2": {"forward": slow, "reverse": slow}}}
+    synthetic.write_run(tmp_path, asked)
+    table = path_table(load_results(tmp_path, "made-up"), "paths", "The paths")
+    shown = [dict(zip((c.key for c in table.columns), row, strict=True)) for row in table.shown()]
+    assert [(row["link"], row["forward_rate_mbit"], row["forward_delay_ms"]) for row in shown] == [
+        ("–", "1,967", "84"),
+        ("hop2", "10", "5"),
+    ]
+    assert "A link that is named has a path of its own" in report(tmp_path, tmp_path / "out").text

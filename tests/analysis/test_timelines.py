@@ -298,3 +298,23 @@ def test_no_text_is_outside_or_small(drawn: dict[str, Figure], name: str) -> Non
                 and box.y0 >= -1
                 and box.y1 <= page.y1 + 1
             ), text
+
+
+def test_the_bottleneck_is_the_slowest_link_of_each_moment(tmp_path: Path) -> None:
+    asked = synthetic.description(duration_s=10.0, rate_bps=20_000_000)
+    wide = {way: {**asked["path"][way], "rate_bps": 50_000_000} for way in ("forward", "reverse")}
+    asked |= {
+        "hops": 2,
+        "links": {"hop2": wide},
+        "changes": [
+            {"at_s": 2.0, "direction": "forward", "link": "hop2", "rate_bps": 5_000_000},
+            {"at_s": 4.0, "direction": "forward", "rate_bps": 2_000_000},
+            {"at_s": 6.0, "direction": "forward", "rate_bps": 80_000_000},
+        ],
+    }
+    run = loaded(synthetic.write_run(tmp_path, asked))
+    steps = series.rate_steps(run)
+    assert [at_s for at_s, _ in steps] == [0.0, 2.0, 4.0, 6.0, 10.0]
+    full = steps[0][1]
+    assert [rate / full for _, rate in steps] == pytest.approx([1, 0.25, 0.1, 0.25, 0.25])
+    assert series.marks_of(run)[2.0] == ["hop2: 5 Mbit/s"]

@@ -43,3 +43,24 @@ def test_a_round_trip_is_that_of_the_links_crossed(lab: Lab, topology: str, link
 def test_a_flow_within_one_node_is_refused() -> None:
     with pytest.raises(BadInput, match="no link is between them"):
         written("{topology: ring, flows: {one: {sender: 2, receiver: 2}}}")
+
+
+def test_a_change_is_made_where_its_link_is(lab: Lab) -> None:
+    done = lab.run(
+        written(
+            "{hops: 2, rate: 10mbit, rtt: 20ms, duration: 6s, links: {hop2: {rate: 8mbit, rtt:"
+            " 40ms}}, changes: [{at: 2s, rate: 4mbit, link: hop2}, {at: 4s, delay: 30ms}]}"
+        )
+    )
+
+    assert done.json("fidelity.json")["verdict"] == "ok", done.json("fidelity.json")
+    rows = done.lines("changes.jsonl")
+    assert [(row["at_s"], row.get("rate_bps"), row.get("delay_ms")) for row in rows] == [
+        (2.0, 4_000_000, None),
+        (4.0, None, 30.0),
+    ]
+    link_of = {row["dev"]: row["link"] for row in done.lines("queues.jsonl") if "link" in row}
+    assert [link_of[row["dev"]] for row in rows] == ["hop2", "hop1"]
+    # 8 Mbit/s for two seconds and 4 for as many more
+    assert 4.0e6 < flows(done)["flow1"]["goodput_bps"] < 5.4e6
+    assert check(done, "idle_rtt_after")["got"] == pytest.approx(80, abs=0.7)

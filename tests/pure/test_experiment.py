@@ -308,6 +308,10 @@ def test_where_cc_runs_with_the_congestion_control_that_set_names() -> None:
     runs = expand(load_experiment("where-cc"), quick=True, overrides={"cc": "reno"})
     assert {run.matrix for run in runs} == {"relay", "vpn-over-udp", "vpn-over-tcp", "splitting"}
     assert {flow.cc for run in runs for flow in run.flows} == {"reno"}
+    # a factor's own name is the stronger one in its matrices, and the setting's is for the others
+    both = expand(load_experiment("where-cc"), quick=True, overrides={"cc": "reno", "where": "bbr"})
+    assert {run.flows[0].cc for run in both if run.matrix == "splitting"} == {"reno"}
+    assert {run.flows[0].cc for run in both if run.matrix != "splitting"} == {"bbr"}
 
 
 @pytest.mark.parametrize(
@@ -315,11 +319,11 @@ def test_where_cc_runs_with_the_congestion_control_that_set_names() -> None:
     [
         (
             {"forward.loss": "3%", "loss": "2%"},
-            "--set loss: forward.loss sets the same in main (write one of them)",
+            "--set forward.loss: said already as loss (write one of them)",
         ),
         (
             {"sender": "bbr", "cc.client": "reno"},
-            "--set cc.client: sender sets the same in main (write one of them)",
+            "--set cc.client: said already as sender (write one of them)",
         ),
     ],
 )

@@ -10,6 +10,7 @@ from gostlab.ask.links import in_a_row, links_crossed, turned
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import tunnel_kinds
+from gostlab.measures import bottleneck_rate_bps, bottleneck_steps
 from tests.pure.test_flows import one, runs
 
 
@@ -190,3 +191,56 @@ def test_aqm_is_the_queue_by_another_name() -> None:
 def test_both_names_of_one_setting_are_refused(matrix: str) -> None:
     with pytest.raises(BadInput, match=r"both queue and aqm|both a setting and a factor"):
         runs(matrix)
+
+
+def test_a_change_is_of_the_link_that_it_names_or_of_all_without_a_path_of_their_own() -> None:
+    run = one(
+        "{hops: 2, rate: 20mbit, links: {hop2: {rate: 50mbit}}, changes: [{at: 1s, rate: 10mbit},"
+        " {at: 2s, rate: 5mbit, link: hop2}]}"
+    )
+    assert [change.get("link") for change in run.changes] == [None, "hop2"]
+    rates = {
+        link: [each["rate_bps"] for each in run.changes_of(link, "forward")]
+        for link in ("hop1", "hop2")
+    }
+    assert rates == {"hop1": [10_000_000], "hop2": [5_000_000]}
+    assert RunDescription.from_json(run.to_json()) == run
+    asked = run.to_json()
+    assert bottleneck_steps(asked, "hop1")[1:] == [(1.0, 1e7)]
+    assert bottleneck_steps(asked, "hop2") == [(float("-inf"), 5e7), (2.0, 5e6)]
+    assert bottleneck_rate_bps(asked, 1.5, "hop2") == 5e7
+
+
+def test_a_link_that_is_like_the_others_keeps_its_name_where_something_changes() -> None:
+    alike = "hops: 2, links: {hop2: {rate: 100mbit}}"
+    assert one(f"{{{alike}}}").links == {}
+    run = one(f"{{{alike}, changes: [{{at: 1s, rate: 10mbit}}]}}")
+    assert [len(run.changes_of(link, "forward")) for link in ("hop1", "hop2")] == [1, 0]
+
+
+def test_a_flow_wants_no_more_than_what_its_links_ever_carry() -> None:
+    text = "{{topology: parking-lot, rate: 10mbit, flows: {{long: {{sender: 1, receiver: 3}}}}{}}}"
+    rates = [
+        guards.rate_of(run, run.flows[0])
+        for run in (
+            one(text.format("")),
+            one(text.format(", changes: [{at: 1s, rate: 50mbit, link: n1-n2}]")),
+            one(text.format(", changes: [{at: 1s, rate: 50mbit}]")),
+            one(text.format(", links: {n1-n2: {rate: 20mbit}}, changes: [{at: 1s, rate: 50mbit}]")),
+        )
+    ]
+    assert rates == [10_000_000, 10_000_000, 50_000_000, 20_000_000]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{changes: [{at: 1s, loss: 1%, link: hop2}]}", "link: hop2: there is one path, and no"),
+        ("{hops: 2, changes: [{at: 1s, loss: 1%, link: n1-n2}]}", "link: n1-n2: no link is called"),
+        ("{hops: 2, changes: [{at: 1s, loss: 1%, link: far}]}", 'link "far": no name of a link'),
+    ],
+)
+def test_a_change_of_a_link_that_is_not_there_is_refused(text: str, message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        one(text)
+    assert message in str(refused.value) and "\n" not in str(refused.value)

@@ -87,7 +87,7 @@ def test_every_quantity_has_a_unit_and_every_word_an_example_that_is_read(
         validator(field.read.schema).validate(as_editors_read(node_text(field.example, examples)))
 
 
-NO_UNIT = {"machine", "profile", "trace", "distribution", "see"}
+NO_UNIT = {"link", "machine", "profile", "trace", "distribution", "see"}
 
 
 def node_text(example: str, examples: tuple[Any, ...]) -> str:

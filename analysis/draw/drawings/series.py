@@ -210,15 +210,18 @@ def rate_steps(run: Run) -> list[tuple[float, float]]:
     """
     if run.rate_bps is None:
         return []
-    changes = [
-        change
-        for change in run.changes
-        if change.direction == data_direction(run.direction) and change.rate_bps
-    ]
-    rates = [
-        (0.0, run.rate_bps),
-        *((change.at_s, float(change.rate_bps or 0.0)) for change in changes),
-    ]
+    way = data_direction(run.direction)
+    changes = [change for change in run.changes if change.direction == way and change.rate_bps]
+    now = {
+        link: next((each.rate_bps for each in directions if each.name == way), None)
+        for link, directions in (("", run.path), *run.links)
+    }
+    own = {link for link, _ in run.links}
+    rates = [(0.0, run.rate_bps)]
+    for change in changes:
+        for link in [change.link] if change.link else [each for each in now if each not in own]:
+            now[link] = change.rate_bps
+        rates.append((change.at_s, min(rate for rate in now.values() if rate)))
     return [
         (at_s, payload_mbit(rate, run.mtu_bytes))
         for at_s, rate in (*rates, (run.load_s, rates[-1][1]))
@@ -353,6 +356,8 @@ def marks_of(run: Run) -> dict[float, list[str]]:
             found.setdefault(round(end_s, 1), []).append(f"{flow.name} stops")
     for change in run.changes:
         words = change_words(change)
+        if words and change.link:
+            words = f"{change.link}: {words}"
         at = found.setdefault(round(change.at_s, 3), [])
         if words and words not in at:
             at.append(words)

@@ -301,12 +301,13 @@ def check_replay(
     than REPLAY_CHANGES changes of rate were asked, or no interval was full.
     """
     way = run.data_direction
-    steps = [(0.0, run.path[way]["rate_bps"] or 0)] + [
-        (change["at_s"], change["rate_bps"])
-        for change in run.changes
-        if change["direction"] == way and "rate_bps" in change
-    ]
     rows = [row for row in samples if (row["role"], row["direction"]) == ("bottleneck", way)]
+    link = rows[0].get("link", "") if rows else ""
+    steps = [(0.0, run.links.get(link, run.path)[way]["rate_bps"] or 0)] + [
+        (change["at_s"], change["rate_bps"])
+        for change in run.changes_of(link, way)
+        if "rate_bps" in change
+    ]
     if len(steps) <= REPLAY_CHANGES or len({row["dev"] for row in rows}) != 1:
         return []
     asked = error = 0.0
@@ -404,11 +405,8 @@ def check_sender_queue(senders: Sequence[Mapping[str, Any]]) -> Check:
 
 def losses_of(run: RunDescription, direction: str, link: str = "") -> list[Mapping[str, Any]]:
     """Every loss that one direction of the path, or of one of several links, had during the run."""
-    if link in run.links:
-        return [run.links[link][direction]["loss"]]
-    changes = [change for change in run.changes if change["direction"] == direction]
-    changed = [change["loss"] for change in changes if "loss" in change]
-    return [run.path[direction]["loss"], *changed]
+    changed = [change["loss"] for change in run.changes_of(link, direction) if "loss" in change]
+    return [run.links.get(link, run.path)[direction]["loss"], *changed]
 
 
 def check_drops_of(

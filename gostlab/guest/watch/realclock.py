@@ -197,13 +197,15 @@ class Window:
     rate_bps: float
 
 
-def window_of(run: RunDescription) -> Window | str:
-    """The middle of the load; a sentence where there is nothing to look at."""
-    data = run.path[run.data_direction]
+def window_of(run: RunDescription, link: str = "") -> Window | str:
+    """The middle of the load; a sentence where there is nothing to look at. `link`: of several,
+    that of the bottleneck that is looked at.
+    """
+    data = run.links.get(link, run.path)[run.data_direction]
     from_s = max(0.0, (run.length_s - WINDOW_S) / 2)
     rate_bps = data["rate_bps"]
-    for change in run.changes:
-        if change["direction"] == run.data_direction and "rate_bps" in change:
+    for change in run.changes_of(link, run.data_direction):
+        if "rate_bps" in change:
             if from_s - WINDOW_S < change["at_s"] < from_s + WINDOW_S:
                 return "the bottleneck's rate changes in the middle of the load"
             if change["at_s"] <= from_s:
@@ -256,14 +258,14 @@ class Watch:
 
 
 @contextmanager
-def watching(run: RunDescription, device: str) -> Iterator[Watch | None]:
-    """The measurements of a run whose bottleneck is a device; None on the virtual clock. Gone on
-    leaving.
+def watching(run: RunDescription, device: str, link: str = "") -> Iterator[Watch | None]:
+    """The measurements of a run whose bottleneck is a device, of several links on `link`; None on
+    the virtual clock. Gone on leaving.
     """
     if run.clock == "virtual":
         yield None
         return
-    window = window_of(run)
+    window = window_of(run, link)
     instance = TRACEFS / "instances" / f"gostlab-departures-{os.getpid()}"
     trace: DepartureTrace | str
     if isinstance(window, str):
