@@ -91,19 +91,23 @@ def add_version(bench: Workbench, name: str) -> Added:
     require_space(bench.cache, BUILD_BYTES, f"the source of kernel {name} while it builds")
     source = left_over(folder) or fetched(bench, folder, declared)
     try:
-        patch_all(source.tree, declared.series)
+        return build_version(bench, folder, source, declared)
     except SetupError:
-        # Cut off between two patches, a tree takes neither the one before nor the one after.
+        # What was cut off may be half there: a tree, or the patches in it.
         if not source.is_left_over:
             raise
         shutil.rmtree(folder)
-        source = fetched(bench, folder, declared)
-        patch_all(source.tree, declared.series)
+    return build_version(bench, folder, fetched(bench, folder, declared), declared)
+
+
+def build_version(bench: Workbench, folder: Path, source: Source, declared: Declared) -> Added:
+    """Patch a version's source, and build it. Raises SetupError."""
+    patch_all(source.tree, declared.series)
     write_options(source.tree, declared.more, declared.may_be_missing)
     hashed = parts.version_inputs_hash(declared)
     taken = [patch.number for patch in declared.series]
     place = bench.cache / "kernel"
-    return build(bench, folder, source, name, hashed, taken, (), place)
+    return build(bench, folder, source, declared.name, hashed, taken, (), place)
 
 
 def add_own(bench: Workbench, path: Path, name: str) -> Added:

@@ -4,9 +4,11 @@ kernel lacks. A kernel that is not built is passed over: the set-up builds the s
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from gostlab.declared.kernels import DECIDING, FEATURES, declared_kernels
+from gostlab.declared.kernels import DECIDING, FEATURES, Kernel, declared_kernels, own_kernels
 from gostlab.setup import modules, parts
 from tests.integration.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
 
@@ -75,6 +77,30 @@ def test_the_labs_own_congestion_controls_are_compiled_for_it(
     done = lab.run(describe(PATH, PATH, cc=cc, duration_s=3.0, kernel=kernel))
     assert done.outcome["outcome"] == "ok", done.outcome
     assert done.leg("wan")["cc"] == [cc]
+
+
+@pytest.fixture(params=sorted(own_kernels(parts.own_kernels_folder())) or [""])
+def own(request: pytest.FixtureRequest) -> Kernel:
+    """A kernel that somebody has added from a tree or a tarball."""
+    if not request.param:
+        pytest.skip("there is no kernel of your own here: ./lab kernel add TREE --name NAME")
+    return own_kernels(parts.own_kernels_folder())[request.param]
+
+
+def test_a_kernel_of_ones_own_runs_and_says_what_it_was_made_of(lab: Lab, own: Kernel) -> None:
+    clock = "virtual" if "time travel" in own.features else "real"
+    asked: dict[str, Any] = {"kernel": own.name, "kernel_sha256": own.sha256[:12], "clock": clock}
+    done = lab.run(describe(PATH, PATH, cc="bbr", duration_s=4.0, **asked))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    other = done.json("env.json")["other_kernel"]
+    assert (other["name"], other["source"]) == (own.name, own.origin)
+    assert other["lacks"] == list(own.lacks)
+    lacking = {name for name in own.lacks if FEATURES[name].clock in (None, clock)}
+    degraded = "degraded" if lacking & set(DECIDING) else "ok"
+    assert verdict_of(done, "kernel_lacks") == degraded
+    if clock == "virtual":
+        assert 8.5e6 < done.goodput_bps < 10e6
 
 
 def test_a_host_has_tcp_memory_of_its_own_where_the_kernel_can(lab: Lab, kernel: str) -> None:

@@ -16,7 +16,7 @@ from gostlab.declared import kernels
 from gostlab.machine.sandbox import boot_words
 from gostlab.setup import archive, parts
 from gostlab.setup import kernels as building
-from gostlab.setup.workbench import Workbench
+from gostlab.setup.workbench import SetupError, Workbench
 
 PATCH = "--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-old\n+new\n"
 
@@ -236,6 +236,31 @@ def test_a_tree_is_copied_without_what_a_build_left_and_another_content_is_anoth
     second = building.copied(bench, tmp_path / "two", tree)
     assert first.sha256 != second.sha256
     assert (tree / "init" / "main.o").is_file()  # his own stays as it is
+
+
+def test_a_build_that_was_cut_off_and_fails_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "5.10"
+    declared = kernels.declared_kernels()[name]
+    folder = tmp_path / "build" / f"version-{name}-{parts.version_inputs_hash(declared)}"
+    (folder / "source").mkdir(parents=True)
+    record = {"origin": "half", "sha256": ""}
+    (folder / "source.json").write_text(json.dumps(record), encoding="utf-8")
+    tried = []
+
+    def build(bench: Workbench, folder: Path, source: building.Source, _: kernels.Declared) -> str:
+        tried.append((source.origin, folder.exists()))
+        if source.is_left_over:
+            raise SetupError("half there")
+        return "built"
+
+    monkeypatch.setattr(building, "build_version", build)
+    monkeypatch.setattr(building, "fetched", lambda *_: building.Source(tmp_path, "new", ""))
+    monkeypatch.setattr(building.parts, "built_version", lambda *_: None)
+    bench = Workbench(tmp_path, 1, lambda _: None, -1)
+    assert building.add_version(bench, name) == "built"
+    assert tried == [("half", True), ("new", False)]
 
 
 def test_the_nearest_series_is_tried_first() -> None:
