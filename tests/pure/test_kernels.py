@@ -222,9 +222,9 @@ def test_a_tree_is_copied_without_what_a_build_left_and_another_content_is_anoth
     tmp_path: Path,
 ) -> None:
     tree = tmp_path / "tree"
-    sources = ["Makefile", "include/linux/tcp.h", "arch/um/kernel/vmlinux.lds.S", "drivers/Kconfig"]
+    sources = ["Makefile", "include/linux/tcp.h", "arch/um/kernel/vmlinux.lds.S", "arch/arm/Kconfig"]
     built = ["init/main.o", "linux", "vmlinux", ".config", "include/generated/a.h", "init/.x.cmd"]
-    unread = ["drivers/gpu/drm/a.c", "arch/arm/Makefile", "Documentation/a/b.rst"]
+    unread = ["drivers/gpu/drm/a.c", "arch/arm/kernel/a.c", "Documentation/a/b.rst"]
     for name in (*sources, *built, *unread):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text("VERSION = 6\n", encoding="utf-8")
