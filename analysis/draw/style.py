@@ -300,12 +300,6 @@ def grid(count: int) -> tuple[int, int]:
     return max(1, math.ceil(count / columns)), columns
 
 
-def blank(axes: np.ndarray, used: int) -> None:
-    """Take away the facets that have nothing to show."""
-    for ax in axes.flat[used:]:
-        ax.set_visible(False)
-
-
 def label_edges(axes: np.ndarray, used: int, x: str, y: str) -> None:
     """Name the axes once: on the left, and under the lowest facet of each column."""
     rows, columns = axes.shape

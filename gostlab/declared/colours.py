@@ -25,7 +25,7 @@ CC_COLOURS = {
     "scalable": "#9F503E",
     "yeah": "#753579",
     "veno": "#172E1E",
-    "lp": "#6740D1",
+    "lp": "#8828C8",
     "cdg": "#F84371",
     "nv": "#D1A2A7",
     "fixedrate": "#D109B7",

@@ -89,11 +89,13 @@ def profile_text(order: FitOrder, fitted: Fitted) -> str:
 
 def numbers_bare(row: Mapping[str, Any]) -> dict[str, Any]:
     """What was measured, its numbers without quotes, as schemas and editors want them."""
-    bare = re.compile(r"\d+(\.\d+)?")
-    return {
-        name: float(value) if isinstance(value, str) and bare.fullmatch(value) else value
-        for name, value in row.items()
-    }
+
+    def bare(value: Any) -> Any:
+        if not isinstance(value, str) or not re.fullmatch(r"\d+(\.\d+)?", value):
+            return value
+        return float(value) if "." in value else int(value)
+
+    return {name: bare(value) for name, value in row.items()}
 
 
 def dump(document: Mapping[str, Any]) -> str:

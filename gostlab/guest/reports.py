@@ -132,16 +132,23 @@ def fetched(flow: Flow, report: str, started_s: float, ended_s: float) -> FlowRe
         raise TrafficError(
             f"{flow.name}: wget did not fetch all of it: {report.strip()[-200:] or SAID_NOTHING}"
         )
-    size, seconds = int(found[1]), ended_s - started_s
+    return of_all_its_time(flow, int(found[1]), started_s, ended_s)
+
+
+def of_all_its_time(
+    flow: Flow, size: int, started_s: float, ended_s: float, **more: Any
+) -> FlowResult:
+    """The row of a flow whose program tells no rate: what it got over all the time that it ran."""
     return FlowResult(
         name=flow.name,
         kind=flow.kind,
         started_s=started_s,
         ended_s=ended_s,
-        goodput_bps=8 * size / seconds,
+        goodput_bps=8 * size / (ended_s - started_s),
         bytes=size,
-        seconds=round(seconds, 6),
+        seconds=round(ended_s - started_s, 6),
         retransmits=None,
+        **more,
     )
 
 
@@ -157,19 +164,15 @@ def of_fetches(
     flow: Flow, fetches: Sequence[Mapping[str, Any]], started_s: float, ended_s: float
 ) -> FlowResult:
     """A short flow's row from its downloads. Raises KeyError, TypeError or ValueError."""
-    size, seconds = sum(each["size_bytes"] for each in fetches), ended_s - started_s
+    size = sum(each["size_bytes"] for each in fetches)
     by_size: dict[int, list[float]] = {}
     for each in fetches:
         by_size.setdefault(each["size_bytes"], []).append(each["seconds"])
-    return FlowResult(
-        name=flow.name,
-        kind=flow.kind,
-        started_s=started_s,
-        ended_s=ended_s,
-        goodput_bps=8 * size / seconds,
-        bytes=size,
-        seconds=round(seconds, 6),
-        retransmits=None,
+    return of_all_its_time(
+        flow,
+        size,
+        started_s,
+        ended_s,
         fetches=[
             {
                 "size_bytes": each,
@@ -210,16 +213,11 @@ def of_pings(flow: Flow, report: Mapping[str, Any], started_s: float, ended_s: f
     if not rtts_ms:
         raise TrafficError(f"{flow.name}: none of {len(pings)} requests was answered")
     echo = report.get("program") == "echo"
-    size, seconds = PING_BYTES * len(rtts_ms), ended_s - started_s
-    return FlowResult(
-        name=flow.name,
-        kind=flow.kind,
-        started_s=started_s,
-        ended_s=ended_s,
-        goodput_bps=8 * size / seconds,
-        bytes=size,
-        seconds=round(seconds, 6),
-        retransmits=None,
+    return of_all_its_time(
+        flow,
+        PING_BYTES * len(rtts_ms),
+        started_s,
+        ended_s,
         round_trips={
             "over": report["over"] if echo else "udp",
             "program": "echo" if echo else f"irtt {report['version']['irtt']}",

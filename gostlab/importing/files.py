@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from gostlab.ask import profile as profiles
 from gostlab.ask import units
 from gostlab.ask.document import BadInput
 from gostlab.ask.profile import share_text
-from gostlab.ask.trace import MAX_ROWS, changes_of
+from gostlab.ask.trace import MAX_ROWS
 from gostlab.importing.binned import (
     ReplayError,
     Step,
@@ -29,6 +26,7 @@ from gostlab.importing.binned import (
 )
 from gostlab.importing.seen import Format, Probe, Recording, Seen
 from gostlab.recording.files import folded, show_ms
+from gostlab.recording.whole import write_whole
 
 # A delay changes in place so often: netem lets a packet overtake one that it holds for longer.
 DELAY_BIN_S = 0.1
@@ -137,24 +135,7 @@ def write_import(order: ImportOrder, seen: Seen, made: Made) -> Path:
         ".csv": trace_text(order, made) if made.steps or made.back else None,
         ".yaml": profile_text(order, seen, made),
     }
-    try:
-        with tempfile.TemporaryDirectory(prefix=".importing-", dir=order.out) as scratch:
-            folder = Path(scratch)
-            for ending, text in texts.items():
-                if text is not None:
-                    (folder / f"{order.name}{ending}").write_text(text, encoding="utf-8")
-            profiles.load_profile(str(folder / f"{order.name}.yaml"))
-            if texts[".csv"] is not None:
-                changes_of(folder / f"{order.name}.csv")
-            for ending, text in texts.items():  # the profile last
-                final = order.out / f"{order.name}{ending}"
-                if text is not None:
-                    os.replace(folder / final.name, final)
-                else:
-                    final.unlink(missing_ok=True)
-    except OSError as error:
-        raise BadInput(f"--out {order.out}: {error.strerror or error}") from None
-    return order.out / f"{order.name}.yaml"
+    return write_whole(order.out, order.name, texts)
 
 
 def trace_text(order: ImportOrder, made: Made) -> str:

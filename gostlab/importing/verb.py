@@ -19,6 +19,7 @@ from gostlab.ask.units import quoted
 from gostlab.importing.files import ImportOrder, make, show_s, write_import
 from gostlab.importing.formats import FORMATS
 from gostlab.importing.seen import Format, Recording, Unreadable
+from gostlab.recording.whole import add_place
 
 MOST_BYTES = 100 * 2**20
 DEFAULT_BIN = "20ms"
@@ -59,13 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="length",
         help="how much of it (default: all); beyond its end a capacity trace begins anew",
     )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=profiles.FOLDER,
-        help="where to write (default: netem_profiles/)",
-    )
-    parser.add_argument("--force", action="store_true", help="replace a profile of that name")
+    add_place(parser)
 
 
 def import_verb(arguments: argparse.Namespace) -> int:

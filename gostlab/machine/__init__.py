@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -97,6 +98,11 @@ class Watched:
         self._deadline = time.monotonic() + limit_s
         self.complaint: str | None = None
 
+    @property
+    def group(self) -> int:
+        """Its process group's number."""
+        return self._process.pid
+
     def poll(self) -> int | None:
         """The process's exit status; None while it runs. Past its limit it is ended."""
         status = self._process.poll()
@@ -139,19 +145,23 @@ class Watched:
 
 
 def group_cpu_s(group: int) -> float:
-    """The CPU time, seconds, that a process group has used, with the ended children of those that
-    still run.
+    """The CPU time, seconds, that a process group has used (cpu_by_group_s)."""
+    return cpu_by_group_s().get(group, 0.0)
+
+
+def cpu_by_group_s() -> dict[int, float]:
+    """Process group -> the CPU time, seconds, that it has used, with the ended children of those
+    that still run.
     """
-    ticks = 0
+    ticks: Counter[int] = Counter()
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             # The name, in parentheses, may hold anything; what follows it is numbers.
             words = status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:  # it has just ended
             continue
-        if int(words[2]) == group:
-            ticks += sum(map(int, words[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+        ticks[int(words[2])] += sum(map(int, words[11:15]))
+    return {group: used / os.sysconf("SC_CLK_TCK") for group, used in ticks.items()}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import json
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
@@ -36,7 +37,12 @@ Guess = Callable[[RunDescription], float]
 GROWING = ("hosts.jsonl", "queues.jsonl", "sockets.jsonl")
 TAIL_BYTES = 4096
 # What ended so long ago, perhaps on a busier machine, weighs half as much as what ended now.
-FORGET_S = 180
+FORGET_S = 600
+# How busy the machine is is told by the last minute and more: by half of what is left.
+LEAST_LOOKED_BACK_S = 60
+LOOKED_BACK = 0.5
+MOST_LOOKS = 20_000
+LEAST_CPU_S = 5  # of less, nothing is said of how busy the machine is
 MOST_EVIDENCE = 40
 MOST_COMPARED = 200  # cells that wait and are compared with what ended; of more, all runs together
 LOCAL_TRUST = 0.3  # of what all runs say together, beside those like the one that is guessed
@@ -182,6 +188,7 @@ class Moving:
     elapsed_s: float  # of wall time since its machine was started
     loaded_s: float | None  # of its load, by its own clock, as of its last written sample
     load_elapsed_s: float | None  # wall time from the beginning of its load to that sample
+    cpu_s: float | None = None  # CPU time that its machine has used; None where nobody looks
 
     @property
     def share(self) -> float | None:
@@ -226,10 +233,10 @@ def last_instant_s(file: Path) -> float | None:
 
 @dataclass(frozen=True)
 class Took:
-    """What a run took, or will have taken by its pace, beside what was guessed of it."""
+    """The work that a run was, or will have been by its pace, beside what was guessed of it."""
 
     run: RunDescription
-    wall_s: float
+    work_s: float
     guessed_s: float
     weight: float
 
@@ -245,7 +252,7 @@ def off_by(took: Sequence[Took]) -> float:
     weights = math.fsum(each.weight for each in took)
     if not weights:
         return 1.0
-    seen_s = math.fsum(each.wall_s * each.weight for each in took)
+    seen_s = math.fsum(each.work_s * each.weight for each in took)
     guessed_s = math.fsum(each.guessed_s * each.weight for each in took)
     trust_s = guessed_s / weights
     return (seen_s + trust_s) / (guessed_s + trust_s)
@@ -256,7 +263,7 @@ def off_alike(took: Sequence[Took], off: float, run: RunDescription, guessed_s: 
     all say together, weighs as one that is not much like it.
     """
     like = [
-        (each.weight * likeness(each, run, guessed_s), each.wall_s / each.guessed_s)
+        (each.weight * likeness(each, run, guessed_s), each.work_s / each.guessed_s)
         for each in took
         if each.guessed_s > 0
     ]
@@ -278,12 +285,47 @@ def likeness(took: Took, run: RunDescription, guessed_s: float) -> float:
 
 
 @dataclass
+class Busy:
+    """How much longer than their CPU time runs on the virtual clock take, lately: 1 on a machine
+    without other work. Which run works when is told by looks at those under way; their sums are
+    kept.
+    """
+
+    ended_s: float = 0.0  # wall time of runs that are over, and their CPU time
+    ended_cpu_s: float = 0.0
+    # wall time of all runs together, and their CPU time, look by look
+    looks: list[tuple[float, float]] = field(default_factory=lambda: [(0.0, 0.0)])
+
+    def look(self, moving: Iterable[Moving] = ()) -> None:
+        """Note what those that are over and those under way have used."""
+        known = [each for each in moving if each.cpu_s is not None and each.run.clock != "real"]
+        wall_s = self.ended_s + math.fsum(each.elapsed_s for each in known)
+        cpu_s = self.ended_cpu_s + math.fsum(each.cpu_s or 0.0 for each in known)
+        if wall_s >= self.looks[-1][0] + 1:
+            self.looks.append((wall_s, cpu_s))
+        if len(self.looks) > MOST_LOOKS:
+            del self.looks[: MOST_LOOKS // 2]
+
+    def times(self, back_s: float = math.inf) -> float:
+        """Wall time over CPU time, of the last so many seconds of runs' wall time; 1 where too
+        little is known.
+        """
+        wall_s, cpu_s = self.looks[-1]
+        back = bisect_right(self.looks, (wall_s - back_s, math.inf))
+        for then_s, then_cpu_s in (self.looks[max(0, back - 1)], self.looks[0]):
+            if cpu_s - then_cpu_s >= LEAST_CPU_S:
+                return (wall_s - then_s) / (cpu_s - then_cpu_s)
+        return 1.0
+
+
+@dataclass
 class Forecast:
     """How long a block of runs will still take, corrected by everything that ends or moves in it.
 
-    A run whose cell has finished here takes what that took; any other what was guessed, times how
-    far off the guesses of runs like it have been lately; one under way what its own pace says. Then
-    the runs are dealt to the slots as the scheduler does it.
+    What a run is is work: its CPU time, where somebody looks at it. A run whose cell has finished
+    here is what that was; any other what was guessed, times how far off the guesses of runs like it
+    have been; one under way what its own pace says. Work takes as much longer than that as it did
+    lately, and the runs are dealt to the slots as the scheduler does it.
 
     From the second minute on this is meant to be right within 30 %, or 5 s where that is more: of
     the last seconds no share can be kept. What the machine will be busy with later nobody knows.
@@ -291,15 +333,17 @@ class Forecast:
 
     guess: Guess
     slots: int
-    ended: list[Took] = field(default_factory=list)
+    ended: list[tuple[Took, float]] = field(default_factory=list)  # and its wall time
     ended_by_cell: dict[str, list[float]] = field(default_factory=dict)
     # a cell's median, and of how many: every run that waits asks for it at every end of another
     median_of: dict[str, tuple[int, float]] = field(default_factory=dict)
     # A cell's digest and a guess take longer than all else, and are asked for twice a second.
     known: dict[int, tuple[RunDescription, str, float]] = field(default_factory=dict)
-    # what waiting cells will take, and what had been seen when that was said: they are many
+    # what waiting cells will be, and what had been seen when that was said: they are many
     expected: dict[str, float] = field(default_factory=dict)
     seen: tuple[int, ...] = ()
+    busy: Busy = field(default_factory=Busy)
+    promised_s: float = math.inf
 
     def known_of(self, run: RunDescription) -> tuple[RunDescription, str, float]:
         """A run, its cell's digest, and what was guessed of it."""
@@ -307,15 +351,21 @@ class Forecast:
             self.known[id(run)] = (run, cell_digest(run), self.guess(run))
         return self.known[id(run)]
 
-    def finished(self, run: RunDescription, wall_s: float) -> None:
-        """A run of the block has ended."""
+    def finished(self, run: RunDescription, wall_s: float, cpu_s: float | None = None) -> None:
+        """A run of the block has ended; cpu_s: the CPU time that it took, where somebody looked."""
         _, cell, guessed_s = self.known_of(run)
-        self.ended.append(Took(run, wall_s, guessed_s, 1.0))
-        self.ended_by_cell.setdefault(cell, []).append(wall_s)
+        work_s = wall_s
+        if run.clock != "real":
+            work_s = cpu_s or wall_s / self.busy.times()
+            if cpu_s:
+                self.busy.ended_s += wall_s
+                self.busy.ended_cpu_s += cpu_s
+        self.ended.append((Took(run, work_s, guessed_s, 1.0), wall_s))
+        self.ended_by_cell.setdefault(cell, []).append(work_s)
 
     def evidence(self, moving: Iterable[Moving] = ()) -> Evidence:
-        """What the newest ended runs took, the older the less it weighs, and what those under way
-        will have taken by their own pace, as far as they have come.
+        """What the newest ended runs were, the older the less it weighs, and what those under way
+        will have been by their own pace, as far as they have come.
         """
         found = self.all_took(moving)
         by_clock = {
@@ -327,24 +377,25 @@ class Forecast:
     def all_took(self, moving: Iterable[Moving]) -> list[Took]:
         """The evidence of both clocks."""
         newest = self.ended[: -MOST_EVIDENCE - 1 : -1]
-        ages_s = accumulate((each.wall_s / self.slots for each in newest), initial=0.0)
+        ages_s = accumulate((wall_s / self.slots for _, wall_s in newest), initial=0.0)
         found = [
             replace(each, weight=0.5 ** (age_s / FORGET_S))
-            for each, age_s in zip(newest, ages_s, strict=False)
+            for (each, _), age_s in zip(newest, ages_s, strict=False)
         ]
         for each in moving:
             guessed_s, share = self.known_of(each.run)[2], each.share
             if share is not None and share >= TELLING_SHARE:
-                found.append(Took(each.run, self.by_its_pace_s(each, share), guessed_s, share))
-            elif each.elapsed_s > guessed_s:  # it has taken longer already
-                found.append(Took(each.run, each.elapsed_s, guessed_s, 0.5))
+                work_s = self.worked_s(each) + self.rest_by_its_pace_s(each, share)
+                found.append(Took(each.run, work_s, guessed_s, share))
+            elif self.worked_s(each) > guessed_s:  # it has been more already
+                found.append(Took(each.run, self.worked_s(each), guessed_s, 0.5))
         return found
 
     def expected_s(
         self, run: RunDescription, evidence: Evidence, *, compared: bool = True
     ) -> float:
-        """A run's wall time: what its cell took before; else what was guessed, times how far the
-        guesses of runs like it are off (`compared`), shrunk towards how far all on its clock are.
+        """A run's work: what its cell was before; else what was guessed, times how far the guesses
+        of runs like it are off (`compared`), shrunk towards how far all on its clock are.
         """
         _, cell, guessed_s = self.known_of(run)
         alike = self.ended_by_cell.get(cell)
@@ -356,29 +407,40 @@ class Forecast:
             self.median_of[cell] = (len(alike), median(alike))
         return self.median_of[cell][1]
 
-    def by_its_pace_s(self, moving: Moving, share: float) -> float:
-        """A run's whole wall time, if the rest of its load goes as fast as what is over."""
-        load_elapsed_s = moving.load_elapsed_s or 0.0
-        return moving.elapsed_s + load_elapsed_s * (1 - share) / max(share, 1e-3)
+    def worked_s(self, moving: Moving) -> float:
+        """The work that a run under way has been so far."""
+        if moving.run.clock == "real":
+            return moving.elapsed_s
+        return moving.elapsed_s / self.busy.times() if moving.cpu_s is None else moving.cpu_s
+
+    def rest_by_its_pace_s(self, moving: Moving, share: float) -> float:
+        """The work that a run still is, if the rest of its load is as much as what is over."""
+        of_load = (moving.load_elapsed_s or 0.0) / moving.elapsed_s if moving.elapsed_s else 0.0
+        return self.worked_s(moving) * of_load * (1 - share) / max(share, 1e-3)
 
     def remaining_s(self, moving: Moving, evidence: Evidence) -> float:
-        """What a run under way will still take."""
-        by_guess_s = max(0.0, self.expected_s(moving.run, evidence) - moving.elapsed_s)
+        """The work that a run under way still is."""
+        by_guess_s = max(0.0, self.expected_s(moving.run, evidence) - self.worked_s(moving))
         share = moving.share
         if share is None or share < TELLING_SHARE:
             return by_guess_s
-        by_pace_s = self.by_its_pace_s(moving, share) - moving.elapsed_s
-        return share * by_pace_s + (1 - share) * by_guess_s
+        return share * self.rest_by_its_pace_s(moving, share) + (1 - share) * by_guess_s
 
     def left_s(self, moving: Sequence[Moving], waiting: Iterable[RunDescription]) -> float:
         """The wall time until the last run ends. What runs on the real clock runs alone."""
+        self.busy.look(moving)
+        back_s = max(LEAST_LOOKED_BACK_S, LOOKED_BACK * self.promised_s)
+        times = self.busy.times(back_s * self.slots)
         evidence = self.evidence(moving)
         seen = (len(self.ended), *(round(10 * (each.share or 0.0)) for each in moving))
         if seen != self.seen:
             self.seen = seen
             self.expected.clear()
         alone_s = 0.0
-        free = [self.remaining_s(each, evidence) for each in moving]
+        free = [
+            self.remaining_s(each, evidence) * (1.0 if each.run.clock == "real" else times)
+            for each in moving
+        ]
         free += [0.0] * (self.slots - len(free))
         heapq.heapify(free)
         for run in waiting:
@@ -389,5 +451,6 @@ class Forecast:
             if run.clock == "real":
                 alone_s += self.expected[cell]
             else:
-                heapq.heapreplace(free, free[0] + self.expected[cell])
-        return max(free, default=0.0) + alone_s
+                heapq.heapreplace(free, free[0] + self.expected[cell] * times)
+        self.promised_s = max(free, default=0.0) + alone_s
+        return self.promised_s

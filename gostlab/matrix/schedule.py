@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from gostlab import results
 from gostlab.ask.experiment import Until
 from gostlab.ask.run_description import RunDescription
-from gostlab.machine import Job, MachineError
+from gostlab.machine import Job, MachineError, cpu_by_group_s
 from gostlab.matrix.pace import GROWING, Forecast, Guess, Moving, expected_s, sampled_s
 from gostlab.measures import goodput_bps
 
@@ -28,6 +28,7 @@ MOST_LOST = 3
 SPACE_PER_RUN_BYTES = 40_000_000
 POLL_S = 0.02
 TELL_S = 0.5  # between two looks at how far the runs are
+LOOK_AT_WORK_S = 2.0  # between two at the CPU time that all processes have used
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ def run_block(
         sum(place_of(run, folder).exists() for run in todo),
         number,
     )
-    told_s = -math.inf
+    told_s = worked_s = -math.inf
     waiting = deque(todo)
     lost: Counter[str] = Counter()
     with running_jobs() as running:
@@ -216,6 +217,9 @@ def run_block(
             time.sleep(POLL_S)
             if time.monotonic() - told_s >= TELL_S:
                 told_s = time.monotonic()
+                if told_s - worked_s >= LOOK_AT_WORK_S:
+                    worked_s = told_s
+                    note_work(running.values())
                 moving = [active.seen(slot) for slot, active in running.items()]
                 left_s = forecast.left_s(moving, waiting)
                 progress.moved(moving, left_s)
@@ -242,7 +246,7 @@ def run_block(
                 )
                 active.making.settle(active.run, retry_failed=retry_failed)
                 if status.get("outcome") == "ok":  # what broke says nothing of the others
-                    forecast.finished(active.run, spent_s)
+                    forecast.finished(active.run, spent_s, active.whole_cpu_s(spent_s))
                 # Of thousands that wait, one more or less is soon enough when the next is told.
                 if len(waiting) < MANY:
                     moving = [other.seen(slot) for slot, other in running.items()]
@@ -374,6 +378,16 @@ class Running:
     load_began_s: float | None = None  # when its samplers' files were first seen
     loaded_s: float | None = None  # its last sample's time, by its own clock
     sampled_at_s: float = 0.0  # when that was first seen
+    worked: tuple[float, float] | None = None  # as last seen: CPU time, and wall time since begun
+
+    def whole_cpu_s(self, wall_s: float) -> float | None:
+        """The CPU time of the whole run, which goes on after the last look as before it; None where
+        nobody looked.
+        """
+        if self.worked is None or not self.worked[1]:
+            return None
+        cpu_s, seen_s = self.worked
+        return cpu_s * max(1.0, wall_s / seen_s)
 
     def seen(self, slot: Slot) -> Moving:
         """How far it is, from what its folder holds."""
@@ -390,7 +404,17 @@ class Running:
             now_s - self.started_s,
             self.loaded_s,
             max(TELL_S, self.sampled_at_s - (self.load_began_s or 0.0)) if known else None,
+            self.whole_cpu_s(now_s - self.started_s),
         )
+
+
+def note_work(running: Iterable[Running]) -> None:
+    """Note the CPU time of what runs here; a run elsewhere has no process group."""
+    used_s = cpu_by_group_s()
+    for active in running:
+        cpu_s = used_s.get(getattr(active.job, "group", None) or -1)
+        if cpu_s:
+            active.worked = (cpu_s, time.monotonic() - active.started_s)
 
 
 @contextmanager

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import statistics
-import tempfile
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from gostlab.ask import profile as profiles
 from gostlab.ask import units
-from gostlab.ask.document import BadInput
 from gostlab.ask.profile import (
     DISTRIBUTION_SCALE,
     LossModel,
     share_text,
 )
-from gostlab.ask.trace import changes_of
 from gostlab.recording.fitting import (
     BURSTS_TO_FIT,
     PING_BITS,
@@ -36,6 +31,7 @@ from gostlab.recording.fitting import (
     windows_of,
 )
 from gostlab.recording.pings import Pings
+from gostlab.recording.whole import write_whole
 
 
 @dataclass(frozen=True)
@@ -61,28 +57,12 @@ def write_profile(order: Order, pings: Pings, date: str) -> Path:
     """
     fitted = fit_path(pings, float(order.interval_s), units.rate(order.rate))
     windows = windows_of(pings, float(order.interval_s))
-    try:
-        with tempfile.TemporaryDirectory(prefix=".recording-", dir=order.out) as scratch:
-            folder = Path(scratch)
-            made = {
-                ".dist": distribution_text(order, fitted.forward) if fitted.forward.table else None,
-                ".csv": trace_text(windows, fitted, units.rate(order.rate)),
-                ".yaml": profile_text(order, pings, fitted, date),
-            }
-            for ending, text in made.items():
-                if text is not None:
-                    (folder / f"{order.name}{ending}").write_text(text, encoding="utf-8")
-            profiles.load_profile(str(folder / f"{order.name}.yaml"))
-            changes_of(folder / f"{order.name}.csv")
-            for ending, text in made.items():  # the profile last: what it names is there before it
-                final = order.out / f"{order.name}{ending}"
-                if text is not None:
-                    os.replace(folder / final.name, final)
-                else:
-                    final.unlink(missing_ok=True)
-    except OSError as error:
-        raise BadInput(f"--out {order.out}: {error.strerror or error}") from None
-    return order.out / f"{order.name}.yaml"
+    texts = {
+        ".dist": distribution_text(order, fitted.forward) if fitted.forward.table else None,
+        ".csv": trace_text(windows, fitted, units.rate(order.rate)),
+        ".yaml": profile_text(order, pings, fitted, date),
+    }
+    return write_whole(order.out, order.name, texts)
 
 
 def distribution_text(order: Order, delay: DelayTable) -> str:

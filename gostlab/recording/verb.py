@@ -6,7 +6,6 @@ import argparse
 import re
 import tempfile
 from fractions import Fraction
-from pathlib import Path
 
 from gostlab.ask import profile as profiles
 from gostlab.ask import units
@@ -15,6 +14,7 @@ from gostlab.ask.units import quoted
 from gostlab.recording.files import Order, show_interval, write_profile
 from gostlab.recording.ping import USERS_INTERVAL_S, record, require_ping, say, why_none
 from gostlab.recording.pings import MOST_PACKETS, parse_ping
+from gostlab.recording.whole import add_place
 
 # A profile of fewer answers would be of chance.
 LEAST_ANSWERS = 100
@@ -42,13 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_RATE,
         help=f"the path's rate, which ping does not see (default: {DEFAULT_RATE})",
     )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=profiles.FOLDER,
-        help="where to write (default: netem_profiles/)",
-    )
-    parser.add_argument("--force", action="store_true", help="replace a profile of that name")
+    add_place(parser)
 
 
 def record_verb(arguments: argparse.Namespace) -> int:

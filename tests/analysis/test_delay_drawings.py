@@ -11,7 +11,8 @@ import synthetic
 from matplotlib.colors import LogNorm, to_hex
 from matplotlib.figure import Figure
 
-from analysis.draw.drawings import heatmap, rtt_cdf
+from analysis.draw import panels
+from analysis.draw.drawings import heatmap
 from analysis.draw.registry import DrawingError, Drawn, Sweep, draw_matrix, drawing_of
 from analysis.draw.style import cc_colour
 from analysis.judge.cells import to_matrices
@@ -114,7 +115,7 @@ def test_every_run_is_a_line_from_none_of_the_time_to_all_of_it(tmp_path: Path) 
 
 
 def test_more_conditions_than_fit_make_another_figure(tmp_path: Path) -> None:
-    count = rtt_cdf.FACETS_ON_A_FIGURE + 2
+    count = panels.PANELS_ON_A_FIGURE + 2
     for index in range(count):
         write(tmp_path, "cubic", factors={"buffer": f"{index + 1}bdp"}, buffer_pkts=100 + index)
     first, second = drawn(tmp_path, "rtt-cdf").pictures

@@ -145,7 +145,7 @@ def test_no_two_congestion_controls_look_alike_to_any_eye(vision: str) -> None:
     seen = {cc: lab_of(colour, VISIONS[vision]) for cc, colour in CC_COLOURS.items()}
     for (one, a), (other, b) in itertools.combinations(seen.items(), 2):
         # 2.3 is a just noticeable difference
-        assert np.linalg.norm(a - b) >= 12, (one, other)
+        assert np.linalg.norm(a - b) >= 15, (one, other)
 
 
 def test_an_unknown_congestion_control_keeps_its_colour() -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
+import yaml
 
 from analysis.draw.fit import fit_figure
 from analysis.draw.style import save
 from gostlab import cli
+from gostlab.ask import manual
 from gostlab.ask.document import BadInput, parse_document
 from gostlab.ask.experiment import load_experiment
 from gostlab.ask.fitted import Fitted, FittedParameter, FittedRow, TradeOff
 from gostlab.ask.profile import load_profile
-from gostlab.fitting.files import write_profile
+from gostlab.fitting.files import numbers_bare, write_profile
 from gostlab.fitting.fit import Told
 from gostlab.fitting.free import reaching, read_word
 from gostlab.fitting.measurements import (
@@ -339,6 +343,26 @@ def test_the_profile_has_the_fit_and_can_be_read(tmp_path: Path) -> None:
     assert str(made.forward.buffer) == "0.5bdp"
     assert any("Fitted, not measured" in each for each in made.assumptions)
     assert "date" not in path.read_text()
+
+
+def test_what_was_measured_keeps_its_numbers_and_its_words(tmp_path: Path) -> None:
+    """Of the profile that a fit began with: its reader has numbers as texts, and the schema, which
+    editors read, wants them without quotes.
+    """
+    path = Path(write_profile(order(tmp_path, base="la-hamina"), fitted()))
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    schema = json.loads(manual.PROFILE_SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(document)
+    assert document["measured"][0] == {
+        "cc": "cubic",
+        "node": "target to Los Angeles, US",
+        "upload_mbit": 538.06,
+        "download_mbit": 3919.0,
+        "rtt_ms": 168.98,
+    }
+    row = numbers_bare({"rtt_ms": "12", "node": "12 ms away", "rate": "1e3", "loss": 0.5})
+    assert row == {"rtt_ms": 12, "node": "12 ms away", "rate": "1e3", "loss": 0.5}
+    assert isinstance(row["rtt_ms"], int)
 
 
 def test_the_same_fit_writes_the_same_profile(tmp_path: Path) -> None:

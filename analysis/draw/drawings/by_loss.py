@@ -33,17 +33,14 @@ from analysis.draw.marks import (
     spread_handles,
     study_handles,
 )
+from analysis.draw.panels import panel_figure
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
 from analysis.draw.style import (
     WIDE,
     apart,
-    blank,
     cc_colour,
     finish,
-    grid,
-    head_panel,
     label_edges,
-    new_figure,
     plain_log,
     styled,
     superscript,
@@ -79,10 +76,8 @@ def plot_by_loss(
     log_y: None: where the values span more than a decade. models: by name; none: the usual ones.
     """
     facets = list(facets_of(table, known=("cc", "loss_p"), first="rtt_ms"))
-    shape = grid(len(facets))
-    drawn, axes = new_figure(
-        1.4 + (3.3 if shape[0] == 1 else 2.6) * shape[0], *shape, sharex=True, sharey=True
-    )
+    panel_in = 3.3 if len(facets) <= 3 else 2.6
+    drawn, axes = panel_figure([words for words, _ in facets], panel_in, sharex=True, sharey=True)
     losses = sorted(loss for loss in table["loss_p"].dropna().unique() if loss > 0) or [1e-3]
     none_at = losses[0] / 10 if (table["loss_p"] == 0).any() else None
     ccs = ccs_of(table)
@@ -91,7 +86,7 @@ def plot_by_loss(
     top, bottom = max([1.0, *seen]), min([value for value in seen if value > 0] or [1.0])
     logarithmic = top / bottom > WIDE if log_y is None else log_y
     floor = bottom / 2 if logarithmic else 0.0
-    for ax, (heading, rows) in zip(axes.flat, facets, strict=False):
+    for ax, (_, rows) in zip(axes.flat, facets, strict=False):
         if logarithmic:
             ax.set_yscale("log")
         draw_capacity(ax, rows, figure)
@@ -108,11 +103,9 @@ def plot_by_loss(
             for x, row in points:
                 draw_study(ax, x, row, figure, cc_colour(cc), behind=True)
                 draw_point(ax, x, row, figure, cc_colour(cc), f"lab {cc}", look=look)
-        head_panel(ax, heading, shape[1])
         ax.set_ylim(floor, top * (1.6 if logarithmic else 1.12))
-        loss_axis(ax, losses, none_at, most=4 if shape[1] > 2 else 6)
+        loss_axis(ax, losses, none_at, most=4 if axes.shape[1] > 2 else 6)
         plain_log(ax.yaxis, floor, top * 1.6) if logarithmic else thousands(ax.yaxis)
-    blank(axes, len(facets))
     near = losses[-1] / losses[0] < NEAR_LOSSES
     label_edges(
         axes,

@@ -42,6 +42,7 @@ from analysis.draw.marks import (
     spread_handles,
     study_handles,
 )
+from analysis.draw.panels import panel_figure
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
 from analysis.draw.sentences import (
     UNMOVED,
@@ -51,13 +52,9 @@ from analysis.draw.style import (
     FAINT,
     WIDE,
     apart,
-    blank,
     cc_colour,
     finish,
-    grid,
-    head_panel,
     label_edges,
-    new_figure,
     spaced,
     styled,
     thousands,
@@ -89,9 +86,12 @@ def plot_by_rtt(
     """
     flows, axis = flows_of(table), rtt_column(table)
     facets = list(facets_of(table, known=(axis, *(() if flows else ("cc",)))))
-    shape = grid(len(facets))
-    drawn, axes = new_figure(
-        1.5 + (3.2 if shape[0] == 1 else 2.6) * shape[0], *shape, sharex=True, sharey=True
+    drawn, axes = panel_figure(
+        [words for words, _ in facets],
+        3.2 if len(facets) <= 3 else 2.6,
+        around_in=1.5,
+        sharex=True,
+        sharey=True,
     )
     lines = [f"{figure}:{flow}" for flow in flows] if flows else [figure]
     ccs = (
@@ -103,14 +103,13 @@ def plot_by_rtt(
     rtts = sorted(table[axis].dropna().unique())
     logarithmic = rtts[-1] / max(rtts[0], 1e-3) > WIDE
     top = max([1.0, *(value for line in lines for value in figure_values(table, line))])
-    for ax, (heading, rows) in zip(axes.flat, facets, strict=False):
+    for ax, (_, rows) in zip(axes.flat, facets, strict=False):
         if not flows:
             draw_capacity(ax, rows, figure)
         for model in curves:
             draw_model_by_rtt(ax, model, rows, figure, rtts)
         for place, line in enumerate(lines_of(rows, figure, lines, flows, ccs)):
             draw_by_rtt(ax, line, axis, look_of(place))
-        head_panel(ax, heading, shape[1])
         ax.set_ylim(0, 1.12 * top)
         thousands(ax.yaxis)
         if logarithmic:
@@ -118,7 +117,6 @@ def plot_by_rtt(
         ax.xaxis.set_major_locator(FixedLocator(apart(rtts, 1.45) if logarithmic else spaced(rtts)))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         ax.xaxis.set_minor_locator(NullLocator())
-    blank(axes, len(facets))
     words = "Round-trip time" + (f" of {axis.partition(':')[2]}" if ":" in axis else "") + " (ms)"
     label_edges(axes, len(facets), words, merit_of(figure).axis)
     handles = flow_handles(table, flows, lines=True) if flows else cc_handles(ccs, looks=True)

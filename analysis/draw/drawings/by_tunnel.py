@@ -9,14 +9,12 @@ from matplotlib.figure import Figure
 
 from analysis.draw.levels import ccs_of, facets_of, tunnels_of
 from analysis.draw.marks import cc_handles, degraded_handles, draw_point, figure_values, look_of
+from analysis.draw.panels import abreast, label_lowest, panel_figure
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
 from analysis.draw.style import (
     FAINT,
-    blank,
     cc_colour,
     finish,
-    head_panel,
-    new_figure,
     styled,
     thousands,
 )
@@ -42,9 +40,13 @@ def plot_by_tunnel(
     whole = pd.concat([rows for _, rows in facets])
     tunnels, ccs = tunnels_of(whole), ccs_of(whole)
     columns = min(PANELS_ABREAST, len(facets))
-    lines = -(-len(facets) // columns)
-    drawn, axes = new_figure(1.4 + lines * (0.9 + 0.27 * len(tunnels)), lines, columns, sharey=True)
-    for ax, (heading, rows) in zip(axes.flat, facets, strict=False):
+    drawn, axes = panel_figure(
+        [heading for heading, _ in facets],
+        0.9 + 0.27 * len(tunnels),
+        shape=abreast(len(facets), columns),
+        sharey=True,
+    )
+    for ax, (_, rows) in zip(axes.flat, facets, strict=False):
         for place, cc in enumerate(ccs):
             mine, colour = rows[rows["cc"] == cc], cc_colour(cc)
             off = (place - (len(ccs) - 1) / 2) * 0.24
@@ -58,10 +60,7 @@ def plot_by_tunnel(
         ax.set_xlim(0, 1.08 * max([0.1, *figure_values(rows, figure, link=False)]))
         ax.grid(True, axis="y", color=FAINT, linewidth=0.4)
         thousands(ax.xaxis)
-        head_panel(ax, heading, columns)
-    blank(axes, len(facets))
-    for ax in axes.flat[max(0, len(facets) - columns) : len(facets)]:
-        ax.set_xlabel(merit_of(figure).axis)
+    label_lowest(axes, len(facets), merit_of(figure).axis)
     handles = [*cc_handles(ccs, looks=True), *degraded_handles(whole)]
     finish(drawn, handles, footer, title)
     return drawn

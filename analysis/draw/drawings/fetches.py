@@ -7,29 +7,26 @@ from statistics import median
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from analysis.draw.drawings.rtt_cdf import varying
-from analysis.draw.levels import cc_rank, named_level, told_apart
+from analysis.draw.levels import cc_rank
+from analysis.draw.panels import (
+    SMALL_PT,
+    Condition,
+    cc_lines,
+    conditions,
+    panel_figure,
+    pictures,
+)
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
 from analysis.draw.style import (
-    blank,
     cc_colour,
     finish,
-    grid,
-    head_panel,
     label_edges,
-    new_figure,
     plain_log,
     styled,
 )
-from analysis.judge.cells import Cell
 from analysis.judge.table import NBSP, cc_name
 from analysis.read.folder import Run
-from analysis.read.study import level
-
-FACETS_ON_A_FIGURE = 9
-Facet = tuple[str, Sequence[Run]]
 
 
 def size_words(size_bytes: float) -> str:
@@ -37,6 +34,11 @@ def size_words(size_bytes: float) -> str:
     if size_bytes >= 1e6:
         return f"{size_bytes / 1e6:g}{NBSP}MB"
     return f"{size_bytes / 1e3:g}{NBSP}kB"
+
+
+def fetched(run: Run) -> bool:
+    """Whether a run had short downloads."""
+    return any(flow.fetches for flow in run.flows)
 
 
 def times_s(runs: Sequence[Run], what: str) -> dict[float, float]:
@@ -50,22 +52,21 @@ def times_s(runs: Sequence[Run], what: str) -> dict[float, float]:
 
 
 @styled
-def plot_fetches(facets: Sequence[Facet], footer: str = "", *, title: str = "") -> Figure:
+def plot_fetches(facets: Sequence[Condition], footer: str = "", *, title: str = "") -> Figure:
     """A facet per condition, a line per congestion control: the median time by size, and a thin
     line up to what 95 % did not exceed.
     """
-    rows, columns = grid(len(facets))
-    figure, axes = new_figure(1.4 + 2.3 * rows, rows, columns, sharex=True, sharey=True)
+    headings = [words for words, _ in facets]
+    figure, axes = panel_figure(headings, 2.3, fontsize=SMALL_PT, sharex=True, sharey=True)
     seen: list[float] = []
     sizes: set[float] = set()
-    for ax, (words, runs) in zip(axes.flat, facets, strict=False):
+    for ax, (_, runs) in zip(axes.flat, facets, strict=False):
         for cc in sorted({run.cc for run in runs}, key=cc_rank):
             own = [run for run in runs if run.cc == cc]
             middle, p95 = times_s(own, "median_s"), times_s(own, "p95_s")
             draw_times(ax, cc, middle, p95)
             seen += [*middle.values(), *p95.values()]
             sizes |= middle.keys()
-        head_panel(ax, words, columns, fontsize=9.5)
     for ax in axes.flat:
         ax.set_xscale("log")
         ax.set_yscale("log")
@@ -73,13 +74,9 @@ def plot_fetches(facets: Sequence[Facet], footer: str = "", *, title: str = "") 
         ax.minorticks_off()
         ax.set_ylim(min(seen) / 1.4, max(seen) * 1.4)
         plain_log(ax.yaxis, min(seen) / 1.4, max(seen) * 1.4, most=5)
-    blank(axes, len(facets))
     label_edges(axes, len(facets), "Size of the download", "Time to complete (s)")
-    ccs = sorted({run.cc for _, runs in facets for run in runs}, key=cc_rank)
-    handles = [
-        Line2D([], [], color=cc_colour(cc), marker="o", markersize=4, label=cc_name(cc))
-        for cc in ccs
-    ]
+    ccs = {run.cc for _, runs in facets for run in runs}
+    handles = cc_lines(ccs, marker="o", markersize=4)
     finish(figure, handles, footer, title, "Points: the median. Lines upwards: to the 95 %.")
     return figure
 
@@ -100,39 +97,19 @@ def draw_times(ax: Axes, cc: str, middle: dict[float, float], p95: dict[float, f
     ax.vlines(list(middle), list(middle.values()), list(p95.values()), color=colour, linewidth=1.0)
 
 
-def conditions(cells: Sequence[Cell]) -> list[Facet]:
-    """(condition, the runs that count and fetched) in the order of the cells."""
-    found: dict[str, list[Run]] = {}
-    varied = varying(cells)
-    for cell in cells:
-        words = ", ".join(
-            named_level(name, level(value)) for name, value in cell.factors if name in varied
-        )
-        fetching = (run for run in cell.counted if any(flow.fetches for flow in run.flows))
-        found.setdefault(words, []).extend(fetching)
-    known = [(words, tuple(runs)) for words, runs in found.items() if runs]
-    names = told_apart([words for words, _ in known])
-    return [(name, runs) for name, (_, runs) in zip(names, known, strict=True)]
-
-
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """As many figures as its facets need."""
-    facets = conditions(sheet.sweep.matrix.cells)
-    for start in range(0, len(facets), FACETS_ON_A_FIGURE):
-        some = facets[start : start + FACETS_ON_A_FIGURE]
-        several = len(facets) > FACETS_ON_A_FIGURE
-        span = f"Conditions {start + 1} to {start + len(some)} of {len(facets)}" if several else ""
-        yield Picture(
-            plot_fetches(some, sheet.footer, title=span),
-            name=str(1 + start // FACETS_ON_A_FIGURE) if several else "",
-            medians=False,
-        )
+    yield from pictures(
+        conditions(sheet.sweep.matrix.cells, fetched),
+        lambda some, span: plot_fetches(some, sheet.footer, title=span),
+        DRAWING.caption,
+    )
 
 
 def says(sweep: Sweep, table: object) -> Iterator[Answer]:
     """What the smallest and the largest take, condition by condition."""
     said = []
-    for words, runs in conditions(sweep.matrix.cells):
+    for words, runs in conditions(sweep.matrix.cells, fetched):
         for cc in sorted({run.cc for run in runs}, key=cc_rank):
             took_s = times_s([run for run in runs if run.cc == cc], "median_s")
             parts = [

@@ -25,6 +25,7 @@ from analysis.draw.levels import (
     one_row,
 )
 from analysis.draw.marks import degraded_handles, number
+from analysis.draw.panels import SMALL_PT, abreast, label_lowest, panel_figure, pictures
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
 from analysis.draw.spots import shows_row
 from analysis.draw.style import (
@@ -33,11 +34,8 @@ from analysis.draw.style import (
     GRID,
     INK,
     WIDE,
-    blank,
     cut,
     finish,
-    head_panel,
-    new_figure,
     plain_log,
     short,
     styled,
@@ -81,17 +79,20 @@ def plot_heatmap(
     whole = pd.concat([rows for _, rows in facets])
     across, down = levels_of(whole, x), levels_of(whole, y)
     columns = 1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2
-    rows = -(-len(facets) // columns)
     scale = norm or norm_of([whole], figure)
-    drawn, axes = new_figure(1.5 + rows * (0.8 + 0.38 * len(down)), rows, columns, sharey=True)
-    for ax, (words, table) in zip(axes.flat, facets, strict=False):
+    drawn, axes = panel_figure(
+        [words for words, _ in facets],
+        0.8 + 0.38 * len(down),
+        around_in=1.5,
+        shape=abreast(len(facets), columns),
+        fontsize=SMALL_PT,
+        sharey=True,
+    )
+    for ax, (_, table) in zip(axes.flat, facets, strict=False):
         draw_fields(ax, table, x, y, across, down, figure, scale)
-        head_panel(ax, words, columns, fontsize=9.5)
-    blank(axes, len(facets))
     for ax in axes[:, 0]:
         ax.set_ylabel(factor_heading(y))
-    for ax in axes.flat[max(0, len(facets) - columns) : len(facets)]:
-        ax.set_xlabel(factor_heading(x))
+    label_lowest(axes, len(facets), factor_heading(x))
     bar = drawn.colorbar(
         ScalarMappable(scale, colormaps[COLOURS]), ax=axes, aspect=30, pad=0.02, fraction=0.05
     )
@@ -209,17 +210,23 @@ def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[Picture]:
     facets = sorted(facets_of(sheet.rows, known=pair), key=facet_order)
     for figure in mapped(sheet.rows):
         scale = norm_of([sheet.rows], figure)
-        for start in range(0, len(facets), FACETS_ON_A_FIGURE):
-            some = facets[start : start + FACETS_ON_A_FIGURE]
-            several = len(facets) > FACETS_ON_A_FIGURE
-            span = f"Facets {start + 1} to {start + len(some)} of {len(facets)}" if several else ""
-            number_of = f"-{1 + start // FACETS_ON_A_FIGURE}" if several else ""
-            yield Picture(
-                plot_heatmap(some, *pair, figure, sheet.footer, title=span, norm=scale),
-                f"{merit_of(figure).axis} by {plain(pair[1])} and {plain(pair[0])}."
-                f" {DRAWING.caption}",
-                name=merit_of(figure).name.replace("_", "-") + number_of,
-            )
+
+        def plot(
+            some: Sequence[tuple[str, pd.DataFrame]],
+            span: str,
+            figure: str = figure,
+            scale: Normalize = scale,
+        ) -> Figure:
+            return plot_heatmap(some, *pair, figure, sheet.footer, title=span, norm=scale)
+
+        yield from pictures(
+            facets,
+            plot,
+            f"{merit_of(figure).axis} by {plain(pair[1])} and {plain(pair[0])}. {DRAWING.caption}",
+            name=merit_of(figure).name.replace("_", "-"),
+            most=FACETS_ON_A_FIGURE,
+            medians=True,
+        )
 
 
 def plain(factor: str) -> str:

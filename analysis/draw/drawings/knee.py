@@ -13,21 +13,18 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.draw.levels import cc_rank
+from analysis.draw.panels import SMALL_PT, cc_lines, panel_figure
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
 from analysis.draw.style import (
     FAINT,
     INK,
-    blank,
     cc_colour,
     finish,
-    grid,
-    head_panel,
     label_edges,
-    new_figure,
     styled,
 )
 from analysis.judge.cells import Cell
-from analysis.judge.table import NBSP, cc_name, rate
+from analysis.judge.table import NBSP, rate
 from analysis.read.description import read_asked
 from gostlab.ask.response import bdp_bytes, window_limit_bps
 from gostlab.ask.units import show_rate, show_size
@@ -71,10 +68,10 @@ def plot_knee(
     """A facet per tunnel and round trip: points are cells, the line is what window over round trip
     allows up to the path's rate, and the upright one the knee.
     """
-    rows, columns = grid(len(found))
-    figure, axes = new_figure(1.4 + 2.3 * rows, rows, columns, sharex=True, sharey=True)
+    headings = [f"{tunnel}, RTT {rtt_ms:g} ms" for tunnel, rtt_ms in found]
+    figure, axes = panel_figure(headings, 2.3, fontsize=SMALL_PT, sharex=True, sharey=True)
     windows = [window for some in found.values() for window, _ in some]
-    for ax, ((tunnel, rtt_ms), some) in zip(axes.flat, found.items(), strict=False):
+    for ax, ((_, rtt_ms), some) in zip(axes.flat, found.items(), strict=False):
         draw_limit(ax, some[0][1], rtt_ms, min(windows), max(windows))
         for cc in sorted({cell.example.cc for _, cell in some}, key=cc_rank):
             own = [(window, cell) for window, cell in some if cell.example.cc == cc]
@@ -88,7 +85,6 @@ def plot_knee(
                 label=f"lab {cc}",
                 zorder=3,
             )
-        head_panel(ax, f"{tunnel}, RTT {rtt_ms:g} ms", columns, fontsize=9.5)
     for ax in axes.flat:
         ax.set_xscale("log")
         ticks = sorted(set(windows))
@@ -96,14 +92,10 @@ def plot_knee(
         ax.set_xticklabels([show_size(each) for each in ticks[:: max(1, len(ticks) // 4)]])
         ax.minorticks_off()
         ax.set_ylim(bottom=0)
-    blank(axes, len(found))
     label_edges(axes, len(found), "Window that the buffers allow", "Goodput (Mbit/s)")
-    ccs = sorted({cell.example.cc for some in found.values() for _, cell in some}, key=cc_rank)
+    ccs = {cell.example.cc for some in found.values() for _, cell in some}
     handles = [
-        *(
-            Line2D([], [], color=cc_colour(cc), marker="o", markersize=5, label=cc_name(cc))
-            for cc in ccs
-        ),
+        *cc_lines(ccs, marker="o", markersize=5),
         Line2D(
             [], [], color=INK, linestyle=":", label="window / round trip, up to the path's rate"
         ),

@@ -10,32 +10,32 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.draw.drawings.rtt_cdf import scale_axis, varying
-from analysis.draw.levels import cc_rank, named_level, told_apart
+from analysis.draw.drawings.rtt_cdf import scale_axis
 from analysis.draw.marks import min_max
+from analysis.draw.panels import (
+    SMALL_PT,
+    Condition,
+    cc_lines,
+    conditions,
+    mark_degraded,
+    panel_figure,
+    pictures,
+)
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
 from analysis.draw.style import (
     FAINT,
     WIDE,
-    blank,
     cc_colour,
     finish,
-    grid,
-    head_panel,
     label_edges,
-    new_figure,
     plain_log,
     styled,
     thousands,
 )
-from analysis.judge.cells import Cell
-from analysis.judge.table import NBSP, cc_name, delay
+from analysis.judge.table import NBSP, delay
 from analysis.read.folder import Run
-from analysis.read.study import level
 from gostlab.results import is_number, read_series
 
-FACETS_ON_A_FIGURE = 9
-Facet = tuple[str, Sequence[Run]]
 DrawRun = Callable[[Axes, Run], None]
 
 
@@ -74,7 +74,7 @@ def draw_distribution(ax: Axes, run: Run) -> None:
 
 @styled
 def plot_pings(
-    facets: Sequence[Facet],
+    facets: Sequence[Condition],
     draw_run: DrawRun,
     x: str,
     y: str,
@@ -84,23 +84,19 @@ def plot_pings(
     over_time: bool = False,
 ) -> Figure:
     """A facet per condition, a line per run."""
-    rows, columns = grid(len(facets))
-    figure, axes = new_figure(1.4 + 2.2 * rows, rows, columns, sharex=over_time, sharey=True)
-    for ax, (words, runs) in zip(axes.flat, facets, strict=False):
+    headings = [words for words, _ in facets]
+    figure, axes = panel_figure(headings, 2.2, fontsize=SMALL_PT, sharex=over_time, sharey=True)
+    for ax, (_, runs) in zip(axes.flat, facets, strict=False):
         for run in runs:
             draw_run(ax, run)
         if not over_time:
             scale_axis(ax, runs)
             ax.set_ylim(0, 1.02)
-        head_panel(ax, words, columns, fontsize=9.5)
-        if any(run.verdict == "degraded" for run in runs):
-            ax.text(0.97, 0.04, "degraded", ha="right", fontsize=8.5, transform=ax.transAxes)
+        mark_degraded(ax, runs)
     if over_time:
         scale_round_trips(axes[0, 0], [run for _, runs in facets for run in runs])
-    blank(axes, len(facets))
     label_edges(axes, len(facets), x, y)
-    ccs = sorted({run.cc for _, runs in facets for run in runs}, key=cc_rank)
-    handles = [Line2D([], [], color=cc_colour(cc), linewidth=1.6, label=cc_name(cc)) for cc in ccs]
+    handles = cc_lines({run.cc for _, runs in facets for run in runs}, linewidth=1.6)
     idle = Line2D([], [], color=FAINT, linestyle="--", linewidth=1.0, label="idle round trip")
     finish(figure, [*handles, idle], footer, title)
     return figure
@@ -119,42 +115,20 @@ def scale_round_trips(ax: Axes, runs: Sequence[Run]) -> None:
     thousands(ax.yaxis)
 
 
-def conditions(cells: Sequence[Cell]) -> list[Facet]:
-    """(condition, the runs that count and pinged) in the order of the cells."""
-    found: dict[str, list[Run]] = {}
-    varied = varying(cells)
-    for cell in cells:
-        words = ", ".join(
-            named_level(name, level(value)) for name, value in cell.factors if name in varied
-        )
-        found.setdefault(words, []).extend(run for run in cell.counted if len(pings(run)[0]))
-    known = [(words, tuple(runs)) for words, runs in found.items() if runs]
-    names = told_apart([words for words, _ in known])
-    return [(name, runs) for name, (_, runs) in zip(names, known, strict=True)]
-
-
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """Over time and distributed, as many figures of each as its facets need."""
-    facets = conditions(sheet.sweep.matrix.cells)
-    several = len(facets) > FACETS_ON_A_FIGURE
-    for start in range(0, len(facets), FACETS_ON_A_FIGURE):
-        some = facets[start : start + FACETS_ON_A_FIGURE]
-        span = f"Conditions {start + 1} to {start + len(some)} of {len(facets)}" if several else ""
-        number = f"-{1 + start // FACETS_ON_A_FIGURE}" if several else ""
-        time = ("Time since the load began (s)", "Round trip (ms)")
-        yield Picture(
-            plot_pings(some, draw_over_time, *time, sheet.footer, title=span, over_time=True),
-            OVER_TIME,
-            name=f"time{number}",
-            medians=False,
-        )
-        share = ("Round trip (ms)", "Share of the requests")
-        yield Picture(
-            plot_pings(some, draw_distribution, *share, sheet.footer, title=span),
-            DISTRIBUTION,
-            name=f"cdf{number}",
-            medians=False,
-        )
+    found = conditions(sheet.sweep.matrix.cells, lambda run: len(pings(run)[0]) > 0)
+    time = ("Time since the load began (s)", "Round trip (ms)")
+    share = ("Round trip (ms)", "Share of the requests")
+
+    def over_time(some: Sequence[Condition], span: str) -> Figure:
+        return plot_pings(some, draw_over_time, *time, sheet.footer, title=span, over_time=True)
+
+    def distribution(some: Sequence[Condition], span: str) -> Figure:
+        return plot_pings(some, draw_distribution, *share, sheet.footer, title=span)
+
+    yield from pictures(found, over_time, OVER_TIME, name="time")
+    yield from pictures(found, distribution, DISTRIBUTION, name="cdf")
 
 
 def says(sweep: Sweep, table: object) -> Iterator[Answer]:

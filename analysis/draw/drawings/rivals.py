@@ -18,6 +18,7 @@ from matplotlib.patches import Rectangle
 
 from analysis.draw.levels import cc_rank, facets_of, factor_columns, flows_of
 from analysis.draw.marks import degraded_handles
+from analysis.draw.panels import SMALL_PT, abreast, label_lowest, panel_figure, pictures
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
 from analysis.draw.spots import shows
 from analysis.draw.style import (
@@ -25,10 +26,7 @@ from analysis.draw.style import (
     FAINT,
     GRID,
     INK,
-    blank,
     finish,
-    head_panel,
-    new_figure,
     styled,
     wrapped,
 )
@@ -91,17 +89,20 @@ def plot_rivals(
     """
     ccs = sorted({cc for _, found in facets for pair in found for cc in pair}, key=cc_rank)
     columns = 1 if len(facets) == 1 or len(ccs) > 4 else 2
-    lines = -(-len(facets) // columns)
-    drawn, axes = new_figure(1.7 + lines * (0.8 + 0.5 * len(ccs)), lines, columns, sharey=True)
+    drawn, axes = panel_figure(
+        [words for words, _ in facets],
+        0.8 + 0.5 * len(ccs),
+        around_in=1.7,
+        shape=abreast(len(facets), columns),
+        fontsize=SMALL_PT,
+        sharey=True,
+    )
     scale = Normalize(0, 1)
-    for ax, (words, found) in zip(axes.flat, facets, strict=False):
+    for ax, (_, found) in zip(axes.flat, facets, strict=False):
         draw_fields(ax, ccs, found, scale, room=56 // (columns * len(ccs)))
-        head_panel(ax, words, columns, fontsize=9.5)
-    blank(axes, len(facets))
     for ax in axes[:, 0]:
         ax.set_ylabel("What this one gets")
-    for ax in axes.flat[max(0, len(facets) - columns) : len(facets)]:
-        ax.set_xlabel("beside this one")
+    label_lowest(axes, len(facets), "beside this one")
     bar = drawn.colorbar(
         ScalarMappable(scale, colormaps[COLOURS]), ax=axes, aspect=30, pad=0.02, fraction=0.05
     )
@@ -175,17 +176,12 @@ def conditions(table: pd.DataFrame) -> list[tuple[str, dict[tuple[str, str], Mee
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """As many figures as its facets need."""
-    facets = conditions(sheet.rows)
-    several = len(facets) > FACETS_ON_A_FIGURE
-    for start in range(0, len(facets), FACETS_ON_A_FIGURE):
-        some = facets[start : start + FACETS_ON_A_FIGURE]
-        span = f"Conditions {start + 1} to {start + len(some)} of {len(facets)}" if several else ""
-        yield Picture(
-            plot_rivals(some, sheet.rows, sheet.footer, title=span),
-            f"{span}: {DRAWING.caption}" if span else "",
-            name=str(1 + start // FACETS_ON_A_FIGURE) if several else "",
-            medians=False,
-        )
+    yield from pictures(
+        conditions(sheet.rows),
+        lambda some, span: plot_rivals(some, sheet.rows, sheet.footer, title=span),
+        DRAWING.caption,
+        most=FACETS_ON_A_FIGURE,
+    )
 
 
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:

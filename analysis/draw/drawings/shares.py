@@ -31,6 +31,7 @@ from analysis.draw.marks import (
     study_handles,
     tint,
 )
+from analysis.draw.panels import panel_figure
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
 from analysis.draw.sentences import (
     NEAR,
@@ -42,12 +43,9 @@ from analysis.draw.style import (
     DEGRADED_HATCH,
     FAINT,
     INK,
-    blank,
     cc_colour,
     finish,
-    head_panel,
     label_edges,
-    new_figure,
     styled,
     wrapped,
 )
@@ -75,9 +73,11 @@ def plot_shares(
         if max(len(rows) for _, rows in facets) <= 4
         else (len(facets), 1)
     )
-    drawn, axes = new_figure(1.3 + 2.45 * shape[0], *shape, sharey=True)
+    drawn, axes = panel_figure(
+        [words for words, _ in facets], 2.45, around_in=1.3, shape=shape, pad=8, sharey=True
+    )
     width = 0.82 / max(1, len(flows))
-    for ax, (words, rows) in zip(axes.flat, facets, strict=False):
+    for ax, (_, rows) in zip(axes.flat, facets, strict=False):
         ax.axhline(
             100 / max(1, len(flows)),
             color=INK,
@@ -112,7 +112,6 @@ def plot_shares(
                 fontsize=9.5,
                 color=FAINT,
             )
-        head_panel(ax, words, shape[1], pad=8)
         ax.set_ylim(0, 120)
         ax.set_yticks(range(0, 101, 25))
         room = 68 // len(rows) // shape[1]
@@ -125,7 +124,6 @@ def plot_shares(
         aside = 0.6 if len(rows) > 1 else 1.4
         ax.set_xlim(-aside, len(rows) - 1 + aside)
         ax.grid(False, axis="x")
-    blank(axes, len(facets))
     label_edges(axes, len(facets), factor_heading(swept), merit_of("share").axis)
     handles = [
         *flow_handles(table, flows),

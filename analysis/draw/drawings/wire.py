@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.draw.levels import tunnels_of
+from analysis.draw.panels import abreast, label_lowest, panel_figure
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
-from analysis.draw.style import FAINT, INK, blank, finish, head_panel, new_figure, styled
+from analysis.draw.style import FAINT, INK, finish, styled
 from analysis.judge.table import Column, Table
 from analysis.read.folder import Run
 from analysis.read.series import wire_ratio
@@ -51,9 +52,12 @@ def plot_wire(
     """A panel per MTU, a line per tunnel: a tick where the formats say, a point where it was."""
     mtus = sorted({row["mtu_bytes"] for row in rows})
     columns = min(2, len(mtus))
-    lines = -(-len(mtus) // columns)
-    drawn, axes = new_figure(
-        1.4 + lines * (0.9 + 0.27 * len(tunnels)), lines, columns, sharey=True, sharex=True
+    drawn, axes = panel_figure(
+        [f"MTU {mtu} bytes" for mtu in mtus],
+        0.9 + 0.27 * len(tunnels),
+        shape=abreast(len(mtus), columns),
+        sharey=True,
+        sharex=True,
     )
     for ax, mtu in zip(axes.flat, mtus, strict=False):
         for row in rows:
@@ -67,10 +71,7 @@ def plot_wire(
         ax.set_yticks(range(len(tunnels)), tunnels)
         ax.set_ylim(len(tunnels) - 0.5, -0.5)
         ax.grid(True, axis="y", color=FAINT, linewidth=0.4)
-        head_panel(ax, f"MTU {mtu} bytes", columns)
-    blank(axes, len(mtus))
-    for ax in axes.flat[max(0, len(mtus) - columns) : len(mtus)]:
-        ax.set_xlabel("Bytes on the wire per byte carried")
+    label_lowest(axes, len(mtus), "Bytes on the wire per byte carried")
     handles = [
         Line2D([], [], color=INK, linewidth=1.6, label="by the formats"),
         Line2D([], [], color=MEASURED, marker="o", linestyle="none", label="measured"),

@@ -1,0 +1,131 @@
+"""Panels: a matrix's runs by condition, a panel under each condition's heading, and as many figures
+as that makes.
+
+What a panel shows is its drawing's; where it stands, what is written above it and beside it, and
+where another figure begins is said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from analysis.draw.levels import cc_rank, named_level, told_apart
+from analysis.draw.registry import Picture
+from analysis.draw.style import cc_colour, grid, head_panel, new_figure
+from analysis.judge.cells import Cell
+from analysis.judge.table import cc_name
+from analysis.read.folder import Run
+from analysis.read.study import level
+
+PANELS_ON_A_FIGURE = 9
+SMALL_PT = 9.5  # of a heading that names a condition in full
+Condition = tuple[str, Sequence[Run]]
+Each = TypeVar("Each")
+
+
+def varying(cells: Sequence[Cell]) -> set[str]:
+    """The factors that make a condition: all but the congestion control that vary."""
+    levels: dict[str, set[str]] = {}
+    for cell in cells:
+        for name, value in cell.factors:
+            levels.setdefault(name, set()).add(level(value))
+    return {name for name, seen in levels.items() if name != "cc" and len(seen) > 1}
+
+
+def conditions(cells: Sequence[Cell], measured: Callable[[Run], bool]) -> list[Condition]:
+    """(condition, the runs that count and measured it) in the order of the cells."""
+    found: dict[str, list[Run]] = {}
+    varied = varying(cells)
+    for cell in cells:
+        words = ", ".join(
+            named_level(name, level(value)) for name, value in cell.factors if name in varied
+        )
+        found.setdefault(words, []).extend(run for run in cell.counted if measured(run))
+    known = [(words, tuple(runs)) for words, runs in found.items() if runs]
+    names = told_apart([words for words, _ in known])
+    return [(name, runs) for name, (_, runs) in zip(names, known, strict=True)]
+
+
+def panel_figure(
+    headings: Sequence[str],
+    panel_in: float,
+    *,
+    around_in: float = 1.4,
+    shape: tuple[int, int] | None = None,
+    pad: float | None = None,
+    fontsize: float | None = None,
+    **shared: bool,
+) -> tuple[Figure, np.ndarray]:
+    """A figure with a panel under each heading, and its axes; those without one are not seen.
+
+    panel_in   a row's height; around_in: of title, legend and what stands below
+    shape      rows and columns, where they are not as `grid` has it
+    shared     sharex, sharey
+    """
+    rows, columns = shape or grid(len(headings))
+    figure, axes = new_figure(around_in + panel_in * rows, rows, columns, **shared)
+    more = {"pad": pad, "fontsize": fontsize}
+    for ax, words in zip(axes.flat, headings, strict=False):
+        head_panel(ax, words, columns, **{name: each for name, each in more.items() if each})
+    for ax in axes.flat[len(headings) :]:
+        ax.set_visible(False)
+    return figure, axes
+
+
+def abreast(count: int, columns: int) -> tuple[int, int]:
+    """Rows and columns of so many panels, with so many abreast."""
+    return -(-count // columns), columns
+
+
+def label_lowest(axes: np.ndarray, used: int, x: str) -> None:
+    """Name the axis across under the lowest panel of each column."""
+    for ax in axes.flat[max(0, used - axes.shape[1]) : used]:
+        ax.set_xlabel(x)
+
+
+def mark_degraded(ax: Axes, runs: Iterable[Run]) -> None:
+    """Say that a panel has runs whose fidelity is degraded."""
+    if any(run.verdict == "degraded" for run in runs):
+        ax.text(0.97, 0.04, "degraded", ha="right", fontsize=8.5, transform=ax.transAxes)
+
+
+def cc_lines(ccs: Iterable[str], **look: Any) -> list[Line2D]:
+    """A legend's line for each congestion control."""
+    return [
+        Line2D([], [], color=cc_colour(cc), label=cc_name(cc), **look)
+        for cc in sorted(set(ccs), key=cc_rank)
+    ]
+
+
+def pictures(
+    found: Sequence[Each],
+    plot: Callable[[Sequence[Each], str], Figure],
+    caption: str,
+    *,
+    name: str = "",
+    most: int = PANELS_ON_A_FIGURE,
+    medians: bool = False,
+) -> Iterator[Picture]:
+    """As many figures as the panels need; each of several says which of them it shows.
+
+    plot      draws some of them under a title ("" where all are on one figure)
+    name      what tells these figures' files from others' of the same drawing
+    medians   whether what is drawn are cells' medians
+    """
+    several = len(found) > most
+    for start in range(0, len(found), most):
+        some = found[start : start + most]
+        span = f"Conditions {start + 1} to {start + len(some)} of {len(found)}" if several else ""
+        number = str(1 + start // most) if several else ""
+        yield Picture(
+            plot(some, span),
+            f"{span}: {caption}" if span else caption,
+            name="-".join(part for part in (name, number) if part),
+            medians=medians,
+        )
