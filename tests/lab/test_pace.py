@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +17,7 @@ from gostlab import results
 from gostlab.ask.experiment import load_experiment
 from gostlab.ask.resolve import expand
 from gostlab.ask.run_description import RunDescription
+from gostlab.machine import Watched
 from gostlab.machine.sandbox import host_facts
 from gostlab.matrix import schedule
 from gostlab.matrix.pace import (
@@ -234,7 +238,137 @@ def test_a_machine_whose_other_work_comes_and_goes_is_forecast_right_most_of_the
     """
     looks = Recorded("thesis-tunnel-busy").looks()
     wrong = [look for look in looks if not is_right(*look[1:])]
-    assert len(wrong) <= 0.15 * len(looks), wrong
+    assert len(wrong) <= 0.02 * len(looks), wrong
+
+
+# -- other work on the machine
+
+
+class Shared(World):
+    """A machine whose other work comes and goes: runs take `times` as long as their CPU time, from
+    one instant to the next, for some minutes each. One forecast is asked every five seconds, as the
+    scheduler does.
+    """
+
+    def __init__(self, slots: int, seed: int, *, watched: bool) -> None:
+        super().__init__(slots, 1.0, seed)
+        dice = random.Random(1000 + seed)
+        self.stretches, at_s = [], 0.0
+        while at_s < 4 * self.end_s:
+            self.stretches.append((at_s, dice.choice((1.0, 1.5, 2.5))))
+            at_s += dice.expovariate(1 / 300)
+        self.stretches.append((10 * self.end_s, 1.0))
+        ends = [0.0] * slots
+        self.works = [work for _, _, work in self.spans]
+        for index, (run, _, work) in enumerate(self.spans):
+            slot = ends.index(min(ends))
+            begins, ends[slot] = ends[slot], self.end_of(ends[slot], work)
+            self.spans[index] = (run, begins, ends[slot] - begins)
+        self.end_s = max(ends)
+        self.watched = watched
+        self.forecast = Forecast(lambda run: 0.0, slots, known=self.known)
+        self.over: set[int] = set()
+
+    def worked_s(self, begins: float, now_s: float) -> float:
+        """What a run gets done."""
+        ends = [at_s for at_s, _ in self.stretches[1:]]
+        return sum(
+            max(0.0, min(now_s, end_s) - max(begins, at_s)) / times
+            for (at_s, times), end_s in zip(self.stretches, ends, strict=False)
+        )
+
+    def end_of(self, begins: float, work: float) -> float:
+        """When so much is done."""
+        low, high = begins, begins + 2.5 * work
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.worked_s(begins, middle) < work else (low, middle)
+        return high
+
+    def looks(self) -> list[tuple[float, float]]:
+        """What was left and what was promised, from the second minute on."""
+        found = []
+        for now_s in range(5, int(self.end_s), 5):
+            moving, waiting = [], []
+            for (run, begins, lasts), work in zip(self.spans, self.works, strict=True):
+                if begins + lasts <= now_s:
+                    if id(run) not in self.over:
+                        self.over.add(id(run))
+                        self.forecast.finished(run, lasts, work if self.watched else None)
+                elif begins < now_s:
+                    done = self.worked_s(begins, now_s)
+                    loaded_s = done / work * run.length_s if done > 0.1 * work else None
+                    cpu_s = done if self.watched else None
+                    elapsed_s = now_s - begins
+                    moving.append(Moving(run, id(run), elapsed_s, loaded_s, elapsed_s, cpu_s))
+                else:
+                    waiting.append(run)
+            promised_s = self.forecast.left_s(moving, waiting)
+            if now_s >= 120:
+                found.append((self.end_s - now_s, promised_s))
+        return found
+
+
+def test_who_looks_at_the_cpu_time_of_runs_forecasts_better_beside_other_work() -> None:
+    """Of the looks from the second minute on 64 % are right within 30 %, and 56 % without: what
+    will come nobody knows.
+    """
+    shares = []
+    for watched in (True, False):
+        looks = [
+            look
+            for slots in (1, 2)
+            for seed in range(12)
+            for look in Shared(slots, seed, watched=watched).looks()
+        ]
+        shares.append(sum(is_right(*look) for look in looks) / len(looks))
+    with_cpu, without = shares
+    assert with_cpu > 0.6 and with_cpu > without + 0.05, shares
+
+
+def test_other_work_that_comes_or_goes_is_seen_before_a_run_ends() -> None:
+    forecast = Forecast(lambda run: 300.0, 1)
+    for second in range(0, 100, 2):  # nothing else works
+        moving = Moving(RUNS[0], 0, second, None, None, float(second))
+        forecast.left_s([moving], RUNS[1:3])
+    assert forecast.left_s([moving], RUNS[1:3]) == pytest.approx(802, rel=0.02)
+    for second in range(100, 1100, 2):  # half of the CPU is somebody else's
+        cpu_s = 98.0 + (second - 98) / 2
+        left_s = forecast.left_s([Moving(RUNS[0], 0, second, None, None, cpu_s)], RUNS[1:3])
+    assert left_s == pytest.approx(2 * 600, rel=0.1)
+
+
+def test_work_says_what_a_run_was_whatever_else_the_machine_did() -> None:
+    """Two runs of 10 s of CPU time, one of them beside other work: the third is another such."""
+    forecast = Forecast(lambda run: 10.0, 1)
+    forecast.finished(RUNS[0], 40.0, 10.0)
+    forecast.finished(RUNS[1], 10.0, 10.0)
+    (took, _), (other, _) = forecast.ended
+    assert took.work_s == other.work_s == 10.0
+    forecast.busy.look()
+    assert forecast.left_s((), RUNS[2:3]) == pytest.approx(25.0)
+
+
+def test_the_cpu_time_of_a_run_is_its_process_group_s(tmp_path: Path) -> None:
+    work = "import time\nwhile time.process_time() < 0.4: pass\nprint(flush=True)\ntime.sleep(60)"
+    with subprocess.Popen(
+        [sys.executable, "-c", work], start_new_session=True, stdout=subprocess.PIPE
+    ) as process:
+        job = Watched(process, 60.0)
+        try:
+            assert process.stdout is not None and process.stdout.readline() == b"\n"
+            making = results.InPlace(tmp_path)
+            active = schedule.Running(RUNS[0], making, job, time.monotonic() - 1.0)
+            elsewhere = schedule.Running(
+                RUNS[1], making, schedule.NeverStarted("no"), time.monotonic()
+            )
+            schedule.note_work([active, elsewhere])
+            used_s = active.seen(0).cpu_s
+            assert used_s is not None and 0.35 <= used_s < 60
+            assert elsewhere.seen(1).cpu_s is None
+            assert active.whole_cpu_s(1000.0) > 10 * used_s  # after the last look as before it
+        finally:
+            job.kill()
 
 
 def test_what_the_real_clock_takes_is_not_learned_from_a_slow_machine() -> None:
