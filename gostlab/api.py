@@ -34,6 +34,7 @@ from gostlab.ask.question import Question
 from gostlab.ask.resolve import expand, levels_in_order, single_run
 from gostlab.ask.run_description import RunDescription
 from gostlab.declared import controls
+from gostlab.declared.errors import SandboxOnly
 from gostlab.declared.kernels import FEATURES, SHIPPED, Kernel, declared_kernels, own_kernels
 from gostlab.machine import loading, native, sandbox, terminal
 from gostlab.machine.cpus import claimed_cpus
@@ -80,17 +81,14 @@ class Plan:
 
     def described(self, repetitions_of: Mapping[str, int]) -> list[RunDescription]:
         """The runs, when these cells are to have so many repetitions."""
-        return wanted_runs(
-            expand(
-                self.experiment,
-                quick=self.quick,
-                overrides=self.overrides,
-                machine=self.machine.name,
-                clock=self.clock,
-                repetitions_of=repetitions_of,
-            ),
-            self.experiment.name,
-            self.matrices,
+        return expand(
+            self.experiment,
+            quick=self.quick,
+            overrides=self.overrides,
+            machine=self.machine.name,
+            clock=self.clock,
+            repetitions_of=repetitions_of,
+            matrices=self.matrices,
         )
 
 
@@ -116,13 +114,18 @@ def plan(
     dealt = None if shard is None else Shard.read(shard)
     read = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
     read = with_seed(read, seed)
+    check_matrices(read, matrices, quick=quick)
     choice = machine.choose(on)
-    if choice.name == "native":
-        if clock == "virtual":
-            raise BadInput("--clock virtual needs the sandbox: this kernel's clock is the real one")
-        clock = "real"
-    every = expand(read, quick=quick, overrides=overrides or {}, machine=choice.name, clock=clock)
-    runs = wanted_runs(every, read.name, matrices)
+    if choice.name == "native" and clock == "virtual":
+        raise BadInput("--clock virtual needs the sandbox: this kernel's clock is the real one")
+    try:
+        runs, clock_there = expand_on(choice, read, quick, overrides or {}, clock, matrices)
+    except SandboxOnly:
+        if on != "auto":
+            raise
+        choice = machine.Choice("sandbox", "another kernel than this machine's is asked for")
+        runs, clock_there = expand_on(choice, read, quick, overrides or {}, clock, matrices)
+    clock = clock_there
     errors, warned = guards.survey(runs)
     if errors:
         raise BadInput(refusal(errors))
@@ -141,6 +144,28 @@ def plan(
         warned=tuple(warned),
         shard=dealt,
     )
+
+
+def expand_on(
+    choice: machine.Choice,
+    experiment: Experiment,
+    quick: bool,
+    overrides: Mapping[str, str],
+    clock: str | None,
+    matrices: Collection[str],
+) -> tuple[list[RunDescription], str | None]:
+    """The runs of some matrices (or all) on a machine, and the clock that they are given. Raises
+    BadInput.
+    """
+    there = "real" if choice.name == "native" else clock
+    return expand(
+        experiment,
+        quick=quick,
+        overrides=overrides,
+        machine=choice.name,
+        clock=there,
+        matrices=matrices,
+    ), there
 
 
 def plan_question(question: Question, folder: Path, *, on: str = "auto") -> Plan:
@@ -176,15 +201,12 @@ def save_question(question: Question, file: Path) -> None:
     part.replace(file)
 
 
-def wanted_runs(
-    runs: Sequence[RunDescription], experiment: str, matrices: Collection[str]
-) -> list[RunDescription]:
-    """The runs of some matrices, or all. Raises BadInput if there is no such matrix."""
-    known = sorted({run.matrix for run in runs})
+def check_matrices(experiment: Experiment, matrices: Collection[str], *, quick: bool) -> None:
+    """Raises BadInput if an experiment's form has no such matrix."""
+    known = sorted(each.name for each in experiment.matrices if each.is_in(quick=quick))
     for name in matrices:
         if name not in known:
-            raise BadInput(f"--matrix {name}: {experiment} has {', '.join(known)}")
-    return [run for run in runs if not matrices or run.matrix in matrices]
+            raise BadInput(f"--matrix {name}: {experiment.name} has {', '.join(known)}")
 
 
 def refusal(errors: Sequence[tuple[RunDescription, guards.Guard]]) -> str:
@@ -524,12 +546,15 @@ def open_run(folder: Path, run: Path, out: Path | None = None) -> Path:
 def studies_page(folder: Path, experiments: Sequence[str] = (), out: Path | None = None) -> Path:
     """Write the page of studies, a section and the figures of each experiment; the page.
 
-    out: the Markdown file (default: docs/studies.md of the checkout). Raises BadInput, OSError.
+    experiments: of these, and the others' sections of the page that is there stay; none: of all
+    that have results, and of no others. out: the Markdown file (default: docs/studies.md of the
+    checkout). Raises BadInput, OSError.
     """
     wanted = reported(folder, experiments)
     from analysis.page.studies import write_studies_page
 
-    return write_studies_page(folder, wanted, out or machine.CHECKOUT / "docs/studies.md")
+    page = out or machine.CHECKOUT / "docs/studies.md"
+    return write_studies_page(folder, wanted, page, keep=bool(experiments))
 
 
 def survey(folder: Path, cores: int | None = None) -> list[catalogue.Form]:

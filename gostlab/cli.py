@@ -291,7 +291,8 @@ def add_report(verbs: Any) -> None:
     report.add_argument(
         "--studies",
         action="store_true",
-        help="write docs/studies.md instead: a section and the figures of each",
+        help="write docs/studies.md instead: a section and the figures of each; where experiments"
+        " are named, the others' sections stay as they are",
     )
     report.add_argument(
         "--open",

@@ -32,9 +32,13 @@ COMMAND = "./lab report --studies"
 MOST_LISTED = 20
 
 
-def write_studies_page(results: Path, names: Sequence[str], out_md: Path) -> Path:
+def write_studies_page(
+    results: Path, names: Sequence[str], out_md: Path, *, keep: bool = False
+) -> Path:
     """Write the page of some experiments and its pictures (in a folder of the page's name); the
     page. Raises OSError and DrawingError.
+
+    keep: the other studies' sections of the page that is there stay as they are
 
     Only runs of an experiment's full form count here, as its file stands now; of a matrix of which
     less than half has been run, those of its quick form, and the page says so. What one's own
@@ -48,7 +52,36 @@ def write_studies_page(results: Path, names: Sequence[str], out_md: Path) -> Pat
         out_md,
         {name: form.asking for name, form in forms.items()},
         {name: form.quick for name, form in forms.items()},
+        kept_of(out_md, names) if keep else {},
     )
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A study's part of a page that was made earlier."""
+
+    row: str  # of the table that sums all up
+    lines: tuple[str, ...]
+
+
+def kept_of(page: Path, but: Collection[str]) -> dict[str, Kept]:
+    """The studies of a page, but for some, by name; none if something else wrote it."""
+    try:
+        words = page.read_text(encoding="utf-8")
+    except (OSError, UnicodeError):
+        return {}
+    if COMMAND not in words[:400]:
+        return {}
+    head, *rest = re.split(r'(?m)^<a id="study-([A-Za-z0-9-]+)"></a>\n', words)
+    rows = {
+        found[1]: found[0]
+        for found in re.finditer(r"(?m)^\| \[.*?\]\(#study-([A-Za-z0-9-]+)\) \|.*$", head)
+    }
+    return {
+        name: Kept(rows[name], tuple(text.rstrip("\n").splitlines()))
+        for name, text in zip(rest[::2], rest[1::2], strict=True)
+        if name in rows and name not in but
+    }
 
 
 @dataclass(frozen=True)
@@ -93,11 +126,13 @@ def write_page(
     out_md: Path,
     asking: Mapping[str, Collection[str] | None] = MappingProxyType({}),
     quick: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    kept: Mapping[str, Kept] = MappingProxyType({}),
 ) -> Path:
     """The same, of experiments already read; of each, the runs that ask one of these questions, or
     all.
 
     quick: of each, the matrices whose runs are their quick form's
+    kept: other studies' parts, which stay
     """
     chapters = [
         to_chapter(study, load_results(results, study.name, asking.get(study.name)))
@@ -105,13 +140,15 @@ def write_page(
     ]
     folder = out_md.with_suffix("")
     old = own_pictures(out_md)
-    written = set()
+    written = {
+        name for each in kept.values() for name in pictures_in("\n".join(each.lines), folder.name)
+    }
     for chapter in chapters:
         for picture in chapter.pictures:
             name = f"{picture.name}.png"
             written.add(name)
             write_whole(folder / name, save(picture.figure, "png"))
-    write_whole(out_md, page_of(chapters, folder.name, quick).encode("utf-8", "replace"))
+    write_whole(out_md, page_of(chapters, folder.name, quick, kept).encode("utf-8", "replace"))
     for name in sorted(old - written):
         (folder / name).unlink(missing_ok=True)
     return out_md
@@ -135,7 +172,12 @@ def own_pictures(page: Path) -> set[str]:
         return set()
     if COMMAND not in words[:400]:
         return set()
-    return set(re.findall(rf"\]\({re.escape(page.stem)}/([A-Za-z0-9._+-]+\.png)\)", words))
+    return pictures_in(words, page.stem)
+
+
+def pictures_in(words: str, folder: str) -> set[str]:
+    """The names of the pictures of a folder that some Markdown shows."""
+    return set(re.findall(rf"\]\({re.escape(folder)}/([A-Za-z0-9._+-]+\.png)\)", words))
 
 
 # -- the page
@@ -145,8 +187,11 @@ def page_of(
     chapters: Sequence[Chapter],
     folder: str,
     quick: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    kept: Mapping[str, Kept] = MappingProxyType({}),
 ) -> str:
-    """The page's Markdown. quick: by experiment, the matrices whose runs are their quick form's."""
+    """The page's Markdown. quick: by experiment, the matrices whose runs are their quick form's;
+    kept: what stays of an earlier page. By name, if something stays.
+    """
     lines = [
         "# Studies, repeated",
         "",
@@ -158,21 +203,31 @@ def page_of(
         ),
         "",
     ]
-    if not chapters:
+    if not chapters and not kept:
         return "\n".join([*lines, "There are no results yet.", ""])
-    lines += [*overview(chapters, quick), ""]
-    for chapter in chapters:
-        lines += [*section(chapter, folder, quick.get(chapter.study.name, ())), ""]
+    parts: dict[str, Chapter | Kept] = {each.study.name: each for each in chapters}
+    parts.update(kept)
+    names = sorted(parts) if kept else list(parts)
+    lines += [*overview([parts[name] for name in names], quick), ""]
+    for name in names:
+        part = parts[name]
+        if isinstance(part, Kept):
+            lines += [f'<a id="study-{name}"></a>', *part.lines, ""]
+        else:
+            lines += [*section(part, folder, quick.get(name, ())), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def overview(chapters: Sequence[Chapter], quick: Mapping[str, Sequence[str]]) -> list[str]:
+def overview(parts: Sequence[Chapter | Kept], quick: Mapping[str, Sequence[str]]) -> list[str]:
     """A line per study: how much has run, how much agrees."""
     lines = [
         "| Study | Runs that count | Published figures | agree | disagree | not answered |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    for chapter in chapters:
+    for chapter in parts:
+        if isinstance(chapter, Kept):
+            lines.append(chapter.row)
+            continue
         counts = [
             sum(row.verdict == verdict for row in chapter.targets)
             for verdict in (targets.AGREES, targets.DISAGREES)

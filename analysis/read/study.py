@@ -20,7 +20,9 @@ from analysis.read.values import Scalar, flatten, printable
 from gostlab.ask.document import BadInput
 from gostlab.ask.experiment import Experiment, Published, load_experiment
 from gostlab.ask.resolve import expand
+from gostlab.ask.run_description import RunDescription
 from gostlab.declared.controls import welcoming_strangers
+from gostlab.declared.errors import SandboxOnly
 from gostlab.results import EXPERIMENT_FILE
 
 # Without a band of its own, a value agrees within this.
@@ -236,10 +238,20 @@ def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
     return frozenset(
         question(run.to_json())
         for machine in ("sandbox", "native")
-        for run in expand(
-            found, quick=quick, machine=machine, clock=None if machine == "sandbox" else "real"
-        )
+        for matrix in found.matrices
+        for run in runs_on(machine, found, matrix.name, quick=quick)
     )
+
+
+def runs_on(
+    machine: str, experiment: Experiment, matrix: str, *, quick: bool
+) -> list[RunDescription]:
+    """A matrix's runs on a machine; none where it asks for what only the sandbox has."""
+    clock = None if machine == "sandbox" else "real"
+    try:
+        return expand(experiment, quick=quick, machine=machine, clock=clock, matrices=(matrix,))
+    except SandboxOnly:
+        return []
 
 
 def to_study(name: str, experiment: Experiment) -> Study:

@@ -12,6 +12,7 @@ from typing import Any
 
 from gostlab.ask.settings import Setting, Settings, read_override
 from gostlab.declared import kernels
+from gostlab.declared.errors import SandboxOnly
 from gostlab.declared.kernels import FEATURES, SHIPPED, Kernel
 
 
@@ -56,9 +57,11 @@ def fit_settings(
     asked = settings["kernel"]
     kernel = kernel_of(asked.value)
     if machine == "native" and asked.value != SHIPPED:
-        raise asked.node.bad_value(
-            "a native run has this machine's own kernel: another is the sandbox's (--machine"
-            " sandbox)"
+        raise SandboxOnly(
+            asked.node.bad_value(
+                "a native run has this machine's own kernel: another is the sandbox's (--machine"
+                " sandbox)"
+            )
         )
     fitted = dict(settings)
     for need in NEEDS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -75,8 +75,9 @@ def expand(
     machine: str = "sandbox",
     clock: str | None = None,
     repetitions_of: Mapping[str, int] = {},
+    matrices: Collection[str] = (),
 ) -> list[RunDescription]:
-    """Every run of an experiment, in the order to run them.
+    """Every run of an experiment, or of some of its matrices, in the order to run them.
 
     Repetitions are the outer loop, so that drift hits every cell alike; within one the order is
     shuffled by the experiment's seed, the real clock's runs last, as they need the machine for
@@ -89,7 +90,7 @@ def expand(
     refuse_overruled(experiment, given, quick=quick)
     blocks: dict[int, list[RunDescription]] = {}
     for matrix in experiment.matrices:
-        if not matrix.is_in(quick=quick):
+        if not matrix.is_in(quick=quick) or (matrices and matrix.name not in matrices):
             continue
         short = matrix.quick if quick else NO_QUICK
         settings, factors = layered(experiment, matrix, short, given)

@@ -273,6 +273,31 @@ def test_made_again_it_is_the_same_and_only_its_own_pictures_go(
     )
 
 
+def test_one_study_is_made_anew_and_the_others_stay_as_they_are(
+    results: Path, tmp_path: Path
+) -> None:
+    other = replace(STUDY, name="zebra", title="Another")
+    results = Path(shutil.copytree(results, tmp_path / "results"))
+    shutil.copytree(results / "li-2018", results / "zebra")
+    page = write_page(results, [STUDY, other], tmp_path / "studies.md")
+    before, pictures = page.read_text(), set((tmp_path / "studies").iterdir())
+    shutil.rmtree(results / "li-2018")
+    for run in (results / "zebra").iterdir():
+        shutil.rmtree(run)
+
+    write_studies_page(results, ["zebra"], page, keep=True)
+
+    first, _, second = page.read_text().partition('<a id="study-zebra"></a>')
+    assert first.split('<a id="study-li-2018"></a>')[1] in before
+    assert next(line for line in before.splitlines() if "(#study-li-2018) |" in line) in first
+    assert "No run counts yet" in second
+    left = set((tmp_path / "studies").iterdir())
+    assert left == {path for path in pictures if not path.name.startswith("zebra")}
+    # named without a page that is there, it is the page of that study alone
+    alone = write_studies_page(results, ["zebra"], tmp_path / "alone.md", keep=True)
+    assert "study-li-2018" not in alone.read_text()
+
+
 def test_a_page_that_something_else_wrote_loses_no_pictures(results: Path, tmp_path: Path) -> None:
     (tmp_path / "studies").mkdir()
     (tmp_path / "studies/old.png").write_bytes(b"x")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gostlab import api, machine
 from gostlab.ask.document import BadInput
 from gostlab.ask.resolve import single_run
 from gostlab.ask.run_description import RunDescription
@@ -129,6 +130,35 @@ def test_what_somebody_wrote_for_a_kernel_that_cannot_is_refused(
     assert instead in str(error.value) and "\n" not in str(error.value)
 
 
+def test_one_matrix_of_another_kernel_takes_the_sandbox_and_leaves_others_to_this_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of a machine that could run natively, as `auto` would."""
+
+    def choose(asked: str) -> machine.Choice:
+        return machine.Choice("native" if asked == "auto" else asked, "made up")
+
+    monkeypatch.setattr(machine, "choose", choose)
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        """name: mine
+title: Mine
+settings: {profile: plain-100ms, duration: 5s}
+matrices:
+  - {name: here, factors: {cc: [cubic, bbr]}}
+  - {name: elsewhere, factors: {kernel: ["5.10", shipped]}}
+"""
+    )
+    mine = str(file)
+    assert api.plan(mine).machine.name == "sandbox"
+    assert api.plan(mine, matrices=("here",)).machine.name == "native"
+    assert api.plan(mine, matrices=("here",), on="native").machine.name == "native"
+    with pytest.raises(BadInput, match=r"a native run has this machine's own kernel"):
+        api.plan(mine, on="native")
+    with pytest.raises(BadInput, match=r"^--matrix there: mine has elsewhere, here$"):
+        api.plan(mine, matrices=("there",))
+
+
 def test_a_kernel_that_is_not_there_and_one_of_a_native_run_are_refused() -> None:
     with pytest.raises(BadInput, match=r"no such kernel \(shipped, 7.3, 6.12, 6.1, 5.10"):
         run_on(kernel="2.4")
@@ -222,7 +252,12 @@ def test_a_tree_is_copied_without_what_a_build_left_and_another_content_is_anoth
     tmp_path: Path,
 ) -> None:
     tree = tmp_path / "tree"
-    sources = ["Makefile", "include/linux/tcp.h", "arch/um/kernel/vmlinux.lds.S", "arch/arm/Kconfig"]
+    sources = [
+        "Makefile",
+        "include/linux/tcp.h",
+        "arch/um/kernel/vmlinux.lds.S",
+        "arch/arm/Kconfig",
+    ]
     built = ["init/main.o", "linux", "vmlinux", ".config", "include/generated/a.h", "init/.x.cmd"]
     unread = ["drivers/gpu/drm/a.c", "arch/arm/kernel/a.c", "Documentation/a/b.rst"]
     for name in (*sources, *built, *unread):
