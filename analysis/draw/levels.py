@@ -19,7 +19,7 @@ from analysis.judge.table import cc_name
 from analysis.read.study import level
 from gostlab.ask.profile import DIRECTIONS
 from gostlab.ask.settings import LINK_NAME
-from gostlab.ask.words import says_where
+from gostlab.ask.words import changes_words, says_where
 from gostlab.declared.tunnels import tunnel_kinds
 
 FACTOR_NAMES = {
@@ -196,6 +196,8 @@ def named_level(factor: str, value: Any) -> str:
     head, _, end = name.partition(".")
     if (head == "cc" and end) or says_where(head, end, value):
         return f"{cc_name(str(value))} at {end}"
+    if changes := changes_words(value):
+        return changes
     name = of_its_link(name)
     return f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {level_words(factor, value)}"
 
@@ -211,6 +213,8 @@ def of_its_link(factor: str) -> str:
 
 def level_words(factor: str, value: Any) -> str:
     """A level on an axis that names its factor."""
+    if changes := changes_words(value):
+        return changes
     said = SWITCHES.get(str(value), str(value))
     if factor.endswith("cc") or factor.startswith("factor:cc."):
         return cc_name(said)

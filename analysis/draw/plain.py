@@ -313,11 +313,21 @@ def share_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
     if not found:
         return
     excess, share, flow, cell, count = max(found, key=lambda each: each[0])
+    others = [each for each in cell.example.flows if each.competes and each is not flow]
+    # Two that differ in nothing else are called by their congestion controls.
+    by_cc = count == 2 and others[0].cc != flow.cc and others[0].rtt_ms == flow.rtt_ms
+    told = [flow, *others] if by_cc else [flow]
     own = tuple(
-        name for name in ("cc", f"{flow.name}.cc") if dict(cell.factors).get(name) == flow.cc
+        name
+        for each in told
+        for name in ("cc", f"{each.name}.cc")
+        if dict(cell.factors).get(name) == each.cc
     )
     where = cell_where(cell, but=own)
     what = f"{flow_words(flow.name)} ({cc_name(flow.cc or flow.kind)})"
+    if by_cc:
+        what = cc_name(flow.cc or flow.kind)
+        where = f" beside {cc_name(others[0].cc or others[0].kind)}{where}"
     of = "both" if count == 2 else f"all {count}"
     evidence = f"({rests_on(share, percent, cell)})"
     if excess < 1.1:

@@ -116,6 +116,9 @@ def settle(figure: Figure) -> None:
     renderer = figure.canvas.get_renderer()
     left: dict[float, list[tuple[Axis, float, float]]] = {}  # the vertical axes of each column
     for ax in figure.axes:
+        # a scale of colours gets its own shape only now, and its name's place with it
+        locator = ax.get_axes_locator()
+        ax.apply_aspect(locator(ax, renderer) if locator else None)
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_locator(FixedLocator(axis.get_majorticklocs()))
             axis.set_minor_locator(FixedLocator(axis.get_minorticklocs()))

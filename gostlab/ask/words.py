@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -57,6 +58,36 @@ def with_units(written: str) -> str:
     return UNIT.sub(lambda found: f"{found[1]}\u00a0{UNITS.get(found[2], found[2])}", said)
 
 
+def changes_words(written: Any) -> str:
+    """What changes on a path under way, where a level is that: "rate 4 Mbit/s from 10 s on"; "" of
+    any other level.
+    """
+    if isinstance(written, str) and written.startswith("[{"):
+        try:
+            written = json.loads(written)
+        except ValueError:
+            return ""
+    if not isinstance(written, (list, tuple)) or not written:
+        return ""
+    if not all(isinstance(each, Mapping) and "at" in each for each in written):
+        return ""
+    return ", ".join(change_words(each) for each in written)
+
+
+def change_words(change: Mapping[str, Any]) -> str:
+    """One change: what is new, which way or on which link, and when."""
+    new = " and ".join(
+        f"{name} {with_units(show_level(value))}"
+        for name, value in change.items()
+        if name not in ("at", "direction", "link")
+    )
+    way = {None: "", "both": " both ways"}.get(
+        change.get("direction"), f" {change.get('direction')}"
+    )
+    link = f" on {change['link']}" if change.get("link") else ""
+    return f"{new}{way}{link} from {with_units(show_level(change['at']))} on"
+
+
 def level_words(
     factor: str, written: Any, cc_name: Callable[[str], str] = lambda name: name
 ) -> str:
@@ -64,6 +95,8 @@ def level_words(
 
     cc_name: what a congestion control is called.
     """
+    if changes := changes_words(written):
+        return changes
     if isinstance(written, float):
         written = f"{written:g}"
     head, dot, last = factor.partition(".")

@@ -7,7 +7,9 @@ from typing import Any
 
 import synthetic
 
+from analysis.draw.plain import share_sentences
 from analysis.draw.registry import Drawn, Sweep, draw_matrix, drawing_of
+from analysis.draw.style import save
 from analysis.judge.cells import to_matrices
 from analysis.read.runs import load_results
 from analysis.read.study import Study
@@ -55,6 +57,26 @@ def test_each_field_has_the_share_beside_the_other_and_both_orders_count(tmp_pat
     # cubic beside cubic did not run; beside bbr it got 20 and 30, so bbr 80 and 70
     assert numbers(made) == ["–", "25", "n = 2", "75", "n = 2", "50", "n = 1"]
     assert made.answers[0].sentences == ("BBR leaves CUBIC 25\u00a0% and takes 75\u00a0% (n = 2).",)
+
+
+def test_two_flows_alike_are_called_by_their_congestion_controls(tmp_path: Path) -> None:
+    write_pairs(tmp_path)
+    matrices = to_matrices(load_results(tmp_path, "made-up").runs)
+    (said,) = share_sentences(matrices[0].cells)
+    assert said.sentence.replace("\u00a0", " ") == (
+        "BBR takes 80 % of what both carry beside CUBIC (n = 1)."
+    )
+
+
+def test_the_scale_s_name_stands_beside_its_numbers(tmp_path: Path) -> None:
+    write_pairs(tmp_path)
+    figure = drawn(tmp_path, "rivals").pictures[0].figure
+    save(figure, "png")  # what is drawn is what counts
+    scale = figure.axes[-1].yaxis
+    renderer = figure.canvas.get_renderer()
+    name = scale.label.get_window_extent(renderer)
+    numbers_end = max(tick.label2.get_window_extent(renderer).x1 for tick in scale.majorTicks)
+    assert name.x0 >= numbers_end and name.x1 <= figure.bbox.x1
 
 
 def test_another_factor_makes_a_facet_of_its_own(tmp_path: Path) -> None:

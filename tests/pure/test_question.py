@@ -128,6 +128,19 @@ def test_the_question_reads_as_one_asks_it() -> None:
         ("clock", "real", "real clock"),
         ("loss.packets", 1000.0, "one loss in 1000 packets"),
         ("syscall_cost", "5us", "5\u00a0µs per system call"),
+        # what changes under way, as a file has it and as results do
+        ("step", [{"at": "10s", "rate": "4mbit"}], "rate 4\u00a0Mbit/s from 10\u00a0s on"),
+        (
+            "step",
+            '[{"at": "10s", "delay": "45ms", "direction": "both"}]',
+            "delay 45\u00a0ms both ways from 10\u00a0s on",
+        ),
+        (
+            "changes",
+            [{"at": "4s", "rate": "1gbit"}, {"at": "8s", "loss": "1%", "direction": "reverse"}],
+            "rate 1\u00a0Gbit/s from 4\u00a0s on, loss 1\u00a0% reverse from 8\u00a0s on",
+        ),
+        ("step", "[{", "step [{"),
     ],
 )
 def test_a_level_is_said_as_people_say_it(factor: str, level: object, said: str) -> None:
