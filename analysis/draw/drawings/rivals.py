@@ -106,8 +106,8 @@ def plot_rivals(
     bar = drawn.colorbar(
         ScalarMappable(scale, colormaps[COLOURS]), ax=axes, aspect=30, pad=0.02, fraction=0.05
     )
-    bar.set_ticks([0, 0.25, 0.5, 0.75, 1], labels=["0", "25", "fair: 50", "75", "100"])
-    bar.set_label("Share of what both carry (%)")
+    bar.set_ticks([0, 0.25, 0.5, 0.75, 1], labels=["0", "25", "50", "75", "100"])
+    bar.set_label("Share of what both carry (%): 50 is fair")
     finish(drawn, degraded_handles(rows, bar=True), footer, title)
     return drawn
 
