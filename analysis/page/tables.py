@@ -39,6 +39,7 @@ from analysis.judge.table import (
 from analysis.read.folder import Broken, Environment, Run
 from analysis.read.runs import Results, direction_columns
 from gostlab.ask.units import show_share
+from gostlab.ask.words import changes_words
 
 FACTOR_HEADINGS = {
     "syscall_cost": "System call",
@@ -116,10 +117,15 @@ def level_columns(table: pd.DataFrame, cells: Sequence[Cell]) -> list[Column]:
     return [
         *usual,
         *(
-            Column(f"factor_{key}", FACTOR_HEADINGS.get(key, key), plain, numeric=False)
+            Column(f"factor_{key}", FACTOR_HEADINGS.get(key, key), shown_level, numeric=False)
             for key in others
         ),
     ]
+
+
+def shown_level(value: object) -> str:
+    """A level in a table: as it was written, and what changes under way in words."""
+    return changes_words(value) or plain(value)
 
 
 def levels(row: pd.Series, cell: Cell) -> dict[str, Any]:

@@ -97,24 +97,9 @@ def flatten(value: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scal
         elif inner is None or isinstance(inner, bool | int | float):
             pairs.append((name, float(inner) if inner is not None and is_number(inner) else inner))
         else:
-            said = printable(steps_in_words(inner) or json.dumps(inner, sort_keys=True))
+            said = printable(json.dumps(inner, sort_keys=True))
             pairs.append((name, said if len(said) <= LONGEST_SETTING else summed(inner)))
     return tuple(sorted(pairs, key=lambda pair: pair[0]))
-
-
-def steps_in_words(value: Any) -> str:
-    """A list of changes of the path as people say it: "10s: rate 4mbit; 20s: delay 45ms, direction
-    both"; "" if it is something else.
-    """
-    if not isinstance(value, list) or not all(
-        isinstance(step, dict) and isinstance(step.get("at"), str) for step in value
-    ):
-        return ""
-    return "; ".join(
-        f"{step['at']}: "
-        + ", ".join(f"{key} {what}" for key, what in sorted(step.items()) if key != "at")
-        for step in value
-    )
 
 
 def summed(values: Any) -> str:

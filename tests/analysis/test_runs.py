@@ -16,7 +16,7 @@ from analysis.judge.cells import to_matrices
 from analysis.read.description import mean_loss
 from analysis.read.folder import Broken, Run, load_run, steps_of
 from analysis.read.runs import load_results, to_csv, to_frame
-from analysis.read.values import flatten, printable
+from analysis.read.values import printable
 from gostlab.result_check import complaints
 from gostlab.results import read_series
 
@@ -490,12 +490,3 @@ def test_a_series_that_was_cut_short_keeps_what_is_whole(tmp_path: Path) -> None
 
 def test_text_of_others_cannot_break_a_page() -> None:
     assert printable("\x1b[31mred\x1b[0m\x00\ud800 €\n\ttab") == "red\ufffd\ufffd €\n\ttab"
-
-
-def test_a_change_of_the_path_as_a_level_is_said_in_words() -> None:
-    steps = [{"at": "10s", "rate": "4mbit"}, {"at": "20s", "direction": "both", "delay": "45ms"}]
-    assert dict(flatten({"step": steps[:1]})) == {"step": "10s: rate 4mbit"}
-    assert dict(flatten({"step": steps})) == {
-        "step": "10s: rate 4mbit; 20s: delay 45ms, direction both"
-    }
-    assert dict(flatten({"sizes": ["10kB", "1MB"]})) == {"sizes": '["10kB", "1MB"]'}
