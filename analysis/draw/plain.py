@@ -22,7 +22,7 @@ from analysis.judge.table import NBSP, cc_name, percent, rate, ratio
 from analysis.judge.targets import AGREES, DISAGREES, Target
 from analysis.read.study import level
 from analysis.read.values import Scalar
-from gostlab.ask.words import level_words
+from gostlab.ask.words import level_words, says_where
 
 Factors = tuple[tuple[str, Scalar], ...]
 
@@ -201,11 +201,18 @@ class Lever:
     """What the levels of one factor do to the goodput where all else is the same."""
 
     factor: str
-    least: Cell
-    most: Cell
     others: str  # what is the same, in words
-    low: Summary
-    high: Summary
+    found: tuple[tuple[Summary, Cell], ...]  # of each level, from the least goodput to the most
+
+    @property
+    def low(self) -> Summary:
+        """The least goodput."""
+        return self.found[0][0]
+
+    @property
+    def high(self) -> Summary:
+        """The greatest."""
+        return self.found[-1][0]
 
     @property
     def times(self) -> float:
@@ -223,57 +230,132 @@ def lever_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
     yield Said(lever_words(lever), "lever", size)
 
 
+def whole_factors(cell: Cell) -> dict[str, Factors]:
+    """A cell's factors by name, each as the levels that its cells have: of a file's own ("where")
+    those at several ends are one factor's.
+    """
+    found: dict[str, Factors] = {}
+    for name, value in cell.factors:
+        head, dot, last = name.partition(".")
+        whole = head if dot and says_where(head, last, value) else name
+        found[whole] = (*found.get(whole, ()), (name, value))
+    return found
+
+
 def levers_of(cells: Sequence[Cell]) -> Iterator[Lever]:
-    """Of every factor and every place that has several of its levels: the least and the most."""
-    factors = dict.fromkeys(name for cell in cells for name, _ in cell.factors)
+    """Of every factor and every place that has several of its levels: each one's goodput."""
+    factors = dict.fromkeys(name for cell in cells for name in whole_factors(cell))
     for factor in factors:
         if factor == "cc" or factor.endswith(".cc") or factor.startswith("cc."):
             continue
         groups: dict[Factors, list[tuple[Summary, Cell]]] = {}
         for cell in cells:
-            goodput = cell.summary("goodput")
-            rest = tuple(pair for pair in cell.factors if pair[0] != factor)
-            if goodput is not None and factor in dict(cell.factors):
+            goodput, levels = cell.summary("goodput"), whole_factors(cell)
+            own = levels.pop(factor, ())
+            rest = tuple(pair for pair in cell.factors if pair not in own)
+            if goodput is not None and own:
                 groups.setdefault(rest, []).append((goodput, cell))
         for rest, found in groups.items():
             if len(found) < 2:
                 continue
-            low = min(found, key=lambda pair: pair[0].median)
-            high = max(found, key=lambda pair: pair[0].median)
+            found.sort(key=lambda pair: pair[0].median)
             words = ", ".join(
                 level_words(name, value, cc_name) for name, value in spoken_order(rest).items()
             )
-            yield Lever(factor, low[1], high[1], words, low[0], high[0])
+            yield Lever(factor, words, tuple(found))
 
 
 def lever_words(lever: Lever) -> str:
-    """From the lower level to the higher one, if they have an order; else one against the
-    other.
+    """From the lower level to the higher one, if they have an order; else one against the other, or
+    those that carry much against those that carry little.
     """
-    low_level, high_level = (dict(cell.factors)[lever.factor] for cell in (lever.least, lever.most))
-    said = {value: level_words(lever.factor, value, cc_name) for value in (low_level, high_level)}
-    same = f"{lever.others}; " if lever.others else ""
-    n = n_words(lever.low.n, lever.high.n) + degraded_words([lever.least, lever.most])
-    evidence = f"({same}{n})"
+    low_cell, high_cell = lever.found[0][1], lever.found[-1][1]
+    low_level, high_level = (level_of(cell, lever.factor) for cell in (low_cell, high_cell))
+    said = {each: level_said(each) for each in (low_level, high_level)}
     low, high = carried(lever.low) + spread(lever.low), carried(lever.high) + spread(lever.high)
-    if lever.times < 1 + UNMOVED:
-        one, two = sorted((low_level, high_level), key=lambda value: natural(level(value)))
-        return (
-            f"Between {briefly(said[one], said[two])} and {said[two]} goodput moves by no more than"
-            f" {100 * (lever.times - 1):.2g}{NBSP}%, {low} to {high} {evidence}."
-        )
     gap = f", {factor_words(lever.times)}" if math.isfinite(lever.times) else ""
-    if is_quantity(low_level) and is_quantity(high_level):
-        rises = natural(level(low_level)) < natural(level(high_level))
+    if lever.times < 1 + UNMOVED:
+        one, two = sorted((low_level, high_level), key=lambda each: natural(level(each[0][1])))
+        names = [with_article(said[each], lever.factor) for each in (one, two)]
+        return (
+            f"Between {briefly(*names)} and {names[1]} goodput moves by no more than"
+            f" {100 * (lever.times - 1):.2g}{NBSP}%, {low} to {high}"
+            f" {lever_evidence(lever, [low_cell, high_cell])}."
+        )
+    if is_quantity(low_level[0][1]) and is_quantity(high_level[0][1]):
+        rises = natural(level(low_level[0][1])) < natural(level(high_level[0][1]))
         first, last = (low_level, high_level) if rises else (high_level, low_level)
         start, end = (low, high) if rises else (high, low)
         verb = "rises" if rises else "falls"
         return (
             f"From {briefly(said[first], said[last])} to {said[last]} goodput {verb} from {start}"
-            f" to {end}{gap} {evidence}."
+            f" to {end}{gap} {lever_evidence(lever, [low_cell, high_cell])}."
+        )
+    if (parts := parted(lever.found)) is not None:
+        less, more = (
+            listed([level_said(level_of(cell, lever.factor)) for _, cell in reversed(part)])
+            for part in parts
+        )
+        much, little = (between([each for each, _ in part]) for part in reversed(parts))
+        return (
+            f"{first_up(where_words(more, lever.factor))} goodput is {much},"
+            f" {where_words(less, lever.factor)} {little}{gap}"
+            f" {lever_evidence(lever, [cell for _, cell in lever.found])}."
         )
     best, least = (where_words(said[each], lever.factor) for each in (high_level, low_level))
-    return f"{first_up(best)} goodput is {high}, {least} {low}{gap} {evidence}."
+    return (
+        f"{first_up(best)} goodput is {high}, {least} {low}{gap}"
+        f" {lever_evidence(lever, [low_cell, high_cell])}."
+    )
+
+
+def level_of(cell: Cell, factor: str) -> Factors:
+    """What a cell has of a whole factor."""
+    return whole_factors(cell)[factor]
+
+
+def level_said(pairs: Factors) -> str:
+    """A level in words: 16 streams; BBR at wan."""
+    return " and ".join(level_words(name, value, cc_name) for name, value in pairs)
+
+
+def lever_evidence(lever: Lever, cells: Sequence[Cell]) -> str:
+    """What is the same, how many runs the cells that are named rest on, and what spoilt them."""
+    same = f"{lever.others}; " if lever.others else ""
+    counts = [goodput.n for goodput, cell in lever.found if cell in cells]
+    return f"({same}{n_words(*counts)}{degraded_words(cells)})"
+
+
+# Levels are of two kinds where the goodputs of each lie within so many times, and the two further
+# apart than that.
+ALIKE, APART = 1.2, 1.5
+
+
+def parted(
+    found: Sequence[tuple[Summary, Cell]],
+) -> tuple[Sequence[tuple[Summary, Cell]], Sequence[tuple[Summary, Cell]]] | None:
+    """Three levels or more, by rising goodput, as those that carry little and those that carry
+    much; None where they are not of two kinds.
+    """
+    rates = [goodput.median for goodput, _ in found]
+    if len(rates) < 3 or rates[0] <= 0:
+        return None
+    place = max(range(1, len(rates)), key=lambda index: rates[index] / rates[index - 1])
+    alike = all(part[-1] / part[0] < ALIKE for part in (rates[:place], rates[place:]))
+    if not alike or rates[place] / rates[place - 1] < APART:
+        return None
+    return found[:place], found[place:]
+
+
+def between(found: Sequence[Summary]) -> str:
+    """What some carry, with its unit: 45 Mbit/s; 4.5 to 4.6 Mbit/s."""
+    ends = list(dict.fromkeys(rate(each.median) for each in (found[0], found[-1])))
+    return f"{' to '.join(ends)}{NBSP}Mbit/s"
+
+
+def with_article(words: str, factor: str) -> str:
+    """A level with the article that its place has: a cake queue; 16 streams."""
+    return f"a {words}" if BEFORE.get(factor, "").endswith(" a") else words
 
 
 def factor_words(times: float) -> str:

@@ -146,6 +146,29 @@ def test_factors_of_a_file_s_own_are_said_as_people_say_them(tmp_path: Path) -> 
     ]
 
 
+def test_levels_of_two_kinds_are_all_named(tmp_path: Path) -> None:
+    """Which leg must run BBR: those that carry much against those that carry little."""
+    for where, mbit in (
+        ("cubic", 4.0),
+        ({"wan": "bbr"}, 39.5),
+        ({"app": "bbr"}, 4.1),
+        ({"client": "bbr"}, 40.0),
+        ("bbr", 40.4),
+    ):
+        write(tmp_path, mbit, where=where, loss="1%")
+    [said_of] = sentences(tmp_path)
+    assert said_of == (
+        "With BBR everywhere, BBR at client and BBR at wan goodput is 39.5 to 40.4 Mbit/s, with BBR"
+        " at app and CUBIC everywhere 4 to 4.1 Mbit/s, a factor of 10 (1 % loss; n = 1)."
+    )
+
+
+def test_queues_have_their_article(tmp_path: Path) -> None:
+    for queue, mbit in (("cake", 18.5), ("pie", 18.6)):
+        write(tmp_path, mbit, queue=queue)
+    assert sentences(tmp_path)[0].startswith("Between a cake queue and a pie queue goodput moves")
+
+
 def test_a_fixed_rate_is_named_by_its_rate() -> None:
     assert cc_name("fixedrate(rate_kbit=30000)").replace("\u00a0", " ") == "a fixed 30 Mbit/s"
     assert cc_name("bbr(gain=2)+dctcp") == "BBR (gain=2) + DCTCP"
