@@ -12,7 +12,7 @@ from gostlab import results
 from gostlab.ask.experiment import list_experiments, load_experiment
 from gostlab.ask.resolve import expand
 from gostlab.ask.run_description import RunDescription
-from gostlab.matrix.pace import expected_s
+from gostlab.matrix.pace import expected_load_s, expected_s
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ def survey(folder: Path, cpus: int) -> list[Form]:
 
 
 def survey_form(folder: Path, runs: Sequence[RunDescription], quick: bool, cpus: int) -> Form:
-    """One form. What is missing is guessed by the scheduler, set right by how wrong it was about
-    the finished runs.
+    """One form. What is missing, load and wall time, is guessed by the scheduler, set right by how
+    wrong it was about the finished runs.
     """
 
     def share(run: RunDescription) -> float:
@@ -68,7 +68,11 @@ def survey_form(folder: Path, runs: Sequence[RunDescription], quick: bool, cpus:
 
     places = {run.name: folder / run.experiment / run.name for run in runs}
     finished = [run for run in runs if results.is_finished(places[run.name], run)]
-    load_s = sum(loaded_s(places[run.name]) if run in finished else run.length_s for run in runs)
+    lasted_s = {run.name: loaded_s(places[run.name]) for run in finished}
+    guessed_s = sum(expected_load_s(run) for run in finished if lasted_s[run.name])
+    off = sum(lasted_s.values()) / guessed_s if guessed_s else 1.0
+    missing_s = sum(expected_load_s(run) for run in runs if run.name not in lasted_s)
+    load_s = sum(lasted_s.values()) + off * missing_s
     took_s = sum(
         share(run) * (results.read_status(places[run.name]) or {}).get("wall_s", 0.0)
         for run in finished

@@ -62,14 +62,36 @@ def expected_s(run: RunDescription) -> float:
     per_packet_s = 7e-6 if run.offloads else 19e-6
     if not tunnel_kind(run.tunnel).is_direct:
         per_packet_s *= 1.5
-    return 1.5 + 0.04 * run.length_s + packets_carried(run) * per_packet_s
+    return 1.5 + 0.04 * expected_load_s(run) + packets_carried(run) * per_packet_s
+
+
+def expected_load_s(run: RunDescription) -> float:
+    """A guess of how long a run's load lasts: an http flow until its file is there, which its
+    duration only limits.
+    """
+    rtt_s = round_trip_s(run)
+    return max(
+        flow.start_s + min(flow.duration_s, fetching_s(run, flow, rtt_s)) for flow in run.flows
+    )
+
+
+def fetching_s(run: RunDescription, flow: Flow, rtt_s: float) -> float:
+    """How long an http flow fetches for; of any other flow, endless."""
+    if flow.size_bytes is None:
+        return math.inf
+    way_bps = run.path[data_way(flow)]["rate_bps"] or UNLIMITED_BPS
+    return 8 * flow.streams * flow.size_bytes / min(flow_bps(run, flow, rtt_s), way_bps)
+
+
+def round_trip_s(run: RunDescription) -> float:
+    """The path's idle round trip, a millisecond at least."""
+    return max(0.001, sum(way["delay_ms"] for way in run.path.values()) / 1000)
 
 
 def packets_carried(run: RunDescription) -> float:
     """How many full packets path, windows, losses, sizes and the hosts' CPU let through."""
     ways = [run.path[name] for name in ("forward", "reverse")]
-    rtt_s = max(0.001, sum(way["delay_ms"] for way in ways) / 1000)
-    flows_bps = sum(flow_bps(run, flow, rtt_s) for flow in run.flows)
+    flows_bps = sum(flow_bps(run, flow, round_trip_s(run)) for flow in run.flows)
     rate_bps = min(flows_bps, *(way["rate_bps"] or UNLIMITED_BPS for way in ways))
     if run.syscall_cost_us and not run.host_cpus and not tunnel_kind(run.tunnel).is_direct:
         # One CPU makes every host's calls, and a tunnel makes about one per packet.
