@@ -29,7 +29,7 @@ from analysis.draw.sentences import (
 from analysis.judge import targets
 from analysis.judge.cells import MatrixResults, file_name, to_matrices
 from analysis.judge.statistics import MIN_RUNS
-from analysis.judge.table import Table
+from analysis.judge.table import Table, cc_name
 from analysis.page import tables
 from analysis.read.folder import Run
 from analysis.read.runs import Results
@@ -271,7 +271,7 @@ def usual_tables(sweep: Sweep, name: str) -> list[Table]:
             matrix,
             table,
             f"{name}-comparison{suffix}",
-            "Run against run of the same seed",
+            f"{cc_name(versus)} against {cc_name(base)}, run against run of the same seed",
             base=base,
             versus=versus,
             called=called,

@@ -89,6 +89,19 @@ def test_the_sentences_are_the_data_s(tmp_path: Path) -> None:
     assert "it is 0.68 times as long" in said
 
 
+def test_a_place_is_said_without_the_congestion_control_that_the_sentence_begins_with(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, "bbr", srtt_ms=250.0, factors={"buffer": "4bdp"}, buffer_pkts=400)
+    write(tmp_path, "bbr", srtt_ms=171.0, factors={"buffer": "1bdp"}, buffer_pkts=100)
+    (answer,) = drawn(tmp_path, "latency").answers
+    (said,) = answer.sentences
+    assert said.replace("\u00a0", " ") == (
+        "BBR adds most at 4 BDP of buffer: the median round trip is 250 ms, 95 % of the time it is"
+        " no longer than 250 ms, and idle it is 168 ms. It adds least at 1 BDP of buffer: 3 ms."
+    )
+
+
 def test_runs_without_samples_have_no_figure_and_it_says_why(tmp_path: Path) -> None:
     for cc in ("cubic", "bbr"):
         write(tmp_path, cc)

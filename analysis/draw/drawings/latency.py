@@ -26,6 +26,7 @@ from analysis.draw.marks import (
     number,
     spread_handles,
 )
+from analysis.draw.plain import where_words
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
 from analysis.draw.sentences import others_against_base
 from analysis.draw.style import (
@@ -187,15 +188,32 @@ def added_sentences(rows: pd.DataFrame) -> Iterator[str]:
         if not len(own):
             continue
         least, most = own.iloc[int(np.argmin(added))], own.iloc[int(np.argmax(added))]
+        name = cc_name(cc)
         words = (
-            f"{cc_name(cc)}: the load adds most in {most['cell']}. There the median round trip is"
+            f"{name} adds most{where_of(most)}: the median round trip is"
+            if len(own) > 1
+            else f"{name}{where_of(most)}: the median round trip is"
+        )
+        words += (
             f" {delay(most['srtt_median_ms'])} ms, 95 % of the time it is no longer than"
             f" {delay(most['srtt_p95_ms'])} ms, and idle it is"
             f" {' or '.join(delay(each) for each in idle_ms_of(most))} ms."
         )
         if len(own) > 1:
-            words += f" It adds least in {least['cell']}: {delay(max(0.0, added.min()))} ms."
+            words += f" It adds least{where_of(least)}: {delay(max(0.0, added.min()))} ms."
         yield words
+
+
+def where_of(row: pd.Series) -> str:
+    """A cell's place without its congestion control, after a space; "" where nothing else is told:
+    " at 4 BDP of buffer", " through gost+ws".
+    """
+    told = (cc_name(row["cc"]), row["matrix"])  # without any factor a cell is called by its matrix
+    parts = [part for part in row["cell"].split(", ") if part not in told]
+    if not parts:
+        return ""
+    lead = "tunnel" if parts[0] == row["tunnel"] else ""
+    return f" {where_words(', '.join(parts), lead)}"
 
 
 def compared_sentences(rows: pd.DataFrame) -> Iterator[str]:
