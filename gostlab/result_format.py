@@ -130,6 +130,13 @@ RUN_FIELDS = (
     Field("queue", "text", "", "the bottleneck's queue; absent: first in, first out", always=False),
     Field("ecn", "text", "", "on, or losses too; absent: off", always=False),
     Field("pacing", "text", "", "fq, on the senders' cards; absent: internal", always=False),
+    Field(
+        "loss_detection",
+        "text",
+        "",
+        "dupacks: by duplicate ACKs alone (RFC 6675); absent: as the kernel does by itself",
+        always=False,
+    ),
     Field("streams", "count", "", "parallel connections of a flow, as set"),
     Field("duration_s", "number", "s", "of the load, as set"),
     Field("direction", "text", "", "upload: the client sends; download: it receives"),

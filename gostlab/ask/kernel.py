@@ -39,6 +39,9 @@ NEEDS = (
     Need("moderated", "receive", "packet"),
 )
 
+# From this version on Linux has no other way to detect losses than RACK.
+RACK_ALONE = (6, 17)
+
 
 def kernel_of(name: str) -> Kernel:
     """A kernel by what an experiment calls it. Raises BadInput."""
@@ -75,6 +78,13 @@ def fit_settings(
     if fitted["queue"].value == "dualpi2" and "dualpi2" not in kernel.features:
         raise fitted["queue"].node.bad_value(
             f"{lacks(kernel, 'dualpi2')}: another queue, or another kernel"
+        )
+    if fitted["loss_detection"].value == "dupacks" and kernel.version >= RACK_ALONE:
+        names = kernels.declared_kernels().values()
+        older = [each.name for each in names if each.kernel.version < RACK_ALONE]
+        raise fitted["loss_detection"].node.bad_value(
+            f"kernel {kernel.name} detects losses by time alone: write loss_detection: rack, or"
+            f" kernel: {' or '.join(older)}"
         )
     return fitted, kernel
 

@@ -344,6 +344,7 @@ def resolve(
         queue=values["queue"],
         ecn=values["ecn"],
         pacing=values["pacing"],
+        loss_detection=values["loss_detection"],
         hops=values["hops"],
         links=links,
         **kernel_fields(kernel),

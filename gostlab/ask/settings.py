@@ -371,6 +371,13 @@ SETTINGS: Mapping[str, Field] = {
         " fq on their card, which paces every one",
         example="fq",
     ),
+    "loss_detection": Field(
+        one_of("rack", "dupacks"),
+        default="rack",
+        says="what TCP takes for lost: by time, as the kernel does by itself (RACK, RFC 8985), or"
+        " by duplicate ACKs alone, as Linux before 4.4 did (RFC 6675); dupacks: kernels before 6.17",
+        example="dupacks",
+    ),
     "placement": Field(
         one_of("endpoint", "gateway"),
         default="endpoint",

@@ -25,6 +25,13 @@ from gostlab.guest.network import Network, NetworkError, set_sysctls
 # What a namespace gets besides congestion control and buffers. Metrics of an earlier connection
 # must not speak for the next one; a run must not depend on the order of runs.
 SYSCTLS = {"net.ipv4.tcp_no_metrics_save": "1"}
+# Losses by duplicate ACKs, as before RACK (Linux 4.4) and tail loss probes (3.10): three of them,
+# and more where reordering was seen, up to what Linux then allowed.
+BY_DUPLICATE_ACKS = {
+    "net.ipv4.tcp_recovery": "0",
+    "net.ipv4.tcp_early_retrans": "0",
+    "net.ipv4.tcp_max_reordering": "127",
+}
 RECORDED_SYSCTLS = (
     "net.ipv4.tcp_congestion_control",
     "net.ipv4.tcp_rmem",
@@ -67,6 +74,8 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
         values = {**SYSCTLS, "net.ipv4.tcp_congestion_control": kernel_name(cc_of(run, node))}
         if run.ecn != "off":
             values["net.ipv4.tcp_ecn"] = "1"
+        if run.loss_detection == "dupacks":
+            values |= BY_DUPLICATE_ACKS
         buffers = buffers_of(run, node)
         if isinstance(buffers, Mapping):
             values["net.ipv4.tcp_rmem"] = " ".join(str(number) for number in buffers["rmem"])

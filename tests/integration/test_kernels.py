@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gostlab.ask.kernel import RACK_ALONE
 from gostlab.declared.kernels import DECIDING, FEATURES, Kernel, declared_kernels, own_kernels
 from gostlab.setup import modules, parts
 from tests.integration.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
@@ -101,6 +102,20 @@ def test_a_kernel_of_ones_own_runs_and_says_what_it_was_made_of(lab: Lab, own: K
     assert verdict_of(done, "kernel_lacks") == degraded
     if clock == "virtual":
         assert 8.5e6 < done.goodput_bps < 10e6
+
+
+def test_by_duplicate_acks_what_is_lost_twice_waits_for_a_timeout(lab: Lab, kernel: str) -> None:
+    """RACK sees that a segment sent again is lost as well; duplicate ACKs do not tell it."""
+    if declared_kernels()[kernel].kernel.version >= RACK_ALONE:
+        pytest.skip(f"kernel {kernel} has RACK alone")
+    lossy = direction(rate_bps=20_000_000, delay_ms=5.0, loss=0.1)
+    timeouts = {}
+    for way in ("rack", "dupacks"):
+        run = describe(lossy, cc="reno", duration_s=6.0, kernel=kernel, loss_detection=way)
+        done = lab.run(run)
+        assert done.outcome["outcome"] == "ok", done.log
+        timeouts[way] = done.json("legs.json")["nstat"]["client"].get("TcpExtTCPTimeouts", 0)
+    assert timeouts["dupacks"] > timeouts["rack"]
 
 
 def test_a_host_has_tcp_memory_of_its_own_where_the_kernel_can(lab: Lab, kernel: str) -> None:

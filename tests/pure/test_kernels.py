@@ -130,6 +130,15 @@ def test_what_somebody_wrote_for_a_kernel_that_cannot_is_refused(
     assert instead in str(error.value) and "\n" not in str(error.value)
 
 
+def test_losses_by_duplicate_acks_are_an_old_kernel_s() -> None:
+    assert run_on(kernel="5.10").loss_detection == "rack"
+    old = run_on(kernel="5.10", loss_detection="dupacks")
+    assert old.to_json()["loss_detection"] == "dupacks"
+    words = r"kernel shipped detects losses by time alone: write .*: 6.12 or 6.1 or 5.10$"
+    with pytest.raises(BadInput, match=words):
+        run_on(loss_detection="dupacks")
+
+
 def test_one_matrix_of_another_kernel_takes_the_sandbox_and_leaves_others_to_this_machine(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
