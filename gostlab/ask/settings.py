@@ -375,7 +375,7 @@ SETTINGS: Mapping[str, Field] = {
         one_of("rack", "dupacks"),
         default="rack",
         says="what TCP takes for lost: by time, as the kernel does by itself (RACK, RFC 8985), or"
-        " by duplicate ACKs alone, as Linux before 4.4 did (RFC 6675); dupacks: kernels before 6.17",
+        " by duplicate ACKs, as Linux before 4.4 did (RFC 6675; dupacks: kernels before 6.17)",
         example="dupacks",
     ),
     "placement": Field(
