@@ -333,6 +333,9 @@ def printable_lines(words: Any) -> str:
     return "\n".join(printable(line) for line in str(words).strip().splitlines())
 
 
+CPU_AS_ASKED = ("cpus", "packet_ns")  # of a host's CPUs in env.json; the rest is counted
+
+
 def told_apart(runs: Sequence[Run]) -> list[dict[str, str]]:
     """Of each run what was asked of it or made it that is not the same in all: for a comparison of
     two.
@@ -345,10 +348,18 @@ def told_apart(runs: Sequence[Run]) -> list[dict[str, str]]:
 
 def everything(run: Run) -> dict[str, str]:
     """What was asked of a run (run.json) and what made it (env.json), in words, and what came of
-    it. Not what its queues had counted when it ended.
+    it. Not what was counted until it ended: that differs between any two.
     """
     env = read_object(run.folder / "env.json") or {}
-    env.pop("qdiscs_after", None)
+    for counted in ("qdiscs_after", "cc_state", "acks", "program_costs"):
+        env.pop(counted, None)
+    hosts = env.get("host_cpu")
+    if isinstance(hosts, dict):
+        env["host_cpu"] = {
+            host: {name: used[name] for name in CPU_AS_ASKED if name in used}
+            for host, used in hosts.items()
+            if isinstance(used, dict)
+        }
     return {
         **{name: level(value) for name, value in run.settings},
         "repetition": str(run.repetition),

@@ -194,7 +194,12 @@ def test_the_page_has_every_run_s_series_checks_queues_and_commands(page: Path) 
 
 def test_what_tells_two_runs_apart_is_only_what_differs(tmp_path: Path) -> None:
     for cc in ("cubic", "bbr"):
-        env = {"sysctls": {"client": {"net.ipv4.tcp_congestion_control": cc}}}
+        cpu = {"busy_ns": len(cc), "cpus": len(cc), "now_ns": 10 * len(cc)}
+        env = {
+            "sysctls": {"client": {"net.ipv4.tcp_congestion_control": cc}},
+            "host_cpu": {"client": cpu},
+            "cc_state": {"rows": len(cc)},
+        }
         synthetic.write_run(tmp_path, synthetic.cell(cc, 1), env=env)
     told = interactive.told_apart(load_results(tmp_path, "made-up").runs)
     assert {each["cc"] for each in told} == {"cubic", "bbr"}
@@ -203,6 +208,9 @@ def test_what_tells_two_runs_apart_is_only_what_differs(tmp_path: Path) -> None:
         "bbr",
     }
     assert "env: kernel" not in told[0] and "streams" not in told[0]
+    # what was counted until a run ended differs between any two and says nothing
+    of_cpus = [name for name in told[0] if "host_cpu" in name or "cc_state" in name]
+    assert of_cpus == ["env: host_cpu.client.cpus"]
 
 
 def test_the_page_of_one_run_has_every_sample_as_it_is(tmp_path: Path) -> None:
