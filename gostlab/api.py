@@ -525,7 +525,8 @@ def open_run(folder: Path, run: Path, out: Path | None = None) -> Path:
     """Write a page of one run with every sample, at every ACK where those were recorded; the page.
 
     run: its folder, or its name in the results of any experiment, or EXPERIMENT/name. out: the file
-    (default: `report/RUN.html` in the results folder). Raises BadInput, OSError.
+    (….html), or the folder for RUN.html (default: `report` in the results folder). Raises BadInput,
+    OSError.
     """
     known = [each for each in (run, folder / run) if each.is_dir()][:1]
     if not known and run == Path(run.name):
@@ -540,7 +541,9 @@ def open_run(folder: Path, run: Path, out: Path | None = None) -> Path:
     found = known[0] if known[0].is_dir() else known[0].parent
     from analysis.page.report import write_run
 
-    return write_run(found, out or folder / REPORT / f"{found.resolve().name}.html")
+    place = out or folder / REPORT
+    page = place if place.suffix == ".html" else place / f"{found.resolve().name}.html"
+    return write_run(found, page)
 
 
 def studies_page(folder: Path, experiments: Sequence[str] = (), out: Path | None = None) -> Path:

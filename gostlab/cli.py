@@ -287,7 +287,9 @@ def add_report(verbs: Any) -> None:
         help="which, by name or by the path of its YAML file (default: every one with results)",
     )
     add_results(report, "where the runs are")
-    report.add_argument("--out", type=Path, help="where to write (default: RESULTS/report)")
+    report.add_argument(
+        "--out", type=Path, help="the folder to write into (default: RESULTS/report)"
+    )
     report.add_argument(
         "--studies",
         action="store_true",

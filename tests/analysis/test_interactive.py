@@ -246,6 +246,9 @@ def test_the_command_opens_a_run_by_its_folder_and_by_its_name(
     out = str(tmp_path / "mine.html")
     assert main(["report", "--open", "two/same", *here, "--out", out, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"report": out} and Path(out).is_file()
+    folder_out = ["--out", str(tmp_path / "pages")]
+    assert main(["report", "--open", "two/same", *here, *folder_out]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "pages/same.html")
     for asked, words in (
         ("same", "several runs of that name: give its folder"),
         ("/etc/passwd", "no run's folder, and no run of that name"),
