@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +73,16 @@ def test_pings_are_drawn_over_time_and_what_was_lost_keeps_their_share_below_one
 
 def test_goodput_stands_beside_the_ping(tmp_path: Path) -> None:
     for cc in ("cubic", "bbr"):
-        write(tmp_path, cc)
+        legs = write(tmp_path, cc) / "legs.json"
+        found = json.loads(legs.read_text())
+        found["legs"][0] |= {"segments_out": 1000, "segments_retransmitted": 25}
+        legs.write_text(json.dumps(found))
     [picture] = drawn(tmp_path, "lag").pictures
 
     goodput, ping = (labelled(picture.figure, "lab bbr", panel)[0] for panel in (0, 1))
     assert goodput.get_xdata()[0] > 0 and ping.get_xdata()[0] == 50.0
+    [resent] = labelled(picture.figure, "lab bbr", 2)
+    assert resent.get_xdata()[0] == pytest.approx(0.025, rel=0.01)
 
 
 def test_downloads_are_drawn_by_size(tmp_path: Path) -> None:

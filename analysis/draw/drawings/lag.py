@@ -1,4 +1,6 @@
-"""Goodput beside the ping under load, by condition: what the one costs the other."""
+"""Goodput beside the ping under load and what was sent again, by condition: what one costs the
+others.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from collections.abc import Iterator
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
 
 from analysis.draw.drawings.latency import draw_delays, draw_idle, scale_axis
 from analysis.draw.levels import by_condition, ccs_of, conditions_of, factor_heading, one_row
@@ -27,21 +30,30 @@ from analysis.judge.table import NBSP, delay, rate
 
 NAME_WIDTH = 24
 MEDIAN, P95 = "ping_median_ms", "ping_p95_ms"
+RESENT = "wan_share"
 
 
 @styled
 def plot_lag(table: pd.DataFrame, footer: str = "", *, title: str = "") -> Figure:
-    """A row per condition, the congestion controls one below the other: on the left the goodput, on
-    the right the ping's median as a point with a line to what 95 % of them did not exceed.
+    """A row per condition, the congestion controls one below the other: on the left the goodput,
+    then the ping's median as a point with a line to what 95 % of them did not exceed, and on the
+    right, where the runs' own connections cross the path, the share that was sent again.
     """
     ccs, factors = ccs_of(table), conditions_of(table)
     rows = list(by_condition(table, factors))
     step = 0.7 / max(1, len(ccs))
-    drawn, axes = new_figure(1.6 + (0.22 + 0.17 * len(ccs)) * max(2, len(rows)), 1, 2, sharey=True)
-    goodput, ping = axes[0]
+    knows_resent = table[RESENT].notna().any()
+    drawn, axes = new_figure(
+        1.6 + (0.22 + 0.17 * len(ccs)) * max(2, len(rows)), 1, 2 + knows_resent, sharey=True
+    )
+    goodput, ping, *others = axes[0]
     goodput.set_xlim(0, max([1e-3, *table["goodput"].dropna()]) * 1.08)
     thousands(goodput.xaxis)
     scale_axis(ping, table, MEDIAN, P95)
+    for resent in others:
+        resent.set_xlim(0, max([1e-3, *table[RESENT].dropna()]) * 1.08)
+        resent.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
+        resent.set_xlabel("Sent again (% of segments)")
     for y, (_, cells) in enumerate(rows):
         for ax in axes[0] if y % 2 else ():
             ax.axhspan(y - 0.5, y + 0.5, color="#f4f5f7", zorder=0, linewidth=0)
@@ -54,8 +66,11 @@ def plot_lag(table: pd.DataFrame, footer: str = "", *, title: str = "") -> Figur
             if is_known(number(row, "goodput")):
                 draw_point(goodput, at, row, "goodput", cc_colour(cc), f"lab {cc}", flat=True)
             draw_delays(ping, at, row, MEDIAN, P95)
-    for ax, words in ((goodput, "Goodput (Mbit/s)"), (ping, "Ping under load (ms)")):
-        ax.set_xlabel(words)
+            for resent in others:
+                draw_point(resent, at, row, RESENT, cc_colour(cc), f"lab {cc}", flat=True)
+    goodput.set_xlabel("Goodput (Mbit/s)")
+    ping.set_xlabel("Ping under load (ms)")
+    for ax in axes[0]:
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.grid(False, axis="y")
     goodput.set_yticks(range(len(rows)), [wrapped(words, NAME_WIDTH) for words, _ in rows])
@@ -99,9 +114,9 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
 DRAWING = Drawing(
     "lag",
     caption=(
-        "Goodput and the ping under load, by condition. On the right points are what half of the"
-        " pings did not exceed, lines end at what 95 % of them did not; dashed is the idle round"
-        " trip."
+        "Goodput, the ping under load and what was sent again across the path, by condition. Of the"
+        " ping points are what half did not exceed, lines end at what 95 % did not; dashed is the"
+        " idle round trip."
     ),
     draw=draw,
     rows=known_rows,
