@@ -198,6 +198,8 @@ def named_level(factor: str, value: Any) -> str:
         return f"{cc_name(str(value))} at {end}"
     if changes := changes_words(value):
         return changes
+    if name in ("queue", "aqm"):
+        return f"{value} queue"
     name = of_its_link(name)
     return f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {level_words(factor, value)}"
 

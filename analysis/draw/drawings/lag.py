@@ -51,9 +51,10 @@ def plot_lag(table: pd.DataFrame, footer: str = "", *, title: str = "") -> Figur
     thousands(goodput.xaxis)
     scale_axis(ping, table, MEDIAN, P95)
     for resent in others:
-        resent.set_xlim(0, max([1e-3, *table[RESENT].dropna()]) * 1.08)
+        top = max([1e-3, *table[RESENT].dropna()])
+        resent.set_xlim(-0.04 * top, 1.08 * top)  # what has sent nothing again is seen whole
         resent.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
-        resent.set_xlabel("Sent again (% of segments)")
+        resent.set_xlabel("Sent again (%)")
     for y, (_, cells) in enumerate(rows):
         for ax in axes[0] if y % 2 else ():
             ax.axhspan(y - 0.5, y + 0.5, color="#f4f5f7", zorder=0, linewidth=0)

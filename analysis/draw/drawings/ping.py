@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.draw.drawings.rtt_cdf import scale_axis
 from analysis.draw.marks import min_max
 from analysis.draw.panels import (
     SMALL_PT,
@@ -85,16 +85,17 @@ def plot_pings(
 ) -> Figure:
     """A facet per condition, a line per run."""
     headings = [words for words, _ in facets]
-    figure, axes = panel_figure(headings, 2.2, fontsize=SMALL_PT, sharex=over_time, sharey=True)
+    figure, axes = panel_figure(headings, 2.2, fontsize=SMALL_PT, sharex=True, sharey=True)
     for ax, (_, runs) in zip(axes.flat, facets, strict=False):
         for run in runs:
             draw_run(ax, run)
-        if not over_time:
-            scale_axis(ax, runs)
-            ax.set_ylim(0, 1.02)
         mark_degraded(ax, runs)
+    drawn = [run for _, runs in facets for run in runs]
     if over_time:
-        scale_round_trips(axes[0, 0], [run for _, runs in facets for run in runs])
+        scale_round_trips(axes[0, 0], "y", drawn)
+    else:
+        scale_round_trips(axes[0, 0], "x", drawn)
+        axes[0, 0].set_ylim(0, 1.02)
     label_edges(axes, len(facets), x, y)
     handles = cc_lines({run.cc for _, runs in facets for run in runs}, linewidth=1.6)
     idle = Line2D([], [], color=FAINT, linestyle="--", linewidth=1.0, label="idle round trip")
@@ -102,17 +103,20 @@ def plot_pings(
     return figure
 
 
-def scale_round_trips(ax: Axes, runs: Sequence[Run]) -> None:
-    """A y axis from 0, or logarithmic where the round trips lie far apart."""
-    seen = np.concatenate([pings(run)[1] for run in runs])
+def scale_round_trips(ax: Axes, which: Literal["x", "y"], runs: Sequence[Run]) -> None:
+    """An axis of round trips from 0, or logarithmic where they lie far apart: one for all facets,
+    which are to be compared.
+    """
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    seen = np.concatenate([*(pings(run)[1] for run in runs), [idle_ms(run) for run in runs]])
     low, high = float(np.nanmin(seen)), float(np.nanmax(seen))
     if high / max(low, 1e-3) > WIDE:
-        ax.set_yscale("log")
-        ax.set_ylim(low / 1.3, high * 1.3)
-        plain_log(ax.yaxis, low / 1.3, high * 1.3, most=5)
+        low, high = low / 1.3, high * 1.3
+        ax.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
+        plain_log(axis, low, high, most=5 if which == "y" else 4)
         return
-    ax.set_ylim(0, high * 1.08)
-    thousands(ax.yaxis)
+    ax.set(**{f"{which}lim": (0, high * 1.08)})
+    thousands(axis)
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
