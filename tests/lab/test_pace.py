@@ -180,7 +180,11 @@ SCHEDULES = Path(__file__).parents[1] / "data/schedules"
 
 
 # What the quick form of thesis-tunnel had when its schedules were recorded, and has no more.
-LEVELS_THEN = {"memory": {"cc": "cubic,bbr"}, "buffer": {"buffer": "0.01bdp,0.1bdp,0.3bdp"}}
+LEVELS_THEN = {
+    "memory": {"cc": "cubic,bbr"},
+    "buffer": {"buffer": "0.01bdp,0.1bdp,0.3bdp"},
+    "cpu": {"streams": "16,128"},
+}
 
 
 def runs_recorded(experiment: str, *, quick: bool) -> list[RunDescription]:
