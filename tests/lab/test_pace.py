@@ -119,7 +119,9 @@ def test_the_scheduler_promises_what_it_learned(tmp_path: Path) -> None:
 # -- while they run
 
 
-THREE_TIMES = [replace(run, repetition=n, seed=n) for n in (1, 2, 3) for run in RUNS[:28]]
+THREE_TIMES = [
+    replace(run, repetition=n, seed=n) for n in (1, 2, 3) for run in RUNS if run.clock == "virtual"
+]
 CELLS = [cell_digest(run) for run in THREE_TIMES]
 
 
