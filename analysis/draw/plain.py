@@ -40,6 +40,10 @@ class Said:
     size: float = 0.0  # how large the effect is: |ln ratio|
 
 
+TUNNEL_FACTOR, DIRECT = "tunnel", "direct"
+LEAST_COMPARED = 4  # tunnels, of which a matrix is said to ask
+
+
 def section_sentences(sweep: Sweep) -> list[Said]:
     """One to three sentences of one matrix; none where no run counts."""
     cells = [cell for cell in sweep.matrix.cells if cell.counted]
@@ -221,13 +225,29 @@ class Lever:
 
 
 def lever_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
-    """The factor, congestion control apart, that moves the goodput most."""
+    """The factor, congestion control apart, that moves the goodput most; before it the tunnels,
+    where several are compared: they are what is asked about.
+    """
     levers = list(levers_of(cells))
     if not levers:
         return
     lever = max(levers, key=lambda each: each.times)
+    tunnels = [
+        each
+        for each in levers
+        if each.factor == TUNNEL_FACTOR and len(each.found) >= LEAST_COMPARED
+    ]
+    if tunnels and lever.factor != TUNNEL_FACTOR:
+        apart = max(tunnels, key=lambda each: each.times)
+        if apart.times >= 1 + UNMOVED:
+            yield said_of(apart)
+    yield said_of(lever)
+
+
+def said_of(lever: Lever) -> Said:
+    """What a factor does, and how large that is."""
     size = math.log(lever.times) if math.isfinite(lever.times) else 99.0
-    yield Said(lever_words(lever), "lever", size)
+    return Said(lever_words(lever), "lever", size)
 
 
 def whole_factors(cell: Cell) -> dict[str, Factors]:
@@ -293,13 +313,12 @@ def lever_words(lever: Lever) -> str:
         )
     if (parts := parted(lever.found)) is not None:
         less, more = (
-            listed([level_said(level_of(cell, lever.factor)) for _, cell in reversed(part)])
+            where_all([level_said(level_of(cell, lever.factor)) for _, cell in part[::-1]], lever)
             for part in parts
         )
         much, little = (between([each for each, _ in part]) for part in reversed(parts))
         return (
-            f"{first_up(where_words(more, lever.factor))} goodput is {much},"
-            f" {where_words(less, lever.factor)} {little}{gap}"
+            f"{first_up(more)} goodput is {much}, {less} {little}{gap}"
             f" {lever_evidence(lever, [cell for _, cell in lever.found])}."
         )
     best, least = (where_words(said[each], lever.factor) for each in (high_level, low_level))
@@ -307,6 +326,16 @@ def lever_words(lever: Lever) -> str:
         f"{first_up(best)} goodput is {high}, {least} {low}{gap}"
         f" {lever_evidence(lever, [low_cell, high_cell])}."
     )
+
+
+def where_all(levels: Sequence[str], lever: Lever) -> str:
+    """Several levels as a place: through gost+tcp and wireguard; without a tunnel is said by
+    itself, before the others.
+    """
+    if lever.factor == TUNNEL_FACTOR and DIRECT in levels and len(levels) > 1:
+        others = [each for each in levels if each != DIRECT]
+        return f"without a tunnel and {where_words(listed(others), lever.factor)}"
+    return where_words(listed(levels), lever.factor)
 
 
 def level_of(cell: Cell, factor: str) -> Factors:
@@ -538,9 +567,6 @@ BEFORE = {
     "queue": "behind a",
     "aqm": "behind a",
 }
-
-
-TUNNEL_FACTOR = "tunnel"
 
 
 def where_words(place: str, lead: str) -> str:

@@ -125,6 +125,21 @@ def test_levels_without_an_order_stand_against_each_other(tmp_path: Path) -> Non
     ]
 
 
+def test_where_several_tunnels_are_compared_they_come_before_what_moves_the_rate_most(
+    tmp_path: Path,
+) -> None:
+    rates = {"direct": 40.0, "gost+ws": 38.0, "gost+wss": 20.0, "gost+tcp": 39.0}
+    for tunnel, mbit in rates.items():
+        write(tmp_path, mbit, tunnel=tunnel, streams=1)
+        write(tmp_path, 10 * mbit, tunnel=tunnel, streams=16)
+    assert sentences(tmp_path)[:2] == [
+        "Without a tunnel and through gost+tcp and gost+ws goodput is 38 to 40 Mbit/s, through"
+        " gost+wss 20 Mbit/s, a factor of 2 (1 stream; n = 1).",
+        "From 1 to 16 streams goodput rises from 40 Mbit/s to 400 Mbit/s, a factor of 10 (direct;"
+        " n = 1).",
+    ]
+
+
 def test_what_stands_before_a_place_is_what_people_say() -> None:
     def at(lead: str, place: str) -> str:
         return said(replace(gain(place, 0.99), lead=lead)).partition("CUBIC ")[2].partition(" (")[0]
