@@ -384,7 +384,12 @@ def between(found: Sequence[Summary]) -> str:
 
 def with_article(words: str, factor: str) -> str:
     """A level with the article that its place has: a cake queue; 16 streams."""
-    return f"a {words}" if BEFORE.get(factor, "").endswith(" a") else words
+    return article(words) + words if BEFORE.get(factor, "").endswith(" a") else words
+
+
+def article(words: str) -> str:
+    """a fifo queue; an fq_codel queue, as its letters are spoken."""
+    return "an " if re.match(r"[aeio]|fq", words) else "a "
 
 
 def factor_words(times: float) -> str:
@@ -577,6 +582,8 @@ def where_words(place: str, lead: str) -> str:
     if lead == TUNNEL_FACTOR and re.match(r"direct\b", place):
         return f"without a tunnel{place.removeprefix('direct')}"
     before = BEFORE.get(lead) or ("at" if place[:1].isdigit() else "with")
+    if before.endswith(" a"):
+        return f"{before.removesuffix('a')}{article(place)}{place}"
     return f"{before} {place}"
 
 

@@ -146,6 +146,8 @@ def test_what_stands_before_a_place_is_what_people_say() -> None:
 
     assert at("streams", "16 streams, gost+ws") == "at 16 streams, gost+ws"
     assert at("tunnel", "gost+ws, 80 ms RTT") == "through gost+ws, 80 ms RTT"
+    assert at("queue", "fq_codel queue") == "behind an fq_codel queue"
+    assert at("queue", "cake queue") == "behind a cake queue"
     assert at("tunnel", "direct, 80 ms RTT") == "without a tunnel, 80 ms RTT"
     assert at("profile", "client-paris") == "on client-paris"
     assert at("queue", "cake queue") == "behind a cake queue"
