@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from gostlab import machine
@@ -17,6 +19,7 @@ from gostlab.setup.parts import Parts, kernel_for
 
 SHELL = "gostlab.guest.shell"
 WEEK_S = 7 * 24 * 3600
+LOOK_S = 0.05  # how often a prompt is looked after
 
 
 def open_shell(run: RunDescription, parts: Parts) -> int:
@@ -59,11 +62,23 @@ def open_in_sandbox(run: RunDescription, parts: Parts, folder: Path) -> int:
         terminal=True,
         modules=sandbox.modules_of(run, kernel),
     )
+    on_a_terminal = os.isatty(0)
     try:
-        guest.wait()
+        # A terminal that goes away says so by SIGHUP, which nohup has a program ignore.
+        while guest.poll() is None:
+            if on_a_terminal and has_hung_up(0):
+                raise KeyboardInterrupt
+            time.sleep(LOOK_S)
     finally:
         guest.kill()
         # The guest's console has set the terminal to its own needs.
         subprocess.run(["stty", "sane"], check=False, stderr=subprocess.DEVNULL)
     exit_file = folder / "exit"
     return int(exit_file.read_text()) if exit_file.exists() else 1
+
+
+def has_hung_up(descriptor: int) -> bool:
+    """Whether what was a terminal has gone."""
+    poller = select.poll()
+    poller.register(descriptor, 0)  # what is told unasked is that it hung up
+    return bool(poller.poll(0))

@@ -53,6 +53,7 @@ def terminal(*words: str) -> Iterator[tuple[int, Terminal]]:
     """`./lab WORDS` on a terminal; ended on leaving."""
     pid, descriptor = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
         os.execv(CHECKOUT / "lab", ["lab", *words])
     try:
         yield pid, Terminal(descriptor)
@@ -78,14 +79,16 @@ def test_the_prompt_greets_runs_commands_on_hosts_and_ends(lab: Lab) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
+@pytest.mark.parametrize("hangups", [signal.SIG_DFL, signal.SIG_IGN], ids=["told", "nohup"])
 def test_a_terminal_that_goes_away_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hangups: signal.Handlers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The whole terminal hangs up, as when its window is closed or the connection is lost."""
     adopt_orphans()
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     pid, descriptor = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGHUP, hangups)
         os.execv(
             CHECKOUT / "lab",
             ["lab", "shell", "--machine", "sandbox", "--profile", "plain-100ms"],
