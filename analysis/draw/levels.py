@@ -33,7 +33,7 @@ FACTOR_NAMES = {
 }
 # What stands in a table in place of a flow's congestion control where it has none.
 NO_CONTROL = ("udp", "ping")
-SHORT_NAMES = {"rtt": "RTT"}
+SHORT_NAMES = {"ecn": "ECN", "rtt": "RTT"}
 # A level as a file has it, to be printed with a space: 10ms, 0.5bdp.
 UNIT = re.compile(r"^([0-9.]+)\s*([A-Za-zµ%]+)$")
 UNITS = {"kbit": "kbit/s", "mbit": "Mbit/s", "gbit": "Gbit/s", "bdp": "BDP", "pkts": "packets"}

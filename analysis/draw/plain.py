@@ -226,7 +226,8 @@ class Lever:
 
 def lever_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
     """The factor, congestion control apart, that moves the goodput most; before it the tunnels,
-    where several are compared: they are what is asked about.
+    where several are compared: they are what is asked about. Where a congestion control runs is a
+    comparison of congestion controls too.
     """
     levers = list(levers_of(cells))
     if not levers:
@@ -247,7 +248,10 @@ def lever_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
 def said_of(lever: Lever) -> Said:
     """What a factor does, and how large that is."""
     size = math.log(lever.times) if math.isfinite(lever.times) else 99.0
-    return Said(lever_words(lever), "lever", size)
+    at_ends = any(
+        name != lever.factor for _, cell in lever.found for name, _ in level_of(cell, lever.factor)
+    )
+    return Said(lever_words(lever), "ccs" if at_ends else "lever", size)
 
 
 def whole_factors(cell: Cell) -> dict[str, Factors]:

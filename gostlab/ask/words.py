@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gostlab.ask.profile import DIRECTIONS
-from gostlab.ask.settings import SETTINGS, show_level
+from gostlab.ask.settings import LINK_NAME, SETTINGS, show_level
 from gostlab.declared.tunnels import LEGS
 
 # A level as a file has it, to be printed with a space: 10ms, 0.5bdp.
@@ -99,6 +99,12 @@ def level_words(
         return changes
     if isinstance(written, float):
         written = f"{written:g}"
+    parts = factor.split(".")
+    link = next((place for place, part in enumerate(parts) if LINK_NAME.fullmatch(part)), None)
+    if link is not None:  # of a link, whatever the factor is called
+        own = ".".join(parts[link + 1 :])
+        said = level_words(own, written, cc_name) if own else show_level(written)
+        return f"{said} on {parts[link]}"
     head, dot, last = factor.partition(".")
     if not dot:
         return plain_words(factor, written, cc_name)

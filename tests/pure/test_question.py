@@ -120,6 +120,8 @@ def test_the_question_reads_as_one_asks_it() -> None:
         ("cc.client", "bbr", "bbr at client"),
         ("cc", {"client": "bbr"}, "client bbr"),
         ("late.rtt", "20ms", "late: 20\u00a0ms RTT"),
+        ("second.hop2.loss", "1%", "1\u00a0% loss on hop2"),
+        ("links.n1-n2", "plain-100ms", "plain-100ms on n1-n2"),
         ("host_cpus", "2", "2 CPUs per host"),
         ("host_cpus", "shared", "one CPU for all hosts"),
         ("acks", "on", "acks on"),
