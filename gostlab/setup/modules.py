@@ -269,10 +269,20 @@ def check(path: Path, name: str | None, kernel: Path, loads: Loads, *, keep: boo
     source = text.encode()
     if name is not None:
         check_name(name)
-    guess = name or next(iter(controls.REGISTERED.findall(text)), "unnamed")
+    said = controls.REGISTERED.findall(text)
+    if name is None:
+        for each in said:
+            check_free(each)  # a kernel that has it says so less well
+    # A kernel has each name once: a file that registers one of Linux's own is loaded under another.
+    theirs = [each for each in said if each in controls.IN_LINUX] if name else []
+    arguments = f"gostlab_as={theirs[0]}:{name}" if theirs else ""
+    guess = name or next(iter(said), "unnamed")
     module = controls.module_name(guess if controls.NAME.fullmatch(guess) else "unnamed")
     with compiled(source, str(path), module, kernel) as (file, warnings):
-        registers = loads(file, "")
+        try:
+            registers = loads(file, arguments)
+        except CompileError as error:
+            raise CompileError(str(error).replace(file.name, str(path), 1)) from None
         if not registers:
             raise CompileError(
                 f"{path}: it compiles and loads, and registers no congestion control (its init has"
@@ -287,7 +297,7 @@ def check(path: Path, name: str | None, kernel: Path, loads: Loads, *, keep: boo
         replaced = wanted in controls.own_controls(parts.own_cc_folder())
         control = Control(
             wanted,
-            registers[0],
+            theirs[0] if theirs else registers[0],
             path,
             controls.parameters_in(text),
             hashlib.sha256(source).hexdigest(),
@@ -311,6 +321,11 @@ def check_name(name: str) -> None:
             f"{name!r}: not a name for a congestion control (at most {controls.MOST_CHARACTERS}"
             " letters, digits, _ . and -)"
         )
+    check_free(name)
+
+
+def check_free(name: str) -> None:
+    """Raises BadInput for a name that is Linux's or the lab's."""
     if name in controls.IN_LINUX or name in controls.shipped_controls():
         whose = "Linux's own" if name in controls.IN_LINUX else "the lab's own"
         raise BadInput(f"{name}: there is {whose} of that name: choose another with --name")

@@ -177,6 +177,22 @@ def test_a_matrix_has_a_figure_per_cell_and_counts_what_it_leaves_out(tmp_path: 
     assert "Read every 500 ms." in made.pictures[0].caption
 
 
+def test_a_cell_whose_control_shows_nothing_is_counted(tmp_path: Path) -> None:
+    written(tmp_path, *rows(step_s=0.5), name="one")
+    other = synthetic.description(
+        experiment="mine", matrix="m", cc="cubic", factors={"cc": "cubic"}
+    )
+    synthetic.write_run(tmp_path, other, name="other")
+    [picture] = drawn(tmp_path).pictures
+    assert "1 of 2 cells are drawn." in picture.caption
+
+
+def test_a_state_has_one_colour_in_all_figures_and_none_that_another_has() -> None:
+    one = cc_state.fills_of(["STARTUP", "CRUISE", "UP"])
+    other = cc_state.fills_of(["UP", "GROW", "SHRINK", "WAIT"])
+    assert one["UP"] == other["UP"] and len(set(other.values())) == 4
+
+
 def test_without_a_state_it_says_what_it_needs(tmp_path: Path) -> None:
     synthetic.write_run(
         tmp_path, synthetic.description(experiment="mine", matrix="m", factors={"cc": "cubic"})

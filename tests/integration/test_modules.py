@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gostlab.declared import controls
+from gostlab.declared.errors import BadInput
 from gostlab.machine.loading import registered
 from gostlab.setup import modules
 from tests.integration.sandboxed import Done, Lab, describe, direction
@@ -75,6 +76,24 @@ def test_an_error_is_the_compilers_at_the_files_own_line(lab: Lab, own: Path) ->
         add(lab, file)
     assert f"{file}:{line}:" in str(caught.value) and "losse" in str(caught.value)
     assert not controls.own_controls(own / "cc")
+
+
+def test_a_file_that_registers_a_name_of_linux_is_loaded_under_another(lab: Lab, own: Path) -> None:
+    """A tree's own tcp_bbr.c, say, beside the kernel's."""
+    file = template(own, ('.name = "mycc"', '.name = "bbr"'))
+    with pytest.raises(BadInput, match="bbr: there is Linux's own of that name: choose another"):
+        add(lab, file)
+    assert add(lab, file, "mine").control.registers == "bbr"
+    done = lab.run(describe(LOSSY, cc="mine(beta=30)", duration_s=1.0))
+    assert done.outcome["outcome"] == "ok" and done.leg("wan")["cc"] == ["mine(beta=30)"]
+
+
+def test_what_the_kernel_says_of_a_file_is_said_of_that_file(lab: Lab, own: Path) -> None:
+    refusing = ("return tcp_register_congestion_control(&my_cc);", "return -EINVAL;")
+    file = template(own, refusing)
+    with pytest.raises(modules.CompileError) as caught:
+        add(lab, file)
+    assert str(caught.value).startswith(f"{file}: it compiles, but the kernel does not take it")
 
 
 def test_a_control_that_crashes_the_kernel_fails_its_run_and_says_so(lab: Lab, own: Path) -> None:

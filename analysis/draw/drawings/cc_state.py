@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -29,17 +29,18 @@ PANELS = {
     "": ("Other\nvalues", 2),
 }
 LINES = ((INK, "-"), ("#0072B2", "-"), ("#D55E00", (0, (4, 1.5))), ("#009E73", "-"))
-# Pale, so that lines are seen on them; as many as bbr3 has states, and one more.
-FILLS = (
-    "#F7D8B5",
-    "#CFE3F3",
-    "#D9D9D9",
-    "#FFFFFF",
-    "#D5EBCB",
-    "#F6C9C4",
-    "#DCCBEA",
-    "#F5EFA9",
-)
+# Pale, so that lines are seen on them. The lab's own controls name their states alike, so that one
+# looks the same in all figures; another's take what is left, in their order.
+FILLS = {
+    "CRUISE": "#FFFFFF",
+    "STARTUP": "#F7D8B5",
+    "DRAIN": "#CFE3F3",
+    "DOWN": "#D9D9D9",
+    "REFILL": "#D5EBCB",
+    "UP": "#F6C9C4",
+    "PROBE_RTT": "#DCCBEA",
+}
+MORE_FILLS = ("#F5EFA9", "#C9EDE6")
 # More figures than this on a page and nobody looks at any.
 MOST_SHOWN = 8
 
@@ -55,7 +56,7 @@ def plot_state(run: Run, state: State, footer: str = "", note: str = "") -> Figu
     phases = state.phases()
     figure, axes = new_figure(1.5 + 1.75 * max(1, len(panels)), max(1, len(panels)), 1, sharex=True)
     words = list(dict.fromkeys(word for _, _, word in phases))
-    fills = {word: FILLS[place % len(FILLS)] for place, word in enumerate(words)}
+    fills = fills_of(words)
     for ax, (label, names) in zip(axes[:, 0], panels, strict=False):
         draw_phases(ax, phases, fills)
         draw_names(ax, state, names)
@@ -70,6 +71,13 @@ def plot_state(run: Run, state: State, footer: str = "", note: str = "") -> Figu
     ]
     finish(figure, handles, footer, title=title_of(run, state), note=note)
     return figure
+
+
+def fills_of(words: Sequence[str]) -> dict[str, str]:
+    """State -> the colour of its bands."""
+    left = [fill for word, fill in FILLS.items() if word not in words]
+    others = itertools.cycle([*left, *MORE_FILLS])
+    return {word: FILLS.get(word) or next(others) for word in words}
 
 
 def title_of(run: Run, state: State) -> str:
@@ -144,7 +152,8 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     """A figure per flow of one run of each cell; of many cells those that are most worth a
     look.
     """
-    cells = [cell for cell in sheet.sweep.matrix.cells if telling_run(cell) is not None]
+    there = [cell for cell in sheet.sweep.matrix.cells if cell.counted]
+    cells = [cell for cell in there if telling_run(cell) is not None]
     chosen = cells if len(cells) <= MOST_SHOWN else most_telling(cells)
     found: list[tuple[Cell, Run, State]] = []
     shown = 0
@@ -155,7 +164,7 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
             break
         shown += 1
         found += [(cell, run, state) for state in states(run)]
-    note = f"{shown} of {len(cells)} cells are drawn." if shown < len(cells) else ""
+    note = f"{shown} of {len(there)} cells are drawn." if shown < len(there) else ""
     for cell, run, state in found:
         words = ", ".join(word for word in (cell.label, cell.variant) if word)
         several = len(states(run)) > 1
@@ -170,7 +179,9 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
 
 def often(state: State) -> str:
     """How often it was asked, as a sentence: what is shorter is not seen."""
-    steps = [after - before for before, after in pairwise(state.table["t_s"]) if after > before]
+    steps = [
+        after - before for before, after in itertools.pairwise(state.table["t_s"]) if after > before
+    ]
     return f"Read every {1000 * float(np.median(steps)):.3g} ms." if steps else ""
 
 
