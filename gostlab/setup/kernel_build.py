@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,12 +32,11 @@ from gostlab.setup.workbench import (
     write_json,
 )
 
-# Measured with linux-source-7.3: package and tarball 0.33 GB, the tree 1.7 GB if it were unpacked
-# whole, and 0.3 GB more when it is built.
+# Measured with linux-source-7.3: package and tarball 0.33 GB, the tree 1.7 GB unpacked and 2.0 GB
+# built.
 BUILD_BYTES = 3_000_000_000
 SOURCE_DOES_NOT_FIT = 3  # build.sh's exit status
 OLDEST = ".".join(map(str, parts.OLDEST_KERNEL))
-UNREAD = parts.ROOT / "kernel" / "unread"
 
 
 class SourceDoesNotFit(Exception):
@@ -127,8 +126,12 @@ def left_over(folder: Path) -> Source | None:
     return Source(folder / "source", record["origin"], record["sha256"], is_left_over=True)
 
 
-def unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) -> Source:
-    """The source in one of Debian's packages. Raises SetupError."""
+def unpack_package(
+    bench: Workbench, folder: Path, package: Path, origin: str, leave_out: Sequence[str] = ()
+) -> Source:
+    """The source in one of Debian's packages; leave_out: words that tell tar what not to unpack.
+    Raises SetupError.
+    """
     sha256 = parts.file_sha256(package)
     bench.say(f"unpacking {origin}")
     contents = folder / "package"
@@ -137,14 +140,7 @@ def unpack_package(bench: Workbench, folder: Path, package: Path, origin: str) -
     tarball = next((contents / "usr" / "src").glob("linux-source-*.tar.*"), None)
     if tarball is None:
         raise SetupError(f"{origin} has no source tarball in it")
-    return unpack_tarball(bench, folder, tarball, origin, sha256)
-
-
-def unread_words() -> list[str]:
-    """What tells tar to leave out what no build reads (kernel/unread)."""
-    lines = UNREAD.read_text(encoding="utf-8").splitlines()
-    patterns = [line for line in lines if line and not line.startswith("#")]
-    return ["--anchored", *(f"--exclude={pattern}" for pattern in patterns)]
+    return unpack_tarball(bench, folder, tarball, origin, sha256, leave_out)
 
 
 def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
@@ -165,16 +161,21 @@ def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
 
 
 def unpack_tarball(
-    bench: Workbench, folder: Path, tarball: Path, origin: str, sha256: str
+    bench: Workbench,
+    folder: Path,
+    tarball: Path,
+    origin: str,
+    sha256: str,
+    leave_out: Sequence[str] = (),
 ) -> Source:
-    """A tarball, unpacked; it and its package are deleted where they were fetched to. Raises
-    SetupError.
+    """A tarball, unpacked; it and its package are deleted where they were fetched to. leave_out:
+    words that tell tar what not to unpack. Raises SetupError.
     """
     tree = folder / "source"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
     extract: list[str | Path] = ["tar", "--extract", "--strip-components=1", "--no-same-owner"]
-    extract += unread_words()
+    extract += leave_out
     if tarball.name.endswith(".xz"):
         extract.append("--use-compress-program=xz --threads=0")  # Debian's are in many blocks
     run_logged([*extract, "--file", tarball, "--directory", tree], bench.log("kernel-unpack"))

@@ -29,7 +29,6 @@ from gostlab.setup.kernel_build import (
     run_build_script,
     unpack_package,
     unpack_tarball,
-    unread_words,
 )
 from gostlab.setup.workbench import (
     SetupError,
@@ -40,6 +39,7 @@ from gostlab.setup.workbench import (
 )
 
 SCRIPT = kernels.FOLDER / "build.sh"
+UNREAD = parts.ROOT / "kernel" / "unread"
 OPTIONS = parts.ROOT / "kernel" / "options"
 OLDEST = (4, 9)  # the first that a gcc of today compiles
 VERSION_LINES = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
@@ -173,7 +173,7 @@ def fetched(bench: Workbench, folder: Path, declared: Declared) -> Source:
         for candidate in apt.look_for(wanted, groups, bench.say):
             bench.say(f"fetching {candidate}, about 150 MB")
             package = apt.download(candidate, folder / "download")
-            return unpack_package(bench, folder, package, str(candidate))
+            return unpack_package(bench, folder, package, str(candidate), unread_words())
         complaints += apt.complaints
     bench.notes += complaints
     raise SetupError(
@@ -185,7 +185,8 @@ def fetched(bench: Workbench, folder: Path, declared: Declared) -> Source:
 def unpacked_own(bench: Workbench, folder: Path, tarball: Path) -> Source:
     """A tarball of the user's, unpacked. Raises SetupError."""
     bench.say(f"unpacking {tarball}")
-    return unpack_tarball(bench, folder, tarball, str(tarball), parts.file_sha256(tarball))
+    sha256 = parts.file_sha256(tarball)
+    return unpack_tarball(bench, folder, tarball, str(tarball), sha256, unread_words())
 
 
 def copied(bench: Workbench, folder: Path, tree: Path) -> Source:
@@ -208,6 +209,13 @@ def copied(bench: Workbench, folder: Path, tree: Path) -> Source:
     if packed.wait() != 0 or done.returncode != 0:
         raise SetupError(f"{tree} could not be copied to {copy}")
     return Source(copy, str(tree), hash_of_tree(copy))
+
+
+def unread_words() -> list[str]:
+    """What tells tar to leave out what no build reads (kernel/unread)."""
+    lines = UNREAD.read_text(encoding="utf-8").splitlines()
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    return ["--anchored", *(f"--exclude={pattern}" for pattern in patterns)]
 
 
 def hash_of_tree(tree: Path) -> str:
