@@ -200,6 +200,8 @@ def named_level(factor: str, value: Any) -> str:
         return changes
     if name in ("queue", "aqm"):
         return f"{value} queue"
+    if name == "where":  # a file's own, whose other levels name an end
+        return f"{cc_name(str(value))} everywhere"
     name = of_its_link(name)
     return f"{SHORT_NAMES.get(name, name.replace('_', ' '))} {level_words(factor, value)}"
 
