@@ -36,7 +36,7 @@ class Said:
     """A sentence and what it is about."""
 
     sentence: str
-    about: str  # ccs, share, lever, delay: what kind it is
+    about: str  # own, ccs, share, lever, delay: what kind it is
     size: float = 0.0  # how large the effect is: |ln ratio|
 
 

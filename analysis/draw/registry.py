@@ -159,6 +159,8 @@ class Drawing:
     needs: str = "a run that counts"  # what `rows` asks of a cell
     tables: Callable[[Sweep, pd.DataFrame, str], Iterable[Table]] | None = None  # its own, or none
     borrows: bool = False  # a study's value of another matrix on the same path is one of its cells'
+    # Its sentences are what a matrix is about that is drawn by it: they stand before all others.
+    leads: bool = False
     # Itself over the two factors that a file names, across and down: `draw: [heatmap: [loss, rtt]]`
     over: Callable[[Drawing, str, str], Drawing] | None = None
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from analysis.draw.against import against_caption, draw_against, over_study
-from analysis.draw.plain import Said, section_sentences, study_sentence
+from analysis.draw.plain import MOST_SAID, Said, section_sentences, study_sentence
 from analysis.draw.registry import (
     Answer,
     Drawing,
@@ -160,13 +160,17 @@ def first_screen(
     how far the study agrees, or what it costs in delay.
     """
     said = [(part, each) for part in parts for each in part.said]
+    # What a later matrix's drawing says of its own is not what the whole is about.
+    kinds = LEADS if said and said[0][1].about == "own" else LEADS[1:]
     lead = next(
-        (pair for kind in LEADS for pair in said if pair[1].about == kind),
+        (pair for kind in kinds for pair in said if pair[1].about == kind),
         None,
     )
     if lead is None:
         return FirstScreen((), None, trust_line(results))
     chosen = [lead]
+    if lead[1].about == "own":
+        chosen = [pair for pair in said if pair[0] is lead[0] and pair[1].about == "own"]
     others = [pair for pair in said if pair[1].about in ("lever", "share") and pair != lead]
     if others:
         chosen.append(max(others, key=lambda pair: pair[1].size))
@@ -185,7 +189,7 @@ def first_screen(
     return FirstScreen(tuple(sentences[:3]), picture, trust_line(results))
 
 
-LEADS = ("ccs", "share", "lever", "delay")
+LEADS = ("own", "ccs", "share", "lever", "delay")
 
 
 def trust_line(results: Results) -> str:
@@ -227,7 +231,11 @@ def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
         own_tables += drawn.tables
         notes.append(drawn.note)
         known = {answer.heading for answer in part.answers}
-        part.answers += [answer for answer in drawn.answers if answer.heading not in known]
+        new = [answer for answer in drawn.answers if answer.heading not in known]
+        part.answers += new
+        if drawing.leads:
+            own = [Said(words, "own") for answer in new for words in answer.sentences]
+            part.said = [*own, *part.said][:MOST_SAID]
     table = sweep.table(matrix.cells, borrows=any(drawing.borrows for drawing in drawings))
     elsewhere = any(drawing.cells is not own_cells for drawing in drawings)
     if not part.answers and not elsewhere:

@@ -11,6 +11,7 @@ from analysis.draw.levels import named_level
 from analysis.draw.registry import Drawn, Sweep, draw_matrix, drawing_of
 from analysis.draw.style import short
 from analysis.judge.cells import to_matrices
+from analysis.page.chapter import first_screen, to_part
 from analysis.read.runs import load_results
 from analysis.read.study import Study
 
@@ -62,6 +63,16 @@ def test_the_wire_has_what_the_formats_say_beside_what_was_measured(results: Pat
     assert rows["direct"]["computed"] == pytest.approx(1514 / 1448)
     assert "Measured and computed differ by at most" in made.answers[0].sentences[1]
     assert made.pictures
+
+
+def test_what_goes_over_the_wire_leads_where_a_matrix_is_drawn_by_it(results: Path) -> None:
+    found = load_results(results, "made-up")
+    sweep = Sweep(to_matrices(found.runs)[0], (), Study("made-up", "Made up"), "fixture")
+    part = to_part(sweep, [drawing_of("wire"), drawing_of("by-tunnel")])
+    first = first_screen(sweep.study, found, [part], ())
+    assert first.sentences[0].startswith("Most goes over the wire with")
+    assert first.sentences[1].startswith("Measured and computed differ by at most")
+    assert "goodput is" in first.sentences[2]
 
 
 def test_a_level_of_a_link_is_named_as_the_links() -> None:

@@ -134,4 +134,5 @@ DRAWING = Drawing(
     draw=draw,
     says=says,
     tables=tables,
+    leads=True,
 )
