@@ -432,22 +432,15 @@ def add_kernel(
     """Build a declared version of Linux, or a tree or tarball of the user's under a name. Raises
     BadInput, SetupError, ArchiveError, OSError.
     """
+    path = None if name is None and what in declared_kernels() else kernels.own_path(what, name)
     cache = parts.cache_folder()
     for folder in ("log", "build"):
         (cache / folder).mkdir(parents=True, exist_ok=True)
     # A lock of its own: the set-up touches nothing of this, and may take as long.
     with locked(cache, say, "kernels.lock") as lock_fd:
         bench = Workbench(cache, jobs, say, lock_fd)
-        if name is None and what in declared_kernels():
+        if path is None or name is None:
             return kernels.add_version(bench, what)
-        path = Path(what).expanduser()
-        if not path.exists():
-            raise BadInput(
-                f"{what}: neither a version that the lab knows ({', '.join(declared_kernels())})"
-                " nor a tree or tarball"
-            )
-        if name is None:
-            raise BadInput(f"{what}: call it something: --name NAME")
         return kernels.add_own(bench, path, name)
 
 

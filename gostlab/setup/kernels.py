@@ -11,6 +11,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+import tarfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -114,10 +115,7 @@ def add_own(bench: Workbench, path: Path, name: str) -> Added:
     """Build a tree or tarball of the user's under a name of its own. Raises BadInput,
     SetupError.
     """
-    check_name(name)
     tarball = path.is_file()
-    if not tarball and not (path / "Makefile").is_file():
-        raise BadInput(f"{path}: no tarball, and no Linux tree (it has no Makefile)")
     folder = bench.cache / "build" / f"tree-{name}"
     shutil.rmtree(folder, ignore_errors=True)
     require_space(bench.cache, BUILD_BYTES, f"the source of kernel {name} while it builds")
@@ -136,6 +134,28 @@ def add_own(bench: Workbench, path: Path, name: str) -> Added:
     except SetupError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def own_path(what: str, name: str | None) -> Path:
+    """The tree or tarball that a user means, with a name that it can have. Raises BadInput."""
+    path = Path(what).expanduser()
+    if not path.exists():
+        raise BadInput(
+            f"{what}: neither a version that the lab knows ({', '.join(declared_names())})"
+            " nor a tree or tarball"
+        )
+    if name is None:
+        raise BadInput(f"{what}: call it something: --name NAME")
+    check_name(name)
+    if path.is_file():
+        # What tar can unpack and Python cannot is left to tar.
+        if not tarfile.is_tarfile(path) and not path.name.endswith((".zst", ".lz")):
+            raise BadInput(f"{path}: no tarball that can be read here")
+    else:
+        if not (path / "Makefile").is_file():
+            raise BadInput(f"{path}: no tarball, and no Linux tree (it has no Makefile)")
+        version_of_tree(path, path)
+    return path
 
 
 def remove(name: str) -> list[Path]:

@@ -226,6 +226,34 @@ def test_a_name_that_cannot_be_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("what", "name", "said"),
+    [
+        (
+            "nothing",
+            "mine",
+            r"nothing: neither a version .*\(7\.3, 6\.12, 6\.1, 5\.10\) nor a tree",
+        ),
+        ("empty", "mine", "empty: no tarball, and no Linux tree"),
+        ("words.tar.xz", "mine", "no tarball that can be read here"),
+        ("tree", None, "call it something: --name NAME"),
+        ("tree", "6.12", "one of the lab's own of that name"),
+        ("tree", "mine", "not a tree of Linux that has arch/um"),
+    ],
+)
+def test_what_cannot_be_added_is_said_before_anybody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, name: str | None, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    Path("words.tar.xz").write_text("words", encoding="utf-8")
+    Path("tree").mkdir()
+    Path("tree/Makefile").touch()
+    with pytest.raises(BadInput, match=said) as error:
+        building.own_path(what, name)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
     ("makefile", "said"),
     [
         ("VERSION = 3\nPATCHLEVEL = 5\nSUBLEVEL = 0\n", "Linux 3.5.0; today's gcc compiles 4.9"),
