@@ -33,6 +33,7 @@ ONE_AUTHORITY = (
     "scheduler, workers and this machine need certificates of one authority: docs/cluster.md"
 )
 CONNECT_S = 15.0
+FETCH_S = 300.0  # of a run's files, over a slow link
 LOOK_EVERY_S = 0.5
 PATIENCE_S = 120.0  # without a worker: a nanny starts a new one in seconds, a queue in minutes
 # What two runs of one seed must agree in, bit for bit (docs/repeatability.md).
@@ -181,7 +182,9 @@ class FutureJob:
             self._give_up()
             raise Lost(f"worker {self._cluster.name_of(self._address)} went away")
         try:
-            answer = self._future.result() if self._future.status == "finished" else None
+            finished = self._future.status == "finished"
+            # Of a worker that dies just now Dask would wait for ever for what it alone may make.
+            answer = self._future.result(timeout=FETCH_S) if finished else None
             error = None if answer else self._future.exception(timeout=CONNECT_S)
         except Exception as failure:
             # Dask passes on whatever there is, its own errors and a task's.

@@ -108,6 +108,37 @@ def test_a_shared_file_system_brings_no_bytes(
     assert names(ends[0].folder) == ["env.json", "flows.json", "run.json", "status.json"]
 
 
+def test_a_worker_that_dies_with_what_it_made_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between "finished" and its fetching: Dask then wants it made again by the worker that is gone
+    (met once, on a machine with too much to do).
+    """
+    monkeypatch.setattr(cluster, "FETCH_S", 0.1)
+
+    class Gone:
+        status = "finished"
+
+        def done(self) -> bool:
+            return True
+
+        def result(self, timeout: float | None = None) -> None:
+            assert timeout == 0.1
+            raise TimeoutError
+
+        def release(self) -> None:
+            pass
+
+    class One:
+        def name_of(self, address: str) -> str:
+            return address
+
+    job = cluster.FutureJob.__new__(cluster.FutureJob)
+    job._future, job._cluster, job._address = Gone(), One(), "w1"
+    with pytest.raises(schedule.Lost, match="worker w1 gave no answer"):
+        job.poll()
+
+
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
     workers: Callable[..., Any], daemon: Any, runs: list[RunDescription], tmp_path: Path
 ) -> None:
