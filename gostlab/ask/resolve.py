@@ -56,7 +56,7 @@ from gostlab.ask.sizing import (
     tcp_memory_shared_mib,
 )
 from gostlab.declared.controls import own_controls, parse_control
-from gostlab.declared.iperf3 import SYSTEM
+from gostlab.declared.iperf3 import OWN, SYSTEM
 from gostlab.declared.qdiscs import BOTTLENECK, names_for, qdisc_kind
 from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import tunnel_kind, tunnel_kinds
@@ -314,6 +314,7 @@ def resolve(
     if values["clock"] == "virtual":
         for each in paths:
             check_rates(each, (explicit.get("rate") or settings["profile"]).node)
+    refuse_unpaced(settings["iperf3"], flows)
     return RunDescription(
         experiment=experiment,
         matrix=matrix,
@@ -421,6 +422,16 @@ def own_costs(
     kinds = {flow.kind for flow in flows}
     costs = resolve_costs(values["machine"], kinds, values["tunnel"], values["iperf3"])
     return {"costs_of": values["machine"], "program_costs": costs} if costs else {}
+
+
+def refuse_unpaced(iperf3: Setting, flows: Sequence[Flow]) -> None:
+    """An iperf3 that does not hold a rate is none for UDP. Raises BadInput."""
+    paced = [name for name, kind in OWN.items() if kind.paces_udp]
+    if iperf3.value in (*paced, SYSTEM) or all(flow.kind != "udp" for flow in flows):
+        return
+    raise iperf3.node.bad_value(
+        f"it does not keep to a UDP flow's rate here: write iperf3: {' or '.join(paced)}"
+    )
 
 
 def own_machines(

@@ -21,12 +21,14 @@ class Iperf3Kind:
     suite      Debian's release that has it
     libraries  the packages of the same release that it needs to run by itself, glibc among them
     may_lack   whether the lab is whole without it: an old release leaves Debian's mirrors some day
+    paces_udp  whether it sends UDP at the rate that it is asked for, on the virtual clock too
     """
 
     version: str
     suite: str
     libraries: tuple[str, ...]
     may_lack: bool = False
+    paces_udp: bool = True
 
 
 ALWAYS = ("libc6", "libgcc-s1", "libiperf0", "libsctp1")
@@ -35,7 +37,7 @@ OWN = {
     for kind in (
         Iperf3Kind("3.18", "trixie", (*ALWAYS, "libssl3t64", "libzstd1", "zlib1g")),
         Iperf3Kind("3.12", "bookworm", (*ALWAYS, "libssl3")),
-        Iperf3Kind("3.9", "bullseye", (*ALWAYS, "libssl1.1"), may_lack=True),
+        Iperf3Kind("3.9", "bullseye", (*ALWAYS, "libssl1.1"), may_lack=True, paces_udp=False),
     )
 }
 NAMES = (*OWN, SYSTEM)

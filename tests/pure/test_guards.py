@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gostlab.ask.checks import worst
+from gostlab.ask.document import BadInput
 from gostlab.ask.experiment import list_experiments, load_experiment
 from gostlab.ask.guards import Guard, checks, guards, overtaken_share, survey
 from gostlab.ask.resolve import expand, single_run
@@ -256,3 +257,9 @@ def test_many_rates_under_netem_are_warned_of_and_under_a_token_bucket_are_not()
     assert "bottleneck: tbf" in guard.sentence
     assert "netem_rates" not in found(one(changes=many, bottleneck="tbf"))
     assert "netem_rates" not in found(one(changes="[{at: 1s, rate: 5mbit}]"))
+
+
+def test_an_iperf3_that_keeps_to_no_rate_is_refused_for_udp() -> None:
+    assert one(iperf3="3.9").iperf3 == "3.9"
+    with pytest.raises(BadInput, match=r"UDP flow's rate here: write iperf3: 3\.18 or 3\.12$"):
+        one(flows="{flow1: {kind: udp, rate: 10mbit}}", iperf3="3.9")
