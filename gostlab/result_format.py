@@ -162,8 +162,12 @@ RUN_FIELDS = (
     Field("flows[].size_bytes", "count", "bytes", "http: what it fetches", null=True),
     Field("flows[].sizes_bytes[]", "count", "bytes", "short: fetched in turn", always=False),
     Field("flows[].interval_ms", "number", "ms", "ping: between two requests", always=False),
-    Field("changes[]", "object", "", "at_s, direction, and what changes then: as under path"),
-    Field("changes[].link", "text", "", "of which of several links", always=False),
+    Field(
+        "changes[]",
+        "object",
+        "",
+        "at_s, direction, and what changes then: as under path; link: of which of several",
+    ),
 )
 ENVIRONMENT_FIELDS = (
     Field("lab.version", "text", "", "of the lab"),
