@@ -129,7 +129,7 @@ def test_the_heaviest_figures_are_bitmaps_where_all_would_be_too_much(
     monkeypatch.setattr(report, "MOST_FIGURE_BYTES", 100_000)
     found = embedded(drawn)
     assert found["small"].startswith("data:image/svg")
-    assert found["large"].startswith("data:image/png")
+    assert found["large"].startswith("data:image/webp")
     assert sum(map(len, found.values())) < 100_000
 
 
