@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from gostlab.ask.run_description import RunDescription
 from gostlab.declared.kernels import SHIPPED
 from gostlab.machine import sandbox
 from gostlab.setup.parts import find_parts, kernel_for, require_kernel
+from tests.integration.offspring import sandboxes
 
 DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]}
 PLAIN = single_run(
@@ -214,3 +218,35 @@ class Lab:
         )
         guest.wait()
         return Done(folder)
+
+
+STARTING = "while :; do /bin/true; done"
+PARENT = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from gostlab.machine import sandbox
+sandbox.boot(
+    Path(sys.argv[2]), Path(sys.argv[3]), ["/bin/sh", "-c", sys.argv[5]],
+    sandbox.sandbox_environ(), keep=[], cpu=int(sys.argv[4]), memory_mib=256,
+    clock="real", syscall_cost_us=0, seed=1, limit_s=1000,
+)
+print("up", flush=True)
+time.sleep(1000)
+"""
+
+
+def kill_a_guests_parent(lab: Lab, kernel: Path, command: str, *, after_s: float) -> Path:
+    """A guest on the real clock that runs a command, whose parent is killed so many seconds after
+    it was started: its folder.
+    """
+    folder = lab.folder()
+    given = (machine.CHECKOUT, kernel, folder, lab.cpu, command)
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, *map(str, given)], stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None and parent.stdout.readline() == b"up\n"
+        time.sleep(after_s)
+        assert sandboxes()
+        parent.kill()
+    return folder

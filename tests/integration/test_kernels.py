@@ -11,7 +11,17 @@ import pytest
 from gostlab.ask.kernel import RACK_ALONE
 from gostlab.declared.kernels import DECIDING, FEATURES, Kernel, declared_kernels, own_kernels
 from gostlab.setup import modules, parts
-from tests.integration.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
+from tests.integration.offspring import adopt_orphans, all_gone
+from tests.integration.sandboxed import (
+    BIG_BUFFERS,
+    STARTING,
+    Done,
+    Lab,
+    describe,
+    direction,
+    flow,
+    kill_a_guests_parent,
+)
 
 PATH = direction(rate_bps=10_000_000, delay_ms=20.0, buffer_pkts=70)
 SAMPLED = ("sockets.jsonl", "queues.jsonl", "hosts.jsonl", "iperf3.json")
@@ -67,6 +77,16 @@ def test_the_real_clock_loses_no_wake_up(lab: Lab, kernel: str) -> None:
                 return
     assert lost != [True, True, True]
     pytest.skip("this machine has no time for the real clock")
+
+
+def test_no_program_goes_on_without_its_kernel(lab: Lab, kernel: str) -> None:
+    """Those of Linux 5.10 did, as programs of the host's: 25 of 40 guests killed like this."""
+    adopt_orphans()
+    built = parts.built_version(kernel)
+    assert built is not None
+    for number in range(5):
+        kill_a_guests_parent(lab, built, STARTING, after_s=0.4 + 0.05 * number)
+        assert not all_gone(), number
 
 
 @pytest.mark.parametrize("cc", ["bbr3", "bbrplus"])
