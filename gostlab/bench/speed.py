@@ -138,9 +138,10 @@ class Crowd:
         """The crowd for so long."""
         flows = ", ".join(f"f{number}: null" for number in range(1, self.flows + 1))
         topology = {"topology": "dumbbell"} if self.pairs else {}
-        # With fewer packets than that each, flows lose their connections' first segments over and
-        # over, begin seconds apart, and iperf3's server gives one up that says nothing for 10 s.
-        room = {"buffer": f"{8 * self.flows}pkts"} if 8 * self.flows > BDP_PKTS else {}
+        # Two initial windows each and what control connections send: with fewer, flows lose their
+        # connections' first segments over and over, begin seconds apart, and iperf3's server gives
+        # one up that says nothing for 10 s.
+        room = {"buffer": f"{24 * self.flows}pkts"} if 24 * self.flows > BDP_PKTS else {}
         return load(
             duration_s,
             "cubic",
@@ -161,19 +162,31 @@ CROWDS = (
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table."""
+    """One line of the table; `failed` says why it has no numbers."""
 
     name: str
-    median: float
-    least: float
-    most: float
+    median: float | None
+    least: float | None
+    most: float | None
     unit: str
     target: str
+    failed: str = ""
 
 
 def figure_of(name: str, unit: str, target: str, values: Sequence[float]) -> Figure:
     """The line of a figure that was taken several times."""
     return Figure(name, statistics.median(values), min(values), max(values), unit, target)
+
+
+def failed_figure(name: str, unit: str, target: str, why: Exception) -> Figure:
+    """The line of a figure that could not be taken."""
+    words = " ".join(str(why).split()) or type(why).__name__
+    print(f"bench: {name}: failed: {words}", file=sys.stderr, flush=True)
+    return Figure(name, None, None, None, unit, target, failed=words)
+
+
+# What a figure that cannot be taken raises; it costs no other figure.
+FAILURES = (RuntimeError, OSError, subprocess.SubprocessError, ValueError, KeyError)
 
 
 @dataclass(frozen=True)
@@ -218,7 +231,12 @@ class Bench:
     def figure(self, name: str, unit: str, target: str, take: Callable[[], float]) -> Figure:
         """Take a figure several times."""
         print(f"bench: {name} …", file=sys.stderr, flush=True)
-        return figure_of(name, unit, target, [take() for _ in range(self.repeat)])
+        try:
+            taken = figure_of(name, unit, target, [take() for _ in range(self.repeat)])
+        except FAILURES as error:
+            return failed_figure(name, unit, target, error)
+        print(f"bench: {name}: {numbers(taken)}", file=sys.stderr, flush=True)
+        return taken
 
     def folder(self) -> Path:
         """A fresh folder."""
@@ -451,9 +469,17 @@ def main(repeat: int, *, as_json: bool, parts: Sequence[str] = (), stubs: int | 
     machine.compile_lab()  # in the first run's wall time otherwise
     with tempfile.TemporaryDirectory(prefix="gostlab-bench-") as scratch:
         bench = Bench(Path(scratch), repeat)
-        figures = [figure for name in parts or PARTS for figure in PARTS[name](bench)]
+        figures = [figure for name in parts or PARTS for figure in figures_of(name, bench)]
     say(figures, as_json=as_json)
-    return 0
+    return 1 if any(figure.failed for figure in figures) else 0
+
+
+def figures_of(part: str, bench: Bench) -> list[Figure]:
+    """A part's figures, or that it failed."""
+    try:
+        return PARTS[part](bench)
+    except FAILURES as error:
+        return [failed_figure(f"the part {part}", "", "", error)]
 
 
 def say(figures: Sequence[Figure], *, as_json: bool) -> None:
@@ -670,11 +696,23 @@ def table(figures: Sequence[Figure]) -> str:
     """The table as Markdown."""
     rows = ["| what | median | least – most | unit | target |", "|---|---|---|---|---|"]
     rows += [
-        f"| {f.name} | {number(f.median)} | {number(f.least)} – {number(f.most)} | {f.unit} |"
+        f"| {f.name} | failed: {f.failed} | | | {f.target} |"
+        if f.median is None or f.least is None or f.most is None
+        else f"| {f.name} | {number(f.median)} | {number(f.least)} – {number(f.most)} | {f.unit} |"
         f" {f.target} |"
         for f in figures
     ]
     return "\n".join(rows)
+
+
+def numbers(figure: Figure) -> str:
+    """A figure's numbers in one line."""
+    if figure.median is None or figure.least is None or figure.most is None:
+        return f"failed: {figure.failed}"
+    return (
+        f"{number(figure.median)} {figure.unit}"
+        f" ({number(figure.least)} – {number(figure.most)}; target {figure.target or 'none'})"
+    )
 
 
 def number(value: float) -> str:

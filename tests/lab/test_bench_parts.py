@@ -43,6 +43,39 @@ def test_the_parts_asked_for_are_taken_alone_and_in_that_order(
     assert len(capsys.readouterr().out.splitlines()) == 2 + 3
 
 
+def test_a_figure_that_fails_is_shown_as_failed_and_costs_no_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    bench = object.__new__(speed.Bench)
+    bench.repeat = 2
+
+    def broken() -> float:
+        raise RuntimeError("a run of the benchmark failed:\niperf3 said nothing")
+
+    def part(_bench: speed.Bench) -> list[speed.Figure]:
+        return [
+            bench.figure("boots", "s", "≤ 1", lambda: 0.5),
+            bench.figure("crowd", "µs", "", broken),
+        ]
+
+    def none(_bench: speed.Bench) -> list[speed.Figure]:
+        raise OSError("no such program")
+
+    monkeypatch.setattr(speed, "Bench", lambda scratch, repeat: bench)
+    monkeypatch.setattr(speed, "PARTS", {"one": part, "two": none})
+    monkeypatch.setattr(speed.machine, "compile_lab", lambda: None)
+    assert speed.main(2, as_json=False) == 1
+    said = capsys.readouterr()
+    assert said.out.splitlines()[2:] == [
+        "| boots | 0.5 | 0.5 – 0.5 | s | ≤ 1 |",
+        "| crowd | failed: a run of the benchmark failed: iperf3 said nothing | | |  |",
+        "| the part two | failed: no such program | | |  |",
+    ]
+    assert "bench: boots: 0.5 s (0.5 – 0.5; target ≤ 1)" in said.err
+    assert speed.main(2, as_json=True, parts=["two"]) == 1
+    assert '"median": null' in capsys.readouterr().out
+
+
 def test_every_program_of_the_chain_pays_what_was_measured_of_it() -> None:
     programs = {
         "iperf3/sender": Cost(1, 10),
