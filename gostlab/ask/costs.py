@@ -1,11 +1,14 @@
 """What programs cost on a measured machine: the tables in machines/, and what of them a run pays.
 
-A call of a program takes c0 + c1 · bytes that it moves. `./lab bench --costs` measures both for
-the lab's own programs and writes such a table; docs/machine-model.md has the rules.
+A call of a program takes c0 + c1 · bytes that it moves. A byte costs more where many streams share
+the CPU's cache, so a table may have c1 by the number of streams. `./lab bench --costs` measures
+both for the lab's own programs and writes such a table; docs/machine-model.md has the rules.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -54,6 +57,25 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class MeasuredCost:
+    """What a program's calls cost on a measured machine."""
+
+    call_ns: int  # each
+    byte_ps: Mapping[int, int]  # each byte on top, by how many streams it was measured with
+
+    def at(self, streams: int) -> Cost:
+        """The cost where so many streams share the CPU: between two that were measured on a line
+        over the streams' logarithm, beyond them as at the nearest.
+        """
+        known = sorted(self.byte_ps.items())
+        for (few, less), (many, more) in itertools.pairwise(known):
+            if few <= streams <= many:
+                share = math.log(streams / few) / math.log(many / few)
+                return Cost(self.call_ns, round(less + share * (more - less)))
+        return Cost(self.call_ns, known[0][1] if streams < known[0][0] else known[-1][1])
+
+
+@dataclass(frozen=True)
 class MeasuredMachine:
     """A table: a machine, and what programs cost on it."""
 
@@ -62,9 +84,9 @@ class MeasuredMachine:
     kernel: str
     measured: str
     note: str
-    programs: Mapping[str, Cost]
+    programs: Mapping[str, MeasuredCost]
 
-    def cost_of(self, names: Iterable[str]) -> Cost | None:
+    def cost_of(self, names: Iterable[str]) -> MeasuredCost | None:
         """The cost under the first of these names that the table has; None: it has none of them."""
         return next((self.programs[name] for name in names if name in self.programs), None)
 
@@ -104,17 +126,44 @@ def whole_number(node: Node, per_second: int, most: int, range_in_words: str) ->
     return int(value)
 
 
+@takes(
+    lambda: {
+        "oneOf": [
+            read_byte.schema,
+            {
+                "type": "object",
+                "patternProperties": {r"^[1-9]\d{0,3}$": read_byte.schema},
+                "additionalProperties": False,
+                "minProperties": 1,
+            },
+        ]
+    }
+)
+def read_bytes(node: Node) -> dict[int, int]:
+    """What a byte costs, ps, by the number of streams; one cost is that of any number. Raises
+    BadInput.
+    """
+    if node.fields is None:
+        return {1: read_byte(node)}
+    if not node.fields:
+        raise node.bad("no number of streams with a cost")
+    for streams in node.fields:
+        if not re.fullmatch(r"[1-9]\d{0,3}", streams):
+            raise node.bad(f"{units.quoted(streams)}: no number of streams (like 16)")
+    return {int(streams): read_byte(cost) for streams, cost in node.fields.items()}
+
+
 COST = mapping(
     {
         "call": Field(read_call, required=True, says="what each call costs", example="1200ns"),
         "byte": Field(
-            read_byte,
+            read_bytes,
             required=True,
-            says="what each byte costs that a call moves, on top",
-            example="0.11ns",
+            says="what each byte costs that a call moves, on top; or that by number of streams",
+            example="{1: 0.11ns, 128: 0.19ns}",
         ),
     },
-    lambda _node, values: Cost(values["call"], values["byte"]),
+    lambda _node, values: MeasuredCost(values["call"], values["byte"]),
 )
 
 
@@ -126,7 +175,7 @@ COST = mapping(
         "minProperties": 1,
     }
 )
-def read_programs(node: Node) -> dict[str, Cost]:
+def read_programs(node: Node) -> dict[str, MeasuredCost]:
     """Costs by program. Raises BadInput."""
     given = mapping_of(node)
     if not given:
@@ -169,11 +218,11 @@ def read_machine(node: Node) -> str:
 
 
 def resolve_costs(
-    machine: str, kinds: Collection[str], tunnel: str, iperf3: str
+    machine: str, kinds: Collection[str], tunnel: str, iperf3: str, streams: int = 1
 ) -> dict[str, dict[str, int]]:
     """What each program of a run costs by the name that it is charged under: {} on `uniform`. A
     program that the table does not have pays as all others do, and is not in it. `kinds`: those of
-    the flows.
+    the flows; `streams`: how many all flows have together.
     """
     if machine == UNIFORM:
         return {}
@@ -182,7 +231,7 @@ def resolve_costs(
     for name, spellings in charged_programs(kinds, tunnel, iperf3).items():
         cost = table.cost_of(spellings)
         if cost is not None:
-            found[name] = cost.to_json()
+            found[name] = cost.at(streams).to_json()
     return found
 
 

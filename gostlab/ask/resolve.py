@@ -420,7 +420,8 @@ def own_costs(
     if values["clock"] != "virtual" or (for_all and "machine" not in explicit):
         return {}
     kinds = {flow.kind for flow in flows}
-    costs = resolve_costs(values["machine"], kinds, values["tunnel"], values["iperf3"])
+    streams = sum(flow.streams for flow in flows)
+    costs = resolve_costs(values["machine"], kinds, values["tunnel"], values["iperf3"], streams)
     return {"costs_of": values["machine"], "program_costs": costs} if costs else {}
 
 

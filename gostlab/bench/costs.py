@@ -4,8 +4,10 @@ iperf3 alone, and through the relay by each of its transports, over loopback, al
 (taskset, GOMAXPROCS=1), as fast as it goes, with few and many streams, in large and small writes.
 While a load runs, two windows are taken of each process: its CPU time, calls to read and write and
 their bytes (which counting does not slow), then all its system calls by `perf stat`. cpu =
-c0 · calls + c1 · bytes is then fitted to all loads, of each the cheapest repeat, by relative least
-squares. A program that waits for a rate pays more per call, for its wake-ups; that is not in it.
+c0 · calls + c1 · bytes is then fitted to the loads, of each the cheapest repeat, by relative least
+squares; c1 for each number of streams by itself, as a byte costs more where many share a cache. A
+load with another number of streams judges what lies between. A program that waits for a rate pays
+more per call, for its wake-ups; that is not in it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.costs import FOLDER, Cost, load_measured
+from gostlab.ask.costs import FOLDER, Cost, MeasuredCost, load_measured
 from gostlab.bench.callcost import ENVIRON, free_ports, wait_for
 from gostlab.machine import usable_cpus
 from gostlab.machine.sandbox import host_facts
@@ -66,20 +68,23 @@ class Load:
 
 NOTE = "over loopback, one CPU, GOMAXPROCS=1; of each load the cheapest of {repeat}"
 FULL = (Load(1), Load(16), Load(128))
-DIRECT = (*FULL, Load(1, length="4K"), Load(1, length="16K"), Load(16, length="16K"))
-THROUGH = (*FULL, Load(1, length="4K"))
+JUDGE = Load(64)  # measured as they are, and no part of the fit
+DIRECT = (*FULL, JUDGE, Load(1, length="4K"), Load(1, length="16K"), Load(16, length="16K"))
+THROUGH = (*FULL, JUDGE, Load(1, length="4K"))
 TRANSPORTS = ("tcp", "ws", "wss")
 
 
 MOST_CALL_NS = 100_000.0
+Group = tuple[str, int]  # a program, and how many streams it has
 
 
-def fit(groups: Mapping[str, Sequence[Spent]]) -> dict[str, Cost]:
+def fit(groups: Mapping[Group, Sequence[Spent]]) -> dict[Group, Cost]:
     """c0 and c1 of cpu = c0 · calls + c1 · bytes, neither below 0, by least squares of the relative
-    error: one c0 for all groups, which are one program in several roles, and a c1 for each. A
-    tunnel alone makes so many calls a byte whatever its load, and could not tell the two apart; its
-    transports do, as each of TRANSPORTS does all that the one before it does, and more: at one end
-    its byte costs no less. Raises ValueError where no group can.
+    error: one c0 for all groups, which are one program in several roles and with several numbers of
+    streams, and a c1 for each. A tunnel alone makes so many calls a byte whatever its load, and
+    could not tell the two apart; its transports do, as each of TRANSPORTS does all that the one
+    before it does, and more: at one end its byte costs no less. Raises ValueError where no group
+    can.
     """
     rows = {
         name: [(each.calls / each.cpu_ns, each.bytes / each.cpu_ns) for each in samples]
@@ -89,7 +94,7 @@ def fit(groups: Mapping[str, Sequence[Spent]]) -> dict[str, Cost]:
         raise ValueError("calls and bytes grow together in all loads: nothing tells them apart")
     chains = in_order(rows)
 
-    def byte_costs(call_ns: float) -> dict[str, float]:
+    def byte_costs(call_ns: float) -> dict[Group, float]:
         return {
             name: byte_ns
             for names in chains
@@ -119,7 +124,7 @@ def fit(groups: Mapping[str, Sequence[Spent]]) -> dict[str, Cost]:
 Row = tuple[float, float]  # of a load: calls and bytes per ns of CPU time
 
 
-def told_apart(rows: Mapping[str, Sequence[Row]]) -> bool:
+def told_apart(rows: Mapping[Group, Sequence[Row]]) -> bool:
     """Whether calls and bytes vary apart in a group, or between groups of one order."""
     return any(
         sum(a * a for a, _ in group) * sum(b * b for _, b in group)
@@ -129,9 +134,15 @@ def told_apart(rows: Mapping[str, Sequence[Row]]) -> bool:
     )
 
 
-def in_order(rows: Mapping[str, Any]) -> list[list[str]]:
-    """The groups, those of a tunnel's end in the order of what they do; any other alone."""
-    ends = [[f"gost+{transport}/{end}" for transport in TRANSPORTS] for end in ("near", "far")]
+def in_order(rows: Mapping[Group, Any]) -> list[list[Group]]:
+    """The groups, those of a tunnel's end and number of streams in the order of what they do; any
+    other alone.
+    """
+    ends = [
+        [(f"gost+{transport}/{end}", streams) for transport in TRANSPORTS]
+        for end in ("near", "far")
+        for streams in sorted({streams for _, streams in rows})
+    ]
     chains = [[name for name in names if name in rows] for names in ends]
     ordered = {name for names in chains for name in names}
     return [names for names in chains if names] + [[name] for name in rows if name not in ordered]
@@ -325,15 +336,25 @@ def by_program(taken: Taken) -> dict[str, dict[tuple[str | None, Load], Spent]]:
     return found
 
 
-def costs_of(loads_of: Mapping[str, Mapping[Any, Spent]]) -> dict[str, Cost]:
+Loads = Mapping[tuple[str | None, Load], Spent]  # by transport (None: iperf3 alone) and load
+
+
+def costs_of(loads_of: Mapping[str, Loads]) -> dict[str, MeasuredCost]:
     """The costs of iperf3's two roles and of the relay's ends, those that were taken. Raises
     ValueError as fit() does.
     """
-    found: dict[str, Cost] = {}
+    found: dict[str, MeasuredCost] = {}
     for of_one in ("iperf3/sender", "iperf3/receiver", "gost+"):
-        group = {name: loads for name, loads in loads_of.items() if name.startswith(of_one)}
-        if group:
-            found |= fit({name: list(loads.values()) for name, loads in group.items()})
+        groups: dict[Group, list[Spent]] = {}
+        for name, loads in loads_of.items():
+            for (_, load), spent in loads.items() if name.startswith(of_one) else ():
+                if load != JUDGE:
+                    groups.setdefault((name, load.streams), []).append(spent)
+        fitted = fit(groups) if groups else {}
+        for name in dict.fromkeys(name for name, _ in fitted):
+            costs = {streams: cost for (one, streams), cost in fitted.items() if one == name}
+            call_ns = next(iter(costs.values())).call_ns
+            found[name] = MeasuredCost(call_ns, {n: costs[n].byte_ps for n in sorted(costs)})
     return found
 
 
@@ -348,11 +369,18 @@ def cheapest(samples: Sequence[Spent]) -> Spent:
 # -- the table
 
 
-def cost_table(name: str, programs: Mapping[str, Cost], note: str) -> str:
+def cost_table(name: str, programs: Mapping[str, MeasuredCost], note: str) -> str:
     """The YAML of a machine's table (gostlab.ask.costs reads it)."""
     host = host_facts("")
+
+    def bytes_of(cost: MeasuredCost) -> str:
+        each = {streams: f"{ps / 1000:g}ns" for streams, ps in cost.byte_ps.items()}
+        if list(each) == [1]:
+            return each[1]
+        return f"{{{', '.join(f'{streams}: {ns}' for streams, ns in each.items())}}}"
+
     rows = "".join(
-        f"  {program}: {{call: {cost.call_ns}ns, byte: {cost.byte_ps / 1000:g}ns}}\n"
+        f"  {program}: {{call: {cost.call_ns}ns, byte: {bytes_of(cost)}}}\n"
         for program, cost in sorted(programs.items())
     )
     return (
@@ -372,13 +400,13 @@ def name_of_cpu(cpu: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "unknown"
 
 
-def tell(program: str, cost: Cost, loads: Mapping[tuple[str | None, Load], Spent]) -> None:
+def tell(program: str, cost: MeasuredCost, loads: Loads) -> None:
     """Say how well the model fits."""
     for (_, load), sample in loads.items():
         print(
             f"{program}, {load.streams} streams at {load.rate} by {load.length}:"
             f" {sample.cpu_ns:.3f} ns of CPU a byte, {1 / sample.calls:.0f} bytes a call;"
-            f" the model says {misfit(cost, sample):.2f} of it",
+            f" the model says {misfit(cost.at(load.streams), sample):.2f} of it",
             file=sys.stderr,
         )
 
@@ -395,7 +423,7 @@ def main(name: str, repeat: int) -> int:
                 " ./lab setup --with bench"
             )
     cpu = usable_cpus()[-1]
-    programs: dict[str, Cost] = {}
+    programs: dict[str, MeasuredCost] = {}
     for version, iperf3 in parts.iperf3.items():
         taken = take(str(iperf3.path), parts.relay, cpu, repeat, () if programs else TRANSPORTS)
         typical = by_program(taken)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.ask.costs import Cost
+from gostlab.ask.costs import MeasuredCost
 from gostlab.bench import loopback, speed
 from gostlab.bench.costs import Load, Spent, by_program, cheapest
 
@@ -78,11 +78,11 @@ def test_a_figure_that_fails_is_shown_as_failed_and_costs_no_other(
 
 def test_every_program_of_the_chain_pays_what_was_measured_of_it() -> None:
     programs = {
-        "iperf3/sender": Cost(1, 10),
-        "iperf3-3.18/receiver": Cost(2, 20),
-        "iperf3/receiver": Cost(9, 90),
-        "gost+ws/near": Cost(3, 30),
-        "gost+ws/far": Cost(4, 40),
+        "iperf3/sender": MeasuredCost(1, {1: 5, 16: 10}),
+        "iperf3-3.18/receiver": MeasuredCost(2, {1: 20}),
+        "iperf3/receiver": MeasuredCost(9, {1: 90}),
+        "gost+ws/near": MeasuredCost(3, {1: 30}),
+        "gost+ws/far": MeasuredCost(4, {1: 40}),
     }
     script = loopback.script("/i/iperf3", "/r/relay", "ws", Load(16), programs)
     charged = [line for line in script.splitlines() if "program_cost" in line]
@@ -95,8 +95,8 @@ def test_every_program_of_the_chain_pays_what_was_measured_of_it() -> None:
     assert "-P 16" in charged[-1] and f"-p {loopback.NEAR}" in charged[-1]
 
 
-def test_the_comparison_has_twelve_rows() -> None:
-    assert len(loopback.chains()) == 12
+def test_the_comparison_has_twelve_rows_and_four_that_judge() -> None:
+    assert len(loopback.chains()) == 12 + 4
 
 
 def test_of_repeats_the_cheapest_counts_as_other_work_only_adds() -> None:
@@ -130,7 +130,7 @@ def test_iperf3s_cost_is_taken_where_it_is_alone_and_each_load_from_its_cheapest
 
 def test_the_guest_takes_over_what_tcp_may_hold_here() -> None:
     # 128 streams over loopback were at half of this machine's rate by the guest's own small limit.
-    cost = Cost(1, 1)
+    cost = MeasuredCost(1, {1: 1})
     script = loopback.script(
         "/i/iperf3", "/r/relay", None, Load(1), {"iperf3/sender": cost, "iperf3/receiver": cost}
     )

@@ -10,6 +10,7 @@ import pytest
 
 from gostlab.ask.costs import (
     Cost,
+    MeasuredCost,
     charged_programs,
     cost_words,
     load_measured,
@@ -29,6 +30,9 @@ programs:
   gost+ws: {call: 3us, byte: 0.25ns}
   iperf3/sender: {call: 900ns, byte: 0ns}
 """
+
+
+BYTE_OF_SENDER = "byte: 0ns"
 
 
 def run(**settings: str) -> RunDescription:
@@ -135,16 +139,16 @@ def made_up(call_ns: float, byte_ns: float, loads: list[tuple[float, float]]) ->
 def test_the_fit_recovers_the_costs_that_made_the_data() -> None:
     alone = made_up(1500, 0.2, [(1e3, 1e8), (1e4, 1e7), (1e5, 1e8)])
 
-    assert fit({"one": alone}) == {"one": Cost(1500, 200)}
+    assert fit({("one", 1): alone}) == {("one", 1): Cost(1500, 200)}
 
 
 def test_roles_share_the_cost_of_a_call_and_each_has_its_own_of_a_byte() -> None:
     varied = made_up(1500, 0.2, [(1e3, 1e8), (1e4, 1e7), (1e5, 1e8)])
     collinear = made_up(1500, 0.7, [(145, 1e6), (290, 2e6)])
 
-    found = fit({"near": varied, "far": collinear})
-    assert found == {"near": Cost(1500, 200), "far": Cost(1500, 700)}
-    assert misfit(found["far"], collinear[0]) == pytest.approx(1)
+    found = fit({("near", 1): varied, ("far", 1): collinear})
+    assert found == {("near", 1): Cost(1500, 200), ("far", 1): Cost(1500, 700)}
+    assert misfit(found["far", 1], collinear[0]) == pytest.approx(1)
 
 
 def test_transports_that_do_more_tell_calls_from_bytes_and_never_cost_less_a_byte() -> None:
@@ -153,30 +157,69 @@ def test_transports_that_do_more_tell_calls_from_bytes_and_never_cost_less_a_byt
     framed = made_up(1500, 0.1, [(144, 1e6), (288, 2e6)])
     coded = made_up(1500, 0.6, [(144, 1e6), (288, 2e6)])
 
-    found = fit({"gost+tcp/far": plain, "gost+ws/far": framed, "gost+wss/far": coded})
+    found = fit(
+        {("gost+tcp/far", 16): plain, ("gost+ws/far", 16): framed, ("gost+wss/far", 16): coded}
+    )
     assert len({cost.call_ns for cost in found.values()}) == 1
     bytes_ps = [cost.byte_ps for cost in found.values()]
     assert bytes_ps == sorted(bytes_ps) and bytes_ps[0] > 0
     for name, sample in {"tcp": plain[0], "ws": framed[0], "wss": coded[0]}.items():
-        assert misfit(found[f"gost+{name}/far"], sample) == pytest.approx(1, abs=0.05)
+        assert misfit(found[f"gost+{name}/far", 16], sample) == pytest.approx(1, abs=0.05)
 
 
 def test_no_cost_is_below_nothing() -> None:
     falling = [Spent(1000.0, 1.0, 1e3), Spent(900.0, 1.0, 1e6)]
-    cost = fit({"one": falling})["one"]
+    cost = fit({("one", 1): falling})["one", 1]
     assert cost.byte_ps == 0 and cost.call_ns == pytest.approx(950, abs=10)
 
 
 def test_a_fit_that_cannot_tell_calls_from_bytes_says_so() -> None:
     with pytest.raises(ValueError, match="nothing tells them apart"):
-        fit({"far": made_up(1500, 0.7, [(145, 1e6), (290, 2e6)])})
+        fit({("far", 1): made_up(1500, 0.7, [(145, 1e6), (290, 2e6)])})
 
 
 def test_a_written_table_reads_as_what_was_measured(tmp_path: Path) -> None:
-    programs = {"gost+ws/near": Cost(3203, 37), "iperf3-3.18/sender": Cost(860, 130)}
+    programs = {
+        "gost+ws/near": MeasuredCost(3203, {1: 37}),
+        "iperf3-3.18/sender": MeasuredCost(860, {1: 130, 16: 140, 128: 210}),
+    }
     path = table(tmp_path, cost_table("mine", programs, "of each load the cheapest of 3"))
 
     assert load_measured(str(path)).programs == programs
+
+
+def test_a_byte_costs_what_it_did_with_so_many_streams_and_between_them_on_a_line() -> None:
+    cost = MeasuredCost(900, {1: 100, 16: 180, 128: 210})
+
+    assert [cost.at(n).byte_ps for n in (1, 2, 4, 16, 45, 128, 1000)] == [
+        *(100, 120, 140, 180, 195, 210, 210)
+    ]
+    assert cost.at(4).call_ns == 900
+    assert MeasuredCost(900, {16: 70}).at(1).byte_ps == 70
+
+
+def test_a_run_pays_for_a_byte_by_all_its_streams(tmp_path: Path) -> None:
+    path = str(table(tmp_path, GOOD.replace(BYTE_OF_SENDER, "byte: {1: 0.1ns, 16: 0.18ns}")))
+
+    assert run(machine=path).program_costs["iperf3/sender"]["byte_ps"] == 100
+    assert run(machine=path, streams="4").program_costs["iperf3/sender"]["byte_ps"] == 140
+    assert run(machine=path, streams="64").program_costs["iperf3/sender"]["byte_ps"] == 180
+
+
+@pytest.mark.parametrize(
+    ("written", "complaint"),
+    [
+        ("{}", "no number of streams"),
+        ("{0: 0.1ns}", '"0": no number of streams'),
+        ("{many: 0.1ns}", '"many": no number of streams'),
+        ("{16: 0.1}", "unit"),
+    ],
+)
+def test_a_byte_by_no_number_of_streams_is_refused(
+    tmp_path: Path, written: str, complaint: str
+) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        load_measured(str(table(tmp_path, GOOD.replace(BYTE_OF_SENDER, f"byte: {written}"))))
 
 
 def test_a_cpus_name_makes_a_files_name() -> None:
