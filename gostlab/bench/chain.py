@@ -10,6 +10,8 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
+import time
+from pathlib import Path
 
 from gostlab.ask.limits import MTU_BYTES
 
@@ -20,7 +22,14 @@ SECONDS = 3
 PAYLOAD_BYTES = MTU_BYTES - 52
 
 
-def script(iperf3: str) -> str:
+# What the chain does when it is paced: iperf3's --fq-rate sends packet by packet, as BBR does, and
+# the receiver is woken for each. A stream as fast as it goes is read in pieces of many packets.
+PACED = "900M"
+PACED_S = 6
+BUSY_BEFORE = 0.05  # of the CPU, by others: with more the paced figure is not taken
+
+
+def script(iperf3: str, seconds: float = SECONDS, more: str = "") -> str:
     """The shell script that builds the chain, loads it and prints iperf3's report."""
     lines = ["set -e"]
     for node in NODES:
@@ -47,10 +56,31 @@ def script(iperf3: str) -> str:
             elif link < number:
                 lines.append(f"{inside} ip route add 10.9.{link}.0/24 via 10.9.{number}.1")
     lines.append(f"nsenter -n -t $target {iperf3} -s -1 -p 5201 >/dev/null & sleep 0.3")
-    lines.append(
-        f"nsenter -n -t $client {iperf3} -c 10.9.{len(NODES) - 1}.2 -p 5201 -t {SECONDS} -J"
-    )
+    options = f"-c 10.9.{len(NODES) - 1}.2 -p 5201 -t {seconds:g} -J {more}"
+    lines.append(f"nsenter -n -t $client {iperf3} {options}")
     return "\n".join(lines)
+
+
+def start(script_text: str, cpu: int) -> subprocess.Popen[str]:
+    """A script in namespaces of its own, on one CPU."""
+    return subprocess.Popen(
+        [
+            *("taskset", "-c", str(cpu)),
+            *("unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"),
+            *("sh", "-c", script_text),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def received(process: subprocess.Popen[str]) -> dict[str, float]:
+    """The end of a chain's report: seconds and bytes. Raises RuntimeError with what failed."""
+    said, complaint = process.communicate()
+    if process.returncode != 0:
+        raise RuntimeError(f"five namespaces on this kernel: {complaint.strip()[-300:]}")
+    return dict(json.loads(said)["end"]["sum_received"])
 
 
 def packet_us(iperf3: str, cpu: int) -> float:
@@ -59,17 +89,37 @@ def packet_us(iperf3: str, cpu: int) -> float:
     iperf3  the program, quoted for a shell
     Raises RuntimeError with what failed.
     """
-    done = subprocess.run(
-        [
-            *("taskset", "-c", str(cpu)),
-            *("unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"),
-            *("sh", "-c", script(iperf3)),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"five namespaces on this kernel: {done.stderr.strip()[-300:]}")
-    received = json.loads(done.stdout)["end"]["sum_received"]
-    return float(1e6 * received["seconds"] * PAYLOAD_BYTES / received["bytes"])
+    end = received(start(script(iperf3), cpu))
+    return 1e6 * end["seconds"] * PAYLOAD_BYTES / end["bytes"]
+
+
+def paced_packet_us(iperf3: str, cpu: int) -> float:
+    """CPU µs per packet of a stream of PACED bit/s through the chain, packet by packet. Needs root,
+    and a CPU that nobody else uses: it is what the CPU was not idle.
+
+    iperf3  the program, quoted for a shell
+    Raises RuntimeError with what failed, or if others use the CPU.
+    """
+    before = busy_share(cpu, 1.0)
+    if before > BUSY_BEFORE:
+        raise RuntimeError(f"CPU {cpu} is {before:.0%} busy with other work: once it is idle")
+    process = start(script(iperf3, PACED_S, f"--fq-rate {PACED}"), cpu)
+    time.sleep(2.0)  # the chain is built, the window open
+    share = busy_share(cpu, PACED_S - 3.0)
+    end = received(process)
+    return 1e6 * share * end["seconds"] * PAYLOAD_BYTES / end["bytes"]
+
+
+def busy_share(cpu: int, seconds: float) -> float:
+    """The share of some seconds in which a CPU is not idle, by /proc/stat."""
+
+    def spent() -> tuple[int, int]:
+        lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
+        words = next(line.split() for line in lines if line.startswith(f"cpu{cpu} "))
+        ticks = [int(word) for word in words[1:9]]
+        return sum(ticks), ticks[3] + ticks[4]
+
+    all_before, idle_before = spent()
+    time.sleep(seconds)
+    all_after, idle_after = spent()
+    return 1 - (idle_after - idle_before) / max(1, all_after - all_before)

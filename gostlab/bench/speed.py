@@ -312,6 +312,10 @@ class Bench:
         """The same of five namespaces of this machine's own kernel."""
         return chain.packet_us(self._iperf3(), self._cpus[0])
 
+    def paced_packet_us(self) -> float:
+        """The same where packets come one by one."""
+        return chain.paced_packet_us(self._iperf3(), self._cpus[0])
+
     def _iperf3(self) -> str:
         """The iperf3 that the benchmark's runs use, quoted for a shell."""
         own = self._parts.iperf3.get(load(1.0).iperf3)
@@ -560,11 +564,20 @@ def packet_figures(bench: Bench) -> list[Figure]:
         native: (native, "µs", ""),
         ratio: ("a packet in the sandbox, over one on this machine's own kernel", "×", "≤ 3"),
     }
-    return [
+    figures = [
         figure_of(what, unit, target, taken[key])
         for key, (what, unit, target) in told.items()
         if key in taken
     ]
+    if native not in taken:
+        return figures
+    paced = bench.figure(
+        f"the same at {chain.PACED}bit/s, packet by packet as BBR sends",
+        "µs",
+        "",
+        bench.paced_packet_us,
+    )
+    return [*figures, paced]
 
 
 def crowd_figures(bench: Bench, *, pairs: bool) -> list[Figure]:
