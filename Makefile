@@ -9,7 +9,7 @@
 #   make lint      only the checkers
 
 .DEFAULT_GOAL := run
-.PHONY: run test fast bench validate catalogue kernel doctor lint check-format check-python check-gofmt unit go-test go-fuzz vagrant clean setup setup-test
+.PHONY: run test fast bench validate catalogue kernel doctor lint check-format check-python check-gofmt unit go-test go-fuzz vagrant beside-unit clean setup setup-test
 
 PYTHON := /usr/bin/python3
 # The set-up's own Go: one compiler for everyone.
@@ -32,9 +32,14 @@ run: setup
 	case $$status in 0|1|3) ;; *) exit $$status;; esac; \
 	./lab report thesis-tunnel && [ $$status -ne 1 ]
 
-# All of them, even when one fails: the whole list is worth more than its first line.
+# All of them, even when one fails: the whole list is worth more than its first line. The others run beside the first of the
+# unit tests, which draw figures and are on no clock, and say what they have to say when they are done.
 test: setup-test
-	@$(MAKE) --no-print-directory --keep-going lint unit go-test go-fuzz vagrant
+	@$(MAKE) --no-print-directory --keep-going -j2 unit beside-unit
+
+beside-unit:
+	@said=$$($(MAKE) --no-print-directory --keep-going -j1 lint go-test go-fuzz vagrant 2>&1); status=$$?; \
+	printf '\n%s\n' "$$said"; exit $$status
 
 bench:
 	@./lab setup --with bench

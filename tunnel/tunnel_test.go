@@ -27,7 +27,7 @@ func tunnelTo(t testing.TB, near, carrier, target string) string {
 var carriers = []string{"relay", "relay+tls", "relay+ws", "relay+wss", "relay+mws", "relay+mwss"}
 
 func TestLargeTransfersArriveWhole(t *testing.T) {
-	const size = 16 << 20
+	const size = 8 << 20
 	data := func(seed int64) io.Reader { return io.LimitReader(rand.New(rand.NewSource(seed)), size) }
 	sum := func(r io.Reader) string {
 		hash := sha256.New()
@@ -86,7 +86,7 @@ func TestEndOfStreamClosesTheWholeRelay(t *testing.T) {
 }
 
 func TestManyStreamsAtOnce(t *testing.T) {
-	const streams, size = 128, 256 << 10
+	const streams, size = 128, 64 << 10
 	for _, carrier := range carriers {
 		t.Run(carrier, func(t *testing.T) {
 			near := tunnelTo(t, "tcp://127.0.0.1:0", carrier, tcpTarget(t, echo))

@@ -74,6 +74,11 @@ def offspring() -> list[Process]:
     return found
 
 
+def zombies_of_ours() -> list[Process]:
+    """This process's dead children that nobody has waited for; the machine's others are not ours."""
+    return [each for each in _processes() if each.parent == os.getpid() and each.state == "Z"]
+
+
 def sandboxes() -> list[Process]:
     """The kernels among them."""
     return [process for process in offspring() if process.is_sandbox]

@@ -7,7 +7,7 @@ import pytest
 from tests.integration.sandboxed import Lab, describe, direction
 from tests.integration.test_flows import written
 
-PATH = direction(rate_bps=50_000_000, delay_ms=20.0, buffer_pkts=300)
+PATH = direction(rate_bps=10_000_000, delay_ms=20.0, buffer_pkts=100)
 
 
 def seen(done) -> dict[tuple[str, str], list[str]]:
@@ -24,7 +24,7 @@ def checks(done) -> dict[str, str]:
 
 
 def test_each_end_of_a_plain_connection_has_its_own(lab: Lab) -> None:
-    done = lab.run(describe(PATH, PATH, cc="bbr", cc_by_end={"target": "reno"}))
+    done = lab.run(describe(PATH, PATH, cc="bbr", cc_by_end={"target": "reno"}, duration_s=2.0))
 
     assert done.outcome == {**done.outcome, "outcome": "ok", "error": None}
     assert seen(done) == {("wan", "client"): ["bbr"], ("wan", "target"): ["reno"]}
@@ -82,9 +82,16 @@ def test_each_end_of_a_plain_connection_has_its_own(lab: Lab) -> None:
 def test_each_end_of_a_tunnels_legs_has_its_own(
     lab: Lab, placement: str, by_end: dict[str, str], expected: dict
 ) -> None:
-    done = lab.run(
-        describe(PATH, PATH, tunnel="gost+ws", placement=placement, cc="bbr", cc_by_end=by_end)
+    run = describe(
+        *(PATH, PATH),
+        tunnel="gost+ws",
+        placement=placement,
+        cc="bbr",
+        cc_by_end=by_end,
+        duration_s=2.0,
     )
+
+    done = lab.run(run)
 
     assert done.outcome == {**done.outcome, "outcome": "ok", "error": None}
     assert seen(done) == expected
@@ -101,6 +108,7 @@ def test_a_downloads_sender_is_the_far_end(lab: Lab) -> None:
             direction="download",
             cc="bbr",
             cc_by_end={"client": "reno", "target": "cubic"},
+            duration_s=2.0,
         )
     )
 
@@ -113,7 +121,7 @@ def test_a_downloads_sender_is_the_far_end(lab: Lab) -> None:
 def test_inside_a_vpn_another_control_may_run_than_across_the_path(lab: Lab) -> None:
     """The leg `inner`, of a VPN over UDP and of one over TCP, whose own connection has another."""
     over_udp, over_tcp = (
-        lab.run(written(f"{{duration: 2s, tunnel: {tunnel}, cc: {cc}}}"))
+        lab.run(written(f"{{rate: 10mbit, duration: 2s, tunnel: {tunnel}, cc: {cc}}}"))
         for tunnel, cc in (
             ("wireguard", "{inner: bbr}"),
             ("openvpn+tcp", "{inner: reno, wan: bbr}"),

@@ -23,7 +23,7 @@ from tests.integration.sandboxed import Lab
 THROUGH_FORWARDER = """
 name: mine
 title: A tunnel of my own
-settings: {profile: plain-100ms, rate: 20mbit, tunnel: forwarder, duration: 5s}
+settings: {profile: plain-100ms, rate: 20mbit, tunnel: forwarder, duration: 2s}
 matrices: [{name: one}]
 """
 PARKED = """

@@ -171,10 +171,12 @@ def acks_of(done: Done) -> list[list[str]]:
         return list(csv.reader(file))
 
 
-@pytest.mark.parametrize("tunnel", ["gost+ws", "gost+wss"])
-def test_one_seed_gives_one_run_through_a_tunnel_too(lab: Lab, tunnel: str) -> None:
+def test_one_seed_gives_one_run_through_a_tunnel_too(lab: Lab) -> None:
+    """Even of TLS, which draws at random, over WebSocket."""
     path = direction(rate_bps=20_000_000, buffer_pkts=100)
-    run = describe(path, path, tunnel=tunnel, streams=4, duration_s=2.0, acks=True, sample_ms=100.0)
+    run = describe(
+        path, path, tunnel="gost+wss", streams=4, duration_s=2.0, acks=True, sample_ms=100.0
+    )
 
     one, two = lab.run(run), lab.run(run)
 

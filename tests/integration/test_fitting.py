@@ -11,9 +11,9 @@ from pathlib import Path
 from gostlab.ask.profile import load_profile
 
 LAB = Path(__file__).resolve().parents[2] / "lab"
-PATH = {"rate": "100mbit", "rtt": "60ms", "streams": "8", "duration": "6s"}
+PATH = {"rate": "100mbit", "rtt": "40ms", "streams": "8", "duration": "4s"}
 TRUTH = 0.5  # % of loss
-# CUBIC's rate goes with 1/loss^0.5 here. Eight streams have some 70 losses in 6 s, so a run's rate is
+# CUBIC's rate goes with 1/loss^0.5 here. Eight streams have some 80 losses in 4 s, so a run's rate is
 # known to about 8 % and the loss, of two runs' difference, to about 25 %: a factor of 2 is three of
 # its standard deviations. The runs' seeds are fixed, so the test says the same every time.
 FACTOR = 2.0
@@ -38,7 +38,7 @@ def test_a_loss_that_the_lab_made_is_found_again_and_again(tmp_path: Path) -> No
     (tmp_path / "mine.yaml").write_text(
         f"name: mine\n"
         f"settings: {{{', '.join(f'{name}: {value}' for name, value in PATH.items())}}}\n"
-        "screen: 6s\n"
+        "screen: 4s\n"
         "free:\n  loss: {sets: forward.loss, from: 0.05%, to: 5%}\n"
         f"measured:\n  - {{factors: {{cc: cubic}}, goodput: {rate_bps / 1000:.0f}kbit, sd: 10%}}\n",
         encoding="utf-8",

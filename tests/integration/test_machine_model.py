@@ -184,7 +184,8 @@ MEAN_WAITS = {1: 0.5, 2: 0.1764}
 def test_calls_wait_for_their_hosts_cpus_as_queueing_theory_says(lab: Lab, cpus: int) -> None:
     """M/D/1 and M/D/2: 50,000 calls of 1 ms that come at random, half as many as the CPUs can do.
 
-    The arrivals are always the same ones; other seeds differ by 1 % from the theory.
+    The arrivals are always the same ones. What the recursion makes of other seeds' has a standard
+    deviation of 1.5 % (one CPU) and 2.0 % (two) about the theory.
     """
     done = lab.command(
         f"python3 -S {JOBS} {cpus} 0.5 1000 50000 1",
@@ -200,9 +201,13 @@ def test_calls_wait_for_their_hosts_cpus_as_queueing_theory_says(lab: Lab, cpus:
 
 @pytest.mark.parametrize("cpus", [1, 2])
 def test_calls_wait_for_packets_as_for_each_other(lab: Lab, cpus: int) -> None:
-    """The same queue, half of whose jobs are packets: a call that comes at random waits no less."""
+    """The same queue, half of whose jobs are packets: a call that comes at random waits no less.
+
+    Of 20,000 jobs; the recursion's standard deviation about the theory is 2.7 % then, and the bound
+    3.3 of them.
+    """
     done = lab.command(
-        f"python3 -S {JOBS} {cpus} 0.5 1000 50000 2 packets",
+        f"python3 -S {JOBS} {cpus} 0.5 1000 20000 2 packets",
         syscall_cost_us=1000,
         cpu_model=CpuModel(host_cpus=cpus, clock_reads_are_free=True),
         keep=[JOBS.parent],
@@ -210,7 +215,7 @@ def test_calls_wait_for_packets_as_for_each_other(lab: Lab, cpus: int) -> None:
 
     found = said(done.log)
     assert found["measured"] == pytest.approx(found["recursion"], abs=0.002)
-    assert found["measured"] == pytest.approx(MEAN_WAITS[cpus], rel=0.02)
+    assert found["measured"] == pytest.approx(MEAN_WAITS[cpus], rel=0.09)
 
 
 PINGS = """
@@ -265,7 +270,7 @@ MODEL = {
 
 
 def test_runs_with_cpus_of_their_own_repeat_bit_for_bit(lab: Lab) -> None:
-    run = describe(direction(loss=0.001), acks=True, sample_ms=100.0, duration_s=4.0, **MODEL)
+    run = describe(direction(loss=0.001), acks=True, sample_ms=100.0, duration_s=2.0, **MODEL)
 
     one, other = lab.run(run), lab.run(run)
 

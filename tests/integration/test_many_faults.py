@@ -1,5 +1,5 @@
-"""More than fifty kills, ruined result folders, two schedulers at once, and a thousand runs in a
-row.
+"""Kills, ruined result folders, two schedulers at once, and many runs in a row; with GOSTLAB_SOAK=1
+more than fifty kills and a thousand runs.
 
 After each: what was finished is unchanged, nothing is left behind, and the same command goes on to
 the same end. Every instant is drawn from a seed; what a process has come to by then is the
@@ -31,6 +31,7 @@ from tests.integration.offspring import (
     mounts_in,
     offspring,
     sandboxes,
+    zombies_of_ours,
 )
 from tests.integration.sandboxed import Lab
 
@@ -50,7 +51,9 @@ matrices:
     repetitions: COUNT
     factors: {{cc: [cubic]}}
 """
-SCHEDULER_KILLS, SANDBOX_KILLS = 20, 24  # and six tunnel ends
+SOAK = os.environ.get("GOSTLAB_SOAK") == "1"
+SCHEDULER_KILLS, SANDBOX_KILLS = (20, 24) if SOAK else (8, 9)
+TUNNELS_KILLED = (2, 3, 4) if SOAK else (2, 3)  # by the number of streams, of two controls each
 
 
 class Desk:
@@ -243,7 +246,7 @@ def test_runs_whose_tunnel_is_killed_fail_alone_with_the_ends_name(
     ends = {
         (cc, streams): draw.choice(("client", "target"))
         for cc in ("cubic", "bbr")
-        for streams in (2, 3, 4)
+        for streams in TUNNELS_KILLED
     }
     instants.write_text(
         "".join(
@@ -265,7 +268,9 @@ exec {lab.handed["tunnel"]["path"]} "$@"
     program.chmod(0o755)
     desk = Desk(
         tmp_path,
-        MATRIX.replace("[1, 2, 3]", "[1, 2, 3, 4]").replace("{cc:", "{tunnel: [gost+ws], cc:"),
+        MATRIX.replace("[1, 2, 3]", str([1, *TUNNELS_KILLED])).replace(
+            "{cc:", "{tunnel: [gost+ws], cc:"
+        ),
     )
 
     done = desk.run("--gost", str(program))
@@ -473,10 +478,10 @@ def reachable_cache(place: Path) -> Path:
 
 
 def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
-    """With GOSTLAB_SOAK=1 a thousand, else twenty."""
-    count = 1000 if os.environ.get("GOSTLAB_SOAK") == "1" else 20
+    """With GOSTLAB_SOAK=1 a thousand, else twelve."""
+    count = 1000 if SOAK else 12
     desk = Desk(tmp_path, ROW.replace("COUNT", str(count)))
-    pids_before = set(os.listdir("/proc"))
+    dead_before = {each.pid for each in zombies_of_ours()}  # of what other tests have killed
     began, seen = time.monotonic(), []
     process = subprocess.Popen(
         desk.words("--json"), cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -515,25 +520,17 @@ def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
         )
         for key in seen[0]
     }
-    zombies = [
-        pid for pid in set(os.listdir("/proc")) - pids_before if pid.isdigit() and is_zombie(pid)
-    ]
+    zombies = [each for each in zombies_of_ours() if each.pid not in dead_before]
     print(
         f"{count} runs, {time.monotonic() - began:.0f} s, {len(seen)} looks; most in the second and"
         f" in the last quarter: {most}; zombies left: {len(zombies)}"
     )
     assert not zombies
-    # A look may catch a run between two steps, so two more say nothing; a leak of one per run is a
-    # quarter of all runs.
+    # A look may catch a run between two steps, so two more say nothing; a leak of one per run is
+    # half of all runs, which is how many lie between the two quarters.
     for key in ("descriptors", "namespaces", "memory_files"):
         assert most[key][1] <= most[key][0] + 2, (key, most)
     assert (
         most["processes"][1] <= 1.5 * most["processes"][0]
         and most["resident_mib"][1] <= most["resident_mib"][0] + 4
     ), most
-
-
-def is_zombie(pid: str) -> bool:
-    with suppress(OSError):
-        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
-    return False

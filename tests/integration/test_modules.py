@@ -42,6 +42,23 @@ def template(folder: Path, *changes: tuple[str, str]) -> Path:
     return file
 
 
+@pytest.fixture(scope="module")
+def mine(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, modules.Added]:
+    """The template as `mine`, compiled once, in a folder of the user's own controls."""
+    folder = tmp_path_factory.mktemp("mine")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(modules.parts, "own_cc_folder", lambda: folder / "cc")
+        return folder, add(lab, template(folder), "mine")
+
+
+@pytest.fixture
+def added(mine: tuple[Path, modules.Added], monkeypatch: pytest.MonkeyPatch) -> modules.Added:
+    """`mine`, and no other control of the user's own."""
+    folder, found = mine
+    monkeypatch.setattr(modules.parts, "own_cc_folder", lambda: folder / "cc")
+    return found
+
+
 def states(done: Done) -> list[dict[str, Any]]:
     with gzip.open(done.folder / "cc_state.jsonl.gz", "rt") as file:
         return [json.loads(line) for line in file]
@@ -50,8 +67,7 @@ def states(done: Done) -> list[dict[str, Any]]:
 LOSSY = direction(rate_bps=10_000_000, delay_ms=10.0, buffer_pkts=30)
 
 
-def test_a_control_of_ones_own_runs_with_its_parameters(lab: Lab, own: Path) -> None:
-    added = add(lab, template(own), "mine")
+def test_a_control_of_ones_own_runs_with_its_parameters(lab: Lab, added: modules.Added) -> None:
     assert (added.control.registers, added.control.parameters) == ("mycc", ("alpha", "beta"))
 
     done = lab.run(describe(LOSSY, cc="mine(alpha=3)", acks=True, duration_s=3.0))
@@ -106,11 +122,10 @@ def test_a_control_that_crashes_the_kernel_fails_its_run_and_says_so(lab: Lab, o
     assert guest.complaint and "died with crasher in it: Kernel panic" in guest.complaint
 
 
-def test_a_parameter_that_the_kernel_refuses_fails_its_run(lab: Lab, own: Path) -> None:
-    add(lab, template(own))
-    done = lab.run(describe(LOSSY, cc="mycc(alpha=x)", duration_s=1.0))
+def test_a_parameter_that_the_kernel_refuses_fails_its_run(lab: Lab, added: modules.Added) -> None:
+    done = lab.run(describe(LOSSY, cc="mine(alpha=x)", duration_s=1.0))
     assert done.outcome["outcome"] == "failed"
-    assert "mycc(alpha=x): the kernel did not take it" in done.outcome["error"]
+    assert "mine(alpha=x): the kernel did not take it" in done.outcome["error"]
     assert "invalid for parameter" in done.outcome["error"]
 
 

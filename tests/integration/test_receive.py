@@ -51,10 +51,10 @@ def moderated_run(**changes: Any) -> Any:
     return describe(
         way,
         way,
-        duration_s=2.0,
+        duration_s=1.0,
         cc="bbr",
         buffers=BIG_BUFFERS,
-        flows=[flow(duration_s=2.0, cc="bbr", rtt_ms=10.0, buffers=BIG_BUFFERS)],
+        flows=[flow(duration_s=1.0, cc="bbr", rtt_ms=10.0, buffers=BIG_BUFFERS)],
         acks=True,
         **changes,
     )

@@ -20,7 +20,6 @@ from tests.integration.test_flows import written
 
 SHORT = "profile: plain-100ms, rate: 20mbit, rtt: 20ms, duration: 3s"
 RUNS = {
-    "tunnel, direct": f"{{{SHORT}}}",
     "tunnel, direct, losses": f"{{{SHORT}, loss: 1%, cc: bbr}}",
     "tunnel, every n-th packet": f"{{{SHORT}, loss: {{model: periodic, packets: 500}}}}",
     "tunnel, a delay table": "{profile: client-tokyo, rate: 20mbit, duration: 3s}",
@@ -80,7 +79,6 @@ def spoilt(plain: Path, tmp_path: Path, old: str, new: str) -> Path:
 @pytest.mark.parametrize(
     ("old", "new", "figure"),
     [
-        ("rate 20000000bit", "rate 2000000bit", "path as installed"),
         ("random 1.00000000%", "random 10.00000000%", "path as installed"),
         ("tcp_congestion_control=cubic", "tcp_congestion_control=bbr", "goodput"),
         (" -t 3 ", " -t 3 -b 1M ", "goodput"),

@@ -18,7 +18,7 @@ import pytest
 from gostlab import machine
 from gostlab.machine import MachineError, sandbox
 from gostlab.machine.memory import memory_place
-from tests.integration.offspring import adopt_orphans, all_gone, mounts_in
+from tests.integration.offspring import adopt_orphans, all_gone, mounts_in, sandboxes
 from tests.integration.sandboxed import STARTING, Lab, kill_a_guests_parent
 
 
@@ -269,7 +269,9 @@ def test_sigint_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(4)
+    while process.poll() is None and not sandboxes():
+        time.sleep(0.05)
+    time.sleep(0.5)
 
     process.send_signal(signal.SIGINT)
     _, words = process.communicate(timeout=30)

@@ -9,16 +9,30 @@ import pytest
 from gostlab.machine import CHECKOUT, MachineError
 from tests.integration.sandboxed import Lab, describe, direction
 
-PATH = direction(rate_bps=50_000_000, delay_ms=20.0, buffer_pkts=300)
+PATH = direction(rate_bps=20_000_000, delay_ms=20.0, buffer_pkts=120)
 
 
-@pytest.mark.parametrize("tunnel", ["gost+ws", "relay+wss"])
-@pytest.mark.parametrize("placement", ["endpoint", "gateway"])
-def test_a_tunnel_carries_the_load_in_three_legs(lab: Lab, tunnel: str, placement: str) -> None:
-    done = lab.run(describe(PATH, PATH, tunnel=tunnel, placement=placement, streams=2, cc="bbr"))
+@pytest.mark.parametrize(
+    ("tunnel", "placement"),
+    [
+        ("gost+ws", "endpoint"),
+        ("relay+ws", "endpoint"),
+        ("gost+wss", "endpoint"),
+        ("relay+wss", "endpoint"),
+        ("gost+ws", "gateway"),
+    ],
+)
+def test_a_tunnel_carries_the_load_in_three_legs_by_the_same_commands_by_either_name(
+    lab: Lab, tunnel: str, placement: str
+) -> None:
+    run = describe(
+        PATH, PATH, tunnel=tunnel, placement=placement, streams=2, cc="bbr", duration_s=2.0
+    )
+
+    done = lab.run(run)
 
     assert done.outcome == {**done.outcome, "outcome": "ok", "error": None}
-    assert done.goodput_bps > 30e6
+    assert done.goodput_bps > 12e6
     far = "target" if placement == "endpoint" else "gost"
     assert [(leg["leg"], leg["sender"]) for leg in done.json("legs.json")["legs"]] == [
         ("app", "client"),
@@ -29,27 +43,18 @@ def test_a_tunnel_carries_the_load_in_three_legs(lab: Lab, tunnel: str, placemen
         assert done.leg(name)["sockets"] == 3  # iperf3's control connection and two streams
         assert done.leg(name)["cc"] == ["bbr"]
     assert done.json("env.json")["tunnel"]["sha256"]
-
-
-@pytest.mark.parametrize(
-    ("tunnel", "scheme"),
-    [("gost+ws", "ws"), ("relay+ws", "ws"), ("gost+wss", "wss"), ("relay+wss", "wss")],
-)
-def test_gosts_own_names_run_the_same_commands(lab: Lab, tunnel: str, scheme: str) -> None:
-    done = lab.run(describe(PATH, PATH, tunnel=tunnel, duration_s=2.0))
-
-    program = lab.handed["tunnel"]["path"]
-    commands = (done.folder / "commands.sh").read_text()
-    assert done.outcome["outcome"] == "ok"
-    assert f"{program} -L relay+{scheme}://:443/127.0.0.1:80\n" in commands
-    assert f"-L udp://:443 -L tcp://:443 -F relay+{scheme}://10.0.4.2:443\n" in commands
     assert done.json("run.json")["tunnel"] == tunnel
+    program, scheme = lab.handed["tunnel"]["path"], tunnel.partition("+")[2]
+    commands = (done.folder / "commands.sh").read_text()
+    if placement == "endpoint":
+        assert f"{program} -L relay+{scheme}://:443/127.0.0.1:80\n" in commands
+        assert f"-L udp://:443 -L tcp://:443 -F relay+{scheme}://10.0.4.2:443\n" in commands
 
 
 def test_retr_of_iperf3_is_the_loopback_sockets_not_the_wans(lab: Lab) -> None:
     lossy = direction(rate_bps=50_000_000, delay_ms=20.0, loss=0.01, buffer_pkts=300)
 
-    done = lab.run(describe(lossy, PATH, tunnel="gost+ws", cc="bbr"))
+    done = lab.run(describe(lossy, PATH, tunnel="gost+ws", cc="bbr", duration_s=3.0))
 
     retr = done.json("iperf3.json")["end"]["sum_sent"]["retransmits"]
     # iperf3 looks at its sockets a moment before they close: a loss probe or two may still follow.
@@ -113,24 +118,22 @@ def test_mn_loads_each_topology_by_itself_and_everybody_reaches_everybody(
     assert "Results: 0% dropped" in done.log, done.log
 
 
-@pytest.mark.parametrize("topology", ["parking-lot", "ring", "mesh"])
+# Of a ring three nodes would be a mesh.
+@pytest.mark.parametrize(("topology", "count"), [("parking-lot", 3), ("ring", 4), ("mesh", 3)])
 def test_mn_loads_n_nodes_by_itself_and_every_host_reaches_every_node_and_host(
-    lab: Lab, topology: str
+    lab: Lab, topology: str, count: int
 ) -> None:
     done = lab.command(
-        f"cd /; env -u PYTHONPATH mn --custom {CHECKOUT}/topo.py --topo {topology},nodes=4"
+        f"cd /; env -u PYTHONPATH mn --custom {CHECKOUT}/topo.py --topo {topology},nodes={count}"
         " --controller none --test pingall",
         memory_mib=512,
     )
 
     reached = re.findall(r"^([rs]\d) -> (.*)$", done.log, re.MULTILINE)
-    assert len(reached) == 8, done.log
+    assert len(reached) == 2 * count, done.log
+    named = [f"{kind}{n}" for kind in "nrs" for n in range(1, count + 1)]
     for host, others in reached:  # the wires between nodes, w1 and on, are named last
-        assert others.split()[:11] == [
-            each
-            for each in (["n1", "n2", "n3", "n4", "r1", "r2", "r3", "r4", "s1", "s2", "s3", "s4"])
-            if each != host
-        ]
+        assert others.split()[: len(named) - 1] == [each for each in named if each != host]
 
 
 def test_a_cc_that_nobody_has_is_refused_before_a_kernel_boots(lab: Lab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import shutil
@@ -651,9 +652,11 @@ def short_lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
 
 
 @pytest.mark.slow
-def test_ten_thousand_spoilt_hand_ins_end_in_a_grade_and_none_in_more_points(
+def test_spoilt_hand_ins_end_in_a_grade_and_none_in_more_points(
     short_lab: Lab, tmp_path: Path
 ) -> None:
+    """Two thousand; with GOSTLAB_SOAK=1 ten thousand."""
+    count = 10_000 if os.environ.get("GOSTLAB_SOAK") == "1" else 2_000
     rng = random.Random(12)
     assignment = asked_of(short_lab)
     wrong = {"read-goodput": "1", "predict-bdp": "7", "read-high-rtt": "3"}
@@ -663,7 +666,7 @@ def test_ten_thousand_spoilt_hand_ins_end_in_a_grade_and_none_in_more_points(
     kept = {path: path.read_bytes() for path in good.rglob("*") if path.is_file()}
     files = sorted(kept)
     spared = 0
-    for number in range(10_000):
+    for number in range(count):
         spoilt = rng.sample(files, rng.choice([1, 1, 1, 2, 3]))
         for path in spoilt:
             if path.exists():
@@ -677,7 +680,7 @@ def test_ten_thousand_spoilt_hand_ins_end_in_a_grade_and_none_in_more_points(
         spared += found.points == most
         for path in {*spoilt, *(each for each in kept if each.name == "status.json")}:
             path.write_bytes(kept[path])
-    assert spared < 4000  # most of them were seen
+    assert spared < 0.4 * count  # most of them were seen
 
 
 def finish_quietly(folder: Path) -> None:
