@@ -16,7 +16,7 @@ PYTHON := /usr/bin/python3
 GO := $(shell command -v /usr/bin/go || command -v go)
 TOOLS = $(shell $(PYTHON) -P -c 'import sys; sys.path.insert(0, "."); from gostlab.setup.parts import cache_folder; print(cache_folder())')/tools/bin
 # A count, not a time: on a busy machine Go's fuzzer mistakes the end of its time for a failure (golang/go#75804).
-FUZZ_EXECS := 100000
+FUZZ_EXECS := 40000
 export GOTOOLCHAIN := local
 
 setup:

@@ -52,7 +52,7 @@ matrices:
     factors: {{cc: [cubic]}}
 """
 SOAK = os.environ.get("GOSTLAB_SOAK") == "1"
-SCHEDULER_KILLS, SANDBOX_KILLS = (20, 24) if SOAK else (8, 9)
+SCHEDULER_KILLS, SANDBOX_KILLS = (20, 24) if SOAK else (6, 7)
 TUNNELS_KILLED = (2, 3, 4) if SOAK else (2, 3)  # by the number of streams, of two controls each
 
 
@@ -478,8 +478,8 @@ def reachable_cache(place: Path) -> Path:
 
 
 def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
-    """With GOSTLAB_SOAK=1 a thousand, else twelve."""
-    count = 1000 if SOAK else 12
+    """With GOSTLAB_SOAK=1 a thousand, else ten."""
+    count = 1000 if SOAK else 10
     desk = Desk(tmp_path, ROW.replace("COUNT", str(count)))
     dead_before = {each.pid for each in zombies_of_ours()}  # of what other tests have killed
     began, seen = time.monotonic(), []

@@ -24,7 +24,6 @@ RUNS = {
     "tunnel, every n-th packet": f"{{{SHORT}, loss: {{model: periodic, packets: 500}}}}",
     "tunnel, a delay table": "{profile: client-tokyo, rate: 20mbit, duration: 3s}",
     "tunnel, download, two streams": f"{{{SHORT}, direction: download, streams: 2}}",
-    "tunnel, gost+ws": f"{{{SHORT}, tunnel: gost+ws}}",
     "tunnel, gost+wss, gateway": f"{{{SHORT}, tunnel: gost+wss, placement: gateway}}",
     "tunnel, http": f"{{{SHORT}, flows: {{page: {{kind: http, direction: download, size: 2MB}}}}}}",
     "dumbbell, changes, udp": (
