@@ -147,7 +147,7 @@ def test_by_duplicate_acks_what_is_lost_twice_waits_for_a_timeout(lab: Lab, kern
     lossy = direction(rate_bps=20_000_000, delay_ms=5.0, loss=0.1)
     timeouts = {}
     for way in ("rack", "dupacks"):
-        run = describe(lossy, cc="reno", duration_s=4.0, kernel=kernel, loss_detection=way)
+        run = describe(lossy, cc="reno", duration_s=3.0, kernel=kernel, loss_detection=way)
         done = lab.run(run)
         assert done.outcome["outcome"] == "ok", done.log
         timeouts[way] = done.json("legs.json")["nstat"]["client"].get("TcpExtTCPTimeouts", 0)
