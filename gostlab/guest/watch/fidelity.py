@@ -18,6 +18,7 @@ from gostlab.ask.units import show_rate
 from gostlab.declared.kernels import DECIDING, FEATURES
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.guest.reports import DATAGRAM_BYTES, FlowResult
+from gostlab.guest.watch import binomial
 from gostlab.guest.watch.realclock import Gap
 from gostlab.measures import BOTTLENECK_FULL
 
@@ -428,10 +429,7 @@ def check_loss(name: str, asked: float, drops: int, offered: int) -> Check:
     """A delay line's drops against the binomial interval of its configured loss that holds with
     99.99 %: beyond it, something else dropped, or netem lost packets in lumps.
     """
-    # Half a second of the host's time, and only runs with loss need it.
-    from scipy.stats import binom
-
-    low, high = (int(bound) for bound in binom.interval(LOSS_CONFIDENCE, offered, asked))
+    low, high = binomial.interval(LOSS_CONFIDENCE, offered, asked)
     return check_unless(
         not low <= drops <= high,
         "invalid",
