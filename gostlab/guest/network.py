@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -208,10 +209,7 @@ class Network:
         for argv in commands:
             self.log.run(node, argv)
         if node not in self._tc_pipes:
-            popen, environ = self.mininet[node].popen, self.environ
-            self._tc_pipes[node] = TcPipe(
-                lambda *words, **options: popen(*words, **options, env=environ)
-            )
+            self._tc_pipes[node] = TcPipe(partial(self._popen, node, environ={}))
         try:
             return self._tc_pipes[node].show_after(commands, show)
         except TcError as error:

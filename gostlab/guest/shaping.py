@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from gostlab.ask.run_description import RunDescription
 from gostlab.declared.kernels import FEATURES, SHIPPED
 from gostlab.declared.qdiscs import qdisc_kind
 from gostlab.declared.topologies import topology_of
-from gostlab.guest.network import Interface, Network
+from gostlab.guest.network import Interface, Network, NetworkError
 from gostlab.guest.qdiscs import (
     Qdisc,
     ShapingMismatch,
@@ -139,11 +140,12 @@ class Shaper:
         """What `tc -s qdisc show` says now of every device that the flows cross. `when`: before |
         after the load, for commands.sh.
         """
-        return {
-            interface.name: show_qdisc(self._network, interface, when)
-            for interface in self._now
-            if under_test(self._run, interface)
-        }
+        crossed = [interface for interface in self._now if under_test(self._run, interface)]
+        shown: dict[str, str] = {}
+        for node in dict.fromkeys(interface.node for interface in crossed):
+            names = [interface.name for interface in crossed if interface.node == node]
+            shown |= show_qdiscs(self._network, node, names, when)
+        return {interface.name: shown[interface.name] for interface in crossed}
 
     def change(self, change: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Change one direction of the path under test in place, of several links that of those
@@ -213,13 +215,13 @@ class Shaper:
         Raises ShapingMismatch.
         """
         qdiscs = self.qdiscs_for(interface)
-        if verb == "change" and not needs_a_file_or_filter(qdiscs[0]):
-            commands = install_argvs(interface.name, qdiscs, verb)
+        commands = install_argvs(interface.name, qdiscs, verb)
+        if by_tc_alone(commands) and not needs_a_file_or_filter(qdiscs[0]):
             show = show_argv(interface.name)
             shown = self._network.change_qdiscs(interface.node, commands, show)
             return compare(interface, qdiscs, shown)[0]
         environ = self._tables_for(qdiscs[0])
-        for argv in install_argvs(interface.name, qdiscs, verb):
+        for argv in commands:
             self._network.read(interface.node, argv, environ=environ)
         if isinstance(qdiscs[0], Netem) and qdiscs[0].every_pkts:
             self._lose_periodically(interface, qdiscs[0].every_pkts, verb)
@@ -242,6 +244,11 @@ class Shaper:
             )
         self._network.read(interface.node, periodic_loss_argv(interface.name, every_pkts))
         check_filter(self._network, interface, every_pkts)
+
+
+def by_tc_alone(commands: Sequence[Sequence[str]]) -> bool:
+    """Whether no other program is needed for what tc does not know."""
+    return all(argv[0] == "tc" for argv in commands)
 
 
 def needs_a_file_or_filter(qdisc: Qdisc) -> bool:
@@ -309,10 +316,23 @@ def compare(interface: Interface, asked: list[Qdisc], shown: str) -> list[Qdisc]
     return installed
 
 
-def show_qdisc(network: Network, interface: Interface, when: str) -> str:
-    """tc's own text with statistics, for the record."""
-    return network.read(
-        interface.node,
-        ["tc", "-s", "qdisc", "show", "dev", interface.name],
-        stdout_name=f"qdisc-{when}-{interface.name}.txt",
-    )
+# The first line of each device's qdiscs: every device has one root.
+ROOT = re.compile(r"^(?=qdisc \S+ \S+ root )", re.MULTILINE)
+
+
+def show_qdiscs(network: Network, node: str, devices: Sequence[str], when: str) -> dict[str, str]:
+    """tc's own text with statistics, for the record, by device: all of a node's from one tc. Raises
+    NetworkError.
+    """
+    for device in devices:
+        network.log.run(
+            node,
+            ["tc", "-s", "qdisc", "show", "dev", device],
+            stdout=f"qdisc-{when}-{device}.txt",
+        )
+    asked = "".join(f"qdisc show dev {device}\n" for device in devices)
+    said = network.read(node, ["tc", "-s", "-batch", "-"], logged=False, stdin=asked)
+    texts = [text for text in ROOT.split(said) if text]
+    if len(texts) != len(devices):
+        raise NetworkError(f"{node}: tc shows {len(texts)} root qdiscs of {len(devices)} devices")
+    return dict(zip(devices, texts, strict=True))
