@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gostlab.ask.document import Node
-from gostlab.ask.settings import Setting, Settings, default_setting
 from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import LEGS, tunnel_kind
+
+if TYPE_CHECKING:  # as in flows.py
+    from gostlab.ask.settings import Setting, Settings
 
 
 class Sending(Protocol):
@@ -55,6 +57,8 @@ def resolve_ends(cc: Setting, explicit: Settings) -> Ends:
     """What was asked of each end: by `cc: bbr`, `cc: {client: bbr, target: cubic}` or `cc.client`.
     Who is not named has the default.
     """
+    from gostlab.ask.settings import default_setting
+
     narrow = {name[3:]: setting for name, setting in explicit.items() if name.startswith("cc.")}
     node = next(iter(narrow.values())).node if narrow else cc.node
     named = cc.value if isinstance(cc.value, Mapping) else {}

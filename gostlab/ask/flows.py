@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gostlab.ask.document import Node, meant
 from gostlab.ask.ends import Ends, sent_with, wan_sender
@@ -22,10 +22,13 @@ from gostlab.ask.links import (
     round_trip_ms,
 )
 from gostlab.ask.record import later
-from gostlab.ask.settings import NO_FLOW_NAMES, Setting, Settings
 from gostlab.ask.sizing import Buffers, resolve_buffers
 from gostlab.declared.topologies import Topology, topologies, topology_of
 from gostlab.declared.tunnels import WAN, tunnel_kind, tunnel_kinds
+
+# A guest knows what has been settled, and not what may be asked: that takes a fifth of its start.
+if TYPE_CHECKING:
+    from gostlab.ask.settings import Settings
 
 # Kinds that a congestion control sends; those that iperf3 carries; those that nginx serves.
 TCP_KINDS = ("tcp", "http", "short")
@@ -104,6 +107,8 @@ def resolve_flows(
     links     the paths of the links that have one of their own
     Raises BadInput where a flow does not fit its topology.
     """
+    from gostlab.ask.settings import NO_FLOW_NAMES
+
     given: dict[str, dict[str, Any]] = {"flow1": {}}
     if "flows" in explicit:
         given = {name: dict(fields) for name, fields in explicit["flows"].value.items()}
@@ -379,7 +384,6 @@ def topology_size(
 
 __all__ = (
     "Flow",
-    "Setting",
     "check_fit",
     "delays_ms",
     "resolve_flows",
