@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -111,15 +112,16 @@ def paced_packet_us(iperf3: str, cpu: int) -> float:
 
 
 def busy_share(cpu: int, seconds: float) -> float:
-    """The share of some seconds in which a CPU is not idle, by /proc/stat."""
+    """The share of some seconds in which a CPU is not idle: their length less its idle time in
+    /proc/stat. What it was busy with is counted there by ticks, which short work escapes.
+    """
 
-    def spent() -> tuple[int, int]:
+    def idle_s() -> float:
         lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
         words = next(line.split() for line in lines if line.startswith(f"cpu{cpu} "))
-        ticks = [int(word) for word in words[1:9]]
-        return sum(ticks), ticks[3] + ticks[4]
+        return (int(words[4]) + int(words[5])) / os.sysconf("SC_CLK_TCK")
 
-    all_before, idle_before = spent()
+    began, idle_before_s = time.monotonic(), idle_s()
     time.sleep(seconds)
-    all_after, idle_after = spent()
-    return 1 - (idle_after - idle_before) / max(1, all_after - all_before)
+    idle_after_s = idle_s()
+    return max(0.0, 1 - (idle_after_s - idle_before_s) / (time.monotonic() - began))

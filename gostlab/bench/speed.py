@@ -577,7 +577,15 @@ def packet_figures(bench: Bench) -> list[Figure]:
         "",
         bench.paced_packet_us,
     )
-    return [*figures, paced]
+    if paced.median is None:
+        return [*figures, paced]
+    same_load = figure_of(
+        "a packet in the sandbox, over one of these",
+        "×",
+        "≤ 3",
+        [each / paced.median for each in taken[name]],
+    )
+    return [*figures, paced, same_load]
 
 
 def crowd_figures(bench: Bench, *, pairs: bool) -> list[Figure]:
