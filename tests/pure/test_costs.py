@@ -86,7 +86,7 @@ def test_a_bad_table_is_refused_in_a_line_that_says_where(
 
 
 def test_an_unknown_machine_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BadInput, match="known: uniform, development"):
+    with pytest.raises(BadInput, match="known: uniform, amd-epyc, development"):
         run(machine="nowhere")
 
 
