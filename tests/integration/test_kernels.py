@@ -141,17 +141,24 @@ def test_a_kernel_of_ones_own_runs_and_says_what_it_was_made_of(lab: Lab, own: K
 
 
 def test_by_duplicate_acks_what_is_lost_twice_waits_for_a_timeout(lab: Lab, kernel: str) -> None:
-    """RACK sees that a segment sent again is lost as well; duplicate ACKs do not tell it."""
+    """RACK sees that a segment sent again is lost as well; duplicate ACKs do not tell it.
+
+    How many are lost twice is chance, and these kernels draw it anew in every place where the lab
+    lies (docs/repeatability.md). Twelve pairs of other seeds had 7 to 23 timeouts with RACK and 55
+    to 76 without: half as many again are far from both.
+    """
     if declared_kernels()[kernel].kernel.version >= RACK_ALONE:
         pytest.skip(f"kernel {kernel} has RACK alone")
-    lossy = direction(rate_bps=20_000_000, delay_ms=5.0, loss=0.1)
+    lossy = direction(delay_ms=5.0, loss=0.1)
     timeouts = {}
     for way in ("rack", "dupacks"):
-        run = describe(lossy, cc="reno", duration_s=3.0, kernel=kernel, loss_detection=way)
+        run = describe(
+            lossy, cc="reno", streams=16, duration_s=3.0, kernel=kernel, loss_detection=way
+        )
         done = lab.run(run)
         assert done.outcome["outcome"] == "ok", done.log
         timeouts[way] = done.json("legs.json")["nstat"]["client"].get("TcpExtTCPTimeouts", 0)
-    assert timeouts["dupacks"] > timeouts["rack"]
+    assert timeouts["dupacks"] > 1.5 * timeouts["rack"]
 
 
 def test_a_host_has_tcp_memory_of_its_own_where_the_kernel_can(lab: Lab, kernel: str) -> None:
