@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import re
 import resource
@@ -115,8 +116,9 @@ LOADS = (
 )
 
 
-# How long the two runs are whose difference is timed. Both are past the slow starts.
-CROWD_S = (5.0, 15.0)
+# Between which samples of a run its CPU time is taken: past the slow starts, and before its end.
+# A crowd's start takes more CPU time than its packets, and never the same twice.
+CROWD_S = (5, 15)
 BDP_PKTS = 667  # of 200 Mbit/s and 40 ms
 
 
@@ -204,16 +206,27 @@ def children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def packets_sent(folder: Path) -> int:
-    """What a run's forward bottleneck has sent."""
+def packets_sent(folder: Path, by_s: float = math.inf) -> int:
+    """What a run's forward bottleneck has sent, at its end or at an instant."""
     rows = [json.loads(line) for line in (folder / "queues.jsonl").read_text().splitlines()]
     return int(
         max(
             row["sent_pkts"]
             for row in rows
-            if (row["role"], row["direction"]) == ("bottleneck", "forward")
+            if (row["role"], row["direction"]) == ("bottleneck", "forward") and row["t_s"] <= by_s
         )
     )
+
+
+def last_sample_s(folder: Path) -> int:
+    """The instant of the last sample of a run that may be under way, to the second; 0 before the
+    first.
+    """
+    try:
+        *lines, _begun = (folder / "hosts.jsonl").read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError:
+        return 0
+    return round(json.loads(lines[-1])["t_s"]) if lines else 0
 
 
 class Bench:
@@ -304,9 +317,20 @@ class Bench:
         return 1e6 * (taken[1].cpu_s - taken[0].cpu_s) / (counts[1] - counts[0])
 
     def crowd_us(self, crowd: Crowd) -> float:
-        """CPU µs per packet where so many flows share one path."""
-        short, long = (crowd.run(duration_s) for duration_s in CROWD_S)
-        return self.slope_us(short, long)
+        """CPU µs per packet where so many flows share one path, while they are under way."""
+        began_s, ended_s = CROWD_S
+        guest, folder = self.start(crowd.run(ended_s + 1.0), self._cpus[0])
+        cpu_s: dict[int, float] = {}
+        while guest.poll() is None:
+            sampled_s = last_sample_s(folder)
+            if sampled_s not in cpu_s:
+                cpu_s[sampled_s] = machine.group_cpu_s(guest.group)
+            time.sleep(0.01)
+        check(folder)
+        if not {began_s, ended_s} <= cpu_s.keys():
+            raise RuntimeError(f"samples {began_s} and {ended_s} were not seen while it ran")
+        packets = packets_sent(folder, ended_s) - packets_sent(folder, began_s)
+        return 1e6 * (cpu_s[ended_s] - cpu_s[began_s]) / packets
 
     def chain_packet_us(self) -> float:
         """The same of five namespaces of this machine's own kernel."""

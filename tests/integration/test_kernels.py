@@ -63,9 +63,13 @@ def verdict_of(done: Done, check: str) -> str:
 
 
 def test_flows_have_their_rate_and_the_run_says_its_kernel(one_run: Done, kernel: str) -> None:
+    """Fourteen seeds on each of three kernels had 8.66 to 10.06 Mbit/s together (mean 9.0, standard
+    deviation 0.3): iperf3 counts blocks of 128 KiB, 0.26 Mbit/s of each flow. The bounds are five
+    deviations away.
+    """
     assert one_run.outcome["outcome"] == "ok", one_run.outcome
     rates = [each["goodput_bps"] for each in one_run.json("flows.json")["flows"]]
-    assert 8.5e6 < sum(rates) < 10e6
+    assert 7.5e6 < sum(rates) < 10.6e6
     environment = one_run.json("env.json")
     assert environment["kernel"].startswith(f"{kernel}.")
     assert environment["hz"] == 250
@@ -137,7 +141,7 @@ def test_a_kernel_of_ones_own_runs_and_says_what_it_was_made_of(lab: Lab, own: K
     degraded = "degraded" if lacking & set(DECIDING) else "ok"
     assert verdict_of(done, "kernel_lacks") == degraded
     if clock == "virtual":
-        assert 8.5e6 < done.goodput_bps < 10e6
+        assert 8e6 < done.goodput_bps < 10.3e6
 
 
 def test_by_duplicate_acks_what_is_lost_twice_waits_for_a_timeout(lab: Lab, kernel: str) -> None:
