@@ -211,6 +211,10 @@ def boot_words(
             # top of the seed
             "initcall_blacklist=rng_init",
         ]
+    else:
+        # Linux up to 6.1 makes its first random numbers of the jitter of its timer where nobody
+        # says this: 5 s of CPU time before its first process goes on.
+        words.append("random.trust_cpu=1")
     return words
 
 

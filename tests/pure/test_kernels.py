@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -217,6 +218,14 @@ def test_seccomp_is_asked_of_kernels_that_have_it(own: Path) -> None:
     assert parts.seccomp_words(own / "linux") == []
     words = boot_words(own, memory_mib=64, clock="real", syscall_cost_us=0, seed=1, seccomp=())
     assert "seccomp=on" not in words
+
+
+def test_no_guest_waits_for_random_numbers_and_a_seeded_one_takes_its_seeds(own: Path) -> None:
+    """Linux 6.1 makes its first ones of its timer's jitter where it is told nothing: 5 s of CPU."""
+    asked: dict[str, Any] = {"memory_mib": 64, "syscall_cost_us": 0, "seed": 1}
+    assert "random.trust_cpu=1" in boot_words(own, clock="real", **asked)
+    virtual = boot_words(own, clock="virtual", **asked)
+    assert {"uml_seed=1", "random.trust_cpu=1"} & set(virtual) == {"uml_seed=1"}
 
 
 @pytest.mark.parametrize("name", ["5.10", "shipped", "a b", ""])
