@@ -47,7 +47,7 @@ bench:
 
 # First whether the path does what it was asked, then whether congestion controls behave on it as published.
 validate: setup
-	$(PYTHON) -m pytest tests/integration/test_emulation.py
+	$(PYTHON) -m pytest tests/guest/test_emulation.py
 	@./lab validate
 
 FORM := --quick
@@ -88,7 +88,7 @@ unit:
 
 # What needs neither kernel nor root, and takes a minute: whole pages and fuzzing are left to `test`.
 fast: lint
-	$(PYTHON) -m pytest tests/pure tests/analysis -q -m 'not slow' $(PARALLEL)
+	$(PYTHON) -m pytest -q -m 'not sandbox and not slow' $(PARALLEL)
 
 go-test:
 	cd tunnel && $(GO) test -race ./...

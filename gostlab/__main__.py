@@ -22,7 +22,7 @@ if (
     signal.signal(signal.SIGINT, at_once)
 signal.signal(signal.SIGTERM, at_once)
 
-from gostlab.cli import main  # noqa: E402
+from gostlab.apps.cli import main  # noqa: E402
 
 try:
     status = main(sys.argv[1:])

@@ -1,8 +1,8 @@
-"""What the lab does, as functions: plan and run an experiment, report it, validate, open a shell.
+"""What the lab does, as functions: plan and run an experiment, report it, open a shell.
 
-For scripts and for the command line (gostlab.cli), which only reads words, calls these and prints
-what they return. Nothing here prints or exits. Errors are BadInput (what was asked cannot be),
-MissingPart and MachineError (this machine cannot do it), ResultsError and OSError.
+For scripts and for the command line (gostlab.apps.cli), which only reads words, calls these and
+prints what they return. Nothing here prints or exits. Errors are BadInput (what was asked cannot
+be), MissingPart and MachineError (this machine cannot do it), ResultsError and OSError.
 """
 
 from __future__ import annotations
@@ -12,17 +12,24 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
+from analysis.judge import cells, change, statistics, table
+from analysis.page import report as pages
+from analysis.page import studies
+from analysis.read import runs as answers
 from gostlab import machine, results
-from gostlab.ask import guards
-from gostlab.ask.document import BadInput, is_path
-from gostlab.ask.experiment import (
+from gostlab.declared import controls, folders
+from gostlab.declared.errors import SandboxOnly
+from gostlab.declared.folders import from_root
+from gostlab.declared.kernels import FEATURES, SHIPPED, Kernel, declared_kernels, own_kernels
+from gostlab.declared.tunnels import GOST, tunnel_kind
+from gostlab.describe import guards
+from gostlab.describe.file.document import BadInput, is_path
+from gostlab.describe.file.experiment import (
     LEAST_FOR_INTERVAL,
     Experiment,
     Until,
@@ -30,31 +37,29 @@ from gostlab.ask.experiment import (
     stopping_rules,
     with_seed,
 )
-from gostlab.ask.question import Question
-from gostlab.ask.resolve import expand, levels_in_order, single_run
-from gostlab.ask.run_description import RunDescription
-from gostlab.declared import controls
-from gostlab.declared.errors import SandboxOnly
-from gostlab.declared.kernels import FEATURES, SHIPPED, Kernel, declared_kernels, own_kernels
+from gostlab.describe.file.question import Question
+from gostlab.describe.resolve.expand import expand, levels_in_order, single_run
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import loading, native, sandbox, terminal
 from gostlab.machine.cpus import claimed_cpus
-from gostlab.matrix import catalogue, cluster, pace, schedule, single
-from gostlab.matrix.broken import BROKEN, broken_runs
-from gostlab.matrix.outcome import Outcome
-from gostlab.matrix.replay import Replay, replay_run
-from gostlab.matrix.schedule import Finished, Standing
-from gostlab.matrix.shard import Shard
-from gostlab.matrix.single import Task
-from gostlab.matrix.summary import CellSummary, cell_summaries
-from gostlab.setup import kernels, modules, parts
+from gostlab.runs import schedule, single
+from gostlab.runs.outcome import Outcome
+from gostlab.runs.schedule import Finished, Standing
+from gostlab.runs.shard import Shard
+from gostlab.runs.single import Task
+from gostlab.runs.summary import CellSummary, cell_summaries
+from gostlab.setup import gosts, kernels, modules, parts
 from gostlab.setup.workbench import Workbench, locked
 
-if TYPE_CHECKING:
-    from analysis.judge.change import Changes
-    from analysis.judge.table import Table
-    from analysis.judge.targets import Target
-
 REPORT = "report"  # the folder beside the experiments' in a results folder
+
+
+# Elsewhere than on this machine's CPUs: where runs may be started, and how. It is told how to say
+# something to who watches.
+Gathered = Callable[
+    [Callable[[str], None]],
+    AbstractContextManager[tuple[Collection[schedule.Slot], schedule.Starter]],
+]
 
 
 # -- run
@@ -76,7 +81,6 @@ class Plan:
     shard: Shard | None = None  # of so many processes that share the runs; None: all
 
     def tasks(self, results_folder: Path) -> list[Task]:
-        """The runs and the folders that they go to."""
         return [Task(run, schedule.place_of(run, results_folder)) for run in self.runs]
 
     def described(self, repetitions_of: Mapping[str, int]) -> list[RunDescription]:
@@ -183,7 +187,7 @@ def run_question(
     jobs: int | None = None,
     gost: Path | None = None,
     retry_failed: bool = False,
-    progress: schedule.Progress | None = None,
+    progress: schedule.Quiet | None = None,
 ) -> Outcome:
     """Run a question's plan; its text becomes the experiment's file that lies with the results.
     Raises what run() does.
@@ -223,23 +227,19 @@ def run(
     jobs: int | None = None,
     gost: Path | None = None,
     retry_failed: bool = False,
-    progress: schedule.Progress | None = None,
-    dask: str | None = None,
-    check_hosts: bool = False,
+    progress: schedule.Quiet | None = None,
+    workers: Gathered | None = None,
 ) -> Outcome:
     """Run what of a plan has no answer yet in a results folder; what became of all of it.
 
     jobs: runs side by side (default: one per CPU; 1 on this machine's own kernel). gost: the tunnel
-    program. dask: run on the workers of a Dask scheduler (its address), or of so many processes
-    here (local:4). check_hosts: first have two workers make the same run, and refuse if they do not
-    agree. Raises BadInput, MissingPart, MachineError, ResultsError, OSError.
+    program. workers: others that make the runs, in place of this machine's CPUs. Raises BadInput,
+    MissingPart, MachineError, ResultsError, OSError.
     """
     if jobs is not None and jobs < 1:
         raise BadInput(f"--jobs {jobs}: at least 1")
-    check_cluster_words(plan, jobs, dask, check_hosts=check_hosts)
     found = parts.find_parts(gost)
     machine.require_programs(plan.runs, found)
-    tunnel = machine.hand_over(found)["tunnel"]
     start = starter(plan.machine.name, found)
     told = progress or schedule.Quiet()
 
@@ -254,20 +254,15 @@ def run(
     with ExitStack() as held:
         held.enter_context(results.owned(folder, plan.experiment.name, shared=shared))
         slots: Collection[schedule.Slot]
-        if dask is None:
+        if workers is None:
             own_jobs = jobs if plan.machine.name != "native" else 1
             slots = held.enter_context(claimed_cpus(own_jobs))
         else:
-            mine = cluster.Identity(**cluster.remote.identify(gost))
-            slots = workers = held.enter_context(cluster.connected(dask, mine, gost, told.say))
-            start = workers.start
-            if check_hosts and plan.runs:
-                scratch = held.enter_context(TemporaryDirectory(prefix="gostlab-hosts-"))
-                told.say(cluster.check_hosts(workers, plan.runs[0], Path(scratch)))
+            slots, start = held.enter_context(workers(told.say))
         told.say(
             f"{plan.experiment.title}{f' · shard {plan.shard}' if plan.shard else ''}\n"
             f"machine: {plan.machine.name} ({plan.machine.reason}) · {len(slots)} at a time ·"
-            f" tunnel: {tunnel['version'] if tunnel else 'none found'} · results: {folder}"
+            f" {gost_words(plan.runs, found)} · results: {folder}"
         )
         results.keep_experiment(folder, plan.experiment.name, plan.experiment.path_on_disk)
         older = results.older_line(folder, plan.runs)
@@ -280,28 +275,49 @@ def run(
             folder.resolve(),
             slots,
             start,
-            results.clean_folder,
             told,
             retry_failed=retry_failed,
             more=more,
-            guess=pace.learned(pace.remembered(folder)),
-            beside=shared or dask is not None,
+            beside=shared or workers is not None,
         )
     wide = [standing for standing in standings(plan, ends) if not standing.narrow]
     levels = levels_in_order(plan.experiment, quick=plan.quick, overrides=plan.overrides)
     return Outcome(plan.experiment.name, tuple(ends), plan.warned, tuple(wide), levels)
 
 
-def check_cluster_words(
-    plan: Plan, jobs: int | None, dask: str | None, *, check_hosts: bool
-) -> None:
-    """Whether what is asked of a cluster makes sense. Raises BadInput."""
-    if dask is None and check_hosts:
-        raise BadInput("--check-hosts: of which hosts? (with --dask SCHEDULER)")
-    if dask is not None and jobs is not None:
-        raise BadInput("--jobs: with --dask, a run per worker is made at a time")
-    if dask is not None and plan.machine.name == "native":
-        raise BadInput("--dask needs the sandbox: --machine sandbox")
+def gost_words(runs: Sequence[RunDescription], found: parts.Parts) -> str:
+    """What runs GOST's tunnels of some runs, and why, in a few words."""
+    kinds = [(run.gost, tunnel_kind(run.tunnel).program == GOST) for run in runs]
+    asked = list(dict.fromkeys(gost for gost, is_gosts in kinds if is_gosts))
+    told = [
+        f"{parts.tunnel_binary(found, gost).version}"
+        + (f" ({found.tunnel_why})" if gost == parts.AUTO else "")
+        for gost in asked
+    ]
+    return f"GOST's tunnels: {', '.join(told)}" if told else "no tunnel of GOST's"
+
+
+def add_gost(what: str, name: str | None = None) -> gosts.Added:
+    """Keep a GOST (a file, or an official release by its version), as a level of `gost`. Raises
+    BadInput, SetupError, OSError.
+    """
+    return gosts.add(what, name)
+
+
+def remove_gost(name: str) -> Path:
+    """Delete a GOST that was added; where it was. Raises BadInput."""
+    return gosts.remove(name)
+
+
+def gost_lines() -> list[str]:
+    """Every GOST that an experiment may ask for, a line each, and which one is taken without."""
+    found = parts.find_parts()
+    lines = [
+        f"{name:10} {one.version}  SHA-256 {one.sha256[:12]}…  {one.path}"
+        for name, one in found.gosts.items()
+    ]
+    taken = parts.tunnel_binary(found)
+    return [*lines, f"without gost: … runs take {taken.version} ({found.tunnel_why})"]
 
 
 def starter(machine_name: str, found: parts.Parts) -> schedule.Starter:
@@ -326,11 +342,7 @@ def starter(machine_name: str, found: parts.Parts) -> schedule.Starter:
 
 
 def execute(
-    file: str,
-    folder: Path | None = None,
-    *,
-    gost: Path | None = None,
-    retry_failed: bool = False,
+    file: str, folder: Path | None = None, *, gost: Path | None = None, retry_failed: bool = False
 ) -> Finished:
     """Make the run that a file describes (a run.json, an entry of `run --dry-run --json`, or - for
     standard input) in a folder, beside it and renamed into place; how it ended. A run that is there
@@ -352,10 +364,8 @@ def standings(plan: Plan, ends: Sequence[Finished]) -> list[Standing]:
     """How far the cells are that repeat until they are narrow enough."""
     if not plan.until:
         return []
-    # Half a second of imports, which only a stopping rule needs.
-    from analysis.judge.statistics import relative_halfwidth
 
-    return schedule.standings(ends, plan.until, relative_halfwidth)
+    return schedule.standings(ends, plan.until, statistics.relative_halfwidth)
 
 
 def summary(outcome: Outcome) -> list[CellSummary]:
@@ -366,9 +376,8 @@ def summary(outcome: Outcome) -> list[CellSummary]:
     def interval(values: Sequence[float]) -> tuple[float, float] | None:
         if len(values) < LEAST_FOR_INTERVAL:
             return None
-        from analysis.judge.statistics import median_interval
 
-        found = median_interval(values)
+        found = statistics.median_interval(values)
         return None if found is None else (found.low, found.high)
 
     return cell_summaries(outcome.in_order, interval)
@@ -397,12 +406,11 @@ def checkout_commit() -> str | None:
 
 def congestion_controls() -> list[str]:
     """Every congestion control that an experiment may name, a line each."""
-    folder = parts.own_cc_folder()
     lines = [f"{', '.join(controls.IN_LINUX)}: Linux's own"]
-    for control in controls.module_controls(folder).values():
+    for control in controls.module_controls().values():
         takes = f" ({', '.join(control.parameters)})" if control.parameters else ""
         if not control.own:
-            where = controls.show(control.source)
+            where = from_root(control.source)
         else:
             changed = "; changed since: ./lab cc add it again" * modules.has_changed(control)
             where = f"yours, from {control.origin}{changed}"
@@ -433,7 +441,7 @@ def add_kernel(
     BadInput, SetupError, ArchiveError, OSError.
     """
     path = None if name is None and what in declared_kernels() else kernels.own_path(what, name)
-    cache = parts.cache_folder()
+    cache = folders.cache_folder()
     for folder in ("log", "build"):
         (cache / folder).mkdir(parents=True, exist_ok=True)
     # A lock of its own: the set-up touches nothing of this, and may take as long.
@@ -455,7 +463,7 @@ def kernel_lines() -> list[str]:
         else:
             said = str(parts.kernel_record(built)["version"])
         lines.append(f"{name}: {said}{without(declared.kernel)}")
-    for name, own in own_kernels(parts.own_kernels_folder()).items():
+    for name, own in own_kernels().items():
         version = ".".join(map(str, own.version))
         lines.append(f"{name}: {version}, yours, from {own.origin}{without(own)}")
     return lines
@@ -509,9 +517,8 @@ def report(folder: Path, experiments: Sequence[str] = (), out: Path | None = Non
     folder to write (default: `report` in the results folder). Raises BadInput, OSError.
     """
     wanted = reported(folder, experiments)
-    from analysis.page.report import write_report
 
-    return write_report(folder, wanted, out or folder / REPORT)
+    return pages.write_report(folder, wanted, out or folder / REPORT)
 
 
 def open_run(folder: Path, run: Path, out: Path | None = None) -> Path:
@@ -532,11 +539,10 @@ def open_run(folder: Path, run: Path, out: Path | None = None) -> Path:
             else f"{run}: no run's folder, and no run of that name in {folder}"
         )
     found = known[0] if known[0].is_dir() else known[0].parent
-    from analysis.page.report import write_run
 
     place = out or folder / REPORT
     page = place if place.suffix == ".html" else place / f"{found.resolve().name}.html"
-    return write_run(found, page)
+    return pages.write_run(found, page)
 
 
 def studies_page(folder: Path, experiments: Sequence[str] = (), out: Path | None = None) -> Path:
@@ -547,181 +553,39 @@ def studies_page(folder: Path, experiments: Sequence[str] = (), out: Path | None
     checkout). Raises BadInput, OSError.
     """
     wanted = reported(folder, experiments)
-    from analysis.page.studies import write_studies_page
 
     page = out or machine.CHECKOUT / "docs/studies.md"
-    return write_studies_page(folder, wanted, page, keep=bool(experiments))
-
-
-def survey(folder: Path, cores: int | None = None) -> list[catalogue.Form]:
-    """What every experiment of the lab costs and took. cores: the CPUs that the results were made
-    with (default: this machine's). Raises BadInput.
-    """
-    if cores is not None and cores < 1:
-        raise BadInput(f"--cores {cores}: at least 1")
-    return catalogue.survey(folder, cores or len(machine.usable_cpus()))
-
-
-# -- replay
-
-
-def replay(folder: Path) -> Replay:
-    """Repeat a run in the sandbox by the commands.sh in its result folder; how it compares with the
-    run. Raises BadInput, ResultsError, MissingPart, MachineError, OSError.
-    """
-    found = parts.find_parts()
-    return replay_run(folder, partial(parts.kernel_for, parts=found), machine.kept_visible(found))
+    return studies.write_studies_page(folder, wanted, page, keep=bool(experiments))
 
 
 # -- compare
 
 
-def compare(before: Path, after: Path, threshold: float = 0.05) -> Changes:
+def compare(before: Path, after: Path, threshold: float = 0.05) -> change.Changes:
     """What changed between two experiments' results folders (results/NAME each).
 
     threshold: a figure that moves by less, as a share, is the same. Raises BadInput, OSError.
     """
     if not 0 < threshold < 10:
         raise BadInput(f"--threshold {100 * threshold:g}%: not within 0% and 1000%")
-    from analysis.judge.cells import to_matrices
-    from analysis.judge.change import changes
-    from analysis.read.runs import load_results
 
     found = []
     for folder in (before, after):
         if not folder.is_dir():
             raise BadInput(f"{folder}: no such folder (an experiment's results: results/NAME)")
         place = folder.resolve()
-        loaded = load_results(place.parent, place.name)
+        loaded = answers.load_results(place.parent, place.name)
         if not any(run.counts for run in loaded.runs):
             raise BadInput(f"{folder}: no run there counts (an experiment's results: results/NAME)")
-        found.append(to_matrices(loaded.runs))
-    compared = changes(found[0], found[1], threshold)
+        found.append(cells.to_matrices(loaded.runs))
+    compared = change.changes(found[0], found[1], threshold)
     if not compared.rows and not compared.lost:
         raise BadInput(f"{before}, {after}: no cell of one is in the other: nothing to compare")
     return compared
 
 
-def changes_table(found: Changes) -> Table:
-    """What changed, the worse first, as a table."""
-    from analysis.judge.change import to_table
-
-    return to_table(found)
-
-
-# -- validate
-
-
-@dataclass(frozen=True)
-class Validation:
-    """The lab's runs of what is known of Linux's congestion controls, beside their targets."""
-
-    outcome: Outcome
-    rows: tuple[Target, ...]
-
-    @property
-    def holds(self) -> bool:
-        """Whether every run counts and every target that has runs agrees."""
-        from analysis.judge.targets import validation_verdict
-
-        spoilt = self.outcome.failed or self.outcome.invalid or self.outcome.nothing_answered
-        return not spoilt and validation_verdict(self.rows)
-
-    @property
-    def table(self) -> str:
-        """Target, lab, verdict, in Markdown."""
-        from analysis.judge.targets import to_table
-
-        return to_table(self.rows, "validation", "Target, lab, verdict").to_markdown()
-
-
-def validate(
-    folder: Path,
-    *,
-    quick: bool = False,
-    jobs: int | None = None,
-    progress: schedule.Progress | None = None,
-) -> Validation:
-    """Run the experiment `validation` in a results folder and judge it. Raises what run() does."""
-    asked = plan("validation", quick=quick, on="sandbox")
-    outcome = run(asked, folder, jobs=jobs, progress=progress)
-    from analysis.judge.cells import to_matrices
-    from analysis.judge.targets import target_rows
-    from analysis.read.runs import load_results
-    from analysis.read.study import load_study, questions
-
-    answers = load_results(folder, "validation", questions("validation", quick=quick))
-    rows = target_rows(load_study("validation", folder), to_matrices(answers.runs))
-    matrices = {run.matrix for run in asked.runs}
-    return Validation(outcome, tuple(row for row in rows if row.matrix in matrices))
-
-
-@dataclass(frozen=True)
-class ValidationErrors:
-    """How often validate's quick form errs."""
-
-    calibration: Table  # where each target's band comes from
-    errors: Table  # how often the correct lab and each broken one was complained of
-
-    @property
-    def text(self) -> str:
-        """Both tables, in Markdown."""
-        return f"{self.calibration.to_markdown()}\n\n{self.errors.to_markdown()}"
-
-    def to_json(self) -> dict[str, object]:
-        """For programs."""
-        return {"calibration": self.calibration.rows, "errors": self.errors.rows}
-
-
-def validation_errors(
-    folder: Path,
-    forms: int,
-    broken_forms: int,
-    *,
-    jobs: int | None = None,
-    progress: schedule.Progress | None = None,
-) -> ValidationErrors:
-    """How often validate's quick form errs: run it with the seeds of so many users on this lab, and
-    of so many on each lab that is broken on purpose, and judge every one.
-
-    The first half of the correct lab's forms calibrates the targets' bands, the other half is
-    judged by them. Raises what run() does.
-    """
-    if forms < 4 or broken_forms < 1:
-        raise BadInput(f"{forms} and {broken_forms} forms: at least 4 and 1")
-    asked = plan("validation", quick=True, on="sandbox")
-    correct = asked.described({run.cell: forms for run in asked.runs})
-    runs = [*correct, *broken_runs(correct, broken_forms)]
-    start = starter("sandbox", parts.find_parts())
-    told = progress or schedule.Quiet()
-    folder.mkdir(parents=True, exist_ok=True)
-    with results.owned(folder, asked.experiment.name), claimed_cpus(jobs) as slots:
-        schedule.run_all(runs, folder.resolve(), slots, start, results.clean_folder, told)
-    from analysis.judge import errors
-    from analysis.read.runs import load_results
-    from analysis.read.study import to_study
-
-    study = to_study("validation", asked.experiment)
-
-    def forms_in(experiment: str, most: int) -> dict[int, list[Target]]:
-        wanted = {run.name for run in runs if run.repetition <= most}
-        loaded = load_results(folder, experiment).runs
-        return errors.forms_of(study, [run for run in loaded if run.folder.name in wanted])
-
-    correct_forms = forms_in("validation", forms)
-    judged = {number: rows for number, rows in correct_forms.items() if number > forms // 2}
-    return ValidationErrors(
-        errors.calibration_table(errors.calibrations(correct_forms, forms // 2)),
-        errors.errors_table(
-            [
-                errors.errors_of("correct", "what it is asked for", judged),
-                *(
-                    errors.errors_of(each.name, each.says, forms_in(each.experiment, broken_forms))
-                    for each in BROKEN
-                ),
-            ]
-        ),
-    )
+def changes_table(found: change.Changes) -> table.Table:
+    return change.to_table(found)
 
 
 # -- a prompt in the lab
@@ -753,10 +617,7 @@ def shell(
     choice = machine.choose(on)
     native_kernel = choice.name == "native"
     run = single_run(
-        profile=profile,
-        cc=cc,
-        machine=choice.name,
-        clock="real" if native_kernel else clock,
+        profile=profile, cc=cc, machine=choice.name, clock="real" if native_kernel else clock
     )
     if needs_terminal and not native_kernel and not sys.stdin.isatty():
         raise BadInput("shell needs a terminal to talk to (standard input is not one)")

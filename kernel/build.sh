@@ -4,7 +4,7 @@
 # Beside OUTPUT_FILE goes headers.tar.xz: what a module of this kernel is compiled with (about 11 MB, for a
 # tree of 2 GB). It is made first: a kernel that is there has its headers.
 # SOURCE_TREE is an unpacked kernel source (>= 6.16), built in place and patched with
-# patches/*.patch (a patch that is already in is passed over, so that a build that was cut off goes on).
+# patches/*.patch (what is in is noted in .gostlab-patched, so that a build that was cut off goes on).
 # Exits with 3 if this source takes a patch or an option no more: another version may.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -18,11 +18,11 @@ unset SUBARCH CROSS_COMPILE MAKEFLAGS MFLAGS 2>/dev/null || true
 
 cd "$source_tree"
 for file in "$here"/patches/*.patch; do
-    if patch --dry-run --reverse --force --silent -p1 <"$file" >/dev/null 2>&1; then
-        continue
-    fi
+    name=$(basename "$file")
+    if grep -qxF "$name" .gostlab-patched 2>/dev/null; then continue; fi
     patch --forward --no-backup-if-mismatch --silent -p1 <"$file" ||
-        { echo "kernel: $(basename "$file") does not apply to this source" >&2; exit 3; }
+        { echo "kernel: $name does not apply to this source" >&2; exit 3; }
+    echo "$name" >>.gostlab-patched
 done
 
 # Nothing but what options names, and what that needs; of it not what nothing in the lab uses. (The file

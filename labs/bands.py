@@ -19,12 +19,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from gostlab import api  # noqa: E402
-from gostlab.course.assignment import Assignment, assign, ticket_of  # noqa: E402
-from gostlab.course.evidence import Records, Unreadable, complaints  # noqa: E402
-from gostlab.course.formula import FormulaError, evaluate, shown  # noqa: E402
-from gostlab.course.grading import Found, measured  # noqa: E402
-from gostlab.course.lab import Lab, load_lab  # noqa: E402
-from gostlab.matrix.progress import progress_on_stderr  # noqa: E402
+from gostlab.apps.course.assignment import Assignment, assign, ticket_of  # noqa: E402
+from gostlab.apps.course.evidence import Records, Unreadable, complaints  # noqa: E402
+from gostlab.apps.course.formula import FormulaError, evaluate, shown  # noqa: E402
+from gostlab.apps.course.grading import Found, measured  # noqa: E402
+from gostlab.apps.course.lab import Lab, load_lab  # noqa: E402
+from gostlab.runs.progress import progress_on_stderr  # noqa: E402
 
 TRIED = 400  # made-up students among whom those are chosen that cover most
 

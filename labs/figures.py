@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from gostlab import api  # noqa: E402
-from gostlab.course.lab import list_labs, load_lab  # noqa: E402
-from gostlab.matrix.progress import progress_on_stderr  # noqa: E402
+from gostlab.apps.course.lab import list_labs, load_lab  # noqa: E402
+from gostlab.runs.progress import progress_on_stderr  # noqa: E402
 
 # Which of a lab's figures its page shows: how the file's name ends.
 SHOWN = {

@@ -10,20 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
-from gostlab.ask.profile import DEBIAN_WINDOW_BYTES, DerivedDirection, derive, share_text
+from gostlab.apps.paths.profile_writer import SCHEMA, direction, profile_text
+from gostlab.describe.file.profile import DEBIAN_WINDOW_BYTES, DerivedDirection, derive, share_text
 
 FOLDER = Path(__file__).resolve().parent
 TABLES = FOLDER / "thesis-4.1.txt"
 PLACES = {"client": "client, near Los Angeles", "target": "target, in Finland"}
-EXPLAINED = {
-    "cap": "the rate cap",
-    "windows": "its connections' windows",
-    "loss": "loss",
-}
+EXPLAINED = {"cap": "the rate cap", "windows": "its connections' windows", "loss": "loss"}
 FEW_CONNECTIONS, MANY_CONNECTIONS = 4, 32
-MACHINES = "machines: {cpus: 2, memory: 3.8GiB}"
-NO_ROW = "missing: the thesis's table has no such row"
+WAYS = ("upload", "download")
+NO_ROW = "the thesis's table has no such row"
 # A rate with BBR within these bounds of CUBIC's is about the same.
 SAME = (Decimal("0.8"), Decimal("1.25"))
 # RFC 9438's formula knows no timeouts, which decide above this.
@@ -90,90 +88,73 @@ def notes(way: str, found: DerivedDirection, cubic: Decimal, bbr: Decimal | None
         yield f"{way}: about the same with bbr ({bbr} Mbit/s)"
 
 
-def derived_text(found: DerivedDirection) -> str:
+def derived_of(found: DerivedDirection) -> dict[str, Any]:
     """A derived direction as the file has it."""
-    told = (
-        f"{{connections: {found.connections}, explained_by: {found.explained_by},"
-        f" loss: {share_text(found.loss)}"
-    )
-    if found.explained_by != "loss":
-        return f"{told}}}"
-    half, twice = share_text(found.loss_if_half), share_text(found.loss_if_twice)
-    return f"{told},\n            loss_if_half: {half}, loss_if_twice: {twice}}}"
+    told = {
+        "connections": found.connections,
+        "explained_by": found.explained_by,
+        "loss": share_text(found.loss),
+    }
+    if found.explained_by == "loss":
+        told["loss_if_half"] = share_text(found.loss_if_half)
+        told["loss_if_twice"] = share_text(found.loss_if_twice)
+    return told
 
 
-def profile_text(rows: Rows, vantage: str, site: str) -> str:
-    """The file of a site's profile."""
+def speed_test_text(rows: Rows, vantage: str, site: str) -> str:
     cubic, bbr = rows[vantage, "cubic", site], rows.get((vantage, "bbr", site))
     delay_ms = f"{(cubic.rtt_ms / 2).normalize():f}"
-    ways = {}
-    for way, direction, attribute, cap in zip(
-        ("upload", "download"),
-        ("forward", "reverse"),
-        ("upload_mbit", "download_mbit"),
-        caps_mbit(rows, vantage),
-        strict=True,
-    ):
-        rate = getattr(cubic, attribute)
+    derived: dict[str, Any] = {"method": "rfc9438-inverse", "cc": "cubic"}
+    ways: dict[str, Any] = {}
+    said: list[str] = []
+    heads: list[str] = []
+    for way, name, cap in zip(WAYS, ("forward", "reverse"), caps_mbit(rows, vantage), strict=True):
+        rate: Decimal = getattr(cubic, f"{way}_mbit")
         count = connections(rate, cubic.rtt_ms)
         found = derive(float(rate), float(cubic.rtt_ms), count, float(cap))
-        other = None if bbr is None else getattr(bbr, attribute)
-        ways[direction] = (found, rate, cap, list(notes(way, found, rate, other)))
-    told_of = {"cubic": numbers(cubic), "bbr": NO_ROW if bbr is None else numbers(bbr)}
-    measured = [f'  - {{cc: {cc}, node: "{site}", {told}}}' for cc, told in told_of.items()]
-    told = [note for _, _, _, of_way in ways.values() for note in of_way]
-    (up, up_mbit, _, _), (down, down_mbit, _, _) = ways.values()
-    lines = [
-        f"# A speed test of the thesis: from its {PLACES[vantage]}, to {site}.",
-        "#",
-        f"#     {vantage} ══ uploads,   {delay_ms} ms ══> site     "
-        f" cubic {up_mbit:>8} Mbit/s, explained by {EXPLAINED[up.explained_by]}",
-        f"#            <═ downloads, {delay_ms} ms ══          "
-        f" cubic {down_mbit:>8} Mbit/s, explained by {EXPLAINED[down.explained_by]}",
-        "#",
-        "# Made by make_speed_tests.py: do not edit.",
-        "# yaml-language-server: $schema=../schemas/profile.json",
-        f"name: {profile_name(vantage, site)}",
-        f"title: The thesis's {vantage} to {site}",
-        "source:"
-        f' {{seed: thesis, table: "4.1.1, 4.1.2", note: "the {vantage}\'s rows for {site}"}}',
-        "see: thesis-speed-tests.md",
-        "measured:",
-        *measured,
-        "derived:",
-        "  method: rfc9438-inverse",
-        "  cc: cubic",
-        *(f"  {way}: {derived_text(found)}" for way, (found, _, _, _) in ways.items()),
-        *(["notes:", *(f'  - "{note}"' for note in told)] if told else []),
-        MACHINES,
-        *(
-            f"{way}: {{rate: {cap}mbit, delay: {delay_ms}ms, jitter: 0ms,"
-            f" loss: {share_text(found.loss)}, buffer: 1bdp}}"
-            for way, (found, _, cap, _) in ways.items()
-        ),
+        said += notes(way, found, rate, None if bbr is None else getattr(bbr, f"{way}_mbit"))
+        derived[name] = derived_of(found)
+        ways[name] = direction(f"{cap}mbit", delay_ms, loss=share_text(found.loss))
+        heads.append(f" cubic {rate:>8} Mbit/s, explained by {EXPLAINED[found.explained_by]}")
+    told = {"cubic": vars(cubic), "bbr": {"missing": NO_ROW} if bbr is None else vars(bbr)}
+    comments = [
+        f"A speed test of the thesis: from its {PLACES[vantage]}, to {site}.",
+        "",
+        f"    {vantage} ══ uploads,   {delay_ms} ms ══> site     {heads[0]}",
+        f"           <═ downloads, {delay_ms} ms ══          {heads[1]}",
+        "",
+        "Made by make_speed_tests.py: do not edit.",
+        SCHEMA,
     ]
-    return "\n".join(lines) + "\n"
-
-
-def numbers(row: Row) -> str:
-    """A row as the file has it."""
-    return (
-        f"upload_mbit: {row.upload_mbit}, download_mbit: {row.download_mbit}, rtt_ms: {row.rtt_ms}"
-    )
+    document = {
+        "name": profile_name(vantage, site),
+        "title": f"The thesis's {vantage} to {site}",
+        "source": {
+            "seed": "thesis",
+            "table": "4.1.1, 4.1.2",
+            "note": f"the {vantage}'s rows for {site}",
+        },
+        "see": "thesis-speed-tests.md",
+        "measured": [{"cc": cc, "node": site, **row} for cc, row in told.items()],
+        "derived": derived,
+        "notes": said,
+        "machines": {"cpus": 2, "memory": "3.8GiB"},
+        **ways,
+    }
+    return profile_text(comments, document)
 
 
 def profiles() -> dict[str, str]:
     """Every profile's text by its file's name."""
     rows = read_tables(TABLES.read_text(encoding="utf-8"))
     return {
-        f"{profile_name(vantage, site)}.yaml": profile_text(rows, vantage, site)
+        f"{profile_name(vantage, site)}.yaml": speed_test_text(rows, vantage, site)
         for vantage, cc, site in rows
         if cc == "cubic"
     }
 
 
 def main() -> None:
-    """Write them."""
     for name, text in profiles().items():
         (FOLDER / name).write_text(text, encoding="utf-8")
 

@@ -9,18 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.judge.cells import (
-    CC_ORDER,
-    TUNNEL_ORDER,
-    natural,
-    rank,
-)
+from analysis.judge.cells import CC_ORDER, TUNNEL_ORDER, natural, rank
 from analysis.judge.table import cc_name
 from analysis.read.study import level
-from gostlab.ask.profile import DIRECTIONS
-from gostlab.ask.settings import LINK_NAME
-from gostlab.ask.words import changes_words, says_where
 from gostlab.declared.tunnels import tunnel_kinds
+from gostlab.describe.file.profile import DIRECTIONS
+from gostlab.describe.file.settings import LINK_NAME
+from gostlab.describe.file.words import changes_words, says_where
 
 FACTOR_NAMES = {
     "rtt": "Round-trip time",
@@ -113,6 +108,12 @@ def conditions_of(table: pd.DataFrame) -> list[str]:
         if table[name].nunique(dropna=False) > 1
         and not (name == "factor:cc" and determines(table, ["cc"], name))
     ]
+
+
+def only_condition(table: pd.DataFrame) -> str:
+    """What an axis of conditions is called: the factor that makes them, if it is one alone."""
+    factors = conditions_of(table)
+    return factor_heading(factors[0]) if len(factors) == 1 else ""
 
 
 def by_condition(table: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -19,13 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis.draw.spots import shows_row
-from analysis.draw.style import (
-    DEGRADED_HATCH,
-    FAINT,
-    INK,
-    cc_colour,
-    short,
-)
+from analysis.draw.style import DEGRADED_HATCH, FAINT, INK, cc_colour, short
 from analysis.judge.models import Model, Path
 from analysis.judge.statistics import is_known
 from analysis.judge.table import cc_name
@@ -67,6 +61,13 @@ def number(row: pd.Series, name: str) -> float:
     return math.nan if value is None else float(value)
 
 
+def along(
+    places: Sequence[float], values: Sequence[float], flat: bool
+) -> tuple[Sequence[float], Sequence[float]]:
+    """x and y: values upwards, or flat."""
+    return (values, places) if flat else (places, values)
+
+
 def draw_point(
     ax: Axes,
     at: float,
@@ -87,7 +88,7 @@ def draw_point(
         return
     draw_spread(ax, at, row, figure, colour, flat=flat)
     (point,) = ax.plot(
-        *(([value], [at]) if flat else ([at], [value])),
+        *along([at], [value], flat),
         linestyle="none",
         marker=marker or look.marker,
         color=colour,
@@ -114,7 +115,7 @@ def draw_spread(
     low, high = scale * row[f"{figure}_low"], scale * row[f"{figure}_high"]
     if is_known(low):
         ax.plot(
-            *(([low, high], [at, at]) if flat else ([at, at], [low, high])),
+            *along([at, at], [low, high], flat),
             color=colour,
             linewidth=1.4,
             zorder=4,
@@ -124,9 +125,8 @@ def draw_spread(
         )
     elif row["n"] > 1:
         values = [scale * value for value in row[f"{figure}_values"]]
-        places = [at] * len(values)
         ax.plot(
-            *((values, places) if flat else (places, values)),
+            *along([at] * len(values), values, flat),
             linestyle="none",
             marker="|" if flat else "_",
             markersize=8,
@@ -136,27 +136,14 @@ def draw_spread(
         )
 
 
-def draw_band(
-    ax: Axes, spots: Sequence[float], rows: pd.DataFrame, figure: str, colour: str, floor: float
-) -> None:
+def draw_band(ax: Axes, x: float, row: pd.Series, figure: str, colour: str, floor: float) -> None:
     """Where the study says that a figure lies; an open end reaches to the axis or to the link."""
-    if f"{figure}_least" not in rows and f"{figure}_most" not in rows:
-        return
-    for x, (_, row) in zip(spots, rows.iterrows(), strict=True):
-        least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
-        if not is_known(least) and not is_known(most):
-            continue
+    least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
+    if is_known(least) or is_known(most):
         top = most if is_known(most) else float(np.nanmax([number(row, "rate_mbit"), least]))
-        ax.fill_between(
-            [x / 1.28, x * 1.28],
-            least if is_known(least) else floor,
-            top,
-            color=colour,
-            alpha=0.17,
-            linewidth=0,
-            zorder=1,
-            label="band",
-        )
+        low = least if is_known(least) else floor
+        look = {"alpha": 0.17, "linewidth": 0, "zorder": 1, "label": "band"}
+        ax.fill_between([x / 1.28, x * 1.28], low, top, color=colour, **look)
 
 
 def draw_study(
@@ -176,7 +163,7 @@ def draw_study(
     value = number(row, f"{figure}_study")
     if is_known(value):
         ax.plot(
-            *(([scale * value], [at]) if flat else ([at], [scale * value])),
+            *along([at], [scale * value], flat),
             linestyle="none",
             marker="D",
             markersize=11 if behind else 6,

@@ -14,10 +14,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 
 from analysis.draw.levels import cc_rank, named_level, told_apart
 from analysis.draw.registry import Picture
-from analysis.draw.style import cc_colour, grid, head_panel, new_figure
+from analysis.draw.style import DEGRADED_HATCH, FAINT, GRID, cc_colour, grid, head_panel, new_figure
 from analysis.judge.cells import Cell
 from analysis.judge.table import cc_name
 from analysis.read.folder import Run
@@ -60,13 +61,13 @@ def panel_figure(
     shape: tuple[int, int] | None = None,
     pad: float | None = None,
     fontsize: float | None = None,
-    **shared: bool,
+    **shared: Any,
 ) -> tuple[Figure, np.ndarray]:
     """A figure with a panel under each heading, and its axes; those without one are not seen.
 
     panel_in   a row's height; around_in: of title, legend and what stands below
     shape      rows and columns, where they are not as `grid` has it
-    shared     sharex, sharey
+    shared     sharex, sharey, gridspec_kw
     """
     rows, columns = shape or grid(len(headings))
     figure, axes = new_figure(around_in + panel_in * rows, rows, columns, **shared)
@@ -81,6 +82,41 @@ def panel_figure(
 def abreast(count: int, columns: int) -> tuple[int, int]:
     """Rows and columns of so many panels, with so many abreast."""
     return -(-count // columns), columns
+
+
+def draw_field(
+    ax: Axes,
+    column: int,
+    line: int,
+    colour: Any,
+    words: str,
+    *,
+    degraded: bool,
+    pt: float,
+    ink: str,
+) -> Any:
+    """A field of a map, with its words in the middle."""
+    look = {
+        "facecolor": colour,
+        "edgecolor": FAINT if degraded else GRID,
+        "hatch": DEGRADED_HATCH if degraded else None,
+        "linewidth": 0.8,
+    }
+    field = ax.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, **look))
+    ax.text(column, line, words, ha="center", va="center", fontsize=pt, color=ink)
+    return field
+
+
+def name_fields(ax: Axes, across: Sequence[str], down: Sequence[str]) -> None:
+    """The names of a map's columns and lines, and nothing else around it."""
+    ax.set_xticks(range(len(across)), list(across))
+    ax.set_yticks(range(len(down)), list(down))
+    ax.set_xlim(-0.5, len(across) - 0.5)
+    ax.set_ylim(len(down) - 0.5, -0.5)
+    ax.tick_params(length=0, labelbottom=True)
+    ax.grid(False)
+    for side in ax.spines.values():
+        side.set_visible(False)
 
 
 def label_lowest(axes: np.ndarray, used: int, x: str) -> None:
@@ -111,17 +147,19 @@ def pictures(
     name: str = "",
     most: int = PANELS_ON_A_FIGURE,
     medians: bool = False,
+    each: str = "Conditions",
 ) -> Iterator[Picture]:
     """As many figures as the panels need; each of several says which of them it shows.
 
     plot      draws some of them under a title ("" where all are on one figure)
     name      what tells these figures' files from others' of the same drawing
     medians   whether what is drawn are cells' medians
+    each      what the panels are
     """
     several = len(found) > most
     for start in range(0, len(found), most):
         some = found[start : start + most]
-        span = f"Conditions {start + 1} to {start + len(some)} of {len(found)}" if several else ""
+        span = f"{each} {start + 1} to {start + len(some)} of {len(found)}" if several else ""
         number = str(1 + start // most) if several else ""
         yield Picture(
             plot(some, span),

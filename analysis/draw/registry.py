@@ -104,6 +104,7 @@ class Sheet:
     rows: pd.DataFrame
     levels: str = ""  # what this figure alone has: "buffer 1 BDP"
     note: str = ""  # what else must stand on it: that it is one of several, and of how many
+    whole: pd.DataFrame | None = None  # of a page: the rows of all of them
 
     @property
     def title(self) -> str:
@@ -137,6 +138,11 @@ def own_cells(sweep: Sweep) -> Joined:
 def valid_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The cells in which a run counts."""
     return table[table["n"] > 0].reset_index(drop=True)
+
+
+def with_absent(table: pd.DataFrame) -> pd.DataFrame:
+    """All cells, if a run of any counts: one without keeps its place and says why."""
+    return table if (table["n"] > 0).any() else table.head(0)
 
 
 def says_nothing(sweep: Sweep, table: pd.DataFrame) -> Iterable[Answer]:

@@ -1,21 +1,24 @@
-"""Sentences that several drawings say, each computed from the runs; none is written beforehand."""
+"""The report's sentences, each computed from the runs; none is written beforehand.
+
+They are of five kinds, each made by one template: how much one thing carries of another
+(`compare`), from where to where cells go (`span`), between which levels a line falls below
+something (`crossing`), that nothing changes (`compare`, `lever_words` of plain) and in which of how
+many cells something holds (`in_cells`). A number stands with its interval, where there is one, and
+with how many runs it rests on.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from analysis.draw.levels import (
-    ccs_of,
-)
-from analysis.draw.registry import (
-    Answer,
-    Sweep,
-    valid_rows,
-)
+from analysis.draw.levels import ccs_of
+from analysis.draw.registry import Answer, Sweep, valid_rows
 from analysis.judge.cells import (
     TUNNEL_ORDER,
     Cell,
@@ -28,14 +31,7 @@ from analysis.judge.cells import (
 )
 from analysis.judge.figures_of_merit import wan_share
 from analysis.judge.statistics import Summary, is_known, paired_ratio
-from analysis.judge.table import (
-    NBSP,
-    cc_name,
-    per_mille,
-    percent,
-    rate,
-    ratio,
-)
+from analysis.judge.table import NBSP, cc_name, per_mille, percent, rate, ratio
 from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, Run
 
 # Two goodputs this close are called the same: about what separates the thesis's own ws and wss
@@ -43,6 +39,77 @@ from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, Run
 NEAR = 0.05
 # A rate that changes by less than this over a sweep does not depend on what was swept.
 UNMOVED = 0.10
+DIRECT = "direct"
+# What stands before a level that begins a place, where it is neither "at" a number nor "with".
+BEFORE = {
+    "profile": "on",
+    "tunnel": "through",
+    "topology": "in a",
+    "queue": "behind a",
+    "aqm": "behind a",
+}
+
+
+# -- from where to where
+
+
+def span(
+    rows: pd.DataFrame,
+    figure: str,
+    what: str,
+    show: Callable[[float], str] = rate,
+    unit: str = "",
+    where: Callable[[pd.Series], str] = lambda row: str(row["cell"]),
+) -> str:
+    """From the least to the greatest over some cells, and where each is; "" where none knows it."""
+    known = rows[rows[figure].notna()]
+    if known.empty:
+        return ""
+    ends = [known.iloc[int(find(known[figure].to_numpy(float)))] for find in (np.argmin, np.argmax)]
+    low, high = (f"{show(end[figure])}{unit}" for end in ends)
+    if len(known) == 1:
+        return f"{what} is {low} ({where(ends[0])})."
+    if low == high:
+        return f"{what} is {low} in all {len(known)} cells."
+    places = [where(end) for end in ends]
+    return f"{what} goes from {low} ({places[0]}) to {high} ({places[1]}) over {len(known)} cells."
+
+
+# -- where something is crossed
+
+
+def crossing(points: Sequence[tuple[str, float]], who: str, goal: str, goal_mbit: float) -> str:
+    """Between which neighbours of a line (the words of each level, and Mbit/s there) it falls below
+    a goal; that it never does, or is below from the first on.
+    """
+    said = [f"{words} ({rate(mbit)} Mbit/s)" for words, mbit in points]
+    below = next((at for at, (_, mbit) in enumerate(points) if mbit < goal_mbit), None)
+    if below is None:
+        return f"{who} stays above {goal} up to the last tried, {said[-1]}."
+    end = "" if below == len(points) - 1 else f"; the last tried is {said[-1]}"
+    if below == 0:
+        return f"{who} is below {goal} already at the first tried, {said[0]}{end}."
+    return f"{who} falls below {goal} between {said[below - 1]} and {said[below]}{end}."
+
+
+# -- in which of how many
+
+
+def in_cells(some: int, of: int, what: str = "cells") -> str:
+    """Of how many, where there are several: in 2 of 4 cells, in both cells, in all 4 cells."""
+    if of == 1:
+        return ""
+    if some == of:
+        return f" in both {what}" if of == 2 else f" in all {of} {what}"
+    return f" in {some or 'none'} of {of} {what}"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """1 agrees, 2 agree; 1 cell, 2 cells."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+# -- one against the other
 
 
 def others_against_base(table: pd.DataFrame) -> list[tuple[str, str]]:
@@ -101,94 +168,103 @@ def place_of(cell: Cell) -> str:
 
 
 def comparisons(sweep: Sweep, table: pd.DataFrame, *, by_streams: bool = False) -> Iterator[Answer]:
-    """Every other congestion control against the base."""
+    """Every other congestion control against the base: first the answer in one sentence, then each
+    tunnel's ratios with the study's beside.
+    """
     for base, versus in others_against_base(valid_rows(table)):
         gains = gains_of(sweep.matrix, table, base, versus, by_streams=by_streams)
-        yield Answer(
-            f"{cc_name(versus)} against {cc_name(base)}",
-            comparison(gains, cc_name(base), cc_name(versus), sweep.study.called),
+        names, called = (cc_name(base), cc_name(versus)), sweep.study.called
+        said = (
+            [compare(gains, *names, called)]
+            if gains
+            else ["No pair of runs with the same seed yet."]
         )
+        for group in sorted(
+            {gain.group for gain in gains}, key=lambda name: rank(name, TUNNEL_ORDER)
+        ):
+            parts = [gain_words(gain, called) for gain in gains if gain.group == group]
+            head = f"{group}, {names[1]}" if group else names[1]
+            said.append(f"{head} as a multiple of {names[0]}: {', '.join(parts)}.")
+        coverages = [gain.times.interval.coverage for gain in gains if gain.times.interval]
+        if coverages:
+            said.append(
+                "The intervals are of the median over pairs of runs with the same seed and cover it"
+                f" with at least {100 * min(coverages):.1f}{NBSP}%."
+            )
+        yield Answer(f"{names[1]} against {names[0]}", tuple(said))
 
 
-def comparison(gains: Sequence[Gain], base: str, versus: str, called: str) -> tuple[str, ...]:
-    """First the answer in one sentence, then each tunnel's ratios by streams with the study's
-    beside.
+def compare(gains: Sequence[Gain], base: str, versus: str, called: str) -> str:
+    """Whether a congestion control gains over another: at the place that says most, and in how many
+    of all. Those that the CPU decided are set aside.
     """
-    if not gains:
-        return ("No pair of runs with the same seed yet.",)
-    said = [headline(gains, base, versus)]
-    for group in sorted({gain.group for gain in gains}, key=lambda name: rank(name, TUNNEL_ORDER)):
-        parts = [gain_words(gain, called) for gain in gains if gain.group == group]
-        said.append(
-            f"{group + ', ' if group else ''}{versus} as a multiple of {base}: {', '.join(parts)}."
-        )
-    coverages = [gain.times.interval.coverage for gain in gains if gain.times.interval]
-    if coverages:
-        said.append(
-            "The intervals are of the median over pairs of runs with the same seed and cover it"
-            f" with at least {100 * min(coverages):.1f}{NBSP}%."
-        )
-    return tuple(said)
-
-
-def headline(gains: Sequence[Gain], base: str, versus: str) -> str:
-    """Where the two differ at all, the cells that the CPU decided set apart."""
     fair = [gain for gain in gains if not gain.cpu_bound]
     if not fair:
         return (
-            f"In every cell with both, the CPU decided: nothing here compares {versus} with {base}."
+            f"Nothing here compares {versus} with {base}: in every cell with both the CPU decided."
         )
-
-    def places(chosen: Sequence[Gain]) -> str:
-        return listed(
+    shown, ratios = featured(fair), [gain.times.median for gain in fair]
+    place = f"{shown.group} {shown.place}".strip()
+    where = f" {where_words(place, 'tunnel' if shown.group else shown.lead)}" if place else ""
+    times = multiple(shown.times.median)
+    evidence = f"({rests_on(shown.times, multiple)}{study_words(shown, called)})"
+    said = (
+        f"{versus} gains nothing{where}: {times} times {base} {evidence}"
+        if abs(shown.times.median - 1) <= NEAR
+        else f"{versus} carries {times} times what {base} does{where} {evidence}"
+    )
+    if len(fair) > 1:
+        more = sum(each > 1 + NEAR for each in ratios)
+        less = sum(each < 1 - NEAR for each in ratios)
+        parts = {"more": more, "as much": len(fair) - more - less, "less": less}
+        counts = listed(
             [
-                f"{where} ({ratio(gain.times.median)})"
-                for gain in chosen
-                if (where := f"{gain.group} {gain.place}".strip())
-            ],
-            8,
+                f"{word} in {'all' if number == len(fair) else number}"
+                for word, number in parts.items()
+                if number
+            ]
         )
-
-    def counted(chosen: Sequence[Gain]) -> str:
-        if not chosen:
-            return "none"
-        return ": ".join(filter(None, (str(len(chosen)), places(chosen))))
-
-    more = [gain for gain in fair if gain.times.median > 1 + NEAR]
-    less = [gain for gain in fair if gain.times.median < 1 - NEAR]
-    aside = (
-        f" ({len(gains) - len(fair)} more are set aside: the CPU decided them)"
-        if len(fair) < len(gains)
+        ends = f"{multiple(min(ratios))} to {multiple(max(ratios))} times"
+        said += f"; of the {len(fair)} conditions it carries {counts} ({ends})"
+    aside = len(gains) - len(fair)
+    return f"{said}." + (
+        f" {counted(aside, 'condition is', 'conditions are')} set aside: the CPU decided there."
+        if aside
         else ""
     )
-    if len(gains) == 1:
-        stands = "ahead of" if more else "behind" if less else f"within {whole_percent(NEAR)} of"
-        return f"{versus} is {stands} {base}: {places(fair) or ratio(fair[0].times.median)}."
-    alike = len(fair) - len(more) - len(less)
-    said = (
-        f"Of {len(fair)} cell{'' if len(fair) == 1 else 's'}{aside}, {versus} is within"
-        f" {whole_percent(NEAR)} of {base} in "
+
+
+def featured(gains: Sequence[Gain]) -> Gain:
+    """The place to name: where the study's own ratio is furthest from 1, else the lab's."""
+
+    def far(value: float | None) -> float:
+        return abs(float(np.log(max(value or 1.0, 1e-9))))
+
+    published = [gain for gain in gains if far(gain.study) > NEAR]
+    return max(
+        published or gains, key=lambda gain: far(gain.study if published else gain.times.median)
     )
-    said += str(alike or "none")
-    return said + f"; ahead in {counted(more)}; behind in {counted(less)}."
 
 
 def gain_words(gain: Gain, called: str) -> str:
     """One ratio, what it rests on, the study's."""
-    found = gain.times.interval
-    aside = [
-        (
-            f"{ratio(found.low)} to {ratio(found.high)}, n = {gain.times.n}"
-            if found
-            else f"n = {gain.times.n}"
-        )
-    ]
-    if gain.study is not None:
-        aside.append(f"{called} {ratio(gain.study)}")
-    if gain.cpu_bound:
-        aside.append("CPU-bound")
     where = f" at {gain.place}" if gain.place else ""
-    return f"{ratio(gain.times.median)}{where} ({'; '.join(aside)})"
+    bound = "; CPU-bound" if gain.cpu_bound else ""
+    evidence = f"{rests_on(gain.times, ratio)}{study_words(gain, called, ratio)}{bound}"
+    return f"{ratio(gain.times.median)}{where} ({evidence})"
+
+
+def study_words(gain: Gain, called: str, show: Callable[[float], str] | None = None) -> str:
+    """The study's own ratio."""
+    return "" if gain.study is None else f"; {called}: {(show or multiple)(gain.study)}"
+
+
+# -- how numbers and places are written
+
+
+def multiple(times: float) -> str:
+    """How many times: 0.99, 5.44, 12.7, 307."""
+    return ratio(times) if times < 10 else rate(times)
 
 
 def whole_percent(share: float) -> str:
@@ -196,9 +272,70 @@ def whole_percent(share: float) -> str:
     return f"{100 * share:g}{NBSP}%"
 
 
+def percent_or(value: float | None) -> str:
+    """A share, or that it is not known."""
+    return percent(value) if is_known(value) else "unknown"
+
+
 def streams(count: float) -> str:
     """1 stream, 16 streams."""
     return f"{count:g} stream{'' if count == 1 else 's'}"
+
+
+def listed(words: Sequence[str], most: int = 99) -> str:
+    """a; a and b; a, b and c; of very many so many, and how many more."""
+    if len(words) > most:
+        return f"{', '.join(words[:most])} and {len(words) - most} more"
+    return " and ".join([*([", ".join(words[:-1])] if words[:-1] else []), *words[-1:]])
+
+
+def rests_on(summary: Summary, show: Callable[[float], str] = rate, *cells: Cell) -> str:
+    """The interval, if there is one, how many runs, and whether something spoilt them."""
+    found = summary.interval
+    ends = f"{show(found.low)} to {show(found.high)}, " if found else ""
+    return f"{ends}{n_words(summary.n)}{degraded_words(cells)}"
+
+
+def n_words(*counts: int) -> str:
+    """n = 3, or n = 3 and 6."""
+    each = sorted(set(counts))
+    return f"n{NBSP}={NBSP}" + (f"{each[0]}" if len(each) == 1 else f"{each[0]} and {each[-1]}")
+
+
+def degraded_words(cells: Sequence[Cell]) -> str:
+    """That something besides the network had a say in one of them."""
+    spoilt = sum(cell.verdict == "degraded" for cell in cells)
+    if not spoilt:
+        return ""
+    return ", degraded" if spoilt == len(cells) else f", {spoilt} of {len(cells)} degraded"
+
+
+def article(words: str) -> str:
+    """a fifo queue; an fq_codel queue, as its letters are spoken."""
+    return f"an {words}" if re.match(r"[aeio]|fq", words) else f"a {words}"
+
+
+def where_words(place: str, lead: str) -> str:
+    """A place with what stands before it: at 16 streams, through gost+ws, with ECN on.
+
+    lead: the factor whose level it begins with.
+    """
+    if lead == "tunnel" and re.match(rf"{DIRECT}\b", place):
+        return f"without a tunnel{place.removeprefix(DIRECT)}"
+    before = BEFORE.get(lead) or ("at" if place[:1].isdigit() else "with")
+    if before.endswith(" a"):
+        return f"{before.removesuffix(' a')} {article(place)}"
+    return f"{before} {place}"
+
+
+def cell_words(row: pd.Series, table: pd.DataFrame) -> str:
+    """A cell in a few words, as many as tell it from the table's others."""
+    if table.duplicated(["cc", "tunnel", "streams"]).any():
+        return str(row["cell"])
+    return f"{cc_name(row['cc'])} {row['tunnel']} {streams(row['streams'])}"
+
+
+# -- of any matrix
 
 
 def agreement(table: pd.DataFrame, called: str) -> tuple[str, ...]:
@@ -206,29 +343,22 @@ def agreement(table: pd.DataFrame, called: str) -> tuple[str, ...]:
     rows = table[table["ratio"].notna()]
     if rows.empty:
         return ()
-    near = rows[(rows["ratio"] - 1).abs() <= 2 * NEAR]
+    near = int(((rows["ratio"] - 1).abs() <= 2 * NEAR).sum())
     said = [
-        f"Of {len(rows)} cell{'' if len(rows) == 1 else 's'} with a value in the {called},"
-        f" {len(near) or 'none'} {'is' if len(near) < 2 else 'are'} within"
-        f" {whole_percent(2 * NEAR)} of it."
+        f"Of {counted(len(rows), 'cell')} with a value in the {called}, {near or 'none'}"
+        f" {'is' if near < 2 else 'are'} within {whole_percent(2 * NEAR)} of it."
     ]
-    for words, index in (
-        ("Furthest below", rows["ratio"].idxmin()),
-        ("Furthest above", rows["ratio"].idxmax()),
+    for words, row in (
+        ("below", rows.loc[rows["ratio"].idxmin()]),
+        ("above", rows.loc[rows["ratio"].idxmax()]),
     ):
-        row = rows.loc[index]
-        if abs(row["ratio"] - 1) > 2 * NEAR and (row["ratio"] < 1) == (words == "Furthest below"):
+        if abs(row["ratio"] - 1) > 2 * NEAR and (row["ratio"] < 1) == (words == "below"):
             said.append(
-                f"{words}: {cell_words(row, table)}: lab {rate(row['goodput'])}, {called}"
+                f"Furthest {words}: {cell_words(row, table)}: lab {rate(row['goodput'])}, {called}"
                 f" {rate(row['goodput_study'])} Mbit/s ({ratio(row['ratio'])}; CPU idle"
                 f" {percent_or(row['idle_share'])})."
             )
     return tuple(said)
-
-
-def percent_or(value: float | None) -> str:
-    """A share, or that it is not known."""
-    return percent(value) if is_known(value) else "unknown"
 
 
 def cpu_decided(table: pd.DataFrame, title: str) -> tuple[str, ...]:
@@ -241,83 +371,57 @@ def cpu_decided(table: pd.DataFrame, title: str) -> tuple[str, ...]:
     known = table[table["idle_share"].notna()]
     if known.empty:
         return ()
-    low, full = whole_percent(IDLE_SHARE_LOW), whole_percent(LINK_SHARE_FULL)
+    least = known.loc[known["idle_share"].idxmin()]
     starved, bound = known[known["idle_share"] < IDLE_SHARE_LOW], known[known["cpu_bound"] > 0]
-    cells = f"{len(known)} cell{'' if len(known) == 1 else 's'} of “{title}”"
-    if starved.empty:
-        row = known.loc[known["idle_share"].idxmin()]
-        return (
-            f"In none of the {cells} did a CPU decide: in its median second the busiest was idle"
-            f" for at least {percent(row['idle_share'])} (least: {cell_words(row, table)}).",
+    full = whole_percent(LINK_SHARE_FULL)
+    some = len(bound) or "none"
+    said = f"A CPU decided in {some} of the {counted(len(known), 'cell')} of “{title}”"
+    if len(bound):
+        named = [
+            f"{cell_words(row, table)} ({percent(row['idle_share'])} idle)"
+            for _, row in bound.iterrows()
+        ]
+        why = f"less than {whole_percent(IDLE_SHARE_LOW)} idle in its median second while the"
+        why += f" bottleneck was less than {full} full, it set the rate: {listed(named, 8)}"
+    else:
+        why = (
+            f"the busiest was idle for at least {percent(least['idle_share'])} of its median second"
         )
-    if bound.empty:
-        return (
-            f"In none of the {cells} did a CPU decide: the busiest was idle for less than {low} of"
-            f" its median second in {len(starved)}, but in each of these the bottleneck was at"
-            f" least {full} full.",
-        )
-    said = (
-        f"the busiest CPU was idle for less than {low} of its median second while the bottleneck"
-        f" was less than {full} full, so that it, and not congestion control, set the rate"
-    )
-    if len(bound) == len(known) > 1:
-        return (f"In all {cells} {said}.",)
-    named = [
-        f"{cell_words(row, table)} ({percent(row['idle_share'])} idle)"
-        for _, row in bound.iterrows()
-    ]
-    return (f"In {len(bound)} of the {cells} {said}: {listed(named, 8)}.",)
-
-
-def cell_words(row: pd.Series, table: pd.DataFrame) -> str:
-    """A cell in a few words, as many as tell it from the table's others."""
-    if table.duplicated(["cc", "tunnel", "streams"]).any():
-        return str(row["cell"])
-    return f"{cc_name(row['cc'])} {row['tunnel']} {streams(row['streams'])}"
-
-
-def listed(words: Sequence[str], most: int) -> str:
-    """Words in a row, the rest counted."""
-    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
+        why += f" ({cell_words(least, table)})"
+        if len(starved):
+            why += f", and where that is too little the bottleneck was at least {full} full"
+    return (f"{said}: {why}.",)
 
 
 def retransmission_answers(runs: Sequence[Run]) -> list[Answer]:
     """What iperf3's Retr counted in a tunnel, and what the WAN lost."""
-    tunnelled = [
-        run
+    known = [
+        (run.retr, run.retransmitted("app"), run)
         for run in runs
-        if run.counts and run.retransmitted("app") is not None and run.retr is not None
+        if run.counts and run.retr is not None
     ]
+    tunnelled = [(retr, app, run) for retr, app, run in known if app is not None]
     if not tunnelled:
         return []
-    alike = [
-        run
-        for run in tunnelled
-        if abs((run.retr or 0) - (run.retransmitted("app") or 0))
-        <= max(2.0, 0.05 * (run.retr or 0))
-    ]
+    alike = sum(abs(retr - app) <= max(2.0, 0.05 * retr) for retr, app, _ in tunnelled)
     said = [
-        f"In {len(alike)} of {len(tunnelled)} runs through a tunnel iperf3's Retr equals (to"
+        f"In {alike} of {len(tunnelled)} runs through a tunnel iperf3's Retr equals (to"
         f" 5{NBSP}%) what the loopback connection between iperf3 and the tunnel's near end sent"
         " again."
     ]
-    known = [run for run in tunnelled if run.retransmitted("wan") is not None]
-    clean = [run for run in known if run.retransmitted("wan") == 0]
+    seen = [(retr, run) for retr, _, run in tunnelled if run.retransmitted("wan") is not None]
+    clean = [retr for retr, run in seen if run.retransmitted("wan") == 0]
+    shares = [wan_share(run) for _, run in seen if run.retransmitted("wan")]
+    lost = sorted(share for share in shares if share is not None)
     if clean:
-        blamed = sum((run.retr or 0) > 0 for run in clean)
         said.append(
-            f"In {len(clean)} of {len(known)} the WAN leg sent nothing again; in {blamed} of these"
-            " Retr is above zero all the same."
+            f"In {len(clean)} of {len(seen)} the WAN leg sent nothing again; in"
+            f" {sum(retr > 0 for retr in clean)} of these Retr is above zero all the same."
         )
-    if len(clean) < len(known):
-        shares = [
-            share for run in known if run not in clean and (share := wan_share(run)) is not None
-        ]
+    if lost:
         said.append(
-            f"In {len(known) - len(clean)} of {len(known)} the WAN leg sent something again:"
-            f" {per_mille(min(shares))} to {per_mille(max(shares))} of its segments."
-            if shares
-            else ""
+            f"In {len(seen) - len(clean)} of {len(seen)} the WAN leg sent something again:"
+            f" {per_mille(lost[0])} to {per_mille(lost[-1])} of its segments."
         )
     return [Answer("What iperf3's Retr says", tuple(said))]
 
@@ -331,34 +435,12 @@ def convergence(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
 def convergence_sentences(table: pd.DataFrame) -> tuple[str, ...]:
     """After how long shares are fair, or a rate has settled; how many runs never got there."""
     could = table[table["convergence_s"].notna() | (table["never_converged"] > 0)]
-    if could.empty:
-        return ()
-    rows = could[could["convergence_s"].notna()]
     never, of = int(could["never_converged"].sum()), int(could["n"].sum())
-    said = []
-    if len(rows) == 1:
-        said.append(
-            f"{rows.iloc[0]['cell']}: after {rate(rows.iloc[0]['convergence_s'])} s (median)."
-        )
-    elif len(rows):
-        low, high = (
-            rows.loc[rows["convergence_s"].idxmin()],
-            rows.loc[rows["convergence_s"].idxmax()],
-        )
-        soonest, latest = rate(low["convergence_s"]), rate(high["convergence_s"])
-        said.append(
-            f"All {len(rows)} cells: after {soonest} s (medians)."
-            if soonest == latest
-            else f"The cells' medians go from {soonest} s ({low['cell']}) to"
-            f" {latest} s ({high['cell']})."
-        )
+    said = [span(could, "convergence_s", "The time to settle (median)", unit=" s")]
     if never:
-        said.append(
-            f"{never} of {of} runs never do; the medians above are of those that do."
-            if len(rows)
-            else f"None of {of} runs does."
-        )
-    return tuple(said)
+        those = "; the medians are of those that do" if said[0] else ""
+        said.append(f"{never} of {of} runs never settle{those}.")
+    return tuple(filter(None, said))
 
 
 def in_general(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
@@ -368,20 +450,20 @@ def in_general(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
     valid = valid_rows(table)
     if valid.empty:
         return
-    first, last = valid.loc[valid["goodput"].idxmin()], valid.loc[valid["goodput"].idxmax()]
     if len(valid) == 1:
-        alone = f"{first['cell']}: {rate(first['goodput'])} Mbit/s (n = {first['n']:g})."
+        row = valid.iloc[0]
+        alone = f"{row['cell']}: {rate(row['goodput'])} Mbit/s (n = {row['n']:g})."
         yield Answer(sweep.title, (alone,))
         return
-    said = [
-        f"From {rate(first['goodput'])} Mbit/s ({first['cell']}) to {rate(last['goodput'])} Mbit/s"
-        f" ({last['cell']}) over {len(valid)} cells."
-    ]
+    said = [span(valid, "goodput", "Goodput", unit=" Mbit/s")]
     for compared in comparisons(sweep, table):
         said += compared.sentences
     if valid["goodput_study"].notna().any():
         said += agreement(valid, sweep.study.called)
     yield Answer(sweep.title, (*said, *cpu_decided(valid, sweep.title)))
+
+
+# -- what made the numbers
 
 
 def made_by_line(runs: Sequence[Run]) -> str:

@@ -214,6 +214,15 @@ def thousands(axis: Any) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
+def name_ticks(
+    axis: Any, marks: Sequence[float], words: Callable[[float], str] = "{:g}".format
+) -> None:
+    """Ticks at these places and no others, and what stands at each."""
+    axis.set_major_locator(FixedLocator(list(marks)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
+    axis.set_minor_locator(NullLocator())
+
+
 def plain_log(axis: Any, low: float, high: float, most: int = 7) -> None:
     """A log axis with numbers as people write them: 0.1, 1, 10, 1,000; halves of decades where it
     is short.
@@ -226,9 +235,7 @@ def plain_log(axis: Any, low: float, high: float, most: int = 7) -> None:
         ]
     marks = [mark for mark in marks if low <= mark <= high]
     every = math.ceil(len(marks) / most)
-    axis.set_major_locator(FixedLocator(marks[::-1][::every][::-1]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-    axis.set_minor_locator(NullLocator())
+    name_ticks(axis, marks[::-1][::every][::-1], "{:,.10g}".format)
 
 
 def counts_axis(ax: Axes, top: float) -> None:
@@ -237,39 +244,19 @@ def counts_axis(ax: Axes, top: float) -> None:
     decades = range(math.ceil(math.log10(max(top, 10.0))) + 1)
     ax.set_ylim(-0.25, 10.0 ** (math.log10(top) * 1.06 + 0.15))
     every = 2 if len(decades) > 5 else 1
-    ax.yaxis.set_major_locator(
-        FixedLocator([0.0, *(10.0**decade for decade in decades if decade % every == 0)])
-    )
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    ax.yaxis.set_minor_locator(NullLocator())
+    marks = [0.0, *(10.0**decade for decade in decades if decade % every == 0)]
+    name_ticks(ax.yaxis, marks, "{:,.0f}".format)
+
+
+# Ratios that people say.
+RATIOS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2, 3, 5, 10, 20, 50, 100)
 
 
 def ratio_axis(ax: Axes, low: float, high: float) -> None:
     """A log axis with ratios that people say."""
-    steps = [
-        0.01,
-        0.02,
-        0.05,
-        0.1,
-        0.2,
-        0.3,
-        0.5,
-        0.7,
-        1.0,
-        1.5,
-        2.0,
-        3.0,
-        5.0,
-        10.0,
-        20.0,
-        50.0,
-        100.0,
-    ]
     ax.set_yscale("log")
     ax.set_ylim(low, high)
-    ax.yaxis.set_major_locator(FixedLocator([step for step in steps if low <= step <= high]))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.yaxis.set_minor_locator(NullLocator())
+    name_ticks(ax.yaxis, [step for step in RATIOS if low <= step <= high])
 
 
 def superscript(power: int) -> str:

@@ -11,8 +11,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -24,23 +23,20 @@ from analysis.judge.table import cc_name
 from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, VERDICTS, Run
 from analysis.read.study import Study, claims_of, level
 from analysis.read.values import Scalar
-from gostlab.ask.words import cell_words
-from gostlab.declared.tunnels import tunnel_names
+from gostlab.declared.tunnels import tunnel_kinds
+from gostlab.describe.file.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS
+from gostlab.describe.file.words import cell_words
 
 CC_ORDER = ("cubic", "bbr", "reno", "westwood")
-TUNNEL_ORDER = tunnel_names()
+TUNNEL_ORDER = tuple(tunnel_kinds())
 
 
 def file_name(words: str) -> str:
-    """Words as a part of a file's name; what had to be changed or cut is told apart by a sum of the
-    whole.
-    """
+    """Words as a part of a file's name; what is changed or cut ends in a sum of the whole."""
     kept = re.sub(r"[^A-Za-z0-9._+-]+", "-", words).strip("-.")[:48]
-    return (
-        kept
-        if kept == words
-        else f"{kept or 'x'}-{zlib.crc32(words.encode('utf-8', 'replace')):08x}"
-    )
+    if kept == words:
+        return kept
+    return f"{kept or 'x'}-{zlib.crc32(words.encode('utf-8', 'replace')):08x}"
 
 
 @dataclass(frozen=True)
@@ -71,33 +67,24 @@ class Cell:
     @property
     def but_cc(self) -> Any:
         """What tells its place apart from others that may have the same congestion control."""
-        return (
-            self.matrix,
-            tuple(pair for pair in self.factors if pair[0] != "cc"),
-            tuple(pair for pair in self.example.settings if pair[0] != "cc"),
-        )
+        return self.matrix, less(self.factors, "cc"), less(self.example.settings, "cc")
 
     @property
     def left_out(self) -> tuple[Run, ...]:
-        """The runs that summaries do not rest on."""
         return tuple(run for run in self.runs if not run.counts)
 
     @property
     def verdict(self) -> str:
         """The worst verdict among the runs that count; "none" if none does."""
-        return max(
-            (run.verdict or "ok" for run in self.counted), key=VERDICTS.index, default="none"
-        )
+        found = (run.verdict or "ok" for run in self.counted)
+        return max(found, key=VERDICTS.index, default="none")
 
     @property
     def absent(self) -> str:
-        """Why this kernel cannot have it, if that is why no run counts: "kernel module not built
-        yet".
-        """
-        reasons = {
-            (run.error or "").rpartition(": ")[2] for run in self.runs if run.state == "unsupported"
-        }
-        return next(iter(reasons)) if len(reasons) == 1 and not self.counted else ""
+        """Why this kernel cannot have it, if no run counts for that: "module not built yet"."""
+        lacking = [run for run in self.runs if run.state == "unsupported"]
+        reasons = {(run.error or "").rpartition(": ")[2] for run in lacking}
+        return reasons.pop() if len(reasons) == 1 and not self.counted else ""
 
     @property
     def label(self) -> str:
@@ -112,32 +99,29 @@ class Cell:
     @property
     def never_converged(self) -> int:
         """How many of the runs that count had something to converge from and never did."""
-        return sum(
-            fairness.converges(run) and value_of(run, "convergence_s") is None
-            for run in self.counted
-        )
+        endless = (run for run in self.counted if value_of(run, "convergence_s") is None)
+        return sum(map(fairness.converges, endless))
 
     @property
     def flows(self) -> tuple[str, ...]:
-        """The names of its flows."""
         return tuple(flow.name for flow in self.example.flows)
 
     @property
     def cpu_bound(self) -> bool:
-        """Whether the CPU had no time left while the bottleneck had room: then it, not the network,
-        set the rate.
-        """
+        """Whether the CPU, not the network, set the rate: no time left, and room on the link."""
         idle, link = self.summary("idle_share"), self.summary("link_share")
-        return (
-            idle is not None
-            and idle.median < IDLE_SHARE_LOW
-            and (link is None or link.median < LINK_SHARE_FULL)
-        )
+        has_room = link is None or link.median < LINK_SHARE_FULL
+        return idle is not None and idle.median < IDLE_SHARE_LOW and has_room
 
     def by_seed(self, figure: str = "goodput") -> dict[Any, float]:
         """One figure of every run that counts, by what pairs runs of two congestion controls."""
         values = {(run.repetition, run.seed): value_of(run, figure) for run in self.counted}
         return {key: float(value) for key, value in values.items() if value is not None}
+
+
+def less(pairs: Iterable[tuple[str, Scalar]], *names: str) -> tuple[tuple[str, Scalar], ...]:
+    """Levels or settings without those of some names."""
+    return tuple(pair for pair in pairs if pair[0] not in names)
 
 
 def cell_key(run: Run) -> str:
@@ -147,9 +131,7 @@ def cell_key(run: Run) -> str:
 
 
 def spoken_order(factors: Iterable[tuple[str, Scalar]]) -> dict[str, Scalar]:
-    """Levels in the order in which people name them: streams and tunnel, the path, and last the
-    congestion control.
-    """
+    """Levels as people order them: streams and tunnel, the path, and last the control."""
     order = {"streams": 0, "tunnel": 1, "cc": 9}
     return dict(sorted(factors, key=lambda pair: order.get(pair[0], 5)))
 
@@ -168,41 +150,35 @@ DRAWN_FROM: Mapping[str, frozenset[str]] = {
 
 
 def figures_of(cell: Cell, study: Study) -> tuple[str, ...]:
-    """The figures of a cell that are worth reading: those of series only where its runs, its file
-    or the study ask for them.
-    """
+    """A cell's figures; those of series only where its runs, its file or the study ask for them."""
     run = cell.example
     wanted = {
-        figure for word in study.matrix_draw(cell.matrix) for figure in DRAWN_FROM.get(word, ())
-    }
-    wanted |= {
         merit_of(asked.figure).key
         for published in study.published_all_for(run)
         for asked in claims_of(published)
     }
-    several = sum(flow.competes for flow in run.flows) > 1
-    if several:
+    for word in study.matrix_draw(cell.matrix):
+        wanted |= DRAWN_FROM.get(word, frozenset())
+    competing = [flow.name for flow in run.flows if flow.competes]
+    if len(competing) > 1:
         wanted |= {"jain", "total_mbit", "convergence_s"}
     if fairness.events(run):
         wanted |= {"convergence_s"}
     if run.acks:
         wanted |= {"window_pkts"}
-    figures = [
-        merit.key
-        for merit in MERITS
-        if merit.of_run is not None and (not merit.from_series or merit.key in wanted)
-    ]
+    own = [merit for merit in MERITS if merit.of_run is not None]
+    figures = [merit.key for merit in own if not merit.from_series or merit.key in wanted]
     if len(run.flows) > 1:
         figures += [f"goodput:{name}" for name in cell.flows]
-    if several:
-        figures += [f"share:{flow.name}" for flow in run.flows if flow.competes]
+    if len(competing) > 1:
+        figures += [f"share:{name}" for name in competing]
     return tuple(figures)
 
 
 @dataclass(frozen=True)
 class MatrixResults:
     """What ran of one variant of one matrix of an experiment: what one set of figures shows. (What
-    a matrix asks for is gostlab.ask's Matrix.)
+    a matrix asks for is gostlab.describe's Matrix.)
     """
 
     name: str
@@ -217,7 +193,6 @@ class MatrixResults:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """All of its runs."""
         return tuple(run for cell in self.cells for run in cell.runs)
 
 
@@ -236,22 +211,24 @@ def to_matrices(runs: Iterable[Run], study: Study | None = None) -> list[MatrixR
         apart = keys_apart(groups)
         variants: dict[str, list[Cell]] = {}
         for (factors, settings), members in groups.items():
-            variant = ", ".join(
-                f"{key} = {level(value)}" for key, value in settings if key in apart
-            )
+            kept = (f"{key} = {level(value)}" for key, value in settings if key in apart)
+            variant = ", ".join(kept)
             members.sort(key=lambda run: (run.repetition, run.seed, run.name))
-            variants.setdefault(variant, []).append(
-                Cell(members[0].experiment, name, variant, factors, tuple(members))
-            )
-        fullest = sorted(
-            variants.items(),
-            key=lambda pair: (-sum(len(cell.counted) for cell in pair[1]), pair[0]),
-        )
-        found += [
+            cell = Cell(members[0].experiment, name, variant, factors, tuple(members))
+            variants.setdefault(variant, []).append(cell)
+        matrices = [
             MatrixResults(name, variant, tuple(sorted(cells, key=cell_order)), draw)
-            for variant, cells in fullest
+            for variant, cells in variants.items()
         ]
+        found += sorted(
+            matrices, key=lambda each: (-sum(r.counts for r in each.runs), each.variant)
+        )
     return found
+
+
+def runs_per_cell(matrices: Iterable[MatrixResults]) -> list[int]:
+    """How many runs count of each cell that has such, the least first."""
+    return sorted(len(cell.counted) for each in matrices for cell in each.cells if cell.counted)
 
 
 def keys_apart(groups: Mapping[Any, Sequence[Run]]) -> set[str]:
@@ -271,9 +248,7 @@ def rank(value: str, order: Sequence[str]) -> tuple[int, str]:
 
 
 def cell_order(cell: Cell) -> Any:
-    """Tables and axes: tunnel, streams, clock and cost, path and buffer, other levels, then
-    congestion control.
-    """
+    """Tables and axes: tunnel, streams, clock, path and buffer, other levels, then control."""
     run = cell.example
     return (
         rank(run.tunnel, TUNNEL_ORDER),
@@ -289,25 +264,12 @@ def cell_order(cell: Cell) -> Any:
     )
 
 
-# What a level's unit multiplies it by: enough to put levels of one kind in order.
-UNIT_SCALE: Mapping[str, float] = MappingProxyType(
-    {
-        "us": 1e-6,
-        "ms": 1e-3,
-        "s": 1.0,
-        "bit": 1.0,
-        "kbit": 1e3,
-        "mbit": 1e6,
-        "gbit": 1e9,
-        "b": 1.0,
-        "kb": 1e3,
-        "mb": 1e6,
-        "gb": 1e9,
-        "kib": 2.0**10,
-        "mib": 2.0**20,
-        "gib": 2.0**30,
-    }
-)
+# What a level's unit multiplies it by, to put levels of one kind in order.
+UNIT_SCALE = {
+    unit.lower(): float(scale)
+    for units in (TIME_UNITS, RATE_UNITS, SIZE_UNITS)
+    for unit, scale in units.items()
+}
 
 
 def natural(words: str) -> list[tuple[bool, float, str]]:
@@ -334,23 +296,12 @@ def pairs_of(cells: Sequence[Cell], base: str, versus: str) -> list[tuple[Cell, 
 
 
 def row_of(table: pd.DataFrame, cell: Cell) -> pd.Series:
-    """A cell's row."""
-    return table[
-        (table["cell"] == cell.label)
-        & (table["matrix"] == cell.matrix)
-        & (table["variant"] == cell.variant)
-    ].iloc[0]
+    place = {"cell": cell.label, "matrix": cell.matrix, "variant": cell.variant}
+    return table[(table[list(place)] == pd.Series(place)).all(axis="columns")].iloc[0]
 
 
 def without(cell: Cell, factor: str) -> Cell:
-    """A cell without one of its levels."""
-    return Cell(
-        cell.experiment,
-        cell.matrix,
-        cell.variant,
-        tuple(pair for pair in cell.factors if pair[0] != factor),
-        cell.runs,
-    )
+    return replace(cell, factors=less(cell.factors, factor))
 
 
 def cpu_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[Cell, ...]:
@@ -363,41 +314,16 @@ def cpu_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[C
     """
 
     def setting(run: Run) -> Any:
-        free = {"clock", "syscall_cost_us", "duration_s"} | (
-            {"offloads"} if run.clock == "real" else set()
-        )
-        return tuple(pair for pair in run.settings if pair[0] not in free)
+        asked = less(run.settings, "clock", "syscall_cost_us", "duration_s")
+        return less(asked, "offloads") if run.clock == "real" else asked
 
     def point(run: Run) -> Any:
-        plain = tuple(pair for pair in setting(run) if pair[0] != "offloads")
+        plain = less(setting(run), "offloads")
         return plain, run.clock, None if run.clock == "real" else run.syscall_cost_us
 
     settings = {setting(cell.example) for cell in matrix.cells}
-    settings |= {tuple(pair for pair in each if pair[0] != "offloads") for each in settings}
-    durations = {cell.example.duration_s for cell in matrix.cells}
-    found = [
-        cell
-        for other in others
-        if other is not matrix
-        for cell in other.cells
-        if cell.counted and setting(cell.example) in settings
-    ]
-    # Those that ran as long as the sweep's come first.
-    found.sort(key=lambda cell: cell.example.duration_s not in durations)
-    return joined(matrix.cells, found, point)
-
-
-def joined(
-    own: Sequence[Cell], more: Iterable[Cell], point: Callable[[Run], Any]
-) -> tuple[Cell, ...]:
-    """All of a matrix's own cells, and of others the first at each point where it has none."""
-    taken = {point(cell.example) for cell in own}
-    cells = list(own)
-    for cell in more:
-        if point(cell.example) not in taken:
-            taken.add(point(cell.example))
-            cells.append(cell)
-    return tuple(sorted(cells, key=cell_order))
+    settings |= {less(each, "offloads") for each in settings}
+    return joined(matrix, others, lambda run: setting(run) in settings, point)
 
 
 def buffer_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tuple[Cell, ...]:
@@ -409,14 +335,33 @@ def buffer_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tupl
         return tuple(pair for pair in run.settings if not pair[0].endswith(".buffer_pkts"))
 
     settings = {setting(cell.example) for cell in matrix.cells}
-    found = [
-        cell
-        for other in others
-        if other is not matrix
-        for cell in other.cells
-        if cell.counted and setting(cell.example) in settings
-    ]
-    return joined(matrix.cells, found, lambda run: (setting(run), run.buffer_pkts))
+    return joined(
+        matrix,
+        others,
+        lambda run: setting(run) in settings,
+        lambda run: (setting(run), run.buffer_pkts),
+    )
+
+
+def joined(
+    matrix: MatrixResults,
+    others: Iterable[MatrixResults],
+    alike: Callable[[Run], bool],
+    point: Callable[[Run], Any],
+) -> tuple[Cell, ...]:
+    """All of a matrix's own cells, and at each point where it has none the first of others' that
+    are alike; those first that ran as long as its own.
+    """
+    durations = {cell.example.duration_s for cell in matrix.cells}
+    more = [cell for other in others if other is not matrix for cell in other.cells]
+    more = [cell for cell in more if cell.counted and alike(cell.example)]
+    more.sort(key=lambda cell: cell.example.duration_s not in durations)
+    cells, taken = list(matrix.cells), {point(cell.example) for cell in matrix.cells}
+    for cell in more:
+        if point(cell.example) not in taken:
+            taken.add(point(cell.example))
+            cells.append(cell)
+    return tuple(sorted(cells, key=cell_order))
 
 
 def to_table(
@@ -441,9 +386,17 @@ def to_table(
     # a cell without a flow that another has, has no value of it
     for name in values:
         table[name] = [value if isinstance(value, tuple) else () for value in table[name]]
-    texts = {name for name in table.columns if name.startswith(("factor:", "cc:"))} | TEXT_COLUMNS
-    numeric = [name for name in table.columns if name not in texts and name not in values]
-    return table.astype(dict.fromkeys(numeric, float)) if rows else table
+    texts = [name for name in table if any(isinstance(value, str) for value in table[name])]
+    numeric = table.columns.difference([*texts, *values])
+    return table.astype(dict.fromkeys(numeric, float))
+
+
+# What was asked of the run that stands for its cell, under the name that it has in the run.
+ASKED = (
+    *("topology", "tunnel", "cc", "streams", "clock", "syscall_cost_us", "rate_mbit", "rtt_ms"),
+    *("loss_p", "jitter_ms", "ordered", "buffer_pkts", "buffer_bdp", "bdp_pkts", "mtu_bytes"),
+    *("profile", "duration_s", "offloads", "direction"),
+)
 
 
 def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, Run] | None) -> dict[str, Any]:
@@ -451,7 +404,11 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, Run] | None) -> d
     run = cell.example
     asked = figures_of(cell, study)
     known = (merit.key for merit in MERITS if merit.of_run is not None)
-    row = asked_columns(run) | {
+    programs = {each.environment.tunnel for each in cell.counted if each.environment}
+    row: dict[str, Any] = {
+        **{name: getattr(run, name) for name in ASKED},
+        "flows": len(run.flows),
+        "rmem_bytes": rmem_bytes(run),
         "matrix": cell.matrix,
         "variant": cell.variant,
         "cell": cell.label,
@@ -460,9 +417,7 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, Run] | None) -> d
         "left_out": len(cell.left_out),
         "verdict": cell.verdict,
         "absent": cell.absent or "no valid run",
-        "program": ", ".join(
-            sorted({each.environment.tunnel for each in cell.counted if each.environment})
-        ),
+        "program": ", ".join(sorted(programs)),
         **published_columns(run, study, borrow),
         **{f"factor:{name}": level(value) for name, value in cell.factors},
     }
@@ -476,33 +431,6 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, Run] | None) -> d
         "cpu_bound": float(cell.cpu_bound),
         "goodput_best3": best_mean(row["goodput_values"]),
         "never_converged": cell.never_converged if "convergence_s" in asked else None,
-    }
-
-
-def asked_columns(run: Run) -> dict[str, Any]:
-    """What was asked of a run that stands for its cell."""
-    return {
-        "topology": run.topology,
-        "tunnel": run.tunnel,
-        "cc": run.cc,
-        "streams": run.streams,
-        "clock": run.clock,
-        "syscall_cost_us": run.syscall_cost_us,
-        "rate_mbit": None if run.rate_bps is None else run.rate_bps / 1e6,
-        "rtt_ms": run.rtt_ms,
-        "loss_p": run.loss_p,
-        "jitter_ms": run.jitter_ms,
-        "ordered": float(run.ordered),
-        "flows": len(run.flows),
-        "buffer_pkts": run.buffer_pkts,
-        "buffer_bdp": run.buffer_bdp,
-        "bdp_pkts": run.bdp_pkts,
-        "mtu_bytes": run.mtu_bytes,
-        "profile": run.profile,
-        "duration_s": run.duration_s,
-        "offloads": float(run.offloads),
-        "direction": run.direction,
-        "rmem_bytes": rmem_bytes(run),
     }
 
 
@@ -522,17 +450,12 @@ def published_columns(
     run: Run, study: Study, borrow: Mapping[str, Run] | None
 ) -> dict[str, float | str | None]:
     """What the study published of a run's cell; the entry with most factors says it."""
+    other = None if borrow is None else study.published_for(run, borrow)
     found: dict[str, float | str | None] = {
-        "goodput_study": None,
-        "retr_study": None,
-        "study_source": "",
+        "goodput_study": other.goodput_mbit if other else None,
+        "retr_study": other.retr if other else None,
+        "study_source": other.source if other else "",
     }
-    if borrow is not None and (other := study.published_for(run, borrow)) is not None:
-        found = {
-            "goodput_study": other.goodput_mbit,
-            "retr_study": other.retr,
-            "study_source": other.source,
-        }
     for published in sorted(study.published_all_for(run), key=lambda each: len(each.factors)):
         for asked in claims_of(published):
             column = merit_of(asked.figure).key + (f":{asked.flow}" if asked.flow else "")
@@ -546,41 +469,16 @@ def published_columns(
 def ratio_columns(row: Mapping[str, Any]) -> dict[str, Any]:
     """Goodput over the study's, with its interval and runs; nothing without a study's."""
     study = row["goodput_study"]
-    ends = {
-        f"ratio{end}": row[f"goodput{end}"] / study
-        if study and row[f"goodput{end}"] is not None
-        else None
-        for end in ("", "_low", "_high")
+    ends = {f"ratio{end}": row[f"goodput{end}"] for end in ("", "_low", "_high")}
+    return {
+        **{name: got / study if study and got is not None else None for name, got in ends.items()},
+        "ratio_values": tuple(value / study for value in row["goodput_values"]) if study else (),
     }
-    values = tuple(value / study for value in row["goodput_values"]) if study else ()
-    return {**ends, "ratio_values": values}
 
 
 def rmem_bytes(run: Run) -> float | None:
-    """The greatest receive buffer that the kernel gives a socket of the run; None where run.json
-    does not say.
-    """
+    """The kernel's greatest receive buffer; None where run.json does not say."""
     try:
         return float(json.loads(str(dict(run.settings)["buffers.rmem"]))[-1])
     except (KeyError, ValueError, TypeError, IndexError):
         return None
-
-
-TEXT_COLUMNS = frozenset(
-    {
-        "absent",
-        "matrix",
-        "variant",
-        "cell",
-        "key",
-        "topology",
-        "tunnel",
-        "cc",
-        "clock",
-        "profile",
-        "verdict",
-        "program",
-        "direction",
-        "study_source",
-    }
-)

@@ -6,14 +6,15 @@ For those who change a kernel, a tunnel or a setting and want to know what it di
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from analysis.judge.cells import Cell, MatrixResults
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.statistics import Summary, paired, paired_ratio
-from analysis.judge.table import Column, Table, count, plain, ratio
+from analysis.judge.table import RUNS, VERDICT, Column, Table, ratio, several, texts
 from analysis.read.folder import Run
 
 # A single run of another seed, or through a tunnel, may lie this many thresholds off by chance.
@@ -69,7 +70,6 @@ class Changes:
 
     @property
     def worse(self) -> list[Change]:
-        """The figures that got worse."""
         return [row for row in self.rows if row.verdict == WORSE]
 
     @property
@@ -78,7 +78,6 @@ class Changes:
         return bool(self.worse or self.lost)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
         return {**asdict(self), "regressed": self.regressed}
 
 
@@ -91,24 +90,21 @@ def changes(
     threshold: a figure that moves by less, as a share, is the same.
     """
     old, new = cells_by_place(before), cells_by_place(after)
-    rows: list[Change] = []
-    lost = []
-    for place, cells in old.items():
-        for cell in cells:
-            other = partner(cell, new.get(place, ()))
-            if other is None or not cell.counted:
-                continue
-            if not other.counted:
-                lost.append(named(cell))
-                continue
-            rows += [
-                found
-                for watched in WATCHED
-                if (found := change_of(cell, other, watched, threshold)) is not None
-            ]
+    counted = [
+        (cell, other)
+        for place, cells in old.items()
+        for cell in cells
+        if cell.counted and (other := partner(cell, new.get(place, ())))
+    ]
+    found = (
+        change_of(cell, other, watched, threshold)
+        for cell, other in counted
+        if other.counted
+        for watched in WATCHED
+    )
     return Changes(
-        tuple(rows),
-        tuple(lost),
+        tuple(filter(None, found)),
+        tuple(named(cell) for cell, other in counted if not other.counted),
         tuple(named(cells[0]) for place, cells in old.items() if place not in new),
         tuple(named(cells[0]) for place, cells in new.items() if place not in old),
         tuple(made_differently(runs_of(before), runs_of(after))),
@@ -125,20 +121,16 @@ def cells_by_place(matrices: Iterable[MatrixResults]) -> dict[Any, list[Cell]]:
 
 
 def partner(cell: Cell, others: Sequence[Cell]) -> Cell | None:
-    """The cell of the same question; else the first at the same levels; None where there is
-    none.
-    """
+    """The cell of the same question; else the first at the same levels."""
     same = (other for other in others if other.example.settings == cell.example.settings)
     return next(same, others[0] if others else None)
 
 
 def named(cell: Cell) -> str:
-    """A cell for people."""
     return f"{cell.matrix}: {cell.label}" if cell.factors else cell.matrix
 
 
 def runs_of(matrices: Iterable[MatrixResults]) -> list[Run]:
-    """The runs that count."""
     return [run for matrix in matrices for run in matrix.runs if run.counts]
 
 
@@ -158,17 +150,17 @@ def change_of(before: Cell, after: Cell, watched: Watched, threshold: float) -> 
     if verdict in (BETTER, WORSE) and not pairs and overlapping(old, new):
         verdict = UNSURE
     return Change(
-        before.matrix,
-        before.label if before.factors else "",
-        merit.words,
-        old.median,
-        new.median,
-        times.median,
-        times.interval.low if times.interval else None,
-        times.interval.high if times.interval else None,
-        len(pairs) or min(old.n, new.n),
-        verdict,
-        f"{merit.show(old.median)} → {merit.show(new.median)}",
+        matrix=before.matrix,
+        cell=before.label if before.factors else "",
+        figure=merit.words,
+        before=old.median,
+        after=new.median,
+        times=times.median,
+        low=times.interval.low if times.interval else None,
+        high=times.interval.high if times.interval else None,
+        n=len(pairs) or min(old.n, new.n),
+        verdict=verdict,
+        show_as=f"{merit.show(old.median)} → {merit.show(new.median)}",
     )
 
 
@@ -203,21 +195,16 @@ def verdict_of(times: Summary, watched: Watched, threshold: float) -> str:
 
 def made_differently(before: Sequence[Run], after: Sequence[Run]) -> list[str]:
     """What made the numbers, where it is not the same."""
-    parts: Mapping[str, str] = {
-        "kernel": "kernel",
-        "tunnel_sha256": "tunnel program",
-        "iperf3": "iperf3",
-        "lab": "lab",
-        "host": "host",
-    }
     said = []
-    for key, words in parts.items():
+    for part in ("kernel", "tunnel_sha256", "iperf3", "lab", "host"):
         one, two = (
-            sorted({str(getattr(run.environment, key))[:60] for run in runs if run.environment})
+            sorted({str(getattr(run.environment, part))[:60] for run in runs if run.environment})
             for runs in (before, after)
         )
         if one != two:
-            said.append(f"{words}: {' / '.join(one) or '–'} before, {' / '.join(two) or '–'} after")
+            was, now = (" / ".join(each) or "–" for each in (one, two))
+            name = "tunnel program" if part == "tunnel_sha256" else part
+            said.append(f"{name}: {was} before, {now} after")
     return said
 
 
@@ -228,31 +215,29 @@ ORDER = {WORSE: 0, BETTER: 1, UNSURE: 2, SAME: 3}
 
 def to_table(found: Changes) -> Table:
     """What moved, the worse first; what did not is counted in the note."""
-    moved = sorted(
-        (row for row in found.rows if row.verdict != SAME), key=lambda row: ORDER[row.verdict]
-    )
+    moved = [row for row in found.rows if row.verdict != SAME]
     columns = (
-        Column("cell", "Cell", plain, False),
-        Column("figure", "Figure", plain, False),
-        Column("show_as", "Before → after", plain),
+        *texts(cell="Cell", figure="Figure"),
+        Column("show_as", "Before → after"),
         Column("times", "After / before", times_text),
-        Column("interval", "95 % interval", plain),
-        Column("n", "n", count),
-        Column("verdict", "Verdict", plain, False),
+        Column("interval", "95 % interval"),
+        RUNS,
+        VERDICT,
     )
     rows = [
         {
             **asdict(row),
             "cell": f"{row.matrix}: {row.cell}" if row.cell else row.matrix,
-            "interval": (
-                f"{ratio(row.low)} to {ratio(row.high)}"
-                if row.low is not None and row.high is not None
-                else ""
-            ),
+            "interval": interval_text(row.low, row.high),
         }
-        for row in moved
+        for row in sorted(moved, key=lambda row: ORDER[row.verdict])
     ]
     return Table("changes", "What changed", summary_line(found), columns, tuple(rows))
+
+
+def interval_text(low: float | None, high: float | None) -> str:
+    """From the least to the most; empty without."""
+    return "" if low is None or high is None else f"{ratio(low)} to {ratio(high)}"
 
 
 def times_text(times: float) -> str:
@@ -262,12 +247,8 @@ def times_text(times: float) -> str:
 
 def summary_line(found: Changes) -> str:
     """How many figures are what."""
-    counts = dict.fromkeys(ORDER, 0)
-    for row in found.rows:
-        counts[row.verdict] += 1
+    counts = Counter(row.verdict for row in found.rows)
     cells = len({(row.matrix, row.cell) for row in found.rows})
-    said = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
-    return (
-        f"{len(found.rows)} figure{'' if len(found.rows) == 1 else 's'} of {cells}"
-        f" cell{'' if cells == 1 else 's'}: {said or 'nothing to compare'}."
-    )
+    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
+    counted = f"{several(len(found.rows), 'figure')} of {several(cells, 'cell')}"
+    return f"{counted}: {said or 'nothing to compare'}."

@@ -13,14 +13,7 @@ import numpy as np
 
 from analysis.judge.statistics import jain_index
 from analysis.read.folder import Run
-from analysis.read.series import (
-    WARM_UP_SHARE,
-    Series,
-    flow_rates,
-    progress_of,
-    rows_by_flow,
-    span,
-)
+from analysis.read.series import WARM_UP_SHARE, Series, flow_rates, progress_of, rows_by_flow, span
 
 # A share is fair within this part of 1/n: "0.1-fair" (Bansal, Balakrishnan, Floyd, Shenker, SIGCOMM
 # 2001).
@@ -49,18 +42,15 @@ def active_rates(run: Run) -> dict[str, float]:
     """
     flows = [flow for flow in run.flows if flow.competes]
     progress = {flow.name: progress_of(run, flow) for flow in flows}
-    known = [each for each in progress.values() if each is not None]
+    known = {name: each for name, each in progress.items() if each is not None}
     if not known or len(known) < len(flows):
         return {}
-    first_s, last_s = max(each.start_s for each in known), min(each.end_s for each in known)
+    first_s = max(each.start_s for each in known.values())
+    last_s = min(each.end_s for each in known.values())
     first_s += WARM_UP_SHARE * (last_s - first_s)
     if last_s <= first_s:
         return {}
-    return {
-        name: each.mbit_between(first_s, last_s)
-        for name, each in progress.items()
-        if each is not None
-    }
+    return {name: each.mbit_between(first_s, last_s) for name, each in known.items()}
 
 
 def shares(run: Run) -> dict[str, float]:
@@ -71,16 +61,12 @@ def shares(run: Run) -> dict[str, float]:
 
 
 def jain(run: Run) -> float | None:
-    """Jain's index of the active flows' rates; None with fewer than two flows, or where they never
-    are active together.
-    """
+    """Jain's index of the active flows' rates; None with fewer than two that ever are active."""
     rates = active_rates(run)
     return jain_index(list(rates.values())) if len(rates) > 1 and any(rates.values()) else None
 
 
-def convergence_s(
-    run: Run, delta: float = DELTA, window_s: float = FAIR_WINDOW_S, hold_s: float = FAIR_HOLD_S
-) -> float | None:
+def convergence_s(run: Run) -> float | None:
     """How long after the last flow's start the shares are fair; None where they never are.
 
     RFC 5166, section 2.3: the delta-fair convergence time is the time that two flows take from
@@ -93,41 +79,32 @@ def convergence_s(
     flows = [flow for flow in run.flows if flow.competes]
     if len(flows) < 2:
         return longest(settling(run).values())
-    rates = flow_rates(run, window_s, max(span(flow)[0] for flow in flows))
+    since_s = max(span(flow)[0] for flow in flows)
+    rates = flow_rates(run, FAIR_WINDOW_S, since_s)
     if any(flow.name not in rates for flow in flows):
         return None
-    windows = together([rates[flow.name] for flow in flows], max(span(flow)[0] for flow in flows))
-    fair = []
-    for at in windows.values():
-        total = math.fsum(at)
-        fair.append(
-            total > 0 and all(abs(rate / total * len(at) - 1) <= delta + 1e-9 for rate in at)
-        )
-    return first_lasting(fair, window_s, hold_s)
+    windows = together([rates[flow.name] for flow in flows], since_s).values()
+    return first_lasting([is_fair(at) for at in windows], FAIR_WINDOW_S, FAIR_HOLD_S)
 
 
-def settle_s(
-    run: Run,
-    event_s: float,
-    target_mbit: float,
-    flow: str | None = None,
-    band: float = SETTLE_BAND,
-    window_s: float | None = None,
-    hold_s: float = SETTLE_HOLD_S,
-) -> float | None:
+def is_fair(rates: Sequence[float]) -> bool:
+    """Whether each of n rates is 1/n of their sum, within DELTA of it."""
+    total = math.fsum(rates)
+    return total > 0 and all(abs(rate / total * len(rates) - 1) <= DELTA + 1e-9 for rate in rates)
+
+
+def settle_s(run: Run, event_s: float, target_mbit: float) -> float | None:
     """How long after an event (a change, a start or stop in the background) the rate stays near its
     new value; None: never.
 
-    Near is within `band` (0.1) of the target, staying is for 2 s and until no later than the next
-    event. The rate is that of a flow, or of all that have a congestion control, in windows of 0.25
-    s or of BBR's probing cycle (8 round trips) if that is longer; the time is that of the first
-    such window's beginning.
+    Near is within SETTLE_BAND of the target, staying is for 2 s and until no later than the next
+    event. The rate is that of all flows that have a congestion control, in windows of 0.25 s or of
+    BBR's probing cycle (8 round trips) if that is longer; the time is that of the first such
+    window's beginning.
     """
-    wanted = {each.name for each in run.flows if each.competes} if flow is None else {flow}
-    window_s = window_s or settle_window_s(run)
-    windows = summed_windows(run, wanted, event_s, window_s)
-    near = [abs(rate - target_mbit) <= band * target_mbit for rate in windows]
-    return first_lasting(near, window_s, hold_s)
+    windows = summed_windows(run, event_s)
+    near = [abs(rate - target_mbit) <= SETTLE_BAND * target_mbit for rate in windows]
+    return first_lasting(near, settle_window_s(run), SETTLE_HOLD_S)
 
 
 def settling(run: Run) -> dict[float, float | None]:
@@ -137,11 +114,9 @@ def settling(run: Run) -> dict[float, float | None]:
     So the new value is the flow's own, not what it could have had. Empty where nothing happens, or
     all the time.
     """
-    window_s, found = settle_window_s(run), {}
+    found = {}
     for event_s in events(run) if rows_by_flow(run) else ():
-        windows = summed_windows(
-            run, {flow.name for flow in run.flows if flow.competes}, event_s, window_s
-        )
+        windows = summed_windows(run, event_s)
         later = windows[len(windows) // 2 :]
         found[event_s] = settle_s(run, event_s, float(np.median(later))) if later else None
     return found
@@ -181,51 +156,36 @@ def settle_window_s(run: Run) -> float:
     return max(SETTLE_WINDOW_S, PROBE_CYCLE_ROUNDS * max(flow.rtt_ms for flow in run.flows) / 1000)
 
 
-def summed_windows(run: Run, flows: set[str], event_s: float, window_s: float) -> list[float]:
-    """The rate of some flows together in windows from an event until the next, or until one of them
-    ends.
+def summed_windows(run: Run, event_s: float) -> list[float]:
+    """The rate of the flows with a congestion control together, in windows from an event until the
+    next, or until one of them ends.
     """
-    rates = [series for name, series in flow_rates(run, window_s, event_s).items() if name in flows]
+    rates = flow_rates(run, settle_window_s(run), event_s)
+    wanted = [rates[flow.name] for flow in run.flows if flow.competes and flow.name in rates]
     until_s = min((instant for instant in events(run) if instant > event_s), default=math.inf)
-    return [
-        math.fsum(at) for end_s, at in together(rates, event_s).items() if end_s <= until_s + 1e-6
-    ]
+    windows = together(wanted, event_s).items()
+    return [math.fsum(at) for end_s, at in windows if end_s <= until_s + 1e-6]
 
 
 def together(rates: Sequence[Series], since_s: float) -> dict[float, tuple[float, ...]]:
-    """Window's end -> every series' value, of the windows since an instant that all of them
-    have.
-    """
+    """Window's end -> every series' value, of the windows since then that all of them have."""
     columns = [
-        {
-            round(float(t_s), 6): float(value)
-            for t_s, value in zip(each.t_s, each.value, strict=True)
-        }
+        dict(zip(np.round(each.t_s, 6).tolist(), each.value.tolist(), strict=True))
         for each in rates
     ]
-    common = set.intersection(*(set(column) for column in columns)) if columns else set()
-    return {
-        t_s: tuple(column[t_s] for column in columns)
-        for t_s in sorted(common)
-        if t_s > since_s + 1e-6
-    }
+    common = set(columns[0]).intersection(*columns) if columns else set()
+    later = sorted(t_s for t_s in common if t_s > since_s + 1e-6)
+    return {t_s: tuple(column[t_s] for column in columns) for t_s in later}
 
 
 def first_lasting(good: Sequence[bool], window_s: float, hold_s: float) -> float | None:
-    """When the first of windows begins from which on they are good for so long; None if there is
-    none.
-    """
+    """When the first of windows begins from which on they are good for so long."""
     needed = math.ceil(hold_s / window_s - 1e-9)
-    run_length = 0
-    for index, each in enumerate(good):
-        run_length = run_length + 1 if each else 0
-        if run_length == needed:
-            return (index + 1 - needed) * window_s
-    return None
+    starts = range(len(good) - needed + 1)
+    return next((at * window_s for at in starts if all(good[at : at + needed])), None)
 
 
 def longest(times: Iterable[float | None]) -> float | None:
     """The greatest of times; None of none, or if one of them is endless."""
-    found = list(times)
-    known = [each for each in found if each is not None]
-    return max(known) if found and len(known) == len(found) else None
+    found = [math.inf if each is None else each for each in times]
+    return max(found) if found and max(found) < math.inf else None

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -19,26 +20,18 @@ from analysis.judge.statistics import Summary, best_mean, paired_ratio, summaris
 from analysis.judge.table import count, delay, per_mille, percent, rate, ratio
 from analysis.read import series
 from analysis.read.folder import Run
-from gostlab.measures import Spread
 
 
 class Cell(Protocol):
-    """What a figure asks of a cell (analysis.judge.cells.Cell)."""
+    """What a figure asks of a cell: analysis.judge.cells.Cell has it, and says what it is."""
 
     @property
-    def counted(self) -> tuple[Run, ...]:
-        """The runs that count."""
-
+    def counted(self) -> tuple[Run, ...]: ...
     @property
-    def example(self) -> Run:
-        """A run that stands for all of them."""
-
+    def example(self) -> Run: ...
     @property
-    def but_cc(self) -> Any:
-        """Its place, whatever the congestion control."""
-
-    def by_seed(self) -> dict[Any, float]:
-        """The goodput of every run that counts, by what pairs it with another cell's."""
+    def but_cc(self) -> Any: ...
+    def by_seed(self) -> dict[Any, float]: ...
 
 
 OfRun = Callable[[Run], float | None]
@@ -53,18 +46,23 @@ class Merit:
 
     name: str  # as `published` has it
     words: str  # for a table's row, with its unit
-    axis: str  # for a figure's axis, with its unit
     of_run: OfRun | None = None
     of_flow: OfFlow | None = None
     of_cell: OfCell | None = None  # where it is no summary of the runs' own values
     show: Callable[[float], str] = rate
     from_series: bool = False  # read from a run's series, which takes longer than all else
     column: str = ""  # a table's column, where that has another name
+    label: str = ""  # for a figure's axis, where that has other words
 
     @property
     def key(self) -> str:
         """The column of a table of cells; of one flow with ":FLOW" behind."""
         return self.column or self.name
+
+    @property
+    def axis(self) -> str:
+        """For a figure's axis, with its unit."""
+        return self.label or self.words[0].upper() + self.words[1:]
 
 
 @cache
@@ -79,10 +77,11 @@ def over_time(run: Run) -> Mapping[str, float | None]:
     }
 
 
-@cache
-def window_pkts(run: Run, flow: str | None = None) -> float | None:
-    """A run's mean window, read once."""
-    return series.mean_window_pkts(run, flow)
+def together(name: str) -> OfRun:
+    return lambda run: over_time(run)[name]
+
+
+window_pkts = cache(series.mean_window_pkts)  # of a run, read once
 
 
 def wan_share(run: Run) -> float | None:
@@ -91,14 +90,13 @@ def wan_share(run: Run) -> float | None:
     return None if again is None or not sent else again / sent
 
 
-def median_of(spread: Spread | None) -> float | None:
-    """What half of the time did not exceed; None where nothing was sampled."""
-    return spread.median if spread else None
+def resent(leg: str) -> OfRun:
+    return lambda run: run.retransmitted(leg)
 
 
-def p95_of(spread: Spread | None) -> float | None:
-    """What 95 % of the time did not exceed; None where nothing was sampled."""
-    return spread.p95 if spread else None
+def under_load(delay: str, quantile: str) -> OfRun:
+    """What half (95 %) of the time a run's delay did not exceed; None where nothing was sampled."""
+    return lambda run: getattr(getattr(series.latency(run), delay), quantile, None)
 
 
 def ping_ms(name: str) -> OfRun:
@@ -111,22 +109,12 @@ def ping_ms(name: str) -> OfRun:
     return of_run
 
 
-def flow_goodput(run: Run, flow: str) -> float | None:
-    """One flow's goodput."""
-    found = run.flow(flow)
-    return found.goodput_mbit if found else None
-
-
-def flow_retransmits(run: Run, flow: str) -> float | None:
-    """One flow's Retr, as iperf3 counts it."""
-    found = run.flow(flow)
-    return found.retransmits if found else None
+def of_a_flow(name: str) -> OfFlow:
+    return lambda run, flow: getattr(run.flow(flow), name, None)
 
 
 def times_to_converge(cell: Cell, cells: Sequence[Cell], versus: str | None) -> Summary | None:
-    """How long the runs took; one that had something to converge from and never did took for
-    ever.
-    """
+    """How long the runs took; one that could have converged and did not took for ever."""
     times = [(over_time(run)["convergence_s"], fairness.converges(run)) for run in cell.counted]
     return summarise(
         [math.inf if time is None else time for time, could in times if could or time is not None]
@@ -134,9 +122,7 @@ def times_to_converge(cell: Cell, cells: Sequence[Cell], versus: str | None) -> 
 
 
 def ratio_to(cell: Cell, cells: Sequence[Cell], versus: str | None) -> Summary | None:
-    """The cell's goodput over that of the same cell with the congestion control `versus`, run
-    against run of one seed.
-    """
+    """The cell's goodput over that of the same cell with `versus`, seed by seed."""
     bases = (other for other in cells if other.but_cc == cell.but_cc and other.example.cc == versus)
     base = next(bases, None)
     return None if base is None else paired_ratio(base.by_seed(), cell.by_seed())
@@ -153,161 +139,136 @@ MERITS: tuple[Merit, ...] = (
     Merit(
         "goodput_mbit",
         "goodput (Mbit/s)",
-        "Goodput (Mbit/s)",
-        of_run=lambda run: run.goodput_mbit,
-        of_flow=flow_goodput,
+        of_run=attrgetter("goodput_mbit"),
+        of_flow=of_a_flow("goodput_mbit"),
         column="goodput",
     ),
     Merit(
         "retr",
         "retransmissions (iperf3's Retr)",
-        "iperf3's Retr (segments)",
-        of_run=lambda run: run.retr,
-        of_flow=flow_retransmits,
+        of_run=attrgetter("retr"),
+        of_flow=of_a_flow("retransmits"),
         show=count,
+        label="iperf3's Retr (segments)",
     ),
     Merit(
         "app",
         "sent again on the leg before the tunnel (segments)",
-        "Before the tunnel (segments)",
-        of_run=lambda run: run.retransmitted("app"),
+        of_run=resent("app"),
         show=count,
+        label="Before the tunnel (segments)",
     ),
     Merit(
         "wan",
         "sent again on the WAN (segments)",
-        "Retransmitted on the WAN (segments)",
-        of_run=lambda run: run.retransmitted("wan"),
+        of_run=resent("wan"),
         show=count,
+        label="Retransmitted on the WAN (segments)",
     ),
     Merit(
         "exit",
         "sent again on the leg after the tunnel (segments)",
-        "After the tunnel (segments)",
-        of_run=lambda run: run.retransmitted("exit"),
+        of_run=resent("exit"),
         show=count,
+        label="After the tunnel (segments)",
     ),
     Merit(
         "wan_share",
         "sent again on the WAN, share",
-        "Retransmitted on the WAN (share)",
         of_run=wan_share,
         show=per_mille,
+        label="Retransmitted on the WAN (share)",
     ),
     Merit(
         "client_nstat",
         "sent again by the client's host (segments)",
-        "Client's whole host (segments)",
         of_run=lambda run: dict(run.nstat).get("client"),
         show=count,
+        label="Client's whole host (segments)",
     ),
     Merit(
         "idle_share",
         "CPU idle, share of the median second",
-        "CPU idle (share)",
-        of_run=lambda run: run.idle_share,
+        of_run=attrgetter("idle_share"),
         show=percent,
+        label="CPU idle (share)",
     ),
     Merit(
         "link_share",
         "bottleneck used, share",
-        "Bottleneck used (share)",
-        of_run=lambda run: run.link_share,
+        of_run=attrgetter("link_share"),
         show=percent,
+        label="Bottleneck used (share)",
     ),
     Merit(
         "srtt_median_ms",
         "RTT under load, median (ms)",
-        "RTT under load, median (ms)",
-        of_run=lambda run: median_of(series.latency(run).srtt_ms),
+        of_run=under_load("srtt_ms", "median"),
         show=delay,
     ),
     Merit(
-        "srtt_p95_ms",
-        "RTT under load, 95 % (ms)",
-        "RTT under load, 95 % (ms)",
-        of_run=lambda run: p95_of(series.latency(run).srtt_ms),
-        show=delay,
+        "srtt_p95_ms", "RTT under load, 95 % (ms)", of_run=under_load("srtt_ms", "p95"), show=delay
     ),
     Merit(
         "queue_delay_median_ms",
         "the bottleneck's queue, median (ms)",
-        "Bottleneck's queue, median (ms)",
-        of_run=lambda run: median_of(series.latency(run).queue_delay_ms),
+        of_run=under_load("queue_delay_ms", "median"),
         show=delay,
+        label="Bottleneck's queue, median (ms)",
     ),
     Merit(
         "queue_delay_p95_ms",
         "the bottleneck's queue, 95 % (ms)",
-        "Bottleneck's queue, 95 % (ms)",
-        of_run=lambda run: p95_of(series.latency(run).queue_delay_ms),
+        of_run=under_load("queue_delay_ms", "p95"),
         show=delay,
+        label="Bottleneck's queue, 95 % (ms)",
     ),
-    Merit(
-        "ping_median_ms",
-        "ping under load, median (ms)",
-        "Ping under load, median (ms)",
-        of_run=ping_ms("median_ms"),
-        show=delay,
-    ),
-    Merit(
-        "ping_p95_ms",
-        "ping under load, 95 % (ms)",
-        "Ping under load, 95 % (ms)",
-        of_run=ping_ms("p95_ms"),
-        show=delay,
-    ),
-    Merit(
-        "ping_p99_ms",
-        "ping under load, 99 % (ms)",
-        "Ping under load, 99 % (ms)",
-        of_run=ping_ms("p99_ms"),
-        show=delay,
-    ),
+    Merit("ping_median_ms", "ping under load, median (ms)", ping_ms("median_ms"), show=delay),
+    Merit("ping_p95_ms", "ping under load, 95 % (ms)", ping_ms("p95_ms"), show=delay),
+    Merit("ping_p99_ms", "ping under load, 99 % (ms)", ping_ms("p99_ms"), show=delay),
     Merit(
         "window_pkts",
         "mean window (packets)",
-        "Mean window (segments)",
         of_run=window_pkts,
         of_flow=window_pkts,
         from_series=True,
+        label="Mean window (segments)",
     ),
     Merit(
         "jain",
         "Jain's index",
-        "Jain's index (1 is fair)",
-        of_run=lambda run: over_time(run)["jain"],
+        of_run=together("jain"),
         show=ratio,
         from_series=True,
+        label="Jain's index (1 is fair)",
     ),
     Merit(
         "convergence_s",
         "time to converge (s)",
-        "Time to converge (s)",
-        of_run=lambda run: over_time(run)["convergence_s"],
+        of_run=together("convergence_s"),
         of_cell=times_to_converge,
         from_series=True,
     ),
     Merit(
         "total_mbit",
         "all flows together (Mbit/s)",
-        "All flows (Mbit/s)",
-        of_run=lambda run: over_time(run)["total_mbit"],
+        of_run=together("total_mbit"),
         from_series=True,
+        label="All flows (Mbit/s)",
     ),
     Merit(
         "share",
         "share of the sum",
-        "Share of the sum (%)",
         of_flow=lambda run, flow: over_time(run).get(f"share:{flow}"),
         show=percent,
+        label="Share of the sum (%)",
     ),
-    Merit("ratio", "goodput, ratio", "Goodput (ratio)", of_cell=ratio_to, show=ratio),
+    Merit("ratio", "goodput, ratio", of_cell=ratio_to, show=ratio, label="Goodput (ratio)"),
     Merit(
         "goodput_best3",
         "goodput, mean of the fastest three (Mbit/s)",
-        "Goodput, fastest three (Mbit/s)",
         of_cell=best_three,
+        label="Goodput, fastest three (Mbit/s)",
     ),
 )
 BY_KEY: Mapping[str, Merit] = MappingProxyType(
@@ -321,13 +282,11 @@ def merit_of(figure: str) -> Merit:
 
 
 def value_of(run: Run, figure: str) -> float | None:
-    """A figure of a run ("goodput"), or of one of its flows ("share:flow2"); None where it has
-    none.
-    """
-    flow = figure.partition(":")[2]
-    merit = merit_of(figure)
-    if flow:
-        found = merit.of_flow(run, flow) if merit.of_flow else None
-    else:
-        found = merit.of_run(run) if merit.of_run else None
+    """A figure of a run ("goodput"), or of one of its flows ("share:flow2")."""
+    flow, merit = figure.partition(":")[2], merit_of(figure)
+    found = None
+    if flow and merit.of_flow:
+        found = merit.of_flow(run, flow)
+    elif not flow and merit.of_run:
+        found = merit.of_run(run)
     return None if found is None else float(found)

@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gostlab.describe.physics.response import cubic_window as rfc9438
+
 # A packet of 1500 bytes less IPv4, TCP and its timestamp option; netem counts the Ethernet header
 # of 14 bytes too.
 MSS_BYTES = 1448
@@ -64,9 +66,7 @@ def window_pkts(rate_mbit: float, rtt_ms: float, mss_bytes: int = MSS_BYTES) -> 
 
 
 def reno_window(loss: float) -> float:
-    """Mean Reno window under one loss every 1/loss packets: 1.2 / √p (RFC 9438, section 5.1, table
-    1).
-    """
+    """Mean Reno window at one loss every 1/loss packets: 1.2 / √p (RFC 9438, table 1)."""
     return 1.2 / math.sqrt(loss)
 
 
@@ -81,10 +81,6 @@ def cubic_window(loss: float, rtt_ms: float) -> float:
     """Mean CUBIC window with C = 0.4, β = 0.7 (RFC 9438, section 5.1): 1.054 · RTT^¾ / p^¾, or
     Reno's if that is larger.
     """
-    from gostlab.ask.response import (
-        cubic_window as rfc9438,
-    )  # the lab's formulas; a page without curves needs none of it
-
     return rfc9438(loss, rtt_ms / 1000)
 
 
@@ -99,9 +95,7 @@ def li_cubic_window(loss: float, alpha: float = LI_ALPHA, beta: float = LI_BETA)
 
 
 def bbr_mbit(path: Path) -> float:
-    """BBR's upper bound under random loss: what is not lost of a full link, (1 − p) C (Cardwell et
-    al., CACM 60(2), 2017).
-    """
+    """BBR's bound under random loss: (1 − p) C (Cardwell et al., CACM 60(2), 2017)."""
     return (1 - path.loss) * path.payload_mbit
 
 
@@ -136,9 +130,7 @@ class Model:
     rate: Callable[[Path], float]  # Mbit/s, without regard to the link
 
     def mbit(self, path: Path) -> float | None:
-        """Goodput on a path, no more than its link's payload; None where the model says nothing (no
-        loss on no link).
-        """
+        """Goodput on a path, no more than its link's payload; None for no loss on no link."""
         # Without loss every window grows until the link is full; BBR's models do not need any.
         endless = path.loss <= 0 and self.cc != "bbr"
         found = min(math.inf if endless else self.rate(path), path.payload_mbit)

@@ -19,7 +19,7 @@ from scipy import stats
 CONFIDENCE = 0.95
 # The least n whose least and greatest value cover the median with 95 %: 1 - 2 / 2^6 = 96.9 %.
 MIN_RUNS = 6
-RESAMPLES = 9999
+RESAMPLES, SEED = 9999, 1
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,10 @@ class Summary:
 
     values: tuple[float, ...]
     median: float
-    interval: Interval | None  # None: fewer than six runs
+    interval: Interval | None = None  # None: fewer than six runs
 
     @property
     def n(self) -> int:
-        """How many runs it rests on."""
         return len(self.values)
 
 
@@ -60,15 +59,15 @@ def summarise(values: Sequence[float]) -> Summary | None:
     return Summary(tuple(values), float(np.median(values)), median_interval(values))
 
 
-def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
+def median_interval(values: Sequence[float]) -> Interval | None:
     """The narrowest symmetric pair of order statistics that covers the median with at least
-    `confidence`.
+    CONFIDENCE.
 
     The number of values below the median is binomial with p = 1/2 (Conover, Practical Nonparametric
     Statistics, section 3.2; Hahn & Meeker, Statistical Intervals, section 5.2). None if even least
     to greatest does not reach it.
     """
-    found = interval_rank(len(values), confidence)
+    found = interval_rank(len(values))
     if found is None:
         return None
     rank, coverage = found
@@ -77,27 +76,25 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 
 
 @cache
-def interval_rank(n: int, confidence: float) -> tuple[int, float] | None:
-    """The highest rank from either end whose order statistics cover the median of n values, and
-    how surely; None if even the first does not.
-    """
-    best = None
+def interval_rank(n: int) -> tuple[int, float] | None:
+    """The highest rank from either end that covers the median of n values, and how surely."""
+    found = None
     for rank in range(1, n // 2 + 1):
         coverage = 1.0 - 2.0 * float(stats.binom.cdf(rank - 1, n, 0.5))
-        if coverage < confidence:
+        if coverage < CONFIDENCE:
             break
-        best = rank, coverage
-    return best
+        found = rank, coverage
+    return found
 
 
-def relative_halfwidth(values: Sequence[float], confidence: float = CONFIDENCE) -> float | None:
+def relative_halfwidth(values: Sequence[float]) -> float | None:
     """Half the width of the median's interval, as a share of the median: the ± that a reader sees.
     None below six values; infinite around a median of 0.
 
     To stop repeating as soon as this is small makes the interval a little less sure than it says:
     one looks until it is narrow.
     """
-    interval = median_interval(values, confidence)
+    interval = median_interval(values)
     if interval is None:
         return None
     if interval.low == interval.high:
@@ -106,9 +103,7 @@ def relative_halfwidth(values: Sequence[float], confidence: float = CONFIDENCE) 
     return (interval.high - interval.low) / 2 / median if median else math.inf
 
 
-def mean_interval(
-    values: Sequence[float], confidence: float = CONFIDENCE, seed: int = 1
-) -> Interval | None:
+def mean_interval(values: Sequence[float]) -> Interval | None:
     """Bootstrap (BCa) interval of the mean, by scipy. None below six values: it would be too narrow
     to mean anything.
 
@@ -117,40 +112,33 @@ def mean_interval(
     if len(values) < MIN_RUNS:
         return None
     if min(values) == max(values):
-        return Interval(float(values[0]), float(values[0]), confidence)
+        return Interval(float(values[0]), float(values[0]), CONFIDENCE)
     found = stats.bootstrap(
         (np.asarray(values, dtype=float),),
         np.mean,
-        confidence_level=confidence,
+        confidence_level=CONFIDENCE,
         n_resamples=RESAMPLES,
         method="BCa",
-        random_state=np.random.default_rng(seed),
-    )
-    return Interval(
-        float(found.confidence_interval.low), float(found.confidence_interval.high), confidence
-    )
+        random_state=np.random.default_rng(SEED),
+    ).confidence_interval
+    return Interval(float(found.low), float(found.high), CONFIDENCE)
 
 
-def paired(
-    first: Mapping[Hashable, float], second: Mapping[Hashable, float]
-) -> list[tuple[float, float]]:
+BySeed = Mapping[Hashable, float]
+
+
+def paired(first: BySeed, second: BySeed) -> list[tuple[float, float]]:
     """The values of two cells that share a key: a seed, and so the same pattern of loss."""
     return [(first[key], second[key]) for key in first if key in second]
 
 
-def paired_difference(
-    first: Mapping[Hashable, float], second: Mapping[Hashable, float]
-) -> Summary | None:
+def paired_difference(first: BySeed, second: BySeed) -> Summary | None:
     """second - first, pair by pair; None without a pair."""
     return summarise([b - a for a, b in paired(first, second)])
 
 
-def paired_ratio(
-    first: Mapping[Hashable, float], second: Mapping[Hashable, float]
-) -> Summary | None:
-    """second / first, pair by pair; None without a pair. A pair whose first is 0 has no ratio and
-    is left out.
-    """
+def paired_ratio(first: BySeed, second: BySeed) -> Summary | None:
+    """second / first, pair by pair; without those whose first is 0; None without a pair."""
     return summarise([b / a for a, b in paired(first, second) if a > 0])
 
 
@@ -165,7 +153,5 @@ def jain_index(shares: Sequence[float]) -> float:
 
 
 def best_mean(values: Sequence[float], best: int = 3) -> float | None:
-    """The mean of the greatest few: what a study that names "the fastest 3" reports. None of fewer
-    values than that.
-    """
+    """The mean of the greatest few ("the fastest 3"); None of fewer values than that."""
     return math.fsum(sorted(values)[-best:]) / best if len(values) >= best else None

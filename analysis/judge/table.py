@@ -5,6 +5,7 @@ Sentences and figures write their numbers by the same functions.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +21,6 @@ NBSP = "\u00a0"
 CC_NAMES = {
     "cubic": "CUBIC",
     "bbr": "BBR",
-    "reno": "Reno",
-    "westwood": "Westwood",
-    "vegas": "Vegas",
     "bbrplus": "BBRplus",
     "bbr2": "BBRv2",
     "bbr3": "BBRv3",
@@ -31,25 +29,32 @@ CC_NAMES = {
     "bic": "BIC",
     "lp": "TCP-LP",
     "yeah": "YeAH",
-    "veno": "Veno",
-    "illinois": "Illinois",
-    "hybla": "Hybla",
-    "scalable": "Scalable",
     "highspeed": "HighSpeed",
     "fixedrate": "a fixed rate",
+    **{
+        name: name.capitalize()
+        for name in ("reno", "westwood", "vegas", "veno", "illinois", "hybla", "scalable")
+    },
 }
+
+
+def plain(value: Any) -> str:
+    return str(value)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its key (a CSV's heading, with the unit), its heading for people, how a value is
-    printed.
-    """
+    """A column: its key (a CSV's heading), its heading for people, how a value is printed."""
 
     key: str
     heading: str
-    show: Callable[[Any], str]
+    show: Callable[[Any], str] = plain
     numeric: bool = True
+
+
+def texts(**headings: str) -> tuple[Column, ...]:
+    """Columns of words, by their keys."""
+    return tuple(Column(key, heading, numeric=False) for key, heading in headings.items())
 
 
 @dataclass(frozen=True)
@@ -64,21 +69,17 @@ class Table:
 
     def shown(self) -> list[list[str]]:
         """Every cell as people read it."""
-        return [
-            [
-                MISSING if is_missing(row.get(column.key)) else column.show(row[column.key])
-                for column in self.columns
-            ]
-            for row in self.rows
-        ]
+
+        def cell(column: Column, value: Any) -> str:
+            return MISSING if is_missing(value) else column.show(value)
+
+        return [[cell(each, row.get(each.key)) for each in self.columns] for row in self.rows]
 
     def to_frame(self) -> pd.DataFrame:
         """The rows; a column of row keys that the table does not show is kept too."""
-        keys = [column.key for column in self.columns]
-        keys += [key for row in self.rows[:1] for key in row if key not in keys]
-        return pd.DataFrame(
-            [{key: row.get(key) for key in keys} for row in self.rows], columns=keys
-        )
+        keys = dict.fromkeys(column.key for column in self.columns)
+        first = self.rows[0] if self.rows else {}
+        return pd.DataFrame(self.rows, columns=[*(keys | dict.fromkeys(first))])
 
     def to_csv(self) -> str:
         """CSV, numbers with six significant digits, units in the headings."""
@@ -86,24 +87,18 @@ class Table:
 
     def to_markdown(self) -> str:
         """GitHub's Markdown."""
-        lines = [f"### {markdown(self.title)}", ""]
-        if self.note:
-            lines += [markdown(self.note), ""]
-        lines += [
-            "| " + " | ".join(markdown(column.heading) for column in self.columns) + " |",
-            "|" + "|".join("---:" if column.numeric else "---" for column in self.columns) + "|",
-        ]
-        lines += ["| " + " | ".join(markdown(cell) for cell in row) + " |" for row in self.shown()]
-        return "\n".join(lines) + "\n"
+        rows = [[column.heading for column in self.columns], *self.shown()]
+        lines = ["| " + " | ".join(map(markdown, row)) + " |" for row in rows]
+        ruler = "|".join("---:" if column.numeric else "---" for column in self.columns)
+        note = [markdown(self.note), ""] if self.note else []
+        return "\n".join(
+            [f"### {markdown(self.title)}", "", *note, lines[0], f"|{ruler}|", *lines[1:], ""]
+        )
 
 
 def markdown(text: str) -> str:
     """Words that are no mark-up, whatever they say."""
-    escaped = (
-        text.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    )
-    for mark in "|`*_[]":
-        escaped = escaped.replace(mark, "\\" + mark)
+    escaped = re.sub(r"([\\|`*_\[\]])", r"\\\1", html.escape(text, quote=False))
     return escaped.replace("\n", " ")
 
 
@@ -113,11 +108,6 @@ def is_missing(value: Any) -> bool:
 
 
 # -- how values are printed
-
-
-def plain(value: Any) -> str:
-    """As it is."""
-    return str(value)
 
 
 def rate(value: float) -> str:
@@ -138,21 +128,15 @@ def count(value: float) -> str:
 
 
 def ratio(value: float) -> str:
-    """Two decimals."""
     return f"{value:.2f}"
 
 
 def percent(value: float) -> str:
-    """A share in per cent."""
-    return (
-        f"{100 * value:.1f}{NBSP}%"
-        if value < 0.0995 or value > 0.9
-        else f"{100 * value:.0f}{NBSP}%"
-    )
+    digits = 1 if value < 0.0995 or value > 0.9 else 0
+    return f"{100 * value:.{digits}f}{NBSP}%"
 
 
 def per_mille(value: float) -> str:
-    """A share in per mille."""
     return f"{1000 * value:.3g}{NBSP}‰"
 
 
@@ -163,10 +147,19 @@ def interval(
     show: Callable[[float], str] = rate,
 ) -> str:
     """Low to high with the coverage; empty without."""
-    if is_missing(low) or is_missing(high):
+    if not (is_known(low) and is_known(high) and is_known(coverage)):
         return ""
-    assert low is not None and high is not None and coverage is not None
     return f"{show(low)} to {show(high)} ({100 * coverage:.1f}{NBSP}%)"
+
+
+def span_words(least: int, most: int) -> str:
+    """From the least to the most: "3 to 6", or "3"."""
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def several(number: int, thing: str) -> str:
+    """So many of a thing: 1 figure, 2 figures."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def n_note(table: pd.DataFrame) -> str:
@@ -174,7 +167,7 @@ def n_note(table: pd.DataFrame) -> str:
     if table.empty or table["n"].max() == 0:
         return "No run of this matrix counts yet."
     least, most = int(table.loc[table["n"] > 0, "n"].min()), int(table["n"].max())
-    said = f"n = {least}" if least == most else f"n = {least} to {most}"
+    said = f"n = {span_words(least, most)}"
     if most == 1:
         return (
             f"{said}: one run per cell. These are single readings; nothing here says how far"
@@ -196,11 +189,11 @@ def shown_columns(
     columns: Iterable[Column], rows: Sequence[Mapping[str, Any]]
 ) -> tuple[Column, ...]:
     """The columns that at least one row fills."""
-    return tuple(
-        column
-        for column in columns
-        if not rows or any(not is_missing(row.get(column.key)) for row in rows)
-    )
+
+    def is_filled(column: Column) -> bool:
+        return any(not is_missing(row.get(column.key)) for row in rows)
+
+    return tuple(column for column in columns if not rows or is_filled(column))
 
 
 def cc_name(cc: str) -> str:
@@ -219,16 +212,15 @@ def one_cc_name(cc: str) -> str:
     return f"{CC_NAMES.get(name, name)}{f' ({parameters}' if bracket else ''}"
 
 
-TUNNEL = Column("tunnel", "Tunnel", plain, numeric=False)
+TUNNEL, VERDICT = texts(tunnel="Tunnel", verdict="Verdict")
 STREAMS = Column("streams", "Streams", count)
 CC = Column("cc", "Congestion control", cc_name, numeric=False)
 RUNS = Column("n", "n", count)
-VERDICT = Column("verdict", "Verdict", plain, numeric=False)
 GOODPUT = Column("goodput_mbit", "Lab, median (Mbit/s)", rate)
-INTERVAL = Column("goodput_interval", "Interval (coverage)", plain)
+INTERVAL = Column("goodput_interval", "Interval (coverage)")
 IDLE = Column("idle_share", "CPU idle", percent)
 LINK = Column("link_share", "Bottleneck used", percent)
-# Over the time of the load; what is sampled and how is said in gostlab.measures.
+# Over the time of the load; what is sampled and how is said in gostlab.results.measures.
 DELAYS = (
     Column("srtt_median_ms", "RTT under load, median (ms)", delay),
     Column("srtt_p95_ms", "RTT, 95\u00a0% (ms)", delay),
@@ -240,3 +232,28 @@ DELAYS = (
 def delays(row: pd.Series) -> dict[str, float]:
     """A cell's delays under load, for the columns of DELAYS."""
     return {column.key: row[column.key] for column in DELAYS}
+
+
+# The columns of a sweep, around those of its own.
+SWEPT_FIRST = (TUNNEL, STREAMS, CC)
+SWEPT_GOODPUT = (RUNS, GOODPUT, INTERVAL)
+SWEPT_LAST = (*DELAYS, LINK, IDLE)
+# What a column is read from, where a table of cells calls it something else.
+SOURCES = {"goodput_mbit": "goodput", "study_mbit": "goodput_study", "wan_segments": "wan"}
+
+
+def sweep_table(
+    name: str, title: str, table: pd.DataFrame, columns: Sequence[Column], kept: Sequence[str] = ()
+) -> Table:
+    """Every cell of a table, in some columns. kept: what a file has and no reader needs."""
+    keys = [*(column.key for column in columns), *kept]
+
+    def value(row: pd.Series, key: str) -> Any:
+        if key == INTERVAL.key:
+            return interval(row["goodput_low"], row["goodput_high"], row["goodput_coverage"])
+        if key == VERDICT.key:
+            return row["verdict"] if row["n"] else row["absent"]
+        return row[SOURCES.get(key, key)]
+
+    rows = [{key: value(row, key) for key in keys} for _, row in table.iterrows()]
+    return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))

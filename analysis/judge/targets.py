@@ -8,14 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from analysis.judge.cells import Cell, MatrixResults, spoken_order
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.statistics import Summary
-from analysis.judge.table import Column, Table, cc_name, count, interval, plain, rate
+from analysis.judge.table import RUNS, VERDICT, Column, Table, cc_name, count, interval, rate, texts
 from analysis.read.study import Claim, Study, claims_of, is_about, level
-from gostlab.ask.experiment import Published
-from gostlab.ask.words import cell_words
+from gostlab.describe.file.experiment import Published
+from gostlab.describe.file.words import cell_words
 
 AGREES, DISAGREES, NO_RUN, INVALID = "agrees", "disagrees", "no run", "invalid runs only"
 MOST_NAMED = 4  # cells of one reason, before the rest is a count
@@ -40,7 +41,6 @@ class Target:
 
     @property
     def n(self) -> int:
-        """How many runs it rests on."""
         return self.got.n if self.got else 0
 
 
@@ -59,55 +59,41 @@ def judged(published: Published, cells: Sequence[Cell]) -> list[Target]:
     """One published entry against every cell that it is about, of the fullest variant that ran."""
     about = [cell for cell in cells if is_about(published, cell.example)]
     ran = [cell for cell in about if cell.counted] or about
+    of_one = [cell for cell in about if cell.variant == ran[0].variant]
     rows = []
     for asked in claims_of(published):
         # the ratio of a congestion control to itself says nothing
-        found = [
-            cell
-            for cell in about
-            if cell.variant == ran[0].variant
-            and not (asked.versus and cell.example.cc == asked.versus)
+        found: list[Cell | None] = [
+            each for each in of_one if not asked.versus or each.example.cc != asked.versus
         ]
-        rows += [judged_cell(published, asked, cell, cells) for cell in found]
-        if not found:
-            levels = {name: level(value) for name, value in dict(published.factors).items()}
-            said = cell_words(spoken_order(levels.items()), cc_name)
-            rows.append(
-                Target(
-                    published.matrix or "",
-                    said or published.matrix or "",
-                    figure_words(asked),
-                    asked.sentence,
-                    None,
-                    NO_RUN,
-                    published.source,
-                    published.why,
-                    asked,
-                )
-            )
+        rows += [judged_cell(published, asked, cell, cells) for cell in found or [None]]
     return rows
 
 
-def judged_cell(published: Published, asked: Claim, cell: Cell, cells: Sequence[Cell]) -> Target:
-    """One figure of one cell; the median of the runs that count is what agrees or not."""
-    got = summary_of(asked, cell, cells)
+def judged_cell(
+    published: Published, asked: Claim, cell: Cell | None, cells: Sequence[Cell]
+) -> Target:
+    """One figure of one cell, judged by its median; None: there is no such cell."""
+    got = summary_of(asked, cell, cells) if cell else None
+    verdict = NO_RUN
     if got is not None:
         verdict = AGREES if asked.holds(got.median) else DISAGREES
-    else:
-        invalid = any(run.state == "ok" and run.verdict == "invalid" for run in cell.runs)
-        verdict = INVALID if invalid and not cell.counted else NO_RUN
+    elif cell and not cell.counted and any(run.state == "ok" for run in cell.runs):
+        verdict = INVALID
+    matrix = published.matrix or ""
+    levels = {name: level(value) for name, value in dict(published.factors).items()}
     return Target(
-        cell.matrix,
-        cell.label,
-        figure_words(asked),
-        asked.sentence,
-        got,
-        verdict,
-        published.source,
-        published.why,
-        asked,
-        cell.variant,
-        cell.key,
+        matrix=cell.matrix if cell else matrix,
+        cell=cell.label if cell else cell_words(spoken_order(levels.items()), cc_name) or matrix,
+        figure=figure_words(asked),
+        asked=asked.sentence,
+        got=got,
+        verdict=verdict,
+        source=published.source,
+        why=published.why,
+        target=asked,
+        variant=cell.variant if cell else "",
+        key=cell.key if cell else "",
     )
 
 
@@ -120,9 +106,7 @@ def summary_of(asked: Claim, cell: Cell, cells: Sequence[Cell]) -> Summary | Non
 
 
 def reference_of(row: Target) -> float | None:
-    """What the lab's figure is divided by: the study's value; of a band alone its middle, or the
-    end that it has.
-    """
+    """What the lab's figure is divided by: the study's value, or the middle of its band."""
     asked = row.target
     if asked.value is not None:
         return asked.value
@@ -131,50 +115,32 @@ def reference_of(row: Target) -> float | None:
 
 
 def to_reasons(rows: Sequence[Target], name: str, title: str) -> Table | None:
-    """The rows that disagree, by why they do: each reason once, the most frequent first; None if
-    all agree.
-    """
+    """The rows that disagree, by why they do, the most frequent first; None if all agree."""
     by_reason: dict[str, list[Target]] = {}
     for row in rows:
         if row.verdict == DISAGREES:
             by_reason.setdefault(row.why, []).append(row)
     if not by_reason:
         return None
-    groups = sorted(by_reason.items(), key=lambda pair: -len(pair[1]))
-    columns = (
-        Column("why", "Reason", plain, False),
-        Column("numbers", "Numbers", count),
-        Column("over", "Lab / study", plain),
-        Column("which", "Which", plain, False),
+    why, which = texts(why="Reason", which="Which")
+    columns = (why, Column("numbers", "Numbers", count), Column("over", "Lab / study"), which)
+    told = (
+        {
+            "why": reason or "Nobody has found out yet.",
+            "numbers": float(len(alike)),
+            "over": over_words(alike),
+            "which": which_words(alike),
+        }
+        for reason, alike in sorted(by_reason.items(), key=lambda pair: -len(pair[1]))
     )
-    return Table(
-        name,
-        title,
-        "",
-        columns,
-        tuple(
-            {
-                "why": why or "Nobody has found out yet.",
-                "numbers": float(len(alike)),
-                "over": over_words(alike),
-                "which": which_words(alike),
-            }
-            for why, alike in groups
-        ),
-    )
+    return Table(name, title, "", columns, tuple(told))
 
 
 def over_words(rows: Sequence[Target]) -> str:
     """From the least to the most of lab / study; "" where nothing can be divided."""
-    found = sorted(
-        row.got.median / reference
-        for row in rows
-        if row.got is not None and (reference := reference_of(row))
-    )
-    if not found:
-        return ""
-    ends = dict.fromkeys(lasting(value) for value in (found[0], found[-1]))
-    return " to ".join(ends)
+    got = ((row.got, reference_of(row)) for row in rows)
+    found = sorted(each.median / by for each, by in got if each is not None and by)
+    return " to ".join(dict.fromkeys(lasting(value) for value in (*found[:1], *found[-1:])))
 
 
 def which_words(rows: Sequence[Target]) -> str:
@@ -182,12 +148,12 @@ def which_words(rows: Sequence[Target]) -> str:
     by_figure: dict[str, list[str]] = {}
     for row in rows:
         by_figure.setdefault(row.figure, []).append(row.cell)
-    return "; ".join(
-        f"{figure}: "
-        + " · ".join(cells[:MOST_NAMED])
-        + (f" and {len(cells) - MOST_NAMED} more" if len(cells) > MOST_NAMED else "")
-        for figure, cells in by_figure.items()
-    )
+    said = []
+    for figure, cells in by_figure.items():
+        more = len(cells) - MOST_NAMED
+        first = " · ".join(cells[:MOST_NAMED])
+        said.append(f"{figure}: {first}" + (f" and {more} more" if more > 0 else ""))
+    return "; ".join(said)
 
 
 def figure_words(asked: Claim) -> str:
@@ -202,49 +168,42 @@ def to_table(
     rows: Sequence[Target], name: str = "targets", title: str = "The study and the lab"
 ) -> Table:
     """The rows as a table."""
-    columns = [
-        Column("matrix", "Matrix", plain, False),
-        Column("cell", "Cell", plain, False),
-        Column("figure", "Figure", plain, False),
-        Column("asked", "Study", plain),
-        Column("got", "Lab, median", lasting),
-        Column("n", "n", count),
-        Column("interval", "Interval (coverage)", plain),
-        Column("verdict", "Verdict", plain, False),
-        Column("source", "Source", plain, False),
-        Column("why", "Why they differ", plain, False),
-    ]
-    optional = {"interval", "why"}
-    shown = [
-        {
-            "matrix": row.matrix,
-            "cell": row.cell + (f" ({row.variant})" if row.variant else ""),
-            "figure": row.figure,
-            "asked": row.asked,
-            "got": row.got.median if row.got else None,
-            "n": row.n,
-            "interval": (
-                interval(
-                    row.got.interval.low, row.got.interval.high, row.got.interval.coverage, lasting
-                )
-                if row.got and row.got.interval
-                else ""
-            ),
-            "verdict": row.verdict,
-            "source": row.source,
-            "why": row.why,
-            "value": row.target.value,
-            "least": row.target.least,
-            "most": row.target.most,
-        }
-        for row in rows
-    ]
-    kept = tuple(
-        column
-        for column in columns
-        if column.key not in optional or any(row[column.key] for row in shown)
+    interval_column, (why,) = (
+        Column("interval", "Interval (coverage)"),
+        texts(why="Why they differ"),
     )
-    return Table(name, title, targets_note(rows), kept, tuple(shown))
+    shown = tuple(map(shown_row, rows))
+    columns = (
+        *texts(matrix="Matrix", cell="Cell", figure="Figure"),
+        Column("asked", "Study"),
+        Column("got", "Lab, median", lasting),
+        RUNS,
+        *([interval_column] if any(row["interval"] for row in shown) else []),
+        VERDICT,
+        *texts(source="Source"),
+        *([why] if any(row["why"] for row in shown) else []),
+    )
+    return Table(name, title, targets_note(rows), columns, shown)
+
+
+def shown_row(row: Target) -> dict[str, Any]:
+    """A target's row of the table."""
+    found = row.got.interval if row.got else None
+    return {
+        "matrix": row.matrix,
+        "cell": row.cell + (f" ({row.variant})" if row.variant else ""),
+        "figure": row.figure,
+        "asked": row.asked,
+        "got": row.got.median if row.got else None,
+        "n": row.n,
+        "interval": interval(found.low, found.high, found.coverage, lasting) if found else "",
+        "verdict": row.verdict,
+        "source": row.source,
+        "why": row.why,
+        "value": row.target.value,
+        "least": row.target.least,
+        "most": row.target.most,
+    }
 
 
 def targets_note(rows: Sequence[Target]) -> str:

@@ -5,8 +5,11 @@ The report and the page of studies are both made from it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+import pandas as pd
 
 from analysis.draw.against import against_caption, draw_against, over_study
 from analysis.draw.plain import MOST_SAID, Said, section_sentences, study_sentence
@@ -27,9 +30,9 @@ from analysis.draw.sentences import (
     retransmission_answers,
 )
 from analysis.judge import targets
-from analysis.judge.cells import MatrixResults, file_name, to_matrices
+from analysis.judge.cells import MatrixResults, file_name, runs_per_cell, to_matrices
 from analysis.judge.statistics import MIN_RUNS
-from analysis.judge.table import Table, cc_name
+from analysis.judge.table import Table, cc_name, span_words
 from analysis.page import tables
 from analysis.read.folder import Run
 from analysis.read.runs import Results
@@ -93,11 +96,9 @@ class Chapter:
     @property
     def tables(self) -> list[Table]:
         """All of its tables, in the order of the page."""
-        first = [table for table in (self.reasons, self.target_table) if table is not None]
-        last = [
-            table for table in (self.left_out, self.paths, self.environment) if table is not None
-        ]
-        return [*first, *(table for part in self.parts for table in part.tables), *last]
+        own = [table for part in self.parts for table in part.tables]
+        last = (self.left_out, self.paths, self.environment)
+        return [table for table in (self.reasons, self.target_table, *own, *last) if table]
 
 
 def to_chapter(study: Study, results: Results) -> Chapter:
@@ -114,7 +115,6 @@ def to_chapter(study: Study, results: Results) -> Chapter:
     ]
     name = file_name(study.name)
     judged = targets.target_rows(study, matrices)
-    comparable = any(over_study(row) is not None for row in judged)
     return Chapter(
         study=study,
         results=results,
@@ -135,16 +135,19 @@ def to_chapter(study: Study, results: Results) -> Chapter:
             targets.to_table(judged, f"{name}-targets", "Every number") if judged else None
         ),
         reasons=targets.to_reasons(judged, f"{name}-reasons", "Why they differ"),
-        against=(
-            Picture(
-                draw_against(judged, study.called, made_by_line(results.runs)),
-                against_caption(judged, study.called),
-                f"{name}-against",
-            )
-            if comparable
-            else None
-        ),
+        against=against_picture(study, results, judged),
     )
+
+
+def against_picture(
+    study: Study, results: Results, judged: Sequence[targets.Target]
+) -> Picture | None:
+    """Lab over study, of the figures that can be divided; None where none can."""
+    if all(over_study(row) is None for row in judged):
+        return None
+    figure = draw_against(judged, study.called, made_by_line(results.runs))
+    caption = against_caption(judged, study.called)
+    return Picture(figure, caption, f"{file_name(study.name)}-against")
 
 
 # -- what is looked at first
@@ -162,15 +165,13 @@ def first_screen(
     said = [(part, each) for part in parts for each in part.said]
     # What a later matrix's drawing says of its own is not what the whole is about.
     kinds = LEADS if said and said[0][1].about == "own" else LEADS[1:]
-    lead = next(
-        (pair for kind in kinds for pair in said if pair[1].about == kind),
-        None,
-    )
+    lead = next((pair for kind in kinds for pair in said if pair[1].about == kind), None)
     if lead is None:
         return FirstScreen((), None, trust_line(results))
+    first = [each for part, each in said if part is lead[0]]
     chosen = [lead]
     if lead[1].about == "own":
-        chosen = [pair for pair in said if pair[0] is lead[0] and pair[1].about == "own"]
+        chosen = [(lead[0], each) for each in first if each.about == "own"]
     others = [pair for pair in said if pair[1].about in ("lever", "share") and pair != lead]
     if others:
         chosen.append(max(others, key=lambda pair: pair[1].size))
@@ -179,12 +180,9 @@ def first_screen(
         for part, each in chosen
     ]
     compared = study_sentence(judged, study.called)
-    if compared:
-        sentences.append(compared)
-    else:
-        sentences += [
-            each.sentence for part, each in said if part is lead[0] and each.about == "delay"
-        ]
+    sentences += (
+        [compared] if compared else [each.sentence for each in first if each.about == "delay"]
+    )
     picture = next(iter(lead[0].pictures), None)
     return FirstScreen(tuple(sentences[:3]), picture, trust_line(results))
 
@@ -198,15 +196,12 @@ def trust_line(results: Results) -> str:
     everything = len(results.runs) + len(results.broken)
     if not counted:
         return ""
-    sizes = sorted(len(cell.counted) for each in to_matrices(results.runs) for cell in each.cells)
-    sizes = [size for size in sizes if size]
-    per_cell = f"n = {sizes[0]}" if sizes[0] == sizes[-1] else f"n = {sizes[0]} to {sizes[-1]}"
+    sizes = runs_per_cell(to_matrices(results.runs))
+    per_cell = f"n = {span_words(sizes[0], sizes[-1])} per cell"
     if sizes[-1] == 1:
-        per_cell += " per cell: single readings, nothing says how far another would fall"
+        per_cell += ": single readings, nothing says how far another would fall"
     elif sizes[-1] < MIN_RUNS:
-        per_cell += " per cell: too few for an interval"
-    else:
-        per_cell += " per cell"
+        per_cell += ": too few for an interval"
     degraded = sum(run.verdict == "degraded" for run in counted)
     all_of_them = f"{len(counted)} of {everything} runs count"
     if len(counted) == everything:
@@ -240,35 +235,25 @@ def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
     elsewhere = any(drawing.cells is not own_cells for drawing in drawings)
     if not part.answers and not elsewhere:
         part.answers += in_general(sweep, table)
-    part.tables += own_tables or usual_tables(sweep, name)
+    part.tables += own_tables or usual_tables(sweep, table, name)
     if (table["n"] > 0).any():
-        part.tables.append(
-            tables.retransmission_table(
-                table,
-                matrix.cells,
-                f"{name}-retransmissions",
-                "Retransmissions per leg",
-                sweep.study.called,
-            )
-        )
+        again, title = f"{name}-retransmissions", "Retransmissions per leg"
+        called = sweep.study.called
+        part.tables.append(tables.retransmission_table(table, matrix.cells, again, title, called))
     part.pictures = medians_first(part.pictures)
     part.note = " ".join(note for note in notes if note)
     return part
 
 
 def medians_first(pictures: Sequence[Picture]) -> list[Picture]:
-    """The pictures, the first one that shows cells and not single runs at their head: it is what
-    the sentences above it are about.
-    """
+    """The pictures, the first one that shows cells at their head: the sentences are about it."""
     first = next((each for each in pictures if each.medians), None)
     return [*([] if first is None else [first]), *(each for each in pictures if each is not first)]
 
 
-def usual_tables(sweep: Sweep, name: str) -> list[Table]:
+def usual_tables(sweep: Sweep, table: pd.DataFrame, name: str) -> list[Table]:
     """Those of a matrix whose drawings have none of their own."""
     matrix, called = sweep.matrix, sweep.study.called
-    borrows = any(drawing_of(word).borrows for word in words_for(matrix))
-    table = sweep.table(matrix.cells, borrows=borrows)
     found = [tables.goodput_table(table, matrix.cells, f"{name}-goodput", "Goodput", called)]
     if any(len(cell.flows) > 1 for cell in matrix.cells):
         found.append(tables.flows_table(table, matrix.cells, f"{name}-flows", "Flow by flow"))
@@ -290,12 +275,10 @@ def usual_tables(sweep: Sweep, name: str) -> list[Table]:
 
 def states_note(matrix: MatrixResults) -> str:
     """How many of a matrix's runs are what."""
-    counts: dict[str, int] = {}
-    for run in matrix.runs:
-        state = tables.state_of(run) if not run.counts else (run.verdict or "ok")
-        counts[state] = counts.get(state, 0) + 1
-    lengths = sorted({run.duration_s for run in matrix.runs})
-    length = " or ".join(f"{each:g} s" for each in lengths)
+    counts = Counter(
+        (run.verdict or "ok") if run.counts else tables.state_of(run) for run in matrix.runs
+    )
+    length = " or ".join(f"{each:g} s" for each in sorted({run.duration_s for run in matrix.runs}))
     if len(matrix.runs) == 1:
         return f"1 run of {length}: {next(iter(counts))}."
     found = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
@@ -303,18 +286,12 @@ def states_note(matrix: MatrixResults) -> str:
 
 
 def traps_note(matrix: MatrixResults) -> str:
-    """What the lab warned of before a matrix's runs started: of each kind one run's words, and how
-    many runs have it.
-    """
+    """What the lab warned of before the runs: of each kind one run's words, and how many."""
     counted = [run for run in matrix.runs if run.counts]
     warned: dict[str, list[str]] = {}
-    for check in (
-        check
-        for run in counted
-        for check in run.checks
-        if check.name.startswith("guard_") and check.reason
-    ):
-        warned.setdefault(check.name, []).append(check.reason)
+    for check in (check for run in counted for check in run.checks):
+        if check.name.startswith("guard_") and check.reason:
+            warned.setdefault(check.name, []).append(check.reason)
     return "".join(
         f" Warned of{in_runs(len(reasons), len(counted))}: {reasons[0]}."
         for reasons in warned.values()
@@ -331,9 +308,7 @@ def in_runs(some: int, of: int) -> str:
 
 
 def older_runs(runs: Sequence[Run]) -> str:
-    """The runs of a lab that meant something else by the same question, in a sentence; "" where
-    there are none.
-    """
+    """The runs of a lab that meant something else by the same question, in a sentence."""
     epochs = [run.epoch for run in runs if run.epoch != EPOCH]
     if not epochs:
         return ""
@@ -344,20 +319,14 @@ def older_runs(runs: Sequence[Run]) -> str:
 
 
 def mixed_cells(matrices: Sequence[MatrixResults]) -> list[str]:
-    """Cells whose runs were not all made by the same kernel and programs: their spread is not
-    chance alone.
-    """
+    """Cells of several kernels or programs: their spread is not chance alone."""
     said = []
-    for matrix in matrices:
-        for cell in matrix.cells:
-            made = {
-                (each.kernel, each.hz, each.tunnel_sha256, each.iperf3)
-                for run in cell.counted
-                if (each := run.environment) is not None
-            }
-            if len(made) > 1:
-                said.append(
-                    f"{matrix.name}: {cell.label}: {len(made)} different kernels or programs among"
-                    f" its {len(cell.counted)} runs"
-                )
+    for cell in (cell for matrix in matrices for cell in matrix.cells):
+        makers = {run.environment for run in cell.counted if run.environment is not None}
+        made = {(each.kernel, each.hz, each.tunnel_sha256, each.iperf3) for each in makers}
+        if len(made) > 1:
+            said.append(
+                f"{cell.matrix}: {cell.label}: {len(made)} different kernels or programs among its"
+                f" {len(cell.counted)} runs"
+            )
     return said

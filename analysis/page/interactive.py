@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import itertools
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -24,8 +23,7 @@ from analysis.draw.drawings.cc_state import LINES, PANELS
 from analysis.draw.drawings.series import marks_of
 from analysis.judge.cells import cell_key
 from analysis.judge.table import cc_name
-from analysis.read.description import data_direction
-from analysis.read.folder import Run
+from analysis.read.folder import Run, object_in
 from analysis.read.series import (
     Series,
     acknowledged_rate,
@@ -39,9 +37,9 @@ from analysis.read.series import (
 from analysis.read.states import State, states, without_unit
 from analysis.read.study import level
 from analysis.read.values import printable
-from gostlab.ask.words import level_words
 from gostlab.declared.colours import cc_colour
-from gostlab.results import is_number, read_object, read_series
+from gostlab.describe.file.words import level_words
+from gostlab.results import read_object
 
 HERE = Path(__file__).resolve().parent
 VENDOR = HERE.parent / "vendor"
@@ -85,15 +83,10 @@ def panels_of(run: Run, *, every_ack: bool = False) -> list[Panel]:
 
     def lines(found: Mapping[str, Series], key: str = "") -> tuple[Line, ...]:
         own = [Line(name, series) for name, series in found.items()]
-        others = [
-            Line(
-                f"{flow}, {leg} leg",
-                over_sockets(rows, key) if key else acknowledged_rate(rows),
-                leg,
-            )
-            for (flow, leg), rows in sorted(ends.items())
-        ]
-        return tuple(line for line in (*own, *others) if len(line.series) > 1)
+        for (flow, leg), rows in sorted(ends.items()):
+            series = over_sockets(rows, key) if key else acknowledged_rate(rows)
+            own.append(Line(f"{flow}, {leg} leg", series, leg))
+        return tuple(line for line in own if len(line.series) > 1)
 
     cwnd, srtt = (
         (at_every_ack(run, column) if every_ack else {}) or socket_series(run, column)
@@ -110,9 +103,7 @@ def panels_of(run: Run, *, every_ack: bool = False) -> list[Panel]:
 
 
 def state_panels(run: Run) -> list[Panel]:
-    """What the congestion controls said of themselves: a panel per unit, and one of the states by
-    number.
-    """
+    """What the congestion controls said of themselves: a panel per unit, and their states."""
     found = []
     for state in states(run):
         of = f" of {state.flow}" if len(run.flows) > 1 else ""
@@ -129,17 +120,14 @@ def state_panels(run: Run) -> list[Panel]:
 
 
 def phase_panel(state: State, of: str) -> list[Panel]:
-    """The states as numbers in the order in which they came, with the words in the title; [] where
-    the control has none.
-    """
+    """The states as numbers in the order in which they came, with the words in the title."""
     phases = state.phases()
-    words = list(dict.fromkeys(word for _, _, word in phases))
-    if not words:
+    if not phases:
         return []
-    edges = [at_s for begin, end, _ in phases for at_s in (begin, end)]
-    numbers = [float(words.index(word)) for _, _, word in phases for _ in range(2)]
-    said = ", ".join(f"{place} {word}" for place, word in enumerate(words))
-    line = Line("state", Series(np.array(edges), np.array(numbers)), colour=LINES[0][0])
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(w for _, _, w in phases))}
+    edges = [(at_s, float(numbers[word])) for *ends, word in phases for at_s in ends]
+    said = ", ".join(f"{number} {word}" for word, number in numbers.items())
+    line = Line("state", Series(*np.array(edges).T), colour=LINES[0][0])
     return [Panel(f"Own state{of}: {said}", (line,))]
 
 
@@ -151,28 +139,18 @@ def only(line: Line) -> tuple[Line, ...]:
 def at_every_ack(run: Run, column: str) -> dict[str, Series]:
     """A column of acks.csv.gz by flow; {} where there is none."""
     table = acks(run, tuple(dict.fromkeys(("t_s", "flow", "cwnd_pkts", column))))
-    found = {}
-    for flow, rows in table[table[column].notna()].groupby("flow"):
-        found[str(flow)] = Series(rows["t_s"].to_numpy(float), rows[column].to_numpy(float))
-    return found
+    by_flow = table.dropna(subset=[column]).groupby("flow")
+    return {str(flow): Series.of(rows, column) for flow, rows in by_flow}
 
 
 def drop_series(run: Run) -> Series:
     """What the bottleneck has dropped since the load began, in the direction of the data."""
-    at: dict[float, float] = {}
-    for row in read_series(run.folder, "queues"):
-        here = (row.get("role"), row.get("direction"))
-        if here == ("bottleneck", data_direction(run.direction)) and is_number(row.get("drops")):
-            at[row["t_s"]] = at.get(row["t_s"], 0.0) + row["drops"]
-    instants = sorted(at)
-    first = at[instants[0]] if instants else 0.0
-    return Series(np.array(instants), np.array([at[t_s] - first for t_s in instants]))
+    drops = queue_series(run, "drops")
+    return Series(drops.t_s, drops.value - drops.value[:1])
 
 
 def thinned(series: Series, most: int) -> Series:
-    """At most so many points: of each stretch of time the least and the greatest value, so that no
-    peak is lost.
-    """
+    """At most so many points: of each stretch the least and the greatest, so no peak is lost."""
     count = len(series)
     if count <= most:
         return series
@@ -242,20 +220,23 @@ def run_json(
     ccs = {flow.name: flow.cc or "" for flow in run.flows}
 
     def line_json(line: Line) -> Any:
-        shown = line.series if most is None else thinned(line.series, most)
         flow = line.name.partition(",")[0]
+        if most is None:
+            t_s, value = columns.exact(line.series.t_s), columns.exact(line.series.value)
+        else:
+            shown = thinned(line.series, most)
+            t_s = columns.quantised(shown.t_s, TIME_STEPS)
+            value = columns.quantised(shown.value, VALUE_STEPS)
         return {
             "name": line.name,
             "leg": line.leg,
             "colour": line.colour or cc_colour(ccs.get(flow) or run.cc),
             **({"gaps": True} if line.gaps else {}),
-            "t": columns.exact(shown.t_s)
-            if most is None
-            else columns.quantised(shown.t_s, TIME_STEPS),
-            "v": columns.exact(shown.value)
-            if most is None
-            else columns.quantised(shown.value, VALUE_STEPS),
+            "t": t_s,
+            "v": value,
         }
+
+    marks = sorted(marks_of(run).items())[:MOST_CHANGES]
 
     return {
         "name": run.name,
@@ -264,20 +245,12 @@ def run_json(
         "levels": {name: level_words(name, value, cc_name) for name, value in run.factors},
         "told": dict(told),
         "checks": [
-            [
-                each.name,
-                each.verdict,
-                f"{each.asked} {each.unit}",
-                f"{each.got} {each.unit}",
-                each.reason,
-            ]
-            for each in run.checks
+            [e.name, e.verdict, f"{e.asked} {e.unit}", f"{e.got} {e.unit}", e.reason]
+            for e in run.checks
         ],
         "qdiscs": qdiscs_of(run),
         "commands": run.commands,
-        "changes": [[at_s, ", ".join(words)] for at_s, words in sorted(marks_of(run).items())][
-            :MOST_CHANGES
-        ],
+        "changes": [[at_s, ", ".join(words)] for at_s, words in marks],
         "panels": [
             {"title": panel.title, "lines": [line_json(line) for line in panel.lines]}
             for panel in panels
@@ -286,12 +259,9 @@ def run_json(
 
 
 def page_data(runs_by_anchor: Mapping[str, Sequence[Run]], most: int = MOST_POINTS) -> str:
-    """All runs of a page, by the anchor of their experiment, thinned and quantised, for a data
-    block.
-    """
-    panels = {
-        run.folder: panels_of(run) for runs in runs_by_anchor.values() for run in runs if run.counts
-    }
+    """All runs of a page by their experiment's anchor, thinned, for a data block."""
+    every = [run for runs in runs_by_anchor.values() for run in runs]
+    panels = {run.folder: panels_of(run) for run in every if run.counts}
     lines = sum(len(panel.lines) for each in panels.values() for panel in each)
     # a point is two numbers of two bytes
     most = max(20, min(most, MOST_BYTES // (4 * max(1, lines))))
@@ -318,10 +288,7 @@ def whole_run(anchor: str, run: Run) -> str:
 def qdiscs_of(run: Run) -> list[list[str]]:
     """(device, what tc showed before the load and after it), as env.json has them."""
     env = read_object(run.folder / "env.json") or {}
-    before, after = (
-        found if isinstance(found := env.get(name), dict) else {}
-        for name in ("qdiscs_before", "qdiscs_after")
-    )
+    before, after = (object_in(env, name) for name in ("qdiscs_before", "qdiscs_after"))
     return [
         [printable(str(dev)), printable_lines(words), printable_lines(after.get(dev, ""))]
         for dev, words in sorted(before.items())
@@ -337,9 +304,7 @@ CPU_AS_ASKED = ("cpus", "packet_ns")  # of a host's CPUs in env.json; the rest i
 
 
 def told_apart(runs: Sequence[Run]) -> list[dict[str, str]]:
-    """Of each run what was asked of it or made it that is not the same in all: for a comparison of
-    two.
-    """
+    """Of each run what was asked of it, or made it, that is not the same in all."""
     every = [everything(run) for run in runs]
     names = dict.fromkeys(name for each in every for name in each)
     varied = [name for name in names if len({each.get(name) for each in every}) > 1]
@@ -370,15 +335,15 @@ def everything(run: Run) -> dict[str, str]:
     }
 
 
-def flat(value: Any, name: str = "") -> Iterable[tuple[str, str]]:
+def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """(name with dots, words) of everything in an object of JSON."""
     if isinstance(value, dict):
-        return itertools.chain.from_iterable(
-            flat(each, f"{name}.{printable(str(key))}" if name else printable(str(key)))
-            for key, each in value.items()
-        )
-    words = value if isinstance(value, str) else json.dumps(value)
-    return [(name, printable(" ".join(words.split()))[:MOST_WORDS])]
+        inside = name and f"{name}."
+        for key, each in value.items():
+            yield from flat(each, inside + printable(str(key)))
+    else:
+        words = value if isinstance(value, str) else json.dumps(value)
+        yield name, printable(" ".join(words.split()))[:MOST_WORDS]
 
 
 # -- the scripts, and what may run
@@ -386,7 +351,6 @@ def flat(value: Any, name: str = "") -> Iterable[tuple[str, str]]:
 
 @cache
 def scripts() -> tuple[str, ...]:
-    """The page's scripts: the charts' library, and the page's own."""
     files = (VENDOR / "uPlot.iife.min.js", HERE / "report.js")
     found = tuple(file.read_text(encoding="utf-8") for file in files)
     assert not any("</script" in script for script in found)
@@ -401,14 +365,9 @@ def style() -> str:
 
 
 def policy(with_scripts: Iterable[str]) -> str:
-    """The page's Content-Security-Policy: nothing from elsewhere, and of scripts only these, by
-    their hashes.
-    """
-    hashes = [
-        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-        for script in with_scripts
-    ]
-    allowed = " ".join(f"'sha256-{each}'" for each in hashes) or "'none'"
+    """The page's Content-Security-Policy: nothing from elsewhere, only these scripts' hashes."""
+    hashes = (hashlib.sha256(script.encode()).digest() for script in with_scripts)
+    allowed = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in hashes) or "'none'"
     return (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
         f" script-src {allowed}; base-uri 'none'; form-action 'none'"

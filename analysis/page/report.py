@@ -31,8 +31,8 @@ from analysis.read.folder import Broken, Run, load_run
 from analysis.read.runs import load_results, to_csv, to_frame
 from analysis.read.study import Study, load_study
 from analysis.read.values import printable
-from gostlab.ask.words import cell_words
 from gostlab.declared.errors import BadInput
+from gostlab.describe.file.words import cell_words
 
 TEMPLATE_FOLDER = Path(__file__).resolve().parent
 # Names of what the last report wrote, so that the next one takes away what it no longer writes, and
@@ -47,9 +47,7 @@ COLOURS = 48  # of a bitmap: lines and letters in a dozen colours, and their edg
 
 
 def write_report(results: Path, experiments: Sequence[str], out: Path) -> Path:
-    """Write the report of some experiments' results to a folder; the path of its page. Raises
-    OSError and DrawingError.
-    """
+    """Write some experiments' report to a folder; its page. Raises OSError, DrawingError."""
     return write_studies(results, [load_study(name, results) for name in experiments], out)
 
 
@@ -60,39 +58,36 @@ def write_studies(results: Path, studies: Sequence[Study], out: Path) -> Path:
     drawn: dict[str, tuple[bytes, bytes]] = {}
     spots: dict[str, tuple[Spot, ...]] = {}
     for chapter in chapters:
-        written.bytes(
-            f"tables/{file_name(chapter.study.name)}-runs.csv",
-            to_csv(to_frame(chapter.results.runs)).encode("utf-8", "replace"),
-        )
+        name = file_name(chapter.study.name)
+        written.text(f"tables/{name}-runs.csv", to_csv(to_frame(chapter.results.runs)))
         for picture in chapter.pictures:
-            if picture.name in drawn:
-                continue
-            svg, png = save(picture.figure, "svg"), save(picture.figure, "png")
-            drawn[picture.name] = svg, png
-            spots[picture.name] = tuple(spots_of(picture.figure))
-            written.bytes(f"figures/{picture.name}.svg", svg)
-            written.bytes(f"figures/{picture.name}.png", png)
+            if picture.name not in drawn:
+                svg, png = save(picture.figure, "svg"), save(picture.figure, "png")
+                drawn[picture.name] = svg, png
+                spots[picture.name] = tuple(spots_of(picture.figure))
+                written.bytes(f"figures/{picture.name}.svg", svg)
+                written.bytes(f"figures/{picture.name}.png", png)
         for table in chapter.tables:
-            written.bytes(f"tables/{table.name}.csv", table.to_csv().encode("utf-8", "replace"))
-        written.bytes(
-            f"tables/{file_name(chapter.study.name)}.md",
-            "\n".join(
-                [
-                    f"## {markdown(chapter.study.title)}\n",
-                    *(table.to_markdown() for table in chapter.tables),
-                ]
-            ).encode("utf-8", "replace"),
-        )
+            written.text(f"tables/{table.name}.csv", table.to_csv())
+        title = f"## {markdown(chapter.study.title)}\n"
+        shown_tables = [title, *(table.to_markdown() for table in chapter.tables)]
+        written.text(f"tables/{name}.md", "\n".join(shown_tables))
     shown = {name: Shown(uri, spots[name]) for name, uri in embedded(drawn).items()}
-    page = written.bytes("report.html", render(chapters, shown).encode("utf-8", "replace"))
+    page = written.text("report.html", render(chapters, shown))
     written.forget_old()
     return page
 
 
+def write_whole(path: Path, content: bytes) -> Path:
+    """Write a file, whole or not at all; the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(content)
+    return part.replace(path)
+
+
 class Writer:
-    """The report's folder: what is written into it, and what the last report wrote and this one did
-    not.
-    """
+    """The report's folder: what is written, and what only the last report wrote."""
 
     def __init__(self, out: Path) -> None:
         self._out = out
@@ -100,13 +95,12 @@ class Writer:
 
     def bytes(self, name: str, content: bytes) -> Path:
         """Write a file, whole or not at all."""
-        path = self._out / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + ".part")
-        part.write_bytes(content)
-        part.replace(path)
         self._written.append(name)
-        return path
+        return write_whole(self._out / name, content)
+
+    def text(self, name: str, content: str) -> Path:
+        """The same of text; what UTF-8 cannot say is a question mark."""
+        return self.bytes(name, content.encode("utf-8", "replace"))
 
     def forget_old(self) -> None:
         """Delete the last report's files that this one has not written again."""
@@ -137,9 +131,8 @@ def render(chapters: Sequence[Chapter], shown: Mapping[str, Shown]) -> str:
     """The page's HTML. shown: by the figures' names."""
     anchors = [f"e{index}" for index, _ in enumerate(chapters, 1)]
     most = max(LEAST_RUNS_OF_EACH, MOST_RUNS_ON_PAGE // max(1, len(chapters)))
-    rows = {
-        anchor: run_rows(chapter, most) for anchor, chapter in zip(anchors, chapters, strict=True)
-    }
+    listings = [run_rows(chapter, most) for chapter in chapters]
+    rows = dict(zip(anchors, listings, strict=True))
     runs = {anchor: [row["run"] for row in listed] for anchor, listed in rows.items()}
     linked = {row["key"] for listed in rows.values() for row in listed}
     words = {
@@ -162,28 +155,21 @@ def render(chapters: Sequence[Chapter], shown: Mapping[str, Shown]) -> str:
 
 
 def write_run(folder: Path, out: Path) -> Path:
-    """Write the page of one run with every sample; the page. Raises BadInput for a folder that is
-    no run's, OSError.
-    """
+    """Write the page of one run with every sample. Raises BadInput for no run's, OSError."""
     run = load_run(folder)
     if isinstance(run, Broken):
         raise BadInput(f"{folder}: not a run's folder: {run.error}")
-    row = {"run": run, "state": state_on_page(run), "letter": "", "key": cell_key(run)}
     page = page_template("run.html.j2").render(
-        **common(interactive.whole_run("run", run)), anchor="run", row=row
+        **common(interactive.whole_run("run", run)), anchor="run", row=row_of_run(run)
     )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(out.name + ".part")
-    part.write_bytes(page.encode("utf-8", "replace"))
-    part.replace(out)
-    return out
+    return write_whole(out, page.encode("utf-8", "replace"))
 
 
 def page_template(name: str) -> jinja2.Template:
-    """A page's template; whatever it is given is text, not mark-up."""
+    """A page's template; whatever a page of HTML is given is text, not mark-up."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATE_FOLDER),
-        autoescape=True,
+        autoescape=".html" in name,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -221,10 +207,9 @@ def links_of(
     """The page's links over a figure: of each spot its cells that have a run on the page."""
     found = []
     for spot in spots:
-        keys = [key for key in spot.keys if key in linked]
-        if keys:
-            at = (spot.left + spot.width / 2, spot.top + spot.height / 2, spot.width, spot.height)
-            style = "left:{:.2%};top:{:.2%};width:{:.2%};height:{:.2%}".format(*at)
+        at = (spot.left + spot.width / 2, spot.top + spot.height / 2, spot.width, spot.height)
+        style = "left:{:.2%};top:{:.2%};width:{:.2%};height:{:.2%}".format(*at)
+        if keys := [key for key in spot.keys if key in linked]:
             said = "; ".join(words.get(key, "") for key in keys)
             found.append({"cells": keys, "words": f"Runs of {said}", "style": style})
     return found
@@ -276,10 +261,8 @@ def shortened(svg: bytes) -> bytes:
     no ids that nothing refers to, no white space between elements.
     """
 
-    def outline(found: re.Match[bytes]) -> bytes:
-        return LONG_DECIMALS.sub(rb"\1", found[0])
-
-    text = UNSEEN.sub(b"", OUTLINE.sub(outline, svg))
+    rounded = OUTLINE.sub(lambda found: LONG_DECIMALS.sub(rb"\1", found[0]), svg)
+    text = UNSEEN.sub(b"", rounded)
     used = set(REFERENCE.findall(text))
     text = ID.sub(lambda found: found[0] if found[1] in used else b"", text)
     return BETWEEN.sub(b"><", WHITE.sub(b" ", text)).strip()
@@ -300,34 +283,21 @@ ESCAPED_IN_URI = re.compile(rb"[^ '=:/;,()<>?!+\-_.~@*$\[\]{}|^\\`0-9A-Za-z]")
 # -- the list of runs
 
 
-def state_on_page(run: Run) -> str:
-    """How a run stands: its verdict, or what became of it."""
-    return tables.state_of(run) if not run.counts else (run.verdict or "ok")
-
-
 def run_rows(chapter: Chapter, most: int) -> list[dict[str, Any]]:
-    """The page's list of runs, at most so many: those that need a look first, then the good
-    ones.
-    """
+    """The page's list of runs, at most so many: those that need a look first."""
     letters = {
         run.folder: letter
         for letter, (_, runs) in tables.environments(chapter.results).items()
         for run in runs
     }
-    rows = [
-        {
-            "run": run,
-            "state": state_on_page(run),
-            "letter": letters.get(run.folder, ""),
-            "key": cell_key(run),
-        }
-        for run in chapter.results.runs
-    ]
+    rows = [row_of_run(run, letters.get(run.folder, "")) for run in chapter.results.runs]
     rows.sort(key=lambda row: (row["state"] == "ok", row["state"] == "degraded"))
-    seen: set[str] = set()
-    for row in rows[:most]:
-        # links without scripts lead to a cell's first run
-        key = str(row["key"])
-        row["first"] = key not in seen
-        seen.add(key)
-    return rows[:most]
+    # links without scripts lead to a cell's first run
+    first = {row["key"]: row for row in reversed(rows[:most])}
+    return [{**row, "first": row is first[row["key"]]} for row in rows[:most]]
+
+
+def row_of_run(run: Run, letter: str = "") -> dict[str, Any]:
+    """What a page's list of runs says of one."""
+    state = (run.verdict or "ok") if run.counts else tables.state_of(run)
+    return {"run": run, "state": state, "letter": letter, "key": cell_key(run)}

@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from analysis.draw.registry import Answer, Picture
 from analysis.draw.style import save
 from analysis.judge import targets
-from analysis.judge.table import NBSP, markdown
+from analysis.judge.cells import runs_per_cell, to_matrices
+from analysis.judge.table import NBSP, markdown, several, span_words
 from analysis.page import tables
 from analysis.page.chapter import Chapter, to_chapter
+from analysis.page.report import page_template, write_whole
 from analysis.read.description import question, read_asked
-from analysis.read.folder import Run
-from analysis.read.runs import load_results
+from analysis.read.runs import Results, load_results
 from analysis.read.study import Study, load_study, questions
 
 COMMAND = "./lab report --studies"
@@ -57,31 +59,34 @@ def write_studies_page(
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A study's part of a page that was made earlier."""
+class Part:
+    """A study's part of the page."""
 
     row: str  # of the table that sums all up
-    lines: tuple[str, ...]
+    text: str
 
 
-def kept_of(page: Path, but: Collection[str]) -> dict[str, Kept]:
-    """The studies of a page, but for some, by name; none if something else wrote it."""
-    try:
-        words = page.read_text(encoding="utf-8")
-    except (OSError, UnicodeError):
-        return {}
-    if COMMAND not in words[:400]:
-        return {}
-    head, *rest = re.split(r'(?m)^<a id="study-([A-Za-z0-9-]+)"></a>\n', words)
+def kept_of(page: Path, but: Collection[str]) -> dict[str, Part]:
+    """The studies of a page that was made earlier, but for some, by name."""
+    head, *rest = re.split(r'(?m)^<a id="study-([A-Za-z0-9-]+)"></a>\n', made_earlier(page))
     rows = {
         found[1]: found[0]
         for found in re.finditer(r"(?m)^\| \[.*?\]\(#study-([A-Za-z0-9-]+)\) \|.*$", head)
     }
     return {
-        name: Kept(rows[name], tuple(text.rstrip("\n").splitlines()))
+        name: Part(rows[name], f'<a id="study-{name}"></a>\n' + text.rstrip("\n"))
         for name, text in zip(rest[::2], rest[1::2], strict=True)
         if name in rows and name not in but
     }
+
+
+def made_earlier(page: Path) -> str:
+    """A page's text; empty if there is none, or something else wrote it."""
+    try:
+        words = page.read_text(encoding="utf-8")
+    except (OSError, UnicodeError):
+        return ""
+    return words if COMMAND in words[:400] else ""
 
 
 @dataclass(frozen=True)
@@ -105,18 +110,19 @@ def form_of(folder: Path, name: str) -> Form:
     asking: set[str] = set()
     short = []
     for matrix in sorted({matrix_of(each) for each in full | quick}):
-        both = [{each for each in form if matrix_of(each) == matrix} for form in (full, quick)]
-        long = both[0] or full
+        longer, shorter = (
+            {each for each in form if matrix_of(each) == matrix} for form in (full, quick)
+        )
+        whole = longer or full
         # Either machine's answer is one: half of the questions are all.
-        is_short = both[1] & answered and 4 * len(long & answered) < len(long)
-        asking |= both[1] if is_short else both[0]
-        if is_short:
+        if shorter & answered and 4 * len(whole & answered) < len(whole):
             short.append(matrix)
+            longer = shorter
+        asking |= longer
     return Form(frozenset(asking), tuple(short))
 
 
 def matrix_of(question: str) -> str:
-    """The matrix whose runs ask a question."""
     return str(json.loads(question)["matrix"])
 
 
@@ -126,7 +132,7 @@ def write_page(
     out_md: Path,
     asking: Mapping[str, Collection[str] | None] = MappingProxyType({}),
     quick: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    kept: Mapping[str, Kept] = MappingProxyType({}),
+    kept: Mapping[str, Part] = MappingProxyType({}),
 ) -> Path:
     """The same, of experiments already read; of each, the runs that ask one of these questions, or
     all.
@@ -139,40 +145,16 @@ def write_page(
         for study in studies
     ]
     folder = out_md.with_suffix("")
-    old = own_pictures(out_md)
-    written = {
-        name for each in kept.values() for name in pictures_in("\n".join(each.lines), folder.name)
-    }
+    old = pictures_in(made_earlier(out_md), out_md.stem)
+    written = {name for each in kept.values() for name in pictures_in(each.text, folder.name)}
     for chapter in chapters:
         for picture in chapter.pictures:
-            name = f"{picture.name}.png"
-            written.add(name)
-            write_whole(folder / name, save(picture.figure, "png"))
+            written.add(f"{picture.name}.png")
+            write_whole(folder / f"{picture.name}.png", save(picture.figure, "png"))
     write_whole(out_md, page_of(chapters, folder.name, quick, kept).encode("utf-8", "replace"))
-    for name in sorted(old - written):
+    for name in old - written:
         (folder / name).unlink(missing_ok=True)
     return out_md
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(content)
-    part.replace(path)
-
-
-def own_pictures(page: Path) -> set[str]:
-    """The names of the pictures that a page written earlier shows; none if something else wrote
-    it.
-    """
-    try:
-        words = page.read_text(encoding="utf-8")
-    except (OSError, UnicodeError):
-        return set()
-    if COMMAND not in words[:400]:
-        return set()
-    return pictures_in(words, page.stem)
 
 
 def pictures_in(words: str, folder: str) -> set[str]:
@@ -187,58 +169,32 @@ def page_of(
     chapters: Sequence[Chapter],
     folder: str,
     quick: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    kept: Mapping[str, Kept] = MappingProxyType({}),
+    kept: Mapping[str, Part] = MappingProxyType({}),
 ) -> str:
     """The page's Markdown. quick: by experiment, the matrices whose runs are their quick form's;
     kept: what stays of an earlier page. By name, if something stays.
     """
-    lines = [
-        "# Studies, repeated",
-        "",
-        f"<!-- Generated by `{COMMAND}` from results/ and experiments/: do not edit. -->",
-        "",
-        (
-            f"This page is made by `{COMMAND}`. Every study below is an experiment in"
-            " `experiments/`; every number of the lab's is the median of its valid runs."
-        ),
-        "",
-    ]
-    if not chapters and not kept:
-        return "\n".join([*lines, "There are no results yet.", ""])
-    parts: dict[str, Chapter | Kept] = {each.study.name: each for each in chapters}
-    parts.update(kept)
+    parts = {
+        each.study.name: Part(overview_row(each, quick), section(each, folder, quick))
+        for each in chapters
+    } | dict(kept)
     names = sorted(parts) if kept else list(parts)
-    lines += [*overview([parts[name] for name in names], quick), ""]
-    for name in names:
-        part = parts[name]
-        if isinstance(part, Kept):
-            lines += [f'<a id="study-{name}"></a>', *part.lines, ""]
-        else:
-            lines += [*section(part, folder, quick.get(name, ())), ""]
-    return "\n".join(lines).rstrip("\n") + "\n"
+    page = page_template("studies.md.j2").render(
+        command=COMMAND, parts=[parts[name] for name in names]
+    )
+    return page.rstrip("\n") + "\n"
 
 
-def overview(parts: Sequence[Chapter | Kept], quick: Mapping[str, Sequence[str]]) -> list[str]:
-    """A line per study: how much has run, how much agrees."""
-    lines = [
-        "| Study | Runs that count | Published figures | agree | disagree | not answered |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    for chapter in parts:
-        if isinstance(chapter, Kept):
-            lines.append(chapter.row)
-            continue
-        counts = [
-            sum(row.verdict == verdict for row in chapter.targets)
-            for verdict in (targets.AGREES, targets.DISAGREES)
-        ]
-        rest = len(chapter.targets) - sum(counts)
-        lines.append(
-            f"| [{markdown(chapter.study.title)}](#{anchor(chapter)}) | {chapter.counted}"
-            f"{', quick form' if quick.get(chapter.study.name) else ''} |"
-            f" {len(chapter.targets)} | {counts[0]} | {counts[1]} | {rest} |"
-        )
-    return lines
+def overview_row(chapter: Chapter, quick: Mapping[str, Sequence[str]]) -> str:
+    """A study's row of the table: how much has run, how much agrees."""
+    verdicts = Counter(row.verdict for row in chapter.targets)
+    agree, disagree = verdicts[targets.AGREES], verdicts[targets.DISAGREES]
+    form = ", quick form" if quick.get(chapter.study.name) else ""
+    numbers = (len(chapter.targets), agree, disagree, len(chapter.targets) - agree - disagree)
+    return (
+        f"| [{markdown(chapter.study.title)}](#{anchor(chapter)}) | {chapter.counted}{form} |"
+        f" {' | '.join(map(str, numbers))} |"
+    )
 
 
 def anchor(chapter: Chapter) -> str:
@@ -246,72 +202,28 @@ def anchor(chapter: Chapter) -> str:
     return "study-" + re.sub(r"[^A-Za-z0-9-]+", "-", chapter.study.name)
 
 
-def section(chapter: Chapter, folder: str, quick: Sequence[str] = ()) -> list[str]:
-    """One study. quick: the matrices whose runs are their quick form's."""
-    study = chapter.study
-    lines = [f'<a id="{anchor(chapter)}"></a>', "", f"## {markdown(study.title)}", ""]
-    if study.question:
-        lines += [f"> {markdown(study.question)}", ""]
-    if quick:
-        lines += [f"*{markdown(quick_words(chapter, quick))}*", ""]
-    for sentence in chapter.first.sentences:
-        lines += [markdown(sentence), ""]
-    if chapter.first.picture is not None:
-        lines += picture_lines(chapter.first.picture, folder)
-    if chapter.first.trust:
-        lines += [f"**How far to trust it.** {markdown(chapter.first.trust)}", ""]
-    source = ", ".join(
-        each
-        for each in (study.seed, f"sections {study.sections}" if study.sections else "")
-        if each
+def section(chapter: Chapter, folder: str, quick: Mapping[str, Sequence[str]]) -> str:
+    """One study."""
+    study, table = chapter.study, chapter.target_table
+    short = quick.get(study.name, ())
+    longer = {matrix for matrix, _ in study.matrix_titles} - set(short)
+    source = [study.seed, f"sections {study.sections}" if study.sections else ""]
+    if table is not None:  # the reasons stand above it, each once
+        table = replace(table, columns=tuple(each for each in table.columns if each.key != "why"))
+    return page_template("study.md.j2").render(
+        chapter=chapter,
+        study=study,
+        folder=folder,
+        anchor=anchor(chapter),
+        md=markdown,
+        quick=short and f"Of {', '.join(short) if longer else 'this study'}",
+        source=", ".join(filter(None, source)),
+        summary=summary_of(chapter),
+        lab=lab_words(chapter) if chapter.counted else "",
+        aside=set_aside(chapter.results),
+        most=MOST_LISTED,
+        table=table,
     )
-    lines += [
-        "**The study"
-        + (f"** ({markdown(source)})." if source else ".**")
-        + f" {markdown(study.note)}".rstrip(),
-        "",
-    ]
-    done = [f"**The lab.** {markdown(lab_words(chapter))}", ""]
-    if not chapter.counted:
-        lines += done
-    if chapter.against is not None:
-        lines += picture_lines(chapter.against, folder)
-    if chapter.reasons is not None:
-        lines += [chapter.reasons.to_markdown(), ""]
-    # How much of it counts is said above; the rest of how it was done is for who asks.
-    rest = [
-        *(done if chapter.counted else []),
-        *set_aside(chapter),
-        *details(chapter, folder),
-    ]
-    if rest:
-        lines += [
-            f"<details><summary>{summary_of(chapter)}</summary>",
-            "",
-            *rest,
-            "</details>",
-        ]
-    return lines
-
-
-def quick_words(chapter: Chapter, quick: Sequence[str]) -> str:
-    """Which of a study's matrices were run in their quick form alone."""
-    others = {matrix for matrix, _ in chapter.study.matrix_titles} - set(quick)
-    of = f"Of {', '.join(quick)}" if others else "Of this study"
-    return (
-        f"{of} the quick form: shorter runs, fewer levels, mostly one run per cell. Less than half"
-        " of the full form has been run."
-    )
-
-
-def picture_lines(picture: Picture, folder: str) -> list[str]:
-    """A picture and its caption."""
-    return [
-        f"![{markdown(picture.caption.split('. ')[0])}]({folder}/{picture.name}.png)",
-        "",
-        f"*{markdown(picture.caption)}*",
-        "",
-    ]
 
 
 def summary_of(chapter: Chapter) -> str:
@@ -320,79 +232,28 @@ def summary_of(chapter: Chapter) -> str:
     pictures = sum(len(part.pictures) for part in chapter.parts)
     said = [
         f"{matrices} matri{'x' if matrices == 1 else 'ces'}" if matrices else "",
-        f"{pictures} figure{'' if pictures == 1 else 's'}" if pictures else "",
+        several(pictures, "figure") if pictures else "",
         "every published number" if chapter.target_table is not None else "",
     ]
     return ", ".join(filter(None, said)) or "nothing"
 
 
-def details(chapter: Chapter, folder: str) -> list[str]:
-    """Matrix by matrix: what its numbers say, its figures; then the study's numbers one by one."""
-    lines = []
-    for part in chapter.parts:
-        lines += [f"### {markdown(part.title)}", ""]
-        for each in part.said:
-            lines += [markdown(each.sentence), ""]
-        if part.note:
-            lines += [markdown(part.note), ""]
-        for picture in part.pictures:
-            if picture is not chapter.first.picture:
-                lines += picture_lines(picture, folder)
-        for answer in part.answers:
-            lines += said_lines(answer)
-    for answer in chapter.answers:
-        lines += said_lines(answer)
-    if chapter.target_table is not None:
-        # The reasons stand above it, each once.
-        table = replace(
-            chapter.target_table,
-            columns=tuple(each for each in chapter.target_table.columns if each.key != "why"),
-        )
-        lines += [table.to_markdown(), ""]
-    return [*lines, *set_aside_list(chapter), ""]
-
-
-def said_lines(answer: Answer) -> list[str]:
-    """An answer with its heading."""
-    return [
-        f"**{markdown(answer.heading)}**",
-        "",
-        *(f"- {markdown(said)}" for said in answer.sentences),
-        "",
-    ]
-
-
 def lab_words(chapter: Chapter) -> str:
     """What the lab did: where, on which clock and paths, how often, how long."""
     counted = [run for run in chapter.results.runs if run.counts]
-    if not counted:
-        return "No run counts yet."
-    made = [run.environment for run in counted if run.environment is not None]
-    machines = (
-        " and ".join(sorted({f"{each.machine}, {each.clock} clock" for each in made}))
-        or "unknown machine"
-    )
+    made = {run.environment for run in counted if run.environment is not None}
+    machines = sorted({f"{each.machine}, {each.clock} clock" for each in made})
     profiles = sorted({run.profile for run in counted})
-    named = ", ".join(profiles[:6]) + (
-        f" and {len(profiles) - 6} more" if len(profiles) > 6 else ""
-    )
-    sizes = sorted(len(runs) for runs in cells_of(counted).values())
-    per_cell = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
+    more = f" and {len(profiles) - 6} more" if len(profiles) > 6 else ""
+    sizes = runs_per_cell(to_matrices(counted))
     wall = [run.wall_s for run in counted if run.wall_s is not None]
     took = f", {duration(sum(wall))} of work on the machine" if wall else ""
     return (
-        f"{machines}; {'profile' if len(profiles) == 1 else 'profiles'} {named}; {len(counted)}"
-        f" runs, n = {per_cell} per cell; {duration(sum(run.load_s for run in counted))} of"
-        f" load{took}."
+        f"{' and '.join(machines) or 'unknown machine'};"
+        f" profile{'' if len(profiles) == 1 else 's'} {', '.join(profiles[:6])}{more};"
+        f" {len(counted)} runs, n = {span_words(sizes[0], sizes[-1])} per cell;"
+        f" {duration(sum(run.load_s for run in counted))} of load{took}."
     )
-
-
-def cells_of(runs: Sequence[Run]) -> dict[object, list[Run]]:
-    """Runs by what they have in common."""
-    found: dict[object, list[Run]] = {}
-    for run in runs:
-        found.setdefault((run.matrix, run.factors, run.settings), []).append(run)
-    return found
 
 
 def duration(seconds: float) -> str:
@@ -404,36 +265,16 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f}{NBSP}h"
 
 
-def set_aside(chapter: Chapter) -> list[str]:
-    """How many runs are degraded or do not count; nothing where all are well."""
-    degraded = [run for run in chapter.results.runs if run.counts and run.verdict == "degraded"]
-    out = [run for run in chapter.results.runs if not run.counts]
-    left_out = len(out) + len(chapter.results.broken)
-    if not degraded and not left_out:
-        return []
-    return [
-        f"**Runs set apart.** Of {len(chapter.results.runs) + len(chapter.results.broken)} run"
-        f" folders, {len(degraded)} {'is' if len(degraded) == 1 else 'are'} degraded (counted, and"
-        f" marked in the figures) and {left_out} {'is' if left_out == 1 else 'are'} in no figure,"
-        " table or sentence.",
-        "",
-    ]
-
-
-def set_aside_list(chapter: Chapter) -> list[str]:
-    """Which runs are degraded or do not count, and why."""
-    runs = chapter.results.runs
-    degraded = [run for run in runs if run.counts and run.verdict == "degraded"]
+def set_aside(results: Results) -> dict[str, Any]:
+    """Which runs are degraded or do not count, why, and how many."""
+    degraded = [run for run in results.runs if run.counts and run.verdict == "degraded"]
+    out = [run for run in results.runs if not run.counts]
     listed = [(run.name, "degraded", tables.why(run)) for run in degraded]
-    listed += [(run.name, tables.state_of(run), tables.why(run)) for run in runs if not run.counts]
-    listed += [(each.name, "unreadable", each.error) for each in chapter.results.broken]
-    lines = [
-        f"- `{name.replace('`', '')}`: {state}" + (f": {markdown(why)}" if why else "")
-        for name, state, why in listed[:MOST_LISTED]
-    ]
-    if len(listed) > MOST_LISTED:
-        lines.append(
-            f"- and {len(listed) - MOST_LISTED} more: `./lab report {chapter.study.name}` lists"
-            " all."
-        )
-    return lines
+    listed += [(run.name, tables.state_of(run), tables.why(run)) for run in out]
+    listed += [(each.name, "unreadable", each.error) for each in results.broken]
+    return {
+        "all": len(results.runs) + len(results.broken),
+        "degraded": len(degraded),
+        "out": len(listed) - len(degraded),
+        "listed": listed,
+    }

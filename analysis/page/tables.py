@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -35,22 +36,21 @@ from analysis.judge.table import (
     rate,
     ratio,
     shown_columns,
+    texts,
 )
 from analysis.read.folder import Broken, Environment, Run
 from analysis.read.runs import Results, direction_columns
-from gostlab.ask.units import show_share
-from gostlab.ask.words import changes_words
+from analysis.read.study import level
+from gostlab.describe.file.units import show_share
+from gostlab.describe.file.words import changes_words
 
 FACTOR_HEADINGS = {
+    **{key: key.capitalize() for key in ("buffer", "rate", "delay", "loss", "clock", "profile")},
     "syscall_cost": "System call",
-    "buffer": "Buffer",
     "duration": "Run length",
-    "rate": "Rate",
-    "delay": "Delay",
-    "loss": "Loss",
-    "clock": "Clock",
-    "profile": "Profile",
 }
+
+Row = dict[str, Any]
 
 # -- the tables
 
@@ -63,63 +63,69 @@ def goodput_table(
         Column("study_mbit", f"{called.capitalize()} (Mbit/s)", rate),
         Column("ratio", f"Lab / {called}", ratio),
     ]
-    if table["goodput_study"].isna().all():
-        published = []
     columns = [
-        *level_columns(table, cells),
-        RUNS,
-        GOODPUT,
-        INTERVAL,
-        *published,
-        *DELAYS,
-        LINK,
-        IDLE,
-        VERDICT,
+        *level_columns(cells),
+        *(RUNS, GOODPUT),
+        *([] if table["goodput_low"].isna().all() else [INTERVAL]),
+        *([] if table["goodput_study"].isna().all() else published),
+        *(*DELAYS, LINK, IDLE, VERDICT),
     ]
-    if table["goodput_low"].isna().all():
-        columns.remove(INTERVAL)
-    rows = []
-    for (_, row), cell in zip(table.iterrows(), cells, strict=True):
+
+    def told(row: pd.Series) -> Row:
+        ends = [row[f"goodput_{end}"] for end in ("low", "high", "coverage")]
         mean = mean_interval(row["goodput_values"]) if row["n"] else None
-        rows.append(
-            {
-                **levels(row, cell),
-                "n": row["n"],
-                "goodput_mbit": row["goodput"],
-                "goodput_interval": interval(
-                    row["goodput_low"], row["goodput_high"], row["goodput_coverage"]
-                ),
-                "study_mbit": row["goodput_study"],
-                "ratio": row["ratio"],
-                **delays(row),
-                "idle_share": row["idle_share"],
-                "link_share": row["link_share"],
-                "cpu_bound": bool(row["cpu_bound"]),
-                "verdict": row["verdict"] if row["n"] else row["absent"],
-                "goodput_low_mbit": row["goodput_low"],
-                "goodput_high_mbit": row["goodput_high"],
-                "goodput_coverage": row["goodput_coverage"],
-                "mean_mbit": sum(row["goodput_values"]) / row["n"] if row["n"] else None,
-                "mean_low_mbit": mean.low if mean else None,
-                "mean_high_mbit": mean.high if mean else None,
-                "left_out": row["left_out"],
-                "study_source": row["study_source"],
-            }
-        )
-    return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))
+        return {
+            "goodput_mbit": row["goodput"],
+            "goodput_interval": interval(*ends),
+            "study_mbit": row["goodput_study"],
+            "ratio": row["ratio"],
+            **delays(row),
+            "idle_share": row["idle_share"],
+            "link_share": row["link_share"],
+            "cpu_bound": bool(row["cpu_bound"]),
+            **verdict_of(row),
+            "goodput_low_mbit": ends[0],
+            "goodput_high_mbit": ends[1],
+            "goodput_coverage": ends[2],
+            "mean_mbit": sum(row["goodput_values"]) / row["n"] if row["n"] else None,
+            "mean_low_mbit": mean.low if mean else None,
+            "mean_high_mbit": mean.high if mean else None,
+            "left_out": row["left_out"],
+            "study_source": row["study_source"],
+        }
+
+    return cell_table(table, cells, name, title, n_note(table), columns, told)
 
 
-def level_columns(table: pd.DataFrame, cells: Sequence[Cell]) -> list[Column]:
+def cell_table(
+    table: pd.DataFrame,
+    cells: Sequence[Cell],
+    name: str,
+    title: str,
+    note: str,
+    columns: Iterable[Column],
+    told: Callable[[pd.Series], Row],
+) -> Table:
+    """A row for each cell: its levels, how many runs count, and what is told of it."""
+    rows = tuple(
+        {**levels(row, cell), "n": row["n"], **told(row)}
+        for (_, row), cell in zip(table.iterrows(), cells, strict=True)
+    )
+    return Table(name, title, note, shown_columns(columns, rows), rows)
+
+
+def verdict_of(row: pd.Series) -> Row:
+    """A cell's verdict, or why it has none."""
+    return {"verdict": row["verdict"] if row["n"] else row["absent"]}
+
+
+def level_columns(cells: Sequence[Cell]) -> list[Column]:
     """What tells the cells of a table apart."""
     usual = [TUNNEL, STREAMS, CC]
-    known = {"tunnel", "streams", "cc"}
-    others = sorted({key for cell in cells for key, _ in cell.factors} - known)
-    return [
-        *usual,
-        *(
-            Column(f"factor_{key}", FACTOR_HEADINGS.get(key, key), shown_level, numeric=False)
-            for key in others
-        ),
+    others = {key for cell in cells for key, _ in cell.factors} - {each.key for each in usual}
+    return usual + [
+        Column(f"factor_{key}", FACTOR_HEADINGS.get(key, key), shown_level, numeric=False)
+        for key in sorted(others)
     ]
 
 
@@ -128,20 +134,11 @@ def shown_level(value: object) -> str:
     return changes_words(value) or plain(value)
 
 
-def levels(row: pd.Series, cell: Cell) -> dict[str, Any]:
+def levels(row: pd.Series, cell: Cell) -> Row:
     """A cell's levels, for those columns."""
-    from analysis.read.study import level
-
-    return {
-        "tunnel": row["tunnel"],
-        "streams": row["streams"],
-        "cc": row["cc"],
-        **{
-            f"factor_{key}": level(value)
-            for key, value in cell.factors
-            if key not in ("tunnel", "streams", "cc")
-        },
-    }
+    usual = {key: row[key] for key in ("tunnel", "streams", "cc")}
+    others = ((key, value) for key, value in cell.factors if key not in usual)
+    return {**usual, **{f"factor_{key}": level(value) for key, value in others}}
 
 
 def comparison_table(
@@ -154,81 +151,67 @@ def comparison_table(
     versus: str = "bbr",
     called: str = "study",
 ) -> Table:
-    """Two congestion controls at the same levels, run against run of the same seed; the study's
-    ratio beside it.
-    """
+    """Two congestion controls at the same levels, seed by seed; the study's ratio beside it."""
     pairs = pairs_of(matrix.cells, base, versus)
-    rows = [row for pair in pairs if (row := pair_row(table, *pair)) is not None]
-    others = [
-        column
-        for column in level_columns(table, matrix.cells)
-        if column is not CC and column.key != "factor_cc"
-    ]
+    rows = tuple(row for pair in pairs if (row := pair_row(table, *pair)) is not None)
+    first, second = cc_name(base), cc_name(versus)
     columns = [
-        *others,
+        *(each for each in level_columns(matrix.cells) if each.key not in ("cc", "factor_cc")),
         Column("n", "Pairs", count),
-        Column("ratio", f"{cc_name(versus)} / {cc_name(base)}, lab", ratio),
-        Column("ratio_interval", "Interval (coverage)", plain),
-        Column("study_ratio", f"{cc_name(versus)} / {cc_name(base)}, {called}", ratio),
+        Column("ratio", f"{second} / {first}, lab", ratio),
+        Column("ratio_interval", "Interval (coverage)"),
+        Column("study_ratio", f"{second} / {first}, {called}", ratio),
         Column("difference_mbit", "Difference (Mbit/s)", signed),
-        Column("base_srtt_median_ms", f"RTT under load, {cc_name(base)} (ms)", delay),
-        Column("versus_srtt_median_ms", f"RTT, {cc_name(versus)} (ms)", delay),
+        Column("base_srtt_median_ms", f"RTT under load, {first} (ms)", delay),
+        Column("versus_srtt_median_ms", f"RTT, {second} (ms)", delay),
         Column("idle_share", "CPU idle, the lesser", percent),
         VERDICT,
     ]
-    return Table(
-        name,
-        title,
-        "Each pair is one run of either with the same seed; the ratio is the median of the "
-        "pairs' ratios.",
-        shown_columns(columns, rows),
-        tuple(rows),
+    note = (
+        "Each pair is one run of either with the same seed; the ratio is the median of the pairs'"
+        " ratios."
     )
+    return Table(name, title, note, shown_columns(columns, rows), rows)
 
 
-def pair_row(table: pd.DataFrame, first: Cell, second: Cell) -> dict[str, Any] | None:
+def pair_row(table: pd.DataFrame, first: Cell, second: Cell) -> Row | None:
     """Two cells that differ in the congestion control alone; None without runs of one seed."""
     times = paired_ratio(first.by_seed(), second.by_seed())
     if times is None:
         return None
     apart = paired_difference(first.by_seed(), second.by_seed())
-    published = published_goodput(table, first), published_goodput(table, second)
+    base, versus = row_of(table, first), row_of(table, second)
+    published = (versus["goodput_study"] / base["goodput_study"]) if base["goodput_study"] else None
+    idle = [each["idle_share"] for each in (base, versus) if not is_missing(each["idle_share"])]
+    found = times.interval
     return {
-        **levels(row_of(table, first), without(first, "cc")),
+        **levels(base, without(first, "cc")),
         "n": times.n,
         "ratio": times.median,
         "ratio_interval": summary_interval(times, ratio),
         "difference_mbit": apart.median if apart else None,
-        "difference_interval": summary_interval(apart, signed) if apart else "",
-        "study_ratio": published[1] / published[0] if published[0] and published[1] else None,
-        "base_srtt_median_ms": row_of(table, first)["srtt_median_ms"],
-        "versus_srtt_median_ms": row_of(table, second)["srtt_median_ms"],
-        "idle_share": least(first.summary("idle_share"), second.summary("idle_share")),
+        "difference_interval": summary_interval(apart, signed),
+        "study_ratio": published,
+        "base_srtt_median_ms": base["srtt_median_ms"],
+        "versus_srtt_median_ms": versus["srtt_median_ms"],
+        "idle_share": min(idle, default=None),
         "verdict": max((first.verdict, second.verdict), key=("ok", "degraded", "none").index),
-        "ratio_low": times.interval.low if times.interval else None,
-        "ratio_high": times.interval.high if times.interval else None,
-        "ratio_coverage": times.interval.coverage if times.interval else None,
+        "ratio_low": found.low if found else None,
+        "ratio_high": found.high if found else None,
+        "ratio_coverage": found.coverage if found else None,
     }
 
 
-def published_goodput(table: pd.DataFrame, cell: Cell) -> float | None:
-    """The study's goodput for a cell."""
-    value = row_of(table, cell)["goodput_study"]
-    return None if is_missing(value) else float(value)
-
-
-def summary_interval(summary: Summary, show: Callable[[float], str]) -> str:
+def summary_interval(summary: Summary | None, show: Callable[[float], str]) -> str:
     """A summary's interval in words; empty below six runs."""
-    found = summary.interval
+    found = summary.interval if summary else None
     return interval(found.low, found.high, found.coverage, show) if found else ""
 
 
 def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str) -> Table:
-    """Goodput and share of every flow, their sum while all are active, Jain's index, when they
-    converged.
-    """
+    """Each flow's goodput and share, their sum while all are active, Jain's index, convergence."""
     flows = list(dict.fromkeys(flow for cell in cells for flow in cell.flows))
-    columns = [*level_columns(table, cells), RUNS]
+    columns = [*level_columns(cells), RUNS]
     for flow in flows:
         columns += [
             Column(f"{flow}_mbit", f"{flow} (Mbit/s)", rate),
@@ -242,111 +225,71 @@ def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: st
         *DELAYS,
         VERDICT,
     ]
-    rows = []
-    for (_, row), cell in zip(table.iterrows(), cells, strict=True):
-        told = {
-            **levels(row, cell),
-            "n": row["n"],
-            "total_mbit": row["total_mbit"],
-            "jain": row["jain"],
-            "convergence_s": row["convergence_s"],
+
+    def told(row: pd.Series) -> Row:
+        of_flows = {}
+        for flow in flows:
+            of_flows[f"{flow}_mbit"] = row.get(f"goodput:{flow}")
+            of_flows[f"{flow}_share"] = row.get(f"share:{flow}")
+        return {
+            **{key: row[key] for key in ("total_mbit", "jain", "convergence_s")},
             "never": row["never_converged"],
             **delays(row),
-            "verdict": row["verdict"] if row["n"] else row["absent"],
+            **verdict_of(row),
+            **of_flows,
         }
-        for flow in flows:
-            told |= {
-                f"{flow}_mbit": row.get(f"goodput:{flow}"),
-                f"{flow}_share": row.get(f"share:{flow}"),
-            }
-        rows.append(told)
-    return Table(
-        name,
-        title,
+
+    note = (
         "Medians. Shares, their sum and Jain's index are of the time when all flows with a"
-        " congestion control are active, without its first quarter.",
-        shown_columns(columns, rows),
-        tuple(rows),
+        " congestion control are active, without its first quarter."
     )
+    return cell_table(table, cells, name, title, note, columns, told)
 
 
 def signed(value: float) -> str:
-    """A difference."""
     return f"{value:+,.0f}" if abs(value) >= 10 else f"{value:+.2g}"
-
-
-def least(*summaries: Summary | None) -> float | None:
-    """The least median of those there are."""
-    return min((summary.median for summary in summaries if summary), default=None)
 
 
 def retransmission_table(
     table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str, called: str = "study"
 ) -> Table:
     """Segments sent again per leg, beside iperf3's Retr and the study's."""
-    columns = [
-        *level_columns(table, cells),
-        RUNS,
-        Column("wan_segments", "WAN leg", count),
-        Column("wan_share", "WAN, of segments sent", per_mille),
-        Column("app_segments", "Loopback before the tunnel", count),
-        Column("exit_segments", "After the tunnel", count),
-        Column("retr", "iperf3's Retr", count),
-        Column("study_retr", f"Retr, {called}", count),
-        Column("client_nstat_segments", "Client's whole host (nstat)", count),
-        *DELAYS,
-        VERDICT,
+    counted = {  # of the table's columns, by the name that each has here
+        "wan_segments": ("wan", "WAN leg", count),
+        "wan_share": ("wan_share", "WAN, of segments sent", per_mille),
+        "app_segments": ("app", "Loopback before the tunnel", count),
+        "exit_segments": ("exit", "After the tunnel", count),
+        "retr": ("retr", "iperf3's Retr", count),
+        "study_retr": ("retr_study", f"Retr, {called}", count),
+        "client_nstat_segments": ("client_nstat", "Client's whole host (nstat)", count),
+    }
+    own = [
+        Column(key, heading, show)
+        for key, (of, heading, show) in counted.items()
+        if key != "study_retr" or not table[of].isna().all()
     ]
-    rows = [
-        {
-            **levels(row, cell),
-            "n": row["n"],
-            "wan_segments": row["wan"],
-            "wan_share": row["wan_share"],
-            "app_segments": row["app"],
-            "exit_segments": row["exit"],
-            "retr": row["retr"],
-            "study_retr": row["retr_study"],
-            "client_nstat_segments": row["client_nstat"],
-            **delays(row),
-            "verdict": row["verdict"] if row["n"] else row["absent"],
-        }
-        for (_, row), cell in zip(table.iterrows(), cells, strict=True)
-    ]
-    if table["retr_study"].isna().all():
-        columns = [column for column in columns if column.key != "study_retr"]
-    return Table(
-        name,
-        title,
-        "Medians of segments. In a tunnel iperf3's Retr counts the loopback connection between "
-        "iperf3 and the tunnel's near end; only the WAN leg crosses the path.",
-        shown_columns(columns, rows),
-        tuple(rows),
+
+    def told(row: pd.Series) -> Row:
+        return {key: row[of] for key, (of, _, _) in counted.items()} | delays(row) | verdict_of(row)
+
+    note = (
+        "Medians of segments. In a tunnel iperf3's Retr counts the loopback connection between"
+        " iperf3 and the tunnel's near end; only the WAN leg crosses the path."
     )
+    columns = [*level_columns(cells), RUNS, *own, *DELAYS, VERDICT]
+    return cell_table(table, cells, name, title, note, columns, told)
 
 
 def left_out_table(results: Results, name: str, title: str) -> Table | None:
     """Every folder that no summary rests on, and why; None if there is none."""
-    rows: list[dict[str, Any]] = [
-        {"run": run.name, "matrix": run.matrix, "state": state_of(run), "why": why(run)}
-        for run in results.runs
-        if not run.counts
-    ]
-    rows += [
-        {"run": each.name, "matrix": "", "state": "unreadable", "why": each.error}
-        for each in results.broken
-    ]
-    if not rows:
-        return None
-    columns = (
-        Column("run", "Run", plain, False),
-        Column("matrix", "Matrix", plain, False),
-        Column("state", "State", plain, False),
-        Column("why", "Why", plain, False),
-    )
-    return Table(
-        name, title, "No table, figure or sentence above rests on these.", columns, tuple(rows)
-    )
+    out = [run for run in results.runs if not run.counts]
+    told = [(run.name, run.matrix, state_of(run), why(run)) for run in out]
+    told += [(each.name, "", "unreadable", each.error) for each in results.broken]
+    columns = texts(run="Run", matrix="Matrix", state="State", why="Why")
+    keys = [column.key for column in columns]
+    rows = tuple(dict(zip(keys, each, strict=True)) for each in told)
+    note = "No table, figure or sentence above rests on these."
+    return Table(name, title, note, columns, rows) if rows else None
 
 
 def state_of(run: Run) -> str:
@@ -358,93 +301,85 @@ def why(run: Run | Broken) -> str:
     """Why a run does not count, or counts only with care; empty for a good one."""
     if run.error or isinstance(run, Broken):
         return run.error or ""
-    bad = [check for check in run.checks if check.verdict != "ok"]
     return "; ".join(
         check.reason or f"{check.name}: asked {check.asked} {check.unit}, got {check.got}"
-        for check in bad
+        for check in run.checks
+        if check.verdict != "ok"
     )
 
 
 def path_table(results: Results, name: str, title: str) -> Table:
     """Every path that the runs had, both of its directions, and that of each link with its own."""
-    runs_of: dict[tuple[tuple[str, Any], ...], int] = {}
+    paths = Counter(
+        (run.matrix, run.profile, link, path)
+        for run in results.runs
+        for link, path in (("", run.path), *run.links)
+    )
     several = any(run.links for run in results.runs)
-    for run in results.runs:
-        for link, path in (("", run.path), *run.links):
-            where = {"matrix": run.matrix, "profile": run.profile, "link": link}
-            row = {**where, **direction_columns(path)}
-            runs_of[tuple(row.items())] = runs_of.get(tuple(row.items()), 0) + 1
     columns = (
-        Column("matrix", "Matrix", plain, False),
-        Column("profile", "Profile", plain, False),
-        *([Column("link", "Link", plain, False)] if several else []),
+        *texts(matrix="Matrix", profile="Profile", **({"link": "Link"} if several else {})),
         *(
             Column(f"{way}_{key}", f"{way}: {heading}", show)
             for way in ("forward", "reverse")
             for key, heading, show in (
                 ("rate_mbit", "Mbit/s", rate),
-                ("delay_ms", "ms", delay_of_path),
-                ("jitter_ms", "± ms", delay_of_path),
+                ("delay_ms", "ms", "{:g}".format),
+                ("jitter_ms", "± ms", "{:g}".format),
                 ("loss_p", "loss", show_share),
                 ("buffer_pkts", "packets", count),
             )
         ),
         Column("runs", "Runs", count),
     )
-    rows = [{**dict(path), "runs": float(runs)} for path, runs in runs_of.items()]
+    rows = (
+        {
+            "matrix": matrix,
+            "profile": profile,
+            "link": link,
+            **direction_columns(path),
+            "runs": float(runs),
+        }
+        for (matrix, profile, link, path), runs in paths.items()
+    )
     note = "Forward is what the client sends, reverse the way back, each as the load begins."
     if several:
         note += " A link that is named has a path of its own; the others have the run's."
     return Table(name, title, note, columns, tuple(rows))
 
 
-def delay_of_path(delay_ms: float) -> str:
-    """A delay as it was asked for: 72.255."""
-    return f"{delay_ms:g}"
+# What its table says of an environment, under the name that it has there.
+MADE_BY = ("kernel", "hz", "tunnel", "iperf3", "iproute2", "mininet", "lab", "host")
 
 
 def environment_table(results: Results, name: str, title: str) -> Table:
     """What produced each number: every environment once, with a letter that the runs refer to."""
-    rows = []
-    for letter, (environment, runs) in environments(results).items():
-        rows.append(
-            {
-                "letter": letter,
-                "runs": float(len(runs)),
-                "kernel": environment.kernel,
-                "hz": environment.hz,
-                "machine": f"{environment.machine}, {environment.clock} clock",
-                "syscall_cost": (
-                    "the CPU's own"
-                    if environment.clock == "real" or environment.syscall_cost_us is None
-                    else f"{environment.syscall_cost_us:g} µs"
-                ),
-                "tunnel": environment.tunnel,
-                "sha256": environment.tunnel_sha256[:16],
-                "iperf3": environment.iperf3,
-                "iproute2": environment.iproute2,
-                "mininet": environment.mininet,
-                "lab": environment.lab,
-                "host": environment.host,
-                "sha256_whole": environment.tunnel_sha256,
-            }
-        )
     columns = (
-        Column("letter", "", plain, False),
+        *texts(letter=""),
         Column("runs", "Runs", count),
-        Column("kernel", "Kernel", plain, False),
-        Column("hz", "HZ", plain),
-        Column("machine", "Machine", plain, False),
-        Column("syscall_cost", "System call", plain),
-        Column("tunnel", "Tunnel program", plain, False),
-        Column("sha256", "its SHA-256", plain, False),
-        Column("iperf3", "iperf3", plain, False),
-        Column("iproute2", "iproute2", plain, False),
-        Column("mininet", "Mininet", plain, False),
-        Column("lab", "Lab", plain, False),
-        Column("host", "Host", plain, False),
+        *texts(kernel="Kernel"),
+        Column("hz", "HZ"),
+        *texts(machine="Machine"),
+        Column("syscall_cost", "System call"),
+        *texts(tunnel="Tunnel program", sha256="its SHA-256", iperf3="iperf3", iproute2="iproute2"),
+        *texts(mininet="Mininet", lab="Lab", host="Host"),
     )
-    return Table(name, title, "", columns, tuple(rows))
+    rows = tuple(
+        {
+            **{key: getattr(environment, key) for key in MADE_BY},
+            "letter": letter,
+            "runs": float(len(runs)),
+            "machine": f"{environment.machine}, {environment.clock} clock",
+            "syscall_cost": (
+                "the CPU's own"
+                if environment.clock == "real" or environment.syscall_cost_us is None
+                else f"{environment.syscall_cost_us:g} µs"
+            ),
+            "sha256": environment.tunnel_sha256[:16],
+            "sha256_whole": environment.tunnel_sha256,
+        }
+        for letter, (environment, runs) in environments(results).items()
+    )
+    return Table(name, title, "", columns, rows)
 
 
 def environments(results: Results) -> dict[str, tuple[Environment, list[Run]]]:

@@ -13,36 +13,31 @@ from analysis.read.values import (
     LONGEST_SETTING,
     Scalar,
     Unreadable,
+    count,
     flatten,
     mapping,
     number,
+    objects,
     optional_count,
     optional_number,
     printable,
     read_object,
+    record,
     shown,
     summed,
     text,
 )
-from gostlab.measures import data_direction
 from gostlab.results import is_number
+from gostlab.results.measures import data_direction
 
+FILE = "run.json"
+WAYS = ("forward", "reverse")
 # What says who a run is among its repetitions, and what does not change its answer: how it is
 # watched, and the sites of a star that no data of this run crosses.
-NOT_SETTINGS = frozenset(
-    {
-        "schema",
-        "experiment",
-        "matrix",
-        "factors",
-        "repetition",
-        "seed",
-        "memory_mib",
-        "sample_ms",
-        "acks",
-        "sites",
-    }
-)
+WHO = frozenset({"schema", "experiment", "matrix", "factors", "repetition", "seed"})
+NOT_SETTINGS = WHO | {"memory_mib", "sample_ms", "acks", "sites"}
+# The one flow of an older lab, beside what it takes from the run.
+LONE_FLOW = {"name": "flow1", "kind": "tcp"}
 # What a direction of a path does unless run.json says otherwise; older labs could do nothing else.
 PLAIN_DIRECTION: Mapping[str, Any] = {"ordered": False, "distribution": None}
 
@@ -52,7 +47,7 @@ class Flow:
     """One flow of the load: what was asked of it, from run.json, and what it did, from flows.json
     (None: not measured).
 
-    gostlab.ask has its own Flow, which is what this lab can ask for. This one is what a folder
+    gostlab.describe has its own Flow, which is what this lab can ask for. This one is what a folder
     says: of an older lab's too, which knew fewer fields, and with the answer beside the question.
     """
 
@@ -77,9 +72,7 @@ class Flow:
 
     @property
     def competes(self) -> bool:
-        """Whether a congestion control sends it: what fairness is about. UDP sends what it is told
-        to.
-        """
+        """Whether a congestion control sends it: what fairness is about."""
         return self.kind not in ("udp", "ping")
 
 
@@ -93,6 +86,10 @@ class Direction:
     jitter_ms: float
     loss_p: float  # mean probability
     buffer_pkts: int | None
+
+    @property
+    def rate_mbit(self) -> float | None:
+        return None if self.rate_bps is None else self.rate_bps / 1e6
 
 
 @dataclass(frozen=True)
@@ -109,9 +106,7 @@ class Change:
 
 
 def question(asked: Mapping[str, Any]) -> str:
-    """What a run asks, whichever of its repetitions it is, from the contents of run.json: equal for
-    equal questions.
-    """
+    """What a run asks, whichever repetition it is: equal for equal questions."""
     return json.dumps(
         {name: value for name, value in asked.items() if name not in ("repetition", "seed")},
         sort_keys=True,
@@ -121,90 +116,77 @@ def question(asked: Mapping[str, Any]) -> str:
 def read_asked(folder: Path) -> Mapping[str, Any]:
     """run.json's contents; nothing where there is none to read."""
     try:
-        return read_object(folder / "run.json")
+        return read_object(folder / FILE)
     except Unreadable:
         return {}
 
 
+# The fields of a Run that run.json has as they are.
+AS_ASKED = {
+    **dict.fromkeys(("experiment", "matrix", "clock", "placement", "profile", "tunnel"), text),
+    **dict.fromkeys(("repetition", "seed"), count),
+    "duration_s": number,
+}
+
+
 def asked_for(folder: Path) -> dict[str, Any]:
     """The fields of a Run that run.json gives. Raises Unreadable."""
-    name = "run.json"
-    run = read_object(folder / name)
-    path = mapping(run, "path", name)
-    changes = read_changes(run.get("changes") or [])
-    sites = mapping(run, "sites", name) if run.get("sites") else {}
-    links = mapping(run, "links", name) if run.get("links") else {}
-    directions = {key: mapping(path, key, name) for key in ("forward", "reverse")}
-    rtt_ms = sum(number(each, "delay_ms", name) for each in directions.values())
+    run = read_object(folder / FILE)
+    ways = ways_of(mapping(run, "path", FILE))
+    links = mapping(run, "links", FILE) if run.get("links") else {}
+    by_link = {link: ways_of(mapping(links, link, FILE)) for link in links}
+    rtt_ms = sum(number(each, "delay_ms", FILE) for each in ways.values())
+    changes = read_changes(run)
     flows = read_flows(run, rtt_ms)
-    loaded = directions[data_direction(flows[0].direction)]
+    heading = data_direction(flows[0].direction)
+    loaded = ways[heading]
     if run.get("hops"):  # paths in a row: the whole round trip, and the slowest one's rate
-        rtt_ms, loaded = flows[0].rtt_ms, slowest(run, loaded, data_direction(flows[0].direction))
+        rtt_ms, crossed = flows[0].rtt_ms, [loaded, *(each[heading] for each in by_link.values())]
+        rated = [each for each in crossed if optional_number(each, "rate_bps")]
+        loaded = min(rated, key=lambda each: number(each, "rate_bps", FILE), default=loaded)
     return {
-        "experiment": text(run, "experiment", name),
-        "matrix": text(run, "matrix", name),
+        **{key: read(run, key, FILE) for key, read in AS_ASKED.items()},
         "factors": flatten(run.get("factors") or {}),
         "settings": settings_of(run, rtt_ms),
-        "repetition": int(number(run, "repetition", name)),
-        "seed": int(number(run, "seed", name)),
-        "clock": text(run, "clock", name),
         "syscall_cost_us": optional_number(run, "syscall_cost_us") or 0.0,
-        "placement": text(run, "placement", name),
-        "profile": text(run, "profile", name),
-        "tunnel": text(run, "tunnel", name),
-        "cc": ccs_of(flows, text(run, "cc", name)),
-        "streams": flows[0].streams if len(flows) == 1 else int(number(run, "streams", name)),
-        "duration_s": number(run, "duration_s", name),
+        "cc": ccs_of(flows, text(run, "cc", FILE)),
+        "streams": flows[0].streams if len(flows) == 1 else count(run, "streams", FILE),
         "direction": flows[0].direction,
         "rate_bps": optional_number(loaded, "rate_bps"),
         "rtt_ms": rtt_ms,
-        "buffer_pkts": (
-            None if loaded.get("buffer_pkts") is None else int(number(loaded, "buffer_pkts", name))
-        ),
+        "buffer_pkts": optional_count(loaded, "buffer_pkts", FILE),
         "offloads": bool(run.get("offloads")),
-        "mtu_bytes": int(number(run, "mtu", name)) if run.get("mtu") else 1500,
-        "topology": text(run, "topology", name) if "topology" in run else "tunnel",
+        "mtu_bytes": count(run, "mtu", FILE) if run.get("mtu") else 1500,
+        "topology": text(run, "topology", FILE) if "topology" in run else "tunnel",
         "flows": flows,
         "changes": changes,
-        "path": tuple(read_direction(way, each, name) for way, each in directions.items()),
-        "links": tuple(
-            (printable(link), read_link(mapping(links, link, name), name)) for link in links
-        ),
+        "path": read_path(ways),
+        "links": tuple((printable(link), read_path(each)) for link, each in by_link.items()),
         "loss_p": mean_loss(loaded.get("loss")),
         "jitter_ms": optional_number(loaded, "jitter_ms") or 0.0,
         "ordered": bool(loaded.get("ordered")),
         "acks": bool(run.get("acks")),
-        "sites": tuple(printable(str(site)) for site in sites),
+        "sites": tuple(map(printable, mapping(run, "sites", FILE) if run.get("sites") else {})),
     }
 
 
-def slowest(run: Mapping[str, Any], loaded: Mapping[str, Any], way: str) -> Mapping[str, Any]:
-    """Of a run's path and those of its links the direction with the least rate; their loss
-    together is the data's. Raises Unreadable.
-    """
-    links = mapping(run, "links", "run.json") if run.get("links") else {}
-    ways = [loaded, *(mapping(mapping(links, name, "links"), way, name) for name in links)]
-    rates = [each for each in ways if optional_number(each, "rate_bps")]
-    return min(rates, key=lambda each: number(each, "rate_bps", "run.json"), default=loaded)
+def ways_of(path: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Both directions of a path of run.json. Raises Unreadable."""
+    return {way: mapping(path, way, FILE) for way in WAYS}
 
 
-def read_link(path: Mapping[str, Any], name: str) -> tuple[Direction, ...]:
-    """The path of a link, as run.json has one. Raises Unreadable."""
+def read_path(ways: Mapping[str, Mapping[str, Any]]) -> tuple[Direction, ...]:
+    """The same as Directions. Raises Unreadable."""
     return tuple(
-        read_direction(way, mapping(path, way, name), name) for way in ("forward", "reverse")
-    )
-
-
-def read_direction(way: str, asked: Mapping[str, Any], name: str) -> Direction:
-    """One direction of run.json's path. Raises Unreadable."""
-    buffer_pkts = asked.get("buffer_pkts")
-    return Direction(
-        name=way,
-        rate_bps=optional_number(asked, "rate_bps"),
-        delay_ms=number(asked, "delay_ms", name),
-        jitter_ms=optional_number(asked, "jitter_ms") or 0.0,
-        loss_p=mean_loss(asked.get("loss")),
-        buffer_pkts=None if buffer_pkts is None else int(number(asked, "buffer_pkts", name)),
+        record(
+            Direction,
+            asked,
+            FILE,
+            name=way,
+            jitter_ms=optional_number(asked, "jitter_ms") or 0.0,
+            loss_p=mean_loss(asked.get("loss")),
+        )
+        for way, asked in ways.items()
     )
 
 
@@ -223,36 +205,22 @@ def settings_of(run: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[str, Scala
     adds nothing, and a run of an older lab, which knew no flows, stands beside one that was asked
     the same.
     """
-    kept = {
-        key: value
-        for key, value in run.items()
-        if key not in NOT_SETTINGS | {"flows", "changes", "path"}
-    }
+    kept = {key: value for key, value in run.items() if key not in NOT_SETTINGS | {"changes"}}
     path = {
-        name: (
-            {
-                key: value
-                for key, value in direction.items()
-                if key not in PLAIN_DIRECTION or value != PLAIN_DIRECTION[key]
-            }
-            if isinstance(direction, dict)
-            else direction
-        )
-        for name, direction in mapping(run, "path", "run.json").items()
+        way: but(asked, PLAIN_DIRECTION) if isinstance(asked, dict) else asked
+        for way, asked in mapping(run, "path", FILE).items()
     }
     flows = run.get("flows") or []
-    own = {
-        "kind": "tcp",
-        "start_s": 0,
-        "rtt_ms": rtt_ms,
-        **{key: run.get(key) for key in ("cc", "streams", "duration_s", "direction", "buffers")},
+    of_the_run = {
+        key: run.get(key) for key in ("cc", "streams", "duration_s", "direction", "buffers")
     }
-    lone = {"sender", "receiver"} if len(flows) == 1 else set()
+    own = {"kind": "tcp", "start_s": 0, "rtt_ms": rtt_ms, **of_the_run}
+    unsaid = {"name", *(("sender", "receiver") if len(flows) == 1 else ())}
     by_name = {
         str(flow.get("name")): {
             key: value
-            for key, value in flow.items()
-            if key not in lone | {"name"} and value is not None and value != own.get(key)
+            for key, value in but(flow, own).items()
+            if key not in unsaid and value is not None
         }
         for flow in flows
     }
@@ -260,8 +228,7 @@ def settings_of(run: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[str, Scala
     for each in run.get("changes") or ():
         where = f"{each['link']}." if each.get("link") else ""
         at = changes.setdefault(f"{shown(each['at_s'])} s.{where}{each['direction']}", {})
-        known = ("at_s", "direction", "link")
-        at.update({key: value for key, value in each.items() if key not in known})
+        at |= {key: each[key] for key in each if key not in ("at_s", "direction", "link")}
     told = flatten({**kept, "path": path, "flows": by_name})
     changed = flatten(changes, "changes.")
     if sum(len(key) for key, _ in changed) > LONGEST_SETTING:
@@ -269,59 +236,38 @@ def settings_of(run: Mapping[str, Any], rtt_ms: float) -> tuple[tuple[str, Scala
     return tuple(sorted(told + changed, key=lambda pair: pair[0]))
 
 
+def but(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """Values without those that are what they usually are."""
+    return {key: value for key, value in values.items() if key not in usual or value != usual[key]}
+
+
 def read_flows(run: Mapping[str, Any], rtt_ms: float) -> tuple[Flow, ...]:
     """The flows that run.json asks for; of an older lab's, which had one and did not name it, that
     one. Raises Unreadable.
     """
-    own = {
-        "name": "flow1",
-        "kind": "tcp",
-        "cc": run.get("cc"),
-        "streams": run.get("streams"),
-        "start_s": 0.0,
-        "duration_s": run.get("duration_s"),
-        "direction": run.get("direction"),
-        "rtt_ms": rtt_ms,
-    }
-    rows = run.get("flows") or [own]
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Unreadable("run.json: flows: not a list of flows")
+    lone = {key: run.get(key) for key in ("cc", "streams", "duration_s", "direction")}
+    asked = objects(run, "flows", FILE) if run.get("flows") else [{**lone, **LONE_FLOW}]
     flows = tuple(
-        Flow(
-            name=text(row, "name", "run.json"),
-            kind=text(row, "kind", "run.json"),
-            cc=None if row.get("cc") is None else text(row, "cc", "run.json"),
+        record(
+            Flow,
+            row,
+            FILE,
             streams=int(optional_number(row, "streams") or 1),
-            direction=text(row, "direction", "run.json"),
             start_s=optional_number(row, "start_s") or 0.0,
-            duration_s=number(row, "duration_s", "run.json"),
-            rtt_ms=rtt_ms if row.get("rtt_ms") is None else number(row, "rtt_ms", "run.json"),
-            rate_bps=optional_number(row, "rate_bps"),
-            size_bytes=optional_count(row, "size_bytes", "run.json"),
+            rtt_ms=rtt_ms if row.get("rtt_ms") is None else number(row, "rtt_ms", FILE),
         )
-        for row in rows
+        for row in asked
     )
     if len({flow.name for flow in flows}) < len(flows):
-        raise Unreadable("run.json: flows: two of one name")
+        raise Unreadable(f"{FILE}: flows: two of one name")
     return flows
 
 
-def read_changes(rows: Any) -> tuple[Change, ...]:
+def read_changes(run: Mapping[str, Any]) -> tuple[Change, ...]:
     """The path's changes that run.json asks for, by time. Raises Unreadable."""
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Unreadable("run.json: changes: not a list of changes")
-    found = (
-        Change(
-            number(row, "at_s", "run.json"),
-            text(row, "direction", "run.json"),
-            optional_number(row, "rate_bps"),
-            optional_number(row, "delay_ms"),
-            optional_number(row, "jitter_ms"),
-            None if row.get("loss") is None else mean_loss(row["loss"]),
-            None if row.get("link") is None else text(row, "link", "run.json"),
-        )
-        for row in rows
-    )
+    rows = objects(run, "changes", FILE) if run.get("changes") else []
+    losses = (None if row.get("loss") is None else mean_loss(row["loss"]) for row in rows)
+    found = (record(Change, row, FILE, loss=loss) for row, loss in zip(rows, losses, strict=True))
     return tuple(sorted(found, key=lambda change: change.at_s))
 
 
@@ -348,9 +294,7 @@ def mean_loss(loss: Any) -> float:
 
 
 def load_s(flows: Sequence[Flow]) -> float:
-    """When the last flow was asked to end, or did if that was sooner: a download is over when the
-    file is there.
-    """
+    """When the last flow was asked to end, or did if that was sooner."""
     return min(
         max(flow.start_s + flow.duration_s for flow in flows),
         max(flow.ended_s or math.inf for flow in flows),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,11 @@ from analysis.read.description import Change, Direction, Flow, asked_for, load_s
 from analysis.read.values import (
     Scalar,
     Unreadable,
+    count,
     head_of,
     mapping,
     number,
+    objects,
     optional_count,
     optional_number,
     printable,
@@ -22,15 +24,15 @@ from analysis.read.values import (
     tail_of,
     text,
 )
-from gostlab.ask.checks import VERDICTS, Check
-from gostlab.measures import (
+from gostlab.describe.checks import VERDICTS, Check
+from gostlab.results import EPOCH, epoch_of, is_number, read_series
+from gostlab.results.measures import (
     BOTTLENECK_FULL,
     bottleneck_used,
     counted_goodput,
     idle_share,
     path_leg,
 )
-from gostlab.results import EPOCH, epoch_of, is_number, read_series
 
 # Where a commands.sh comes to what the lab did (gostlab.guest.commands).
 STEPS = "# -- what the lab did\n\n"
@@ -90,9 +92,8 @@ class Run:
     experiment: str
     matrix: str
     factors: tuple[tuple[str, Scalar], ...]
-    settings: tuple[
-        tuple[str, Scalar], ...
-    ]  # all of run.json that decides the answer, flattened, sorted
+    # all of run.json that decides the answer, flattened, sorted
+    settings: tuple[tuple[str, Scalar], ...]
     repetition: int
     seed: int
     clock: str
@@ -115,18 +116,14 @@ class Run:
     path: tuple[Direction, ...] = ()  # forward, reverse
     # the same of each link that has a path of its own
     links: tuple[tuple[str, tuple[Direction, ...]], ...] = ()
-    loss_p: float = (
-        0.0  # mean probability of loss in the direction the data takes, as the load begins
-    )
+    loss_p: float = 0.0  # mean, in the direction the data takes, as the load begins
     jitter_ms: float = 0.0  # of the same direction
     ordered: bool = False  # whether jitter leaves packets in order there
     acks: bool = False  # whether acks.csv.gz was asked for
     sites: tuple[str, ...] = ()  # star: the profiles laid out; `profile` is the one under test
     verdict: str | None = None
     checks: tuple[Check, ...] = ()
-    goodput_mbit: float | None = (
-        None  # of its flows together; UDP beside them is no answer to the question
-    )
+    goodput_mbit: float | None = None  # of its flows together, without UDP beside them
     retr: int | None = None  # iperf3's own count: its sockets, which in a tunnel are the loopback's
     legs: tuple[Leg, ...] = ()
     nstat: tuple[tuple[str, int], ...] = ()  # node -> TcpRetransSegs of its namespace
@@ -141,7 +138,6 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The folder's name."""
         return printable(self.folder.name)
 
     @property
@@ -150,13 +146,15 @@ class Run:
         return self.state == "ok" and self.verdict != "invalid"
 
     @property
+    def rate_mbit(self) -> float | None:
+        return None if self.rate_bps is None else self.rate_bps / 1e6
+
+    @property
     def bdp_pkts(self) -> float | None:
         """The path's bandwidth-delay product in packets of MTU size; None without a rate."""
-        return (
-            None
-            if self.rate_bps is None
-            else self.rate_bps * self.rtt_ms / 1000 / 8 / self.mtu_bytes
-        )
+        if self.rate_bps is None:
+            return None
+        return self.rate_bps * self.rtt_ms / 1000 / 8 / self.mtu_bytes
 
     @property
     def buffer_bdp(self) -> float | None:
@@ -167,22 +165,18 @@ class Run:
 
     @property
     def load_s(self) -> float:
-        """How long the load lasted."""
         return load_s(self.flows) if self.flows else self.duration_s
 
     def flow(self, name: str) -> Flow | None:
-        """The flow of that name."""
         return next((flow for flow in self.flows if flow.name == name), None)
 
     def retransmitted(self, leg: str) -> int | None:
         """Segments that a leg's sending sockets sent again; None where the run has no such leg."""
-        found = [each.segments_retransmitted for each in self.of_leg(leg)]
-        return sum(found) if found else None
+        return sum_of(each.segments_retransmitted for each in self.of_leg(leg))
 
     def segments(self, leg: str) -> int | None:
         """Segments that a leg's sending sockets sent; None where the run has no such leg."""
-        found = [each.segments_out for each in self.of_leg(leg)]
-        return sum(found) if found else None
+        return sum_of(each.segments_out for each in self.of_leg(leg))
 
     def of_leg(self, leg: str) -> list[Leg]:
         """The sockets of a leg; `wan` is what crosses the path, in a VPN over UDP its inner one."""
@@ -199,55 +193,47 @@ class Broken:
 
     @property
     def name(self) -> str:
-        """The folder's name."""
         return printable(self.folder.name)
 
 
+def sum_of(counts: Iterable[int | None]) -> int | None:
+    """The sum of those that are known; None if none is."""
+    known = [each for each in counts if each is not None]
+    return sum(known) if known else None
+
+
 def load_run(folder: Path) -> Run | Broken:
-    """Read one folder. What is wrong with it is in the answer; nothing is raised for a folder's
-    contents.
-    """
+    """Read one folder; what is wrong with it is in the answer, and nothing is raised for it."""
     try:
-        asked = asked_for(folder)
+        found = asked_for(folder)
     except Unreadable as error:
         return Broken(folder, str(error))
-    told: dict[str, Any] = {
-        "commands": steps_of(head_of(folder / "commands.sh")),
-        "log_tail": logs_of(folder),
-    }
+    found |= {"commands": steps_of(head_of(folder / "commands.sh")), "log_tail": logs_of(folder)}
     if not (folder / "status.json").exists():
-        return Run(
-            folder=folder,
-            state="unfinished",
-            error="no status.json: it is running or was cut off",
-            **asked,
-            **told,
-        )
+        cut = "no status.json: it is running or was cut off"
+        return Run(folder=folder, state="unfinished", error=cut, **found)
     try:
         status = read_object(folder / "status.json")
-        state = text(status, "outcome", "status.json")
-        if state not in ("ok", "failed", "unsupported", "interrupted"):
-            raise Unreadable(f"status.json: outcome {state!r} is not one that the lab writes")
-        told["wall_s"] = optional_number(status, "wall_s")
-        told["epoch"] = epoch_of(status)
-        complaint = printable(str(status["error"])) if status.get("error") else None
-        if state == "ok":
-            return Run(
-                folder=folder,
-                state=state,
-                error=None,
-                **{**asked, **told, **measured(folder, asked)},
-            )
+        found |= ended(status)
+        is_ok = found["state"] == "ok"
+        found |= measured(folder, found["flows"]) if is_ok else left_behind(folder)
     except Unreadable as error:
-        return Run(folder=folder, state="corrupt", error=str(error), **asked, **told)
-    return Run(
-        folder=folder,
-        state=state,
-        error=complaint or "no reason given",
-        **asked,
-        **told,
-        **left_behind(folder),
-    )
+        found |= {"state": "corrupt", "error": str(error)}
+    return Run(folder=folder, **found)
+
+
+def ended(status: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a Run that status.json gives. Raises Unreadable."""
+    state = text(status, "outcome", "status.json")
+    if state not in ("ok", "failed", "unsupported", "interrupted"):
+        raise Unreadable(f"status.json: outcome {state!r} is not one that the lab writes")
+    complaint = printable(str(status.get("error") or "no reason given"))
+    return {
+        "state": state,
+        "error": None if state == "ok" else complaint,
+        "wall_s": optional_number(status, "wall_s"),
+        "epoch": epoch_of(status),
+    }
 
 
 def steps_of(commands: str) -> str:
@@ -255,61 +241,48 @@ def steps_of(commands: str) -> str:
     return commands.partition(STEPS)[2] or commands
 
 
-def measured(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
+def measured(folder: Path, asked: tuple[Flow, ...]) -> dict[str, Any]:
     """The fields of a Run that a good one must have left behind. Raises Unreadable."""
-    flows = measured_flows(folder, asked["flows"])
-    asking = [flow for flow in flows if flow.competes] or list(flows)
-    resent = [flow.retransmits for flow in asking if flow.retransmits is not None]
+    flows = measured_flows(folder, asked)
     fidelity = read_object(folder / "fidelity.json")
     verdict = text(fidelity, "verdict", "fidelity.json")
     if verdict not in VERDICTS:
         raise Unreadable(f"fidelity.json: verdict {verdict!r} is not one that the lab gives")
     checks = read_checks(fidelity)
-    whole = next(
-        (
-            float(row["got"])
-            for row in fidelity["checks"]
-            if row.get("name") == "cpu_idle_share" and is_number(row.get("got"))
-        ),
-        None,
-    )
+    over_all = (row for row in fidelity["checks"] if row.get("name") == "cpu_idle_share")
+    whole = next((float(row["got"]) for row in over_all if is_number(row.get("got"))), None)
     idle = idle_share(read_series(folder, "hosts"), until_s=load_s(flows))
-    legs, nstat = read_legs(read_object(folder / "legs.json"))
+    queues = read_series(folder, "queues")
     return {
         "flows": flows,
         "goodput_mbit": counted_goodput([(flow.kind, flow.goodput_mbit or 0.0) for flow in flows]),
-        "retr": sum(resent) if resent else None,
+        "retr": sum_of(
+            flow.retransmits for flow in [flow for flow in flows if flow.competes] or flows
+        ),
         "verdict": verdict,
         "checks": checks,
         "idle_share": whole if idle is None else idle,
         "idle_share_load": whole,
-        "link_share": bottleneck_used(
-            read_object(folder / "run.json"), read_series(folder, "queues"), load_s(flows)
-        ),
-        "legs": legs,
-        "nstat": nstat,
+        "link_share": bottleneck_used(read_object(folder / "run.json"), queues, load_s(flows)),
+        **read_legs(read_object(folder / "legs.json")),
         "environment": read_environment(read_object(folder / "env.json")),
     }
 
 
 def measured_flows(folder: Path, flows: tuple[Flow, ...]) -> tuple[Flow, ...]:
-    """The flows with what they did, from flows.json; an older lab's, from iperf3's report. Raises
-    Unreadable.
-    """
+    """The flows with what they did (an older lab's: iperf3's report). Raises Unreadable."""
     name = "flows.json"
     if not (folder / name).exists() and "flows" not in read_object(folder / "run.json"):
         return (replace(flows[0], **reported_by_iperf3(folder)),)
-    rows = read_object(folder / name).get("flows")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Unreadable(f"{name}: flows: not a list of flows")
-    by_name = {row.get("name"): row for row in rows}
+    rows = {row.get("name"): row for row in objects(read_object(folder / name), "flows", name)}
     found = []
     for flow in flows:
-        row = by_name.get(flow.name)
+        row = rows.get(flow.name)
         if row is None:
             raise Unreadable(f"{name}: {flow.name} is missing")
         if row.get("error"):
             raise Unreadable(f"{name}: {flow.name}: {printable(str(row['error']))}")
+        fetches = (numbers_of(each) for each in row.get("fetches") or ())
         found.append(
             replace(
                 flow,
@@ -319,11 +292,7 @@ def measured_flows(folder: Path, flows: tuple[Flow, ...]) -> tuple[Flow, ...]:
                 retransmits=optional_count(row, "retransmits", name),
                 bytes=optional_count(row, "bytes", name),
                 round_trips=numbers_of(row.get("round_trips")),
-                fetches=tuple(
-                    found_numbers
-                    for each in row.get("fetches") or ()
-                    if (found_numbers := numbers_of(each))
-                ),
+                fetches=tuple(each for each in fetches if each),
             )
         )
     return tuple(found)
@@ -351,13 +320,10 @@ def reported_by_iperf3(folder: Path) -> dict[str, Any]:
 
 
 def left_behind(folder: Path) -> dict[str, Any]:
-    """What a run that did not end well left of the same: reasons and environment, never a number to
-    compare.
-    """
+    """What a run that did not end well left: reasons and environment, never a number."""
     found: dict[str, Any] = {}
     try:
-        fidelity = read_object(folder / "fidelity.json")
-        found["checks"] = read_checks(fidelity)
+        found["checks"] = read_checks(read_object(folder / "fidelity.json"))
         found["environment"] = read_environment(read_object(folder / "env.json"))
     except Unreadable:
         pass  # its own failure is what matters, and that is told
@@ -365,72 +331,52 @@ def left_behind(folder: Path) -> dict[str, Any]:
 
 
 def read_checks(fidelity: Mapping[str, Any]) -> tuple[Check, ...]:
-    """The checks of fidelity.json, what was asked and got as text: an older lab's may be of any
-    type. Raises Unreadable.
-    """
-    rows = fidelity.get("checks")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Unreadable("fidelity.json: checks: not a list of checks")
-    return tuple(
-        Check(
-            *(shown(row.get(key)) for key in ("name", "verdict", "asked", "got", "unit", "reason"))
-        )
-        for row in rows
-    )
+    """The checks of fidelity.json, asked and got as text. Raises Unreadable."""
+    keys = ("name", "verdict", "asked", "got", "unit", "reason")
+    rows = objects(fidelity, "checks", "fidelity.json")
+    return tuple(Check(*(shown(row.get(key)) for key in keys)) for row in rows)
 
 
-def read_legs(legs: Mapping[str, Any]) -> tuple[tuple[Leg, ...], tuple[tuple[str, int], ...]]:
+def read_legs(told: Mapping[str, Any]) -> dict[str, Any]:
     """Legs, and every node's own count of retransmitted segments. Raises Unreadable."""
-    rows = legs.get("legs")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Unreadable("legs.json: legs: not a list of legs")
-    counted = legs.get("nstat")
-    nodes = counted if isinstance(counted, dict) else {}
-    return (
-        tuple(
-            Leg(
-                text(row, "leg", "legs.json"),
-                shown(row.get("sender")),
-                tuple(shown(name) for name in row.get("cc") or ()),
-                int(number(row, "segments_out", "legs.json")),
-                int(number(row, "segments_retransmitted", "legs.json")),
-                shown(row.get("flow")),
-            )
-            for row in rows
-        ),
-        tuple(
-            sorted(
-                (printable(node), int(counters["TcpRetransSegs"]))
-                for node, counters in nodes.items()
-                if isinstance(counters, dict) and isinstance(counters.get("TcpRetransSegs"), int)
-            )
-        ),
+    name = "legs.json"
+    legs = tuple(
+        Leg(
+            text(row, "leg", name),
+            shown(row.get("sender")),
+            tuple(map(shown, row.get("cc") or ())),
+            count(row, "segments_out", name),
+            count(row, "segments_retransmitted", name),
+            shown(row.get("flow")),
+        )
+        for row in objects(told, "legs", name)
     )
+    again = {
+        printable(node): counters["TcpRetransSegs"]
+        for node, counters in object_in(told, "nstat").items()
+        if isinstance(counters, dict) and isinstance(counters.get("TcpRetransSegs"), int)
+    }
+    return {"legs": legs, "nstat": tuple(sorted(again.items()))}
+
+
+def object_in(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """An object inside one; empty where there is none."""
+    value = holder.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def read_environment(env: Mapping[str, Any]) -> Environment:
     """What env.json says; a part that it does not name is "unknown"."""
-
-    def object_of(value: Any) -> Mapping[str, Any]:
-        return value if isinstance(value, dict) else {}
-
-    lab, host = object_of(env.get("lab")), object_of(env.get("host"))
-    tunnel = object_of(env.get("tunnel"))
+    lab, host, tunnel = (object_in(env, key) for key in ("lab", "host", "tunnel"))
+    known = ("kernel", "hz", "machine", "clock", "iproute2", "iperf3", "mininet")
     return Environment(
-        kernel=shown(env.get("kernel"), "unknown"),
-        hz=shown(env.get("hz"), "unknown"),
-        machine=shown(env.get("machine"), "unknown"),
-        clock=shown(env.get("clock"), "unknown"),
+        **{key: shown(env.get(key), "unknown") for key in known},
         syscall_cost_us=optional_number(env, "syscall_cost_us"),
-        lab=" ".join(shown(lab.get(key)) for key in ("version", "commit") if lab.get(key))
-        or "unknown",
-        iproute2=shown(env.get("iproute2"), "unknown"),
-        iperf3=shown(env.get("iperf3"), "unknown"),
-        mininet=shown(env.get("mininet"), "unknown"),
+        lab=" ".join(shown(lab[key]) for key in ("version", "commit") if lab.get(key)) or "unknown",
         tunnel=shown(tunnel.get("version"), "unknown") if tunnel else "none",
         tunnel_kind=shown(tunnel.get("kind"), "unknown") if tunnel else "none",
         tunnel_sha256=shown(tunnel.get("sha256")),
-        host=" · ".join(shown(host.get(key)) for key in ("cpu", "kernel") if host.get(key))
+        host=" · ".join(shown(host[key]) for key in ("cpu", "kernel") if host.get(key))
         or "unknown",
     )
 

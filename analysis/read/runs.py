@@ -17,7 +17,7 @@ from analysis.read.description import Direction, question, read_asked
 from analysis.read.folder import CHAIN_LEGS, LEGS, Broken, Run, load_run
 from analysis.read.series import latency
 from analysis.read.study import level
-from gostlab.measures import Latency
+from gostlab.results.measures import Latency
 
 
 @dataclass(frozen=True)
@@ -85,48 +85,32 @@ def with_factors(row: dict[str, Any], run: Run) -> dict[str, Any]:
     return row | {key: level(value) for key, value in run.factors if key not in row}
 
 
+# What a run's row has under the name that it has in the run.
+ASKED = (
+    *("state", "verdict", "matrix", "topology", "tunnel", "cc", "streams", "repetition", "seed"),
+    *("clock", "syscall_cost_us", "profile", "placement", "direction", "duration_s", "rate_mbit"),
+    *("rtt_ms", "loss_p", "jitter_ms", "ordered"),
+)
+GOT = ("buffer_pkts", "buffer_bdp", "goodput_mbit")
+
+
 def to_row(run: Run) -> dict[str, Any]:
     """A run's columns."""
     several = run.flows if len(run.flows) > 1 else ()
-    delays = latency(run) if run.state == "ok" else None
+    chain = {f"{leg}_retransmitted": run.retransmitted(leg) for leg in CHAIN_LEGS}
     environment = run.environment
     return {
         "run": run.name,
-        "state": run.state,
-        "verdict": run.verdict,
-        "matrix": run.matrix,
-        "topology": run.topology,
-        "tunnel": run.tunnel,
-        "cc": run.cc,
-        "streams": run.streams,
-        "repetition": run.repetition,
-        "seed": run.seed,
-        "clock": run.clock,
-        "syscall_cost_us": run.syscall_cost_us,
-        "profile": run.profile,
-        "placement": run.placement,
-        "direction": run.direction,
-        "duration_s": run.duration_s,
-        "rate_mbit": None if run.rate_bps is None else run.rate_bps / 1e6,
-        "rtt_ms": run.rtt_ms,
-        "loss_p": run.loss_p,
-        "jitter_ms": run.jitter_ms,
-        "ordered": run.ordered,
+        **{name: getattr(run, name) for name in ASKED},
         **direction_columns(run.path),
         "flows": len(run.flows),
-        "buffer_pkts": run.buffer_pkts,
-        "buffer_bdp": run.buffer_bdp,
-        "goodput_mbit": run.goodput_mbit,
+        **{name: getattr(run, name) for name in GOT},
         **{f"cc:{flow.name}": flow.cc for flow in several},
         **{f"goodput_mbit:{flow.name}": flow.goodput_mbit for flow in several},
-        **delay_columns(delays),
+        **delay_columns(latency(run) if run.state == "ok" else None),
         "iperf3_retr": run.retr,
         **{f"{leg}_retransmitted": run.retransmitted(leg) for leg in LEGS},
-        **{
-            f"{leg}_retransmitted": again
-            for leg in CHAIN_LEGS
-            if (again := run.retransmitted(leg)) is not None
-        },
+        **{name: again for name, again in chain.items() if again is not None},
         "wan_segments_out": run.segments("wan"),
         "idle_share": run.idle_share,
         "idle_share_whole_load": run.idle_share_load,
@@ -138,29 +122,22 @@ def to_row(run: Run) -> dict[str, Any]:
     }
 
 
+PATH_COLUMNS = ("rate_mbit", "delay_ms", "jitter_ms", "loss_p", "buffer_pkts")
+
+
 def direction_columns(path: Sequence[Direction]) -> dict[str, float | None]:
     """Both directions of a path: forward is what the client sends."""
     return {
-        f"{direction.name}_{name}": value
+        f"{direction.name}_{name}": getattr(direction, name)
         for direction in path
-        for name, value in (
-            ("rate_mbit", None if direction.rate_bps is None else direction.rate_bps / 1e6),
-            ("delay_ms", direction.delay_ms),
-            ("jitter_ms", direction.jitter_ms),
-            ("loss_p", direction.loss_p),
-            ("buffer_pkts", direction.buffer_pkts),
-        )
+        for name in PATH_COLUMNS
     }
 
 
 def delay_columns(delays: Latency | None) -> dict[str, float | None]:
     """The delays under load, in ms; None where nothing tells."""
-    spreads = {
-        "srtt": delays.srtt_ms if delays else None,
-        "queue_delay": delays.queue_delay_ms if delays else None,
-    }
     return {
-        f"{name}_{quantile}_ms": getattr(spread, quantile) if spread else None
-        for name, spread in spreads.items()
+        f"{name}_{quantile}_ms": getattr(getattr(delays, f"{name}_ms", None), quantile, None)
+        for name in ("srtt", "queue_delay")
         for quantile in ("median", "p95")
     }

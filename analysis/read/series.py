@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,9 @@ import pandas as pd
 
 from analysis.read.description import Flow, data_direction
 from analysis.read.folder import Run
-from analysis.read.values import Unreadable, number, read_object
-from gostlab import measures
-from gostlab.measures import Latency, path_leg
-from gostlab.results import is_number, read_series
+from analysis.read.values import Unreadable, optional_number, read_object
+from gostlab.results import is_number, measures, read_series
+from gostlab.results.measures import Latency, path_leg
 
 # The first part of a flow's (or of all flows' common) time, which no mean of a steady state
 # includes: slow start ends far above what loss allows, and it takes CUBIC several losses, 0.7 times
@@ -61,12 +61,24 @@ class Series:
     def __len__(self) -> int:
         return len(self.t_s)
 
+    @classmethod
+    def of(cls, table: pd.DataFrame, column: str) -> Series:
+        """A column of a table that has t_s."""
+        return cls(table["t_s"].to_numpy(float), table[column].to_numpy(float))
+
+    @classmethod
+    def at(cls, values: Mapping[float, float]) -> Series:
+        """Of a value for each instant."""
+        instants = sorted(values)
+        return cls(np.array(instants), np.array([values[t_s] for t_s in instants]))
+
+
+NOTHING = Series(np.array([]), np.array([]))
+
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """What a flow had delivered by when: each of its sockets (or its receiver's report) as
-    cumulative bytes over time.
-    """
+    """What a flow had delivered by when: bytes over time of each socket, or of its receiver."""
 
     start_s: float
     end_s: float  # the flow's, or of its last sample if that is sooner
@@ -133,10 +145,8 @@ def over_sockets(rows: Iterable[Mapping[str, Any]], key: str) -> Series:
             value = value.get(name) if isinstance(value, Mapping) else None
         if is_number(value):
             at.setdefault(row["t_s"], []).append(float(value))
-    mean = key.endswith("_ms")
-    instants = sorted(at)
-    values = [math.fsum(at[t_s]) / (len(at[t_s]) if mean else 1) for t_s in instants]
-    return Series(np.array(instants), np.array(values))
+    of = fmean if key.endswith("_ms") else math.fsum
+    return Series.at({t_s: of(values) for t_s, values in at.items()})
 
 
 def ends_rows(run: Run) -> dict[tuple[str, str], list[dict[str, Any]]]:
@@ -159,24 +169,22 @@ def acknowledged_rate(rows: Iterable[Mapping[str, Any]]) -> Series:
     """What some sockets' receivers acknowledged, in Mbit/s, from each sample to the next."""
     total = over_sockets(rows, "bytes_acked")
     if len(total) < 2:
-        return Series(np.array([]), np.array([]))
+        return NOTHING
     # a socket that has closed takes its count with it
     gained = np.maximum(0.0, np.diff(total.value))
     return Series(total.t_s[1:], 8e-6 * gained / np.diff(total.t_s))
 
 
-def queue_series(run: Run) -> Series:
-    """The bottleneck's backlog in the direction that the data takes, in packets. A star's idle
-    bottlenecks add nothing.
+def queue_series(run: Run, key: str = "backlog_pkts") -> Series:
+    """The bottleneck's backlog (or another field of queues.jsonl) in the direction that the data
+    takes, in packets. A star's idle bottlenecks add nothing.
     """
+    wanted = ("bottleneck", data_direction(run.direction))
     at: dict[float, float] = {}
     for row in read_series(run.folder, "queues"):
-        if (row.get("role"), row.get("direction")) == (
-            "bottleneck",
-            data_direction(run.direction),
-        ) and is_number(row.get("backlog_pkts")):
-            at[row["t_s"]] = at.get(row["t_s"], 0.0) + row["backlog_pkts"]
-    return Series(np.array(sorted(at)), np.array([at[t_s] for t_s in sorted(at)]))
+        if (row.get("role"), row.get("direction")) == wanted and is_number(row.get(key)):
+            at[row["t_s"]] = at.get(row["t_s"], 0.0) + row[key]
+    return Series.at(at)
 
 
 def acks(run: Run, columns: Sequence[str] = ACK_COLUMNS) -> pd.DataFrame:
@@ -187,9 +195,7 @@ def acks(run: Run, columns: Sequence[str] = ACK_COLUMNS) -> pd.DataFrame:
     A file that was cut short gives what is whole of it. columns: t_s, cwnd_pkts, and which else of
     ACK_COLUMNS; a run may have 10^5 rows.
     """
-    nothing = pd.DataFrame(
-        {name: pd.Series(dtype=object if name == "flow" else float) for name in columns}
-    )
+    nothing = pd.DataFrame(columns=list(columns), dtype=float)
     try:
         text = unzipped(run.folder / "acks.csv.gz")
         # the last line may be half a line; a whole file ends with a line's end
@@ -206,11 +212,10 @@ def acks(run: Run, columns: Sequence[str] = ACK_COLUMNS) -> pd.DataFrame:
     if not {"t_s", "cwnd_pkts"} <= set(found.columns):
         return nothing
     found = found.reindex(columns=list(columns))
-    for name in columns:
-        if name != "flow":
-            found[name] = pd.to_numeric(found[name], errors="coerce")
-    found = found.loc[found["t_s"].notna() & found["cwnd_pkts"].notna(), list(columns)]
-    return found.sort_values("t_s", kind="stable", ignore_index=True)
+    for name in set(columns) - {"flow"}:
+        found[name] = pd.to_numeric(found[name], errors="coerce")
+    known = found.dropna(subset=["t_s", "cwnd_pkts"])
+    return known.sort_values("t_s", kind="stable", ignore_index=True)
 
 
 def ssthresh_of(run: Run, flow: str) -> Series:
@@ -221,9 +226,8 @@ def ssthresh_of(run: Run, flow: str) -> Series:
     table = acks(run, ("t_s", "flow", "cwnd_pkts", "snd_ssthresh_pkts"))
     table = table[table["flow"] == flow]
     if table["snd_ssthresh_pkts"].notna().any():
-        return Series(table["t_s"].to_numpy(float), table["snd_ssthresh_pkts"].to_numpy(float))
-    sampled = socket_series(run, "ssthresh_pkts")
-    return sampled.get(flow, Series(np.array([]), np.array([])))
+        return Series.of(table, "snd_ssthresh_pkts")
+    return socket_series(run, "ssthresh_pkts").get(flow, NOTHING)
 
 
 def unzipped(path: Path) -> bytes:
@@ -239,26 +243,14 @@ def unzipped(path: Path) -> bytes:
     return whole
 
 
-def load_intervals(folder: Path) -> list[tuple[float, float]]:
-    """(end of the interval in s, Mbit/s sent) from iperf3's report; empty where it has none."""
-    try:
-        rows = read_object(folder / "iperf3.json").get("intervals") or []
-        return [
-            (number(row["sum"], "end", ""), number(row["sum"], "bits_per_second", "") / 1e6)
-            for row in rows
-        ]
-    except (Unreadable, TypeError, KeyError):
-        return []
-
-
 @cache
 def latency(run: Run) -> Latency:
-    """The delays of a run while its load ran, read once; see gostlab.measures."""
+    """The delays of a run while its load ran, read once; see gostlab.results.measures."""
     return measures.latency(run.folder) or Latency(run.rtt_ms, None, None)
 
 
 def wire_ratio(run: Run) -> float | None:
-    """Bytes that left the bottleneck per byte that reached the sink; see gostlab.measures."""
+    """Bytes that left the bottleneck per byte that reached the sink; see results.measures."""
     try:
         asked = read_object(run.folder / "run.json")
         queues, sockets = (read_series(run.folder, name) for name in ("queues", "sockets"))
@@ -267,52 +259,13 @@ def wire_ratio(run: Run) -> float | None:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class Distribution:
-    """A share of the time for every value: that in which it was not exceeded."""
-
-    value: np.ndarray
-    share: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.value)
-
-
-@lru_cache(maxsize=64)
-def srtt_distributions(run: Run) -> Mapping[str, Distribution]:
-    """Each flow's smoothed round trips in ms, over every socket of its that sent across the WAN; a
-    flow without one is left out. What counts is said in gostlab.measures.srtt_ms.
-    """
-    try:
-        did = read_object(run.folder / "flows.json").get("flows") or []
-    except Unreadable:
-        did = []
-    try:
-        asked = read_object(run.folder / "run.json")
-        held = measures.srtt_held(asked, did, read_series(run.folder, "sockets"))
-    except (Unreadable, KeyError, TypeError, ValueError, AttributeError):
-        held = []
-    by_flow: dict[str, list[measures.Held]] = {}
-    for each, flow in sorted(held, key=lambda pair: pair[0].value):
-        by_flow.setdefault(flow, []).append(each)
-    return {flow: distribution(ordered) for flow, ordered in by_flow.items()}
-
-
-def distribution(ordered: Sequence[measures.Held]) -> Distribution:
-    """Of values in order, with the time that each stood; from none of the time to all of it."""
-    passed_s = np.cumsum([0.0, *(each.seconds for each in ordered)])
-    values = [each.value for each in ordered]
-    return Distribution(np.array([values[0], *values]), passed_s / passed_s[-1])
-
-
 # -- the edge: rows to flows
 
 
 def rows_by_flow(run: Run) -> dict[str, list[dict[str, Any]]]:
     """The rows of sockets.jsonl that are of the WAN's sockets, by flow."""
-    path = run.folder / "sockets.jsonl"
     try:
-        status = path.stat()
+        status = (run.folder / "sockets.jsonl").stat()
     except OSError:
         return {}
     found: dict[str, list[dict[str, Any]]] = {flow.name: [] for flow in run.flows}
@@ -326,9 +279,7 @@ def rows_by_flow(run: Run) -> dict[str, list[dict[str, Any]]]:
 
 @lru_cache(maxsize=2)
 def socket_rows(folder: Path, stamp: tuple[int, int]) -> tuple[dict[str, Any], ...]:
-    """Those rows of all flows; kept, because one run's figures ask for them one after the other.
-    `stamp`: of the file.
-    """
+    """Those rows of all flows, kept for one run's figures. `stamp`: of the file."""
     rows = [row for row in read_series(folder, "sockets") if row.get("leg") not in ENDS]
     crossing = path_leg(str(row.get("leg", "wan")) for row in rows)
     return tuple(row for row in rows if row.get("leg", crossing) == crossing)
@@ -360,41 +311,49 @@ def socket_curves(run: Run, flow: Flow, start_s: float) -> list[tuple[np.ndarray
     """(time, bytes delivered) of each of a flow's sockets, from its opening on."""
     by_flow = rows_by_flow(run)
     instants = np.array(sorted({row["t_s"] for rows in by_flow.values() for row in rows}))
-    sockets: dict[Any, list[tuple[float, float]]] = {}
-    last: dict[Any, float] = {}
+    sockets: dict[Any, list[dict[str, Any]]] = {}
     for row in by_flow.get(flow.name, ()):
         socket = (row.get("host"), row.get("local"), row.get("peer"))
+        sockets.setdefault(socket, []).append(row)
+    curves = []
+    for samples in filter(None, map(delivered_bytes, sockets.values())):
+        # what its first sample tells was delivered since the sample before, which did not have
+        # it yet
+        seen = int(np.searchsorted(instants, samples[0][0]))
+        opened = max(start_s, float(instants[seen - 1]) if seen else 0.0)
+        points = [(opened, 0.0), *samples] if opened < samples[0][0] else samples
+        curves.append(curve_of(points))
+    return curves
+
+
+def delivered_bytes(rows: Iterable[Mapping[str, Any]]) -> list[tuple[float, float]]:
+    """(time, bytes delivered so far) of one socket's rows: segments × mss, else bytes_acked."""
+    found: list[tuple[float, float]] = []
+    last_pkts = 0.0
+    for row in rows:
         delivered, mss = row.get("delivered_pkts"), row.get("mss")
-        before = sockets.setdefault(socket, [])
         if is_number(delivered) and is_number(mss):
-            total = (before[-1][1] if before else 0.0) + (delivered - last.get(socket, 0.0)) * mss  # type: ignore[operator]
-            last[socket] = delivered  # type: ignore[assignment]
+            total = (found[-1][1] if found else 0.0) + (delivered - last_pkts) * mss  # type: ignore[operator]
+            last_pkts = delivered  # type: ignore[assignment]
         elif is_number(row.get("bytes_acked")):
             total = float(row["bytes_acked"])
         else:
             continue
-        if not before or row["t_s"] > before[-1][0]:
-            before.append((row["t_s"], total))
-    curves = []
-    for samples in sockets.values():
-        if samples:
-            # what its first sample tells was delivered since the sample before, which did not have
-            # it yet
-            seen = int(np.searchsorted(instants, samples[0][0]))
-            opened = max(start_s, float(instants[seen - 1]) if seen else 0.0)
-            points = [(opened, 0.0), *samples] if opened < samples[0][0] else samples
-            curves.append(
-                (np.array([t_s for t_s, _ in points]), np.array([total for _, total in points]))
-            )
-    return curves
+        if not found or row["t_s"] > found[-1][0]:
+            found.append((row["t_s"], total))
+    return found
+
+
+def curve_of(points: Sequence[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
+    """Instants and values apart."""
+    t_s, values = zip(*points, strict=True)
+    return np.array(t_s), np.array(values)
 
 
 def udp_curve(run: Run, flow: Flow, start_s: float) -> tuple[np.ndarray, np.ndarray] | None:
     """(time, bytes received) of a UDP flow, from the intervals of its receiver's report."""
-    names = [f"iperf3-{flow.name}-server.json"] + (
-        ["iperf3-server.json"] if len(run.flows) == 1 else []
-    )
-    for name in names:
+    alone = ["iperf3-server.json"] if len(run.flows) == 1 else []
+    for name in (f"iperf3-{flow.name}-server.json", *alone):
         try:
             intervals = read_object(run.folder / name).get("intervals")
         except Unreadable:
@@ -402,32 +361,30 @@ def udp_curve(run: Run, flow: Flow, start_s: float) -> tuple[np.ndarray, np.ndar
         points = [(start_s, 0.0)]
         for interval in intervals if isinstance(intervals, list) else ():
             told = interval.get("sum") if isinstance(interval, dict) else None
-            if not isinstance(told, dict) or not all(
-                is_number(told.get(key)) for key in ("start", "end", "bits_per_second")
-            ):
+            told = told if isinstance(told, dict) else {}
+            begin, end, bits_per_s = (
+                optional_number(told, key) for key in ("start", "end", "bits_per_second")
+            )
+            if begin is None or end is None or bits_per_s is None:
                 break
-            received = told["bits_per_second"] / 8 * (told["end"] - told["start"])
-            if start_s + told["end"] > points[-1][0]:
-                points.append((start_s + told["end"], points[-1][1] + received))
+            if start_s + end > points[-1][0]:
+                points.append((start_s + end, points[-1][1] + bits_per_s / 8 * (end - begin)))
         if len(points) > 1:
-            return np.array([t_s for t_s, _ in points]), np.array([total for _, total in points])
+            return curve_of(points)
     return None
 
 
 # -- windows
 
 
-def mean_window_pkts(
-    run: Run, flow: str | None = None, skip_s: float | None = None
-) -> float | None:
+def mean_window_pkts(run: Run, flow: str | None = None) -> float | None:
     """A flow's mean congestion window after its start-up, weighted by time, in packets; None where
     nothing tells.
 
-    flow: None is the first that has a congestion control. skip_s: how much of the flow's time
-    counts as its start-up; None is the first quarter (WARM_UP_SHARE), or until it leaves slow start
-    (BBR: Startup and Drain) if that is later. The windows are those of acks.csv.gz where it is
-    recorded and the flow is one socket (its rows do not tell sockets apart), else the samples of
-    the sockets, added up.
+    flow: None is the first that has a congestion control. The start-up is the first quarter of the
+    flow's time (WARM_UP_SHARE), or until it leaves slow start (BBR: Startup and Drain) if that is
+    later. The windows are those of acks.csv.gz where it is recorded and the flow is one socket (its
+    rows do not tell sockets apart), else the samples of the sockets, added up.
     """
     asked = next((each for each in run.flows if each.competes and flow in (None, each.name)), None)
     if asked is None:
@@ -437,43 +394,36 @@ def mean_window_pkts(
     if not len(windows):
         return None
     end_s = min(end_s, float(windows.t_s[-1]))
-    steady_s = max(start_s + WARM_UP_SHARE * (end_s - start_s), left_s)
-    return step_mean(windows, steady_s if skip_s is None else start_s + skip_s, end_s)
+    return step_mean(windows, max(start_s + WARM_UP_SHARE * (end_s - start_s), left_s), end_s)
 
 
 def windows_of(run: Run, flow: Flow) -> tuple[Series, float]:
-    """A flow's congestion window over time, and when it left slow start (or BBR's Startup and
-    Drain); -inf: never seen to.
-    """
-    left_s = -math.inf
-    gains = socket_series(run, "bbr.pacing_gain").get(flow.name)
-    if gains is not None and flow.streams == 1:
-        low, high = PROBE_BW_GAINS
-        probing = gains.t_s[(gains.value > low) & (gains.value < high)]
-        left_s = float(probing[0]) if len(probing) else left_s
-    if flow.streams == 1:
-        thresholds = ["snd_ssthresh_pkts", "current_ssthresh_pkts"]
-        found = acks(run, ("t_s", "flow", "cwnd_pkts", *thresholds))
-        found = found[found["flow"] == flow.name]
-        if len(found):
-            limited = found.loc[found[thresholds].notna().any(axis="columns"), "t_s"]
-            first_s = float(limited.iloc[0]) if len(limited) else sampled_limit_s(run, flow)
-            windows = Series(found["t_s"].to_numpy(float), found["cwnd_pkts"].to_numpy(float))
-            return windows, max(left_s, first_s)
-    windows = socket_series(run, "cwnd_pkts").get(flow.name, Series(np.array([]), np.array([])))
-    return windows, max(left_s, sampled_limit_s(run, flow))
+    """A flow's window over time, and when it left slow start (BBR: Drain); -inf: not seen."""
+    windows = socket_series(run, "cwnd_pkts").get(flow.name, NOTHING)
+    limits = socket_series(run, "ssthresh_pkts").get(flow.name, NOTHING)  # of those that are finite
+    limited_s = limits.t_s
+    if flow.streams != 1:
+        return windows, first_of(limited_s)
+    thresholds = ["snd_ssthresh_pkts", "current_ssthresh_pkts"]
+    found = acks(run, ("t_s", "flow", "cwnd_pkts", *thresholds))
+    found = found[found["flow"] == flow.name]
+    if len(found):
+        windows = Series.of(found, "cwnd_pkts")
+        at_acks = found.loc[found[thresholds].notna().any(axis="columns"), "t_s"].to_numpy(float)
+        limited_s = at_acks if len(at_acks) else limited_s
+    gains = socket_series(run, "bbr.pacing_gain").get(flow.name, NOTHING)
+    low, high = PROBE_BW_GAINS
+    probing_s = gains.t_s[(gains.value > low) & (gains.value < high)]
+    return windows, max(first_of(limited_s), first_of(probing_s))
 
 
-def sampled_limit_s(run: Run, flow: Flow) -> float:
-    """When a flow's ssthresh was first sampled as finite; -inf: never."""
-    thresholds = socket_series(run, "ssthresh_pkts").get(flow.name)
-    return -math.inf if thresholds is None else float(thresholds.t_s[0])
+def first_of(instants: np.ndarray) -> float:
+    """The first of instants in order; -inf of none."""
+    return float(instants[0]) if len(instants) else -math.inf
 
 
 def step_mean(series: Series, first_s: float, last_s: float) -> float | None:
-    """The mean over a time of what holds its value until the next, from its first value on; None of
-    no time.
-    """
+    """The mean over a time of what holds its value until the next; None of no time."""
     first_s = max(first_s, float(series.t_s[0])) if len(series) else first_s
     if not len(series) or last_s <= first_s:
         return None
@@ -514,31 +464,21 @@ def duplicates(counters: Sequence[Mapping[str, int]]) -> int:
 
 
 def wan_counts(run: Run) -> tuple[int, int, list[dict[str, int]]]:
-    """(data segments sent over the WAN, those sent again, every host's counters), from legs.json;
-    zeros where nothing tells.
-    """
+    """(data segments sent on the WAN, those sent again, all hosts' counters) of legs.json."""
     try:
         told = read_object(run.folder / "legs.json")
     except Unreadable:
         return 0, 0, []
     legs, nodes = told.get("legs"), told.get("nstat")
-    wan = (
-        [leg for leg in legs if isinstance(leg, dict) and leg.get("leg") in ("wan", "inner")]
-        if isinstance(legs, list)
-        else []
-    )
-    crossing = path_leg(str(leg["leg"]) for leg in wan)
-    wan = [leg for leg in wan if leg["leg"] == crossing]
+    rows = [leg for leg in legs if isinstance(leg, dict)] if isinstance(legs, list) else []
+    crossing = path_leg(str(leg.get("leg")) for leg in rows)
     sent, again = (
-        sum(int(leg[key]) for leg in wan if is_number(leg.get(key)))
+        sum(int(leg[key]) for leg in rows if leg.get("leg") == crossing and is_number(leg.get(key)))
         for key in ("data_segments_out", "segments_retransmitted")
     )
-    return (
-        sent,
-        again,
-        [
-            {key: int(value) for key, value in node.items() if is_number(value)}
-            for node in (nodes.values() if isinstance(nodes, dict) else ())
-            if isinstance(node, dict)
-        ],
-    )
+    counters = [
+        {key: int(value) for key, value in node.items() if is_number(value)}
+        for node in (nodes.values() if isinstance(nodes, dict) else ())
+        if isinstance(node, dict)
+    ]
+    return sent, again, counters

@@ -6,7 +6,6 @@ gives as a negative number, which is no value here.
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,8 +19,6 @@ from analysis.read.series import Series, unzipped
 from gostlab.results import is_number
 
 FILE = "cc_state.jsonl.gz"
-# What every row has beside the control's own names.
-COMMON = ("t_s", "flow", "socket")
 # End of a name -> (unit as a figure shows it, what to multiply by)
 UNITS = {
     "_bps": ("Mbit/s", 1e-6),
@@ -51,8 +48,7 @@ class State:
         """A name's values in its unit; NaN while it is not set."""
         value = pd.to_numeric(self.table[name], errors="coerce").to_numpy(float)
         return Series(
-            self.table["t_s"].to_numpy(float),
-            np.where(value < 0, np.nan, value) * unit_of(name)[1],
+            self.table["t_s"].to_numpy(float), np.where(value < 0, np.nan, value) * unit_of(name)[1]
         )
 
     def is_words(self, name: str) -> bool:
@@ -66,19 +62,13 @@ class State:
             return []
         instants, words = self.table["t_s"].to_numpy(float), self.table[name].astype(str)
         changes = np.flatnonzero(words.to_numpy() != words.shift().to_numpy())
-        ends = [*(float(instants[place]) for place in changes[1:]), float(instants[-1])]
-        return [
-            (float(instants[place]), end, words.iloc[place])
-            for place, end in zip(changes, ends, strict=True)
-        ]
+        begins, ends = instants[changes], [*instants[changes[1:]], instants[-1]]
+        return list(zip(map(float, begins), map(float, ends), words.iloc[changes], strict=True))
 
 
 def unit_of(name: str) -> tuple[str, float]:
     """A name's unit, and what turns its values into it."""
-    for end, found in UNITS.items():
-        if name.endswith(end):
-            return found
-    return "", 1.0
+    return next((found for end, found in UNITS.items() if name.endswith(end)), ("", 1.0))
 
 
 def without_unit(name: str) -> str:
@@ -95,22 +85,19 @@ def states(run: Run) -> tuple[State, ...]:
         rows.setdefault(str(row["flow"]), []).append(row)
     found = []
     for flow in run.flows:
-        own = rows.get(flow.name, [])
-        sockets = list(dict.fromkeys(str(row.get("socket", "")) for row in own))
-        first = [row for row in own if str(row.get("socket", "")) == sockets[0]]
+        sockets: dict[str, list[dict[str, Any]]] = {}
+        for row in rows.get(flow.name, []):
+            sockets.setdefault(str(row.get("socket", "")), []).append(row)
+        first = next(iter(sockets.values()), [])
         if len(first) > 1:
-            names = dict.fromkeys(itertools.chain.from_iterable(first))
-            table = pd.DataFrame(first, columns=[name for name in names if name not in COMMON[1:]])
-            found.append(
-                State(flow.name, len(sockets), table.sort_values("t_s", ignore_index=True))
-            )
+            table = pd.DataFrame(first).drop(columns=["flow", "socket"], errors="ignore")
+            table = table.sort_values("t_s", ignore_index=True)
+            found.append(State(flow.name, len(sockets), table))
     return tuple(found)
 
 
 def rows_of(run: Run) -> list[dict[str, Any]]:
-    """The file's rows; of a file that was cut short those that are whole, [] where there is
-    none.
-    """
+    """The file's rows, those that are whole; [] where there is none."""
     try:
         text = unzipped(run.folder / FILE)
     except OSError:

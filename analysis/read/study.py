@@ -2,14 +2,16 @@
 which it repeats has published.
 
 The file is the copy that is kept with the results. What it publishes is read as it is written, into
-gostlab.ask's own `Published`; here is what such an entry means for a run.
+gostlab.describe's own `Published`; here is what such an entry means for a run.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,12 +19,11 @@ from typing import Any
 from analysis.read.description import question
 from analysis.read.folder import Run
 from analysis.read.values import Scalar, flatten, printable
-from gostlab.ask.document import BadInput
-from gostlab.ask.experiment import Experiment, Published, load_experiment
-from gostlab.ask.resolve import expand
-from gostlab.ask.run_description import RunDescription
 from gostlab.declared.controls import welcoming_strangers
 from gostlab.declared.errors import SandboxOnly
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.experiment import Experiment, Published, load_experiment
+from gostlab.describe.resolve.expand import expand
 from gostlab.results import EXPERIMENT_FILE
 
 # Without a band of its own, a value agrees within this.
@@ -43,14 +44,10 @@ class Claim:
     @property
     def band(self) -> tuple[float, float]:
         """From where to where a figure agrees."""
-        if self.least is not None or self.most is not None:
-            return (
-                -math.inf if self.least is None else self.least,
-                math.inf if self.most is None else self.most,
-            )
-        if self.value is None:
-            return -math.inf, math.inf
-        return tuple(sorted((self.value * (1 - TOLERANCE), self.value * (1 + TOLERANCE))))  # type: ignore[return-value]
+        low, high = self.least, self.most
+        if low is None and high is None and self.value is not None:
+            low, high = sorted((self.value * (1 - TOLERANCE), self.value * (1 + TOLERANCE)))
+        return -math.inf if low is None else low, math.inf if high is None else high
 
     def holds(self, got: float) -> bool:
         """Whether a figure agrees."""
@@ -60,21 +57,15 @@ class Claim:
     @property
     def sentence(self) -> str:
         """The same for people: "4 to 11", "144 ± 10 %", "0.9 (at least 0.75)"."""
-        if self.least is None and self.most is None:
-            return (
-                f"{self.value:,.6g} ± {100 * TOLERANCE:.0f}\u00a0%"
-                if self.value is not None
-                else ""
-            )
-        if self.least is not None and self.most is not None:
-            band = f"{self.least:,.6g} to {self.most:,.6g}"
-        else:
-            band = (
-                f"at least {self.least:,.6g}"
-                if self.least is not None
-                else f"at most {self.most:,.6g}"
-            )
-        return band if self.value is None else f"{self.value:,.6g} ({band})"
+        value, low, high = (
+            None if each is None else f"{each:,.6g}" for each in (self.value, self.least, self.most)
+        )
+        if low is None and high is None:
+            return "" if value is None else f"{value} ± {100 * TOLERANCE:.0f}\u00a0%"
+        band = f"at least {low}" if high is None else f"at most {high}"
+        if low is not None and high is not None:
+            band = f"{low} to {high}"
+        return band if value is None else f"{value} ({band})"
 
 
 def claims_of(published: Published) -> tuple[Claim, ...]:
@@ -118,7 +109,6 @@ class Study:
         return dict(self.matrix_titles).get(matrix) or matrix
 
     def matrix_note(self, matrix: str) -> str:
-        """What the file says about a matrix."""
         return dict(self.matrix_notes).get(matrix, "")
 
     def published_for(
@@ -131,28 +121,20 @@ class Study:
         same path.
         """
         numbers = [
-            each
-            for each in self.published
-            if each.goodput_mbit is not None or each.retr is not None
+            each for each in self.published if (each.goodput_mbit, each.retr) != (None, None)
         ]
-        own = sorted(
-            (each for each in numbers if is_about(each, run)), key=lambda each: -len(each.factors)
-        )
+        own = [each for each in numbers if is_about(each, run)]
         if own:
+            own.sort(key=lambda each: -len(each.factors))
             return replace(
                 own[0],
-                goodput_mbit=next(
-                    (each.goodput_mbit for each in own if each.goodput_mbit is not None), None
-                ),
-                retr=next((each.retr for each in own if each.retr is not None), None),
+                goodput_mbit=first_of(each.goodput_mbit for each in own),
+                retr=first_of(each.retr for each in own),
             )
         for each in numbers:
             reference = references.get(each.matrix or "")
-            if (
-                each.factors
-                and is_about(each, run, any_matrix=True)
-                and (reference is None or on_same_path(reference, run))
-            ):
+            here = reference is None or on_same_path(reference, run)
+            if each.factors and here and is_about(each, run, any_matrix=True):
                 return each
         return None
 
@@ -165,24 +147,18 @@ class Study:
         return dict(self.matrix_draws).get(matrix, ())
 
 
+def first_of(values: Iterable[Any]) -> Any:
+    """The first that is known; None if none is."""
+    return next((value for value in values if value is not None), None)
+
+
 def on_same_path(first: Run, second: Run) -> bool:
-    """Whether two runs cross one path the same way; its rate and buffer may be what a matrix
-    varies.
-    """
+    """Whether two runs cross one path the same way, whatever its rate and buffer."""
+    names = ("profile", "rtt_ms", "placement", "direction", "loss_p", "jitter_ms", "ordered")
 
     def way(run: Run) -> Any:
-        buffers = tuple(pair for pair in run.settings if pair[0].startswith("buffers"))
-        return (
-            run.profile,
-            run.rtt_ms,
-            run.placement,
-            run.direction,
-            run.loss_p,
-            run.jitter_ms,
-            run.ordered,
-            len(run.flows),
-            buffers,
-        )
+        buffers = [pair for pair in run.settings if pair[0].startswith("buffers")]
+        return [getattr(run, name) for name in names], len(run.flows), buffers
 
     return bool(way(first) == way(second))
 
@@ -215,13 +191,13 @@ def load_study(name: str, results: Path | None = None) -> Study:
             return Study(name, name, file_note=note)
     try:
         found = to_study(name, load_experiment(name))
+        note = (
+            "An older lab made these results and kept no copy of the experiment's file: titles and"
+            f" the study's numbers are those of experiments/{name}.yaml as it is now."
+        )
     except (BadInput, OSError):
+        found = Study(name, name)
         note = f"No experiment file was kept with these results, and experiments/ has no {name}."
-        return Study(name, name, file_note=note if results else "")
-    note = (
-        "An older lab made these results and kept no copy of the experiment's file: titles and the"
-        f" study's numbers are those of experiments/{name}.yaml as it is now."
-    )
     return replace(found, file_note=note if results else "")
 
 
@@ -235,49 +211,35 @@ def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
         found = load_experiment(name)
     except (BadInput, OSError):
         return None
-    return frozenset(
-        question(run.to_json())
-        for machine in ("sandbox", "native")
-        for matrix in found.matrices
-        for run in runs_on(machine, found, matrix.name, quick=quick)
-    )
-
-
-def runs_on(
-    machine: str, experiment: Experiment, matrix: str, *, quick: bool
-) -> list[RunDescription]:
-    """A matrix's runs on a machine; none where it asks for what only the sandbox has."""
-    clock = None if machine == "sandbox" else "real"
-    try:
-        return expand(experiment, quick=quick, machine=machine, clock=clock, matrices=(matrix,))
-    except SandboxOnly:
-        return []
+    asked: set[str] = set()
+    for machine, matrix in product(("sandbox", "native"), found.matrices):
+        clock = None if machine == "sandbox" else "real"
+        with suppress(SandboxOnly):  # of a matrix that asks for what only the sandbox has: none
+            runs = expand(found, quick=quick, machine=machine, clock=clock, matrices=(matrix.name,))
+            asked |= {question(run.to_json()) for run in runs}
+    return frozenset(asked)
 
 
 def to_study(name: str, experiment: Experiment) -> Study:
     """The part of an experiment that the report uses."""
-    source = experiment.study
+    told = {key: clean(experiment.study.get(key)) for key in ("note", "seed", "sections")}
     matrices = experiment.matrices
     return Study(
+        **told,
         name=name,
         title=clean(experiment.title) or name,
         question=clean(experiment.question),
-        note=clean(source.get("note")),
-        seed=clean(source.get("seed")),
-        sections=clean(source.get("sections")),
-        called=clean(source.get("called")) or "study",
+        called=clean(experiment.study.get("called")) or "study",
         models=tuple(experiment.models),
         matrix_titles=tuple((each.name, clean(each.title)) for each in matrices),
         matrix_notes=tuple((each.name, clean(each.note)) for each in matrices),
         matrix_draws=tuple((each.name, tuple(each.draw)) for each in matrices),
-        published=tuple(of_the_run(each) for each in experiment.published),
+        published=tuple(map(of_the_run, experiment.published)),
     )
 
 
 def of_the_run(published: Published) -> Published:
-    """An entry with clean texts, whose goodput or Retr of the whole run stands under its own name,
-    however it was written.
-    """
+    """An entry with clean texts; the whole run's goodput or Retr under its own name."""
     published = replace(published, source=clean(published.source), why=clean(published.why))
     if published.flow or published.figure not in ("goodput_mbit", "retr"):
         return published

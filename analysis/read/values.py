@@ -11,12 +11,15 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 from gostlab.results import is_number
 
+Record = TypeVar("Record")
 Scalar = str | float | bool | None
 
 # A value with more text than this is named by its sum: a delay table, a trace of changes.
@@ -26,13 +29,11 @@ TEXT_BYTES = 40_000
 
 
 class Unreadable(Exception):
-    """A file of a result folder is missing, cut short or not what it should be; the message names
-    it.
-    """
+    """A file of a result folder is missing, cut short or wrong; the message names it."""
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON object. Raises Unreadable, naming the file and what is wrong."""
+    """A JSON object. Raises Unreadable."""
     try:
         value = json.loads(path.read_bytes())
     except OSError as error:
@@ -56,6 +57,14 @@ def mapping(holder: Mapping[str, Any], key: str, file: str) -> Mapping[str, Any]
     return value
 
 
+def objects(holder: Mapping[str, Any], key: str, file: str) -> list[dict[str, Any]]:
+    """A list of objects inside one. Raises Unreadable."""
+    rows = holder.get(key)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Unreadable(f"{file}: {key}: not a list of {key}")
+    return rows
+
+
 def text(holder: Mapping[str, Any], key: str, file: str) -> str:
     """A string inside an object. Raises Unreadable."""
     value = holder.get(key)
@@ -72,7 +81,17 @@ def number(holder: Mapping[str, Any], key: str, file: str) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def optional_number(holder: Mapping[str, Any], key: str) -> float | None:
+def count(holder: Mapping[str, Any], key: str, file: str) -> int:
+    """A whole number inside an object. Raises Unreadable."""
+    return int(number(holder, key, file))
+
+
+def optional_text(holder: Mapping[str, Any], key: str, file: str) -> str | None:
+    """A string, or None where it is null or absent. Raises Unreadable for anything else."""
+    return None if holder.get(key) is None else text(holder, key, file)
+
+
+def optional_number(holder: Mapping[str, Any], key: str, _file: str = "") -> float | None:
     """A finite number inside an object, or None."""
     value = holder.get(key)
     return float(value) if is_number(value) else None  # type: ignore[arg-type]
@@ -80,13 +99,42 @@ def optional_number(holder: Mapping[str, Any], key: str) -> float | None:
 
 def optional_count(holder: Mapping[str, Any], key: str, file: str) -> int | None:
     """A count, or None where it is null or absent. Raises Unreadable for anything else."""
-    return None if holder.get(key) is None else int(number(holder, key, file))
+    return None if holder.get(key) is None else count(holder, key, file)
+
+
+READERS: Mapping[Any, Callable[[Mapping[str, Any], str, str], Any]] = {
+    str: text,
+    float: number,
+    int: count,
+    str | None: optional_text,
+    float | None: optional_number,
+    int | None: optional_count,
+}
+
+
+def record(kind: type[Record], row: Mapping[str, Any], file: str, **own: Any) -> Record:
+    """A dataclass from an object's values of the same names, each read by its field's type; but
+    those in `own`, and those of other types, which have their default. Raises Unreadable.
+    """
+    told = {
+        name: read(row, name, file)
+        for name, read in readers(kind).items()  # type: ignore[arg-type]
+        if name not in own
+    }
+    return kind(**told, **own)
+
+
+@cache
+def readers(kind: Any) -> Mapping[str, Callable[[Mapping[str, Any], str, str], Any]]:
+    """What reads a dataclass's fields, by their names."""
+    types = get_type_hints(kind)
+    return {
+        each.name: READERS[types[each.name]] for each in fields(kind) if types[each.name] in READERS
+    }
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scalar], ...]:
-    """Nested objects as sorted (dotted key, value) pairs, so that two descriptions can be
-    compared.
-    """
+    """Nested objects as sorted (dotted key, value) pairs, to be compared."""
     pairs: list[tuple[str, Scalar]] = []
     for key, inner in value.items():
         name = f"{prefix}{printable(str(key))}"
@@ -126,9 +174,7 @@ UNPRINTABLE = re.compile(
 
 
 def printable(said: str) -> str:
-    """Text without what would break a page, a figure or a terminal: control characters, halves of
-    pairs.
-    """
+    """Text without what would break a page, a figure or a terminal."""
     return UNPRINTABLE.sub("\ufffd", ESCAPES.sub("", said.replace("\r\n", "\n")))
 
 

@@ -36,7 +36,6 @@ OTHER_COLOURS = ("#332288", "#117733", "#882255", "#999933", "#AA4499", "#44AA99
 
 
 def cc_colour(cc: str) -> str:
-    """A congestion control's colour."""
     return (
         CC_COLOURS.get(cc)
         or OTHER_COLOURS[zlib.crc32(cc.encode("utf-8", "replace")) % len(OTHER_COLOURS)]

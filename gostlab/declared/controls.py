@@ -12,7 +12,6 @@ library alone.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,11 +19,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from gostlab.declared.errors import BadInput
-from gostlab.declared.source import ROOT, show
+from gostlab.declared.folders import CONTROLS, from_root, own_cc_folder
+from gostlab.declared.source import records
 
-FOLDER = ROOT / "cc"
 # Those in Linux's tree; whether this kernel has one, only a run can say.
 NAMES_IN_LINUX = (
     "bbr bic cdg cubic dctcp highspeed htcp hybla illinois lp nv reno scalable vegas veno westwood"
@@ -114,7 +114,7 @@ def source_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
-        raise BadInput(f"{show(path)}: cannot be read: {reason}") from None
+        raise BadInput(f"{from_root(path)}: cannot be read: {reason}") from None
 
 
 def parameters_in(text: str) -> tuple[str, ...]:
@@ -123,10 +123,10 @@ def parameters_in(text: str) -> tuple[str, ...]:
 
 
 @cache
-def shipped_controls(folder: Path = FOLDER) -> dict[str, Control]:
+def shipped_controls() -> dict[str, Control]:
     """The controls in cc/ by name: every tcp_*.c with what it registers. Raises BadInput."""
     found = {}
-    for path in sorted(folder.glob("tcp_*.c")):
+    for path in sorted(CONTROLS.glob("tcp_*.c")):
         text = source_text(path)
         digest = hashlib.sha256(text.encode()).hexdigest()
         for name in REGISTERED.findall(text):
@@ -134,34 +134,31 @@ def shipped_controls(folder: Path = FOLDER) -> dict[str, Control]:
     return found
 
 
-def own_controls(folder: Path) -> dict[str, Control]:
+def own_controls() -> dict[str, Control]:
     """The user's controls by name. A folder that is half there is none."""
-    found = {}
-    for record_file in sorted(folder.glob(f"*/{RECORD}")):
-        try:
-            record = json.loads(record_file.read_text(encoding="utf-8"))
-            found[record["name"]] = Control(
-                record["name"],
-                record["registers"],
-                record_file.with_name(f"{record['name']}.c"),
-                tuple(record["parameters"]),
-                record["sha256"],
-                own=True,
-                origin=record["origin"],
-            )
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return found
+
+    def read(file: Path, record: Any) -> Control:
+        return Control(
+            record["name"],
+            record["registers"],
+            file.with_name(f"{record['name']}.c"),
+            tuple(record["parameters"]),
+            record["sha256"],
+            own=True,
+            origin=record["origin"],
+        )
+
+    return {each.name: each for each in records(own_cc_folder(), RECORD, read)}
 
 
-def module_controls(own_folder: Path) -> dict[str, Control]:
+def module_controls() -> dict[str, Control]:
     """Every control that is a C file."""
-    return {**own_controls(own_folder), **shipped_controls()}
+    return {**own_controls(), **shipped_controls()}
 
 
-def known_names(own_folder: Path) -> tuple[str, ...]:
+def known_names() -> tuple[str, ...]:
     """What an experiment may write."""
-    return tuple(sorted({*IN_LINUX, *module_controls(own_folder)}))
+    return tuple(sorted({*IN_LINUX, *module_controls()}))
 
 
 _strangers: ContextVar[bool] = ContextVar("strangers", default=False)
@@ -184,16 +181,16 @@ def strangers_welcome() -> bool:
     return _strangers.get()
 
 
-def check_known(asked: Asked, own_folder: Path) -> Control | None:
+def check_known(asked: Asked) -> Control | None:
     """The control that was asked for, None for one of Linux's. Raises BadInput if there is none of
     that name, or it has no such parameter.
     """
-    control = module_controls(own_folder).get(asked.name)
+    control = module_controls().get(asked.name)
     if control is None:
         if asked.name not in IN_LINUX:
             raise BadInput(
                 f"no congestion control {asked.name} (there are"
-                f" {', '.join(known_names(own_folder))}; one of your own: ./lab cc add FILE.c)"
+                f" {', '.join(known_names())}; one of your own: ./lab cc add FILE.c)"
             )
         if asked.parameters:
             raise BadInput(f"{asked.name}: one of Linux's own, which are taken as they are")

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import ast
 import re
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from gostlab.declared.errors import BadInput
-from gostlab.declared.source import ROOT, parse_source, show
+from gostlab.declared.folders import DRAWINGS, ROOT, from_root
+from gostlab.declared.source import check_written, parse_source
 
 # Where drawings are looked for, one per file. A test adds a folder of its own.
-DRAWING_FOLDERS: tuple[Path, ...] = (ROOT / "analysis" / "draw" / "drawings",)
+DRAWING_FOLDERS: tuple[Path, ...] = (DRAWINGS,)
 MODELS = ROOT / "analysis" / "judge" / "models.py"
 MERITS = ROOT / "analysis" / "judge" / "figures_of_merit.py"
 # What a Drawing cannot do without, by keyword.
@@ -41,12 +43,22 @@ def check_drawing(word: str, path: Path) -> None:
     made = calls(path, path.stat().st_mtime_ns, "Drawing")
     if [name for name, _ in made] != [word]:
         raise BadInput(
-            f'{show(path)}: no drawing {word}: the file must have DRAWING = Drawing("{word}", …),'
+            f'{from_root(path)}: no drawing {word}: it must have DRAWING = Drawing("{word}", …),'
             " once (analysis/draw/registry.py says how)"
         )
+    check_written(path, parse_source(path).body)
     missing = [part for part in DRAWING_PARTS if part not in made[0][1]]
     if missing:
-        raise BadInput(f"{show(path)}: drawing {word} has no {' and no '.join(missing)}=")
+        raise BadInput(f"{from_root(path)}: drawing {word} has no {' and no '.join(missing)}=")
+
+
+def caption_of(word: str) -> str:
+    """What a drawing's caption says, as far as it stands there as a literal."""
+    for node in ast.walk(parse_source(drawing_files()[word])):
+        if isinstance(node, ast.keyword) and node.arg == "caption":
+            with suppress(ValueError):
+                return str(ast.literal_eval(node.value))
+    return ""
 
 
 def takes_factors(path: Path) -> bool:

@@ -9,7 +9,6 @@ for it, and said of every run on it. Python's own library alone.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -20,9 +19,9 @@ from typing import Any
 
 from gostlab.declared.controls import strangers_welcome
 from gostlab.declared.errors import BadInput
-from gostlab.declared.source import ROOT, show
+from gostlab.declared.folders import KERNELS, from_root, own_kernels_folder
+from gostlab.declared.source import records
 
-FOLDER = ROOT / "kernel" / "versions"
 DECLARATION = "kernel.toml"
 RECORD = "kernel.json"  # beside a kernel that is built
 SHIPPED = "shipped"  # the one that ./lab setup builds
@@ -52,6 +51,7 @@ FEATURES: Mapping[str, Feature] = {
     "idle": Feature("idle that keeps its wake-ups", "0030", since=(6, 1), clock="real"),
     "host memory": Feature("TCP memory of each host's own", "0006"),
     "program costs": Feature("costs of a program's own", "0007", clock="virtual"),
+    "reading on": Feature("reads made for a program (it is slower)", "0015", clock="virtual"),
     "moderated": Feature("cards whose interrupts are some time apart", "0009"),
     "ssthresh": Feature("ssthresh of the socket's own at every ACK", "0004"),
     "tbf": Feature("token bucket that keeps its fill when its rate changes", "0020"),
@@ -75,12 +75,10 @@ class Kernel:
 
     @property
     def own(self) -> bool:
-        """Whether it is the user's."""
         return bool(self.origin)
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """The features that it does not have."""
         return tuple(name for name in FEATURES if name not in self.features)
 
 
@@ -104,7 +102,7 @@ class Patch:
         parts = re.split(r"(?m)^(?=--- )", whole)[1:]
         kept = [part for part in parts if touched(part) in self.only]
         if len(kept) != len(self.only):
-            raise BadInput(f"{show(self.file)} does not touch all of {', '.join(self.only)}")
+            raise BadInput(f"{from_root(self.file)} does not touch all of {', '.join(self.only)}")
         return "".join(kept)
 
 
@@ -154,7 +152,9 @@ def patch_named(word: str, folder: Path, only: tuple[str, ...] = ()) -> Patch:
     home = folder / where if where else folder.parent / "patches"
     found = sorted(home.glob(f"{number}-*.patch"))
     if len(found) != 1:
-        raise BadInput(f"{show(home)}: {len(found)} patches {number}-*.patch, where one should be")
+        raise BadInput(
+            f"{from_root(home)}: {len(found)} patches {number}-*.patch, where one should be"
+        )
     return Patch(found[0], only)
 
 
@@ -163,11 +163,11 @@ def read_declared(file: Path) -> Declared:
     try:
         read = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise BadInput(f"{show(file)}: {error}") from None
+        raise BadInput(f"{from_root(file)}: {error}") from None
     known = {"package", "series", "only", "more", "may_be_missing"}
     wrong = sorted(set(read) - known) or sorted({"package", "series"} - set(read))
     if wrong:
-        raise BadInput(f"{show(file)}: {wrong[0]}: unknown, or missing")
+        raise BadInput(f"{from_root(file)}: {wrong[0]}: unknown, or missing")
     folder = file.parents[1]
     only = read.get("only", {})
     words = read["series"]
@@ -184,7 +184,7 @@ def read_declared(file: Path) -> Declared:
 
 
 @cache
-def declared_kernels(folder: Path = FOLDER) -> dict[str, Declared]:
+def declared_kernels(folder: Path = KERNELS) -> dict[str, Declared]:
     """The versions of Linux that the lab can build by name, the newest first. Raises BadInput."""
     found = [read_declared(file) for file in folder.glob(f"*/{DECLARATION}")]
     return {
@@ -193,47 +193,32 @@ def declared_kernels(folder: Path = FOLDER) -> dict[str, Declared]:
     }
 
 
-def own_kernels(folder: Path) -> dict[str, Kernel]:
+def own_kernels() -> dict[str, Kernel]:
     """The user's kernels by name. A folder that is half there is none."""
-    found = {}
-    for file in sorted(folder.glob(f"*/{RECORD}")):
-        try:
-            record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-            version = tuple(int(word) for word in re.findall(r"\d+", record["version"])[:3])
-            found[record["name"]] = Kernel(
-                record["name"],
-                version,
-                features_of(version, record["patches"]),
-                record["inputs_hash"],
-                record["origin"],
-            )
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return found
+
+    def read(_: Path, record: Any) -> Kernel:
+        version = tuple(int(word) for word in re.findall(r"\d+", record["version"])[:3])
+        features = features_of(version, record["patches"])
+        return Kernel(record["name"], version, features, record["inputs_hash"], record["origin"])
+
+    return {each.name: each for each in records(own_kernels_folder(), RECORD, read)}
 
 
-def shipped() -> Kernel:
-    """The kernel that the set-up builds: it takes every patch, or it is not built."""
-    return Kernel(SHIPPED, (7,), frozenset(FEATURES))
-
-
-def known_names(own_folder: Path) -> tuple[str, ...]:
+def known_names() -> tuple[str, ...]:
     """What an experiment may write."""
-    return (SHIPPED, *declared_kernels(), *own_kernels(own_folder))
+    return (SHIPPED, *declared_kernels(), *own_kernels())
 
 
-def kernel_named(name: str, own_folder: Path) -> Kernel:
+def kernel_named(name: str) -> Kernel:
     """A kernel by what an experiment calls it. Raises BadInput."""
-    if name == SHIPPED:
-        return shipped()
     if name in declared_kernels():
         return declared_kernels()[name].kernel
-    own = own_kernels(own_folder)
-    if name in own:
+    if name != SHIPPED and name in (own := own_kernels()):
         return own[name]
-    if strangers_welcome():
+    # The one that the set-up builds takes every patch, or it is not built.
+    if name == SHIPPED or strangers_welcome():
         return Kernel(name, (7,), frozenset(FEATURES))
     raise BadInput(
-        f"no kernel {name} (there are {', '.join(known_names(own_folder))}; one of your own:"
+        f"no kernel {name} (there are {', '.join(known_names())}; one of your own:"
         " ./lab kernel add TREE --name NAME)"
     )

@@ -13,10 +13,9 @@ from functools import cache
 from pathlib import Path
 
 from gostlab.declared.errors import BadInput
-from gostlab.declared.source import ROOT, declared_in
-from gostlab.declared.source import show as show_path
+from gostlab.declared.folders import QDISCS, from_root
+from gostlab.declared.source import by_name, declared_in, one_called
 
-FOLDER = ROOT / "gostlab" / "guest" / "qdiscs"
 BOTTLENECK, QUEUE = "bottleneck", "queue"
 
 
@@ -26,42 +25,68 @@ class QdiscKind:
 
     name         as an experiment writes it
     says         what it is, in a few words
+    option       the option of kernel/options that it is built by: NET_SCH_…; NET_SCHED if it is in
+                 every kernel that has queueing disciplines
     use          BOTTLENECK: it has the rate; QUEUE: it keeps what waits for the rate
     takes_queue  a bottleneck's: whether any queue may stand under it; else it is its own
     paces_idle   a bottleneck's: whether a packet that finds it empty waits its own time at the rate
-    marks        whether it marks packets of who asks for it (ECN) where it would drop them
+    marks        whether it marks packets of who asks for it (ECN) where it would drop them; then
+                 one of the next two says where its statistics count them (linux/pkt_sched.h)
+    marks_at     the offset of that 32-bit number in the struct of its own statistics
+    marks_in     or of what it keeps as attributes: the one that holds a list, and the number in
+                 each of that list's parts
+    since        the first version of Linux that has it, if a kernel of kernel/versions has not
+    kernel_name  what tc and the kernel call it, if not by its name
     spellings    further names by which an experiment may ask for the same
     module       the file in gostlab/guest/qdiscs/, without .py
     """
 
     name: str
     says: str
+    option: str = ""
     module: str = ""
     use: str = QUEUE
     takes_queue: bool = False
     paces_idle: bool = False
     marks: bool = False
+    marks_at: int = -1
+    marks_in: tuple[int, ...] = ()
+    since: tuple[int, ...] = ()
+    kernel_name: str = ""
     spellings: tuple[str, ...] = ()
+
+    @property
+    def in_kernel(self) -> str:
+        """What tc and the kernel call it."""
+        return self.kernel_name or self.name
+
+
+def missing_part(kind: QdiscKind) -> str:
+    """What a declaration lacks and what to write there; "" if it is whole."""
+    if kind.use not in (BOTTLENECK, QUEUE):
+        return f"use: {kind.use!r} is neither {BOTTLENECK} nor {QUEUE}"
+    if not kind.option:
+        return (
+            'option is missing: write option="NET_SCH_…", the line of kernel/options that builds'
+            ' it ("NET_SCHED" if every kernel has it)'
+        )
+    if kind.marks != (kind.marks_at >= 0 or len(kind.marks_in) == 2):
+        return (
+            "a queue that marks needs marks=True and marks_at=…, where the struct of its statistics"
+            " in linux/pkt_sched.h counts marked packets (marks_in=(…, …) if they are attributes)"
+        )
+    return ""
 
 
 @cache
-def qdisc_kinds(folder: Path = FOLDER) -> dict[str, QdiscKind]:
+def qdisc_kinds(folder: Path = QDISCS) -> dict[str, QdiscKind]:
     """Every queueing discipline by name. Raises BadInput for half a one, or two of one name."""
-    found: dict[str, QdiscKind] = {}
     constants = {"BOTTLENECK": BOTTLENECK, "QUEUE": QUEUE}
-    for kind in declared_in(folder, "QDISC", QdiscKind, "build", constants):
-        if kind.name in found:
-            raise BadInput(
-                f"{show_path(folder)}: {kind.module}.py and {found[kind.name].module}.py are both"
-                f" called {kind.name}"
-            )
-        if kind.use not in (BOTTLENECK, QUEUE):
-            raise BadInput(
-                f"{show_path(folder)}: {kind.module}.py: use: {kind.use!r} is neither"
-                f" {BOTTLENECK} nor {QUEUE}"
-            )
-        found[kind.name] = kind
-    return found
+    kinds = declared_in(folder, "QDISC", QdiscKind, "build", constants)
+    for kind in kinds:
+        if missing := missing_part(kind):
+            raise BadInput(f"{from_root(folder)}/{kind.module}.py: {missing}")
+    return {name: kind for name, kind in by_name(kinds, folder).items() if name == kind.name}
 
 
 def names_for(use: str) -> tuple[str, ...]:
@@ -81,7 +106,18 @@ def spelled(use: str) -> dict[str, str]:
 
 def qdisc_kind(name: str) -> QdiscKind:
     """The queueing discipline of a name. Raises BadInput if there is none."""
-    kinds = qdisc_kinds()
-    if name not in kinds:
-        raise BadInput(f"no such queueing discipline: {name} (there are {', '.join(kinds)})")
-    return kinds[name]
+    return one_called(name, qdisc_kinds(), "queueing discipline")
+
+
+def bottleneck_kinds(bottleneck: str, queue: str) -> list[QdiscKind]:
+    """What stands at a bottleneck, from the root down: its rate, and under it the queue if it takes
+    one.
+    """
+    root = qdisc_kind(bottleneck)
+    return [root, qdisc_kind(queue)] if root.takes_queue else [root]
+
+
+@cache
+def marking_kinds() -> dict[str, QdiscKind]:
+    """Those that mark, by the kernel's name."""
+    return {kind.in_kernel: kind for kind in qdisc_kinds().values() if kind.marks}

@@ -8,15 +8,18 @@ Python's own library alone: the set-up reads declarations before any package is 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gostlab.declared.errors import BadInput
+from gostlab.declared.folders import from_root
 
 T = TypeVar("T")
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def parse_source(path: Path) -> ast.Module:
@@ -24,12 +27,7 @@ def parse_source(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError) as error:
-        raise BadInput(f"{show(path)}: cannot be read: {error}") from None
-
-
-def show(path: Path) -> str:
-    """A path as people see it: from the checkout's folder on."""
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+        raise BadInput(f"{from_root(path)}: cannot be read: {error}") from None
 
 
 def assigned(body: list[ast.stmt]) -> dict[str, ast.expr]:
@@ -58,8 +56,8 @@ def literal_of(path: Path, name: str, value: ast.expr) -> Any:
         return ast.literal_eval(value)
     except ValueError:
         raise BadInput(
-            f"{show(path)}:{value.lineno}: {name}: not a literal (a declaration is read without"
-            " running it)"
+            f"{from_root(path)}:{value.lineno}: {name}: not a literal (a declaration is read,"
+            " not run)"
         ) from None
 
 
@@ -74,7 +72,7 @@ def declared_in(
     """
     found = []
     for path in sorted(folder.glob("*.py")):
-        body, origin = parse_source(path).body, show(path)
+        body, origin = parse_source(path).body, from_root(path)
         declaration, has_function = assigned(body).get(constant), function in functions(body)
         if declaration is None and not has_function:
             continue
@@ -96,11 +94,60 @@ def declared_in(
         }
         values["module"] = path.stem
         found.append(declared_as(kind, f"{where}: {constant}", values))
+        check_written(path, body)
     return found
 
 
+def by_name(kinds: Iterable[T], folder: Path) -> dict[str, T]:
+    """What a folder's files declare, by each of its names. Raises BadInput for two of one name."""
+    found: dict[str, Any] = {}
+    for kind in kinds:
+        each: Any = kind
+        for name in (each.name, *getattr(each, "spellings", ())):
+            if name in found:
+                raise BadInput(
+                    f"{from_root(folder)}: {each.module}.py and {found[name].module}.py are both"
+                    f" called {name}"
+                )
+            found[name] = kind
+    return found
+
+
+def records(folder: Path, file: str, read: Callable[[Path, Any], T]) -> Iterator[T]:
+    """What the JSON files of a name in a folder's folders say; one that is half there is none."""
+    for path in sorted(folder.glob(f"*/{file}")):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            yield read(path, json.loads(path.read_text(encoding="utf-8")))
+
+
+def one_called(name: str, known: Mapping[str, T], what: str) -> T:
+    """The one of a name. Raises BadInput if there is none."""
+    if name not in known:
+        raise BadInput(f"no such {what}: {name} (there are {', '.join(known)})")
+    return known[name]
+
+
+def check_written(path: Path, body: list[ast.stmt]) -> None:
+    """Raises BadInput for a function that has nothing in it but what has to be written there, as
+    `./lab new` leaves it: raise NotImplementedError("…").
+    """
+    for node in body:
+        last = node.body[-1] if isinstance(node, ast.FunctionDef) else None
+        if isinstance(last, ast.Raise) and isinstance(last.exc, ast.Call):
+            call = last.exc
+            if isinstance(call.func, ast.Name) and call.func.id == "NotImplementedError":
+                what = literal_of(path, "NotImplementedError", call.args[0])
+                raise BadInput(f"{from_root(path)}:{last.lineno}: still to be written: {what}")
+
+
+def meaning_of(kind: type, name: str) -> str:
+    """What a dataclass's docstring says of a field, as one line."""
+    rest = re.search(rf"^ {{4}}{name}  +(.+(?:\n {{8,}}\S.*)*)", kind.__doc__ or "", re.MULTILINE)
+    return " ".join(rest[1].split()) if rest else "see the class"
+
+
 def declared_as(kind: type[T], origin: str, values: Mapping[str, Any]) -> T:
-    """A declaration as a dataclass. Raises BadInput for a key that is missing, unknown or of
+    """A declaration as a dataclass. Raises BadInput for a key that is missing, empty, unknown or of
     another type than its default.
     """
     known = {item.name: item for item in fields(kind)}  # type: ignore[arg-type]
@@ -108,9 +155,10 @@ def declared_as(kind: type[T], origin: str, values: Mapping[str, Any]) -> T:
         if name not in known:
             raise BadInput(f"{origin}: {name}: no such declaration ({', '.join(sorted(known))})")
     for name, item in known.items():
+        if values.get(name, item.default) in (MISSING, "") and item.default is MISSING:
+            state = "is empty" if name in values else "is missing"
+            raise BadInput(f"{origin}: {name} {state}: write {name}=…, {meaning_of(kind, name)}")
         if name not in values:
-            if item.default is MISSING:
-                raise BadInput(f"{origin}: {name} is missing")
             continue
         wanted = str if item.default is MISSING or item.default is None else type(item.default)
         if not isinstance(values[name], wanted):

@@ -13,10 +13,17 @@ from pathlib import Path
 
 from gostlab.declared import graphs
 from gostlab.declared.errors import BadInput
-from gostlab.declared.source import ROOT, assigned, declared_as, functions, literal_of, parse_source
-from gostlab.declared.source import show as show_path
+from gostlab.declared.folders import TOPOLOGIES, from_root
+from gostlab.declared.source import (
+    assigned,
+    check_written,
+    declared_as,
+    functions,
+    literal_of,
+    one_called,
+    parse_source,
+)
 
-FILE = ROOT / "topo.py"
 SIZES = ("senders", "receivers", "sites", "nodes", "hops")
 
 
@@ -102,7 +109,7 @@ class Topology:
 
 
 @cache
-def topologies(file: Path = FILE) -> dict[str, Topology]:
+def topologies(file: Path = TOPOLOGIES) -> dict[str, Topology]:
     """Every topology by name, in the order of topo.py. Raises BadInput for a class that declares
     itself and cannot be built, or the reverse.
     """
@@ -112,27 +119,19 @@ def topologies(file: Path = FILE) -> dict[str, Topology]:
         if any(isinstance(base, ast.Name) and base.id == "Topo" for base in node.bases):
             topology = read_topology(file, node)
             if topology.name in found:
-                raise BadInput(f"{show_path(file)}: two topologies are called {topology.name}")
+                raise BadInput(f"{from_root(file)}: two topologies are called {topology.name}")
             found[topology.name] = topology
     return found
 
 
-def topology_names() -> tuple[str, ...]:
-    """What an experiment may write as its topology."""
-    return tuple(topologies())
-
-
 def topology_of(name: str) -> Topology:
     """The topology of a name. Raises BadInput if there is none."""
-    known = topologies()
-    if name not in known:
-        raise BadInput(f"no such topology: {name} (there are {', '.join(known)})")
-    return known[name]
+    return one_called(name, topologies(), "topology")
 
 
 def read_topology(file: Path, node: ast.ClassDef) -> Topology:
     """What a class declares. Raises BadInput."""
-    origin = f"{show_path(file)}:{node.lineno}: {node.name}"
+    origin = f"{from_root(file)}:{node.lineno}: {node.name}"
     values = {
         name: literal_of(file, f"{node.name}.{name}", value)
         for name, value in assigned(node.body).items()
@@ -140,6 +139,7 @@ def read_topology(file: Path, node: ast.ClassDef) -> Topology:
     if "build" not in functions(node.body):
         raise BadInput(f"{origin}: no function build(): it cannot be built")
     topology = declared_as(Topology, origin, {**values, "class_name": node.name})
+    check_written(file, node.body)
     for word in topology.size:
         if word not in SIZES:
             raise BadInput(f"{origin}: size: {word!r} is none of {', '.join(SIZES)}")

@@ -11,10 +11,9 @@ from functools import cache
 from pathlib import Path
 
 from gostlab.declared.errors import BadInput
-from gostlab.declared.source import ROOT, declared_in
-from gostlab.declared.source import show as show_path
+from gostlab.declared.folders import TUNNELS, from_root
+from gostlab.declared.source import by_name, declared_in, one_called
 
-FOLDER = ROOT / "gostlab" / "guest" / "tunnels"
 # The program that set-up provides: a real GOST where one is found, else the lab's own relay.
 GOST = "gost"
 # The TCP connections that one stream of the application can be made of. A forwarder ends the
@@ -91,7 +90,6 @@ class TunnelKind:
 
     @property
     def is_direct(self) -> bool:
-        """Whether there is no tunnel at all."""
         return not self.program
 
     @property
@@ -121,28 +119,20 @@ CONSTANTS = {"GOST": GOST, "CHAIN_LEGS": CHAIN_LEGS, "JOINED_LEGS": JOINED_LEGS}
 
 
 @cache
-def tunnel_kinds(folder: Path = FOLDER) -> dict[str, TunnelKind]:
+def tunnel_kinds(folder: Path = TUNNELS) -> dict[str, TunnelKind]:
     """Every tunnel by each of its names: none first, then by name. Raises BadInput for a file that
     declares a tunnel and cannot start one, or the reverse.
     """
     kinds = declared_in(folder, "TUNNEL", TunnelKind, "start", CONSTANTS)
     kinds.sort(key=lambda kind: (not kind.is_direct, kind.name))
-    found: dict[str, TunnelKind] = {}
     for kind in kinds:
         check_kind(folder, kind)
-        for name in (kind.name, *kind.spellings):
-            if name in found:
-                raise BadInput(
-                    f"{show_path(folder)}: {kind.module}.py and {found[name].module}.py are both"
-                    f" called {name}"
-                )
-            found[name] = kind
-    return found
+    return by_name(kinds, folder)
 
 
 def check_kind(folder: Path, kind: TunnelKind) -> None:
     """Raises BadInput for legs, or a carrier, that no tunnel has."""
-    origin = f"{show_path(folder)}: {kind.module}.py"
+    origin = f"{from_root(folder)}: {kind.module}.py"
     for leg in (*kind.legs, *kind.chain):
         if leg not in LEGS:
             raise BadInput(f"{origin}: legs: {leg!r} is none of {', '.join(LEGS)}")
@@ -152,21 +142,12 @@ def check_kind(folder: Path, kind: TunnelKind) -> None:
         raise BadInput(f"{origin}: it runs over tcp, and has no leg {WAN}")
 
 
-def tunnel_names() -> tuple[str, ...]:
-    """What an experiment may write as its tunnel, in the order of tables."""
-    return tuple(tunnel_kinds())
-
-
 def tunnel_kind(name: str) -> TunnelKind:
     """The tunnel of a name. Raises BadInput if there is none."""
-    kinds = tunnel_kinds()
-    if name not in kinds:
-        raise BadInput(f"no such tunnel: {name} (there are {', '.join(kinds)})")
-    return kinds[name]
+    return one_called(name, tunnel_kinds(), "tunnel")
 
 
 def tunnel_packages() -> tuple[str, ...]:
-    """The Debian packages of all tunnels."""
     return tuple(
         dict.fromkeys(package for kind in tunnel_kinds().values() for package in kind.packages)
     )

@@ -29,7 +29,6 @@ class Wire:
 
     @property
     def ratio(self) -> float:
-        """Bytes on the wire per byte carried."""
         return self.link_bytes / self.payload_bytes
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from gostlab.ask.run_description import RunDescription
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.hosts import Unsupported, machines_of
 from gostlab.guest.network import Network, NetworkError
 

@@ -96,9 +96,7 @@ class CommandLog:
         self.write(f"serve {node} {shlex.quote(report)} {command}")
 
     def charge(self, cost: str | None) -> None:
-        """What the next program's calls cost on the lab's own virtual clock; None: what all
-        programs' do.
-        """
+        """What the next program's calls cost on the virtual clock; None: what all programs' do."""
         if cost is not None:
             self.write(f"charge {shlex.quote(cost)}")
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import tempfile
@@ -18,10 +19,11 @@ from typing import Any
 from mininet.net import VERSION as MININET_VERSION
 
 from gostlab import __version__
-from gostlab.ask.cpu_model import CpuModel
-from gostlab.ask.flows import WEB_KINDS
-from gostlab.ask.run_description import RunDescription
-from gostlab.declared.iperf3 import SYSTEM
+from gostlab.declared.iperf3_versions import SYSTEM
+from gostlab.declared.qdiscs import bottleneck_kinds
+from gostlab.declared.traffic import traffic_kind
+from gostlab.describe.resolve.cpu_model import CpuModel
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.network import NetworkError
 from gostlab.setup.parts import TunnelBinary, file_sha256, version_tuple
 
@@ -109,9 +111,7 @@ class Iperf3:
 
 
 def iperf3_of(run: RunDescription, parts: Mapping[str, Any]) -> Iperf3:
-    """The run's iperf3: one of the lab's own, or the system's. Raises NetworkError if it is not
-    there.
-    """
+    """The run's iperf3: the lab's own, or the system's. Raises NetworkError if it is not there."""
     if run.iperf3 != SYSTEM:
         handed = parts.get("iperf3", {}).get(run.iperf3)
         if handed is None:
@@ -134,7 +134,7 @@ def web_programs(run: RunDescription, parts: Mapping[str, Any]) -> dict[str, str
     """The versions of server and client where a run has http flows."""
     kinds = {flow.kind for flow in run.flows}
     found = {}
-    if kinds & set(WEB_KINDS):
+    if any(traffic_kind(kind).by_nginx for kind in kinds):
         found["nginx"] = first_line([parts.get("nginx") or "nginx", "-v"])
     if "http" in kinds:
         found["wget"] = first_line(["wget", "--version"])
@@ -153,9 +153,7 @@ def first_line(argv: list[str]) -> str:
 
 
 def installed_syscall_cost_us() -> float | None:
-    """What the kernel says a system call costs on the virtual clock; None where it knows no such
-    thing.
-    """
+    """What a system call costs on the virtual clock; None where the kernel knows no such thing."""
     cost_ns = kernel_parameter("tt_syscall_ns")
     return None if cost_ns is None else int(cost_ns) / 1000
 
@@ -167,6 +165,12 @@ def installed_cpu_model() -> CpuModel:
         byte_cost_ns=int(kernel_parameter("tt_byte_ps") or 0) / 1000,
         clock_reads_are_free=kernel_parameter("tt_vdso_clock") == "Y",
     )
+
+
+def installed_reads_made() -> int | None:
+    """How many reads the kernel has made for programs (`read_on`); None where it cannot."""
+    made = kernel_parameter("tt_reads_made")
+    return None if made is None else int(made)
 
 
 def kernel_parameter(name: str) -> str | None:
@@ -196,12 +200,22 @@ def check_virtual_clock(run: RunDescription) -> None:
         raise NetworkError(f"asked for {asked}, the kernel has {installed}: run ./lab setup")
 
 
+def unbuilt_queue(run: RunDescription) -> str:
+    """Which of the run's queues its kernel is built without, and what to do; "" if none."""
+    config = kernel_config()
+    for kind in bottleneck_kinds(run.bottleneck, run.queue) if config else ():
+        if not re.search(rf"^CONFIG_{kind.option}=[ym]$", config, re.MULTILINE):
+            todo = f"kernel/options needs {kind.option}=y, then ./lab setup rebuilds it"
+            if run.machine != "sandbox":
+                todo = "take another queue, or --machine sandbox"
+            return f"{kind.name}: this kernel is built without {kind.option}: {todo}"
+    return ""
+
+
 def kernel_hz() -> int | None:
     """CONFIG_HZ from /proc/config.gz or /boot; None where neither is there."""
-    for line in kernel_config().splitlines():
-        if line.startswith("CONFIG_HZ="):
-            return int(line.partition("=")[2])
-    return None
+    found = re.search(r"^CONFIG_HZ=(\d+)", kernel_config(), re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def kernel_config() -> str:

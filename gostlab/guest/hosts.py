@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.ends import cc_at
-from gostlab.ask.flows import Flow
-from gostlab.ask.run_description import RunDescription
 from gostlab.declared.controls import kernel_name, shipped_controls
 from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import tunnel_kind
+from gostlab.describe.resolve.flows import Flow, cc_at
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.namespaces import inside, read_sysctls, write_sysctls
 from gostlab.guest.network import Network, NetworkError, set_sysctls
 
@@ -116,9 +115,7 @@ def has_own_tcp_memory(run: RunDescription) -> bool:
 
 
 def machines_of(run: RunDescription) -> tuple[str, ...]:
-    """The hosts whose programs take part. What only forwards for them is the network: its rates and
-    queues are the path's, and a packet costs it nothing.
-    """
+    """The hosts whose programs take part: what only forwards for them is the network."""
     ends = (host for flow in run.flows for host in run.tunnel_way(flow))
     return tuple(dict.fromkeys((*run.hosts, *ends)))
 
@@ -178,9 +175,7 @@ def leg_hosts(run: RunDescription, flow: Flow) -> list[tuple[str, str, str]]:
 
 
 def set_cc_towards(network: Network, host: str, peer: str, cc: str) -> None:
-    """Congestion control of a host's connections with one other, however they begin and by
-    whichever of its addresses it calls: a metric of the routes there. Raises NetworkError.
-    """
+    """A host's congestion control towards another: a metric of its routes. Raises NetworkError."""
     addresses = [each.ip for each in network.interfaces if each.node == peer]
     for address in dict.fromkeys((network.ip(peer), *addresses)):
         shown = network.read(host, ["ip", "-json", "route", "get", address], logged=False)
@@ -191,12 +186,9 @@ def set_cc_towards(network: Network, host: str, peer: str, cc: str) -> None:
 
 
 def cc_of(run: RunDescription, host: str) -> str:
-    """The congestion control of a host's namespace: that of the first flow whose data it sends,
-    else of the first it takes part in. A flow of the same host with another one asks for it on its
-    own socket.
-
-    Where ends have congestion controls of their own, that of its loopback leg, which no route
-    leads over, else of its first.
+    """The congestion control of a host's namespace: of the first flow whose data it sends, else of
+    the first it takes part in (another flow's asks on its own socket). Where ends have their
+    own, that of its loopback leg, which no route leads over, else of its first.
     """
     ends = legs_at(run).get(host)
     if ends:
@@ -209,9 +201,7 @@ def cc_of(run: RunDescription, host: str) -> str:
 
 
 def socket_cc(run: RunDescription) -> dict[str, str]:
-    """What a flow's sockets have on each host without asking for it. Where ends have congestion
-    controls of their own no flow asks for another.
-    """
+    """What a flow's sockets have on each host without asking for it."""
     if run.cc_by_end:
         return {flow.data_sender: flow.cc for flow in run.flows if flow.cc}
     return {host: cc_of(run, host) for host in run.hosts}
@@ -219,14 +209,8 @@ def socket_cc(run: RunDescription) -> dict[str, str]:
 
 def buffers_of(run: RunDescription, host: str) -> Any:
     """The socket buffers of a host: its flows' (which agree), else the run's."""
-    return next(
-        (
-            flow.buffers
-            for flow in run.flows
-            if flow.is_tcp and host in (flow.sender, flow.receiver)
-        ),
-        run.buffers,
-    )
+    own = (flow for flow in run.flows if flow.is_tcp and host in (flow.sender, flow.receiver))
+    return next((flow.buffers for flow in own), run.buffers)
 
 
 def silence_ipv6(network: Network) -> None:
@@ -246,12 +230,10 @@ def silence_ipv6(network: Network) -> None:
 
 
 def set_tcp_memory(limit_mib: int | None) -> None:
-    """Set the kernel's limit of memory for all TCP sockets, in the kernel's own proportions (low :
-    pressure : limit = 3 : 4 : 6, tcp_init_mem). It is one limit for every namespace, and a sandbox
-    is several machines: its default, a tenth of one machine's memory, would decide the result long
-    before any of the hosts' own would.
+    """Set the kernel's limit of memory for all TCP sockets; None: as it is. Raises OSError.
 
-    Only for a machine of the lab's own; None leaves it as it is. Raises OSError.
+    It is one limit for every namespace, and a sandbox is several machines: its default, a tenth of
+    one machine's memory, would decide the result long before any of the hosts' own would.
     """
     if limit_mib is not None:
         limits = tcp_memory_limits(limit_mib)
@@ -259,7 +241,9 @@ def set_tcp_memory(limit_mib: int | None) -> None:
 
 
 def tcp_memory_limits(limit_mib: int) -> str:
-    """The three limits of tcp_mem, in pages: low, pressure and most."""
+    """The three limits of tcp_mem, in pages, in the kernel's proportions (3 : 4 : 6,
+    tcp_init_mem).
+    """
     pages = limit_mib * 2**20 // os.sysconf("SC_PAGE_SIZE")
     return f"{pages // 2} {pages * 2 // 3} {pages}"
 
@@ -270,12 +254,9 @@ def kernel_file(sysctl: str) -> Path:
 
 
 def check_cc_available(cc: str, machine: str) -> None:
-    """Raises Unsupported if the kernel lacks a congestion control, or does not let a namespace have
-    it.
-
-    A namespace may only be given one that the machine allows everybody
-    (tcp_allowed_congestion_control). A sandbox is the lab's own machine, and allows all; a host's
-    setting is its owner's.
+    """Raises Unsupported if the kernel lacks a congestion control, or does not allow it in a
+    namespace (tcp_allowed_congestion_control): a sandbox allows all, a host's setting is its
+    owner's.
     """
     refused = json.loads(os.environ.get(NOT_LOADED, "{}"))
     if cc in refused:

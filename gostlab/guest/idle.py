@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gostlab.ask.checks import Check
-from gostlab.ask.flows import Flow
-from gostlab.ask.profile import DISTRIBUTION_SCALE, lossless
-from gostlab.ask.run_description import RunDescription
+from gostlab.describe.checks import Check
+from gostlab.describe.physics.limits import DISTRIBUTION_SCALE
+from gostlab.describe.physics.sizing import lossless
+from gostlab.describe.resolve.flows import Flow
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.network import Network, NetworkError
 from gostlab.guest.shaping import Shaper
 from gostlab.guest.watch import fidelity
@@ -19,9 +20,7 @@ PING_BITS = (64 + 20 + 14) * 8
 
 
 def check_idle(network: Network, run: RunDescription, shaper: Shaper, name: str) -> list[Check]:
-    """Ping across the empty path of every pair of hosts that has a flow; a check each, the first
-    called `name`. Raises NetworkError if nothing comes back.
-    """
+    """Ping the empty path of every pair of hosts with a flow; a check each. Raises NetworkError."""
     first_of_pair: dict[tuple[str, str], Flow] = {}
     for flow in run.flows:
         first_of_pair.setdefault((flow.sender, flow.receiver), flow)
@@ -64,9 +63,7 @@ def is_steady(path: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def idle_rtt_ms(path: Sequence[Mapping[str, Any]]) -> float:
-    """The round trip that a path's parts are asked for when nothing else is on it: their delays,
-    and the time that their rates take to send one ping.
-    """
+    """The asked round trip of an empty path: its delays, and its rates' time for one ping."""
     return float(sum(crossed["delay_ms"] + ping_time_ms(crossed["rate_bps"]) for crossed in path))
 
 
@@ -76,9 +73,7 @@ def ping_time_ms(rate_bps: int | None) -> float:
 
 
 def jitter_range_ms(path: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """How far below and above the idle round trip jitter may take a packet, ms, all parts of a path
-    together.
-    """
+    """How far below and above its idle round trip a path's jitter may take a packet, ms."""
     low = high = 0.0
     for crossed in path:
         # Without a table netem draws evenly.

@@ -24,6 +24,7 @@ from mininet.topo import Topo
 
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000  # <linux/sched.h>
 MS_REC, MS_PRIVATE = 16384, 1 << 18  # <linux/mount.h>
+TT_READ_ON = 0x676F7374  # prctl(2) of the lab's own (arch/um/kernel/readon.c)
 libc = ctypes.CDLL(None, use_errno=True)
 # What Mininet types to lay out links and addresses.
 TYPED_FOR_LINKS = re.compile(
@@ -49,6 +50,19 @@ def inside(pid: int) -> Iterator[None]:
         os.close(own)
 
 
+@contextlib.contextmanager
+def reading_on(size: int) -> Iterator[None]:
+    """What is started meanwhile gets its reads of so many bytes made by the kernel until its buffer
+    is full; 0: it makes them all itself. Saying so takes no time, and a kernel that does not know
+    the word refuses it.
+    """
+    libc.prctl(TT_READ_ON, ctypes.c_ulong(size))
+    try:
+        yield
+    finally:
+        libc.prctl(TT_READ_ON, ctypes.c_ulong(0))
+
+
 def without_shells(topology: Topo) -> Topo:
     """A topology whose nodes are to be namespaces alone."""
     for name in topology.hosts():
@@ -64,9 +78,7 @@ def held(kind: type) -> type:
 
 
 class Held:
-    """A node's namespaces, held by a process that waits until its input is closed: when whoever
-    started it ends, so does it. Its commands are kept until the links are there.
-    """
+    """A node's namespaces, held by a process that ends with whoever started it."""
 
     name: str
     params: dict[str, Any]
@@ -98,9 +110,7 @@ class Held:
         return ""
 
     def run_kept(self) -> None:
-        """Run what a topology's own node asked for besides links, addresses and routes. Raises
-        OSError or subprocess.CalledProcessError.
-        """
+        """Run what a topology's own node asked for. Raises OSError or CalledProcessError."""
         for command in self.kept:
             sysctl = re.fullmatch(r"sysctl -qw (\S+)=(\S+)", command)
             with inside(self.pid):
@@ -127,9 +137,7 @@ def sysctl_file(name: str) -> Path:
 
 
 def write_sysctls(values: Mapping[str, str]) -> None:
-    """Set sysctls of the network namespace that the caller is in. Raises OSError whose filename is
-    the first one that the kernel does not take.
-    """
+    """Set sysctls of the caller's namespace. Raises OSError whose filename is the one refused."""
     for name, value in values.items():
         try:
             sysctl_file(name).write_text(value, encoding="ascii")
@@ -171,9 +179,7 @@ def inside_new_namespaces() -> Iterator[None]:
 
 
 def enter_own_namespaces() -> None:
-    """A network and mounts of this process's own, /sys that of the network: what `mnexec -n` does.
-    Raises OSError.
-    """
+    """A network and mounts of this process's own, as `mnexec -n` makes them. Raises OSError."""
     checked(libc.unshare(CLONE_NEWNET | CLONE_NEWNS), "unshare")
     private = ctypes.c_ulong(MS_REC | MS_PRIVATE)
     checked(libc.mount(b"none", b"/", None, private, None), "mount /")

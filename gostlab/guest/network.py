@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,13 +19,13 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 
 import topo
-from gostlab.ask.costs import cost_words
-from gostlab.ask.flows import topology_size
-from gostlab.ask.run_description import RunDescription
 from gostlab.declared.topologies import topology_of
+from gostlab.describe.resolve.cpu_model import cost_words
+from gostlab.describe.resolve.flows import topology_size
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.commands import CommandLog, Needs
 from gostlab.guest.ethtool import set_offloads_of
-from gostlab.guest.namespaces import inside, read_sysctls, without_shells, write_sysctls
+from gostlab.guest.namespaces import inside, read_sysctls, reading_on, without_shells, write_sysctls
 from gostlab.guest.tc_pipe import TcError, TcPipe
 
 NOTHING = Needs()
@@ -35,6 +35,7 @@ OFFLOAD_SWITCHES = {
     "generic-receive-offload": "gro",
     "tx-udp-segmentation": "tx-udp-segmentation",
 }
+CHECKED_OFFLOADS = tuple(OFFLOAD_SWITCHES)[:3]  # not every kernel has the last one
 
 
 class NetworkError(Exception):
@@ -57,14 +58,11 @@ class Interface:
 
 
 def interface_of(node: str, intf: Any) -> Interface:
-    """An end of a link with what topo.py says of it: its role is (role, direction[, hosts[,
-    link]]).
-    """
-    said: Sequence[Any] = intf.params.get("role") or (None, None)
-    role, direction = said[:2]
-    hosts = said[2] if len(said) > 2 else ()
+    """An end of a link with what topo.py says of it: (role, direction[, hosts[, link]])."""
+    role, direction, *more = intf.params.get("role") or (None, None)
+    hosts = more[0] if more else ()
     hosts = (hosts,) if isinstance(hosts, str) else hosts
-    link = said[3] if len(said) > 3 else ""
+    link = more[1] if len(more) > 1 else ""
     return Interface(node, intf.name, intf.ip, role, direction, hosts, link)
 
 
@@ -96,12 +94,6 @@ class Network:
         while self._tc_pipes:
             self._tc_pipes.popitem()[1].close()
 
-    @property
-    def links(self) -> list[tuple[Interface, Interface]]:
-        """The two ends of every link."""
-        by_name = {interface.name: interface for interface in self.interfaces}
-        return [(by_name[link.intf1.name], by_name[link.intf2.name]) for link in self.mininet.links]
-
     def pid(self, node: str) -> int:
         """The process that holds the node's network namespace."""
         return int(self.mininet[node].pid)
@@ -125,12 +117,14 @@ class Network:
         environ: Mapping[str, str] = {},
         flow: str | None = None,
         charged_as: str = "",
+        reads_on: int | None = None,
     ) -> subprocess.Popen[bytes]:
         """Start a process on a node and leave it running, in a session of its own.
 
         stdout_name   where its output goes, for commands.sh
         charged_as    the program whose costs on the virtual clock it and all its children have
         flow          the flow whose client it is; None: a server, or a tunnel's end
+        reads_on      the size of its reads that the kernel goes on with; None: nothing is said
         """
         cost = cost_words(self.program_costs, charged_as)
         self.log.charge(cost)
@@ -138,14 +132,15 @@ class Network:
             self.log.serve(node, argv, stdout_name, environ)
         else:
             self.log.flow(flow, node, argv, stdout_name)
-        return self._popen(
-            node,
-            charged_argv(argv, cost),
-            environ,
-            stdout=stdout,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with nullcontext() if reads_on is None else reading_on(reads_on):
+            return self._popen(
+                node,
+                charged_argv(argv, cost),
+                environ,
+                stdout=stdout,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def _popen(
         self, node: str, argv: Sequence[str], environ: Mapping[str, str], **options: Any
@@ -202,10 +197,7 @@ class Network:
     def change_qdiscs(
         self, node: str, commands: Sequence[Sequence[str]], show: Sequence[str]
     ) -> str:
-        """Carry out tc commands on a node through a tc that stays; returns what `show` prints then.
-
-        Raises NetworkError with what tc said if it refused one.
-        """
+        """Run tc commands through a tc that stays, then what `show` prints. Raises NetworkError."""
         for argv in commands:
             self.log.run(node, argv)
         if node not in self._tc_pipes:
@@ -268,9 +260,7 @@ def lay_out(
 
 
 def join_nodes(mininet: Mininet, environ: Mapping[str, str]) -> None:
-    """The links, addresses and routes of nodes without shells, as `record_layout` writes them down.
-    Raises NetworkError.
-    """
+    """Links, addresses and routes of nodes without shells. Raises NetworkError."""
     ip_batch(
         [
             f"link add {link.intf1.name} netns {link.intf1.node.pid} type veth"
@@ -311,9 +301,8 @@ def ip_batch(lines: Sequence[str], environ: Mapping[str, str]) -> None:
 
 
 def check_addresses(mininet: Mininet) -> None:
-    """Every interface must have the address that its link declares. Mininet gives a node's own
-    address to its first link's end, whatever that link says. Raises NetworkError naming the first
-    that differs.
+    """Every interface must have the address that its link declares: Mininet gives a node's own to
+    its first link's end. Raises NetworkError naming the first that differs.
     """
     for host in mininet.hosts:
         for intf in host.intfList():
@@ -406,14 +395,9 @@ def set_offloads(
         except OSError as error:
             raise NetworkError(f"{interface.node}: {interface.name}: offloads: {error}") from error
         installed[interface.name] = state
-        for name in (
-            "tcp-segmentation-offload",
-            "generic-segmentation-offload",
-            "generic-receive-offload",
-        ):
+        for name in CHECKED_OFFLOADS:
             if state[name] != on:
-                raise NetworkError(
-                    f"{interface.node}: {interface.name}: {name} is {'off' if on else 'on'}, "
-                    f"asked for {'on' if on else 'off'}"
-                )
+                asked, other = ("on", "off") if on else ("off", "on")
+                where = f"{interface.node}: {interface.name}"
+                raise NetworkError(f"{where}: {name} is {other}, asked for {asked}")
     return installed

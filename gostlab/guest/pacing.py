@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from gostlab.ask.run_description import RunDescription
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.hosts import machines_of
 from gostlab.guest.network import Interface, Network, NetworkError
 
@@ -15,9 +15,7 @@ SENDER = "sender"  # the role of such a queue among those that are sampled
 
 
 def pace_senders(network: Network, run: RunDescription) -> list[Interface]:
-    """Install fq on every card of the hosts whose programs take part, read back; the cards, as
-    queues to be sampled. Raises NetworkError naming the one that did not take it.
-    """
+    """Install fq on every card of the end hosts; the cards, as queues. Raises NetworkError."""
     first = {flow.sender for flow in run.flows}
     found = []
     for interface in network.interfaces:

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import results
-from gostlab.ask.flows import Flow
-from gostlab.ask.run_description import RunDescription
+from gostlab.describe.resolve.flows import Flow
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.hosts import Unsupported, check_cc_available, set_tcp_memory
-from gostlab.guest.reports import TrafficError, report_name, result_of
+from gostlab.guest.reports import TrafficError
+from gostlab.guest.traffic_kinds import report_name, result_of
 
 FOLDER = "replayed"
 
@@ -40,9 +41,7 @@ def main(argv: list[str]) -> int:
 
 
 def prepare_machine(run: RunDescription) -> None:
-    """What is one setting for a whole machine, and so is not the script's to change. Raises
-    Unsupported or OSError.
-    """
+    """What is one for the whole machine, and not the script's. Raises Unsupported or OSError."""
     for cc in run.congestion_controls:
         check_cc_available(cc, "sandbox")
     set_tcp_memory(run.tcp_memory_mib)
@@ -88,9 +87,7 @@ def replayed(run: RunDescription, folder: Path) -> dict[str, Any]:
 
 
 def uncertainty(run: RunDescription, flow: Flow, folder: Path) -> float | None:
-    """How well a flow's goodput is known, as a share of it: the standard error of the mean over its
-    seconds. None where fewer than two are reported.
-    """
+    """Standard error of a goodput's mean over its seconds, as a share; None below two seconds."""
     report = results.read_object(folder / report_name(run, flow)) or {}
     rates = [
         float(interval["sum"]["bits_per_second"])

@@ -22,20 +22,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gostlab import results
-from gostlab.ask.checks import Check, report, worst
-from gostlab.ask.flows import IPERF3_KINDS, WEB_KINDS
-from gostlab.ask.limits import MTU_BYTES
-from gostlab.ask.run_description import RunDescription
+from gostlab import lazy, results
 from gostlab.declared.controls import kernel_name
-from gostlab.declared.iperf3 import SYSTEM
+from gostlab.declared.iperf3_versions import OWN, SYSTEM
 from gostlab.declared.programs import IRTT
+from gostlab.describe.checks import Check, report, worst
+from gostlab.describe.physics.limits import MTU_BYTES
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.cards import moderate_cards
 from gostlab.guest.commands import Needs
 from gostlab.guest.environment import (
     Iperf3,
     check_virtual_clock,
     environment,
+    installed_reads_made,
     iperf3_of,
     run_environ,
     scratch_folder,
@@ -52,20 +52,16 @@ from gostlab.guest.hosts import (
 )
 from gostlab.guest.idle import check_idle, refuse_wrong_path
 from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_mtu, set_offloads
+from gostlab.guest.order import Order
 from gostlab.guest.pacing import pace_senders
 from gostlab.guest.reports import TrafficError
 from gostlab.guest.shaping import Shaper, under_test
-from gostlab.guest.traffic import PYTHON, Load, Order, run_flows
-from gostlab.guest.tunnels import Tunnel, TunnelError, own_programs, program_of, start_tunnel
+from gostlab.guest.traffic import Load, run_flows
+from gostlab.guest.tunnels import own_programs, program_of, start_tunnel
+from gostlab.guest.tunnels.launch import Tunnel, TunnelError
 from gostlab.guest.verdict import judge
 from gostlab.guest.watch import fidelity
-from gostlab.guest.watch.acks import (
-    AckTrace,
-    ack_filter,
-    keep_acks,
-    sample_s,
-    tracing_acks,
-)
+from gostlab.guest.watch.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
 from gostlab.guest.watch.probes import Probes, host_cpu_use, probing, program_cost_use
 from gostlab.guest.watch.realclock import Watch, Watched, watching
 from gostlab.guest.watch.states import StateTrace, keep_states, tracing_states
@@ -125,6 +121,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             for node in hosts_with_programs(run)
             if run.host_cpus
         }
+        reads_made = installed_reads_made()
         cost_use = {
             node: program_cost_use(network.pid(node))
             for node in hosts_with_programs(run)
@@ -142,17 +139,11 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             **({"cc_state": states} if states else {}),
             **({"host_cpu": cpu_use} if cpu_use else {}),
             **({"program_costs": cost_use} if cost_use else {}),
+            **({"reads_made": reads_made} if run.clock == "virtual" else {}),
         },
     )
     checks += judge(
-        run,
-        folder,
-        load,
-        watches.probes,
-        watches.queues,
-        legs,
-        watches.clock_watched,
-        (parts.get("kernel") or {}).get("lacks", ()),
+        run, folder, load, watches.probes, watches.queues, legs, watches.clock_watched, lacks(parts)
     )
     checks += fidelity.check_kernel(run, parts.get("kernel"), platform.release())
     results.write_json(folder / "fidelity.json", report(checks))
@@ -171,6 +162,21 @@ def begin_anew(run: RunDescription) -> None:
         BEGIN_ANEW.write_text(f"{run.seed}", encoding="ascii")
 
 
+def lacks(parts: Mapping[str, Any]) -> Sequence[str]:
+    """What the run's kernel cannot do, where that is not the shipped one."""
+    return (parts.get("kernel") or {}).get("lacks", ())
+
+
+def reads_on_of(run: RunDescription, lacking: Sequence[str]) -> int | None:
+    """The size of the reads of the run's iperf3 that its kernel is to go on with; None: it need not
+    be told.
+    """
+    kind = OWN.get(run.iperf3)
+    if run.clock != "virtual" or not (kind and kind.reads_on) or "reading on" in lacking:
+        return None
+    return kind.reads_on if run.read_on == "on" else 0
+
+
 def prepare_kernel(run: RunDescription) -> None:
     """What all namespaces share. Raises Unsupported or OSError."""
     for cc in run.congestion_controls:
@@ -179,22 +185,19 @@ def prepare_kernel(run: RunDescription) -> None:
 
 
 def needs_of(
-    run: RunDescription,
-    program: TunnelBinary | None,
-    iperf3: Iperf3,
-    parts: Mapping[str, Any],
+    run: RunDescription, program: TunnelBinary | None, iperf3: Iperf3, parts: Mapping[str, Any]
 ) -> Needs:
     """What the run's commands.sh must find on whatever machine repeats it."""
-    kinds = {flow.kind for flow in run.flows}
+    kinds = [flow.traffic for flow in run.flows]
+    clients = dict.fromkeys(kind.client for kind in kinds if kind.client)
     hashes = {str(path): file_sha256(path) for path in (program.paths if program else ())}
     if run.iperf3 != SYSTEM:
         hashes[iperf3.path] = file_sha256(Path(iperf3.path))
     return Needs(
         programs=(
-            *(["wget"] if "http" in kinds else []),
-            *([str(parts.get("nginx") or "nginx")] if kinds & set(WEB_KINDS) else []),
-            *([iperf3.path] if kinds & set(IPERF3_KINDS) else []),
-            *([PYTHON] if kinds & {"short", "ping"} else []),
+            *([str(parts.get("nginx") or "nginx")] if any(kind.by_nginx for kind in kinds) else []),
+            *([iperf3.path] if any(kind.by_iperf3 for kind in kinds) else []),
+            *clients,
         ),
         hashes=hashes,
         congestion_controls=[kernel_name(cc) for cc in run.congestion_controls],
@@ -250,9 +253,7 @@ def watching_all(
     folder: Path,
     paced: Sequence[Interface] = (),
 ) -> Iterator[Watches]:
-    """Open everything that watches a run's load; close it on leaving. `paced`: end hosts' cards
-    that have a queue of their own.
-    """
+    """Open all that watches a load; close it on leaving. `paced`: end hosts' cards with fq."""
     queues = [interface for interface in network.shaped if under_test(run, interface)]
     queues += paced
     bottleneck = bottleneck_of(run, queues)
@@ -294,9 +295,7 @@ def put_load(
     scratch: Path,
     parts: Mapping[str, Any],
 ) -> Load:
-    """The load between the samplers' first and last sample; the tunnel must outlive it. Raises
-    TunnelError or TrafficError.
-    """
+    """The load between the samplers' first and last sample. Raises TunnelError or TrafficError."""
     irtt = find_program(IRTT, own_programs(parts))
     begin_anew(run)
     try:
@@ -309,6 +308,7 @@ def put_load(
                 iperf3=iperf3,
                 nginx=parts.get("nginx"),
                 irtt=None if irtt is None else str(irtt.path),
+                reads_on=reads_on_of(run, lacks(parts)),
                 folder=folder,
                 scratch=scratch,
                 begin=watches.begin,
@@ -338,9 +338,8 @@ def judged_if_dead(tunnel: Tunnel, checks: list[Check], folder: Path) -> Iterato
 
 def check_tunnel(tunnel: Tunnel) -> list[Check]:
     """Whether the tunnel is alive; nothing where there is none."""
-    if not tunnel.ends:
-        return []
-    return [fidelity.check_tunnel({node: end.poll() for node, end in tunnel.ends.items()})]
+    ends = {node: end.poll() for node, end in tunnel.ends.items()}
+    return [fidelity.check_tunnel(ends)] if ends else []
 
 
 def raise_file_limit() -> None:
@@ -351,6 +350,7 @@ def raise_file_limit() -> None:
 
 def main(argv: list[str]) -> int:
     """Run what FOLDER describes; the exit status says little, outcome.json says all."""
+    lazy.read_all()
     folder = Path(argv[1])
     run = RunDescription.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))

@@ -16,13 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.flows import Flow, delays_ms
-from gostlab.ask.links import touches
-from gostlab.ask.profile import period_factors
-from gostlab.ask.run_description import RunDescription
 from gostlab.declared.kernels import FEATURES, SHIPPED
 from gostlab.declared.qdiscs import qdisc_kind
 from gostlab.declared.topologies import topology_of
+from gostlab.describe.physics.limits import period_factors
+from gostlab.describe.resolve.flows import Flow, delays_ms
+from gostlab.describe.resolve.links import touches
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.environment import unbuilt_queue
 from gostlab.guest.network import Interface, Network, NetworkError
 from gostlab.guest.qdiscs import (
     Qdisc,
@@ -132,14 +133,17 @@ class Shaper:
 
         Raises ShapingMismatch naming the device and what differs.
         """
-        for interface in self._now:
-            self._apply(interface, "add")
+        try:
+            for interface in self._now:
+                self._apply(interface, "add")
+        except NetworkError as error:
+            if said := unbuilt_queue(self._run):
+                raise NetworkError(said) from error
+            raise
         return self.show("before")
 
     def show(self, when: str) -> dict[str, str]:
-        """What `tc -s qdisc show` says now of every device that the flows cross. `when`: before |
-        after the load, for commands.sh.
-        """
+        """What `tc -s qdisc show` says of every device that flows cross, before or after."""
         crossed = [interface for interface in self._now if under_test(self._run, interface)]
         shown: dict[str, str] = {}
         for node in dict.fromkeys(interface.node for interface in crossed):
@@ -189,9 +193,7 @@ class Shaper:
         return done
 
     def path_of_flow(self, flow: Flow) -> list[dict[str, Any]]:
-        """What a flow's packets cross there and back, as it is now: bottlenecks, which have only a
-        rate, and delay lines, which have everything else.
-        """
+        """What a flow's packets cross now: bottlenecks (only a rate), delay lines (all else)."""
         paced = qdisc_kind(self._run.bottleneck).paces_idle  # else a lone packet passes at once
         return [
             {**NO_DELAY_LINE, "rate_bps": now["rate_bps"] if paced else None}
@@ -211,30 +213,26 @@ class Shaper:
         return built if takes_seeds(self._run, platform.release()) else list(map(unseeded, built))
 
     def _apply(self, interface: Interface, verb: str) -> Qdisc:
-        """Install what is asked for now, read it back; returns what the kernel has at the root.
-        Raises ShapingMismatch.
-        """
+        """Install what is asked for now; what the root then is. Raises ShapingMismatch."""
         qdiscs = self.qdiscs_for(interface)
         commands = install_argvs(interface.name, qdiscs, verb)
-        if by_tc_alone(commands) and not needs_a_file_or_filter(qdiscs[0]):
+        netem = qdiscs[0] if isinstance(qdiscs[0], Netem) else None
+        needs_more = netem and (netem.distribution or netem.every_pkts)
+        if not needs_more and all(argv[0] == "tc" for argv in commands):
             show = show_argv(interface.name)
             shown = self._network.change_qdiscs(interface.node, commands, show)
             return compare(interface, qdiscs, shown)[0]
-        environ = self._tables_for(qdiscs[0])
+        environ = {}
+        if netem and netem.distribution:  # tc reads it from a file
+            path = table_path(self._tables, netem.distribution)
+            self._network.write_file(path, table_text(netem.distribution))
+            environ["TC_LIB_DIR"] = str(self._tables)
         for argv in commands:
             self._network.read(interface.node, argv, environ=environ)
-        if isinstance(qdiscs[0], Netem) and qdiscs[0].every_pkts:
-            self._lose_periodically(interface, qdiscs[0].every_pkts, verb)
-        return read_back(self._network, interface, qdiscs)[0]
-
-    def _tables_for(self, qdisc: Qdisc) -> dict[str, str]:
-        """The environment in which tc finds a netem's delay table, which is written for it."""
-        if not isinstance(qdisc, Netem) or not qdisc.distribution:
-            return {}
-        self._network.write_file(
-            table_path(self._tables, qdisc.distribution), table_text(qdisc.distribution)
-        )
-        return {"TC_LIB_DIR": str(self._tables)}
+        if netem and netem.every_pkts:
+            self._lose_periodically(interface, netem.every_pkts, verb)
+        shown = self._network.read(interface.node, show_argv(interface.name), logged=False)
+        return compare(interface, qdiscs, shown)[0]
 
     def _lose_periodically(self, interface: Interface, every_pkts: int, verb: str) -> None:
         """A filter that loses exactly every so-many-th packet. Raises ShapingMismatch."""
@@ -246,22 +244,14 @@ class Shaper:
         check_filter(self._network, interface, every_pkts)
 
 
-def by_tc_alone(commands: Sequence[Sequence[str]]) -> bool:
-    """Whether no other program is needed for what tc does not know."""
-    return all(argv[0] == "tc" for argv in commands)
-
-
-def needs_a_file_or_filter(qdisc: Qdisc) -> bool:
-    """Whether more than a tc command for the qdisc makes it: a delay table, or a periodic loss."""
-    return isinstance(qdisc, Netem) and bool(qdisc.distribution or qdisc.every_pkts)
-
-
 def takes_seeds(run: RunDescription, release: str) -> bool:
     """Whether netem has a seed here. One of the older kernels that a run may ask for takes its
-    losses from its own random numbers, which follow from the run's seed, and says so in the
-    verdict; elsewhere a seed that is not installed is a difference.
+    losses from its own random numbers, which follow from the run's seed; this machine's own kernel
+    from nobody's. Both say so in the verdict. In the shipped kernel a seed that is not installed is
+    a difference.
     """
-    return run.kernel == SHIPPED or version_tuple(release) >= FEATURES["netem seed"].since
+    is_shipped = run.kernel == SHIPPED and run.machine != "native"
+    return is_shipped or version_tuple(release) >= FEATURES["netem seed"].since
 
 
 def unseeded(qdisc: Qdisc) -> Qdisc:
@@ -270,9 +260,7 @@ def unseeded(qdisc: Qdisc) -> Qdisc:
 
 
 def seed_of(run: RunDescription, number: int) -> int:
-    """The seed of a run's n-th qdisc: the same in every cell of a repetition, none shared by two
-    qdiscs.
-    """
+    """The seed of a run's n-th qdisc: the same in every cell of a repetition, none used twice."""
     return run.seed * 1000 + number
 
 
@@ -289,18 +277,8 @@ def check_filter(network: Network, interface: Interface, every_pkts: int) -> Non
         )
 
 
-def read_back(network: Network, interface: Interface, asked: list[Qdisc]) -> list[Qdisc]:
-    """What the kernel has on an interface. Raises ShapingMismatch where it is not what was asked
-    for.
-    """
-    shown = network.read(interface.node, show_argv(interface.name), logged=False)
-    return compare(interface, asked, shown)
-
-
 def compare(interface: Interface, asked: list[Qdisc], shown: str) -> list[Qdisc]:
-    """What `tc -j qdisc show` says that an interface has. Raises ShapingMismatch where it is not
-    what was asked for.
-    """
+    """What `tc -j qdisc show` says is there. Raises ShapingMismatch if it was not asked for."""
     where = f"{interface.node}: {interface.name} ({interface.role}, {interface.direction})"
     try:
         installed = parse_shown(shown, asked)
@@ -321,14 +299,10 @@ ROOT = re.compile(r"^(?=qdisc \S+ \S+ root )", re.MULTILINE)
 
 
 def show_qdiscs(network: Network, node: str, devices: Sequence[str], when: str) -> dict[str, str]:
-    """tc's own text with statistics, for the record, by device: all of a node's from one tc. Raises
-    NetworkError.
-    """
+    """tc's text with statistics, by device: all of a node's from one tc. Raises NetworkError."""
     for device in devices:
         network.log.run(
-            node,
-            ["tc", "-s", "qdisc", "show", "dev", device],
-            stdout=f"qdisc-{when}-{device}.txt",
+            node, ["tc", "-s", "qdisc", "show", "dev", device], stdout=f"qdisc-{when}-{device}.txt"
         )
     asked = "".join(f"qdisc show dev {device}\n" for device in devices)
     said = network.read(node, ["tc", "-s", "-batch", "-"], logged=False, stdin=asked)

@@ -16,8 +16,8 @@ from typing import Any
 from mininet.cli import CLI
 from mininet.log import setLogLevel
 
-from gostlab.ask.run_description import RunDescription
-from gostlab.declared.iperf3 import SYSTEM
+from gostlab.declared.iperf3_versions import SYSTEM
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.environment import iperf3_of, run_environ, scratch_folder
 from gostlab.guest.hosts import Unsupported, check_cc_available, configure_hosts
 from gostlab.guest.idle import idle_rtt_ms
@@ -34,9 +34,7 @@ Congestion control: {cc}. Clock: {clock}. Tunnel program: {tunnel}
 
 
 def main(argv: list[str]) -> int:
-    """Build, greet, hand over. Exit status 1 with a line on standard error if the lab cannot be
-    built.
-    """
+    """Build, greet, hand over; exit status 1 and a line on standard error if that cannot be."""
     folder = Path(argv[1])
     run = RunDescription.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))
@@ -61,9 +59,7 @@ def main(argv: list[str]) -> int:
 
 
 def link_programs(folder: Path, run: RunDescription, parts: Mapping[str, Any]) -> Path:
-    """A folder for PATH in which TUNNEL_COMMAND is the tunnels' program, whichever that is, and
-    iperf3 the run's. Raises NetworkError.
-    """
+    """A folder for PATH with TUNNEL_COMMAND and the run's iperf3. Raises NetworkError."""
     if run.iperf3 != SYSTEM:
         (folder / "iperf3").symlink_to(iperf3_of(run, parts).path)
     if parts.get("tunnel"):
@@ -89,7 +85,9 @@ def welcome(network: Network, run: RunDescription, shaper: Shaper, parts: Mappin
         "exit": "end the lab",
     }
     there = WELCOME.format(
-        links=", ".join(f"{one.node} – {two.node}" for one, two in network.links),
+        links=", ".join(
+            f"{link.intf1.node.name} – {link.intf2.node.name}" for link in network.mininet.links
+        ),
         profile=run.profile,
         rtt_ms=idle_rtt_ms(shaper.path_of_flow(flow)),
         rate=f"{rate_bps / 1e6:g} Mbit/s" if rate_bps else "no rate limit",

@@ -22,10 +22,7 @@ class TcPipe:
     def __init__(self, start: Callable[..., subprocess.Popen[bytes]]) -> None:
         """start: like subprocess.Popen, on the node."""
         self._process = start(
-            list(ARGV),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            list(ARGV), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
 
     def __enter__(self) -> TcPipe:

@@ -7,11 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gostlab import measures
-from gostlab.ask import guards
-from gostlab.ask.checks import Check
-from gostlab.ask.limits import DELAY_LIMIT_PKTS
-from gostlab.ask.run_description import RunDescription
+from gostlab.describe import guards
+from gostlab.describe.checks import Check
+from gostlab.describe.physics.limits import DELAY_LIMIT_PKTS
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.hosts import kernel_file, tcp_memory_limits, tcp_memory_of
 from gostlab.guest.network import Interface
 from gostlab.guest.reports import FlowResult
@@ -20,6 +19,7 @@ from gostlab.guest.traffic import Load
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.probes import Probes, rows_of
 from gostlab.guest.watch.realclock import Watched
+from gostlab.results import measures
 
 
 def judge(
@@ -32,11 +32,8 @@ def judge(
     watched: Watched | None,
     kernel_lacks: Collection[str] = (),
 ) -> list[Check]:
-    """The checks that need the whole run.
-
-    queues        where the flows' packets may have waited
-    kernel_lacks  the features that the run's kernel does not have, as gostlab.declared.kernels
-                  names them
+    """The checks that need the whole run. `queues`: where the flows' packets may have waited;
+    `kernel_lacks`: features that the run's kernel has not (gostlab.declared.kernels).
     """
     samples = rows_of(folder, "queues")
     last = {row["dev"]: row for row in samples}
@@ -75,9 +72,7 @@ def judge(
 def most_received(
     run: RunDescription, load: Load, queues: Sequence[Interface]
 ) -> tuple[float, float]:
-    """What came through the fullest bottleneck of those that carry the data, in bits, and the rate
-    that it has at most: all bytes of the flows whose data cross it.
-    """
+    """Bits through the fullest bottleneck that carries data, and its highest rate."""
     got = {flow.name: 8.0 * flow.bytes for flow in load.flows}
     mine = [flow for flow in run.flows if flow.direction == run.flows[0].direction]
     found = [(0.0, float(run.path[run.data_direction]["rate_bps"] or 0))]
@@ -93,16 +88,14 @@ def most_received(
 
 def check_cpu(run: RunDescription, folder: Path) -> Check:
     """The CPU's idle share and the bottleneck's use in the median second of the load: an average
-    would count the time that iperf3 takes to open its streams over a long path and to drain them,
-    when everything is idle.
+    would count iperf3's opening and draining of its streams, when everything is idle.
     """
     rows = rows_of(folder, "hosts")
     host, idle = measures.least_idle_cpu(rows)
-    own = (
-        fidelity.OwnCpus(host, measures.busy_shares(rows), measures.packets_share(rows, host))
-        if host
-        else None
-    )
+    own = None
+    if host:
+        shares = measures.busy_shares(rows), measures.packets_share(rows, host)
+        own = fidelity.OwnCpus(host, *shares)
     used = measures.bottleneck_used(run.to_json(), rows_of(folder, "queues"))
     return fidelity.check_cpu(1.0 if idle is None else idle, used, run.clock, own)
 
@@ -119,9 +112,7 @@ def idle_shares(flows: Sequence[FlowResult], rows: list[dict[str, Any]]) -> dict
 
 
 def check_tcp_memory(run: RunDescription, probes: Probes, legs: Mapping[str, Any]) -> Check:
-    """The peak of TCP's memory against the kernel's first threshold; where hosts have pools of
-    their own, the fullest one's.
-    """
+    """The peak of TCP's memory against the kernel's first threshold, of the fullest pool."""
     page_mib = os.sysconf("SC_PAGE_SIZE") / 2**20
     of_all = kernel_file("net.ipv4.tcp_mem").read_text(encoding="ascii")
 

@@ -6,6 +6,7 @@ root.
 
 from __future__ import annotations
 
+import compileall
 import os
 import platform
 import shutil
@@ -20,12 +21,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from gostlab.ask.flows import IPERF3_KINDS
-from gostlab.ask.run_description import RunDescription
-from gostlab.declared.iperf3 import OWN, SYSTEM
+from gostlab.declared.folders import ROOT
+from gostlab.declared.iperf3_versions import OWN, SYSTEM
 from gostlab.declared.kernels import SHIPPED
 from gostlab.declared.tunnels import GOST, tunnel_kind
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.setup.parts import (
+    RELAY,
     SYSTEM_PATH,
     MissingPart,
     Parts,
@@ -34,10 +36,12 @@ from gostlab.setup.parts import (
     tunnel_binary,
 )
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 # Mininet asks distutils to compare two versions, and setuptools answers in its place: 300 modules
 # of setuptools in every run, if Python's own (until 3.12) is not asked for.
+CHECKOUT = ROOT
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"} if sys.version_info < (3, 12) else {}
+# The folders that every guest has for itself (gostlab/machine/init.py).
+OWN_FOLDERS = ("/run", "/tmp", "/var/tmp", "/dev/shm")
 # A run that works uses more CPU time than this in five minutes, even where others leave it little.
 STANDSTILL_S = 0.1
 
@@ -49,8 +53,6 @@ def compile_lab() -> None:
     """
     if sys.dont_write_bytecode:
         return
-    import compileall
-
     # What cannot be written is compiled in each run, as before.
     compileall.compile_dir(CHECKOUT / "gostlab", quiet=2)
     compileall.compile_file(CHECKOUT / "topo.py", quiet=2)
@@ -234,6 +236,10 @@ def hand_over(parts: Parts) -> dict[str, Any]:
             version: {**vars(one), "path": str(one.path)} for version, one in parts.iperf3.items()
         },
         "tunnel": binary and binary.to_json(),
+        "gosts": {
+            **({RELAY: tunnel_binary(parts, RELAY).to_json()} if parts.relay else {}),
+            **{name: one.to_json() for name, one in parts.gosts.items()},
+        },
         "programs": {
             name: {**vars(one), "path": str(one.path)} for name, one in parts.programs.items()
         },
@@ -259,12 +265,12 @@ def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
                 f"iperf3: {iperf3}: the lab's own is not there: run ./lab setup, or ask for"
                 " iperf3: system, whatever is installed"
             )
-    for name in dict.fromkeys(run.tunnel for run in runs):
+    for name, gost in dict.fromkeys((run.tunnel, run.gost) for run in runs):
         kind = tunnel_kind(name)
         if kind.is_direct:
             continue
         if kind.program == GOST:
-            tunnel_binary(parts)
+            tunnel_binary(parts, gost)
         for program in kind.programs:
             if find_program(program, parts.programs) is None:
                 raise MissingPart(
@@ -274,7 +280,7 @@ def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
 
 def has_iperf3(run: RunDescription) -> bool:
     """Whether iperf3 carries any of a run's flows."""
-    return any(flow.kind in IPERF3_KINDS for flow in run.flows)
+    return any(flow.traffic.by_iperf3 for flow in run.flows)
 
 
 def search_path() -> str:
@@ -283,16 +289,24 @@ def search_path() -> str:
 
 
 def kept_visible(parts: Parts) -> list[Path]:
-    """The folders outside the checkout that a guest must see although it has its own /tmp and
-    /run.
+    """The folders and files outside the checkout that a guest must see although it has its own
+    /tmp and /run.
     """
-    programs = (parts.gost, parts.relay, parts.nginx)
     return [
-        *(path.parent for path in programs if path),
+        *(path.parent for path in (parts.relay, parts.nginx) if path),
+        *([seen_with(parts.gost)] if parts.gost else []),
+        *(one.path for one in parts.gosts.values()),
         *(one.path.parent for one in parts.iperf3.values()),
         *{one.path.parents[1] for one in parts.programs.values()},
         *parts.iproute2_dirs,
     ]
+
+
+def seen_with(program: Path) -> Path:
+    """What a guest must see of a user's own program: its folder, but for one that the guest has for
+    itself, of which it sees the program alone.
+    """
+    return program if str(program.parent) in OWN_FOLDERS else program.parent
 
 
 def run_argv(folder: str) -> list[str]:

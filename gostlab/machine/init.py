@@ -66,7 +66,11 @@ def mount_all(writable: str) -> dict:
     mount("cgroup2", "/sys/fs/cgroup", "cgroup2")
     for path in orders["keep"]:
         if path.startswith(tuple(f"{folder}/" for folder in COVERED)):
-            os.makedirs(path, exist_ok=True)
+            if os.path.isdir(HOST + path):
+                os.makedirs(path, exist_ok=True)
+            else:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                os.close(os.open(path, os.O_CREAT))
             mount(HOST + path, path, None, MS_BIND)
     for link, target in (
         ("fd", "/proc/self/fd"),

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.run_description import RunDescription
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import CHECKOUT, QUICK_IMPORTS, Watched, run_argv, time_limit_s
 from gostlab.machine.sandbox import host_facts
 

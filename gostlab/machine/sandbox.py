@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import machine
-from gostlab.ask.cpu_model import ONE_FOR_ALL, CpuModel
-from gostlab.ask.run_description import RunDescription
 from gostlab.declared.errors import BadInput
 from gostlab.declared.kernels import SHIPPED, kernel_named
+from gostlab.describe.resolve.cpu_model import ONE_FOR_ALL, CpuModel
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import (
     CHECKOUT,
     QUICK_IMPORTS,
@@ -42,12 +42,7 @@ from gostlab.machine.allowance import memory_left, read_lines
 from gostlab.machine.logs import last_kernel_words
 from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
 from gostlab.setup.modules import CompileError, Module, module_for
-from gostlab.setup.parts import (
-    MissingPart,
-    kernel_record,
-    own_kernels_folder,
-    seccomp_words,
-)
+from gostlab.setup.parts import MissingPart, kernel_record, seccomp_words
 
 INIT = Path(__file__).with_name("init.py")
 GUEST_FOLDER = "/run/gostlab"
@@ -311,12 +306,7 @@ def why_not_started(kernel: Path, error: OSError) -> str:
 
 
 def start_kernel(
-    argv: list[str],
-    folder: Path,
-    memory: MemoryPlace,
-    hold: Callable[[], None],
-    *,
-    terminal: bool,
+    argv: list[str], folder: Path, memory: MemoryPlace, hold: Callable[[], None], *, terminal: bool
 ) -> subprocess.Popen[bytes]:
     """Start the guest's kernel, its console on log.txt or on the caller's terminal.
 
@@ -466,7 +456,7 @@ def start_run(
 
 def described_kernel(name: str, kernel: Path) -> dict[str, Any]:
     """What a run on a kernel that is not the shipped one must know of it."""
-    lacks = kernel_named(name, own_kernels_folder()).lacks
+    lacks = kernel_named(name).lacks
     record = {key: value for key, value in kernel_record(kernel).items() if key in OF_A_KERNEL}
     return {**record, "name": name, "lacks": list(lacks)}
 

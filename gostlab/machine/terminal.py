@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from gostlab import machine
-from gostlab.ask.cpu_model import CpuModel
-from gostlab.ask.run_description import RunDescription
+from gostlab.describe.resolve.cpu_model import CpuModel
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
 from gostlab.setup.parts import Parts, kernel_for
 

@@ -8,7 +8,6 @@ and a hash of kernel/ (options, patches, script); the source is deleted. Python'
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import platform
 import re
@@ -16,10 +15,11 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gostlab.declared import folders
 from gostlab.setup import archive, parts
 from gostlab.setup.workbench import (
     SetupError,
@@ -119,9 +119,8 @@ def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
 
 def left_over(folder: Path) -> Source | None:
     """The source that a cut-off build left in its folder."""
-    try:
-        record = json.loads((folder / "source.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    record = parts.read_json(folder / "source.json")
+    if record is None:
         return None
     return Source(folder / "source", record["origin"], record["sha256"], is_left_over=True)
 
@@ -145,7 +144,7 @@ def unpack_package(
 
 def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
     none_in_apt = f"no apt mirror here offers a linux-source ≥ {OLDEST} that fits"
-    pin = parts.read_pin((parts.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
+    pin = parts.read_pin((folders.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
     if "sha256" not in pin:
         raise SetupError(f"{none_in_apt}, and kernel/pin pins no tarball")
     origin = f"linux {pin['version']} from kernel.org"
@@ -192,30 +191,44 @@ def unpack_tarball(
 def _build(bench: Workbench, folder: Path, source: Source) -> str:
     started = time.monotonic()
     built = folder / "linux"
-    run_build_script(bench, source, built, parts.ROOT / "kernel" / "build.sh")
+    run_build_script(bench, source, built, folders.ROOT / "kernel" / "build.sh")
     bench.say("booting it")
     version = parts.output_of([built, "--version"]).strip()
     boot_s = boot_time_s(built, folder)
     if not version or boot_s is None:
         raise SetupError(f"the kernel was built but does not boot here; try it: {built} --version")
-    with replacing(bench.cache / "kernel" / f"{version}-{parts.kernel_inputs_hash()}") as finished:
-        shutil.copy2(built, finished / "linux")
-        shutil.copy2(built.with_name(parts.HEADERS), finished / parts.HEADERS)
-        write_json(
-            finished / "kernel.json",
-            {
-                "version": version,
-                "hz": parts.kernel_hz(built),
-                "source": source.origin,
-                "source_sha256": source.sha256,
-                "sha256": parts.file_sha256(built),
-                "inputs_hash": parts.kernel_inputs_hash(),
-                "jobs": bench.jobs,
-                "build_s": round(time.monotonic() - started, 1),
-            },
-        )
-    shutil.rmtree(folder)
+    inputs = parts.kernel_inputs_hash()
+    keep(bench, source, built, bench.cache / "kernel" / f"{version}-{inputs}", started, inputs, {})
     return f"{version} built from {source.origin}, boots in {boot_s:.1f} s"
+
+
+def keep(
+    bench: Workbench,
+    source: Source,
+    built: Path,
+    place: Path,
+    started_s: float,
+    inputs_hash: str,
+    more: Mapping[str, object],
+) -> None:
+    """Keep a kernel that boots, its headers and its record (`more` is added to it) in a place, and
+    delete what it was built from.
+    """
+    with replacing(place) as kept:
+        shutil.copy2(built, kept / "linux")
+        shutil.copy2(built.with_name(parts.HEADERS), kept / parts.HEADERS)
+        record = {
+            "version": parts.output_of([built, "--version"]).strip(),
+            "hz": parts.kernel_hz(built),
+            "source": source.origin,
+            "source_sha256": source.sha256,
+            "sha256": parts.file_sha256(built),
+            "inputs_hash": inputs_hash,
+            "jobs": bench.jobs,
+            "build_s": round(time.monotonic() - started_s, 1),
+        }
+        write_json(kept / "kernel.json", {**record, **more})
+    shutil.rmtree(built.parent)
 
 
 def run_build_script(bench: Workbench, source: Source, built: Path, script: Path) -> None:
@@ -236,6 +249,8 @@ def run_build_script(bench: Workbench, source: Source, built: Path, script: Path
             errors="replace",
             start_new_session=True,
             pass_fds=(bench.lock_fd,),
+            # Set and empty: else a tree within somebody's git checkout calls itself 7.3.4+.
+            env={**os.environ, "LOCALVERSION": ""},
         )
         try:
             assert build.stdout is not None
@@ -277,25 +292,10 @@ def boot_time_s(kernel: Path, scratch: Path, timeout_s: float = 30.0) -> float |
     init.write_text(BOOT_CHECK, encoding="utf-8")
     init.chmod(0o755)
     started = time.monotonic()
+    words = "mem=64M root=/dev/root rootfstype=hostfs rootflags=/ ro con=null con0=null,fd:1 quiet"
+    boot: list[str | Path] = [kernel, *words.split(), f"init={init}", *parts.seccomp_words(kernel)]
     try:
-        said = parts.output_of(
-            [
-                "env",
-                f"TMPDIR={scratch.absolute()}",
-                kernel,
-                "mem=64M",
-                "root=/dev/root",
-                "rootfstype=hostfs",
-                "rootflags=/",
-                "ro",
-                f"init={init}",
-                "con=null",
-                "con0=null,fd:1",
-                "quiet",
-                *parts.seccomp_words(kernel),
-            ],
-            timeout_s,
-        )
+        said = parts.output_of(["env", f"TMPDIR={scratch.absolute()}", *boot], timeout_s)
     finally:
         init.unlink()
     return time.monotonic() - started if "gostlab boots" in said else None

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gostlab.declared import kernels
+from gostlab.declared import folders, kernels
 from gostlab.declared.errors import BadInput
+from gostlab.declared.folders import from_root
 from gostlab.declared.kernels import ALL_PATCHES, Declared, Patch
 from gostlab.setup import archive, parts
 from gostlab.setup.kernel_build import (
@@ -26,26 +27,21 @@ from gostlab.setup.kernel_build import (
     Source,
     SourceDoesNotFit,
     boot_time_s,
+    keep,
     left_over,
     run_build_script,
     unpack_package,
     unpack_tarball,
 )
-from gostlab.setup.workbench import (
-    SetupError,
-    Workbench,
-    replacing,
-    require_space,
-    write_json,
-)
+from gostlab.setup.workbench import SetupError, Workbench, require_space
 
-SCRIPT = kernels.FOLDER / "build.sh"
-UNREAD = parts.ROOT / "kernel" / "unread"
-OPTIONS = parts.ROOT / "kernel" / "options"
+SCRIPT = folders.KERNELS / "build.sh"
+UNREAD = folders.ROOT / "kernel" / "unread"
+OPTIONS = folders.ROOT / "kernel" / "options"
 OLDEST = (4, 9)  # the first that a gcc of today compiles
 VERSION_LINES = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
 # Patches, by the end of their numbers, that build on others.
-BUILDS_ON = {"07": "02", "08": "02"}
+BUILDS_ON = {"07": "02", "08": "02", "15": "02"}
 # A tree of the user's is copied without what a build left in it (tar's patterns, from its root on:
 # include/linux and vmlinux.lds.S are sources).
 BUILT = (
@@ -129,7 +125,7 @@ def add_own(bench: Workbench, path: Path, name: str) -> Added:
             "\n".join([source.sha256, parts.versions_common_hash(), *taken]).encode()
         ).hexdigest()
         numbers = [word.rpartition("/")[2] for word in taken]
-        place = parts.own_kernels_folder()
+        place = folders.own_kernels_folder()
         return build(bench, folder, source, name, inputs, numbers, refused, place)
     except SetupError:
         shutil.rmtree(folder, ignore_errors=True)
@@ -162,14 +158,14 @@ def remove(name: str) -> list[Path]:
     """Delete a kernel that was added; the folders that are gone. Results made with it stay. Raises
     BadInput, OSError.
     """
-    own = parts.own_kernels_folder() / name
-    if name in kernels.own_kernels(parts.own_kernels_folder()):
+    own = folders.own_kernels_folder() / name
+    if name in kernels.own_kernels():
         shutil.rmtree(own)
         return [own]
     declared = kernels.declared_kernels().get(name)
     there = None if declared is None else parts.built_version(name)
     shipped = next(iter(parts.built_kernels()), None)
-    if there is None or there == shipped or not there.is_relative_to(parts.cache_folder()):
+    if there is None or there == shipped or not there.is_relative_to(folders.cache_folder()):
         raise BadInput(f"{name}: no kernel that was added (./lab kernel list)")
     shutil.rmtree(there.parent)
     return [there.parent]
@@ -293,7 +289,7 @@ def apply(tree: Path, patch: Patch, *words: str) -> None:
         check=False,
     )
     if done.returncode != 0:
-        raise SetupError(f"{kernels.show(patch.file)} does not apply to this source")
+        raise SetupError(f"{from_root(patch.file)} does not apply to this source")
 
 
 def patch_all(tree: Path, series: Sequence[Patch]) -> None:
@@ -303,7 +299,7 @@ def patch_all(tree: Path, series: Sequence[Patch]) -> None:
         return
     for patch in series:
         if not applies(tree, patch):
-            raise SetupError(f"{kernels.show(patch.file)} does not apply to this source")
+            raise SetupError(f"{from_root(patch.file)} does not apply to this source")
         apply(tree, patch)
     mark.touch()
 
@@ -313,15 +309,9 @@ def candidates(version: tuple[int, ...]) -> list[list[tuple[str, Patch]]]:
     not newer than it the newest, then the older ones, then the newer.
     """
     declared = list(kernels.declared_kernels().values())
-    nearest = sorted(
-        declared,
-        key=lambda each: (
-            each.kernel.version > version[:2],
-            -each.kernel.version[0] * 1000 - each.kernel.version[1]
-            if each.kernel.version <= version[:2]
-            else each.kernel.version[0] * 1000 + each.kernel.version[1],
-        ),
-    )
+    by_version = sorted(declared, key=lambda each: each.kernel.version)
+    older = [each for each in by_version if each.kernel.version <= version[:2]]
+    nearest = [*reversed(older), *by_version[len(older) :]]
     return [
         [(f"{patch.file.parent.name}/{patch.number}", patch) for patch in each.series]
         for each in nearest
@@ -411,32 +401,16 @@ def build(
     bench.say("booting it")
     version = parts.output_of([built, "--version"]).strip()
     if not version or boot_time_s(built, folder) is None:
-        raise SetupError(
-            f"{source.origin}: built, but it does not boot here: try {built} --version"
-        )
+        raise SetupError(f"{source.origin}: built, but does not boot here: try {built} --version")
     finished = place / (f"{version}-{inputs}" if name in declared_names() else name)
-    with replacing(finished) as kept:
-        shutil.copy2(built, kept / "linux")
-        shutil.copy2(built.with_name(parts.HEADERS), kept / parts.HEADERS)
-        write_json(
-            kept / kernels.RECORD,
-            {
-                "name": name,
-                "version": version,
-                "hz": parts.kernel_hz(built),
-                "source": source.origin,
-                "origin": source.origin,
-                "source_sha256": source.sha256,
-                "sha256": parts.file_sha256(built),
-                "inputs_hash": inputs,
-                "patches": list(taken),
-                "patches_refused": list(refused),
-                "options_missing": missing_options(built),
-                "jobs": bench.jobs,
-                "build_s": round(time.monotonic() - started, 1),
-            },
-        )
-    shutil.rmtree(folder)
+    more = {
+        "name": name,
+        "origin": source.origin,
+        "patches": list(taken),
+        "patches_refused": list(refused),
+        "options_missing": missing_options(built),
+    }
+    keep(bench, source, built, finished, started, inputs, more)
     return described(name, finished / "linux", refused, time.monotonic() - started)
 
 
@@ -454,7 +428,7 @@ def missing_options(built: Path) -> list[str]:
 def described(name: str, kernel: Path, refused: Sequence[str], build_s: float | None) -> Added:
     """What there is to say of a kernel that is there."""
     record = parts.kernel_record(kernel)
-    known = kernels.kernel_named(name, parts.own_kernels_folder())
+    known = kernels.kernel_named(name)
     patches = record.get("patches")
     taken = tuple(map(str, patches)) if isinstance(patches, list) else ()
     return Added(name, str(record["version"]), kernel, taken, tuple(refused), known.lacks, build_s)

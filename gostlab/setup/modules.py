@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gostlab.declared import controls
+from gostlab.declared import controls, folders
 from gostlab.declared.controls import Control
 from gostlab.declared.errors import BadInput
+from gostlab.declared.folders import from_root
 from gostlab.setup import parts
 from gostlab.setup.workbench import replacing, write_json
 
@@ -66,7 +67,7 @@ class Module:
         text = self.source.read_text(encoding="utf-8") if self.own else None
         return {
             "kernel_name": self.kernel_name,
-            "file": controls.show(self.source) if not self.own else self.source.name,
+            "file": from_root(self.source) if not self.own else self.source.name,
             "sha256": self.sha256,
             "arguments": self.arguments,
             "compiler": self.compiler,
@@ -77,7 +78,7 @@ class Module:
 def control_of(cc: str) -> tuple[controls.Asked, Control | None]:
     """What an experiment wrote, and its C file; None for one of Linux's. Raises BadInput."""
     asked = controls.parse_control(cc)
-    return asked, controls.check_known(asked, parts.own_cc_folder())
+    return asked, controls.check_known(asked)
 
 
 def module_for(cc: str, kernel: Path) -> Module | None:
@@ -112,7 +113,7 @@ def provide(control: Control, kernel: Path) -> tuple[Path, str]:
     file = folder / f"{module}.ko"
     if not file.is_file():
         source = control.source.read_bytes()
-        said = control.origin or controls.show(control.source)
+        said = control.origin or from_root(control.source)
         with compiled(source, said, module, kernel) as (made, _), replacing_ours(folder) as new:
             shutil.copy2(made, new / file.name)
     return file, compiler_version()
@@ -151,7 +152,7 @@ def compiled(
         run(["tar", "--extract", "--no-same-owner", "--file", headers, "--directory", tree], said)
         (work / "control.c").write_bytes(source)
         for name in OUR_HALF:
-            shutil.copyfile(controls.FOLDER / name, work / name)
+            shutil.copyfile(folders.CONTROLS / name, work / name)
         (work / "Kbuild").write_text(KBUILD.format(module=module), encoding="ascii")
         words = run(["make", "--silent", "-C", tree, "ARCH=um", f"M={work}", "modules"], said)
         yield work / f"{module}.ko", words
@@ -230,14 +231,14 @@ def compiler_version() -> str:
 @cache
 def our_half_sha256() -> str:
     """A hash of what is compiled with every control."""
-    texts = [(controls.FOLDER / name).read_bytes() for name in OUR_HALF]
+    texts = [(folders.CONTROLS / name).read_bytes() for name in OUR_HALF]
     return hashlib.sha256(b"\0".join([*texts, KBUILD.encode()])).hexdigest()
 
 
 def provide_shipped(kernel: Path, say: Callable[[str], None]) -> str:
     """Compile the lab's own controls; what came of it. Raises MissingPart, CompileError."""
     for control in controls.shipped_controls().values():
-        say(f"compiling {controls.show(control.source)} as {control.name}")
+        say(f"compiling {from_root(control.source)} as {control.name}")
         provide(control, kernel)
     return ", ".join(sorted(controls.shipped_controls()))
 
@@ -294,7 +295,7 @@ def check(path: Path, name: str | None, kernel: Path, loads: Loads, *, keep: boo
             )
         wanted = name or registers[0]
         check_name(wanted)
-        replaced = wanted in controls.own_controls(parts.own_cc_folder())
+        replaced = wanted in controls.own_controls()
         control = Control(
             wanted,
             theirs[0] if theirs else registers[0],
@@ -333,7 +334,7 @@ def check_free(name: str) -> None:
 
 def keep_own(control: Control, source: bytes) -> Control:
     """Keep a copy of a control's file; the control as it lies there. Raises OSError."""
-    with replacing(parts.own_cc_folder() / control.name) as folder:
+    with replacing(folders.own_cc_folder() / control.name) as folder:
         (folder / f"{control.name}.c").write_bytes(source)
         write_json(
             folder / controls.RECORD,
@@ -345,16 +346,16 @@ def keep_own(control: Control, source: bytes) -> Control:
                 "origin": control.origin,
             },
         )
-    return controls.own_controls(parts.own_cc_folder())[control.name]
+    return controls.own_controls()[control.name]
 
 
 def remove(name: str) -> Control:
     """Forget a control of the user's; what it was. Results that were made with it stay. Raises
     BadInput.
     """
-    control = controls.own_controls(parts.own_cc_folder()).get(name)
+    control = controls.own_controls().get(name)
     if control is None:
-        own = ", ".join(controls.own_controls(parts.own_cc_folder())) or "none so far"
+        own = ", ".join(controls.own_controls()) or "none so far"
         raise BadInput(f"{name}: no congestion control of yours (there are: {own})")
     shutil.rmtree(control.source.parent)
     return control

@@ -11,7 +11,7 @@ The set-up (gostlab.setup) puts everything that it builds or fetches into one ca
     nginx/<version>/usr/sbin/nginx              the download experiments' web server, likewise
     programs/<package>/<version>/bin/           the tunnels' programs where the system lacks them
     relay/<hash of tunnel/>/relay               the lab's own relay
-    gost/<version>/gost                         GOST, where its release page could be reached
+    gost/<version>/gost                         GOSTs that were fetched or added
     tools/                                      the checkers that `make test` needs
     build/, log/                                what is being made, and what the makers said
 
@@ -24,10 +24,10 @@ alone.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-import pwd
 import re
 import shutil
 import subprocess
@@ -37,12 +37,12 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.declared import kernels
-from gostlab.declared.iperf3 import OWN
+from gostlab.declared.folders import ROOT, cache_folder, own_kernels_folder
+from gostlab.declared.iperf3_versions import OWN
 from gostlab.declared.kernels import SHIPPED, Declared
 from gostlab.declared.tunnels import GOST, TunnelKind
 from gostlab.setup.system import trusted_folder
 
-ROOT = Path(__file__).resolve().parents[2]
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OLDEST_KERNEL = (6, 16)  # the first whose User-Mode Linux has seccomp=on
 HEADERS = "headers.tar.xz"  # beside a kernel: what a module of it is compiled with
@@ -62,13 +62,14 @@ class Parts:
     iproute2_dirs: tuple[Path, ...]  # go in front of PATH; empty: the system's own
     relay: Path | None
     gost: Path | None
-    gost_version: str | None
+    gost_says: GostSays | None
     tc_lib_dir: Path | None = None  # where its tc finds netem's tables; None: where the system's is
     iproute2_version: str | None = None
     nginx: Path | None = None  # the download experiments' server
-    iperf3: Mapping[str, OwnIperf3] = field(default_factory=dict)  # the lab's own, by version
-
+    iperf3: Mapping[str, OwnProgram] = field(default_factory=dict)  # the lab's own, by version
     programs: Mapping[str, OwnProgram] = field(default_factory=dict)  # tunnels', by name
+    gosts: Mapping[str, TunnelBinary] = field(default_factory=dict)  # added ones, by name
+    tunnel_why: str = ""  # why runs that name no GOST take what they take
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
         """A process environment in which ip, tc and ss are the lab's (`base`: os.environ)."""
@@ -79,15 +80,6 @@ class Parts:
         if self.tc_lib_dir is not None:
             result["TC_LIB_DIR"] = str(self.tc_lib_dir)
         return result
-
-
-@dataclass(frozen=True)
-class OwnIperf3:
-    """An iperf3 of the lab's own (gostlab.declared.iperf3), with its loader and libraries."""
-
-    path: Path
-    version: str  # Debian's: 3.18-2+deb13u2
-    sha256: str  # of the program and its libraries, as they came
 
 
 @dataclass(frozen=True)
@@ -123,36 +115,6 @@ class TunnelBinary:
         return found if self.helpers else {k: v for k, v in found.items() if k != "helpers"}
 
 
-def cache_folder() -> Path:
-    """The folder of everything that the set-up made.
-
-    $GOSTLAB_CACHE, else gostlab in $XDG_CACHE_HOME or ~/.cache. Under sudo it is the calling
-    user's, if that user has one: what `./lab setup` made is found again by `sudo python topo.py`.
-    """
-    named = os.environ.get("GOSTLAB_CACHE")
-    if named:
-        return Path(named).absolute()
-    caller = os.environ.get("SUDO_USER")
-    if caller and os.geteuid() == 0:
-        try:
-            callers = Path(pwd.getpwnam(caller).pw_dir) / ".cache" / "gostlab"
-        except KeyError:
-            pass
-        else:
-            if callers.is_dir():
-                return callers
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base and base.startswith("/") else home() / ".cache") / "gostlab"
-
-
-def home() -> Path:
-    """This user's home; for a user id that nobody knows (a container's), Debian's word for none."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return Path("/nonexistent")
-
-
 def folders_of(part: str, cache: Path | None = None) -> list[Path]:
     """Where a part may be: in the cache (default: the user's), and in what root has built for all
     users of the machine, if that is to be trusted. The first goes first.
@@ -167,14 +129,9 @@ def versions_of(part: str, pattern: str, cache: Path | None = None) -> list[Path
     return [path for folder in folders_of(part, cache) for path in folder.glob(pattern)]
 
 
-def own_cc_folder() -> Path:
-    """The folder of the congestion controls that the user has added."""
-    return cache_folder() / "cc"
-
-
-def own_kernels_folder() -> Path:
-    """The folder of the kernels that the user has added."""
-    return cache_folder() / "kernels"
+def newest_first(folders: Iterable[Path]) -> list[Path]:
+    """Folders that are named after a version, the newest first."""
+    return sorted(folders, key=lambda folder: version_tuple(folder.name), reverse=True)
 
 
 def find_parts(gost: Path | None = None) -> Parts:
@@ -183,20 +140,21 @@ def find_parts(gost: Path | None = None) -> Parts:
     """
     kernel, kernel_version = _find_kernel()
     iproute2 = find_iproute2()
-    found_gost, gost_version = _find_gost(gost)
-    relay = find_relay()
+    found_gost, gost_says, why = _find_gost(gost)
     return Parts(
         kernel=kernel,
         kernel_version=kernel_version,
         iproute2_dirs=iproute2.dirs,
-        relay=relay,
+        relay=find_relay(),
         gost=found_gost,
-        gost_version=gost_version,
+        gost_says=gost_says,
         tc_lib_dir=iproute2.tc_lib_dir,
         iproute2_version=iproute2.version,
         nginx=find_nginx(),
         iperf3=find_iperf3s(),
         programs=find_programs(),
+        gosts=find_gosts(),
+        tunnel_why=why,
     )
 
 
@@ -218,21 +176,23 @@ def require_kernel(parts: Parts) -> Path:
     raise MissingPart("the sandbox's kernel is missing: run ./lab setup")
 
 
-def tunnel_binary(parts: Parts) -> TunnelBinary:
-    """The program to run tunnels with: GOST where there is one, else the relay. Raises
-    MissingPart.
+def tunnel_binary(parts: Parts, asked: str = "auto") -> TunnelBinary:
+    """The program to run GOST's tunnels with: by the name of one that was added, the relay, or
+    (auto) GOST where there is one, else the relay. Raises MissingPart.
     """
-    if parts.gost is not None:
-        return TunnelBinary(
-            parts.gost, "gost", f"gost {parts.gost_version}", file_sha256(parts.gost)
-        )
+    if asked not in GOST_WORDS:
+        if asked not in parts.gosts:
+            there = ", ".join(parts.gosts) or "none"
+            raise MissingPart(
+                f"gost: {asked}: not there (added: {there}): ./lab gost add FILE|VERSION"
+            )
+        return parts.gosts[asked]
+    if parts.gost is not None and asked == AUTO:
+        version = str(parts.gost_says)
+        return TunnelBinary(parts.gost, "gost", version, file_sha256(parts.gost))
     if parts.relay is not None:
-        return TunnelBinary(
-            parts.relay,
-            "relay",
-            relay_version(parts.relay),
-            file_sha256(parts.relay),
-        )
+        version = relay_version(parts.relay)
+        return TunnelBinary(parts.relay, "relay", version, file_sha256(parts.relay))
     raise MissingPart("there is neither GOST nor the lab's relay: run ./lab setup")
 
 
@@ -292,13 +252,11 @@ def kernel_inputs_hash(folder: Path = ROOT / "kernel") -> str:
 
 def built_kernels(cache: Path | None = None) -> list[Path]:
     """The cache's kernels that fit today's options, patches and script; the newest first."""
-    folders = versions_of("kernel", f"*-{kernel_inputs_hash()}", cache)
-    kernels = [
+    return [
         folder / "linux"
-        for folder in folders
+        for folder in newest_first(versions_of("kernel", f"*-{kernel_inputs_hash()}", cache))
         if os.access(folder / "linux", os.X_OK) and (folder / HEADERS).is_file()
     ]
-    return sorted(kernels, key=lambda kernel: version_tuple(kernel.parent.name), reverse=True)
 
 
 def kernel_record(kernel: Path) -> dict[str, object]:
@@ -313,12 +271,7 @@ def kernel_record(kernel: Path) -> dict[str, object]:
 
 def written_record(kernel: Path) -> dict[str, object] | None:
     """What the build wrote of a kernel; None for one from elsewhere."""
-    try:
-        with open(kernel.parent / "kernel.json", encoding="utf-8") as file:
-            record: dict[str, object] = json.load(file)
-            return record
-    except (OSError, ValueError):
-        return None
+    return read_json(kernel.parent / "kernel.json")
 
 
 def kernel_for(name: str, parts: Parts) -> Path:
@@ -346,12 +299,9 @@ def built_version(name: str, cache: Path | None = None) -> Path | None:
         if str(kernel_record(kernel)["version"]).startswith(f"{name}."):
             return kernel
     declared = kernels.declared_kernels()[name]
-    found = [
-        folder / "linux"
-        for folder in versions_of("kernel", f"{name}.*-{version_inputs_hash(declared)}", cache)
-        if os.access(folder / "linux", os.X_OK)
-    ]
-    return max(found, key=lambda kernel: version_tuple(kernel.parent.name), default=None)
+    folders = versions_of("kernel", f"{name}.*-{version_inputs_hash(declared)}", cache)
+    found = (folder / "linux" for folder in newest_first(folders))
+    return next((kernel for kernel in found if os.access(kernel, os.X_OK)), None)
 
 
 def version_inputs_hash(declared: Declared) -> str:
@@ -365,9 +315,8 @@ def version_inputs_hash(declared: Declared) -> str:
 
 def versions_common_hash() -> str:
     """What every kernel besides the shipped one is built with."""
-    return _hash_files(
-        ROOT / "kernel", [ROOT / "kernel" / "options", ROOT / "kernel" / "versions" / "build.sh"]
-    )
+    folder = ROOT / "kernel"
+    return _hash_files(folder, [folder / "options", folder / "versions" / "build.sh"])
 
 
 def seccomp_words(kernel: Path) -> list[str]:
@@ -422,8 +371,7 @@ def find_iproute2(cache: Path | None = None) -> Iproute2:
     system = Iproute2(_iproute2_version(SYSTEM_PATH))
     if system.is_new_enough:
         return system
-    folders = versions_of("iproute2", "*[0-9]", cache)
-    for folder in sorted(folders, key=lambda folder: version_tuple(folder.name), reverse=True):
+    for folder in newest_first(versions_of("iproute2", "*[0-9]", cache)):
         private = look_at_iproute2(folder)
         if private.is_new_enough:
             return private
@@ -443,9 +391,8 @@ def _iproute2_version(search_path: str) -> str | None:
     versions = []
     for tool in ("tc", "ip", "ss"):
         path = shutil.which(tool, path=search_path)
-        found = (
-            re.search(r"iproute2-(?:ss)?v?([\d.]*\d)", output_of([path, "-V"])) if path else None
-        )
+        said = output_of([path, "-V"]) if path else ""
+        found = re.search(r"iproute2-(?:ss)?v?([\d.]*\d)", said)
         if found is None:
             return None
         versions.append(found[1])
@@ -460,18 +407,24 @@ def own_iperf3_folder(version: str, cache: Path | None = None) -> Path:
     return (cache or cache_folder()) / "iperf3" / version
 
 
-def find_iperf3s(cache: Path | None = None) -> dict[str, OwnIperf3]:
+def find_iperf3s(cache: Path | None = None) -> dict[str, OwnProgram]:
     """The lab's own iperf3s that are there, by version; not tried."""
-    found = {version: _find_own_iperf3(version, cache) for version in OWN}
-    return {version: one for version, one in found.items() if one is not None}
-
-
-def find_own_iperf3(version: str, cache: Path | None = None) -> OwnIperf3 | None:
-    """One of the lab's own iperf3s, tried; None if it does not run here."""
-    found = _find_own_iperf3(version, cache)
-    if found is None or iperf3_version(found.path) != version:
-        return None
+    found: dict[str, OwnProgram] = {}
+    for version in OWN:
+        for folder in folders_of("iperf3", cache):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                read = json.loads((folder / version / "iperf3.json").read_text(encoding="utf-8"))
+                one = OwnProgram(
+                    folder / version / "iperf3", str(read["version"]), str(read["sha256"])
+                )
+                found.setdefault(version, one)
     return found
+
+
+def find_own_iperf3(version: str, cache: Path | None = None) -> OwnProgram | None:
+    """One of the lab's own iperf3s, tried; None if it does not run here."""
+    found = find_iperf3s(cache).get(version)
+    return found if found is not None and iperf3_version(found.path) == version else None
 
 
 def iperf3_version(program: Path) -> str | None:
@@ -480,34 +433,16 @@ def iperf3_version(program: Path) -> str | None:
     return said[1] if said else None
 
 
-def _find_own_iperf3(version: str, cache: Path | None) -> OwnIperf3 | None:
-    read = (_read_own_iperf3(folder / version) for folder in folders_of("iperf3", cache))
-    return next((one for one in read if one is not None), None)
-
-
-def _read_own_iperf3(folder: Path) -> OwnIperf3 | None:
-    try:
-        record = json.loads((folder / "iperf3.json").read_text(encoding="utf-8"))
-        return OwnIperf3(folder / "iperf3", str(record["version"]), str(record["sha256"]))
-    except (OSError, ValueError, KeyError):
-        return None
-
-
 # -- web server
 
 
 def find_nginx(cache: Path | None = None) -> Path | None:
     """The system's nginx, else the one that set-up unpacked; None if neither runs."""
     system = shutil.which("nginx", path=SYSTEM_PATH)
-    private = sorted(
-        versions_of("nginx", "*[0-9]/usr/sbin/nginx", cache),
-        key=lambda path: version_tuple(path.parents[2].name),
-        reverse=True,
-    )
-    return next(
-        (path for path in [*([Path(system)] if system else []), *private] if nginx_version(path)),
-        None,
-    )
+    private = newest_first(versions_of("nginx", "*[0-9]", cache))
+    programs = [folder / "usr/sbin/nginx" for folder in private]
+    tried = [Path(system), *programs] if system else programs
+    return next((path for path in tried if nginx_version(path)), None)
 
 
 def nginx_version(program: Path) -> str | None:
@@ -538,29 +473,65 @@ def relay_version(relay: Path) -> str:
     return ", ".join(filter(None, found.groups())) if found else "relay"
 
 
-def gost_version(binary: Path) -> str | None:
-    """What `gost -V` says ("3.2.6"); None for a program that is not GOST."""
-    found = re.match(r"gost\s+v?(\d+\.\d+\S*)", output_of([binary, "-V"]))
-    return found[1] if found else None
+# How an experiment may call a GOST, and what it may write in its place.
+GOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,31}")
+AUTO, RELAY = "auto", "relay"
+GOST_WORDS = (AUTO, RELAY)
 
 
-def _find_gost(named: Path | None) -> tuple[Path | None, str | None]:
-    if named is not None:
-        version = gost_version(named.absolute())
-        if version is None:
-            raise MissingPart(
-                f"{named} is not a GOST that runs here (`{named} -V` does not say so)"
-            )
-        return named.absolute(), version
+@dataclass(frozen=True)
+class GostSays:
+    """What `gost -V` says."""
+
+    version: str  # 3.2.6
+    go: str  # go1.26.8
+
+    def __str__(self) -> str:
+        return f"gost {self.version}, {self.go}" if self.go else f"gost {self.version}"
+
+
+def what_gost_says(binary: Path) -> GostSays | None:
+    """A GOST's version and the Go that built it; None for a program that is not GOST."""
+    found = re.match(r"gost\s+v?(\d+\.\d+\S*)(?:\s+\((go\S+))?", output_of([binary, "-V"]))
+    return GostSays(found[1], found[2] or "") if found else None
+
+
+def find_gosts(cache: Path | None = None) -> dict[str, TunnelBinary]:
+    """The GOSTs that were added or fetched, by the name that an experiment calls them."""
+    found: dict[str, TunnelBinary] = {}
+    for binary in sorted(versions_of("gost", "*/gost", cache)):
+        record = read_json(binary.with_name("gost.json")) or {}
+        said = GostSays(str(record.get("version") or binary.parent.name), str(record.get("go", "")))
+        sha256 = str(record.get("sha256") or file_sha256(binary))
+        found.setdefault(binary.parent.name, TunnelBinary(binary, "gost", str(said), sha256))
+    return found
+
+
+def _find_gost(named: Path | None) -> tuple[Path | None, GostSays | None, str]:
+    """The GOST that runs take which do not ask for one, what it says, and why it."""
+    env = os.environ.get("GOSTLAB_GOST")
+    for asked, why in ((named, "--gost"), (Path(env) if env else None, "GOSTLAB_GOST")):
+        if asked is not None:
+            if str(asked) == RELAY:
+                return None, None, f"{why} says so"
+            added = find_gosts().get(str(asked))
+            binary = added.path if added else asked.expanduser().resolve()
+            said = what_gost_says(binary)
+            if said is None:
+                raise MissingPart(
+                    f"{asked} ({why}): not a GOST that runs here (its -V does not say so)"
+                )
+            return binary, said, f"{why} names it"
     on_path = shutil.which("gost")
-    candidates = [Path(on_path).absolute()] if on_path else []
-    candidates += sorted(versions_of("gost", "*/gost"), reverse=True)
-    for binary in candidates:
-        version = gost_version(binary)
-        # A version 2 on PATH is passed over: its logs and exit codes differ. --gost still takes it.
-        if version is not None and version.startswith("3."):
-            return binary, version
-    return None, None
+    candidates = [(Path(on_path).resolve(), "it is on PATH")] if on_path else []
+    kept = sorted(versions_of("gost", "*/gost"), reverse=True)
+    candidates += [(binary, "it was added or fetched") for binary in kept]
+    for binary, why in candidates:
+        said = what_gost_says(binary)
+        # A version 2 is passed over: its logs and exit codes differ. --gost still takes it.
+        if said is not None and said.version.startswith("3."):
+            return binary, said, why
+    return None, None, "there is no GOST: ./lab gost add FILE"
 
 
 # -- shared by the above
@@ -577,6 +548,15 @@ def read_pin(text: str) -> dict[str, str]:
     return dict(re.findall(r"^(\w+)=(\S+)$", text, re.MULTILINE))
 
 
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A record that the set-up wrote; None for one that is not there or cannot be read."""
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return record
+    except (OSError, ValueError):
+        return None
+
+
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file's content."""
     with open(path, "rb") as file:
@@ -587,18 +567,16 @@ def output_of(argv: list[str | Path], timeout_s: float = 5.0) -> str:
     """What a program prints, standard error included; empty for one that cannot run or does not
     end.
     """
-    try:
-        done = subprocess.run(
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=timeout_s,
             check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode(errors="replace")
+        ).stdout.decode(errors="replace")
+    return ""
 
 
 def _hash_files(folder: Path, files: Iterable[Path]) -> str:

@@ -15,6 +15,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from gostlab.declared import folders
 from gostlab.setup import parts
 from gostlab.setup.workbench import SetupError, Workbench, replacing, run_logged, write_json
 
@@ -36,7 +37,7 @@ def provide_relay(bench: Workbench) -> str:
     installed = _installed_go()
     if installed is None:
         raise SetupError("there is no Go to build the relay with: install golang-go")
-    pin = parts.read_pin((parts.ROOT / "tunnel" / "toolchain").read_text(encoding="utf-8"))
+    pin = parts.read_pin((folders.ROOT / "tunnel" / "toolchain").read_text(encoding="utf-8"))
     scratch = bench.cache / "build" / "go"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
@@ -52,7 +53,7 @@ def provide_relay(bench: Workbench) -> str:
             run_logged(
                 [go, "build", "-trimpath", "-buildvcs=false", "-o", finished / "relay", "."],
                 bench.log("relay-build"),
-                cwd=parts.ROOT / "tunnel",
+                cwd=folders.ROOT / "tunnel",
                 environment=environment,
             )
             write_json(finished / "relay.json", {"pinned_go": why_not is None, "at": time.time()})

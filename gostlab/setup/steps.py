@@ -12,29 +12,29 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
 import platform
 import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
+from gostlab.declared import folders
+from gostlab.declared.errors import BadInput
 from gostlab.declared.tunnels import tunnel_packages
-from gostlab.setup import archive, modules, parts, system
-from gostlab.setup.iperf3 import provide_iperf3
+from gostlab.setup import archive, gosts, modules, parts, system
+from gostlab.setup.iperf3_fetch import provide_iperf3
 from gostlab.setup.kernel_build import provide_kernel
-from gostlab.setup.relay_build import GO_MACHINES, provide_relay
+from gostlab.setup.relay_build import provide_relay
 from gostlab.setup.unpacked import provide_tunnels
 from gostlab.setup.workbench import (
+    HashMismatch,
     SetupError,
     Workbench,
-    fetch,
     last_complaint,
     locked,
     replacing,
@@ -45,92 +45,33 @@ from gostlab.setup.workbench import (
 # -- what the lab is made of
 
 LAB_PACKAGES = (
-    "mininet",
-    "iperf3",
-    "iproute2",
-    "ethtool",
-    "iputils-ping",
-    "procps",
-    "wget",
-    "python3-matplotlib",
-    "python3-pandas",
-    "python3-scipy",
-    "python3-yaml",
-    "python3-jinja2",
-    "python3-rich",
-    "python3-jsonschema",
-    "python3-pyroute2",
-    "python3-pytest",
-)
+    "mininet iperf3 iproute2 ethtool iputils-ping procps wget python3-matplotlib python3-pandas"
+    " python3-scipy python3-yaml python3-jinja2 python3-rich python3-jsonschema python3-pyroute2"
+    " python3-pytest"
+).split()
 BUILD_PACKAGES = (
-    "gcc",
-    "libc6-dev",
-    "make",
-    "flex",
-    "bison",
-    "bc",
-    "xz-utils",
-    "patch",  # the sandbox's kernel
-    "patchelf",  # the lab's own iperf3s
-    "golang-go",
-    "ca-certificates",  # the relay
-)
+    "gcc libc6-dev make flex bison bc xz-utils patch"  # the sandbox's kernel
+    " patchelf"  # the lab's own iperf3s
+    " golang-go ca-certificates"  # the relay
+).split()
 TEST_PACKAGES = (
-    "shellcheck",
-    "python3-venv",
-    "python3-pytest-xdist",
-    "chromium",  # the report's page as people see it
-    "python3-distributed",
-    "openssl",  # a cluster, and its certificates
-)
+    "shellcheck python3-venv python3-pytest-xdist"
+    " chromium"  # the report's page as people see it
+    " python3-distributed openssl"  # a cluster, and its certificates
+).split()
 # What `./lab bench` counts and times this machine's own system calls with; without them it leaves
 # those figures out.
-BENCH_PACKAGES = ("linux-perf", "strace", "util-linux")
+BENCH_PACKAGES = ["linux-perf", "util-linux"]
 # The same as programs and modules, for a machine that is not Debian's.
 PROGRAMS = (
-    "mnexec",
-    "iperf3",
-    "tc",
-    "ip",
-    "ss",
-    "ethtool",
-    "ping",
-    "sysctl",
-    "wget",
-    "gcc",
-    "make",
-    "flex",
-    "bison",
-    "bc",
-    "xz",
-    "patch",
-    "patchelf",
-    "go",
-)
-MODULES = (
-    "mininet",
-    "matplotlib",
-    "pandas",
-    "scipy",
-    "yaml",
-    "jinja2",
-    "rich",
-    "jsonschema",
-    "pyroute2",
-    "pytest",
-)
+    "mnexec iperf3 tc ip ss ethtool ping sysctl wget gcc make flex bison bc xz patch patchelf go"
+).split()
+MODULES = "mininet matplotlib pandas scipy yaml jinja2 rich jsonschema pyroute2 pytest".split()
 
 # Pinned, so that a new release of a checker turns nobody's build red.
 TEST_TOOLS = ("ruff==0.17.5", "mypy==2.4.1", "types-PyYAML==6.0.12.20261113")
 
 GOST_VERSION = "3.2.6"  # the version whose source and documents the relay was written from
-GOST_SHA256 = {
-    ("3.3.0", "amd64"): "676fb7f78d267b6ae73df719c0c7f2b565dde7147da935cfafbc1e1da558b6d5",
-    ("3.3.0", "arm64"): "d03699e3f385d4ff5dad68046712adfcc7515325a064d2ab046e0bece30f8f8f",
-    ("3.2.6", "amd64"): "b39037b0380ea001fb3c0c28441c2e10bfc694f90682739a65b53e55dce5238b",
-    ("3.2.6", "arm64"): "f674c8f4a033dc1dfd4f0d5e9602fbe5b0d0f81307bf3794f44b5b5d6d622eae",
-}
-GOST_URL = "https://github.com/go-gost/gost/releases/download/v{version}/gost_{version}_linux_{machine}.tar.gz"
 RETRY_GOST_AFTER_S = 3600.0
 
 
@@ -222,16 +163,8 @@ def as_root_argv(is_root: bool, has_sudo: bool, is_terminal: bool) -> list[str]:
 
 def _apt_get(arguments: list[str], log: Path) -> None:
     as_root = as_root_argv(os.geteuid() == 0, shutil.which("sudo") is not None, sys.stdin.isatty())
-    argv = [
-        *as_root,
-        "env",
-        "DEBIAN_FRONTEND=noninteractive",
-        "apt-get",
-        "--quiet",
-        "-o",
-        "DPkg::Lock::Timeout=300",
-        *arguments,
-    ]
+    apt = "env DEBIAN_FRONTEND=noninteractive apt-get --quiet -o DPkg::Lock::Timeout=300"
+    argv = [*as_root, *apt.split(), *arguments]
     with open(log, "a", encoding="utf-8") as output:
         output.write(f"$ {' '.join(argv)}\n")
         output.flush()
@@ -263,13 +196,11 @@ def provide_iproute2(bench: Workbench) -> str:
             f"install iproute2 {oldest} or newer"
         )
     # One from a newer suite may want libraries that this system does not have.
-    candidate = unpack_private(
-        bench,
-        mirror,
-        "iproute2",
-        parts.OLDEST_IPROUTE2,
-        lambda folder: parts.look_at_iproute2(folder).is_new_enough,
-    )
+
+    def works(folder: Path) -> bool:
+        return parts.look_at_iproute2(folder).is_new_enough
+
+    candidate = unpack_private(bench, mirror, "iproute2", parts.OLDEST_IPROUTE2, works)
     if candidate is None:
         raise SetupError(f"{too_old}, and the mirror has none ≥ {oldest} that runs here")
     return f"{candidate.version} from {candidate.suite}, private to the lab"
@@ -334,47 +265,31 @@ def provide_gost(bench: Workbench) -> str:
     """Fetch GOST, if its release page answers; the relay takes its place where it does not."""
     found = parts.find_parts()
     if found.gost is not None:
-        return f"{found.gost_version} ({found.gost})"
+        return f"{found.gost_says} ({found.gost})"
     own_relay = "the lab's own relay is used; every result names it"
-    machine = GO_MACHINES.get(platform.machine())
-    sha256 = GOST_SHA256.get((GOST_VERSION, machine or ""))
-    if sha256 is None:
-        return f"no release for {platform.machine()} is pinned: {own_relay}"
     failure = bench.cache / "gost" / "unreachable.json"
     unreachable = f"GOST's release page cannot be reached: {own_relay}"
     if failed_lately(failure, time.time()):
         return f"{unreachable} (tried within the hour)"
     bench.say("fetching")
     failure.parent.mkdir(exist_ok=True)
-    tarball = bench.cache / "build" / f"gost_{GOST_VERSION}.tar.gz"
-    tarball.parent.mkdir(exist_ok=True)
     try:
-        fetch(GOST_URL.format(version=GOST_VERSION, machine=machine), tarball, sha256)
-    except OSError as error:
+        added = gosts.add(GOST_VERSION, cache=bench.cache)
+    except BadInput:
+        return f"no release for {platform.machine()} is pinned: {own_relay}"
+    except HashMismatch:
+        raise
+    except SetupError as error:
         write_json(failure, {"at": time.time(), "reason": str(error)})
         return unreachable
-    with (
-        replacing(bench.cache / "gost" / GOST_VERSION) as finished,
-        tarfile.open(tarball) as contents,
-    ):
-        # Its content alone, whatever owner, mode or path the archive says.
-        program = contents.extractfile("gost")
-        if program is None:
-            raise SetupError(f"GOST's release {GOST_VERSION} has no program in it")
-        (finished / "gost").write_bytes(program.read())
-        (finished / "gost").chmod(0o755)
-    tarball.unlink()
     failure.unlink(missing_ok=True)
-    return f"{GOST_VERSION} fetched, SHA-256 {sha256[:12]}…"
+    return f"{added.said} fetched"
 
 
 def failed_lately(record: Path, now_s: float) -> bool:
     """Was a failure recorded less than an hour ago?"""
-    try:
-        at = json.loads(record.read_text(encoding="utf-8"))["at"]
-    except (OSError, ValueError, KeyError):
-        return False
-    return 0 <= now_s - float(at) < RETRY_GOST_AFTER_S
+    at = (parts.read_json(record) or {}).get("at")
+    return at is not None and 0 <= now_s - float(at) < RETRY_GOST_AFTER_S
 
 
 # -- test tools
@@ -391,13 +306,8 @@ def provide_test_tools(bench: Workbench) -> str:
     log = bench.log("test-tools")
     shutil.rmtree(folder, ignore_errors=True)
     run_logged([sys.executable, "-m", "venv", folder], log)
-    pip: list[str | Path] = [
-        folder / "bin" / "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-    ]
-    run_logged([*pip, *TEST_TOOLS], log)
+    words = ["install", "--quiet", "--disable-pip-version-check", *TEST_TOOLS]
+    run_logged([folder / "bin" / "pip", *words], log)
     complete.write_text(wanted, encoding="utf-8")
     return " ".join(TEST_TOOLS)
 
@@ -418,22 +328,19 @@ def steps(with_test: bool, with_gost: bool, with_bench: bool = False) -> dict[st
     def packages(bench: Workbench) -> str:
         return install_packages(bench, *extra)
 
-    chosen: dict[str, Step] = {
+    return {
         "packages": packages,
         "iproute2": provide_iproute2,
         "iperf3": provide_iperf3,
         "nginx": provide_nginx,
         "tunnels": provide_tunnels,
         "relay": provide_relay,
+        **({"gost": provide_gost} if with_gost else {}),
+        **({"test-tools": provide_test_tools} if with_test else {}),
+        # The longest comes last: whatever else is wrong has been said by then.
+        "kernel": provide_kernel,
+        "congestion controls": provide_controls,
     }
-    if with_gost:
-        chosen["gost"] = provide_gost
-    if with_test:
-        chosen["test-tools"] = provide_test_tools
-    # The longest comes last: whatever else is wrong has been said by then.
-    chosen["kernel"] = provide_kernel
-    chosen["congestion controls"] = provide_controls
-    return chosen
 
 
 def provide_controls(bench: Workbench) -> str:
@@ -479,10 +386,8 @@ class Progress:
             return
         took = time.monotonic() - self._started
         clear = "\r\033[K" if self.is_terminal else ""
-        print(
-            f"{clear}{self._head}{text}  {word}" + (f", {took:.0f} s" if took >= 1 else ""),
-            flush=True,
-        )
+        long = f", {took:.0f} s" if took >= 1 else ""
+        print(f"{clear}{self._head}{text}  {word}{long}", flush=True)
 
 
 def _hand_to_owner(cache: Path) -> None:
@@ -506,35 +411,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Bring every part of the lab to this machine. Run again, it only looks.",
         epilog="example: ./lab setup --only kernel --jobs 4",
     )
-    parser.add_argument(
-        "--only",
-        action="append",
-        choices=every_step,
-        metavar="STEP",
-        help=f"only this step (may be given again): {', '.join(every_step)}",
-    )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=len(os.sched_getaffinity(0)),
-        metavar="N",
-        help="compile with so many processes (default: one per CPU)",
-    )
-    parser.add_argument(
-        "--with",
-        dest="extras",
-        action="append",
-        default=[],
-        choices=["test", "bench"],
-        help="test: also the tools that `make test` needs; bench: what `./lab bench` counts with",
-    )
-    parser.add_argument(
-        "--system",
-        action="store_true",
-        help=f"as root: for all users of this machine, in {system.DEFAULT}",
-    )
-    parser.add_argument("--no-gost", action="store_true", help="do not fetch GOST")
-    parser.add_argument("--quiet", action="store_true", help="say only what failed")
+    add = parser.add_argument
+    only_help = f"only this step (may be given again): {', '.join(every_step)}"
+    add("--only", action="append", choices=every_step, metavar="STEP", help=only_help)
+    jobs_help = "compile with so many processes (default: one per CPU)"
+    add("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help=jobs_help)
+    with_help = "test: what `make test` needs, too; bench: what `./lab bench` counts with"
+    extras = ["test", "bench"]
+    add("--with", dest="extras", action="append", default=[], choices=extras, help=with_help)
+    system_help = f"as root: for all users of this machine, in {system.DEFAULT}"
+    add("--system", action="store_true", help=system_help)
+    add("--no-gost", action="store_true", help="do not fetch GOST")
+    add("--quiet", action="store_true", help="say only what failed")
     arguments = parser.parse_args(argv)
     if arguments.jobs < 1:
         parser.error("--jobs must be at least 1")
@@ -548,7 +436,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if only:
         chosen = {name: step for name, step in chosen.items() if name in only}
     progress = Progress(len(chosen), arguments.quiet)
-    cache = parts.cache_folder()
+    cache = folders.cache_folder()
     if arguments.system:
         shared = system.system_folder()
         if os.geteuid() != 0:

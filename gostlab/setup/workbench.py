@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPResponse
 from pathlib import Path
@@ -121,7 +121,7 @@ def last_complaint(log: Path) -> str:
     return ([line for line in lines if telling.search(line)] or lines or ["no output"])[-1]
 
 
-def write_json(path: Path, record: dict[str, object]) -> None:
+def write_json(path: Path, record: Mapping[str, object]) -> None:
     """Write a record, by rename: it is there whole or not at all."""
     partial = path.with_name(path.name + ".part")
     partial.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -14,18 +14,27 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
+
+from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from analysis.draw.registry import Drawn, Sheet, Sweep, draw_matrix, drawing_of
+from analysis.judge.cells import to_matrices
+from analysis.read.runs import load_results
 from analysis.read.study import Study
-from gostlab.ask.experiment import Published
-from gostlab.ask.resolve import single_run
-from gostlab.ask.run_description import RunDescription
-from gostlab.result_format import SCHEMA
+from gostlab.describe.file.experiment import Published
+from gostlab.describe.resolve.expand import single_run
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.results.format import SCHEMA
 
 FIXTURE = Path(__file__).resolve().parent / "fixture"
+FOOTER = (
+    "FIXTURE, NOT MEASURED · no tunnel · Linux 0.0.0-fixture (HZ 250) · virtual clock, 5 µs per"
+    " system call · lab fixture"
+)
 BDP_PKTS = 27538  # 1967 Mbit/s for 168 ms in packets of 1500 bytes
 
 # The thesis's receiver rates (sections 4.2, 4.3), Mbit/s, and its Retr.
@@ -45,7 +54,7 @@ def published(matrix: str = "main") -> tuple[Published, ...]:
             (("cc", cc), ("streams", float(streams)), ("tunnel", tunnel)),
             float(goodput),
             float(retr),
-            "thesis, sections 4.2 and 4.3",
+            source="thesis, sections 4.2 and 4.3",
         )
         for (tunnel, cc), rows in THESIS.items()
         for streams, (goodput, retr) in rows.items()
@@ -733,6 +742,46 @@ def write_everything(results: Path) -> None:
     write_matrix(results)
     write_cpu(results)
     write_buffer(results)
+
+
+def figure_of(word: str, table: Any, **study: Any) -> Figure:
+    """The first figure that a drawing makes of a table of cells of matrix m."""
+    sweep = Sweep(SimpleNamespace(name="m"), (), Study("made-up", "Made up", **study), FOOTER)  # type: ignore[arg-type]
+    return next(iter(drawing_of(word).draw(Sheet(sweep, table)))).figure
+
+
+def drawn(results: Path, word: str) -> Drawn:
+    """What a drawing makes of the first matrix of made-up results."""
+    matrices = to_matrices(load_results(results, "made-up").runs)
+    sweep = Sweep(matrices[0], matrices, Study("made-up", "Made up"), "fixture")
+    return draw_matrix(drawing_of(word), sweep, "made-up")
+
+
+def labelled(figure: Figure, label: str, panel: int = 0) -> list[Any]:
+    """The lines of a panel that are called so."""
+    return [line for line in figure.axes[panel].lines if line.get_label() == label]
+
+
+def check_texts(figure: Figure) -> set[int]:
+    """That no text is small or outside of the figure; the ticks beyond an axis's ends, which nobody
+    sees.
+    """
+    figure.canvas.draw()
+    renderer, page = figure.canvas.get_renderer(), figure.bbox  # type: ignore[attr-defined]
+    unseen = {
+        id(tick.label1)
+        for ax in figure.axes
+        for axis in (ax.xaxis, ax.yaxis)
+        for tick in axis.get_major_ticks()
+        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+    }
+    for text in figure.findobj(lambda artist: hasattr(artist, "get_fontsize")):
+        if text.get_text() and text.get_visible() and id(text) not in unseen:
+            box = text.get_window_extent(renderer)
+            assert text.get_fontsize() >= 8, text
+            assert page.x0 - 1 <= box.x0 and box.x1 <= page.x1 + 1, text
+            assert page.y0 - 1 <= box.y0 and box.y1 <= page.y1 + 1, text
+    return unseen
 
 
 def write_fixture(results: Path) -> None:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from gostlab.declared import folders
 from gostlab.setup import archive, parts, system
 
-FILE = parts.ROOT / "Containerfile"
+FILE = folders.ROOT / "Containerfile"
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -50,7 +51,7 @@ def test_the_documented_runs_may_write_the_results_of_whoever_starts_them() -> N
     lines = [
         line
         for each in documents
-        for line in (parts.ROOT / each).read_text("utf-8").splitlines()
+        for line in (folders.ROOT / each).read_text("utf-8").splitlines()
         if "podman run" in line and "/results" in line
     ]
     assert len(lines) >= len(documents)
@@ -58,7 +59,7 @@ def test_the_documented_runs_may_write_the_results_of_whoever_starts_them() -> N
 
 
 def test_what_is_no_source_does_not_go_into_it() -> None:
-    ignored = (parts.ROOT / ".containerignore").read_text("utf-8").split()
+    ignored = (folders.ROOT / ".containerignore").read_text("utf-8").split()
     assert {".git", "results"} <= set(ignored)
 
 
@@ -102,7 +103,7 @@ def test_its_steps_make_a_lab_that_boots_for_an_ordinary_user(debian: Path, tmp_
     shared.parent.mkdir(parents=True)
     shutil.copytree(kernel.parent, shared)
     ignore = shutil.ignore_patterns(".git", "results", "__pycache__", ".*_cache")
-    shutil.copytree(parts.ROOT, debian / "opt/gostlab", ignore=ignore)
+    shutil.copytree(folders.ROOT, debian / "opt/gostlab", ignore=ignore)
     steps = dict(instructions())["RUN"].split(maxsplit=1)[1]  # without its --mount
     secret = debian / "run/secrets/ca"
     secret.parent.mkdir(exist_ok=True)

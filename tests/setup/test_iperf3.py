@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.declared.iperf3 import OWN
+from gostlab.declared.iperf3_versions import OWN
 from gostlab.setup import parts
-from gostlab.setup.iperf3 import provide_iperf3
+from gostlab.setup.iperf3_fetch import provide_iperf3
 from gostlab.setup.workbench import SetupError, Workbench
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.setup import parts
+from gostlab.declared import folders
 
-KERNEL = parts.ROOT / "kernel"
+KERNEL = folders.ROOT / "kernel"
 # `make` that takes A and B of the options, and builds at once.
 MAKE = """#!/bin/sh
 case "$*" in
@@ -69,9 +69,7 @@ def test_every_option_is_named_once() -> None:
     assert len(names) == len(set(names)) > 50
 
 
-def test_a_source_that_takes_all_options_is_built_and_goes_on_where_it_was(
-    pretended: Path,
-) -> None:
+def test_a_source_that_takes_all_options_is_built_and_goes_on_where_it_was(pretended: Path) -> None:
     for _ in range(2):  # the second time the patch is in already
         done = build(pretended, "# what it needs\nA=y\nB=250\n")
         assert done.returncode == 0, done.stderr

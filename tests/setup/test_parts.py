@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gostlab.declared import folders
 from gostlab.setup import parts
 
 
@@ -39,11 +40,11 @@ def test_cache_folder_is_named_by_the_environment(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("GOSTLAB_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert parts.cache_folder() == tmp_path / ".cache" / "gostlab"
+    assert folders.cache_folder() == tmp_path / ".cache" / "gostlab"
     monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
-    assert parts.cache_folder() == Path("/xdg/gostlab")
+    assert folders.cache_folder() == Path("/xdg/gostlab")
     monkeypatch.setenv("GOSTLAB_CACHE", "/elsewhere")
-    assert parts.cache_folder() == Path("/elsewhere")
+    assert folders.cache_folder() == Path("/elsewhere")
 
 
 def test_under_sudo_the_callers_cache_is_taken(
@@ -56,12 +57,12 @@ def test_under_sudo_the_callers_cache_is_taken(
     monkeypatch.setenv("SUDO_USER", "ada")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(pwd, "getpwnam", lambda _name: SimpleNamespace(pw_dir=str(caller)))
-    assert parts.cache_folder() == root / ".cache" / "gostlab"
+    assert folders.cache_folder() == root / ".cache" / "gostlab"
     (caller / ".cache" / "gostlab").mkdir(parents=True)
-    assert parts.cache_folder() == caller / ".cache" / "gostlab"
+    assert folders.cache_folder() == caller / ".cache" / "gostlab"
     # Not for an ordinary user whose environment merely says so.
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert parts.cache_folder() == root / ".cache" / "gostlab"
+    assert folders.cache_folder() == root / ".cache" / "gostlab"
 
 
 def kernel_folder(tmp_path: Path) -> Path:
@@ -181,7 +182,7 @@ def test_gost_is_preferred_to_the_relay_and_named_with_its_sum(cache: Path) -> N
     )
     gost = program(cache / "gost" / "3.2.6" / "gost", "gost v3.2.6 (go1.25.4 linux/amd64)")
     tunnel = parts.tunnel_binary(parts.find_parts())
-    assert (tunnel.path, tunnel.kind, tunnel.version) == (gost, "gost", "gost 3.2.6")
+    assert (tunnel.path, tunnel.kind, tunnel.version) == (gost, "gost", "gost 3.2.6, go1.25.4")
 
 
 def test_gost_on_path_must_be_version_3(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,13 +190,13 @@ def test_gost_on_path_must_be_version_3(cache: Path, monkeypatch: pytest.MonkeyP
     old = program(cache / "bin" / "gost", "gost 2.12.0 (go1.23.4 linux/amd64)")
     assert parts.find_parts().gost is None
     # ... unless it is asked for by name
-    assert parts.find_parts(gost=old).gost_version == "2.12.0"
+    assert parts.find_parts(gost=old).gost_says == parts.GostSays("2.12.0", "go1.23.4")
     program(cache / "bin" / "gost", "gost v3.3.0 (go1.25.4 linux/amd64)")
-    assert parts.find_parts().gost_version == "3.3.0"
+    assert str(parts.find_parts().gost_says) == "gost 3.3.0, go1.25.4"
 
 
 def test_a_named_gost_that_is_none_is_an_error(cache: Path) -> None:
-    with pytest.raises(parts.MissingPart, match="/bin/true is not a GOST"):
+    with pytest.raises(parts.MissingPart, match=r"/bin/true .*not a GOST"):
         parts.find_parts(gost=Path("/bin/true"))
 
 
@@ -203,7 +204,7 @@ def test_a_named_gost_that_is_none_is_an_error(cache: Path) -> None:
 def test_the_shim_works_from_anywhere_and_ignores_modules_there(
     tmp_path: Path, invoke: str
 ) -> None:
-    lab = parts.ROOT / "lab"
+    lab = folders.ROOT / "lab"
     # given a folder with a module that must not be imported in the library's place
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')\n", encoding="utf-8")
     (tmp_path / "link").symlink_to(lab)

@@ -22,8 +22,9 @@ from pathlib import Path
 
 import pytest
 
-from gostlab import doctor
-from gostlab.setup import archive, kernel_build, parts, relay_build, workbench
+from gostlab.apps import doctor
+from gostlab.declared import folders
+from gostlab.setup import archive, gosts, kernel_build, parts, relay_build, workbench
 from gostlab.setup import steps as setup
 from gostlab.setup.workbench import HashMismatch, SetupError, Workbench
 
@@ -76,7 +77,7 @@ def test_what_the_bench_counts_with_is_installed_where_it_is_asked_for(
 
     setup.steps(with_test=False, with_gost=False, with_bench=asked)["packages"](bench)
 
-    assert extra == (["linux-perf", "strace", "util-linux"] if asked else [])
+    assert extra == (["linux-perf", "util-linux"] if asked else [])
 
 
 def test_nothing_is_run_when_every_package_is_there(
@@ -114,9 +115,9 @@ def gost_tarball(folder: Path) -> tuple[Path, str]:
 
 
 def offer_gost(monkeypatch: pytest.MonkeyPatch, url: str, sha256: str) -> None:
-    monkeypatch.setattr(setup, "GOST_URL", url)
-    monkeypatch.setattr(setup, "GOST_SHA256", {(setup.GOST_VERSION, "amd64"): sha256})
-    monkeypatch.setattr(setup.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(gosts, "URL", url)
+    monkeypatch.setattr(gosts, "OFFICIAL_SHA256", {(setup.GOST_VERSION, "amd64"): sha256})
+    monkeypatch.setattr(gosts.platform, "machine", lambda: "x86_64")
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
 
 
@@ -125,9 +126,9 @@ def test_gost_is_fetched_once(
 ) -> None:
     tarball, sha256 = gost_tarball(tmp_path)
     offer_gost(monkeypatch, tarball.as_uri(), sha256)
-    assert "3.2.6 fetched" in setup.provide_gost(bench)
+    assert setup.provide_gost(bench).endswith("fetched")
     tarball.unlink()
-    assert setup.provide_gost(bench).startswith("3.2.6 (")
+    assert setup.provide_gost(bench).startswith("gost 3.2.6")
     assert parts.tunnel_binary(parts.find_parts()).kind == "gost"
 
 
@@ -151,7 +152,7 @@ def test_an_unreachable_release_page_is_said_and_not_asked_again_for_an_hour(
         == "GOST's release page cannot be reached: the lab's own relay is used; every result"
         " names it"
     )
-    monkeypatch.setattr(setup, "fetch", lambda *_: pytest.fail("asked again"))
+    monkeypatch.setattr(gosts, "fetch", lambda *_: pytest.fail("asked again"))
     assert "tried within the hour" in setup.provide_gost(bench)
     record = bench.cache / "gost" / "unreachable.json"
     assert setup.failed_lately(record, time.time())
@@ -213,7 +214,8 @@ def sources(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         f"version=7.3\nurl={tarball.as_uri()}\nsha256={parts.file_sha256(tarball)}\n",
         encoding="utf-8",
     )
-    monkeypatch.setattr(parts, "ROOT", root)
+    for module in (folders, parts):
+        monkeypatch.setattr(module, "ROOT", root)
     monkeypatch.setattr(parts, "kernel_inputs_hash", lambda: "0123456789ab")
     monkeypatch.setattr(archive, "find_mirror", lambda: None)
     monkeypatch.setattr(kernel_build.platform, "machine", lambda: "x86_64")
@@ -292,14 +294,14 @@ def test_without_mirror_and_pin_it_says_so(bench: Workbench, sources: Path) -> N
 
 
 def test_the_repositorys_pin_is_whole() -> None:
-    pin = parts.read_pin((parts.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
+    pin = parts.read_pin((folders.ROOT / "kernel" / "pin").read_text(encoding="utf-8"))
     assert re.fullmatch(r"[0-9a-f]{64}", pin["sha256"])
     assert pin["url"].endswith(f"linux-{pin['version']}.tar.xz")
     assert parts.version_tuple(pin["version"]) >= parts.OLDEST_KERNEL
 
 
 def test_the_pinned_go_repeats_runs_and_has_a_sum_for_each_machine() -> None:
-    pin = parts.read_pin((parts.ROOT / "tunnel" / "toolchain").read_text(encoding="utf-8"))
+    pin = parts.read_pin((folders.ROOT / "tunnel" / "toolchain").read_text(encoding="utf-8"))
     assert parts.version_tuple(pin["version"].removeprefix("go")) >= (1, 22)
     assert all(pin[machine].startswith("h1:") for machine in ("amd64", "arm64"))
 
@@ -310,7 +312,7 @@ def test_the_pinned_go_repeats_runs_and_has_a_sum_for_each_machine() -> None:
 def run_setup(cache: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "gostlab.setup", *arguments],
-        cwd=parts.ROOT,
+        cwd=folders.ROOT,
         text=True,
         env={**os.environ, "GOSTLAB_CACHE": str(cache), **environment},
         capture_output=True,
@@ -353,7 +355,7 @@ def test_two_set_ups_do_not_collide(tmp_path: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         second = subprocess.Popen(
             [sys.executable, "-m", "gostlab.setup", "--only", "packages", "--quiet"],
-            cwd=parts.ROOT,
+            cwd=folders.ROOT,
             env={**os.environ, "GOSTLAB_CACHE": str(tmp_path), "PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
             text=True,
@@ -375,8 +377,8 @@ def test_two_set_ups_do_not_collide(tmp_path: Path) -> None:
 def test_doctor_says_what_is_missing_and_exits_with_1(tmp_path: Path) -> None:
     environment = {**os.environ, "GOSTLAB_CACHE": str(tmp_path / "none"), "GOSTLAB_KERNEL": ""}
     done = subprocess.run(
-        [sys.executable, "-m", "gostlab.doctor"],
-        cwd=parts.ROOT,
+        [sys.executable, "-m", "gostlab.apps.doctor"],
+        cwd=folders.ROOT,
         capture_output=True,
         text=True,
         env=environment,
@@ -417,7 +419,7 @@ def test_netem_may_be_built_in(tmp_path: Path, option: str, expected: bool) -> N
 
 def provision_script() -> str:
     """What the Vagrantfile runs in the machine."""
-    text = (parts.ROOT / "Vagrantfile").read_text(encoding="utf-8")
+    text = (folders.ROOT / "Vagrantfile").read_text(encoding="utf-8")
     found = re.search(r"inline: <<~SHELL\n(.*?)\n  SHELL\n", text, re.DOTALL)
     assert found is not None
     return found[1]
@@ -430,7 +432,7 @@ def test_vagrants_provisioner_is_the_set_up() -> None:
         "./lab setup",
         "./lab doctor",
     ]
-    assert "privileged: false" in (parts.ROOT / "Vagrantfile").read_text(encoding="utf-8")
+    assert "privileged: false" in (folders.ROOT / "Vagrantfile").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -438,7 +440,7 @@ def test_vagrants_provisioner_is_the_set_up() -> None:
 def test_vagrants_provisioner_works_where_the_lab_is_set_up() -> None:
     if parts.find_parts().kernel is None:
         pytest.skip("./lab setup has not built the kernel")
-    script = provision_script().replace("/vagrant", str(parts.ROOT))
+    script = provision_script().replace("/vagrant", str(folders.ROOT))
     done = subprocess.run(
         ["sh", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -456,7 +458,7 @@ def test_vagrant_accepts_its_file(tmp_path: Path) -> None:
     }
     done = subprocess.run(
         ["vagrant", "validate"],
-        cwd=parts.ROOT,
+        cwd=folders.ROOT,
         capture_output=True,
         text=True,
         env=environment,
@@ -466,7 +468,7 @@ def test_vagrant_accepts_its_file(tmp_path: Path) -> None:
 
 
 def test_ci_runs_the_readmes_test_command_and_nothing_else() -> None:
-    script = (parts.ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    script = (folders.ROOT / ".ci" / "run").read_text(encoding="utf-8")
     commands = [line for line in script.splitlines() if line and not line.startswith("#")]
     assert commands[-1] == "exec make test"
     assert len(commands) == 3

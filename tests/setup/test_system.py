@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gostlab.declared import folders
 from gostlab.setup import parts, steps, system
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can build for all")
@@ -51,7 +52,7 @@ def test_what_root_built_is_everybodys_and_read_only(shared: Path) -> None:
     as_somebody = ["setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups"]
     done = subprocess.run(
         [*as_somebody, sys.executable, "-c", asked],
-        cwd=parts.ROOT,
+        cwd=folders.ROOT,
         capture_output=True,
         text=True,
         check=False,
@@ -62,7 +63,7 @@ def test_what_root_built_is_everybodys_and_read_only(shared: Path) -> None:
 
 
 def test_a_kernel_of_ones_own_goes_first_and_another_version_is_not_taken(shared: Path) -> None:
-    own = parts.cache_folder() / f"kernel/7.0-{parts.kernel_inputs_hash()}"
+    own = folders.cache_folder() / f"kernel/7.0-{parts.kernel_inputs_hash()}"
     shutil.copytree(shared / f"kernel/7.0-{parts.kernel_inputs_hash()}", own)
     kernel = found_kernel()
     assert kernel is not None and kernel.is_relative_to(own)

@@ -3,121 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from matplotlib.axes import Axes
 
-from analysis.draw.levels import (
-    by_condition,
-    ccs_of,
-    conditions_of,
-    factor_heading,
-    one_row,
-    told_apart,
-)
-from analysis.draw.marks import (
-    degraded_handles,
-    draw_bar,
-    figure_values,
-    spread_handles,
-    study_handles,
-)
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
+from analysis.draw import facet
+from analysis.draw.levels import by_condition, conditions_of, only_condition, told_apart
+from analysis.draw.registry import Answer, Drawing, Sheet, Sweep, with_absent
 from analysis.draw.sentences import in_general
-from analysis.draw.style import (
-    cc_colour,
-    finish,
-    fits,
-    new_figure,
-    styled,
-    thousands,
-    wrapped,
-)
-from analysis.judge.cells import (
-    Cell,
-)
-from analysis.judge.figures_of_merit import merit_of, value_of
+from analysis.draw.style import fits, wrapped
+from analysis.judge.cells import Cell
+from analysis.judge.figures_of_merit import value_of
 from analysis.judge.statistics import best_mean
-from analysis.judge.table import (
-    cc_name,
-    percent,
-    rate,
-)
-from analysis.read.series import (
-    reordered_share,
-)
+from analysis.judge.table import cc_name, percent, rate
+from analysis.read.series import reordered_share
 
 # More conditions than this in a row and their names run into each other; wider rows break.
 CONDITIONS_IN_A_ROW = 6
 LONE_BARS_IN_A_ROW = 8  # of conditions with one bar each
 ROW = 70  # letters below a row of bars
+WIDTH = 0.84
 
 
-@styled
-def plot_bars(
-    table: pd.DataFrame,
-    footer: str = "",
-    *,
-    title: str = "",
-    called: str = "study",
-    figure: str = "goodput",
-) -> Figure:
-    """A group of bars per condition, one per congestion control, the study's value beside each."""
-    ccs, factors = ccs_of(table), conditions_of(table)
-    named = list(by_condition(table, factors))
-    groups = [
-        (words, rows)
-        for words, (_, rows) in zip(told_apart([words for words, _ in named]), named, strict=True)
-    ]
-    # Where the condition decides the congestion control, each has one bar, in its middle; elsewhere
-    # each congestion control keeps its place.
-    alone = all(rows["cc"].nunique() == 1 for _, rows in groups)
-    abreast = conditions_abreast(
-        [words for words, _ in groups], LONE_BARS_IN_A_ROW if alone else CONDITIONS_IN_A_ROW
-    )
+def groups_of(table: pd.DataFrame) -> list[facet.Group]:
+    """The conditions and their cells."""
+    named = list(by_condition(table, conditions_of(table)))
+    words = told_apart([each for each, _ in named])
+    return [(name, rows) for name, (_, rows) in zip(words, named, strict=True)]
+
+
+def alone(table: pd.DataFrame) -> bool:
+    """Whether the condition decides the congestion control: each has one bar, in its middle.
+    Elsewhere each congestion control keeps its place.
+    """
+    return all(rows["cc"].nunique() == 1 for _, rows in groups_of(table))
+
+
+def series(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.Series]:
+    """One of each congestion control, or one for all."""
+    return facet.alike(table, rows) if alone(table) else facet.by_cc(table, rows)
+
+
+def panels(sheet: Sheet) -> list[facet.Panel]:
+    """As many rows as the conditions' names need."""
+    table, groups = sheet.rows, groups_of(sheet.rows)
+    most = LONE_BARS_IN_A_ROW if alone(table) else CONDITIONS_IN_A_ROW
+    abreast = conditions_abreast([words for words, _ in groups], most)
+    room = min(abreast, len(groups))
+    how = "across" if room * len(series(table, table)) <= 9 else "upright"
+    value = facet.Value(facet.from_zero(room=1.22, least=0.0), mark=partial(facet.bar, how=how))
     lines = [groups[start : start + abreast] for start in range(0, len(groups), abreast)]
-    drawn, axes = new_figure(1.5 + 2.6 * len(lines), max(1, len(lines)), 1, sharey=True)
-    top = max([value for value in figure_values(table, figure, link=False) if value > 0] or [1.0])
-    abreast_bars = 1 if alone else len(ccs)
-    width = 0.84 / max(1, abreast_bars)
-    room = min(abreast, max(1, len(groups)))
-    how = "across" if room * abreast_bars <= 9 else "upright"
-    under = -width * 0.12 if alone else 0.0  # the lab's bar leaves room for the study's value
-    for ax, line in zip(axes[:, 0], lines, strict=False):
-        for index, (_, rows) in enumerate(line):
-            for place, cc in enumerate(ccs):
-                row = one_row(rows, cc=cc)
-                if row is not None:
-                    x = index if alone else index + (place - (len(ccs) - 1) / 2) * width
-                    draw_bar(ax, x, width, row, figure, number_above=how)
-        if factors:
-            ax.set_xticks(
-                [index + under for index in range(len(line))],
-                [wrapped(words, ROW // room) for words, _ in line],
-            )
-        else:  # nothing but the congestion control varies: each bar has its name
-            ax.set_xticks(
-                [(place - (len(ccs) - 1) / 2) * width - width * 0.12 for place in range(len(ccs))],
-                [cc_name(cc) for cc in ccs],
-            )
-        ax.set_xlim(-0.55, room - 0.45)
-        ax.set_ylim(0, top * 1.22)
-        ax.set_ylabel(merit_of(figure).axis)
-        ax.grid(False, axis="x")
-        thousands(ax.yaxis)
-    if len(factors) == 1:
-        axes[-1, 0].set_xlabel(factor_heading(factors[0]))
-    handles: list[Any] = [Patch(facecolor=cc_colour(cc), label=cc_name(cc)) for cc in ccs]
-    handles += [
-        *study_handles(table, figure, called=called),
-        *spread_handles(table, figure),
-        *degraded_handles(table, bar=True),
+    return [
+        facet.in_groups("", [(wrapped(words, ROW // room), rows) for words, rows in line], value)
+        for line in lines
     ]
-    finish(drawn, handles, footer, title)
-    return drawn
 
 
 def conditions_abreast(names: Sequence[str], most: int = CONDITIONS_IN_A_ROW) -> int:
@@ -128,6 +69,20 @@ def conditions_abreast(names: Sequence[str], most: int = CONDITIONS_IN_A_ROW) ->
         if all(fits(words, ROW // min(count, len(names))) for words in names):
             return count
     return 2
+
+
+def name_places(ax: Axes, panels: Sequence[facet.Panel], lines: Sequence[facet.Series]) -> None:
+    """Every row as long as the first. A lone bar has its name under itself: it leaves room for the
+    study's value; where nothing but the congestion control varies each bar has one.
+    """
+    ax.set_xlim(-0.55, len(panels[0].names) - 0.45)
+    width = WIDTH / len(lines)
+    if not any(panels[0].names):
+        middles = [(at - (len(lines) - 1) / 2) * width - width * 0.12 for at in range(len(lines))]
+        ccs = [line.levels["cc"] if line.levels else "" for line in lines]
+        ax.set_xticks(middles, [cc_name(cc) for cc in ccs])
+    elif len(lines) == 1 and not lines[0].levels:
+        ax.set_xticks(ax.get_xticks() - 0.12 * width, ax.get_xticklabels())
 
 
 def download_sentences(cells: Sequence[Cell]) -> tuple[str, ...]:
@@ -187,11 +142,6 @@ def jitter_sentences(cells: Sequence[Cell]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def draw(sheet: Sheet) -> Iterator[Picture]:
-    """One figure."""
-    yield Picture(plot_bars(sheet.rows, sheet.footer, title=sheet.title, called=sheet.called))
-
-
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
     """The cells in general, the fastest downloads, and what jitter does to the order."""
     yield from in_general(sweep, table)
@@ -207,8 +157,18 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
 DRAWING = Drawing(
     "bars",
     caption="Goodput by condition; diamonds are the study's.",
-    draw=draw,
+    draw=facet.Facet(
+        panels=panels,
+        degraded={"bar": True},
+        series=series,
+        width=WIDTH,
+        axis=name_places,
+        places=only_condition,
+        around_in=1.5,
+        panel_in=2.6,
+        shape=facet.stacked,
+        shared={"sharey": True},
+    ),
     says=says,
-    # A condition without a valid run keeps its place and says why.
-    rows=lambda table: table if (table["n"] > 0).any() else table.head(0),
+    rows=with_absent,
 )

@@ -3,116 +3,89 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from analysis.draw.levels import ccs_of, facets_of, one_row, tunnels_of
-from analysis.draw.marks import degraded_handles, draw_line, draw_point, figure_values
-from analysis.draw.registry import Answer, Drawing, Joined, Picture, Sheet, Sweep, valid_rows
-from analysis.draw.sentences import NEAR, listed, others_against_base, streams, whole_percent
-from analysis.draw.style import (
-    FAINT,
-    apart,
-    cc_colour,
-    counts_axis,
-    finish,
-    new_figure,
-    styled,
-    thousands,
-    tunnel_marker,
-)
+from analysis.draw import facet
+from analysis.draw.levels import ccs_of, facets_of, tunnels_of
+from analysis.draw.registry import Answer, Drawing, Joined, Sheet, Sweep, valid_rows
+from analysis.draw.sentences import NEAR, listed, others_against_base, span, streams, whole_percent
+from analysis.draw.style import FAINT, apart, cc_colour, counts_axis, name_ticks
 from analysis.judge.cells import bdp_words, buffer_cells
-from analysis.judge.statistics import is_known
 from analysis.judge.table import (
-    CC,
-    DELAYS,
-    GOODPUT,
-    IDLE,
-    INTERVAL,
-    LINK,
-    RUNS,
-    STREAMS,
-    TUNNEL,
+    SWEPT_FIRST,
+    SWEPT_GOODPUT,
+    SWEPT_LAST,
     VERDICT,
     Column,
     Table,
     cc_name,
     count,
-    delays,
-    interval,
-    n_note,
     rate,
     ratio,
-    shown_columns,
+    sweep_table,
 )
 
 STUDY_LINE = (0, (1, 1.5))
 
 
-@styled
-def plot_buffer(
-    table: pd.DataFrame, footer: str = "", *, title: str = "", called: str = "study"
-) -> Figure:
-    """Goodput and WAN retransmissions by the bottleneck's buffer, with the study's values as
-    levels.
+def levels_across(table: pd.DataFrame, called: str = "study") -> list[tuple[float, str, str, dict]]:
+    """(Mbit/s, what it is called in the figure and in its legend, how it looks) of what the study
+    published, and of the bottlenecks.
     """
-    table = table[table["buffer_bdp"].notna()].sort_values("buffer_bdp")
-    figure, axes = new_figure(6.4, 2, 1, sharex=True, gridspec_kw={"height_ratios": [3, 2]})
-    goodput, again = axes[0, 0], axes[1, 0]
-    ccs, tunnels = ccs_of(table), tunnels_of(table)
-    handles: list[Line2D] = []
-    for tunnel in tunnels:
-        for cc in ccs:
-            rows = table[(table["tunnel"] == tunnel) & (table["cc"] == cc)]
-            colour, marker = cc_colour(cc), tunnel_marker(tunnel)
-            for ax, name in ((goodput, "goodput"), (again, "wan")):
-                points = [(row["buffer_bdp"], row) for _, row in rows.iterrows()]
-                draw_line(ax, points, name, colour)
-                for x, row in points:
-                    draw_point(ax, x, row, name, colour, f"lab {cc}", marker=marker)
-            label = f"{cc_name(cc)}, {tunnel}"
-            handles.append(Line2D([], [], color=colour, marker=marker, label=label))
-    for cc in ccs:
+    found: list[tuple[float, str, str, dict]] = []
+    for cc in ccs_of(table):
         for study in table.loc[table["cc"] == cc, "goodput_study"].dropna().unique():
-            label = f"the {called}, {cc_name(cc)}: {study:,.0f}"
             look = {"color": cc_colour(cc), "linestyle": STUDY_LINE, "linewidth": 1.6}
-            goodput.axhline(study, label=f"study {cc}", **look)
-            handles.append(Line2D([], [], label=label, **look))
+            found.append((study, f"study {cc}", f"the {called}, {cc_name(cc)}: {study:,.0f}", look))
     for link in table["rate_mbit"].dropna().unique():
-        goodput.axhline(link, color=FAINT, linewidth=1.0, label="bottleneck")
-        handles.append(Line2D([], [], color=FAINT, linewidth=1.0, label=f"bottleneck: {link:,.0f}"))
-    links = [link for link in table["rate_mbit"] if is_known(link)]
-    goodput.set_ylim(0, max([1.0, *figure_values(table, "goodput", link=False), *links]) * 1.1)
-    goodput.set_ylabel("Goodput (Mbit/s)")
-    thousands(goodput.yaxis)
-    again.set_ylabel("Retransmitted on\nthe WAN (segments)")
-    counts_axis(again, max([10.0, *filter(is_known, [*table["wan"], *table["wan_high"]])]))
-    again.set_xscale("log")
-    again.xaxis.set_major_locator(FixedLocator(apart(sorted(table["buffer_bdp"].unique()))))
-    again.xaxis.set_major_formatter(FuncFormatter(lambda value, _: bdp_words(value)))
-    again.xaxis.set_minor_locator(NullLocator())
-    again.xaxis.set_minor_formatter(NullFormatter())
-    again.set_xlabel(f"Bottleneck buffer (BDP{one_bdp(table)})")
-    finish(figure, [*handles, *degraded_handles(table)], footer, title)
-    return figure
+        look = {"color": FAINT, "linewidth": 1.0}
+        found.append((link, "bottleneck", f"bottleneck: {link:,.0f}", look))
+    return found
 
 
-def one_bdp(table: pd.DataFrame) -> str:
+def scale_again(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+    """An axis on which none has a place."""
+    counts_axis(ax, max([10.0, *facet.known_values(table, "wan", "wan_high")]))
+
+
+def panels(sheet: Sheet) -> list[facet.Panel]:
+    """Goodput above what was sent again."""
+
+    def behind(ax: Axes) -> None:
+        for mbit, name, _, look in levels_across(sheet.rows):
+            ax.axhline(mbit, label=name, **look)
+
+    again = facet.Value(scale_again, "wan", label="Retransmitted on\nthe WAN (segments)")
+    places = facet.at_levels(sheet.rows, "buffer_bdp")
+    goodput = facet.Value(facet.from_zero(room=1.1, more="rate_mbit"))
+    return [facet.Panel("", places, (), goodput, behind), facet.Panel("", places, (), again)]
+
+
+def buffer_axis(ax: Axes, panels: Sequence[facet.Panel], lines: Sequence[facet.Series]) -> None:
+    """A log axis, with the levels that there is room to name."""
+    ax.set_xscale("log")
+    name_ticks(ax.xaxis, apart([at for at, _ in panels[0].places]), bdp_words)
+
+
+def axis_name(table: pd.DataFrame) -> str:
     """What one BDP is, where the cells have one path."""
     if table["bdp_pkts"].nunique() != 1:
-        return " of each path"
+        return "Bottleneck buffer (BDP of each path)"
     bdp, mtu = float(table["bdp_pkts"].iloc[0]), float(table["mtu_bytes"].iloc[0])
-    return f"; 1 BDP = {bdp:,.0f} packets = {bdp * mtu / 1e6:,.1f} MB"
+    bytes_words = f"1 BDP = {bdp:,.0f} packets = {bdp * mtu / 1e6:,.1f} MB"
+    return f"Bottleneck buffer (BDP; {bytes_words})"
 
 
-def draw(sheet: Sheet) -> Iterator[Picture]:
-    """One figure."""
-    plotted = plot_buffer(sheet.rows, sheet.footer, title=sheet.title, called=sheet.called)
-    yield Picture(plotted)
+def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
+    """What the study published, and the bottlenecks."""
+    found = levels_across(sheet.rows, sheet.called)
+    return [Line2D([], [], label=words, **look) for _, _, words, look in found]
 
 
 def cells(sweep: Sweep) -> Joined:
@@ -154,18 +127,12 @@ def buffer_sentences(rows: pd.DataFrame, called: str) -> tuple[str, ...]:
     for cc in ccs_of(rows):
         mine = rows[rows["cc"] == cc]
         targets = mine["goodput_study"].dropna()
-        tried = (
-            f"{bdp_words(mine['buffer_bdp'].min())} to {bdp_words(mine['buffer_bdp'].max())} BDP"
-            if len(mine) > 1
-            else f"{bdp_words(mine['buffer_bdp'].iloc[0])} BDP alone"
-        )
-        span = (
-            f"{rate(mine['goodput'].min())} to {rate(mine['goodput'].max())}"
-            if len(mine) > 1
-            else rate(mine["goodput"].iloc[0])
-        )
+        ends = [mine["buffer_bdp"].iloc[0], mine["buffer_bdp"].iloc[-1]]
+        tried = f"{' to '.join(dict.fromkeys(map(bdp_words, ends)))} BDP"
+        got = [mine["goodput"].min(), mine["goodput"].max()]
+        span_words = " to ".join(dict.fromkeys(map(rate, got)))
         if targets.empty:
-            said.append(f"{cc_name(cc)} gets {span} Mbit/s over buffers of {tried}.")
+            said.append(f"{cc_name(cc)} gets {span_words} Mbit/s over buffers of {tried}.")
             continue
         target = float(targets.iloc[0])
         near = mine[(mine["goodput"] / target - 1).abs() <= NEAR]
@@ -181,17 +148,17 @@ def buffer_sentences(rows: pd.DataFrame, called: str) -> tuple[str, ...]:
             )
             said.append(
                 f"{head} is met within {whole_percent(NEAR)} at {where}; over {tried} the lab gets"
-                f" {span}."
+                f" {span_words}."
             )
         elif crossing := crossings(mine, target):
             said.append(
                 f"{head} is met at no buffer tried, but passed between"
-                f" {' and between '.join(crossing)}; over {tried} the lab gets {span}."
+                f" {' and between '.join(crossing)}; over {tried} the lab gets {span_words}."
             )
         else:
             side = "above" if mine["goodput"].min() > target else "below"
             said.append(
-                f"{head} is met nowhere: over {tried} the lab gets {span}, always {side} it."
+                f"{head} is met nowhere: over {tried} the lab gets {span_words}, always {side} it."
             )
     if len(met) > 1:
         both = set.intersection(*met.values())
@@ -220,80 +187,59 @@ def crossings(rows: pd.DataFrame, target: float) -> list[str]:
 
 def gain_sentences(rows: pd.DataFrame, base: str, versus: str, called: str) -> list[str]:
     """The gain of one over the other: over which range the buffer moves it."""
-    gains: list[tuple[float, float]] = []
-    study = math.nan
-    for level in sorted(rows["buffer_bdp"].unique()):
-        first, second = (one_row(rows, cc=cc, buffer_bdp=level) for cc in (base, versus))
-        if first is None or second is None or not first["goodput"] > 0:
-            continue
-        gains.append((second["goodput"] / first["goodput"], level))
-        both = second["goodput_study"] / first["goodput_study"]
-        study = both if is_known(both) else study
-    if not gains:
-        return []
-    (low, low_at), (high, high_at) = min(gains), max(gains)
-    beside = f"; the {called} has {ratio(study)}" if is_known(study) else ""
-    if len(gains) == 1:
-        return [
-            f"{cc_name(versus)} / {cc_name(base)} is {ratio(low)} at {bdp_words(low_at)} BDP, the"
-            f" only buffer with both{beside}."
-        ]
-    return [
-        f"{cc_name(versus)} / {cc_name(base)} goes from {ratio(low)} (at {bdp_words(low_at)} BDP)"
-        f" to {ratio(high)} (at {bdp_words(high_at)} BDP){beside}."
-    ]
+    first, second = (
+        rows[rows["cc"] == cc].set_index("buffer_bdp")[["goodput", "goodput_study"]]
+        for cc in (base, versus)
+    )
+    gains = (second / first).replace(math.inf, math.nan).reset_index()
+    published = gains["goodput_study"].dropna()
+    said = span(
+        gains,
+        "goodput",
+        f"{cc_name(versus)} / {cc_name(base)}",
+        ratio,
+        where=lambda row: f"at {bdp_words(row['buffer_bdp'])} BDP",
+    )
+    beside = f" The {called} has {ratio(published.iloc[-1])}." if len(published) and said else ""
+    return [said + beside] if said else []
 
 
 def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
     """Goodput and WAN retransmissions by the bottleneck's buffer."""
     called = sweep.study.called
     columns = (
-        TUNNEL,
-        STREAMS,
-        CC,
+        *SWEPT_FIRST,
         Column("buffer_bdp", "Buffer (BDP)", bdp_words),
         Column("buffer_pkts", "Buffer (packets)", count),
-        RUNS,
-        GOODPUT,
-        INTERVAL,
+        *SWEPT_GOODPUT,
         Column("study_mbit", f"{called.capitalize()} (Mbit/s)", rate),
         Column("ratio", f"Lab / {called}", ratio),
         Column("wan_segments", "Retransmitted on the WAN", count),
-        *DELAYS,
-        LINK,
-        IDLE,
+        *SWEPT_LAST,
         VERDICT,
     )
-    rows = [
-        {
-            "tunnel": row["tunnel"],
-            "streams": row["streams"],
-            "cc": row["cc"],
-            "buffer_bdp": row["buffer_bdp"],
-            "buffer_pkts": row["buffer_pkts"],
-            "n": row["n"],
-            "goodput_mbit": row["goodput"],
-            "goodput_interval": interval(
-                row["goodput_low"], row["goodput_high"], row["goodput_coverage"]
-            ),
-            "study_mbit": row["goodput_study"],
-            "ratio": row["ratio"],
-            "wan_segments": row["wan"],
-            **delays(row),
-            "idle_share": row["idle_share"],
-            "link_share": row["link_share"],
-            "verdict": row["verdict"] if row["n"] else row["absent"],
-        }
-        for _, row in table.iterrows()
-    ]
-    title = "Goodput by the bottleneck's buffer"
-    yield Table(f"{name}-buffer", title, n_note(table), shown_columns(columns, rows), tuple(rows))
+    yield sweep_table(f"{name}-buffer", "Goodput by the bottleneck's buffer", table, columns)
 
 
 DRAWING = Drawing(
     "buffer",
     caption="Goodput and what the WAN leg sent again, by the size of the bottleneck's queue.",
-    draw=draw,
+    draw=facet.Facet(
+        panels=panels,
+        keys=facet.pair_handles,
+        more_keys=more_keys,
+        published=False,
+        spread=False,
+        series=facet.by_tunnel_and_cc,
+        step=0.0,
+        joined=lambda _: True,
+        axis=buffer_axis,
+        places=axis_name,
+        around_in=0.0,
+        panel_in=3.2,
+        shape=facet.stacked,
+        shared={"sharex": True, "gridspec_kw": {"height_ratios": [3, 2]}},
+    ),
     shows=("buffer_bdp", "tunnel", "cc"),
     says=says,
     cells=cells,

@@ -4,145 +4,100 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from analysis.draw.levels import (
-    ccs_of,
-    facets_of,
-)
+from analysis.draw import facet
+from analysis.draw.levels import ccs_of, facets_of
 from analysis.draw.marks import (
     STEPS,
     cc_handles,
-    degraded_handles,
     draw_band,
     draw_capacity,
-    draw_line,
     draw_model,
-    draw_point,
-    draw_study,
     figure_values,
     link_handles,
-    look_of,
     model_handles,
     paths_of,
-    spread_handles,
-    study_handles,
 )
-from analysis.draw.panels import panel_figure
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
-from analysis.draw.style import (
-    WIDE,
-    apart,
-    cc_colour,
-    finish,
-    label_edges,
-    plain_log,
-    styled,
-    superscript,
-    thousands,
-)
+from analysis.draw.sentences import crossing
+from analysis.draw.style import WIDE, apart, grid, name_ticks, plain_log, superscript, thousands
 from analysis.judge.figures_of_merit import merit_of
-from analysis.judge.models import GENERAL, Model, Path, models_for, payload_mbit
-from analysis.judge.table import (
-    NBSP,
-    cc_name,
-    rate,
-)
+from analysis.judge.models import GENERAL, Model, models_for, payload_mbit
+from analysis.judge.table import NBSP, cc_name, rate
 from analysis.read.study import claims_of
 
 # Losses that span less than this are named one by one.
 NEAR_LOSSES = 60
 
 
-@styled
-def plot_by_loss(
-    table: pd.DataFrame,
-    footer: str = "",
-    *,
-    title: str = "",
-    called: str = "study",
-    figure: str = "goodput",
-    log_y: bool | None = None,
-    models: Sequence[str] = (),
-) -> Figure:
-    """Goodput (or mean window) by loss on a log axis, a facet per RTT, with model curves and
-    published values and bands.
-
-    log_y: None: where the values span more than a decade. models: by name; none: the usual ones.
-    """
-    facets = list(facets_of(table, known=("cc", "loss_p"), first="rtt_ms"))
-    panel_in = 3.3 if len(facets) <= 3 else 2.6
-    drawn, axes = panel_figure([words for words, _ in facets], panel_in, sharex=True, sharey=True)
+def losses_of(table: pd.DataFrame) -> tuple[list[float], float | None]:
+    """The losses but none, and where none has its place, if it was tried."""
     losses = sorted(loss for loss in table["loss_p"].dropna().unique() if loss > 0) or [1e-3]
-    none_at = losses[0] / 10 if (table["loss_p"] == 0).any() else None
-    ccs = ccs_of(table)
-    curves = models_for(ccs, models or GENERAL)
+    return losses, losses[0] / 10 if (table["loss_p"] == 0).any() else None
+
+
+def curves_of(sheet: Sheet) -> list[Model]:
+    """The models that the study names, else the usual ones."""
+    return list(models_for(ccs_of(sheet.rows), sheet.sweep.study.models or GENERAL))
+
+
+def value_of(table: pd.DataFrame, figure: str) -> facet.Value:
+    """From zero up; logarithmic where the values span more than a decade."""
     seen = figure_values(table, figure)
     top, bottom = max([1.0, *seen]), min([value for value in seen if value > 0] or [1.0])
-    logarithmic = top / bottom > WIDE if log_y is None else log_y
+    logarithmic = top / bottom > WIDE
     floor = bottom / 2 if logarithmic else 0.0
-    for ax, (_, rows) in zip(axes.flat, facets, strict=False):
+
+    def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
         if logarithmic:
             ax.set_yscale("log")
+        ax.set_ylim(floor, top * (1.6 if logarithmic else 1.12))
+        plain_log(ax.yaxis, floor, top * 1.6) if logarithmic else thousands(ax.yaxis)
+
+    def mark(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series) -> None:
+        draw_band(ax, slot.at, row, figure, line.colour, floor)
+        facet.point(ax, slot, row, figure, line, study="behind")
+
+    return facet.Value(scale, figure, mark)
+
+
+def panels(sheet: Sheet, figure: str = "goodput") -> list[facet.Panel]:
+    """One of each round-trip time, with the models' curves and what a full link carries."""
+    table, curves, value = sheet.rows, curves_of(sheet), value_of(sheet.rows, figure)
+    losses, none_at = losses_of(table)
+
+    def behind(ax: Axes, rows: pd.DataFrame) -> None:
         draw_capacity(ax, rows, figure)
         for model in curves:
-            draw_model_by_loss(ax, model, rows, figure, losses)
-        for place, cc in enumerate(ccs):
-            mine = rows[rows["cc"] == cc].sort_values("loss_p")
-            look = look_of(place)
-            spots = [none_at if loss == 0 and none_at else loss for loss in mine["loss_p"]]
-            draw_band(ax, spots, mine, figure, cc_colour(cc), floor)
-            points = [(x, row) for x, (_, row) in zip(spots, mine.iterrows(), strict=True)]
-            with_loss = [(x, row) for x, row in points if row["loss_p"] > 0]
-            draw_line(ax, with_loss, figure, cc_colour(cc), width=look.width)
-            for x, row in points:
-                draw_study(ax, x, row, figure, cc_colour(cc), behind=True)
-                draw_point(ax, x, row, figure, cc_colour(cc), f"lab {cc}", look=look)
-        ax.set_ylim(floor, top * (1.6 if logarithmic else 1.12))
-        loss_axis(ax, losses, none_at, most=4 if axes.shape[1] > 2 else 6)
-        plain_log(ax.yaxis, floor, top * 1.6) if logarithmic else thousands(ax.yaxis)
-    near = losses[-1] / losses[0] < NEAR_LOSSES
-    label_edges(
-        axes,
-        len(facets),
-        "Packet loss (%)" if near else "Packet loss (share of packets)",
-        merit_of(figure).axis,
-    )
-    handles = [
-        *cc_handles(ccs, looks=True),
-        *model_handles(curves),
-        *link_handles(table),
-        *study_handles(table, figure, called=called),
-        *spread_handles(table, figure),
-        *degraded_handles(table),
+            for path in paths_of(rows):
+                at = np.geomspace(losses[0] / 1.6, losses[-1] * 1.6, STEPS)
+                draw_model(ax, model, facet.model_points(model, path, figure, at, "loss"))
+
+    return [
+        facet.Panel(
+            words,
+            [(loss or none_at or 0.0, cells) for loss, cells in facet.at_levels(rows, "loss_p")],
+            (),
+            value,
+            partial(behind, rows=rows),
+        )
+        for words, rows in facets_of(table, known=("cc", "loss_p"), first="rtt_ms")
     ]
-    finish(drawn, handles, footer, title)
-    return drawn
 
 
-def draw_model_by_loss(
-    ax: Axes, model: Model, rows: pd.DataFrame, figure: str, losses: Sequence[float]
-) -> None:
-    """A model's curve on the path of some cells."""
-    for path in paths_of(rows):
-        points = []
-        for loss in np.geomspace(losses[0] / 1.6, losses[-1] * 1.6, STEPS):
-            at = Path(path.rate_bps, path.rtt_ms, float(loss), path.rmem_bytes, path.mtu_bytes)
-            value = model.window(at) if figure == "window_pkts" else model.mbit(at)
-            if value is not None:
-                points.append((float(loss), value))
-        draw_model(ax, model, points)
-
-
-def loss_axis(ax: Axes, losses: Sequence[float], none_at: float | None, most: int = 6) -> None:
+def loss_axis(ax: Axes, panels: Sequence[facet.Panel], series: Sequence[facet.Series]) -> None:
     """A log axis of loss: decades, or the levels themselves where they are few and near; none has a
     place at its left.
     """
+    losses, none_at = losses_of(pd.concat([panel.rows for panel in panels]))
+    most = 4 if grid(len(panels))[1] > 2 else 6
     ax.set_xscale("log")
     ax.set_xlim((none_at or losses[0]) / 1.8, losses[-1] * 1.8)
     if losses[-1] / losses[0] < NEAR_LOSSES:
@@ -158,58 +113,30 @@ def loss_axis(ax: Axes, losses: Sequence[float], none_at: float | None, most: in
         words = [f"10{superscript(round(math.log10(mark)))}" for mark in marks]
     if none_at is not None:
         marks, words = [none_at, *marks], ["0", *words]
-    ax.xaxis.set_major_locator(FixedLocator(list(marks)))
-    ax.xaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: dict(zip(marks, words, strict=True)).get(value, ""))
-    )
-    ax.xaxis.set_minor_locator(NullLocator())
+    name_ticks(ax.xaxis, marks, lambda loss: dict(zip(marks, words, strict=True)).get(loss, ""))
 
 
-def loss_sentences(table: pd.DataFrame) -> tuple[str, ...]:
-    """Of each congestion control and round-trip time (and of every level of what else varies) the
-    least loss at which less than half of the link's payload is left.
-    """
-    said = []
-    for aside, cells in facets_of(table, known=("cc", "loss_p", "rtt_ms", "rate_mbit")):
-        for rtt in sorted(cells["rtt_ms"].unique()):
-            for cc in ccs_of(cells):
-                rows = cells[(cells["rtt_ms"] == rtt) & (cells["cc"] == cc)]
-                there = rows[rows["goodput"].notna()].sort_values("loss_p")
-                head = f"{cc_name(cc)} over {rtt:g} ms" + (f" ({aside})" if aside else "")
-                for full, alike in there.groupby("rate_mbit"):
-                    mtu = int(alike["mtu_bytes"].iloc[0])
-                    said.append(half_of_the_link(alike, head, payload_mbit(full * 1e6, mtu)))
-    return tuple(said)
+def axis_name(table: pd.DataFrame) -> str:
+    """What the levels are in."""
+    losses, _ = losses_of(table)
+    near = losses[-1] / losses[0] < NEAR_LOSSES
+    return "Packet loss (%)" if near else "Packet loss (share of packets)"
 
 
-def half_of_the_link(rows: pd.DataFrame, head: str, full_mbit: float) -> str:
-    """Where one congestion control falls below half of what a link carries."""
-    half = full_mbit / 2
-    below = rows[rows["goodput"] < half]
-    least, most = rows.iloc[0], rows.iloc[-1]
-    if below.empty:
-        return (
-            f"{head} stays above half of the link's {rate(full_mbit)} Mbit/s up to the highest"
-            f" tried, {loss_words(most['loss_p'])}: {rate(most['goodput'])} Mbit/s there."
-        )
-    first = below.iloc[0]
-    before = rows[rows["loss_p"] < first["loss_p"]]
-    if before.empty:
-        return (
-            f"{head} is below half of the link's {rate(full_mbit)} Mbit/s already at the lowest"
-            f" tried, {loss_words(least['loss_p'])}: {rate(first['goodput'])} Mbit/s."
-        )
-    last = before.iloc[-1]
-    return (
-        f"{head} falls below half of the link's {rate(full_mbit)} Mbit/s between"
-        f" {loss_words(last['loss_p'])} ({rate(last['goodput'])}) and {loss_words(first['loss_p'])}"
-        f" ({rate(first['goodput'])})."
-    )
-
-
-def loss_words(loss: float) -> str:
-    """A loss rate: 0.01 % loss, no loss."""
-    return f"{100 * loss:.6g}{NBSP}% loss" if loss else "no loss"
+FACET = facet.Facet(
+    panels=panels,
+    keys=lambda table: cc_handles(ccs_of(table), looks=True),
+    more_keys=lambda sheet, _: [*model_handles(curves_of(sheet)), *link_handles(sheet.rows)],
+    series=facet.by_cc_look,
+    step=0.0,
+    joined=lambda row: bool(row["loss_p"] > 0),
+    axis=loss_axis,
+    places=axis_name,
+    edges=True,
+    panel_in=3.3,
+    of_many_in=2.6,
+    shared={"sharex": True, "sharey": True},
+)
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
@@ -226,22 +153,36 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     windows = "window_pkts" in published and rows["window_pkts"].notna().any()
     chosen = ["goodput"] if published != {"window_pkts"} or not windows else []
     for figure in [*chosen, *(["window_pkts"] if windows else [])]:
-        plotted = plot_by_loss(
-            rows,
-            sheet.footer,
-            title=sheet.title,
-            called=sheet.called,
-            figure=figure,
-            models=study.models,
-        )
+        plotted = replace(FACET, panels=partial(panels, figure=figure)).plot(sheet)
         head = merit_of(figure).axis.partition(" (")[0]
         yield Picture(plotted, f"{head} {DRAWING.caption}", "" if figure == "goodput" else "window")
 
 
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
-    """Where loss takes half of the link."""
-    if said := loss_sentences(valid_rows(table)):
-        yield Answer(f"{sweep.title}: where loss takes half of the link", said)
+    """Of each congestion control and round-trip time (and of every level of what else varies) the
+    least loss at which less than half of the link's payload is left.
+    """
+    said = []
+    known = valid_rows(table)
+    for aside, cells in facets_of(known, known=("cc", "loss_p", "rtt_ms", "rate_mbit")):
+        there = cells[cells["goodput"].notna()].sort_values("loss_p")
+        for (rtt, cc, full), rows in there.groupby(["rtt_ms", "cc", "rate_mbit"]):
+            mbit = payload_mbit(full * 1e6, int(rows["mtu_bytes"].iloc[0]))
+            said.append(
+                crossing(
+                    [*zip(map(loss_words, rows["loss_p"]), rows["goodput"], strict=True)],
+                    f"{cc_name(cc)} over {rtt:g} ms{f' ({aside})' if aside else ''}",
+                    f"half of the link's {rate(mbit)} Mbit/s",
+                    mbit / 2,
+                )
+            )
+    if said:
+        yield Answer(f"{sweep.title}: where loss takes half of the link", tuple(said))
+
+
+def loss_words(loss: float) -> str:
+    """A loss rate: 0.01 % loss, no loss."""
+    return f"{100 * loss:.6g}{NBSP}% loss" if loss else "no loss"
 
 
 DRAWING = Drawing(

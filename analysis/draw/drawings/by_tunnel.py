@@ -2,106 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 
 import pandas as pd
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
+from analysis.draw import facet
 from analysis.draw.levels import ccs_of, facets_of, tunnels_of
-from analysis.draw.marks import cc_handles, degraded_handles, draw_point, figure_values, look_of
-from analysis.draw.panels import abreast, label_lowest, panel_figure
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
-from analysis.draw.style import (
-    FAINT,
-    cc_colour,
-    finish,
-    styled,
-    thousands,
-)
-from analysis.judge.figures_of_merit import merit_of
+from analysis.draw.marks import cc_handles
+from analysis.draw.registry import Answer, Drawing, Sheet, Sweep, valid_rows
+from analysis.draw.sentences import span
 from analysis.judge.statistics import is_known
 from analysis.judge.table import cc_name, rate, ratio
 
-PANELS_ABREAST = 2
 KNOWN = ("tunnel", "cc")
 
 
-@styled
-def plot_by_tunnel(
-    facets: Sequence[tuple[str, pd.DataFrame]],
-    footer: str = "",
-    *,
-    title: str = "",
-    figure: str = "goodput",
-) -> Figure:
-    """A panel per condition, a line per tunnel, a mark per congestion control; a dashed line where
-    the same runs without a tunnel are.
-    """
-    whole = pd.concat([rows for _, rows in facets])
-    tunnels, ccs = tunnels_of(whole), ccs_of(whole)
-    columns = min(PANELS_ABREAST, len(facets))
-    drawn, axes = panel_figure(
-        [heading for heading, _ in facets],
-        0.9 + 0.27 * len(tunnels),
-        shape=abreast(len(facets), columns),
-        sharey=True,
-    )
-    for ax, (_, rows) in zip(axes.flat, facets, strict=False):
-        for place, cc in enumerate(ccs):
-            mine, colour = rows[rows["cc"] == cc], cc_colour(cc)
-            off = (place - (len(ccs) - 1) / 2) * 0.24
-            for _, row in mine.iterrows():
-                at = tunnels.index(row["tunnel"]) + off
-                draw_point(ax, at, row, figure, colour, f"lab {cc}", look=look_of(place), flat=True)
-                if row["tunnel"] == "direct" and is_known(row[figure]):
-                    ax.axvline(row[figure], color=colour, linestyle="--", linewidth=1.0, zorder=1)
-        ax.set_yticks(range(len(tunnels)), tunnels)
-        ax.set_ylim(len(tunnels) - 0.5, -0.5)
-        ax.set_xlim(0, 1.08 * max([0.1, *figure_values(rows, figure, link=False)]))
-        ax.grid(True, axis="y", color=FAINT, linewidth=0.4)
-        thousands(ax.xaxis)
-    label_lowest(axes, len(facets), merit_of(figure).axis)
-    handles = [*cc_handles(ccs, looks=True), *degraded_handles(whole)]
-    finish(drawn, handles, footer, title)
-    return drawn
+def beside_direct(
+    ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series
+) -> None:
+    """A cell as a point; what goes without a tunnel as a dashed line through all tunnels too."""
+    facet.point(ax, slot, row, figure, line)
+    if row["tunnel"] == "direct" and is_known(row[figure]):
+        ax.axvline(row[figure], color=line.colour, linestyle="--", linewidth=1.0, zorder=1)
 
 
-def draw(sheet: Sheet) -> Iterator[Picture]:
-    """One figure."""
-    facets = list(facets_of(sheet.rows, known=KNOWN))
-    yield Picture(plot_by_tunnel(facets, sheet.footer, title=sheet.title))
+GOODPUT = facet.Value(facet.from_zero(least=0.1), mark=beside_direct, own=True)
+
+
+def panels(sheet: Sheet) -> list[facet.Panel]:
+    """One of each condition, a line for each tunnel."""
+    tunnels = tunnels_of(sheet.rows)
+    return [
+        facet.in_groups(words, [(name, rows[rows["tunnel"] == name]) for name in tunnels], GOODPUT)
+        for words, rows in facets_of(sheet.rows, known=KNOWN)
+    ]
 
 
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
-    """Of each condition and congestion control: the fastest tunnel and the slowest, beside none."""
+    """Of each condition and congestion control: the slowest tunnel and the fastest, beside none."""
     said = []
-    for heading, rows in facets_of(table[table["n"] > 0], known=KNOWN):
+    for heading, rows in facets_of(valid_rows(table), known=KNOWN):
         for cc in ccs_of(rows):
-            mine = rows[rows["cc"] == cc].set_index("tunnel")["goodput"].dropna()
-            tunnelled = mine.drop("direct", errors="ignore")
+            mine = rows[(rows["cc"] == cc) & rows["goodput"].notna()]
+            tunnelled = mine[mine["tunnel"] != "direct"]
+            direct = next(iter(mine.loc[mine["tunnel"] == "direct", "goodput"]), None)
             if len(tunnelled) > 1:
-                said.append(sentence(heading, cc, mine, tunnelled))
+                said.append(
+                    span(
+                        tunnelled,
+                        "goodput",
+                        f"{heading + ', ' if heading else ''}{cc_name(cc)}: goodput",
+                        unit=" Mbit/s",
+                        where=partial(tunnel_words, direct=direct),
+                    )
+                    + (f" Without a tunnel it is {rate(direct)}." if direct else "")
+                )
     if said:
         yield Answer(f"{sweep.title}: which tunnel", tuple(said))
 
 
-def sentence(heading: str, cc: str, mine: pd.Series, tunnelled: pd.Series) -> str:
-    """The fastest and the slowest, and their share of what goes without a tunnel."""
-    direct = mine.get("direct")
-
-    def words(name: str) -> str:
-        share = f" ({ratio(mine[name] / direct)} of direct)" if direct else ""
-        return f"{name} {rate(mine[name])} Mbit/s{share}"
-
-    best, worst = str(tunnelled.idxmax()), str(tunnelled.idxmin())
-    where = f"{heading}, {cc_name(cc)}" if heading else cc_name(cc)
-    alone = f"; without a tunnel {rate(direct)}" if direct else ""
-    return f"{where}: fastest {words(best)}, slowest {words(worst)}{alone}."
+def tunnel_words(row: pd.Series, direct: float | None) -> str:
+    """A tunnel, and its share of what goes without one."""
+    share = f", {ratio(row['goodput'] / direct)} of direct" if direct else ""
+    return f"{row['tunnel']}{share}"
 
 
 DRAWING = Drawing(
     "by-tunnel",
     caption="Goodput by tunnel; dashed: the same without one.",
-    draw=draw,
+    draw=facet.Facet(
+        panels=panels,
+        series=facet.by_cc_look,
+        keys=lambda table: cc_handles(ccs_of(table), looks=True),
+        published=False,
+        spread=False,
+        step=0.24,
+        flat=True,
+        ruled=True,
+        panel_in=0.9,
+        place_in=0.27,
+        least_places=1,
+        shape=facet.two_abreast,
+        shared={"sharey": True},
+    ),
     says=says,
 )

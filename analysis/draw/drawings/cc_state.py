@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from analysis.draw.drawings.series import draw_marks, most_telling, run_title
+from analysis.draw.drawings.series import draw_marks, most_telling, run_title, typical_run
 from analysis.draw.marks import min_max
 from analysis.draw.registry import Drawing, Picture, Sheet
 from analysis.draw.sentences import made_by_line
@@ -153,12 +153,12 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     look.
     """
     there = [cell for cell in sheet.sweep.matrix.cells if cell.counted]
-    cells = [cell for cell in there if telling_run(cell) is not None]
+    cells = [cell for cell in there if typical_run(cell, FILE) is not None]
     chosen = cells if len(cells) <= MOST_SHOWN else most_telling(cells)
     found: list[tuple[Cell, Run, State]] = []
     shown = 0
     for cell in chosen:
-        run = telling_run(cell)
+        run = typical_run(cell, FILE)
         assert run is not None
         if found and len(found) + len(states(run)) > MOST_SHOWN:
             break
@@ -183,13 +183,6 @@ def often(state: State) -> str:
         after - before for before, after in itertools.pairwise(state.table["t_s"]) if after > before
     ]
     return f"Read every {1000 * float(np.median(steps)):.3g} ms." if steps else ""
-
-
-def telling_run(cell: Cell) -> Run | None:
-    """The run of a cell with such a file whose goodput is the median, or next above it."""
-    runs = [run for run in cell.counted if (run.folder / FILE).exists()]
-    runs.sort(key=lambda run: (run.goodput_mbit or 0.0, run.repetition))
-    return runs[len(runs) // 2] if runs else None
 
 
 DRAWING = Drawing(

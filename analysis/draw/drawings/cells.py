@@ -3,105 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
 
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from matplotlib.axes import Axes
 
-from analysis.draw.levels import ccs_of
-from analysis.draw.marks import (
-    degraded_handles,
-    draw_point,
-    draw_study,
-    figure_values,
-    study_handles,
-)
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
+from analysis.draw import facet
+from analysis.draw.marks import draw_study
+from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, with_absent
 from analysis.draw.sentences import in_general
-from analysis.draw.style import (
-    FAINT,
-    cc_colour,
-    cut,
-    finish,
-    new_figure,
-    styled,
-    thousands,
-    tunnel_marker,
-)
-from analysis.judge.table import cc_name
+from analysis.draw.style import FAINT, cc_colour, cut, tunnel_marker
 
 # More rows than this make no figure that anyone reads.
 MOST_ROWS = 60
 
 
-@styled
-def plot_cells(
-    table: pd.DataFrame,
-    footer: str = "",
-    *,
-    title: str = "",
-    called: str = "study",
-    most: float | None = None,
-) -> Figure:
-    """Goodput of each cell, one under the other. most: where the axis ends (Mbit/s), None: a little
-    beyond these cells' own marks.
-    """
-    figure, axes = new_figure(1.2 + 0.34 * max(2, len(table)))
-    ax = axes[0, 0]
-    for y, (_, row) in enumerate(table.iterrows()):
-        if row["n"]:
-            colour, marker = cc_colour(row["cc"]), tunnel_marker(row["tunnel"])
-            name = f"lab {row['cc']}"
-            draw_point(ax, y, row, "goodput", colour, name, marker=marker, flat=True)
-        else:
-            ax.annotate(
-                row["absent"],
-                (0, y),
-                xytext=(4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=9,
-                color=FAINT,
-            )
-        draw_study(ax, y, row, "goodput", cc_colour(row["cc"]), flat=True)
-    ax.set_yticks(range(len(table)), [cut(label, 60) for label in table["cell"]])
-    ax.set_ylim(len(table) - 0.4, -0.6)
-    ax.set_xlim(0, reach_of(table) if most is None else most)
-    ax.set_xlabel("Goodput (Mbit/s)")
-    thousands(ax.xaxis)
-    handles: list[Any] = [
-        *(Patch(facecolor=cc_colour(cc), label=cc_name(cc)) for cc in ccs_of(table)),
-        *study_handles(table, "goodput", called=called),
-        *degraded_handles(table),
-    ]
-    finish(figure, handles, footer, title)
-    return figure
+def mark(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series) -> None:
+    """A cell in its congestion control's colour, by its tunnel's marker; or why it has no run."""
+    colour, marker = cc_colour(row["cc"]), tunnel_marker(row["tunnel"])
+    if row["n"]:
+        own = facet.Series({}, colour, f"lab {row['cc']}", marker=marker)
+        facet.point(ax, slot, row, figure, own)
+    else:
+        place = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+        ax.annotate(row["absent"], (0, slot.at), fontsize=9, color=FAINT, **place)
+    draw_study(ax, slot.at, row, figure, colour, flat=True)
 
 
-def reach_of(table: pd.DataFrame) -> float:
-    """Where the axis ends, in Mbit/s: beyond every mark and interval, so that none is cut. The
-    axes' own margin is a share of how far the cells lie apart: none where they lie close together.
-    """
-    return 1.05 * (max(figure_values(table, "goodput", link=False), default=0.0) or 1.0)
+def panels(sheet: Sheet) -> list[facet.Panel]:
+    """The only one: a place for each cell. All pages have one axis."""
+    rows = sheet.rows
+    groups = [(cut(rows["cell"].iloc[at], 60), rows.iloc[at : at + 1]) for at in range(len(rows))]
+    whole = rows if sheet.whole is None else sheet.whole
+    reach = facet.from_zero(room=1.05, least=0.0)
+    value = facet.Value(lambda ax, way, _: reach(ax, way, whole), mark=mark)
+    return [facet.in_groups("", groups, value)]
+
+
+FACET = facet.Facet(
+    panels=panels,
+    spread=False,
+    series=facet.alike,
+    flat=True,
+    ends=(0.6, 0.6),
+    around_in=1.2,
+    place_in=0.34,
+)
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """So many figures that each has rows which people can read."""
     pages = range(0, len(sheet.rows), MOST_ROWS)
-    several = len(pages) > 1
-    reach = reach_of(sheet.rows)
     for number, first in enumerate(pages, 1):
         rows = sheet.rows.iloc[first : first + MOST_ROWS]
-        numbered = f"cells {first + 1} to {first + len(rows)} of {len(sheet.rows)}"
-        plotted = plot_cells(
-            rows,
-            sheet.footer,
-            title=numbered if several else "",
-            called=sheet.called,
-            most=reach,
-        )
-        yield Picture(plotted, name=str(number) if several else "")
+        page = replace(sheet, rows=rows, whole=sheet.rows)
+        if len(pages) > 1:
+            words = f"cells {first + 1} to {first + len(rows)} of {len(sheet.rows)}"
+            page = replace(page, levels=words, note="")
+        yield Picture(FACET.plot(page), name=str(number) if len(pages) > 1 else "")
 
 
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
@@ -110,11 +69,5 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
 
 
 DRAWING = Drawing(
-    "cells",
-    caption="Goodput of each cell.",
-    draw=draw,
-    says=says,
-    # A cell without a valid run keeps its line and says why.
-    rows=lambda table: table if (table["n"] > 0).any() else table.head(0),
-    borrows=True,
+    "cells", caption="Goodput of each cell.", draw=draw, says=says, rows=with_absent, borrows=True
 )

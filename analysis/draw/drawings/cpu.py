@@ -2,57 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from analysis.draw import facet
 from analysis.draw.levels import ccs_of, facets_of, tunnels_of
-from analysis.draw.marks import degraded_handles, draw_line, draw_point, figure_values
-from analysis.draw.registry import (
-    Answer,
-    Drawing,
-    Joined,
-    Picture,
-    Sheet,
-    Sweep,
-    valid_rows,
-)
+from analysis.draw.registry import Answer, Drawing, Joined, Picture, Sheet, Sweep, valid_rows
 from analysis.draw.sentences import UNMOVED, percent_or, streams, whole_percent
-from analysis.draw.style import (
-    FAINT,
-    cc_colour,
-    finish,
-    new_figure,
-    styled,
-    thousands,
-    tunnel_marker,
-)
+from analysis.draw.style import FAINT
 from analysis.judge.cells import cpu_cells
 from analysis.judge.table import (
-    CC,
-    DELAYS,
-    GOODPUT,
-    IDLE,
-    INTERVAL,
-    LINK,
-    RUNS,
-    STREAMS,
-    TUNNEL,
+    SWEPT_FIRST,
+    SWEPT_GOODPUT,
+    SWEPT_LAST,
     VERDICT,
     Column,
     Table,
     cc_name,
-    delays,
-    interval,
-    n_note,
     plain,
     rate,
-    shown_columns,
+    sweep_table,
 )
 from analysis.read.folder import IDLE_SHARE_LOW
 
@@ -60,124 +35,101 @@ STARVED = "#f3d9d2"
 STUDY_LINE = (0, (1, 1.5))
 
 
-@styled
-def plot_cpu(
-    table: pd.DataFrame, footer: str = "", *, title: str = "", called: str = "study"
-) -> Figure:
-    """Goodput above the guest CPU's idle share, by what a system call costs, a column per number of
-    streams.
-    """
-    streams_there = sorted(table["streams"].unique())
-    lines = [(tunnel, cc) for tunnel in tunnels_of(table) for cc in ccs_of(table)]
-    places, ticks = cost_axis(table)
-    figure, axes = new_figure(5.6, 2, len(streams_there), sharex=True, sharey="row")
-    top = max([1.0, *figure_values(table, "goodput", link=False)])
-    for column, count in enumerate(streams_there):
-        goodput, idle = axes[0, column], axes[1, column]
-        for place, (tunnel, cc) in enumerate(lines):
-            # A little apart, so that equal values of two do not hide each other.
-            aside = (place - (len(lines) - 1) / 2) * 0.14
-            rows = table[
-                (table["streams"] == count) & (table["tunnel"] == tunnel) & (table["cc"] == cc)
-            ]
-            draw_cost_line(goodput, rows, places, "goodput", 1.0, aside)
-            draw_cost_line(idle, rows, places, "idle_share", 100.0, aside)
-            for study in rows["goodput_study"].dropna().unique():
-                goodput.axhline(
-                    study,
-                    color=cc_colour(cc),
-                    linestyle=STUDY_LINE,
-                    linewidth=1.4,
-                    label=f"study {cc}",
-                )
-        idle.axhspan(0, 100 * IDLE_SHARE_LOW, color=STARVED, zorder=0, label="no time left")
-        goodput.set_title(streams(count))
-        goodput.set_ylim(0, 1.08 * top)
-        idle.set_ylim(-3, 103)
-        idle.set_xticks(range(len(ticks)), ticks)
-        idle.set_xlim(-0.4, len(ticks) - 0.6)
-        thousands(goodput.yaxis)
-        idle.set_xlabel(
-            "Cost of a system call (µs)"
-            if len(streams_there) > 1
-            else "Cost of a system call (µs of virtual time), and the real clock"
-        )
-    axes[0, 0].set_ylabel("Goodput (Mbit/s)")
-    axes[1, 0].set_ylabel("CPU idle (% of a second)")
-    handles: list[Any] = [
-        Line2D(
-            [],
-            [],
-            color=cc_colour(cc),
-            marker=tunnel_marker(tunnel),
-            label=f"{cc_name(cc)}, {tunnel}",
-        )
-        for tunnel, cc in lines
-    ]
-    if table["goodput_study"].notna().any():
-        handles.append(
-            Line2D([], [], color=FAINT, linestyle=STUDY_LINE, label=f"the {called}, in its colour")
-        )
-    handles.append(
-        Patch(facecolor=STARVED, label=f"idle < {100 * IDLE_SHARE_LOW:.0f} %: no time left")
-    )
-    finish(figure, [*handles, *degraded_handles(table)], footer, title)
-    return figure
+def by_cost(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.Group]:
+    """Some of a table's cells by what a system call costs, and last those on the real clock."""
+    real = table["clock"] == "real"
+    costs = sorted(table.loc[~real, "syscall_cost_us"].unique())
+    on_real = rows["clock"] == "real"
+    found = [(f"{each:g}", rows[~on_real & (rows["syscall_cost_us"] == each)]) for each in costs]
+    if real.any():
+        unlike = table.loc[real, "offloads"].max() > table.loc[~real, "offloads"].max()
+        words = "real clock,\noffloads on" if unlike else "real\nclock"
+        found.append((words, rows[on_real]))
+    return found
 
 
-def cost_axis(table: pd.DataFrame) -> tuple[dict[tuple[str, float | None], int], list[str]]:
-    """(clock, cost) -> its place, and the places' names: costs one after the other, then the real
-    clock.
-    """
-    virtual, real = table[table["clock"] != "real"], table[table["clock"] == "real"]
-    costs = sorted(virtual["syscall_cost_us"].unique())
-    places: dict[tuple[str, float | None], int] = {
-        ("virtual", cost): index for index, cost in enumerate(costs)
-    }
-    names = [f"{cost:g}" for cost in costs]
-    if len(real):
-        places["real", None] = len(costs)
-        unlike = real["offloads"].max() > virtual["offloads"].max()
-        names.append("real clock,\noffloads on" if unlike else "real\nclock")
-    return places, names
+def in_percent(table: pd.DataFrame, figure: str) -> pd.DataFrame:
+    """The cells with a share in per cent."""
+    ends = {f"{figure}{end}": 100 * table[f"{figure}{end}"] for end in ("", "_low", "_high")}
+    values = [tuple(100 * each for each in some) for some in table[f"{figure}_values"]]
+    return table.assign(**ends, **{f"{figure}_values": values})
 
 
-def draw_cost_line(
-    ax: Axes,
-    rows: pd.DataFrame,
-    places: Mapping[tuple[str, float | None], int],
-    figure: str,
-    scale: float,
-    aside: float,
-) -> None:
-    """One congestion control's line over the costs; the real clock stands apart from it."""
-    points: list[tuple[float, pd.Series]] = []
-    for _, row in rows[rows[figure].notna()].sort_values("syscall_cost_us").iterrows():
-        scaled = row.copy()
-        for end in ("", "_low", "_high"):
-            scaled[figure + end] = scale * row[figure + end]
-        scaled[f"{figure}_values"] = tuple(scale * value for value in row[f"{figure}_values"])
-        real = row["clock"] == "real"
-        place = places["real", None] if real else places["virtual", row["syscall_cost_us"]]
-        points.append((place + aside, scaled))
-    virtual = [(x, row) for x, row in points if row["clock"] != "real"]
-    if virtual:
-        draw_line(ax, virtual, figure, cc_colour(virtual[0][1]["cc"]))
-    for x, row in points:
-        marker = tunnel_marker(row["tunnel"])
-        draw_point(ax, x, row, figure, cc_colour(row["cc"]), f"lab {row['cc']}", marker=marker)
+def scale_idle(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+    """From none to all, and where there is no time left."""
+    ax.set_ylim(-3, 103)
+    ax.axhspan(0, 100 * IDLE_SHARE_LOW, color=STARVED, zorder=0, label="no time left")
+
+
+def panels(sheet: Sheet) -> list[facet.Panel]:
+    """Goodput above the CPU's idle share, a column of each number of streams."""
+    found = []
+    goodput = facet.Value(facet.from_zero())
+    idle = facet.Value(scale_idle, "idle_share", label="CPU idle (% of a second)")
+    counts = sorted(sheet.rows["streams"].unique())
+    for value in (goodput, idle):
+        table = sheet.rows if value is goodput else in_percent(sheet.rows, "idle_share")
+        for number in counts:
+            rows = table[table["streams"] == number]
+
+            def behind(ax: Axes, rows: pd.DataFrame = rows, value: facet.Value = value) -> None:
+                for line in facet.by_tunnel_and_cc(rows, rows) if value is goodput else ():
+                    cc, mine = line.levels["cc"], rows[rows["tunnel"] == line.levels["tunnel"]]
+                    for study in mine.loc[mine["cc"] == cc, "goodput_study"].dropna().unique():
+                        look = {"linestyle": STUDY_LINE, "linewidth": 1.4, "label": f"study {cc}"}
+                        ax.axhline(study, color=line.colour, **look)
+
+            heading = streams(number) if value is goodput else ""
+            found.append(facet.in_groups(heading, by_cost(table, rows), value, behind))
+    return found
+
+
+def axis_name(table: pd.DataFrame) -> str:
+    """What it costs, at length where there is room."""
+    if table["streams"].nunique() > 1:
+        return "Cost of a system call (µs)"
+    return "Cost of a system call (µs of virtual time), and the real clock"
+
+
+def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
+    """The study's value, and where a CPU has no time left."""
+    found: list[Any] = []
+    if sheet.rows["goodput_study"].notna().any():
+        words = f"the {sheet.called}, in its colour"
+        found.append(Line2D([], [], color=FAINT, linestyle=STUDY_LINE, label=words))
+    starved = f"idle < {100 * IDLE_SHARE_LOW:.0f} %: no time left"
+    return [*found, Patch(facecolor=STARVED, label=starved)]
+
+
+FACET = facet.Facet(
+    panels=panels,
+    keys=facet.pair_handles,
+    more_keys=more_keys,
+    published=False,
+    spread=False,
+    series=facet.by_tunnel_and_cc,
+    step=0.14,  # so that equal values of two do not hide each other
+    joined=lambda row: bool(row["clock"] != "real"),
+    ends=(0.4, 0.4),
+    places=axis_name,
+    ruled_across=True,
+    around_in=0.0,
+    panel_in=2.8,
+    of_many_in=2.8,
+    shape=lambda count: (2, count // 2),
+    shared={"sharex": True, "sharey": "row"},
+)
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """One figure."""
-    plotted = plot_cpu(sheet.rows, sheet.footer, title=sheet.title, called=sheet.called)
     lengths = sorted(sheet.rows["duration_s"].unique())
     aside = (
         f" Runs of {' and '.join(f'{length:g} s' for length in lengths)} stand side by side here."
         if len(lengths) > 1
         else ""
     )
-    yield Picture(plotted, DRAWING.caption + aside)
+    yield Picture(FACET.plot(sheet), DRAWING.caption + aside)
 
 
 def cells(sweep: Sweep) -> Joined:
@@ -246,43 +198,17 @@ def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
 
 def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
     """Goodput and idle share by the cost of a system call."""
+    costs = table.assign(cost=[cost_words(row) for _, row in table.iterrows()])
     columns = (
-        TUNNEL,
-        STREAMS,
-        CC,
+        *SWEPT_FIRST,
         Column("cost", "System call", plain),
-        RUNS,
-        GOODPUT,
-        INTERVAL,
-        *DELAYS,
-        LINK,
-        IDLE,
+        *SWEPT_GOODPUT,
+        *SWEPT_LAST,
         Column("study_mbit", f"{sweep.study.called.capitalize()} (Mbit/s)", rate),
         VERDICT,
     )
-    rows = [
-        {
-            "tunnel": row["tunnel"],
-            "streams": row["streams"],
-            "cc": row["cc"],
-            "cost": cost_words(row),
-            "n": row["n"],
-            "goodput_mbit": row["goodput"],
-            "goodput_interval": interval(
-                row["goodput_low"], row["goodput_high"], row["goodput_coverage"]
-            ),
-            **delays(row),
-            "idle_share": row["idle_share"],
-            "link_share": row["link_share"],
-            "study_mbit": row["goodput_study"],
-            "verdict": row["verdict"] if row["n"] else row["absent"],
-            "clock": row["clock"],
-            "syscall_cost_us": row["syscall_cost_us"],
-        }
-        for _, row in table.iterrows()
-    ]
-    title = "Goodput by what a system call costs"
-    yield Table(f"{name}-cpu", title, n_note(table), shown_columns(columns, rows), tuple(rows))
+    title, kept = "Goodput by what a system call costs", ("clock", "syscall_cost_us")
+    yield sweep_table(f"{name}-cpu", title, costs, columns, kept)
 
 
 def cost_words(row: pd.Series) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,36 +12,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.draw.levels import (
-    named_level,
-    told_apart,
-)
+from analysis.draw.levels import named_level, told_apart
 from analysis.draw.marks import FLOW_DASHES, min_max
+from analysis.draw.panels import pictures
 from analysis.draw.registry import Drawing, Picture, Sheet
 from analysis.draw.spots import shows
-from analysis.draw.style import (
-    FAINT,
-    INK,
-    cc_colour,
-    finish,
-    new_figure,
-    styled,
-    thousands,
-)
-from analysis.judge.cells import (
-    CC_ORDER,
-    cell_key,
-    rank,
-)
+from analysis.draw.style import FAINT, INK, cc_colour, finish, new_figure, styled, thousands
+from analysis.judge.cells import CC_ORDER, cell_key, rank
 from analysis.judge.table import cc_name
 from analysis.read.description import Flow
 from analysis.read.folder import Run
-from analysis.read.series import (
-    Series,
-    acks,
-    socket_series,
-    ssthresh_of,
-)
+from analysis.read.series import Series, acks, socket_series, ssthresh_of
 from analysis.read.study import level
 
 CONDITION_WIDTH = 15
@@ -178,14 +160,7 @@ def window_of(run: Run, flow: str) -> Series:
 def say_inside(ax: Axes, words: str) -> None:
     """Why there is nothing."""
     ax.text(
-        0.5,
-        0.5,
-        words,
-        ha="center",
-        va="center",
-        fontsize=9,
-        color=FAINT,
-        transform=ax.transAxes,
+        0.5, 0.5, words, ha="center", va="center", fontsize=9, color=FAINT, transform=ax.transAxes
     )
 
 
@@ -196,18 +171,13 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     most = max(len(cell.counted) for cell in cells)
     note = f"Of each cell the first run of up to {most}." if most > 1 else ""
     conditions = list(dict.fromkeys(condition_of(run) for run in runs))
-    pages = range(0, len(conditions), MOST_CONDITIONS)
-    for number, first in enumerate(pages, 1):
-        names = conditions[first : first + MOST_CONDITIONS]
-        part = f"Conditions {first + 1} to {first + len(names)} of {len(conditions)}"
-        several = len(pages) > 1
-        plotted = plot_cwnd_grid(
-            [run for run in runs if condition_of(run) in names],
-            sheet.footer,
-            title=part if several else "",
-            note=note,
-        )
-        yield Picture(plotted, name=str(number) if several else "", medians=False)
+
+    def plot(names: Sequence[str], span: str) -> Figure:
+        some = [run for run in runs if condition_of(run) in names]
+        return plot_cwnd_grid(some, sheet.footer, title=span, note=note)
+
+    for picture in pictures(conditions, plot, "", most=MOST_CONDITIONS):
+        yield replace(picture, caption="")
 
 
 DRAWING = Drawing(

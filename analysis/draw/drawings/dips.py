@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 
 from analysis.draw.drawings.series import rate_window_s, typical_run
 from analysis.draw.marks import min_max
+from analysis.draw.panels import pictures
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
 from analysis.draw.sentences import made_by_line
 from analysis.draw.spots import shows
@@ -99,17 +100,13 @@ def flows_with_dips(cells: Sequence[Cell]) -> Iterator[tuple[str, Run, str, Dips
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """As many figures as the flows need."""
-    found = list(flows_with_dips(sheet.sweep.matrix.cells))
-    several = len(found) > PANELS_ON_A_FIGURE
-    for start in range(0, len(found), PANELS_ON_A_FIGURE):
-        some = found[start : start + PANELS_ON_A_FIGURE]
-        span = f"Flows {start + 1} to {start + len(some)} of {len(found)}" if several else ""
-        yield Picture(
-            plot_dips(some, made_by_line([run for _, run, _, _ in some]), span),
-            f"{span}: {DRAWING.caption}" if span else "",
-            name=str(1 + start // PANELS_ON_A_FIGURE) if several else "",
-            medians=False,
-        )
+    yield from pictures(
+        list(flows_with_dips(sheet.sweep.matrix.cells)),
+        lambda some, span: plot_dips(some, made_by_line([run for _, run, _, _ in some]), span),
+        DRAWING.caption,
+        most=PANELS_ON_A_FIGURE,
+        each="Flows",
+    )
 
 
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:

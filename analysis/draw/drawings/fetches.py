@@ -9,22 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.draw.levels import cc_rank
-from analysis.draw.panels import (
-    SMALL_PT,
-    Condition,
-    cc_lines,
-    conditions,
-    panel_figure,
-    pictures,
-)
+from analysis.draw.panels import SMALL_PT, Condition, cc_lines, conditions, panel_figure, pictures
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
-from analysis.draw.style import (
-    cc_colour,
-    finish,
-    label_edges,
-    plain_log,
-    styled,
-)
+from analysis.draw.style import cc_colour, finish, label_edges, plain_log, styled
 from analysis.judge.table import NBSP, cc_name
 from analysis.read.folder import Run
 
@@ -128,7 +115,6 @@ DRAWING = Drawing(
         " and up to what 95 % of them did not exceed."
     ),
     draw=draw,
-    rows=lambda table: table[table["n"] > 0].reset_index(drop=True),
     needs="a short flow and a run that counts",
     says=says,
 )

@@ -7,15 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
+from analysis.draw import style
 from analysis.draw.levels import (
     cc_rank,
     facets_of,
@@ -25,23 +24,18 @@ from analysis.draw.levels import (
     one_row,
 )
 from analysis.draw.marks import degraded_handles, number
-from analysis.draw.panels import SMALL_PT, abreast, label_lowest, panel_figure, pictures
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
-from analysis.draw.spots import shows_row
-from analysis.draw.style import (
-    DEGRADED_HATCH,
-    FAINT,
-    GRID,
-    INK,
-    WIDE,
-    cut,
-    finish,
-    plain_log,
-    short,
-    styled,
-    thousands,
-    wrapped,
+from analysis.draw.panels import (
+    SMALL_PT,
+    abreast,
+    draw_field,
+    label_lowest,
+    name_fields,
+    panel_figure,
+    pictures,
 )
+from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
+from analysis.draw.sentences import span
+from analysis.draw.spots import shows_row
 from analysis.judge.cells import file_name, natural
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.statistics import is_known
@@ -58,7 +52,7 @@ LEVELS_ABREAST = 5
 Choose = Callable[[pd.DataFrame], "tuple[str, str] | None"]
 
 
-@styled
+@style.styled
 def plot_heatmap(
     facets: Sequence[tuple[str, pd.DataFrame]],
     x: str,
@@ -98,10 +92,10 @@ def plot_heatmap(
     )
     bar.set_label(merit_of(figure).axis)
     if isinstance(scale, LogNorm):
-        plain_log(bar.ax.yaxis, float(scale.vmin or 1), float(scale.vmax or 1))
+        style.plain_log(bar.ax.yaxis, float(scale.vmin or 1), float(scale.vmax or 1))
     else:
-        thousands(bar.ax.yaxis)
-    finish(drawn, degraded_handles(whole, bar=True), footer, title)
+        style.thousands(bar.ax.yaxis)
+    style.finish(drawn, degraded_handles(whole, bar=True), footer, title)
     return drawn
 
 
@@ -123,38 +117,25 @@ def draw_fields(
             value = number(row, figure) if row is not None else float("nan")
             known = is_known(value)
             colour = colours(scale(value)) if known else (1.0, 1.0, 1.0, 1.0)
-            hatched = row is not None and row["verdict"] == "degraded"
-            field = ax.add_patch(
-                Rectangle(
-                    (column - 0.5, line - 0.5),
-                    1,
-                    1,
-                    facecolor=colour,
-                    edgecolor=FAINT if hatched else GRID,
-                    hatch=DEGRADED_HATCH if hatched else None,
-                    linewidth=0.8,
-                )
+            dark = known and brightness(colour) < 0.5
+            field = draw_field(
+                ax,
+                column,
+                line,
+                colour,
+                style.short(value) if known else "–",
+                degraded=row is not None and row["verdict"] == "degraded",
+                pt=9,
+                ink="white" if dark else style.INK,
             )
             if row is not None:
                 shows_row(field, row)
-            ax.text(
-                column,
-                line,
-                short(value) if known else "–",
-                ha="center",
-                va="center",
-                fontsize=9,
-                color="white" if known and brightness(colour) < 0.5 else INK,
-            )
     room = 60 // max(1, len(across))
-    ax.set_xticks(range(len(across)), [wrapped(level_words(x, each), room) for each in across])
-    ax.set_yticks(range(len(down)), [cut(level_words(y, each), 26) for each in down])
-    ax.set_xlim(-0.5, len(across) - 0.5)
-    ax.set_ylim(len(down) - 0.5, -0.5)
-    ax.tick_params(length=0, labelbottom=True)
-    ax.grid(False)
-    for side in ax.spines.values():
-        side.set_visible(False)
+    name_fields(
+        ax,
+        [style.wrapped(level_words(x, each), room) for each in across],
+        [style.cut(level_words(y, each), 26) for each in down],
+    )
 
 
 def brightness(colour: Sequence[float]) -> float:
@@ -167,7 +148,7 @@ def norm_of(tables: Sequence[pd.DataFrame], figure: str) -> Normalize:
     """One scale for all: logarithmic where the values lie far apart."""
     found = [float(value) for table in tables for value in table[figure] if is_known(value)]
     low, high = min(found, default=0.0), max(found, default=1.0)
-    if low > 0 and high / low > WIDE:
+    if low > 0 and high / low > style.WIDE:
         return LogNorm(low, high)
     return Normalize(min(0.0, low) if high == low else low, high)
 
@@ -243,16 +224,8 @@ def facet_order(facet: tuple[str, pd.DataFrame]) -> tuple[Any, ...]:
 def says(sweep: Sweep, table: pd.DataFrame, choose: Choose = axes_of) -> Iterator[Answer]:
     """Where the map is highest and lowest."""
     rows = valid_rows(table)
-    said = []
-    for figure in mapped(rows) if choose(rows) else ():
-        known = rows[rows[figure].notna()]
-        values = known[figure].to_numpy(float)
-        low, high = known.iloc[int(np.argmin(values))], known.iloc[int(np.argmax(values))]
-        merit = merit_of(figure)
-        said.append(
-            f"{merit.axis}: {merit.show(high[figure])} at most ({high['cell']}),"
-            f" {merit.show(low[figure])} at least ({low['cell']}), of {len(known)} cells."
-        )
+    merits = [merit_of(figure) for figure in (mapped(rows) if choose(rows) else ())]
+    said = [span(rows, merit.key, merit.axis, merit.show) for merit in merits]
     if said:
         yield Answer(f"{sweep.title}: the map's ends", tuple(said))
 

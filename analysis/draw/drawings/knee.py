@@ -15,19 +15,12 @@ from matplotlib.lines import Line2D
 from analysis.draw.levels import cc_rank
 from analysis.draw.panels import SMALL_PT, cc_lines, panel_figure
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
-from analysis.draw.style import (
-    FAINT,
-    INK,
-    cc_colour,
-    finish,
-    label_edges,
-    styled,
-)
+from analysis.draw.style import FAINT, INK, cc_colour, finish, label_edges, styled
 from analysis.judge.cells import Cell
 from analysis.judge.table import NBSP, rate
 from analysis.read.description import read_asked
-from gostlab.ask.response import bdp_bytes, window_limit_bps
-from gostlab.ask.units import show_rate, show_size
+from gostlab.describe.file.units import show_rate, show_size
+from gostlab.describe.physics.response import bdp_bytes, window_limit_bps
 
 # Payload of a full frame, as the rate of a path counts it.
 PAYLOAD_SHARE = 1448 / 1514
@@ -153,7 +146,6 @@ DRAWING = Drawing(
         " path's rate; upright, that rate times the round trip."
     ),
     draw=draw,
-    rows=lambda table: table[table["n"] > 0].reset_index(drop=True),
     needs="buffers that were written down, and a run that counts",
     says=says,
 )

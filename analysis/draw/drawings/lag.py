@@ -5,97 +5,50 @@ others.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from analysis.draw.drawings.latency import draw_delays, draw_idle, scale_axis
-from analysis.draw.levels import by_condition, ccs_of, conditions_of, factor_heading, one_row
-from analysis.draw.marks import cc_handles, degraded_handles, draw_point, number, spread_handles
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
-from analysis.draw.style import (
-    FAINT,
-    INK,
-    cc_colour,
-    finish,
-    new_figure,
-    styled,
-    thousands,
-    wrapped,
-)
-from analysis.judge.statistics import is_known
+from analysis.draw.drawings.latency import BY_CONDITION, conditions, delays
+from analysis.draw.facet import Panel, Value, in_groups, known_values, set_limits
+from analysis.draw.registry import Answer, Drawing, Sheet, Sweep
+from analysis.draw.style import thousands
 from analysis.judge.table import NBSP, delay, rate
 
-NAME_WIDTH = 24
 MEDIAN, P95 = "ping_median_ms", "ping_p95_ms"
 RESENT = "wan_share"
 
 
-@styled
-def plot_lag(table: pd.DataFrame, footer: str = "", *, title: str = "") -> Figure:
-    """A row per condition, the congestion controls one below the other: on the left the goodput,
-    then the ping's median as a point with a line to what 95 % of them did not exceed, and on the
-    right, where the runs' own connections cross the path, the share that was sent again.
-    """
-    ccs, factors = ccs_of(table), conditions_of(table)
-    rows = list(by_condition(table, factors))
-    step = 0.7 / max(1, len(ccs))
-    knows_resent = table[RESENT].notna().any()
-    drawn, axes = new_figure(
-        1.6 + (0.22 + 0.17 * len(ccs)) * max(2, len(rows)), 1, 2 + knows_resent, sharey=True
-    )
-    goodput, ping, *others = axes[0]
-    goodput.set_xlim(0, max([1e-3, *table["goodput"].dropna()]) * 1.08)
-    thousands(goodput.xaxis)
-    scale_axis(ping, table, MEDIAN, P95)
-    for resent in others:
-        top = max([1e-3, *table[RESENT].dropna()])
-        resent.set_xlim(-0.04 * top, 1.08 * top)  # what has sent nothing again is seen whole
-        resent.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
-        resent.set_xlabel("Sent again (%)")
-    for y, (_, cells) in enumerate(rows):
-        for ax in axes[0] if y % 2 else ():
-            ax.axhspan(y - 0.5, y + 0.5, color="#f4f5f7", zorder=0, linewidth=0)
-        draw_idle(ping, y, cells)
-        for place, cc in enumerate(ccs):
-            row = one_row(cells, cc=cc)
-            if row is None:
-                continue
-            at = y + (place - (len(ccs) - 1) / 2) * step
-            if is_known(number(row, "goodput")):
-                draw_point(goodput, at, row, "goodput", cc_colour(cc), f"lab {cc}", flat=True)
-            draw_delays(ping, at, row, MEDIAN, P95)
-            for resent in others:
-                draw_point(resent, at, row, RESENT, cc_colour(cc), f"lab {cc}", flat=True)
-    goodput.set_xlabel("Goodput (Mbit/s)")
-    ping.set_xlabel("Ping under load (ms)")
-    for ax in axes[0]:
-        ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.grid(False, axis="y")
-    goodput.set_yticks(range(len(rows)), [wrapped(words, NAME_WIDTH) for words, _ in rows])
-    if len(factors) == 1:
-        goodput.set_ylabel(factor_heading(factors[0]))
-    handles = [
-        *cc_handles(ccs),
-        Line2D([], [], color=INK, marker="|", markersize=8, linewidth=1.0, label="to the 95 %"),
-        Line2D([], [], color=FAINT, linestyle="--", linewidth=1.2, label="idle round trip"),
-        *spread_handles(table, MEDIAN),
-        *degraded_handles(table),
+def scale_goodput(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+    """From zero to beyond the greatest median."""
+    set_limits(ax, way, 0, max([1e-3, *known_values(table, "goodput")]) * 1.08)
+    thousands(ax.xaxis)
+
+
+def scale_resent(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+    """In per cent; what has sent nothing again is seen whole."""
+    top = max([1e-3, *known_values(table, RESENT)])
+    set_limits(ax, way, -0.04 * top, 1.08 * top)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
+
+
+def panels(sheet: Sheet) -> list[Panel]:
+    """Goodput, ping and, where the runs' own connections cross the path, what was sent again."""
+    told = conditions(sheet.rows)
+    found = [
+        in_groups("", told, Value(scale_goodput)),
+        delays(told, "Ping under load (ms)", MEDIAN, P95, idle=True),
     ]
-    finish(drawn, handles, footer, title)
-    return drawn
+    if sheet.rows[RESENT].notna().any():
+        found.append(in_groups("", told, Value(scale_resent, RESENT, label="Sent again (%)")))
+    return found
 
 
 def known_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The cells whose runs pinged."""
     return table[(table["n"] > 0) & table[MEDIAN].notna()].reset_index(drop=True)
-
-
-def draw(sheet: Sheet) -> Iterator[Picture]:
-    """One figure."""
-    yield Picture(plot_lag(sheet.rows, sheet.footer, title=sheet.title))
 
 
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
@@ -119,7 +72,7 @@ DRAWING = Drawing(
         " ping points are what half did not exceed, lines end at what 95 % did not; dashed is the"
         " idle round trip."
     ),
-    draw=draw,
+    draw=BY_CONDITION(panels=panels),
     rows=known_rows,
     needs="a ping flow and a run that counts",
     says=says,

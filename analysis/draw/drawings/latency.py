@@ -3,101 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from analysis.draw import facet
 from analysis.draw.levels import (
     NO_CONTROL,
     by_condition,
     ccs_of,
     conditions_of,
-    factor_heading,
     one_row,
+    only_condition,
 )
-from analysis.draw.marks import (
-    cc_handles,
-    degraded_handles,
-    draw_point,
-    number,
-    spread_handles,
-)
-from analysis.draw.plain import where_words
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
-from analysis.draw.sentences import others_against_base
-from analysis.draw.style import (
-    FAINT,
-    INK,
-    WIDE,
-    cc_colour,
-    finish,
-    new_figure,
-    plain_log,
-    styled,
-    thousands,
-    wrapped,
-)
+from analysis.draw.marks import cc_handles, draw_point, number
+from analysis.draw.registry import Answer, Drawing, Sheet, Sweep
+from analysis.draw.sentences import others_against_base, where_words
+from analysis.draw.style import FAINT, INK, WIDE, plain_log, thousands, wrapped
 from analysis.judge.statistics import is_known
 from analysis.judge.table import cc_name, delay
 
-# (what is drawn, its median's column, its 95 %'s column)
-PANELS = (
-    ("Round trip under load (ms)", "srtt_median_ms", "srtt_p95_ms"),
-    ("Bottleneck's queue (ms)", "queue_delay_median_ms", "queue_delay_p95_ms"),
-)
 # A queue of less than this is as good as none, and a log axis has no place for none.
 LEAST_MS = 0.1
 NAME_WIDTH = 24
+SRTT, SRTT_P95 = "srtt_median_ms", "srtt_p95_ms"
 
 
-@styled
-def plot_latency(table: pd.DataFrame, footer: str = "", *, title: str = "") -> Figure:
-    """A row per condition, the congestion controls one below the other: the median as a point, and
-    a line from it to what 95 % of the time did not exceed; the idle round trip as a grey line.
-    """
-    ccs, factors = ccs_of(table), conditions_of(table)
-    rows = list(by_condition(table, factors))
-    step = 0.7 / max(1, len(ccs))
-    drawn, axes = new_figure(
-        1.6 + (0.22 + 0.17 * len(ccs)) * max(2, len(rows)), 1, len(PANELS), sharey=True
-    )
-    for ax, (heading, median, p95) in zip(axes[0], PANELS, strict=True):
-        scale_axis(ax, table, median, p95)
-        for y, (_, cells) in enumerate(rows):
-            if y % 2:
-                ax.axhspan(y - 0.5, y + 0.5, color="#f4f5f7", zorder=0, linewidth=0)
-            if median == "srtt_median_ms":
-                draw_idle(ax, y, cells)
-            for place, cc in enumerate(ccs):
-                row = one_row(cells, cc=cc)
-                if row is not None:
-                    draw_delays(ax, y + (place - (len(ccs) - 1) / 2) * step, row, median, p95)
-        ax.set_xlabel(heading)
-        ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.grid(False, axis="y")
-    axes[0, 0].set_yticks(range(len(rows)), [wrapped(words, NAME_WIDTH) for words, _ in rows])
-    if len(factors) == 1:
-        axes[0, 0].set_ylabel(factor_heading(factors[0]))
-    handles = [
-        *cc_handles(ccs),
-        Line2D([], [], color=INK, marker="|", markersize=8, linewidth=1.0, label="to the 95 %"),
-        Line2D([], [], color=FAINT, linestyle="--", linewidth=1.2, label="idle round trip"),
-        *less_handles(axes[0]),
-        *spread_handles(table, "srtt_median_ms"),
-        *degraded_handles(table),
-    ]
-    finish(drawn, handles, footer, title)
-    return drawn
-
-
-def scale_axis(ax: Axes, table: pd.DataFrame, median: str, p95: str) -> None:
+def scale_axis(ax: Axes, table: pd.DataFrame, median: str, p95: str, *, idle: bool) -> None:
     """The x axis of one panel: from 0, or logarithmic where the values lie far apart."""
-    values = [float(value) for value in (*table[median], *table[p95]) if is_known(value)]
-    if median == "srtt_median_ms":
+    values = facet.known_values(table, median, p95)
+    if idle:
         values += [each for _, row in table.iterrows() for each in idle_ms_of(row)]
     top = max(values, default=1.0)
     seen = [value for value in values if value >= LEAST_MS]
@@ -135,34 +74,88 @@ def draw_idle(ax: Axes, y: float, cells: pd.DataFrame) -> None:
         )
 
 
-def draw_delays(ax: Axes, y: float, row: pd.Series, median: str, p95: str) -> None:
+def draw_delays(
+    ax: Axes, at: float, row: pd.Series, line: facet.Series, median: str, p95: str
+) -> None:
     """One cell's median and 95 %. What is too short for a log axis stands at its edge."""
     values = [number(row, median), number(row, p95)]
     if not all(is_known(value) for value in values):
         return
     least = ax.get_xlim()[0]
     ends = [max(least, value) for value in values]
-    colour = cc_colour(row["cc"])
-    ax.plot(ends, [y, y], color=colour, linewidth=1.3, zorder=3, label="to the 95 %")
-    ax.plot([ends[1]], [y], color=colour, marker="|", markersize=8, zorder=3, label="95 %")
+    own = {"color": line.colour}
+    ax.plot(ends, [at, at], linewidth=1.3, zorder=3, label="to the 95 %", **own)
+    ax.plot([ends[1]], [at], marker="|", markersize=8, zorder=3, label="95 %", **own)
     if values[0] > least:
-        draw_point(ax, y, row, median, colour, f"lab {row['cc']}", flat=True)
+        draw_point(ax, at, row, median, line.colour, line.name, flat=True)
     else:
         edge = {"marker": "<", "markersize": 5, "clip_on": False, "zorder": 5}
-        ax.plot([least], [y], color=colour, label="less", **edge)
+        ax.plot([least], [at], label="less", **edge, **own)
 
 
-def less_handles(axes: Sequence[Axes]) -> list[Line2D]:
-    """The legend's entry for medians that are too short for their axis, if there are any."""
-    if not any(line.get_label() == "less" for ax in axes for line in ax.lines):
-        return []
+def conditions(table: pd.DataFrame) -> list[facet.Group]:
+    """Every condition's cells."""
+    named = by_condition(table, conditions_of(table))
+    return [(wrapped(words, NAME_WIDTH), rows) for words, rows in named]
+
+
+def delays(
+    groups: Sequence[facet.Group], label: str, median: str, p95: str, *, idle: bool
+) -> facet.Panel:
+    """A panel of delays: the median as a point, and a line to what 95 % did not exceed; idle: the
+    idle round trip as a grey line.
+    """
+
+    def behind(ax: Axes) -> None:
+        for at, (_, rows) in enumerate(groups) if idle else ():
+            draw_idle(ax, at, rows)
+
+    def mark(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series) -> None:
+        draw_delays(ax, slot.at, row, line, median, p95)
+
+    def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+        scale_axis(ax, table, median, p95, idle=median == SRTT)
+
+    return facet.in_groups("", groups, facet.Value(scale, median, mark, label), behind)
+
+
+def panels(sheet: Sheet) -> list[facet.Panel]:
+    """Round trip and queue."""
+    told = conditions(sheet.rows)
+    queue = ("Bottleneck's queue (ms)", "queue_delay_median_ms", "queue_delay_p95_ms")
+    return [
+        delays(told, "Round trip under load (ms)", SRTT, SRTT_P95, idle=True),
+        delays(told, *queue, idle=False),
+    ]
+
+
+def delay_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
+    """What the lines are, and medians that are too short for their axis, if there are any."""
     style = {"color": INK, "marker": "<", "markersize": 5, "linestyle": "none"}
-    return [Line2D([], [], label="a median left of the axis", **style)]
+    less = any(line.get_label() == "less" for ax in axes.flat for line in ax.lines)
+    return [
+        Line2D([], [], color=INK, marker="|", markersize=8, linewidth=1.0, label="to the 95 %"),
+        Line2D([], [], color=FAINT, linestyle="--", linewidth=1.2, label="idle round trip"),
+        *([Line2D([], [], label="a median left of the axis", **style)] if less else []),
+    ]
 
 
-def draw(sheet: Sheet) -> Iterator[Picture]:
-    """One figure."""
-    yield Picture(plot_latency(sheet.rows, sheet.footer, title=sheet.title))
+# A row per condition, the congestion controls one below the other.
+BY_CONDITION = partial(
+    facet.Facet,
+    keys=lambda table: cc_handles(ccs_of(table)),
+    more_keys=delay_keys,
+    published=False,
+    width=0.7,
+    flat=True,
+    striped=True,
+    places=only_condition,
+    around_in=1.6,
+    place_in=0.22,
+    series_in=0.17,
+    shape=facet.side_by_side,
+    shared={"sharey": True},
+)
 
 
 def known_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -218,33 +211,20 @@ def where_of(row: pd.Series) -> str:
 
 def compared_sentences(rows: pd.DataFrame) -> Iterator[str]:
     """Every other congestion control against the base: where its median round trip is shorter."""
+    conditions = [cells for _, cells in by_condition(rows, conditions_of(rows))]
     for base, other in others_against_base(rows):
-        pairs = pairs_of(rows, base, other)
-        shorter = [pair for pair in pairs if pair[1] < pair[0]]
-        if pairs:
-            ratios = sorted(after / before for before, after in pairs)
+        ratios = []
+        for cells in conditions:
+            ends = [one_row(cells, cc=cc) for cc in (base, other)]
+            before, after = (np.nan if row is None else number(row, SRTT) for row in ends)
+            ratios += [after / before] if is_known(after / before) else []
+        if ratios:
+            low, high = f"{min(ratios):.2f}", f"{max(ratios):.2f}"
             yield (
                 f"{cc_name(other)}'s median round trip is shorter than {cc_name(base)}'s in"
-                f" {len(shorter)} of {len(pairs)} cells that both have;"
-                f" it is {ratio_words(ratios[0], ratios[-1])} times as long."
+                f" {sum(each < 1 for each in ratios)} of {len(ratios)} cells that both have;"
+                f" it is {low if low == high else f'{low} to {high}'} times as long."
             )
-
-
-def ratio_words(least: float, most: float) -> str:
-    """From the least to the most; one number where they look alike."""
-    low, high = f"{least:.2f}", f"{most:.2f}"
-    return low if low == high else f"{low} to {high}"
-
-
-def pairs_of(rows: pd.DataFrame, base: str, other: str) -> Sequence[tuple[float, float]]:
-    """The median round trips of two congestion controls in the same conditions."""
-    found = []
-    for _, cells in by_condition(rows, conditions_of(rows)):
-        ends: list[Any] = [one_row(cells, cc=cc) for cc in (base, other)]
-        values = [number(row, "srtt_median_ms") for row in ends if row is not None]
-        if len(values) == 2 and all(is_known(value) for value in values):
-            found.append((values[0], values[1]))
-    return found
 
 
 DRAWING = Drawing(
@@ -255,7 +235,7 @@ DRAWING = Drawing(
         " that send across the WAN, dashed the idle one; on the right the wait in the bottleneck's"
         " queue."
     ),
-    draw=draw,
+    draw=BY_CONDITION(panels=panels),
     rows=known_rows,
     needs="a run that counts and sampled its sockets",
     says=says,

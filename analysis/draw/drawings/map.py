@@ -3,87 +3,54 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal
 
 import pandas as pd
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
 
-from analysis.draw.levels import (
-    ccs_of,
-    one_row,
-)
-from analysis.draw.marks import (
-    cc_handles,
-    degraded_handles,
-    draw_point,
-    draw_study,
-    figure_values,
-    spread_handles,
-    study_handles,
-)
-from analysis.draw.registry import Drawing, Joined, Picture, Sheet, Sweep
-from analysis.draw.style import (
-    FAINT,
-    cc_colour,
-    cut,
-    finish,
-    new_figure,
-    plain_log,
-    styled,
-)
+from analysis.draw.facet import Facet, Panel, Value, in_groups, point, set_limits, side_by_side
+from analysis.draw.levels import ccs_of
+from analysis.draw.marks import cc_handles, figure_values
+from analysis.draw.registry import Drawing, Joined, Sheet, Sweep
+from analysis.draw.style import FAINT, cut, plain_log
 from analysis.judge.cells import MatrixResults
-from analysis.judge.figures_of_merit import merit_of
 
 
-@styled
-def plot_map(
-    table: pd.DataFrame,
-    footer: str = "",
-    *,
-    title: str = "",
-    called: str = "study",
-    figure: str = "goodput",
-) -> Figure:
-    """A row per site of a star, nearest first, upload and download side by side, the study's value
-    beside the lab's.
-    """
-    sites, ccs, rtt = sites_of(table), ccs_of(table), table.groupby("profile")["rtt_ms"].min()
-    directions = sorted(table["direction"].unique(), key=("upload", "download").index)
-    drawn, axes = new_figure(1.3 + 0.36 * max(2, len(sites)), 1, len(directions), sharey=True)
-    values = [value for value in figure_values(table, figure) if value > 0] or [1.0]
+def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+    """A log axis around all that is shown."""
+    values = [value for value in figure_values(table, "goodput") if value > 0] or [1.0]
     low, high = min(values) / 1.8, max(values) * 1.8
-    step = 0.62 / max(1, len(ccs))
-    for ax, direction in zip(axes[0], directions, strict=True):
-        ax.set_xscale("log")
-        for y, site in enumerate(sites):
-            if y % 2:
-                ax.axhspan(y - 0.5, y + 0.5, color="#f4f5f7", zorder=0, linewidth=0)
-            for place, cc in enumerate(ccs):
-                row = one_row(table, profile=site, cc=cc, direction=direction)
-                if row is not None:
-                    at = y + (place - (len(ccs) - 1) / 2) * step
-                    draw_study(ax, at, row, figure, cc_colour(cc), flat=True)
-                    draw_point(ax, at, row, figure, cc_colour(cc), f"lab {cc}", flat=True)
-        for y, (first, second) in enumerate(itertools.pairwise(sites)):
+    ax.set_xscale("log")
+    set_limits(ax, way, low, high)
+    plain_log(ax.xaxis, low, high, most=5)
+
+
+def panels(sheet: Sheet) -> list[Panel]:
+    """One of each direction, a line for each site; a thin one between places they are seen from."""
+    table = sheet.rows
+    sites, rtt = sites_of(table), table.groupby("profile")["rtt_ms"].min()
+
+    def behind(ax: Axes) -> None:
+        for at, (first, second) in enumerate(itertools.pairwise(sites)):
             if first.split("-")[0] != second.split("-")[0] and rtt[first] > rtt[second]:
-                ax.axhline(y + 0.5, color=FAINT, linewidth=0.9)
-        ax.set_title(direction)
-        ax.set_xlim(low, high)
-        ax.set_ylim(len(sites) - 0.5, -0.5)
-        ax.set_xlabel(merit_of(figure).axis)
-        ax.grid(False, axis="y")
-        plain_log(ax.xaxis, low, high, most=5)
-    axes[0, 0].set_yticks(
-        range(len(sites)), [f"{cut(site, 26)}, {rtt[site]:.3g} ms" for site in sites]
-    )
-    handles = [
-        *cc_handles(ccs),
-        *study_handles(table, figure, called=called),
-        *spread_handles(table, figure),
-        *degraded_handles(table),
+                ax.axhline(at + 0.5, color=FAINT, linewidth=0.9)
+
+    value = Value(scale, mark=partial(point, study="before"))
+    return [
+        in_groups(
+            direction,
+            [
+                (f"{cut(site, 26)}, {rtt[site]:.3g} ms", rows[rows["profile"] == site])
+                for site in sites
+            ],
+            value,
+            behind,
+        )
+        for direction in sorted(table["direction"].unique(), key=("upload", "download").index)
+        for rows in [table[table["direction"] == direction]]
     ]
-    finish(drawn, handles, footer, title)
-    return drawn
 
 
 def sites_of(table: pd.DataFrame) -> list[str]:
@@ -94,11 +61,6 @@ def sites_of(table: pd.DataFrame) -> list[str]:
     heads = {site: site.split("-")[0] for site in rtt.index}
     together = 1 < len(set(heads.values())) <= len(heads) / 3
     return sorted(rtt.index, key=lambda site: (heads[site] if together else "", rtt[site], site))
-
-
-def draw(sheet: Sheet) -> Iterator[Picture]:
-    """One figure."""
-    yield Picture(plot_map(sheet.rows, sheet.footer, title=sheet.title, called=sheet.called))
 
 
 def cells(sweep: Sweep) -> Joined:
@@ -126,7 +88,17 @@ def sites_together(matrix: MatrixResults, matrices: Sequence[MatrixResults]) -> 
 DRAWING = Drawing(
     "map",
     caption="Goodput to and from each site, nearest first; diamonds are the study's.",
-    draw=draw,
+    draw=Facet(
+        panels=panels,
+        keys=lambda table: cc_handles(ccs_of(table)),
+        width=0.62,
+        flat=True,
+        striped=True,
+        around_in=1.3,
+        place_in=0.36,
+        shape=side_by_side,
+        shared={"sharey": True},
+    ),
     shows=("profile", "cc", "direction"),
     cells=cells,
 )

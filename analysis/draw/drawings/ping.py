@@ -11,27 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from analysis.draw import panels, style
 from analysis.draw.marks import min_max
-from analysis.draw.panels import (
-    SMALL_PT,
-    Condition,
-    cc_lines,
-    conditions,
-    mark_degraded,
-    panel_figure,
-    pictures,
-)
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
-from analysis.draw.style import (
-    FAINT,
-    WIDE,
-    cc_colour,
-    finish,
-    label_edges,
-    plain_log,
-    styled,
-    thousands,
-)
 from analysis.judge.table import NBSP, delay
 from analysis.read.folder import Run
 from gostlab.results import is_number, read_series
@@ -57,8 +39,12 @@ def idle_ms(run: Run) -> float:
 def draw_over_time(ax: Axes, run: Run) -> None:
     """One run's round trips as they came; a gap where none did."""
     t_s, rtt_ms = pings(run)
-    ax.plot(*min_max(t_s, rtt_ms), color=cc_colour(run.cc), linewidth=1.1, label=f"lab {run.cc}")
-    ax.axhline(idle_ms(run), color=FAINT, linestyle="--", linewidth=1.0, label="idle", zorder=1)
+    ax.plot(
+        *min_max(t_s, rtt_ms), color=style.cc_colour(run.cc), linewidth=1.1, label=f"lab {run.cc}"
+    )
+    ax.axhline(
+        idle_ms(run), color=style.FAINT, linestyle="--", linewidth=1.0, label="idle", zorder=1
+    )
 
 
 def draw_distribution(ax: Axes, run: Run) -> None:
@@ -67,14 +53,16 @@ def draw_distribution(ax: Axes, run: Run) -> None:
     answered = np.sort(rtt_ms[~np.isnan(rtt_ms)])
     if len(answered):
         share = np.arange(1, len(answered) + 1) / len(rtt_ms)
-        line = {"color": cc_colour(run.cc), "linewidth": 1.4, "drawstyle": "steps-post"}
+        line = {"color": style.cc_colour(run.cc), "linewidth": 1.4, "drawstyle": "steps-post"}
         ax.plot(*min_max(answered, share), label=f"lab {run.cc}", zorder=3, **line)
-    ax.axvline(idle_ms(run), color=FAINT, linestyle="--", linewidth=1.0, label="idle", zorder=1)
+    ax.axvline(
+        idle_ms(run), color=style.FAINT, linestyle="--", linewidth=1.0, label="idle", zorder=1
+    )
 
 
-@styled
+@style.styled
 def plot_pings(
-    facets: Sequence[Condition],
+    facets: Sequence[panels.Condition],
     draw_run: DrawRun,
     x: str,
     y: str,
@@ -85,21 +73,23 @@ def plot_pings(
 ) -> Figure:
     """A facet per condition, a line per run."""
     headings = [words for words, _ in facets]
-    figure, axes = panel_figure(headings, 2.2, fontsize=SMALL_PT, sharex=True, sharey=True)
+    figure, axes = panels.panel_figure(
+        headings, 2.2, fontsize=panels.SMALL_PT, sharex=True, sharey=True
+    )
     for ax, (_, runs) in zip(axes.flat, facets, strict=False):
         for run in runs:
             draw_run(ax, run)
-        mark_degraded(ax, runs)
+        panels.mark_degraded(ax, runs)
     drawn = [run for _, runs in facets for run in runs]
     if over_time:
         scale_round_trips(axes[0, 0], "y", drawn)
     else:
         scale_round_trips(axes[0, 0], "x", drawn)
         axes[0, 0].set_ylim(0, 1.02)
-    label_edges(axes, len(facets), x, y)
-    handles = cc_lines({run.cc for _, runs in facets for run in runs}, linewidth=1.6)
-    idle = Line2D([], [], color=FAINT, linestyle="--", linewidth=1.0, label="idle round trip")
-    finish(figure, [*handles, idle], footer, title)
+    style.label_edges(axes, len(facets), x, y)
+    handles = panels.cc_lines({run.cc for _, runs in facets for run in runs}, linewidth=1.6)
+    idle = Line2D([], [], color=style.FAINT, linestyle="--", linewidth=1.0, label="idle round trip")
+    style.finish(figure, [*handles, idle], footer, title)
     return figure
 
 
@@ -110,29 +100,29 @@ def scale_round_trips(ax: Axes, which: Literal["x", "y"], runs: Sequence[Run]) -
     axis = ax.xaxis if which == "x" else ax.yaxis
     seen = np.concatenate([*(pings(run)[1] for run in runs), [idle_ms(run) for run in runs]])
     low, high = float(np.nanmin(seen)), float(np.nanmax(seen))
-    if high / max(low, 1e-3) > WIDE:
+    if high / max(low, 1e-3) > style.WIDE:
         low, high = low / 1.3, high * 1.3
         ax.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
-        plain_log(axis, low, high, most=5 if which == "y" else 4)
+        style.plain_log(axis, low, high, most=5 if which == "y" else 4)
         return
     ax.set(**{f"{which}lim": (0, high * 1.08)})
-    thousands(axis)
+    style.thousands(axis)
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """Over time and distributed, as many figures of each as its facets need."""
-    found = conditions(sheet.sweep.matrix.cells, lambda run: len(pings(run)[0]) > 0)
+    found = panels.conditions(sheet.sweep.matrix.cells, lambda run: len(pings(run)[0]) > 0)
     time = ("Time since the load began (s)", "Round trip (ms)")
     share = ("Round trip (ms)", "Share of the requests")
 
-    def over_time(some: Sequence[Condition], span: str) -> Figure:
+    def over_time(some: Sequence[panels.Condition], span: str) -> Figure:
         return plot_pings(some, draw_over_time, *time, sheet.footer, title=span, over_time=True)
 
-    def distribution(some: Sequence[Condition], span: str) -> Figure:
+    def distribution(some: Sequence[panels.Condition], span: str) -> Figure:
         return plot_pings(some, draw_distribution, *share, sheet.footer, title=span)
 
-    yield from pictures(found, over_time, OVER_TIME, name="time")
-    yield from pictures(found, distribution, DISTRIBUTION, name="cdf")
+    yield from panels.pictures(found, over_time, OVER_TIME, name="time")
+    yield from panels.pictures(found, distribution, DISTRIBUTION, name="cdf")
 
 
 def says(sweep: Sweep, table: object) -> Iterator[Answer]:

@@ -2,86 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
-from analysis.draw.levels import ccs_of, one_row, tunnel_title, tunnels_of
-from analysis.draw.marks import degraded_handles, draw_study, number, study_handle
-from analysis.draw.registry import Drawing, Picture, Sheet
+from analysis.draw import facet
+from analysis.draw.levels import tunnel_title, tunnels_of
+from analysis.draw.marks import draw_study, number, study_handle
+from analysis.draw.registry import Drawing, Sheet, with_absent
 from analysis.draw.spots import shows_row
-from analysis.draw.style import (
-    FAINT,
-    INK,
-    cc_colour,
-    counts_axis,
-    finish,
-    new_figure,
-    styled,
-)
+from analysis.draw.style import FAINT, INK, cc_colour, counts_axis
 from analysis.judge.statistics import is_known
-from analysis.judge.table import cc_name
+
+# (what is counted, how far from the middle of a cell's place, its marker, whether it is filled)
+COUNTED = (("wan", -0.26, "o", True), ("retr", 0.0, "s", False))
 
 
-@styled
-def plot_retransmissions(
-    table: pd.DataFrame, footer: str = "", *, title: str = "", called: str = "study"
-) -> Figure:
-    """Segments sent again on the WAN, and iperf3's Retr (the loopback's in a tunnel), with the
-    study's Retr.
-    """
-    tunnels, ccs, streams = tunnels_of(table), ccs_of(table), sorted(table["streams"].unique())
-    figure, axes = new_figure(1.5 + 2.1 * len(tunnels), len(tunnels), 1, sharex=True)
-    step = 0.8 / max(1, len(ccs))
-    seen = [*table["wan"], *table["retr"], *table["retr_study"]]
-    top = max([10.0, *filter(is_known, seen)])
-    for ax, tunnel in zip(axes[:, 0], tunnels, strict=True):
-        for place, cc in enumerate(ccs):
-            for index, count in enumerate(streams):
-                row = one_row(table, tunnel=tunnel, cc=cc, streams=count)
-                if row is not None:
-                    x = index + (place - (len(ccs) - 1) / 2) * step
-                    draw_counts(ax, x, step, row)
-        aside = " (iperf3's sockets are the WAN's)" if tunnel == "direct" else ""
-        ax.set_title(tunnel_title(tunnel) + aside)
-        ax.set_ylabel("Retransmitted\n(segments)")
-        counts_axis(ax, top)
-        ax.set_xlim(-0.5, len(streams) - 0.5)
-        ax.grid(False, axis="x")
-    axes[-1, 0].set_xticks(range(len(streams)), [f"{count:g}" for count in streams])
-    axes[-1, 0].set_xlabel("Parallel iperf3 streams (number)")
-    handles: list[Any] = [Patch(facecolor=cc_colour(cc), label=cc_name(cc)) for cc in ccs]
-    handles += [
-        Line2D([], [], linestyle="none", color=FAINT, marker="o", label="WAN leg, lab"),
-        Line2D(
-            [],
-            [],
-            linestyle="none",
-            color=FAINT,
-            marker="s",
-            markerfacecolor="white",
-            markeredgewidth=1.5,
-            label="iperf3's Retr, lab",
-        ),
-    ]
-    if table["retr_study"].notna().any():
-        handles.append(study_handle(f"iperf3's Retr, the {called}"))
-    finish(figure, [*handles, *degraded_handles(table, hollow=False)], footer, title)
-    return figure
-
-
-def draw_counts(ax: Axes, x: float, step: float, row: pd.Series) -> None:
+def counts(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series) -> None:
     """A cell's three counts side by side."""
     colour = cc_colour(row["cc"])
-    for name, at, marker, face in (
-        ("wan", x - step * 0.26, "o", colour),
-        ("retr", x, "s", "white"),
-    ):
+    for name, aside, marker, filled in COUNTED:
+        at = slot.at + aside * slot.width
         if is_known(number(row, name)):
             (point,) = ax.plot(
                 [at],
@@ -89,7 +33,7 @@ def draw_counts(ax: Axes, x: float, step: float, row: pd.Series) -> None:
                 linestyle="none",
                 marker=marker,
                 color=colour,
-                markerfacecolor=face,
+                markerfacecolor=colour if filled else "white",
                 markeredgewidth=1.5,
                 label=f"{name} {row['cc']}",
                 clip_on=False,
@@ -97,17 +41,10 @@ def draw_counts(ax: Axes, x: float, step: float, row: pd.Series) -> None:
             )
             shows_row(point, row)
             draw_range(ax, at, row, name, colour)
-    draw_study(ax, x + step * 0.26, row, "retr", colour)
+    draw_study(ax, slot.at + 0.26 * slot.width, row, "retr", colour)
     if row["verdict"] == "degraded":
-        ax.annotate(
-            "*",
-            (x, 1.0),
-            xycoords=("data", "axes fraction"),
-            ha="center",
-            va="top",
-            fontsize=11,
-            color=INK,
-        )
+        place = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top"}
+        ax.annotate("*", (slot.at, 1.0), fontsize=11, color=INK, **place)
 
 
 def draw_range(ax: Axes, x: float, row: pd.Series, figure: str, colour: str) -> None:
@@ -119,10 +56,35 @@ def draw_range(ax: Axes, x: float, row: pd.Series, figure: str, colour: str) -> 
         ax.plot([x, x], [low, high], color=colour, linewidth=1.2, zorder=3, label="spread")
 
 
-def draw(sheet: Sheet) -> Iterator[Picture]:
-    """One figure."""
-    plotted = plot_retransmissions(sheet.rows, sheet.footer, title=sheet.title, called=sheet.called)
-    yield Picture(plotted, medians=False)
+def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+    """An axis on which none has a place."""
+    counts_axis(ax, max([10.0, *facet.known_values(table, "wan", "retr", "retr_study")]))
+
+
+RETRANSMITTED = facet.Value(scale, "retr", counts, "Retransmitted\n(segments)")
+
+
+def panels(sheet: Sheet) -> list[facet.Panel]:
+    """One of each tunnel."""
+    table = sheet.rows
+    aside = {"direct": " (iperf3's sockets are the WAN's)"}
+    return [
+        facet.in_groups(
+            tunnel_title(tunnel) + aside.get(tunnel, ""),
+            facet.by_streams(table, table[table["tunnel"] == tunnel]),
+            RETRANSMITTED,
+        )
+        for tunnel in tunnels_of(table)
+    ]
+
+
+def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
+    """What the three marks are."""
+    wan, retr = (Line2D([], [], linestyle="none", color=FAINT, marker=each) for each in "os")
+    wan.set_label("WAN leg, lab")
+    retr.set(label="iperf3's Retr, lab", markerfacecolor="white", markeredgewidth=1.5)
+    told = sheet.rows["retr_study"].notna().any()
+    return [wan, retr, *([study_handle(f"iperf3's Retr, the {sheet.called}")] if told else [])]
 
 
 DRAWING = Drawing(
@@ -131,9 +93,20 @@ DRAWING = Drawing(
         "Segments sent again. In a tunnel iperf3's Retr counts the loopback connection between"
         " iperf3 and the tunnel's near end, not the WAN. Zero has a place on this axis."
     ),
-    draw=draw,
+    draw=facet.Facet(
+        panels=panels,
+        more_keys=more_keys,
+        published=False,
+        spread=False,
+        degraded={"hollow": False},
+        places=facet.STREAMS,
+        around_in=1.5,
+        panel_in=2.1,
+        shape=facet.stacked,
+        shared={"sharex": True},
+        medians=False,
+    ),
     shows=("streams", "tunnel", "cc"),
-    # A published Retr has its place although no run of the cell counts.
-    rows=lambda table: table if (table["n"] > 0).any() else table.head(0),
+    rows=with_absent,  # a published Retr has its place although no run of the cell counts
     borrows=True,
 )

@@ -14,22 +14,21 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from analysis.draw.levels import cc_rank, facets_of, factor_columns, flows_of
 from analysis.draw.marks import degraded_handles
-from analysis.draw.panels import SMALL_PT, abreast, label_lowest, panel_figure, pictures
+from analysis.draw.panels import (
+    SMALL_PT,
+    abreast,
+    draw_field,
+    label_lowest,
+    name_fields,
+    panel_figure,
+    pictures,
+)
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
 from analysis.draw.spots import shows
-from analysis.draw.style import (
-    DEGRADED_HATCH,
-    FAINT,
-    GRID,
-    INK,
-    finish,
-    styled,
-    wrapped,
-)
+from analysis.draw.style import INK, finish, styled, wrapped
 from analysis.judge.statistics import Summary, summarise
 from analysis.judge.table import NBSP, cc_name
 
@@ -124,46 +123,22 @@ def draw_fields(
         for column, other in enumerate(ccs):
             met = found.get((own, other))
             share = met.share.median if met else np.nan
-            field = ax.add_patch(
-                Rectangle(
-                    (column - 0.5, line - 0.5),
-                    1,
-                    1,
-                    facecolor=colormaps[COLOURS](scale(share)) if met else "white",
-                    edgecolor=FAINT if met and met.degraded else GRID,
-                    hatch=DEGRADED_HATCH if met and met.degraded else None,
-                    linewidth=0.8,
-                )
-            )
-            shows(field, met.keys if met else ())
-            dark = met is not None and abs(share - 0.5) > 0.33
-            ax.text(
+            ink = "white" if met is not None and abs(share - 0.5) > 0.33 else INK
+            field = draw_field(
+                ax,
                 column,
                 line,
+                colormaps[COLOURS](scale(share)) if met else "white",
                 f"{100 * share:.0f}" if met else "–",
-                ha="center",
-                va="center",
-                fontsize=11,
-                color="white" if dark else INK,
+                degraded=met is not None and met.degraded,
+                pt=11,
+                ink=ink,
             )
+            shows(field, met.keys if met else ())
             if met:
-                ax.text(
-                    column + 0.46,
-                    line + 0.44,
-                    f"n = {met.share.n}",
-                    ha="right",
-                    va="bottom",
-                    fontsize=7.5,
-                    color="white" if dark else INK,
-                )
-    ax.set_xticks(range(len(ccs)), [wrapped(cc_name(cc), room) for cc in ccs])
-    ax.set_yticks(range(len(ccs)), [cc_name(cc) for cc in ccs])
-    ax.set_xlim(-0.5, len(ccs) - 0.5)
-    ax.set_ylim(len(ccs) - 0.5, -0.5)
-    ax.tick_params(length=0, labelbottom=True)
-    ax.grid(False)
-    for side in ax.spines.values():
-        side.set_visible(False)
+                place = {"ha": "right", "va": "bottom", "fontsize": 7.5, "color": ink}
+                ax.text(column + 0.46, line + 0.44, f"n = {met.share.n}", **place)
+    name_fields(ax, [wrapped(cc_name(cc), room) for cc in ccs], [cc_name(cc) for cc in ccs])
 
 
 def conditions(table: pd.DataFrame) -> list[tuple[str, dict[tuple[str, str], Meeting]]]:

@@ -14,39 +14,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.draw.levels import (
-    named_level,
-)
-from analysis.draw.marks import (
-    FLOW_DASHES,
-    min_max,
-)
+from analysis.draw.levels import named_level
+from analysis.draw.marks import FLOW_DASHES, min_max
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
 from analysis.draw.sentences import convergence, made_by_line
 from analysis.draw.spots import shows
-from analysis.draw.style import (
-    FAINT,
-    INK,
-    cc_colour,
-    finish,
-    new_figure,
-    styled,
-    thousands,
-)
+from analysis.draw.style import FAINT, INK, cc_colour, finish, new_figure, styled, thousands
 from analysis.judge.cells import Cell, cell_key, file_name
 from analysis.judge.models import payload_mbit
-from analysis.judge.table import (
-    cc_name,
-)
+from analysis.judge.table import cc_name
 from analysis.read.description import Change, Flow, data_direction
 from analysis.read.folder import Run
-from analysis.read.series import (
-    Series,
-    flow_rates,
-    queue_series,
-    socket_series,
-    span,
-)
+from analysis.read.series import Series, flow_rates, queue_series, socket_series, span
 from analysis.read.study import level
 from gostlab.results import is_number, read_series
 
@@ -423,9 +402,9 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
         )
 
 
-def typical_run(cell: Cell) -> Run | None:
-    """The run of a cell with series whose goodput is the median, or next above it."""
-    runs = [run for run in cell.counted if (run.folder / "sockets.jsonl").exists()]
+def typical_run(cell: Cell, file: str = "sockets.jsonl") -> Run | None:
+    """The run of a cell with such a file whose goodput is the median, or next above it."""
+    runs = [run for run in cell.counted if (run.folder / file).exists()]
     runs.sort(key=lambda run: (run.goodput_mbit or 0.0, run.repetition))
     return runs[len(runs) // 2] if runs else None
 

@@ -11,61 +11,23 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.draw.levels import (
-    facets_of,
-    factor_heading,
-    flows_of,
-    level_words,
-    swept_factor,
-)
-from analysis.draw.marks import (
-    degraded_handles,
-    draw_band_beside,
-    draw_spread,
-    draw_study,
-    flow_handles,
-    number,
-    shade_of,
-    spread_handles,
-    study_handle,
-    study_handles,
-    tint,
-)
+from analysis.draw import marks, style
+from analysis.draw.levels import facets_of, factor_heading, flows_of, level_words, swept_factor
 from analysis.draw.panels import panel_figure
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
-from analysis.draw.sentences import (
-    NEAR,
-    convergence,
-    whole_percent,
-)
+from analysis.draw.sentences import NEAR, convergence, in_cells, span, whole_percent
 from analysis.draw.spots import shows_row
-from analysis.draw.style import (
-    DEGRADED_HATCH,
-    FAINT,
-    INK,
-    cc_colour,
-    finish,
-    label_edges,
-    styled,
-    wrapped,
-)
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.statistics import is_known
-from analysis.judge.table import (
-    cc_name,
-    is_missing,
-    percent,
-    ratio,
-)
+from analysis.judge.table import cc_name, is_missing, percent, ratio
 
 
-@styled
-def plot_shares(
-    table: pd.DataFrame, footer: str = "", *, title: str = "", called: str = "study"
-) -> Figure:
+@style.styled
+def plot_shares(sheet: Sheet) -> Figure:
     """Each flow's share of what all carry, by the factor with most levels, Jain's index above each
     group.
     """
+    table = sheet.rows
     flows, swept = flows_of(table), swept_factor(table)
     facets = list(facets_of(table, known=(swept,)))
     shape = (
@@ -80,7 +42,7 @@ def plot_shares(
     for ax, (_, rows) in zip(axes.flat, facets, strict=False):
         ax.axhline(
             100 / max(1, len(flows)),
-            color=INK,
+            color=style.INK,
             linewidth=1.0,
             linestyle=(0, (4, 2)),
             zorder=3,
@@ -90,7 +52,9 @@ def plot_shares(
             study = study_shares(row, flows)
             for place, flow in enumerate(flows):
                 x = index + (place - (len(flows) - 1) / 2) * width
-                draw_share(ax, x, width, row, flow, shade_of(row, flows, place), study.get(flow))
+                draw_share(
+                    ax, x, width, row, flow, marks.shade_of(row, flows, place), study.get(flow)
+                )
             if is_known(row["jain"]):
                 ax.annotate(
                     f"{row['jain']:.2f}",
@@ -110,13 +74,13 @@ def plot_shares(
                 ha="right",
                 va="bottom",
                 fontsize=9.5,
-                color=FAINT,
+                color=style.FAINT,
             )
         ax.set_ylim(0, 120)
         ax.set_yticks(range(0, 101, 25))
         room = 68 // len(rows) // shape[1]
         names = [
-            "" if swept == "cell" else wrapped(level_words(swept, value), room)
+            "" if swept == "cell" else style.wrapped(level_words(swept, value), room)
             for value in rows[swept]
         ]
         ax.set_xticks(range(len(rows)), names)
@@ -124,17 +88,19 @@ def plot_shares(
         aside = 0.6 if len(rows) > 1 else 1.4
         ax.set_xlim(-aside, len(rows) - 1 + aside)
         ax.grid(False, axis="x")
-    label_edges(axes, len(facets), factor_heading(swept), merit_of("share").axis)
+    style.label_edges(axes, len(facets), factor_heading(swept), merit_of("share").axis)
     handles = [
-        *flow_handles(table, flows),
-        Line2D([], [], color=INK, linewidth=1.0, linestyle=(0, (4, 2)), label="equal shares"),
+        *marks.flow_handles(table, flows),
+        Line2D([], [], color=style.INK, linewidth=1.0, linestyle=(0, (4, 2)), label="equal shares"),
     ]
     shares = [f"share:{flow}" for flow in flows]
     if any(study_shares(row, flows) for _, row in table.iterrows()):
-        handles.append(study_handle(f"the {called}"))
-    handles += [handle for handle in study_handles(table, *shares) if isinstance(handle, Patch)]
-    handles += [*spread_handles(table, shares[0]), *degraded_handles(table, bar=True)]
-    finish(drawn, handles, footer, title)
+        handles.append(marks.study_handle(f"the {sheet.called}"))
+    handles += [
+        handle for handle in marks.study_handles(table, *shares) if isinstance(handle, Patch)
+    ]
+    handles += [*marks.spread_handles(table, shares[0]), *marks.degraded_handles(table, bar=True)]
+    style.finish(drawn, handles, sheet.footer, sheet.title)
     return drawn
 
 
@@ -143,32 +109,34 @@ def draw_share(
 ) -> None:
     """One flow's bar, its runs, the study's value."""
     figure = f"share:{flow}"
-    colour = cc_colour(str(row[f"cc:{flow}"]))
-    if is_known(number(row, figure)):
+    colour = style.cc_colour(str(row[f"cc:{flow}"]))
+    if is_known(marks.number(row, figure)):
         degraded = row["verdict"] == "degraded"
         (bar,) = ax.bar(
             x,
             100 * row[figure],
             width * 0.9,
-            color="white" if degraded else tint(colour, shade),
+            color="white" if degraded else marks.tint(colour, shade),
             edgecolor=colour,
             linewidth=1.2,
-            hatch=DEGRADED_HATCH if degraded else None,
+            hatch=style.DEGRADED_HATCH if degraded else None,
             label=f"lab {flow}",
             zorder=2,
         )
         shows_row(bar, row)
-        draw_spread(ax, x, row, figure, INK, scale=100)
-    draw_band_beside(ax, x + width * 0.3, row, figure, INK, scale=100, full=100, zorder=2.5)
+        marks.draw_spread(ax, x, row, figure, style.INK, scale=100)
+    marks.draw_band_beside(
+        ax, x + width * 0.3, row, figure, style.INK, scale=100, full=100, zorder=2.5
+    )
     if study is not None:
         told = pd.Series({f"{figure}_study": study})
-        draw_study(ax, x + width * 0.3, told, figure, INK, scale=100)
+        marks.draw_study(ax, x + width * 0.3, told, figure, style.INK, scale=100)
 
 
 def study_shares(row: pd.Series, flows: Sequence[str]) -> dict[str, float]:
     """The study's shares: as published, or those of the goodputs that it publishes of all flows."""
-    told = {flow: number(row, f"share:{flow}_study") for flow in flows}
-    goodputs = {flow: number(row, f"goodput:{flow}_study") for flow in flows}
+    told = {flow: marks.number(row, f"share:{flow}_study") for flow in flows}
+    goodputs = {flow: marks.number(row, f"goodput:{flow}_study") for flow in flows}
     total = sum(goodputs.values())
     if not any(map(is_known, told.values())) and total > 0:
         told = {flow: value / total for flow, value in goodputs.items()}
@@ -180,16 +148,8 @@ def fairness_sentences(table: pd.DataFrame) -> tuple[str, ...]:
     flows, rows = flows_of(table), table[table["jain"].notna()]
     if not flows or rows.empty:
         return ()
-    low, high = rows.loc[rows["jain"].idxmin()], rows.loc[rows["jain"].idxmax()]
-    said = [
-        (
-            f"Jain's index goes from {ratio(low['jain'])} ({low['cell']}) to {ratio(high['jain'])}"
-            f" ({high['cell']}) over {len(rows)} cells; 1 is equal shares, {ratio(1 / len(flows))}"
-            " one flow alone."
-            if len(rows) > 1
-            else f"Jain's index is {ratio(low['jain'])} ({low['cell']}); 1 is equal shares."
-        )
-    ]
+    alone = f"1 is equal shares, {ratio(1 / len(flows))} one flow alone"
+    said = [span(rows, "jain", f"Jain's index ({alone})", ratio)]
     winners: dict[str, list[tuple[float, str]]] = {}
     even = 0
     for _, row in rows.iterrows():
@@ -218,15 +178,6 @@ def fairness_sentences(table: pd.DataFrame) -> tuple[str, ...]:
     return tuple(said)
 
 
-def in_cells(some: int, of: int) -> str:
-    """Of how many cells, where there are several: in 2 of 4 cells, in both, in all 4."""
-    if of == 1:
-        return ""
-    if some == of == 2:
-        return " in both cells"
-    return f" in all {of} cells" if some == of else f" in {some} of {of} cells"
-
-
 def flow_name(row: pd.Series, flow: str) -> str:
     """A flow with what sends it."""
     return f"{flow} ({cc_name(str(row[f'cc:{flow}']))})"
@@ -234,7 +185,7 @@ def flow_name(row: pd.Series, flow: str) -> str:
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """One figure."""
-    yield Picture(plot_shares(sheet.rows, sheet.footer, title=sheet.title, called=sheet.called))
+    yield Picture(plot_shares(sheet))
 
 
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
-from matplotlib.figure import Figure
+import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from analysis.draw.facet import Facet, Panel, Series, Slot, Value, alike, in_groups, two_abreast
 from analysis.draw.levels import tunnels_of
-from analysis.draw.panels import abreast, label_lowest, panel_figure
 from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
-from analysis.draw.style import FAINT, INK, finish, styled
+from analysis.draw.style import INK
+from analysis.judge.statistics import is_known
 from analysis.judge.table import Column, Table
 from analysis.read.folder import Run
 from analysis.read.series import wire_ratio
@@ -45,48 +47,61 @@ def bytes_by_tunnel(sweep: Sweep) -> list[dict[str, Any]]:
     ]
 
 
-@styled
-def plot_wire(
-    rows: Sequence[dict[str, Any]], tunnels: Sequence[str], footer: str = "", *, title: str = ""
-) -> Figure:
-    """A panel per MTU, a line per tunnel: a tick where the formats say, a point where it was."""
-    mtus = sorted({row["mtu_bytes"] for row in rows})
-    columns = min(2, len(mtus))
-    drawn, axes = panel_figure(
-        [f"MTU {mtu} bytes" for mtu in mtus],
-        0.9 + 0.27 * len(tunnels),
-        shape=abreast(len(mtus), columns),
-        sharey=True,
-        sharex=True,
-    )
-    for ax, mtu in zip(axes.flat, mtus, strict=False):
-        for row in rows:
-            if row["mtu_bytes"] != mtu:
-                continue
-            at = tunnels.index(row["tunnel"])
-            if row["computed"] is not None:
-                ax.plot([row["computed"]] * 2, [at - 0.36, at + 0.36], color=INK, linewidth=1.6)
-            if row["measured"] is not None:
-                ax.plot(row["measured"], at, "o", color=MEASURED, markersize=5.5)
-        ax.set_yticks(range(len(tunnels)), tunnels)
-        ax.set_ylim(len(tunnels) - 0.5, -0.5)
-        ax.grid(True, axis="y", color=FAINT, linewidth=0.4)
-    label_lowest(axes, len(mtus), "Bytes on the wire per byte carried")
-    handles = [
+def measured(ax: Axes, slot: Slot, row: pd.Series, figure: str, line: Series) -> None:
+    """A tick where the formats say, a point where it was."""
+    if is_known(row["computed"]):
+        ends = [slot.at - 0.36, slot.at + 0.36]
+        ax.plot([row["computed"]] * 2, ends, color=INK, linewidth=1.6)
+    if is_known(row["measured"]):
+        ax.plot(row["measured"], slot.at, "o", color=MEASURED, markersize=5.5)
+
+
+def usual(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+    """As far as there are points."""
+
+
+def panels(sheet: Sheet) -> list[Panel]:
+    """One of each MTU, a line for each tunnel."""
+    found, tunnels = pd.DataFrame(bytes_by_tunnel(sheet.sweep)), tunnels_of(sheet.rows)
+    found = found[found["tunnel"].isin(tunnels)]
+    value = Value(usual, "measured", measured, "Bytes on the wire per byte carried")
+    return [
+        in_groups(
+            f"MTU {mtu} bytes", [(name, rows[rows["tunnel"] == name]) for name in tunnels], value
+        )
+        for mtu, rows in found.groupby("mtu_bytes")
+    ]
+
+
+def keys(table: pd.DataFrame) -> list[Any]:
+    """What ticks and points are."""
+    return [
         Line2D([], [], color=INK, linewidth=1.6, label="by the formats"),
         Line2D([], [], color=MEASURED, marker="o", linestyle="none", label="measured"),
     ]
-    finish(drawn, handles, footer, title)
-    return drawn
+
+
+FACET = Facet(
+    panels=panels,
+    keys=keys,
+    published=False,
+    spread=False,
+    degraded=None,
+    series=alike,
+    flat=True,
+    ruled=True,
+    panel_in=0.9,
+    place_in=0.27,
+    least_places=1,
+    shape=two_abreast,
+    shared={"sharey": True, "sharex": True},
+)
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
-    """One figure."""
-    rows = bytes_by_tunnel(sheet.sweep)
-    if any(row["measured"] is not None for row in rows):
-        tunnels = tunnels_of(sheet.rows)
-        shown = [row for row in rows if row["tunnel"] in tunnels]
-        yield Picture(plot_wire(shown, tunnels, sheet.footer, title=sheet.title))
+    """One figure, if anything was measured."""
+    if any(row["measured"] is not None for row in bytes_by_tunnel(sheet.sweep)):
+        yield from FACET(sheet)
 
 
 def says(sweep: Sweep, table: Any) -> Iterator[Answer]:

@@ -8,34 +8,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, TypeVar
 
-from gostlab.declared.qdiscs import qdisc_kind
-from gostlab.guest.qdiscs.qdisc import Qdisc, ShapingMismatch
-
-SomeQdisc = TypeVar("SomeQdisc", bound=Qdisc)
+from gostlab.declared.qdiscs import bottleneck_kinds
+from gostlab.guest.qdiscs.qdisc import Direction, Qdisc, ShapingMismatch
 
 
-def build_bottleneck(
-    bottleneck: str, queue: str, direction: Mapping[str, Any], seed: int
-) -> list[Qdisc]:
-    """The queueing disciplines of a bottleneck, from the root down: what has its rate, and under
-    that its queue where it takes one.
-    """
-    kind = qdisc_kind(bottleneck)
-    names = (bottleneck, queue) if kind.takes_queue else (bottleneck,)
+def build_bottleneck(bottleneck: str, queue: str, direction: Direction, seed: int) -> list[Qdisc]:
+    """A bottleneck's qdiscs from the root down: its rate, and its queue where that takes one."""
     return [
-        import_module(f"{__name__}.{qdisc_kind(name).module}").build(direction, seed)
-        for name in names
+        import_module(f"{__name__}.{kind.module}").build(direction, seed)
+        for kind in bottleneck_kinds(bottleneck, queue)
     ]
 
 
 def install_argvs(device: str, qdiscs: Sequence[Qdisc], verb: str = "add") -> list[list[str]]:
-    """The tc commands for a device: the first qdisc at the root, each further one under the one
-    before.
-    """
+    """The tc commands for a device: the first qdisc at the root, each further one under it."""
     positions = [["root"]]
     if len(qdiscs) > 1:
         positions = [
@@ -58,10 +47,8 @@ def show_argv(device: str) -> list[str]:
     return ["tc", "-j", "qdisc", "show", "dev", device]
 
 
-def parse_shown(shown: str, asked: Sequence[SomeQdisc]) -> list[SomeQdisc]:
-    """What a device has in the positions of those asked for. Raises ShapingMismatch naming one that
-    has not the kind asked for.
-    """
+def parse_shown(shown: str, asked: Sequence[Qdisc]) -> list[Qdisc]:
+    """What a device has in the asked ones' places. Raises ShapingMismatch naming another kind."""
     # tc shows a qdisc that it does not know in words that are no JSON.
     entries = json.loads(re.sub(r"\{\[Unknown qdisc[^\]]*\]\s*\}", "{}", shown))
     installed = []
@@ -74,15 +61,5 @@ def parse_shown(shown: str, asked: Sequence[SomeQdisc]) -> list[SomeQdisc]:
         if not there or there[0].get("kind") != qdisc.kind:
             kinds = ", ".join(str(entry.get("kind")) for entry in there) or "nothing"
             raise ShapingMismatch(f"no {qdisc.kind} there, but {kinds}")
-        installed.append(type(qdisc).parse(there[0].get("options", {})))
+        installed.append(qdisc.installed(there[0].get("options", {})))
     return installed
-
-
-__all__ = (
-    "Qdisc",
-    "ShapingMismatch",
-    "build_bottleneck",
-    "install_argvs",
-    "parse_shown",
-    "show_argv",
-)

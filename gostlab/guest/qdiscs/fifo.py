@@ -1,22 +1,17 @@
-"""fifo: first in, first out."""
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
+"""fifo: first in, first out: it drops what comes when it is full."""
 
 from gostlab.declared.qdiscs import QdiscKind
-from gostlab.guest.qdiscs.qdisc import PacketQueue, queue_pkts
+from gostlab.guest.qdiscs.qdisc import Direction, Queue, queue_of
 
-QDISC = QdiscKind(name="fifo", says="first in, first out", spellings=("pfifo",))
+QDISC = QdiscKind(
+    name="fifo",
+    says="first in, first out",
+    option="NET_SCHED",
+    kernel_name="pfifo",
+    spellings=("pfifo",),
+)
 
 
-class Fifo(PacketQueue):
-    """The plain queue: it drops what comes when it is full."""
-
-    kind = "pfifo"
-
-
-def build(direction: Mapping[str, Any], seed: int) -> Fifo:
+def build(direction: Direction, seed: int) -> Queue:
     """As many packets as the buffer has."""
-    return Fifo(queue_pkts(direction))
+    return queue_of(QDISC, direction)

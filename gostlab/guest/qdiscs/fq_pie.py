@@ -1,22 +1,17 @@
 """fq_pie: a fair share for every flow, each with PIE."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-
 from gostlab.declared.qdiscs import QdiscKind
-from gostlab.guest.qdiscs.qdisc import MarkingQueue, marks, queue_pkts
+from gostlab.guest.qdiscs.qdisc import Direction, Queue, queue_of
 
-QDISC = QdiscKind(name="fq_pie", says="a fair share for every flow, each with PIE", marks=True)
+QDISC = QdiscKind(
+    name="fq_pie",
+    says="a fair share for every flow, each with PIE",
+    option="NET_SCH_FQ_PIE",
+    marks=True,
+    marks_at=16,
+)
 
 
-class FqPie(MarkingQueue):
+def build(direction: Direction, seed: int) -> Queue:
     """1024 queues, target 15 ms, the kernel's defaults."""
-
-    kind = "fq_pie"
-
-
-def build(direction: Mapping[str, Any], seed: int) -> FqPie:
-    """As many packets as the buffer has."""
-    return FqPie(queue_pkts(direction), marks(direction))
+    return queue_of(QDISC, direction)

@@ -10,15 +10,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from gostlab.ask.limits import DELAY_LIMIT_PKTS
 from gostlab.declared.qdiscs import BOTTLENECK, QdiscKind
-from gostlab.guest.qdiscs.qdisc import limit_difference, queue_pkts, rate_difference
+from gostlab.describe.physics.limits import DELAY_LIMIT_PKTS
+from gostlab.guest.qdiscs.qdisc import RATE_TOLERANCE_BPS, Direction, difference, queue_pkts
 
 QDISC = QdiscKind(
     name="netem",
     says="netem's rate, with a queue of its own: first in, first out",
+    option="NET_SCH_NETEM",
     use=BOTTLENECK,
     paces_idle=True,
 )
@@ -40,7 +41,6 @@ class Netem:
     every_pkts    exactly every so-many-th packet is lost, by a filter before the qdisc
     """
 
-    kind: ClassVar[str] = "netem"
     limit_pkts: int
     delay_ms: float = 0.0
     jitter_ms: float = 0.0
@@ -50,6 +50,10 @@ class Netem:
     distribution: tuple[int, ...] | None = None
     every_pkts: int | None = None
     ecn: bool = False  # its losses are marks, on packets that can be marked
+
+    @property
+    def kind(self) -> str:
+        return "netem"
 
     def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""
@@ -72,11 +76,8 @@ class Netem:
             options += ["seed", str(self.seed)]
         return options
 
-    @classmethod
-    def parse(cls, options: Mapping[str, Any]) -> Netem:
-        """From tc's JSON, which keeps seconds and shares for delay and loss, and bytes per second
-        for the rate.
-        """
+    def installed(self, options: Mapping[str, Any]) -> Netem:
+        """From tc's JSON: seconds and shares for delay and loss, bytes per second for the rate."""
         delay = options.get("delay", {})
         rate = options.get("rate", {}).get("rate")
         loss: tuple[float, ...] = ()
@@ -85,7 +86,7 @@ class Netem:
         elif "loss-gemodel" in options:
             model = options["loss-gemodel"]
             loss = tuple(float(model[key]) for key in ("p", "r", "1-h", "1-k"))
-        return cls(
+        return Netem(
             limit_pkts=int(options["limit"]),
             delay_ms=float(delay.get("delay", 0)) * 1000,
             jitter_ms=float(delay.get("jitter", 0)) * 1000,
@@ -96,21 +97,15 @@ class Netem:
         )
 
     def differences(self, installed: Netem) -> list[str]:
-        """What differs, one phrase each, beyond the kernel's own resolution (1 µs of delay, 8
-        bit/s, 2^-32 of loss).
-        """
-        found = limit_difference(self.limit_pkts, installed.limit_pkts)
-        for name, asked_ms, got_ms in (
-            ("delay", self.delay_ms, installed.delay_ms),
-            ("jitter", self.jitter_ms, installed.jitter_ms),
-        ):
-            if abs(asked_ms - got_ms) > DELAY_TOLERANCE_MS:
-                found.append(f"{name} {asked_ms} ms asked, {got_ms} ms installed")
+        """What differs beyond the kernel's resolution (1 µs, 8 bit/s, 2^-32), one phrase each."""
+        found = difference("limit", self.limit_pkts, installed.limit_pkts, "packets")
+        found += difference("delay", self.delay_ms, installed.delay_ms, "ms", DELAY_TOLERANCE_MS)
+        found += difference("jitter", self.jitter_ms, installed.jitter_ms, "ms", DELAY_TOLERANCE_MS)
         if not same_loss(self.loss, installed.loss):
             found.append(f"loss {self.loss} asked, {installed.loss} installed")
         if self.ecn and not installed.ecn:
             found.append("ecn asked, not installed")
-        found += rate_difference(self.rate_bps, installed.rate_bps)
+        found += difference("rate", self.rate_bps, installed.rate_bps, "bit/s", RATE_TOLERANCE_BPS)
         if self.seed is not None and installed.seed != self.seed:
             found.append(f"seed {self.seed} asked, {installed.seed} installed")
         return found
@@ -124,12 +119,12 @@ def same_loss(one: Sequence[float], other: Sequence[float]) -> bool:
     )
 
 
-def build(direction: Mapping[str, Any], seed: int) -> Netem:
+def build(direction: Direction, seed: int) -> Netem:
     """A bottleneck: rate and buffer. Nothing in it is random; netem wants a seed all the same."""
     return Netem(limit_pkts=queue_pkts(direction), rate_bps=direction["rate_bps"], seed=seed)
 
 
-def build_delay_line(direction: Mapping[str, Any], seed: int) -> Netem:
+def build_delay_line(direction: Direction, seed: int) -> Netem:
     """A delay line: delay, jitter, loss, seeded."""
     table, jitter_ms = direction["distribution"], direction["jitter_ms"]
     return Netem(

@@ -1,24 +1,17 @@
 """pie: it drops by chance, by how long packets wait (RFC 8033)."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-
 from gostlab.declared.qdiscs import QdiscKind
-from gostlab.guest.qdiscs.qdisc import MarkingQueue, marks, queue_pkts
+from gostlab.guest.qdiscs.qdisc import Direction, Queue, queue_of
 
 QDISC = QdiscKind(
-    name="pie", says="it drops by chance, by how long packets wait (RFC 8033)", marks=True
+    name="pie",
+    says="it drops by chance, by how long packets wait (RFC 8033)",
+    option="NET_SCH_PIE",
+    marks=True,
+    marks_at=36,
 )
 
 
-class Pie(MarkingQueue):
+def build(direction: Direction, seed: int) -> Queue:
     """Target 15 ms, updated every 16 ms, the kernel's defaults."""
-
-    kind = "pie"
-
-
-def build(direction: Mapping[str, Any], seed: int) -> Pie:
-    """As many packets as the buffer has."""
-    return Pie(queue_pkts(direction), marks(direction))
+    return queue_of(QDISC, direction)

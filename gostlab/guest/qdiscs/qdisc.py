@@ -1,16 +1,20 @@
-"""What every queueing discipline can do, and those that have nothing but a limit."""
+"""What every queueing discipline can do, and those of which little but a limit is asked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
-from gostlab.ask.limits import DELAY_LIMIT_PKTS
+from gostlab.declared.qdiscs import QdiscKind
+from gostlab.describe.physics.limits import DELAY_LIMIT_PKTS, MTU_BYTES
 from gostlab.guest.network import NetworkError
 
-# What tc and the kernel round, beyond which a rate is another one.
-RATE_TOLERANCE_BPS = 8
+RATE_TOLERANCE_BPS = 8  # what tc and the kernel round
+FRAME_BYTES = MTU_BYTES + 14  # as the kernel counts a full packet: with its Ethernet header
+MOST_BYTES = 2**32 - 1
+
+Direction = Mapping[str, Any]  # one way of a path, as the run describes it
 
 
 class ShapingMismatch(NetworkError):
@@ -20,86 +24,79 @@ class ShapingMismatch(NetworkError):
 class Qdisc(Protocol):
     """One queueing discipline, as asked for or as read back."""
 
-    kind: ClassVar[str]  # tc's name
+    @property
+    def kind(self) -> str:
+        """The kernel's name of it."""
 
     def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""
 
-    @classmethod
-    def parse(cls, options: Mapping[str, Any]) -> Self:
-        """From the `options` that `tc -j qdisc show` prints of it."""
+    def installed(self, options: Mapping[str, Any]) -> Self:
+        """What stands there, from the `options` that `tc -j qdisc show` prints of it."""
 
     def differences(self, installed: Self) -> list[str]:
-        """What was installed instead of what was asked, one phrase each, beyond the kernel's own
-        resolution.
-        """
+        """What differs beyond the kernel's own resolution, one phrase each."""
 
 
-def queue_pkts(direction: Mapping[str, Any]) -> int:
+def queue_pkts(direction: Direction) -> int:
     """How many packets may wait at a bottleneck: its buffer, or more than ever come."""
     pkts = direction["buffer_pkts"]
     return DELAY_LIMIT_PKTS if pkts is None else int(pkts)
 
 
-def limit_difference(asked_pkts: int, installed_pkts: int) -> list[str]:
-    """Another limit than the one asked for, as a phrase."""
-    if asked_pkts == installed_pkts:
+def difference(
+    name: str, asked: float | None, installed: float | None, unit: str, tolerance: float = 0.0
+) -> list[str]:
+    """Another value than the one asked for, as a phrase."""
+    if asked is None or installed is None:
+        same = asked is installed
+    else:
+        same = abs(asked - installed) <= tolerance
+    if same:
         return []
-    return [f"limit {asked_pkts} packets asked, {installed_pkts} installed"]
+    return [f"{name} {asked} {unit} asked, {installed} {unit} installed"]
 
 
-def rate_difference(asked_bps: int | None, installed_bps: int | None) -> list[str]:
-    """Another rate than the one asked for, as a phrase."""
-    both = asked_bps is not None and installed_bps is not None
-    if asked_bps == installed_bps or (
-        both and abs((asked_bps or 0) - (installed_bps or 0)) <= RATE_TOLERANCE_BPS
-    ):
-        return []
-    return [f"rate {asked_bps} bit/s asked, {installed_bps} bit/s installed"]
-
-
-def marks(direction: Mapping[str, Any]) -> bool:
-    """Whether queues are to mark who asks for it, where they would drop."""
-    return direction.get("ecn", "off") != "off"
+def marking(kind: QdiscKind, direction: Direction) -> tuple[str, ...]:
+    """tc's word for a queue that marks who asks for it (ECN), where it would drop, if it is to."""
+    return ("ecn",) if kind.marks and direction.get("ecn", "off") != "off" else ()
 
 
 @dataclass(frozen=True)
-class PacketQueue:
-    """A queue of which only its limit is asked; everything else is the kernel's default."""
+class Queue:
+    """A queue of which a limit is asked; what is not said is the kernel's default.
 
-    kind: ClassVar[str]
-    limit_pkts: int
+    kind   the kernel's name of it
+    word   tc's word for the limit, on the command line and in what it shows
+    more   further words for tc, which it does not show
+    flags  words that tc shows as true where they were taken
+    """
 
-    def tc_options(self) -> list[str]:
-        """What follows its name on tc's command line."""
-        return ["limit", str(self.limit_pkts)]
-
-    @classmethod
-    def parse(cls, options: Mapping[str, Any]) -> Self:
-        """From tc's JSON."""
-        return cls(limit_pkts=int(options["limit"]))
-
-    def differences(self, installed: Self) -> list[str]:
-        """Another limit, as a phrase."""
-        return limit_difference(self.limit_pkts, installed.limit_pkts)
-
-
-@dataclass(frozen=True)
-class MarkingQueue(PacketQueue):
-    """One that may mark packets of who asks for it (ECN), where it would drop them."""
-
-    ecn: bool = False
+    kind: str
+    limit: int
+    word: str = "limit"
+    unit: str = "packets"
+    more: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
 
     def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""
-        return [*super().tc_options(), *(["ecn"] if self.ecn else [])]
+        return [self.word, str(self.limit), *self.more, *self.flags]
 
-    @classmethod
-    def parse(cls, options: Mapping[str, Any]) -> Self:
+    def installed(self, options: Mapping[str, Any]) -> Self:
         """From tc's JSON."""
-        return cls(limit_pkts=int(options["limit"]), ecn=bool(options.get("ecn")))
+        flags = tuple(flag for flag in self.flags if options.get(flag))
+        return replace(self, limit=int(options[self.word]), flags=flags)
 
     def differences(self, installed: Self) -> list[str]:
-        """Another limit, or no marks, a phrase each. (Some mark unless they are told not to.)"""
-        found = super().differences(installed)
-        return [*found, "ecn asked, not installed"] if self.ecn and not installed.ecn else found
+        """Another limit, or a flag that was not taken, a phrase each."""
+        refused = [flag for flag in self.flags if flag not in installed.flags]
+        return [
+            *difference(self.word, self.limit, installed.limit, self.unit),
+            *(f"{flag} asked, not installed" for flag in refused),
+        ]
+
+
+def queue_of(kind: QdiscKind, direction: Direction) -> Queue:
+    """A queue of as many packets as the buffer has, that marks where it can and is to."""
+    return Queue(kind.in_kernel, queue_pkts(direction), flags=marking(kind, direction))

@@ -1,22 +1,13 @@
 """sfq: a fair share for every flow, tail drop from the longest."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-
 from gostlab.declared.qdiscs import QdiscKind
-from gostlab.guest.qdiscs.qdisc import PacketQueue, queue_pkts
+from gostlab.guest.qdiscs.qdisc import Direction, Queue, queue_of
 
-QDISC = QdiscKind(name="sfq", says="a fair share for every flow, tail drop from the longest")
+QDISC = QdiscKind(
+    name="sfq", says="a fair share for every flow, tail drop from the longest", option="NET_SCH_SFQ"
+)
 
 
-class Sfq(PacketQueue):
+def build(direction: Direction, seed: int) -> Queue:
     """128 queues, the kernel's defaults."""
-
-    kind = "sfq"
-
-
-def build(direction: Mapping[str, Any], seed: int) -> Sfq:
-    """As many packets as the buffer has."""
-    return Sfq(queue_pkts(direction))
+    return queue_of(QDISC, direction)

@@ -7,26 +7,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from gostlab.ask.limits import MTU_BYTES
 from gostlab.declared.qdiscs import BOTTLENECK, QdiscKind
-from gostlab.guest.qdiscs.qdisc import queue_pkts, rate_difference
+from gostlab.guest.qdiscs.qdisc import (
+    FRAME_BYTES,
+    MOST_BYTES,
+    RATE_TOLERANCE_BPS,
+    Direction,
+    difference,
+    queue_pkts,
+)
 
 QDISC = QdiscKind(
     name="tbf",
     says="a token bucket, over the queue that `queue` names",
+    option="NET_SCH_TBF",
     use=BOTTLENECK,
     takes_queue=True,
 )
 
-FRAME_BYTES = MTU_BYTES + 14  # as the kernel counts a full packet: with its Ethernet header
 # The bucket: two full packets, or what the rate sends in 0.1 ms, as a timer may be that late on the
 # real clock.
 BUCKET_PKTS = 2
 BUCKET_S = 1e-4
 BUCKET_TOLERANCE = 0.02  # tc hands it over as a time, in ticks of 64 ns
-MOST_LIMIT_BYTES = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -36,34 +41,37 @@ class Tbf:
     limit_bytes  of a queue of its own, which gives way to the one under it; not read back
     """
 
-    kind: ClassVar[str] = "tbf"
     rate_bps: int
     burst_bytes: int
     limit_bytes: int | None = None
+
+    @property
+    def kind(self) -> str:
+        return "tbf"
 
     def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""
         options = ["rate", f"{self.rate_bps}bit", "burst", f"{self.burst_bytes}b"]
         return [*options, "limit", f"{self.limit_bytes}b"]
 
-    @classmethod
-    def parse(cls, options: Mapping[str, Any]) -> Tbf:
+    def installed(self, options: Mapping[str, Any]) -> Tbf:
         """From tc's JSON, whose rate is in bytes per second."""
-        return cls(rate_bps=8 * int(options["rate"]), burst_bytes=int(options["burst"]))
+        return Tbf(rate_bps=8 * int(options["rate"]), burst_bytes=int(options["burst"]))
 
     def differences(self, installed: Tbf) -> list[str]:
         """What differs, one phrase each."""
-        found = rate_difference(self.rate_bps, installed.rate_bps)
-        if not math.isclose(self.burst_bytes, installed.burst_bytes, rel_tol=BUCKET_TOLERANCE):
-            found.append(f"burst {self.burst_bytes} bytes asked, {installed.burst_bytes} installed")
-        return found
+        slack = BUCKET_TOLERANCE * max(self.burst_bytes, installed.burst_bytes)
+        return [
+            *difference("rate", self.rate_bps, installed.rate_bps, "bit/s", RATE_TOLERANCE_BPS),
+            *difference("burst", self.burst_bytes, installed.burst_bytes, "bytes", slack),
+        ]
 
 
-def build(direction: Mapping[str, Any], seed: int) -> Tbf:
+def build(direction: Direction, seed: int) -> Tbf:
     """A bottleneck's rate."""
     rate_bps = int(direction["rate_bps"])
     return Tbf(
         rate_bps=rate_bps,
         burst_bytes=max(BUCKET_PKTS * FRAME_BYTES, math.ceil(rate_bps * BUCKET_S / 8)),
-        limit_bytes=min(MOST_LIMIT_BYTES, (queue_pkts(direction) + BUCKET_PKTS) * FRAME_BYTES),
+        limit_bytes=min(MOST_BYTES, (queue_pkts(direction) + BUCKET_PKTS) * FRAME_BYTES),
     )

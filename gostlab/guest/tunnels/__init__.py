@@ -14,31 +14,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.run_description import RunDescription
+from gostlab.declared.traffic import traffic_kind
 from gostlab.declared.tunnels import tunnel_kind
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.network import Network
-from gostlab.guest.tunnels.launch import (
-    Ends,
-    Launch,
-    Leg,
-    Tunnel,
-    TunnelError,
-    pair_of,
-    pairs_of,
-    sink_ports,
-    stop,
-    wait_until_listening,
-)
-from gostlab.setup.parts import OwnProgram, TunnelBinary, tunnel_program
+from gostlab.guest.tunnels.launch import Ends, Launch, Tunnel, TunnelError, pair_of, pairs_of, stop
+from gostlab.setup.parts import AUTO, OwnProgram, TunnelBinary, tunnel_program
 
 
 @contextmanager
 def start_tunnel(
-    network: Network,
-    run: RunDescription,
-    program: TunnelBinary | None,
-    folder: Path,
-    scratch: Path,
+    network: Network, run: RunDescription, program: TunnelBinary | None, folder: Path, scratch: Path
 ) -> Iterator[Tunnel]:
     """Start the run's tunnel and stop it on leaving: a pair of ends, or one for each flow that
     needs a pair of its own.
@@ -69,9 +55,7 @@ def launches(
     scratch: Path,
     ends: Ends,
 ) -> Iterator[Launch]:
-    """The starts of a run's tunnel, one for each pair of ends; all enter what they start in
-    `ends`.
-    """
+    """A start for each pair of ends; all enter what they start in `ends`."""
     flows = {flow.name: flow for flow in run.flows}
     for number, flow in enumerate(pairs_of(run)):
         mark = f"-{flow}" if number else ""
@@ -104,11 +88,9 @@ def joined(run: RunDescription, pairs: Sequence[Tunnel], ends: Ends) -> Tunnel:
 
 
 def entry_of(run: RunDescription, tunnel: Tunnel, flow: str, pair: str) -> tuple[str, int]:
-    """Where a flow connects, of the pair that it takes: datagrams beside a forwarder's stream go to
-    that one's port.
-    """
+    """Where a flow connects; datagrams beside a forwarder's stream go to that one's port."""
     kinds = {each.name: each.kind for each in run.flows}
-    beside = kinds[flow] == "ping" and not tunnel_kind(run.tunnel).is_vpn
+    beside = traffic_kind(kinds[flow]).prefers_udp and not tunnel_kind(run.tunnel).is_vpn
     return tunnel.entries[pair if beside else flow]
 
 
@@ -121,31 +103,14 @@ def own_programs(parts: Mapping[str, Any]) -> dict[str, OwnProgram]:
 
 
 def program_of(run: RunDescription, parts: Mapping[str, Any]) -> TunnelBinary | None:
-    """The program of a run's tunnel, of what the machine handed over; None where there is no
-    tunnel. Raises TunnelError if it is not there.
-    """
+    """The run's tunnel's program; None without tunnel. Raises TunnelError if it is not there."""
     kind = tunnel_kind(run.tunnel)
     if kind.is_direct:
         return None
-    handed = parts.get("tunnel")
+    handed = parts.get("tunnel") if run.gost == AUTO else parts.get("gosts", {}).get(run.gost)
     provided = TunnelBinary(**{**handed, "path": Path(handed["path"])}) if handed else None
     found = tunnel_program(kind, provided, own_programs(parts))
     if found is None:
         missing = " or ".join(kind.programs or (kind.program,))
         raise TunnelError(f"{kind.name}: its program {missing} is not there: run ./lab setup")
     return found
-
-
-__all__ = (
-    "Ends",
-    "Launch",
-    "Leg",
-    "Tunnel",
-    "TunnelError",
-    "own_programs",
-    "program_of",
-    "sink_ports",
-    "start_tunnel",
-    "stop",
-    "wait_until_listening",
-)

@@ -4,8 +4,6 @@ Ed25519, whose signatures are all of one length, and serial number 1: the handsh
 then have the same sizes.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

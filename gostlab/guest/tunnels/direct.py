@@ -1,17 +1,9 @@
 """direct: no tunnel, each flow's own connections cross the WAN."""
 
-from __future__ import annotations
-
 from gostlab.declared.tunnels import TunnelKind
 from gostlab.guest.tunnels.launch import Launch, Leg, Tunnel, direct_entries
 
-TUNNEL = TunnelKind(
-    name="direct",
-    says="no tunnel",
-    legs=("wan",),
-    over="",
-    carries=("tcp", "udp"),
-)
+TUNNEL = TunnelKind(name="direct", says="no tunnel", legs=("wan",), over="", carries=("tcp", "udp"))
 
 
 def start(launch: Launch) -> Tunnel:

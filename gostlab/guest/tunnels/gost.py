@@ -2,8 +2,6 @@
 own commands at both ends (sections 4.2 and 4.3).
 """
 
-from __future__ import annotations
-
 from gostlab.guest.tunnels.launch import Launch, Tunnel, TunnelError
 
 # Go 1.24 and later listen with MPTCP, and another protocol than the one under study would carry the

@@ -1,7 +1,5 @@
 """gost+mwss: GOST's relay over one WebSocket with TLS that all streams share (smux, version 1)."""
 
-from __future__ import annotations
-
 from gostlab.declared.tunnels import CHAIN_LEGS, GOST, TunnelKind
 from gostlab.guest.tunnels.gost import start_relay
 from gostlab.guest.tunnels.launch import Launch, Tunnel

@@ -1,7 +1,5 @@
 """gost+tcp: GOST's relay over plain TCP: its protocol without encryption and without WebSocket."""
 
-from __future__ import annotations
-
 from gostlab.declared.tunnels import CHAIN_LEGS, GOST, TunnelKind
 from gostlab.guest.tunnels.gost import start_relay
 from gostlab.guest.tunnels.launch import Launch, Tunnel

@@ -1,7 +1,5 @@
 """gost+tls: GOST's relay over TLS: what `gost+wss` is without WebSocket."""
 
-from __future__ import annotations
-
 from gostlab.declared.tunnels import CHAIN_LEGS, GOST, TunnelKind
 from gostlab.guest.tunnels.gost import start_relay
 from gostlab.guest.tunnels.launch import Launch, Tunnel

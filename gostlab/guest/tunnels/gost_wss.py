@@ -3,8 +3,6 @@
 GOST's own command lines say relay+wss, and so may an experiment: both names run the same commands.
 """
 
-from __future__ import annotations
-
 from gostlab.declared.tunnels import CHAIN_LEGS, GOST, TunnelKind
 from gostlab.guest.tunnels.gost import start_relay
 from gostlab.guest.tunnels.launch import Launch, Tunnel

@@ -10,10 +10,11 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import Any
 
-from gostlab.ask.flows import Flow
-from gostlab.ask.run_description import RunDescription
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.declared.wire import inner_mtu
+from gostlab.describe.resolve.flows import Flow
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.hosts import leg_hosts
 from gostlab.guest.network import Network
 from gostlab.setup.parts import TunnelBinary
 
@@ -35,9 +36,7 @@ class TunnelError(Exception):
 
 @dataclass(frozen=True)
 class Leg:
-    """One TCP hop between application and sink, seen at both ends.
-
-    The near end is the socket that connected (its peer's port is `port`), the far end the one that
+    """One TCP hop between application and sink: the near end connected to `port`, the far end
     accepted.
     """
 
@@ -54,9 +53,7 @@ Ends = dict[str, "Popen[bytes]"]  # node -> the tunnel's process there
 
 @dataclass(frozen=True)
 class Tunnel:
-    """A running tunnel, or none: where each flow connects, and the TCP connections that this
-    makes.
-    """
+    """A running tunnel, or none: where each flow connects, and which TCP connections that makes."""
 
     entries: Mapping[str, tuple[str, int]]  # flow -> address and port to connect to
     legs: tuple[Leg, ...]  # of tcp and http flows
@@ -136,9 +133,7 @@ class Launch:
         return self.program.helpers[name]["path"]
 
     def on(self, node: str, *argv: str) -> str:
-        """Run a command on a node to its end, written into commands.sh; what it prints. Raises
-        NetworkError with what it said if it fails.
-        """
+        """Run a command on a node, as commands.sh will; what it prints. Raises NetworkError."""
         return self.network.read(node, list(argv))
 
     def ask(self, node: str, *argv: str, stdin: str = "") -> str:
@@ -183,9 +178,7 @@ class Launch:
         return list(dict.fromkeys([self.carried, *mine]))
 
     def entry_port(self, flow: str) -> int:
-        """Where the near end listens for a flow: the pair's own port, and of further flows that
-        share its connection one more each.
-        """
+        """Where the near end listens for a flow: the pair's port; for further flows one each."""
         place = self.carried_all.index(flow)
         return self.port if place == 0 else SHARED_PORT + self.number * MOST_SHARED + place
 
@@ -195,7 +188,7 @@ class Launch:
         return any(
             pair_of(self.run, flow) == self.carried
             for flow in self.run.flows
-            if flow.kind == "ping"
+            if flow.traffic.prefers_udp
         )
 
     @property
@@ -221,7 +214,7 @@ class Launch:
                 f"{node}: port {port} is in use already, the tunnel cannot listen there"
             )
         end = f"{node}{part and f'-{part}'}{self.mark}"
-        name = log_name(end)
+        name, near = log_name(end), "near" if node == self.near else "far"
         with (self.folder / name).open("wb") as output:
             self.ends[end] = self.network.start(
                 node,
@@ -229,13 +222,8 @@ class Launch:
                 stdout=output,
                 stdout_name=name,
                 environ=environ,
-                charged_as=self.charged_as(node),
+                charged_as=f"{tunnel_kind(self.run.tunnel).cost_name}/{near}",
             )
-
-    def charged_as(self, node: str) -> str:
-        """Under which name the tunnel's program on a node pays for its calls."""
-        end = "near" if node == self.near else "far"
-        return f"{tunnel_kind(self.run.tunnel).cost_name}/{end}"
 
     def write_file(self, name: str, content: str | bytes, mode: int = 0o644) -> Path:
         """A file in the tunnel's scratch folder; commands.sh writes the same one."""
@@ -257,31 +245,25 @@ class Launch:
 
     def options(self, *names: str) -> list[tuple[str, Any]]:
         """What the run sets of a tunnel's own options, of those named."""
-        return [
-            (name, self.run.tunnel_options[name])
-            for name in names
-            if name in self.run.tunnel_options
-        ]
+        own = self.run.tunnel_options
+        return [(name, own[name]) for name in names if name in own]
 
     def three_legs(self) -> Tunnel:
-        """The usual tunnel. The application connects to the near end on its own node, the near end
-        to the far end, and the far end to the sink: three TCP connections in a row, and of a chain
-        its middle's besides. All ends listen on the pair's own port.
+        """A forwarder: the application connects to the near end on its own node, that to the far
+        end, that to the sink, and of a chain its middle's besides. All listen on the pair's port.
         """
-        at_sink, found = self.far == self.receiver, []
-        for flow in self.carried_all:
-            places = {
-                "app": (self.near, self.near, self.entry_port(flow), True),
-                "wan": (self.near, self.way[1], self.port, False),
-                "join": (self.way[1], self.way[1], self.join_port, True),
-                "wan2": (self.way[-2], self.far, self.port, False),
-                "exit": (self.far, self.receiver, self.sink_of(flow)[1], at_sink),
+        found: list[Leg] = []
+        flows = {flow.name: flow for flow in self.run.flows}
+        for flow in map(flows.__getitem__, self.carried_all):
+            ports = {
+                "app": self.entry_port(flow.name),
+                "join": self.join_port,
+                "exit": self.sink_of(flow.name)[1],
             }
-            own = ("app", "exit") if flow != self.carried else tuple(places)
             found += [
-                Leg(leg, *places[leg], flow=flow)
-                for leg in tunnel_kind(self.run.tunnel).legs_over(self.run.hops)
-                if leg in own
+                Leg(leg, near, far, ports.get(leg, self.port), near == far, flow.name)
+                for leg, near, far in leg_hosts(self.run, flow)
+                if flow.name == self.carried or leg in ("app", "exit")
             ]
         entries = {flow: (LOOPBACK, self.entry_port(flow)) for flow in self.carried_all}
         return Tunnel(
@@ -305,14 +287,13 @@ def first_carried(flows: Sequence[Flow]) -> str:
 
 
 def pair_of(run: RunDescription, flow: Flow) -> str:
-    """The flow whose pair of ends a flow's packets take: its own, but a ping flow's datagrams take
-    that of the first flow between the same hosts, which forwards them to the same port. A VPN
-    carries all between two hosts with one pair, and so does a tunnel of one connection that is
-    asked to (`shared`).
+    """The flow whose pair of ends a flow's packets take: its own, but datagrams take that of the
+    first flow between the same hosts, as everything does through a VPN, or through a tunnel of one
+    connection that is asked to (`shared`).
     """
     kind = tunnel_kind(run.tunnel)
     beside = [each for each in run.flows if run.tunnel_way(each) == run.tunnel_way(flow)]
-    datagrams = flow.kind == "ping" and "udp" in kind.carries
+    datagrams = flow.traffic.prefers_udp and "udp" in kind.carries
     if kind.is_vpn or datagrams or run.tunnel_options.get("shared") == "on":
         return first_carried(beside)
     return flow.name
@@ -328,9 +309,8 @@ def pairs_of(run: RunDescription) -> list[str]:
 
 
 def sink_ports(run: RunDescription) -> dict[str, int]:
-    """The port that each flow's sink listens on: 80, and one more for each further flow to the same
-    host, the tunnel's left out. A forwarder brings datagrams to the port of the stream that it
-    carries.
+    """The port of each flow's sink: 80, and one more for each further flow to the same host, the
+    tunnel's left out; datagrams have that of the stream whose forwarder brings them.
     """
     ports: dict[str, int] = {}
     last: dict[str, int] = {}
@@ -340,7 +320,7 @@ def sink_ports(run: RunDescription) -> dict[str, int]:
     shared = {
         flow.name: pair
         for flow in run.flows
-        if forwards and flow.kind == "ping" and (pair := pair_of(run, flow)) != flow.name
+        if forwards and flow.traffic.prefers_udp and (pair := pair_of(run, flow)) != flow.name
     }
     for flow in run.flows:
         if flow.name in shared:
@@ -355,9 +335,7 @@ def sink_ports(run: RunDescription) -> dict[str, int]:
 
 
 def check_alive(ends: Ends, folder: Path | None = None) -> None:
-    """Raises TunnelError naming the end that is gone; with its last words, if its log is in a
-    folder.
-    """
+    """Raises TunnelError naming the end that is gone, with its last words if its log is known."""
     for node, process in ends.items():
         if process.poll() is not None:
             said = last_words(folder / log_name(node)) if folder else ""
@@ -373,9 +351,7 @@ def log_name(end: str) -> str:
 
 
 def last_words(log: Path) -> str:
-    """The last line of a log that says anything, in brackets; GOST's are JSON, and its `msg` is
-    what it says.
-    """
+    """The last line of a log that says anything, in brackets; of GOST's JSON its `msg`."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -409,9 +385,7 @@ def wait_until_listening(
     protocol: str = "tcp",
     alive: Callable[[], None] = lambda: None,
 ) -> None:
-    """Wait until a node listens on all of some ports. Raises TunnelError after 10 s (of the run's
-    clock), and whatever `alive` raises.
-    """
+    """Wait until a node listens there. Raises TunnelError after 10 s, or what `alive` raises."""
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
     while missing := set(ports) - listening_ports(network, node, protocol):
         if time.monotonic() >= deadline:

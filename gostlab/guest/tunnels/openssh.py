@@ -2,8 +2,6 @@
 configurations; nobody's ~/.ssh is read, and the machine's sshd is not touched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from gostlab.guest.tunnels.launch import Launch

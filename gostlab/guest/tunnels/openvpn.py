@@ -1,7 +1,5 @@
 """OpenVPN over UDP or TCP: one peer at each end, TLS with certificates made per run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from gostlab.guest.tunnels.certificate import make_certificate

@@ -1,7 +1,5 @@
 """openvpn+tcp: OpenVPN over TCP: TCP inside of TCP."""
 
-from __future__ import annotations
-
 from gostlab.declared.tunnels import TunnelKind
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 from gostlab.guest.tunnels.openvpn import start_openvpn

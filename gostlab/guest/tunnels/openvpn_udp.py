@@ -1,7 +1,5 @@
 """openvpn+udp: OpenVPN over UDP."""
 
-from __future__ import annotations
-
 from gostlab.declared.tunnels import TunnelKind
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 from gostlab.guest.tunnels.openvpn import start_openvpn

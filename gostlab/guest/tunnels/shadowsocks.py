@@ -2,8 +2,6 @@
 stream, encrypted by a password made per run.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -27,9 +25,7 @@ METHOD = "chacha20-ietf-poly1305"
 
 
 def start(launch: Launch) -> Tunnel:
-    """All ends; a chain's middle is a server and a client behind it. Raises TunnelError or
-    NetworkError.
-    """
+    """All ends; a chain's middle is a server and a client. Raises TunnelError or NetworkError."""
     address, port = launch.sink
     password = launch.ask(launch.near, launch.helper("openssl"), "rand", "-hex", "32")
     for place, node in reversed(list(enumerate(launch.way))):
@@ -52,9 +48,7 @@ def start(launch: Launch) -> Tunnel:
 def launch_part(
     launch: Launch, node: str, part: str, password: str, own: Mapping[str, Any]
 ) -> None:
-    """A server, or a client (which has a local port), that listens. Raises TunnelError or
-    NetworkError.
-    """
+    """A server, or a client (it has a local port). Raises TunnelError or NetworkError."""
     config = {
         **own,
         "server_port": launch.port,

@@ -4,17 +4,12 @@ What is left of a tunnel when only the splitting of the connection is left: near
 dial on and copy. The lab's relay and a real GOST both do it, by the same arguments.
 """
 
-from __future__ import annotations
-
 from gostlab.declared.tunnels import CHAIN_LEGS, GOST, TunnelKind
 from gostlab.guest.tunnels.gost import ENVIRON
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 
 TUNNEL = TunnelKind(
-    name="split",
-    says="split connections, nothing else",
-    program=GOST,
-    chain=CHAIN_LEGS,
+    name="split", says="split connections, nothing else", program=GOST, chain=CHAIN_LEGS
 )
 
 
@@ -25,9 +20,7 @@ def start(launch: Launch) -> Tunnel:
         is_far = node == launch.far
         target = f"{address}:{port}" if is_far else f"{launch.next_address(node)}:{launch.port}"
         launch.start_end(
-            node,
-            [launch.program_path, "-L", f"tcp://:{launch.port}/{target}"],
-            environ=ENVIRON,
+            node, [launch.program_path, "-L", f"tcp://:{launch.port}/{target}"], environ=ENVIRON
         )
         launch.wait_until_listening(node, launch.port)
     return launch.three_legs()

@@ -1,7 +1,5 @@
 """ssh: `ssh -L`, all streams as channels of one connection, each with a window of its own."""
 
-from __future__ import annotations
-
 from gostlab.declared.tunnels import CHAIN_LEGS, TunnelKind
 from gostlab.guest.tunnels.launch import LOOPBACK, Launch, Tunnel
 from gostlab.guest.tunnels.openssh import start_ssh

@@ -1,7 +1,5 @@
 """ssh+tun: `ssh -w`, a VPN by SSH: TCP inside of TCP."""
 
-from __future__ import annotations
-
 from gostlab.declared.tunnels import TunnelKind
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 from gostlab.guest.tunnels.openssh import start_ssh

@@ -1,7 +1,5 @@
 """stunnel: TLS around a forwarder and nothing else, a connection for each stream."""
 
-from __future__ import annotations
-
 from gostlab.declared.tunnels import JOINED_LEGS, TunnelKind
 from gostlab.guest.tunnels.certificate import make_certificate
 from gostlab.guest.tunnels.launch import LOOPBACK, Launch, Tunnel
@@ -34,9 +32,7 @@ verifyPeer = yes
 
 
 def start(launch: Launch) -> Tunnel:
-    """All ends; a chain's middle is both a far and a near one. Raises TunnelError or
-    NetworkError.
-    """
+    """All ends; a chain's middle is both a far and a near one. Raises TunnelError, NetworkError."""
     address, port = launch.sink
     for node in reversed(launch.way):
         text, place = COMMON, launch.way.index(node)

@@ -5,8 +5,6 @@ the leg `inner`, runs from end to end; the path carries it in datagrams, or in a
 the VPN's own, the leg `wan`.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,9 +56,7 @@ def give_addresses(launch: Launch) -> None:
 
 
 def lead_behind(launch: Launch) -> None:
-    """Where the far end is a gateway: the target's address behind it, and the ways there and back.
-    Raises NetworkError.
-    """
+    """Where the far end is a gateway: the address behind it and its routes. Raises NetworkError."""
     if launch.far == launch.receiver:
         return
     target, behind = launch.network.ip(launch.receiver), f"{inside_of(launch).behind}/32"
@@ -103,9 +99,7 @@ def wait_inside(launch: Launch) -> None:
 
 
 def vpn_legs(launch: Launch, wan_port: int | None = None) -> Tunnel:
-    """A started VPN, which every flow but udp takes. `wan_port`: of its own connection across the
-    path, where it runs over TCP.
-    """
+    """A started VPN, for every flow but udp. `wan_port`: of its own connection, if it has one."""
     ports = sink_ports(launch.run)
     own = inside_of(launch)
     inside = own.far if launch.far == launch.receiver else own.behind

@@ -1,7 +1,5 @@
 """wireguard: the kernel's own, configured by wg, with a pair of keys for each end made per run."""
 
-from __future__ import annotations
-
 from gostlab.declared.tunnels import TunnelKind
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 from gostlab.guest.tunnels.vpn import device_of, give_addresses, vpn_legs

@@ -5,10 +5,8 @@ whose remote (or, for a download, local) port is a flow's sink, which leaves the
 data's sender gets. It works in a trace instance of the lab's own, so that nobody else's tracing is
 touched. Where the kernel has no such tracepoint the socket samples stand in.
 
-The tracepoint's own `ssthresh` is tcp_current_ssthresh(): outside recovery the larger of the
-socket's threshold and 3/4 of its window, which follows the window and is nobody's threshold. The
-sandbox's kernel adds `snd_ssthresh`, the socket's own. A kernel without that field gives a file
-without that column.
+The tracepoint's own `ssthresh` is tcp_current_ssthresh(), which follows the window. The sandbox's
+kernel adds `snd_ssthresh`, the socket's own; one without that field gives no such column.
 """
 
 from __future__ import annotations
@@ -26,24 +24,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gostlab.ask.run_description import RunDescription
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.traffic import Load
-from gostlab.guest.tunnels import Tunnel
+from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch.netlink import INFINITE_SSTHRESH
 from gostlab.guest.watch.probes import CONTROL_BYTES, rows_of
-from gostlab.measures import path_leg
+from gostlab.results.measures import path_leg
 
 TRACEFS = Path("/sys/kernel/tracing")
 SSTHRESH_COLUMN = "snd_ssthresh_pkts"
-HEADER = (
-    "t_s",
-    "flow",
-    "cwnd_pkts",
-    SSTHRESH_COLUMN,
-    "srtt_ms",
-    "snd_wnd_bytes",
-    "inflight_bytes",
-)
+HEADER = ("t_s", "flow", "cwnd_pkts", SSTHRESH_COLUMN, "srtt_ms", "snd_wnd_bytes", "inflight_bytes")
 SSTHRESH_FIELD = "snd_ssthresh"
 OWN_SSTHRESH = "the socket's own (tcp_sock's snd_ssthresh)"
 NO_SSTHRESH = (
@@ -187,34 +177,37 @@ class AckTrace:
 
 @contextmanager
 def tracing_acks(folder: Path, wanted: bool) -> Iterator[AckTrace | None]:
-    """A trace instance for the run; None if it is not wanted or the kernel has no tcp_probe. Gone
-    on leaving.
-    """
+    """A trace instance for the run, gone on leaving; None if not wanted, or no tcp_probe."""
     if not wanted or not (TRACEFS / "events/tcp/tcp_probe").is_dir():
         yield None
         return
-    instance = TRACEFS / "instances" / f"gostlab-{os.getpid()}"
+    with trace_instance("acks") as instance:
+        trace = AckTrace(folder / "acks.raw", instance)
+        try:
+            yield trace
+        finally:
+            trace.close()
+
+
+@contextmanager
+def trace_instance(name: str) -> Iterator[Path]:
+    """A trace instance of the lab's own, on time.monotonic()'s clock; gone on leaving. Raises
+    OSError.
+    """
+    instance = TRACEFS / "instances" / f"gostlab-{name}-{os.getpid()}"
     instance.mkdir()
-    trace = AckTrace(folder / "acks.raw", instance)
     try:
-        yield trace
+        yield instance
     finally:
-        trace.close()
         with suppress(OSError):
             instance.rmdir()
 
 
 def write_acks(
-    folder: Path,
-    started_s: float,
-    flow_of: Callable[[Socket], str | None],
-    *,
-    with_ssthresh: bool = True,
+    folder: Path, started_s: float, flow_of: Callable[[Socket], str | None], with_ssthresh: bool
 ) -> int:
-    """Turn the raw trace into acks.csv.gz and delete it; returns the number of rows.
-
-    Sockets that sent little are left out: iperf3's control connection goes to the same port.
-    with_ssthresh: whether the trace carries the socket's own ssthresh; without, no such column.
+    """Turn the raw trace into acks.csv.gz and delete it; the number of rows. Sockets that sent
+    little are left out: iperf3's control connection goes to the same port.
     """
     raw = folder / "acks.raw"
     with raw.open(encoding="ascii", errors="replace") as lines:
@@ -225,7 +218,7 @@ def write_acks(
             f"{ack.at_s - started_s:.6f}",
             flow,
             ack.cwnd_pkts,
-            "" if ack.ssthresh_pkts is None else ack.ssthresh_pkts,
+            ack.ssthresh_pkts,
             ack.srtt_ms,
             ack.snd_wnd_bytes,
             (ack.snd_nxt - ack.snd_una) % 2**32,
@@ -249,9 +242,7 @@ def data_sockets(acks: Iterable[Ack]) -> list[Socket]:
 
 
 def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
-    """acks.csv.gz from socket samples, for a kernel without the tracepoint; returns the number of
-    rows.
-    """
+    """acks.csv.gz from socket samples, where there is no tracepoint; the number of rows."""
     sockets = list(sockets)
     crossing = path_leg(row["leg"] for row in sockets)
     rows = (
@@ -259,7 +250,7 @@ def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
             row["t_s"],
             row["flow"],
             row["cwnd_pkts"],
-            "" if row["ssthresh_pkts"] is None else row["ssthresh_pkts"],
+            row["ssthresh_pkts"],
             row["srtt_ms"],
             row["snd_wnd_bytes"],
             row["unacked_pkts"] * row["mss"],
@@ -271,10 +262,7 @@ def write_samples(folder: Path, sockets: Iterable[Mapping[str, Any]]) -> int:
 
 
 def write_table(folder: Path, rows: Iterable[tuple[Any, ...]], with_ssthresh: bool) -> int:
-    """Write acks.csv.gz; returns the number of rows.
-
-    Without ssthresh its column is left out: an empty one would say that it was infinite.
-    """
+    """Write acks.csv.gz; the number of rows. An empty column of ssthresh would say infinite."""
     kept = [with_ssthresh or name != SSTHRESH_COLUMN for name in HEADER]
     count = 0
     with gzip.open(folder / "acks.csv.gz", "wt", encoding="ascii", newline="") as file:
@@ -287,22 +275,24 @@ def write_table(folder: Path, rows: Iterable[tuple[Any, ...]], with_ssthresh: bo
 
 
 def sample_s(run: RunDescription, trace: AckTrace | None) -> float:
-    """The samplers' interval: finer than asked where samples must stand in for a tracepoint that
-    the kernel lacks.
-    """
-    return (
-        min(run.sample_ms, ACK_SAMPLE_MS) if run.acks and trace is None else run.sample_ms
-    ) / 1000
+    """The samplers' interval: finer than asked where they stand in for a missing tracepoint."""
+    stands_in = run.acks and trace is None
+    return (min(run.sample_ms, ACK_SAMPLE_MS) if stands_in else run.sample_ms) / 1000
+
+
+def crossing_legs(tunnel: Tunnel) -> list[Leg]:
+    """The connections across the path."""
+    crossing = path_leg(leg.name for leg in tunnel.legs)
+    return [leg for leg in tunnel.legs if leg.name == crossing]
 
 
 def ack_filter(run: RunDescription, tunnel: Tunnel) -> str:
     """The tracepoint's filter: the sockets that send the flows' data across the WAN."""
-    direction = {flow.name: flow.direction for flow in run.flows}
-    crossing = path_leg(leg.name for leg in tunnel.legs)
-    wan = [leg for leg in tunnel.legs if leg.name == crossing]
+    uploads = {flow.name for flow in run.flows if flow.direction == "upload"}
+    wan = crossing_legs(tunnel)
     return port_filter(
-        local=[leg.port for leg in wan if direction[leg.flow] == "download"],
-        peer=[leg.port for leg in wan if direction[leg.flow] == "upload"],
+        local=[leg.port for leg in wan if leg.flow not in uploads],
+        peer=[leg.port for leg in wan if leg.flow in uploads],
     )
 
 
@@ -320,14 +310,13 @@ def keep_acks(
         }
     lost = trace.end()
     hosts = {ip: node for node, ip in load.addresses.items()}
-
-    direction = {flow.name: flow.direction for flow in run.flows}
+    uploads = {flow.name for flow in run.flows if flow.direction == "upload"}
     # Whose data a WAN socket sends, by its node, the end that sends, and the leg's port.
     senders = {
-        (leg.near, "near", leg.port) if upload else (leg.far, "far", leg.port): leg.flow
-        for leg in reversed(tunnel.legs)
-        if leg.name == path_leg(each.name for each in tunnel.legs)
-        for upload in [direction[leg.flow] == "upload"]
+        (leg.near, "near", leg.port) if leg.flow in uploads else (leg.far, "far", leg.port): (
+            leg.flow
+        )
+        for leg in reversed(crossing_legs(tunnel))
     }
 
     def flow_of(socket: Socket) -> str | None:
@@ -339,6 +328,6 @@ def keep_acks(
     return {
         "source": "tracepoint tcp:tcp_probe",
         "ssthresh": OWN_SSTHRESH if with_ssthresh else NO_SSTHRESH,
-        "rows": write_acks(folder, load.started_s, flow_of, with_ssthresh=with_ssthresh),
+        "rows": write_acks(folder, load.started_s, flow_of, with_ssthresh),
         "events_lost": lost,
     }

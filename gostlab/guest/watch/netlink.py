@@ -8,14 +8,15 @@ Layouts are those of <linux/inet_diag.h>, <linux/tcp.h> (struct tcp_info, append
 
 from __future__ import annotations
 
-import ctypes
 import os
 import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-CLONE_NEWNET = 0x40000000
+from gostlab.declared.qdiscs import marking_kinds
+from gostlab.guest.namespaces import inside
+
 NETLINK_ROUTE, NETLINK_SOCK_DIAG = 0, 4
 NLM_F_REQUEST, NLM_F_DUMP = 1, 0x300
 NLMSG_ERROR, NLMSG_DONE = 2, 3
@@ -31,14 +32,10 @@ LIVE_STATES = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
 BBR_UNIT = 256  # tcp_bbr_info: gains are fractions of 256
 INFINITE_SSTHRESH = 0x7FFFFFFF
 
-libc = ctypes.CDLL(None, use_errno=True)
-
 
 @dataclass(frozen=True)
 class TcpSocket:
-    """One TCP socket as tcp_info has it. Addresses are "ip:port"; counters are since it was
-    opened.
-    """
+    """One TCP socket as tcp_info has it: addresses "ip:port", counters since it was opened."""
 
     local: str
     peer: str
@@ -98,27 +95,10 @@ class Qdisc:
 
 def open_in(pid: int, protocol: int, groups: int = 0) -> socket.socket:
     """A netlink socket in the network namespace of a process. Raises OSError."""
-    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    try:
-        other = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
-        try:
-            _setns(other)
-            try:
-                opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
-                opened.bind((0, groups))
-            finally:
-                _setns(own)
-        finally:
-            os.close(other)
-    finally:
-        os.close(own)
+    with inside(pid):
+        opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+        opened.bind((0, groups))
     return opened
-
-
-def _setns(descriptor: int) -> None:
-    if libc.setns(descriptor, CLONE_NEWNET) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), "setns")
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -156,9 +136,7 @@ def _dump(link: socket.socket, kind: int, body: bytes) -> Iterator[bytes]:
 
 
 def tcp_sockets(link: socket.socket) -> list[TcpSocket]:
-    """Every live TCP socket of a namespace, IPv4 and IPv6 (dual-stack listeners accept the former
-    as the latter).
-    """
+    """Every live TCP socket of a namespace (dual-stack listeners have IPv4 peers as IPv6)."""
     extensions = (
         1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1) | 1 << (INET_DIAG_CONG - 1)
     )
@@ -176,9 +154,7 @@ def tcp_sockets(link: socket.socket) -> list[TcpSocket]:
 
 
 def parse_tcp_socket(body: bytes) -> TcpSocket | None:
-    """An inet_diag_msg with its attributes; None if it carries no tcp_info (a listener, a
-    time-wait).
-    """
+    """An inet_diag_msg; None if it has no tcp_info (a listener, a time-wait)."""
     family, state = struct.unpack_from("=BB", body)
     local_port, peer_port = struct.unpack_from("!HH", body, 4)
     attributes = _attributes(body, 72)
@@ -271,14 +247,11 @@ def _address(family: int, raw: bytes) -> str:
 
 
 def watch_closed_sockets(pid: int) -> socket.socket:
-    """A socket that receives the last tcp_info of every TCP socket of a namespace as it is
-    destroyed.
-    """
+    """A socket that receives the last tcp_info of a namespace's TCP sockets as they close."""
     groups = 1 << (SKNLGRP_INET_TCP_DESTROY - 1) | 1 << (SKNLGRP_INET6_TCP_DESTROY - 1)
     link = open_in(pid, NETLINK_SOCK_DIAG, groups)
-    link.setsockopt(
-        socket.SOL_SOCKET, 33, 1 << 23
-    )  # SO_RCVBUFFORCE: a burst of closes must not overflow it
+    # SO_RCVBUFFORCE: a burst of closes must not overflow it
+    link.setsockopt(socket.SOL_SOCKET, 33, 1 << 23)
     link.setblocking(False)
     return link
 
@@ -298,22 +271,24 @@ def closed_sockets(link: socket.socket) -> list[TcpSocket]:
         ]
 
 
-# Where a queue's own statistics count the packets that it marked: the offset of a 32-bit number
-# (linux/pkt_sched.h). cake's are attributes.
-MARKS_AT = {"codel": 24, "fq_codel": 12, "red": 12, "pie": 36, "fq_pie": 16, "dualpi2": 24}
-CAKE_TINS, CAKE_MARKS = 10, 8  # TCA_CAKE_STATS_TIN_STATS, TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS
-
-
-def marks_of(kind: str, statistics: bytes) -> int | None:
-    """The packets that a qdisc marked, from its own statistics; None of one that marks none."""
-    if kind == "cake":
-        tins = _attributes(_attributes(statistics, 0).get(CAKE_TINS, b""), 0)
-        counts = (_attributes(tin, 0).get(CAKE_MARKS, bytes(4)) for tin in tins.values())
-        return sum(int(struct.unpack_from("=I", count)[0]) for count in counts)
-    at = MARKS_AT.get(kind)
-    if at is None or len(statistics) < at + 4:
+def marks_of(name: str, statistics: bytes) -> int | None:
+    """The packets that a qdisc marked, from its own statistics, by what its file declares of them;
+    None of one that marks none. Raises ValueError for one that does not keep what is declared.
+    """
+    kind = marking_kinds().get(name)
+    if kind is None:
         return None
-    return int(struct.unpack_from("=I", statistics, at)[0])
+    parts, at = [statistics], kind.marks_at
+    if kind.marks_in:
+        outer, inner = kind.marks_in
+        lists = _attributes(_attributes(statistics, 0).get(outer, b""), 0)
+        parts, at = [_attributes(each, 0).get(inner, bytes(4)) for each in lists.values()], 0
+    if any(len(part) < at + 4 for part in parts):
+        raise ValueError(
+            f"qdisc {name}: this kernel's statistics of it have {len(statistics)} bytes, and no"
+            f" marks where gostlab/guest/qdiscs/{kind.module}.py says (marks_at, marks_in)"
+        )
+    return sum(int(struct.unpack_from("=I", part, at)[0]) for part in parts)
 
 
 def qdiscs(link: socket.socket) -> list[Qdisc]:
@@ -354,9 +329,7 @@ def qdiscs(link: socket.socket) -> list[Qdisc]:
 
 
 def interface_index(link: socket.socket, name: str) -> int:
-    """The index of an interface in the namespace of a route socket. Raises KeyError if it has none
-    of that name.
-    """
+    """The index of an interface, by a route socket of its namespace. Raises KeyError."""
     for body in _dump(link, RTM_GETLINK, bytes(16)):
         if _attributes(body, 16).get(3, b"").rstrip(b"\0").decode() == name:  # IFLA_IFNAME
             return int(struct.unpack_from("=i", body, 4)[0])

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from gostlab.guest.network import Interface, Network
-from gostlab.guest.tunnels import Leg, Tunnel
+from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch import netlink
 
 NSTAT_KEYS = (
@@ -56,18 +55,9 @@ PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 CONTROL_BYTES = 50_000
 
 
-@dataclass
-class LegTotal:
-    """What one leg's sending sockets did in all, from their last tcp_info."""
-
-    sockets: int = 0
-    segments_out: int = 0
-    data_segments_out: int = 0
-    segments_retransmitted: int = 0
-    bytes_acked: int = 0
-    busy_ms: float = 0.0
-    rwnd_limited_ms: float = 0.0
-    sndbuf_limited_ms: float = 0.0
+# What a leg's sending sockets did, from their last tcp_info, in all.
+COUNTED = ("segments_out", "data_segments_out", "segments_retransmitted", "bytes_acked")
+TIMED = ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")
 
 
 def cpu_seconds() -> tuple[float, float]:
@@ -80,17 +70,16 @@ def cpu_seconds() -> tuple[float, float]:
 
 
 def host_cpu_use(pid: int) -> dict[str, int]:
-    """What the host of a process has used of its CPUs since it exists: cpus, now_ns, calls, bytes,
-    busy_ns, waited_ns, packet_ns, packets, packets_busy_ns (docs/machine-model.md). Raises OSError.
+    """What the host of a process has used of its CPUs so far (docs/machine-model.md). Raises
+    OSError.
     """
     lines = Path(f"/proc/{pid}/net/host_cpu").read_text(encoding="ascii").splitlines()
     return {name: int(value) for name, value in map(str.split, lines)}
 
 
 def program_cost_use(pid: int) -> dict[str, dict[str, int]]:
-    """What programs with costs of their own have paid on the host of a process: call_ns, byte_ps,
-    calls, bytes and busy_ns by program; what they started under the same name is in it. Raises
-    OSError.
+    """What programs with costs of their own have paid on the host of a process, with what they
+    started: call_ns, byte_ps, calls, bytes and busy_ns by program. Raises OSError.
     """
     found: dict[str, dict[str, int]] = {}
     for line in Path(f"/proc/{pid}/net/program_cost").read_text(encoding="ascii").splitlines():
@@ -99,25 +88,17 @@ def program_cost_use(pid: int) -> dict[str, dict[str, int]]:
     return found
 
 
-@dataclass(frozen=True)
-class CpuTime:
-    """What a host's CPUs have done so far, in seconds, one CPU with another."""
-
-    busy_s: float
-    packets_s: float  # of it, receiving packets
-
-
-def host_cpu_time(pid: int) -> CpuTime:
-    """What the CPUs of a process's host have done since it exists. Raises OSError."""
+def host_cpu_time(pid: int) -> tuple[float, float]:
+    """Seconds that the CPUs of a process's host were busy so far, one with another, and those of
+    them that they received packets. Raises OSError.
+    """
     used = host_cpu_use(pid)
     cpus = 1e9 * used["cpus"]
-    return CpuTime(used["busy_ns"] / cpus, used["packets_busy_ns"] / cpus)
+    return used["busy_ns"] / cpus, used["packets_busy_ns"] / cpus
 
 
 def tcp_memory_pages(pid: int | str = "self") -> int:
-    """Pages of TCP memory by /proc/net/sockstat: those of a process's host where it has a pool of
-    its own, else those of all TCP sockets of this machine together, every namespace's.
-    """
+    """Pages of TCP memory of a process's host, or of this machine if that has no pool."""
     with open(f"/proc/{pid}/net/sockstat", encoding="ascii") as file:
         words = next(line for line in file if line.startswith("TCP:")).split()
     return int(words[words.index("mem") + 1])
@@ -168,10 +149,9 @@ class Probes:
         self._closed = {
             node: netlink.watch_closed_sockets(self._pids[node]) for node in self._hosts
         }
-        routers = {i.node for i in queues}
         self._route = {
             node: netlink.open_in(self._pids[node], netlink.NETLINK_ROUTE)
-            for node in sorted(routers)
+            for node in sorted({i.node for i in queues})
         }
         self._shaped = {(i.node, interface_index(self._pids[i.node], i.name)): i for i in queues}
         self._files: dict[str, IO[str]] = {
@@ -283,9 +263,9 @@ class Probes:
         """What each host's own CPUs have done since the load began."""
         busy, packets = {}, {}
         for node, before in self._cpus_before.items():
-            now = host_cpu_time(self._pids[node])
-            busy[node] = round(now.busy_s - before.busy_s, 6)
-            packets[node] = round(now.packets_s - before.packets_s, 6)
+            busy_s, packets_s = host_cpu_time(self._pids[node])
+            busy[node] = round(busy_s - before[0], 6)
+            packets[node] = round(packets_s - before[1], 6)
         return {
             **({"host_busy_s": busy} if busy else {}),
             **({"host_packets_s": packets} if any(packets.values()) else {}),
@@ -306,19 +286,14 @@ class Probes:
         self._files[name].write(json.dumps(row, sort_keys=True) + "\n")
 
     def _cc_of(self, leg: Leg, end: str) -> list[str]:
-        """The congestion controls of a leg's data; of all its sockets where none sent enough to be
-        sure that it is data.
-        """
+        """The congestion controls of a leg's data; of all its sockets if none surely sent data."""
         return sorted(
             self._cc_seen.get((leg, end, True)) or self._cc_seen.get((leg, end, False), set())
         )
 
     def _ends_of(self, leg: Leg, sending: str) -> dict[str, Any]:
-        """A leg, and what its two ends are. sending: the one that sends the data, "near" or
-        "far".
-        """
-        nodes = {"near": leg.near, "far": leg.far}
-        receiving = "far" if sending == "near" else "near"
+        """A leg and its two ends. sending: the one that sends the data, "near" or "far"."""
+        nodes, receiving = vars(leg), "far" if sending == "near" else "near"
         return {
             "leg": leg.name,
             "flow": leg.flow,
@@ -330,37 +305,29 @@ class Probes:
         }
 
     def legs(self, sending_ends: Mapping[str, str]) -> dict[str, Any]:
-        """The contents of legs.json: per leg what its sending sockets did, and the counters of
-        every host.
-
-        sending_ends   flow -> which end of its connections sends the data, "near" or "far"
+        """legs.json: per leg what its sending sockets did, and the counters of every host.
+        `sending_ends`: of each flow's connections the one that sends the data, "near" or "far".
         """
         for node in self._hosts:
             self._collect_closed(node)
-        totals = {leg: LegTotal() for leg in self._legs}
+        sockets: dict[Leg, list[netlink.TcpSocket]] = {leg: [] for leg in self._legs}
         for leg, end, tcp in self._last.values():
-            if end != sending_ends[leg.flow]:
-                continue
-            total = totals[leg]
-            total.sockets += 1
-            total.segments_out += tcp.segments_out
-            total.data_segments_out += tcp.data_segments_out
-            total.segments_retransmitted += tcp.segments_retransmitted
-            total.bytes_acked += tcp.bytes_acked
-            total.busy_ms += tcp.busy_ms
-            total.rwnd_limited_ms += tcp.rwnd_limited_ms
-            total.sndbuf_limited_ms += tcp.sndbuf_limited_ms
+            if end == sending_ends[leg.flow]:
+                sockets[leg].append(tcp)
+        now = {node: nstat(self._pids[node]) for node in self._hosts}
         return {
             "legs": [
-                {**self._ends_of(leg, sending_ends[leg.flow]), **vars(totals[leg])}
-                for leg in self._legs
+                {
+                    **self._ends_of(leg, sending_ends[leg.flow]),
+                    "sockets": len(its),
+                    **{name: sum(getattr(tcp, name) for tcp in its) for name in COUNTED},
+                    **{name: sum((getattr(tcp, name) for tcp in its), 0.0) for name in TIMED},
+                }
+                for leg, its in sockets.items()
             ],
             "nstat": {
-                node: {
-                    key: value - self._nstat_before[node].get(key, 0)
-                    for key, value in nstat(self._pids[node]).items()
-                }
-                for node in self._hosts
+                node: {key: value - before.get(key, 0) for key, value in now[node].items()}
+                for node, before in self._nstat_before.items()
             },
             "closed_sockets_missed": self.missed_closes,
         }
@@ -383,8 +350,7 @@ def rows_of(folder: Path, name: str) -> list[dict[str, Any]]:
 
 def interface_index(pid: int, name: str) -> int:
     """The index of an interface in the namespace of a process."""
-    link: socket.socket = netlink.open_in(pid, netlink.NETLINK_ROUTE)
-    with link:
+    with netlink.open_in(pid, netlink.NETLINK_ROUTE) as link:
         return netlink.interface_index(link, name)
 
 
@@ -403,9 +369,7 @@ def places_of(legs: Sequence[Leg]) -> dict[Place, Leg]:
 def classify(
     places: Mapping[Place, Leg], node: str, tcp: netlink.TcpSocket
 ) -> tuple[Leg, str] | None:
-    """Which leg a socket belongs to and at which end ("near" connected, "far" accepted); None:
-    neither.
-    """
+    """A socket's leg and its end of it ("near" connected, "far" accepted); None: neither."""
     on_loopback = tcp.local.startswith("127.")
     for end, port in (("near", tcp.peer_port), ("far", tcp.local_port)):
         leg = places.get((node, on_loopback, end, port))
@@ -436,31 +400,17 @@ def socket_row(
     at_s: float, node: str, leg: Leg, end: str, tcp: netlink.TcpSocket
 ) -> dict[str, Any]:
     """One line of sockets.jsonl."""
-    row: dict[str, Any] = {
+    said = vars(tcp).items()
+    bbr = {key.removeprefix("bbr_"): value for key, value in said if key.startswith("bbr_")}
+    return {
         "t_s": round(at_s, 6),
         "host": node,
         "flow": leg.flow,
         "leg": leg.name,
         "end": end,
+        **{key: value for key, value in said if not key.startswith("bbr_") and key != "state"},
+        "bbr": None if tcp.bbr_bw_bps is None else bbr,
     }
-    row.update(
-        {
-            key: value
-            for key, value in vars(tcp).items()
-            if not key.startswith("bbr_") and key != "state"
-        }
-    )
-    row["bbr"] = (
-        None
-        if tcp.bbr_bw_bps is None
-        else {
-            "bw_bps": tcp.bbr_bw_bps,
-            "min_rtt_ms": tcp.bbr_min_rtt_ms,
-            "pacing_gain": tcp.bbr_pacing_gain,
-            "cwnd_gain": tcp.bbr_cwnd_gain,
-        }
-    )
-    return row
 
 
 @contextmanager
@@ -476,7 +426,7 @@ def probing(
     """Open the samplers' files and sockets; close them on leaving.
 
     queues    the interfaces whose qdiscs are sampled
-    cc_names  what the kernel calls a congestion control -> what the run does, where that differs
+    cc_names  the kernel's name of a congestion control -> the run's, where that differs
     own       own_cpus, own_tcp_memory: whether every host has CPUs or TCP memory of its own
     """
     probes = Probes(network, tunnel, queues, folder, interval_s, cc_names=cc_names, **own)

@@ -16,14 +16,14 @@ import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from gostlab.ask.run_description import RunDescription
+from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.traffic import GRACE_S
-from gostlab.guest.watch.acks import TRACEFS
+from gostlab.guest.watch.acks import TRACEFS, trace_instance
 
 TICK_S = 0.01
 # Ten minutes: what a longer run's first ten do not show is not looked for.
@@ -68,9 +68,8 @@ class Ticker:
 
     def __init__(self, length_s: float) -> None:
         self._ticks = min(MAX_TICKS, int(length_s / TICK_S) + 1)
-        self._memory = mmap.mmap(
-            -1, 8 * (1 + self._ticks)
-        )  # when it began, then a lateness per tick
+        # When it began, then a lateness per tick.
+        self._memory = mmap.mmap(-1, 8 * (1 + self._ticks))
         self._pid = os.fork()
         if self._pid == 0:
             try:
@@ -90,9 +89,7 @@ class Ticker:
             struct.pack_into("=d", self._memory, 8 * count, time.monotonic() - due_s)
 
     def end(self, from_s: float) -> list[float]:
-        """Stop; how late each instant from `from_s` (monotonic) until now was, ms, those included
-        that it has not come to.
-        """
+        """Stop; how late each instant since `from_s` was, ms; those never reached count too."""
         now_s = time.monotonic()
         self.close()
         began_s, *late_s = struct.unpack(f"={1 + self._ticks}d", self._memory[:])
@@ -109,9 +106,7 @@ class Ticker:
 def lateness_ms(
     began_s: float, late_s: Sequence[float], from_s: float, until_s: float
 ) -> list[float]:
-    """How late the ticks of a stretch of time were. A tick that was never written (0, which no
-    measured lateness is) is as late as the stretch's end.
-    """
+    """How late the ticks of a stretch were, ms. One never written (0) is as late as its end."""
     due = ((began_s + count * TICK_S, late) for count, late in enumerate(late_s, 1))
     return [1000 * (late or until_s - due_s) for due_s, late in due if from_s <= due_s < until_s]
 
@@ -171,9 +166,7 @@ def packets(lines: Iterable[str], device: str) -> list[Packet]:
 
 
 def backlogged_gaps(seen: Sequence[Packet], rate_bps: float) -> list[Gap]:
-    """The gaps before those packets that were in the queue already when the one before them left:
-    each should be the time that the packet takes at the bottleneck's rate.
-    """
+    """The gaps before packets that waited as the one before left: each its time at the rate."""
     entered: dict[str, float] = {}
     gaps, last_s = [], None
     for packet in seen:
@@ -189,18 +182,14 @@ def backlogged_gaps(seen: Sequence[Packet], rate_bps: float) -> list[Gap]:
 
 @dataclass(frozen=True)
 class Window:
-    """When the departures are looked at, from the start of the load, and the rate that they should
-    have then.
-    """
+    """When departures are looked at, from the load's start, and the rate that they should have."""
 
     from_s: float
     rate_bps: float
 
 
 def window_of(run: RunDescription, link: str = "") -> Window | str:
-    """The middle of the load; a sentence where there is nothing to look at. `link`: of several,
-    that of the bottleneck that is looked at.
-    """
+    """The middle of the load, or why nothing is looked at. `link`: the bottleneck's."""
     data = run.links.get(link, run.path)[run.data_direction]
     from_s = max(0.0, (run.length_s - WINDOW_S) / 2)
     rate_bps = data["rate_bps"]
@@ -215,18 +204,14 @@ def window_of(run: RunDescription, link: str = "") -> Window | str:
 
 @dataclass(frozen=True)
 class Watched:
-    """What was measured: how late every tick was, ms, and the gaps between departures, or why there
-    are none.
-    """
+    """How late every tick was, ms, and the gaps between departures, or why there are none."""
 
     late_ms: Sequence[float]
     gaps: Sequence[Gap] | str
 
 
 class Watch:
-    """Both measurements, for one load. Use through `watching`, before any thread is started, as it
-    forks.
-    """
+    """Both measurements of a load, by `watching`, which forks: before any thread is started."""
 
     def __init__(self, run: RunDescription, trace: DepartureTrace | str, rate_bps: float) -> None:
         self._ticker = Ticker(run.length_s + GRACE_S)
@@ -259,29 +244,23 @@ class Watch:
 
 @contextmanager
 def watching(run: RunDescription, device: str, link: str = "") -> Iterator[Watch | None]:
-    """The measurements of a run whose bottleneck is a device, of several links on `link`; None on
-    the virtual clock. Gone on leaving.
-    """
+    """A run's measurements, of the bottleneck's device and link; None on the virtual clock."""
     if run.clock == "virtual":
         yield None
         return
     window = window_of(run, link)
-    instance = TRACEFS / "instances" / f"gostlab-departures-{os.getpid()}"
-    trace: DepartureTrace | str
-    if isinstance(window, str):
-        trace, rate_bps = window, 0.0
-    elif not all((TRACEFS / f"events/net/{event}").is_dir() for event in EVENTS):
-        trace, rate_bps = f"this kernel has no {TRACEFS}/events/net", 0.0
-    else:
-        try:
-            instance.mkdir()
-            trace, rate_bps = DepartureTrace(instance, device, window.from_s), window.rate_bps
-        except OSError as error:
-            trace, rate_bps = f"the kernel refused a trace instance: {error.strerror}", 0.0
-    watch = Watch(run, trace, rate_bps)
-    try:
+    trace: DepartureTrace | str = ""
+    with ExitStack() as undo:
+        if isinstance(window, str):
+            trace = window
+        elif not all((TRACEFS / f"events/net/{event}").is_dir() for event in EVENTS):
+            trace = f"this kernel has no {TRACEFS}/events/net"
+        else:
+            try:
+                instance = undo.enter_context(trace_instance("departures"))
+                trace = DepartureTrace(instance, device, window.from_s)
+            except OSError as error:
+                trace = f"the kernel refused a trace instance: {error.strerror}"
+        watch = Watch(run, trace, 0.0 if isinstance(window, str) else window.rate_bps)
+        undo.callback(watch.close)
         yield watch
-    finally:
-        watch.close()
-        with suppress(OSError):
-            instance.rmdir()

@@ -20,7 +20,7 @@ from typing import Any
 
 from gostlab.declared.controls import module_name
 from gostlab.guest.watch.probes import rows_of
-from gostlab.measures import path_leg
+from gostlab.results.measures import path_leg
 
 PROC = Path("/proc")
 MODULES = Path("/sys/module")
@@ -40,9 +40,7 @@ class Shown:
 
 
 def parse_shown(line: str) -> Shown | None:
-    """A line of /proc/gostlab-<module>; None for one that is none. A name `phase=A|B` gives its
-    value a word.
-    """
+    """A line of /proc/gostlab-<module>, or None; a name `phase=A|B` gives its value a word."""
     head, tab, values = line.partition("\t")
     words = head.split(" ")
     if not tab or len(words) < 4:

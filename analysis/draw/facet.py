@@ -1,0 +1,423 @@
+"""The shape that most drawings have: panels of cells, each cell at its place along one axis and at
+its figure of merit along the other, told apart by colour, what was published beside it.
+
+A drawing of this shape is a Facet, and a Facet is data:
+
+    DRAWING = Drawing("by-tunnel", caption="…", draw=Facet(panels=panels, flat=True, …))
+
+`panels` says of a sheet which panels there are and which cells stand where; `series` what is drawn
+alike; a Value what is read off and how it is marked. All else is what the legend says and how large
+the figure is. analysis/draw/drawings/goodput.py is a short one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from analysis.draw import marks, style
+from analysis.draw.levels import ccs_of, one_row, tunnels_of
+from analysis.draw.panels import abreast, panel_figure
+from analysis.draw.registry import Picture, Sheet
+from analysis.judge.figures_of_merit import merit_of
+from analysis.judge.models import Model, Path
+from analysis.judge.statistics import is_known
+from analysis.judge.table import cc_name
+
+# -- what is drawn alike
+
+
+@dataclass(frozen=True)
+class Series:
+    """Cells that are drawn alike: those at some levels, or one flow's part of every cell."""
+
+    levels: Mapping[str, Any]  # the columns that pick its cells: {"cc": "bbr"}
+    colour: str = ""
+    name: str = ""  # what its marks are called: "lab bbr"
+    look: marks.Look = marks.PLAIN
+    marker: str = ""  # in place of the look's
+    dashes: Any = "-"
+    flow: str = ""  # whose part of the figure it is: goodput:flow1
+    words: str = ""  # in a legend
+
+
+def by_cc(table: pd.DataFrame, rows: pd.DataFrame, *, looks: bool = False) -> list[Series]:
+    """A series of each congestion control; looks: a mark of its own for each, too."""
+    return [
+        Series(
+            {"cc": cc},
+            style.cc_colour(cc),
+            f"lab {cc}",
+            marks.look_of(place) if looks else marks.PLAIN,
+        )
+        for place, cc in enumerate(ccs_of(table))
+    ]
+
+
+def alike(table: pd.DataFrame, rows: pd.DataFrame) -> list[Series]:
+    """All cells as one: each has the colour of its congestion control."""
+    return [Series({})]
+
+
+by_cc_look = partial(by_cc, looks=True)
+
+
+def by_tunnel_and_cc(table: pd.DataFrame, rows: pd.DataFrame) -> list[Series]:
+    """A series of each congestion control through each tunnel."""
+    return [
+        Series(
+            {"tunnel": tunnel, "cc": cc},
+            style.cc_colour(cc),
+            f"lab {cc}",
+            marker=style.tunnel_marker(tunnel),
+            words=f"{cc_name(cc)}, {tunnel}",
+        )
+        for tunnel in tunnels_of(table)
+        for cc in ccs_of(table)
+    ]
+
+
+# -- what is read off
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where a mark stands: its place, and how broad what it has for itself is."""
+
+    at: float
+    width: float
+    flat: bool  # the figure of merit is read across, not upwards
+
+
+# How a cell is marked.
+Mark = Callable[[Axes, Slot, pd.Series, str, Series], None]
+
+
+def point(
+    ax: Axes,
+    slot: Slot,
+    row: pd.Series,
+    figure: str,
+    line: Series,
+    *,
+    study: Literal["", "behind", "before"] = "",
+) -> None:
+    """A cell as a point; study: what was published of it, larger behind the point, or as large and
+    before it.
+    """
+    if study:
+        behind = study == "behind"
+        marks.draw_study(ax, slot.at, row, figure, line.colour, flat=slot.flat, behind=behind)
+    own: dict[str, Any] = {"look": line.look, "marker": line.marker, "flat": slot.flat}
+    marks.draw_point(ax, slot.at, row, figure, line.colour, line.name, **own)
+
+
+def bar(
+    ax: Axes, slot: Slot, row: pd.Series, figure: str, line: Series, *, how: str = "across"
+) -> None:
+    """A cell as a bar with its number above, what was published at its right."""
+    marks.draw_bar(ax, slot.at, slot.width, row, figure, number_above=how)
+
+
+Scale = Callable[[Axes, Literal["x", "y"], pd.DataFrame], None]
+
+
+@dataclass(frozen=True)
+class Value:
+    """What is read off one axis of a panel."""
+
+    scale: Scale  # sets an axis for some cells
+    figure: str = "goodput"
+    mark: Mark = point
+    label: str = ""  # "": what the figure of merit says of itself
+    own: bool = False  # the panel's cells alone decide about its scale, not those of all
+
+    @property
+    def axis(self) -> str:
+        """The axis's name."""
+        return self.label or merit_of(self.figure).axis
+
+
+def set_limits(ax: Axes, way: Literal["x", "y"], low: float, high: float) -> None:
+    """Where an axis begins and ends."""
+    ax.set(**{f"{way}lim": (low, high)})
+
+
+def from_zero(
+    figure: str = "goodput",
+    room: float = 1.08,
+    least: float = 1.0,
+    *,
+    link: bool = False,
+    more: str = "",
+) -> Scale:
+    """From zero to somewhat more than all that is shown, and than `least`; link: what a full link
+    carries is shown too. more: a column that is as well.
+    """
+
+    def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+        values = [
+            least,
+            *marks.figure_values(table, figure, link=link),
+            *known_values(table, *filter(None, [more])),
+        ]
+        set_limits(ax, way, 0, room * (max(values) or 1.0))
+        style.thousands(ax.xaxis if way == "x" else ax.yaxis)
+
+    return scale
+
+
+# -- what stands where
+
+
+def nothing(ax: Axes) -> None:
+    """No background."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One of the figure's axes: a heading, and the cells at each place."""
+
+    heading: str
+    places: Sequence[tuple[float, pd.DataFrame]]
+    names: Sequence[str]  # of the places; (): an axis of numbers, which `axis` sets
+    value: Value
+    behind: Callable[[Axes], None] = nothing  # what is drawn before the cells
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """All of its cells."""
+        return pd.concat([rows for _, rows in self.places])
+
+
+Group = tuple[str, pd.DataFrame]
+
+
+def in_groups(
+    heading: str, groups: Sequence[Group], value: Value, behind: Callable[[Axes], None] = nothing
+) -> Panel:
+    """A panel whose places are names, one after the other."""
+    places = [(float(at), rows) for at, (_, rows) in enumerate(groups)]
+    return Panel(heading, places, [words for words, _ in groups], value, behind)
+
+
+def at_levels(table: pd.DataFrame, column: str) -> list[tuple[float, pd.DataFrame]]:
+    """Places that are numbers: a column's levels, and the cells at each."""
+    return [(float(level), rows) for level, rows in table.groupby(column)]
+
+
+def model_points(
+    model: Model, path: Path, figure: str, at: Iterable[float], of: str
+) -> list[tuple[float, float]]:
+    """What a model says of a path at each of some values of its `of` (loss, rtt_ms)."""
+    paths = [replace(path, **dict[str, Any]({of: float(value)})) for value in at]
+    of_path = model.window if figure == "window_pkts" else model.mbit
+    told = [(getattr(each, of), of_path(each)) for each in paths]
+    return [(place, value) for place, value in told if value is not None]
+
+
+def by_streams(table: pd.DataFrame, rows: pd.DataFrame) -> list[Group]:
+    """Some of a table's cells, by the number of streams."""
+    return [
+        (f"{each:g}", rows[rows["streams"] == each]) for each in sorted(table["streams"].unique())
+    ]
+
+
+STREAMS = "Parallel iperf3 streams (number)"
+
+
+def patches(table: pd.DataFrame, words: str = "{}") -> list[Any]:
+    """The legend's entry of each congestion control, as a field of its colour."""
+    return [
+        Patch(facecolor=style.cc_colour(cc), label=words.format(cc_name(cc)))
+        for cc in ccs_of(table)
+    ]
+
+
+def pair_handles(table: pd.DataFrame, **look: Any) -> list[Any]:
+    """The legend's entry of each congestion control through each tunnel."""
+    return [
+        Line2D([], [], color=line.colour, marker=line.marker, label=line.words, **look)
+        for line in by_tunnel_and_cc(table, table)
+    ]
+
+
+def stacked(count: int) -> tuple[int, int]:
+    """Panels one below the other."""
+    return max(1, count), 1
+
+
+def side_by_side(count: int) -> tuple[int, int]:
+    """Panels in one row."""
+    return 1, count
+
+
+def two_abreast(count: int) -> tuple[int, int]:
+    """Panels two abreast."""
+    return abreast(count, min(2, count))
+
+
+# -- the whole
+
+
+@dataclass(frozen=True)
+class Facet:
+    """A drawing of panels; see the module."""
+
+    panels: Callable[[Sheet], Sequence[Panel]]
+    # The legend: its series, then what else is drawn (of the axes that are drawn), then what was
+    # published, the spread of the runs, and what is degraded.
+    keys: Callable[[pd.DataFrame], list[Any]] = patches
+    more_keys: Callable[[Sheet, np.ndarray], list[Any]] | None = None
+    published: bool = True
+    spread: bool = True
+    degraded: Mapping[str, bool] | None = field(default_factory=dict)  # how; None: not said
+    series: Callable[[pd.DataFrame, pd.DataFrame], Sequence[Series]] = by_cc
+    width: float = 0.8  # of a place, that its series share
+    step: float | None = None  # from one series to the next, where they do not share a width
+    joined: Callable[[pd.Series], bool] | None = None  # the cells that a line joins, if any
+    flat: bool = False  # places stand one below the other
+    striped: bool = False  # every second of them on a pale ground
+    ruled: bool = False  # each on a thin line
+    ruled_across: bool = False  # places that are one beside the other have lines, too
+    ends: tuple[float, float] = (0.5, 0.5)  # beyond the first place, and beyond the last
+    # Of all the places (the names are set already): their axis.
+    axis: Callable[[Axes, Sequence[Panel], Sequence[Series]], None] | None = None
+    places: str | Callable[[pd.DataFrame], str] = ""  # what that axis is called
+    edges: bool = False  # both axes are named once, at the edges
+    around_in: float = 1.4  # of title, legend and what stands below
+    # A row of panels: of itself (of more than three, if that is another), for each place, for each
+    # series at each place; of so many places at least.
+    panel_in: float = 0.0
+    of_many_in: float | None = None
+    place_in: float = 0.0
+    series_in: float = 0.0
+    least_places: int = 2
+    shape: Callable[[int], tuple[int, int]] = style.grid
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    medians: bool = True
+    caption: str = ""  # where it names the {called}, else the drawing's
+
+    def __call__(self, sheet: Sheet) -> Iterator[Picture]:
+        """One figure of a sheet."""
+        caption = self.caption.format(called=sheet.called)
+        yield Picture(self.plot(sheet), caption, medians=self.medians)
+
+    def row_in(self, panels: int, places: int, series: int) -> float:
+        """The height of a row of panels."""
+        own = self.panel_in if panels <= 3 or self.of_many_in is None else self.of_many_in
+        return own + (self.place_in + self.series_in * series) * max(self.least_places, places)
+
+    def plot(self, sheet: Sheet) -> Figure:
+        """The figure of a sheet."""
+        return plot(self, sheet)
+
+    def handles(self, sheet: Sheet, panels: Sequence[Panel], axes: np.ndarray) -> list[Any]:
+        """The legend's entries."""
+        table, figures = sheet.rows, list(dict.fromkeys(panel.value.figure for panel in panels))
+        if flows := [line.flow for line in self.series(table, table) if line.flow]:
+            figures = [f"{figures[0]}:{flow}" for flow in flows]
+        return [
+            *self.keys(table),
+            *(self.more_keys(sheet, axes) if self.more_keys else []),
+            *(marks.study_handles(table, *figures, called=sheet.called) if self.published else []),
+            *(marks.spread_handles(table, figures[0]) if self.spread else []),
+            *(marks.degraded_handles(table, **self.degraded) if self.degraded is not None else []),
+        ]
+
+
+@style.styled
+def plot(facet: Facet, sheet: Sheet) -> Figure:
+    """A facet's figure of a sheet."""
+    table, panels = sheet.rows, facet.panels(sheet)
+    series = facet.series(table, table)
+    places = max(len(panel.places) for panel in panels)
+    figure, axes = panel_figure(
+        [panel.heading for panel in panels],
+        facet.row_in(len(panels), places, len(series)),
+        around_in=facet.around_in,
+        shape=facet.shape(len(panels)),
+        **facet.shared,
+    )
+    for ax, panel in zip(axes.flat, panels, strict=False):
+        panel.value.scale(ax, "x" if facet.flat else "y", panel.rows if panel.value.own else table)
+        panel.behind(ax)
+        draw_cells(ax, facet, panel, facet.series(table, panel.rows))
+        draw_places(ax, facet, panel)
+        if facet.axis is not None:
+            facet.axis(ax, panels, series)
+    name_axes(
+        axes, facet, panels, facet.places if isinstance(facet.places, str) else facet.places(table)
+    )
+    style.finish(figure, facet.handles(sheet, panels, axes), sheet.footer, sheet.title)
+    return figure
+
+
+def draw_cells(ax: Axes, facet: Facet, panel: Panel, series: Sequence[Series]) -> None:
+    """A panel's cells, series by series, each at its place."""
+    width = facet.width / max(1, len(series))
+    step = width if facet.step is None else facet.step
+    for number, line in enumerate(series):
+        figure = f"{panel.value.figure}:{line.flow}" if line.flow else panel.value.figure
+        aside = (number - (len(series) - 1) / 2) * step
+        found = [
+            (at + aside, row)
+            for at, rows in panel.places
+            if (row := one_row(rows, **line.levels)) is not None
+        ]
+        if facet.joined is not None:
+            joined = [(at, row) for at, row in found if facet.joined(row)]
+            marks.draw_line(ax, joined, figure, line.colour, line.dashes, width=line.look.width)
+        for at, row in found:
+            panel.value.mark(ax, Slot(at, width, facet.flat), row, figure, line)
+
+
+def draw_places(ax: Axes, facet: Facet, panel: Panel) -> None:
+    """The names of a panel's places, and what tells them apart."""
+    if not panel.names:
+        return
+    first, last = -facet.ends[0], len(panel.names) - 1 + facet.ends[1]
+    if facet.flat:
+        for at in range(1, len(panel.names), 2) if facet.striped else ():
+            ax.axhspan(at - 0.5, at + 0.5, color="#f4f5f7", zorder=0, linewidth=0)
+        ax.set_yticks(range(len(panel.names)), list(panel.names))
+        ax.set_ylim(last, first)
+    else:
+        ax.set_xticks(range(len(panel.names)), list(panel.names))
+        ax.set_xlim(first, last)
+    if facet.ruled:
+        ax.grid(True, axis="y", color=style.FAINT, linewidth=0.4)
+    elif facet.striped or not (facet.flat or facet.ruled_across):
+        ax.grid(False, axis="y" if facet.flat else "x")
+
+
+def name_axes(axes: np.ndarray, facet: Facet, panels: Sequence[Panel], places: str) -> None:
+    """What the axes are: places once, or under each column; a figure of merit at each panel, or
+    once for those abreast.
+    """
+    values = [panel.value.axis for panel in panels]
+    if facet.edges:
+        style.label_edges(axes, len(panels), places, values[0])
+    elif facet.flat:
+        for ax, words in [*zip(axes.flat, values, strict=False)][-axes.shape[1] :]:
+            ax.set_xlabel(words)
+        axes[0, 0].set_ylabel(places)
+    else:
+        for ax, words in zip(axes[:, 0], values[:: axes.shape[1]], strict=True):
+            ax.set_ylabel(words)
+        for ax in axes[-1]:
+            ax.set_xlabel(places)
+
+
+def known_values(table: pd.DataFrame, *columns: str) -> list[float]:
+    """Everything that some columns have."""
+    return [float(value) for name in columns for value in table[name] if is_known(value)]

@@ -1,0 +1,69 @@
+"""`./lab bench`: its words."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from gostlab.apps.bench import calibrate, speed
+from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, Verb, add_json, complain
+
+
+def bench_arguments(verb: argparse.ArgumentParser) -> None:
+    add_json(verb)
+    verb.add_argument(
+        "--repeat", type=int, default=3, help="times each figure is taken (default: 3)"
+    )
+    verb.add_argument(
+        "--part",
+        action="append",
+        default=[],
+        metavar="PART",
+        help="take these figures alone: overhead, speed, packet, flows, nodes, streams, pair,"
+        " repeatability, calls, interrupts, cpus, loopback, relay or tunnels; may be given again",
+    )
+    verb.add_argument(
+        "--costs",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="instead, measure what programs' calls and bytes cost on this machine, and write it to"
+        " machines/NAME.yaml, for `machine: NAME` (default: its CPU's name)",
+    )
+    verb.add_argument(
+        "--dask",
+        type=int,
+        metavar="N",
+        help="instead: what a Dask cluster's scheduler adds to a run, by N runs that do nothing",
+    )
+
+
+def bench_verb(arguments: argparse.Namespace) -> int:
+    if arguments.costs is not None:
+        try:
+            return calibrate.main(arguments.costs, arguments.repeat)
+        except (OSError, RuntimeError, ValueError) as error:
+            print(f"gostlab: bench --costs: {error}", file=sys.stderr)
+            return EXIT_FAILED
+    if arguments.dask is not None and arguments.dask < 1:
+        complain(f"--dask {arguments.dask}: at least 1")
+        return EXIT_BAD_INPUT
+    for part in arguments.part:
+        if part not in speed.PARTS:
+            complain(f"--part {part}: not one of {', '.join(speed.PARTS)}")
+            return EXIT_BAD_INPUT
+    if arguments.repeat < 1:
+        complain(f"--repeat {arguments.repeat}: at least 1")
+        return EXIT_BAD_INPUT
+    return speed.main(
+        arguments.repeat, as_json=arguments.json, parts=arguments.part, stubs=arguments.dask
+    )
+
+
+VERB = Verb(
+    "bench",
+    "how fast the lab is on this machine",
+    bench_arguments,
+    bench_verb,
+    "./lab bench --json",
+)

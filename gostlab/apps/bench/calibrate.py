@@ -1,0 +1,419 @@
+"""What the lab's programs cost on this machine's own kernel: c0 per system call and c1 per byte.
+
+iperf3 alone, and through the relay by each of its transports, over loopback, all on one CPU
+(taskset, GOMAXPROCS=1), as fast as it goes, with few and many streams, in large and small writes.
+While a load runs, two windows are taken of each process: its CPU time, calls to read and write and
+their bytes (which counting does not slow), then all its system calls by `perf stat`. cpu =
+c0 · calls + c1 · bytes is then fitted to the loads, of each the cheapest repeat, by relative least
+squares; c1 for each number of streams by itself, as a byte costs more where many share a cache. A
+load with another number of streams judges what lies between. A program that waits for a rate pays
+more per call, for its wake-ups; that is not in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from gostlab.declared.folders import MACHINES
+from gostlab.describe.file.costs import Cost, MeasuredCost, load_measured
+from gostlab.machine import usable_cpus
+from gostlab.machine.sandbox import host_facts
+from gostlab.setup.parts import find_parts
+
+ENVIRON = {"GOMAXPROCS": "1", "GODEBUG": "multipathtcp=0"}
+WINDOW_S, COUNT_S = 1.5, 0.8
+# 128 streams by TLS shake hands for a second.
+SETTLE_S, SETTLE_PER_STREAM_S = 0.7, 0.02
+# All system calls, and those that /proc/pid/io counts as well.
+EVENTS = ("raw_syscalls:sys_enter", "syscalls:sys_enter_read", "syscalls:sys_enter_write")
+NOTE = "over loopback, one CPU, GOMAXPROCS=1; of each load the cheapest of {repeat}"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a process did in a window."""
+
+    cpu_ns: float
+    calls: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """How iperf3 loads a chain."""
+
+    streams: int
+    rate: str = "0"  # iperf3's word; 0: as fast as it goes
+    length: str = "128K"  # of a write
+
+    def argv(self, iperf3: str, port: int | str, seconds: float) -> list[str]:
+        """The client."""
+        words = [iperf3, "-c", "127.0.0.1", "-p", str(port), "-t", f"{seconds:g}", "-J"]
+        return [*words, "-P", str(self.streams), "-b", self.rate, "-l", self.length]
+
+
+FULL = (Load(1), Load(16), Load(128))
+JUDGE = Load(64)  # measured as they are, and no part of the fit
+DIRECT = (*FULL, JUDGE, Load(1, length="4K"), Load(1, length="16K"), Load(16, length="16K"))
+THROUGH = (*FULL, JUDGE, Load(1, length="4K"))
+TRANSPORTS = ("tcp", "ws", "wss")
+Group = tuple[str, int]  # a program, and how many streams it has
+Loads = Mapping[tuple[str | None, Load], Spent]  # by transport (None: iperf3 alone) and load
+Taken = Mapping[tuple[str | None, Load], Sequence[Mapping[str, Spent]]]
+
+
+# -- a chain of programs over loopback
+
+
+def chain_argv(
+    iperf3: str, relay: str, transport: str | None, sink: int, far: int, near: int
+) -> dict[str, tuple[list[str], int]]:
+    """A sink, and a tunnel's two ends before it or none, in the order in which they start: their
+    words and the port that each listens on, by the name under which a program is charged.
+    """
+    found = {"iperf3/receiver": ([iperf3, "-s", "-B", "127.0.0.1", "-p", str(sink)], sink)}
+    if transport:
+        scheme = "relay" if transport == "tcp" else f"relay+{transport}"
+        far_end = [relay, "-L", f"{scheme}://127.0.0.1:{far}/127.0.0.1:{sink}"]
+        near_end = [relay, "-L", f"tcp://127.0.0.1:{near}", "-F", f"{scheme}://127.0.0.1:{far}"]
+        found |= {f"gost+{transport}/far": (far_end, far)}
+        found |= {f"gost+{transport}/near": (near_end, near)}
+    return found
+
+
+@dataclass
+class Chain:
+    """What listens on this machine's loopback."""
+
+    iperf3: str
+    client_cpus: str  # taskset's word
+    entry: int
+    processes: dict[str, subprocess.Popen[bytes]]  # by the name of the program as it is charged
+
+    def start(self, name: str, argv: Sequence[str], cpus: str) -> subprocess.Popen[bytes]:
+        self.processes[name] = subprocess.Popen(
+            ["taskset", "-c", cpus, *argv],
+            env={**os.environ, **ENVIRON},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        return self.processes[name]
+
+
+@contextmanager
+def chain(
+    iperf3: str, relay: Path, transport: str | None, cpus: str, client_cpus: str = ""
+) -> Iterator[Chain]:
+    """A sink, and before it a relay by a transport; client_cpus: where the client is to run, if
+    elsewhere. Raises RuntimeError where one does not listen.
+    """
+    programs = chain_argv(iperf3, str(relay), transport, *free_ports(3))
+    *_, (_, entry) = programs.values()
+    built = Chain(iperf3, client_cpus or cpus, entry, {})
+    try:
+        for name, (argv, port) in programs.items():
+            wait_for(port, built.start(name, argv, cpus))
+        yield built
+    finally:
+        for process in reversed(built.processes.values()):
+            process.terminate()
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [int(each.getsockname()[1]) for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes], patience_s: float = 5.0) -> None:
+    """Wait for a listener without connecting: iperf3's server would take that for its test."""
+    line = f"0100007F:{port:04X} 00000000:0000 0A"
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline and process.poll() is None:
+        if line in Path("/proc/net/tcp").read_text(encoding="ascii"):
+            return
+        time.sleep(0.01)
+    raise RuntimeError(f"nothing listens on port {port} of 127.0.0.1: {process.args!r}")
+
+
+# -- what its programs spend
+
+
+def measure(built: Chain, load: Load) -> dict[str, Spent]:
+    """What each program spent in a window of a load. Raises RuntimeError if the load failed."""
+    # Longer than all that is done meanwhile: it is ended then.
+    argv = load.argv(built.iperf3, built.entry, 60)
+    client = built.start("iperf3/sender", argv, built.client_cpus)
+    pids = {name: process.pid for name, process in built.processes.items()}
+    time.sleep(SETTLE_S + load.streams * SETTLE_PER_STREAM_S)
+    before = {name: so_far(pid) for name, pid in pids.items()}
+    time.sleep(WINDOW_S)
+    after = {name: so_far(pid) for name, pid in pids.items()}
+    calls_per_move = count_calls(pids)
+    if client.poll() is not None:
+        raise RuntimeError(f"iperf3 gave up under {load}")
+    spent = {}
+    for name, began in before.items():
+        cpu_ns, moves, moved = (b - a for a, b in zip(began, after[name], strict=True))
+        spent[name] = Spent(cpu_ns, moves * calls_per_move[name], moved)
+    return spent
+
+
+def so_far(pid: int) -> tuple[int, int, int]:
+    """A process's CPU time, all its threads (clock_getcpuclockid), ns; its calls to read and write,
+    and their bytes (proc(5), /proc/pid/io).
+    """
+    lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
+    io = {name: int(value) for name, value in (line.split(": ") for line in lines)}
+    cpu_ns = time.clock_gettime_ns((~pid << 3) | 2)
+    return cpu_ns, io["syscr"] + io["syscw"], io["rchar"] + io["wchar"]
+
+
+def count_calls(pids: Mapping[str, int]) -> dict[str, float]:
+    """All system calls of each process per call to read or write, taken while it runs. Raises
+    RuntimeError where nothing may count them.
+    """
+    counters = {
+        name: subprocess.Popen(
+            [
+                *("perf", "stat", "-x", ",", "-e", ",".join(EVENTS), "-p", str(pid)),
+                *("--", "sleep", f"{COUNT_S:g}"),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name, pid in pids.items()
+    }
+    said = {name: counter.communicate()[1] for name, counter in counters.items()}
+    return {name: calls_per_move_of(words) for name, words in said.items()}
+
+
+def calls_per_move_of(said: str) -> float:
+    """The same by what `perf stat` says of EVENTS. Raises RuntimeError where it counts nothing."""
+    counted = [int(number) for number in re.findall(r"^(\d+),", said, re.MULTILINE)]
+    if len(counted) != len(EVENTS) or not sum(counted[1:]):
+        raise RuntimeError(f"perf counts no system calls here: {said.strip()[:200]}")
+    return counted[0] / sum(counted[1:])
+
+
+def take(
+    iperf3: str, relay: Path, cpu: int, repeat: int, transports: Sequence[str] = TRANSPORTS
+) -> Taken:
+    """What every program spent: by transport (None: iperf3 alone) and load, of each repeat. The
+    repeats are the outer loop, so that drift hits all alike.
+    """
+    found: dict[tuple[str | None, Load], list[Mapping[str, Spent]]] = {}
+    for _ in range(repeat):
+        for transport in (None, *transports):
+            for load in THROUGH if transport else DIRECT:
+                with chain(iperf3, relay, transport, str(cpu)) as built:
+                    found.setdefault((transport, load), []).append(measure(built, load))
+    return found
+
+
+def call_us(iperf3: str, relay: Path, rate: str) -> float:
+    """CPU µs per system call of the relay's near end at a rate (iperf3's word, like 150M), bytes
+    and all: the figure behind the virtual clock's cost per call. Raises RuntimeError.
+    """
+    with chain(iperf3, relay, "ws", ",".join(map(str, usable_cpus()))) as built:
+        spent = measure(built, Load(1, rate))["gost+ws/near"]
+    return spent.cpu_ns / spent.calls / 1000
+
+
+def by_program(taken: Taken) -> dict[str, dict[tuple[str | None, Load], Spent]]:
+    """Every program's loads, of each the cheapest repeat; iperf3's own where it was alone."""
+    found: dict[str, dict[tuple[str | None, Load], Spent]] = {}
+    for (transport, load), repeats in taken.items():
+        for name in repeats[0]:
+            if transport and name.startswith("iperf3"):
+                continue
+            spent = cheapest([each[name] for each in repeats])
+            found.setdefault(name, {})[transport, load] = spent
+    return found
+
+
+def cheapest(samples: Sequence[Spent]) -> Spent:
+    """The repeat in which a byte took the least CPU time: what else runs on the machine (another
+    program's cache, a neighbour of the virtual machine) only adds.
+    """
+    least = min(samples, key=lambda each: each.cpu_ns / each.bytes)
+    return Spent(least.cpu_ns / least.bytes, least.calls / least.bytes, 1.0)
+
+
+# -- the costs that follow
+
+
+def fit(groups: Mapping[Group, Sequence[Spent]]) -> dict[Group, Cost]:
+    """c0 and c1 of cpu = c0 · calls + c1 · bytes, neither below 0, by least squares of the relative
+    error: one c0 for all groups, which are one program in several roles and with several numbers of
+    streams, and a c1 for each. A tunnel alone makes so many calls a byte whatever its load, and
+    could not tell the two apart; its transports do, as each of TRANSPORTS does all that the one
+    before it does, and more: at one end its byte costs no less. Raises ValueError where no group
+    can.
+    """
+    chains = in_order(list(groups))
+    if not any(told_apart([each for name in names for each in groups[name]]) for names in chains):
+        raise ValueError("calls and bytes grow together in all loads: nothing tells them apart")
+    # Unknown are c0, and of each group how much more its byte costs than the one's before it.
+    column = {name: number for number, name in enumerate((n for names in chains for n in names), 1)}
+    rows = []
+    for names in chains:
+        for place, name in enumerate(names):
+            for each in groups[name]:
+                row = np.zeros(1 + len(column))
+                row[0] = each.calls / each.cpu_ns
+                row[[column[before] for before in names[: place + 1]]] = each.bytes / each.cpu_ns
+                rows.append(row)
+    matrix = np.array(rows)
+    scale = np.linalg.norm(matrix, axis=0)  # calls and bytes differ by orders of magnitude
+    more, _ = nnls(matrix / scale, np.ones(len(rows)))
+    more /= scale
+    return {
+        name: Cost(round(more[0]), round(1000 * sum(more[column[n]] for n in names[: place + 1])))
+        for names in chains
+        for place, name in enumerate(names)
+    }
+
+
+def told_apart(samples: Sequence[Spent]) -> bool:
+    """Whether calls and bytes vary apart."""
+    calls, moved = np.array([(each.calls, each.bytes) for each in samples]).T / np.array(
+        [each.cpu_ns for each in samples]
+    )
+    both = (calls @ calls) * (moved @ moved)
+    return bool(both - (calls @ moved) ** 2 > 1e-6 * both)
+
+
+def in_order(names: Sequence[Group]) -> list[list[Group]]:
+    """The groups, a tunnel end's transports in the order of what they do; any other alone."""
+    found: dict[tuple[str, int], list[Group]] = {}
+    for name, streams in names:
+        transport, _, end = name.removeprefix("gost+").partition("/")
+        known = name.startswith("gost+") and transport in TRANSPORTS
+        found.setdefault((end if known else name, streams), []).append((name, streams))
+    rank = {f"gost+{each}": number for number, each in enumerate(TRANSPORTS)}
+    return [
+        sorted(chain, key=lambda group: rank.get(group[0].partition("/")[0], 0))
+        for chain in found.values()
+    ]
+
+
+def misfit(cost: Cost, sample: Spent) -> float:
+    """What the model says of a load, over what was measured."""
+    return (cost.call_ns * sample.calls + cost.byte_ps / 1000 * sample.bytes) / sample.cpu_ns
+
+
+def costs_of(loads_of: Mapping[str, Loads]) -> dict[str, MeasuredCost]:
+    """The costs of iperf3's roles and the relay's ends that were taken. Raises ValueError."""
+    found: dict[str, MeasuredCost] = {}
+    for of_one in ("iperf3/sender", "iperf3/receiver", "gost+"):
+        groups: dict[Group, list[Spent]] = {}
+        for name, loads in loads_of.items():
+            for (_, load), spent in loads.items() if name.startswith(of_one) else ():
+                if load != JUDGE:
+                    groups.setdefault((name, load.streams), []).append(spent)
+        fitted = fit(groups) if groups else {}
+        for name in dict.fromkeys(name for name, _ in fitted):
+            costs = {streams: cost for (one, streams), cost in fitted.items() if one == name}
+            call_ns = next(iter(costs.values())).call_ns
+            found[name] = MeasuredCost(call_ns, {n: costs[n].byte_ps for n in sorted(costs)})
+    return found
+
+
+# -- the table
+
+
+def cost_table(name: str, programs: Mapping[str, MeasuredCost], note: str) -> str:
+    """The YAML of a machine's table (gostlab.describe.file.costs reads it)."""
+    host = host_facts("")
+
+    def bytes_of(cost: MeasuredCost) -> str:
+        each = {streams: f"{ps / 1000:g}ns" for streams, ps in cost.byte_ps.items()}
+        if list(each) == [1]:
+            return each[1]
+        return f"{{{', '.join(f'{streams}: {ns}' for streams, ns in each.items())}}}"
+
+    rows = "".join(
+        f"  {program}: {{call: {cost.call_ns}ns, byte: {bytes_of(cost)}}}\n"
+        for program, cost in sorted(programs.items())
+    )
+    return (
+        f"# What programs cost on this machine's own kernel, by ./lab bench --costs\n"
+        f"name: {name}\n"
+        f"cpu: {json.dumps(host['cpu'])}\n"
+        f"kernel: {json.dumps(host['kernel'])}\n"
+        f"measured: {json.dumps(time.strftime('%Y-%m-%d'))}\n"
+        f"note: {json.dumps(note)}\n"
+        f"programs:\n{rows}"
+    )
+
+
+def name_of_cpu(cpu: str) -> str:
+    """A CPU's name as a file's: "Intel(R) Xeon(R) Processor" → intel-xeon-processor."""
+    words = re.sub(r"\((r|tm)\)", " ", cpu.lower())
+    return re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "unknown"
+
+
+def require_relay(parts: Any) -> Path:
+    """The lab's relay. Raises RuntimeError without it."""
+    if parts.relay is None:
+        raise RuntimeError("the lab's relay is not built: ./lab setup")
+    return Path(parts.relay)
+
+
+def main(name: str, repeat: int) -> int:
+    """Measure, say how well the model fits, and write the machine's table."""
+    parts = find_parts()
+    relay = require_relay(parts)
+    for program in ("perf", "taskset"):
+        if shutil.which(program) is None:
+            raise RuntimeError(
+                f"{program} is not there, without which nothing is measured:"
+                " ./lab setup --with bench"
+            )
+    programs: dict[str, MeasuredCost] = {}
+    for version, iperf3 in parts.iperf3.items():
+        transports = () if programs else TRANSPORTS
+        typical = by_program(take(str(iperf3.path), relay, usable_cpus()[-1], repeat, transports))
+        for program, cost in costs_of(typical).items():
+            programs[program.replace("iperf3/", f"iperf3-{version}/")] = cost
+            for (_, load), sample in typical[program].items():
+                print(
+                    f"{program}, {load.streams} streams at {load.rate} by {load.length}:"
+                    f" {sample.cpu_ns:.3f} ns of CPU a byte, {1 / sample.calls:.0f} bytes a call;"
+                    f" the model says {misfit(cost.at(load.streams), sample):.2f} of it",
+                    file=sys.stderr,
+                )
+    for role in ("sender", "receiver"):  # any other iperf3, the system's among them
+        programs[f"iperf3/{role}"] = programs[f"iperf3-{next(iter(parts.iperf3))}/{role}"]
+    name = name or name_of_cpu(host_facts("")["cpu"])
+    path = MACHINES / f"{name}.yaml"
+    path.write_text(cost_table(name, programs, NOTE.format(repeat=repeat)), encoding="utf-8")
+    load_measured(name)
+    print(path)
+    return 0

@@ -1,0 +1,134 @@
+"""The command line: `./lab VERB`. It assembles the verbs, which say what they take and do it, and
+prints their errors.
+
+Exit codes: 0 all runs good (but for what this kernel cannot do), 1 some run failed, or none was
+possible, 2 bad input, 3 all ran, and some are invalid: no answer to their question, and said to be
+none; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from gostlab import machine, results
+from gostlab.apps import doctor
+from gostlab.apps.bench import bench_verb
+from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, complain
+from gostlab.apps.course import words as course
+from gostlab.apps.fit import words as fit
+from gostlab.apps.new import new_verb
+from gostlab.apps.paths import profile_verb
+from gostlab.apps.validate import validate_verb
+from gostlab.apps.verbs import own, report, run, say
+from gostlab.declared.errors import BadInput
+from gostlab.setup import steps as setup
+from gostlab.setup.parts import MissingPart
+
+# As --help lists them.
+VERBS = (
+    *run.VERBS[:3],
+    *report.VERBS[:2],
+    fit.VERB,
+    run.SHELL,
+    profile_verb.VERB,
+    validate_verb.VERB,
+    *own.VERBS,
+    *report.VERBS[2:],
+    *say.VERBS,
+    bench_verb.VERB,
+    run.TOPO,
+    new_verb.VERB,
+    *course.VERBS,
+)
+
+FIRST_WORDS = """\
+gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says what came of it.
+
+  ./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr --tunnel direct,gost+ws
+                               a question of your own, answered in seconds; lists are compared
+  ./lab run thesis-tunnel --quick      an experiment of experiments/
+  ./lab doctor                         what is missing here, if something is
+  ./lab --help                         every verb"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one verb; returns the exit code."""
+    if argv and argv[0] == "setup":  # before Debian's packages are there
+        return int(setup.main(list(argv[1:])))
+    if argv and argv[0] == "doctor":
+        return int(doctor.main(list(argv[1:])))
+    if not argv:
+        print(FIRST_WORDS)
+        return EXIT_BAD_INPUT
+    try:
+        arguments = parser(argv[0]).parse_args(argv)
+    except SystemExit as stop:  # argparse has said what is wrong
+        return int(stop.code or 0)
+    except BadInput as error:  # a kind's file that is not whole
+        complain(str(error))
+        return EXIT_BAD_INPUT
+    return guarded(arguments)
+
+
+def parser(verb: str | None = None) -> argparse.ArgumentParser:
+    """The command line; with the words of one verb, if not of all."""
+    top = argparse.ArgumentParser(
+        prog="./lab",
+        description=(
+            "What does a congestion control do for a tunnel over a real WAN? Run it, and see."
+        ),
+        epilog="Each verb has --help with an example.",
+    )
+    verbs = top.add_subparsers(title="verbs", required=True, metavar="VERB")
+    verbs.add_parser("setup", help="install, build and fetch what the lab needs", add_help=False)
+    verbs.add_parser("doctor", help="what is there, what is missing, what to do", add_help=False)
+    for each in VERBS:
+        each.add_to(verbs, whole=verb in (None, each.name))
+    return top
+
+
+def raise_on_signals() -> None:
+    """From here on SIGTERM ends like Ctrl-C, by an exception: nothing of a run stays behind. So
+    does SIGHUP, of a terminal that goes away. What is ignored (by nohup) stays ignored.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, interrupt)
+
+
+def interrupt(number: int, _frame: FrameType | None) -> None:
+    """A signal's handler: Ctrl-C's exception."""
+    # A terminal that goes away says so several times, and once is enough: the second would
+    # interrupt the clearing away.
+    if number == signal.SIGHUP:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def guarded(arguments: argparse.Namespace) -> int:
+    """A verb, with every error it may meet as one line and an exit code."""
+    raise_on_signals()
+    try:
+        return int(arguments.verb(arguments))
+    except KeyboardInterrupt:
+        complain("interrupted: what was finished is kept, and the same command goes on from there")
+        return EXIT_INTERRUPTED
+    except (BadInput, MissingPart, machine.MachineError) as error:
+        complain(str(error))
+        return EXIT_BAD_INPUT
+    except results.ResultsError as error:
+        complain(str(error))
+        return EXIT_FAILED
+    except BrokenPipeError:  # `./lab … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    except OSError as error:
+        complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+        return EXIT_FAILED

@@ -1,0 +1,468 @@
+"""Runs on the workers of a Dask cluster: a slot is a worker, a job is a future.
+
+Scheduler, progress, stopping rules and resuming are gostlab.runs.schedule's as ever; this module
+gives it slots and starts runs in them. A Dask scheduler executes what it is sent, so it is talked
+to on this machine or through TLS only.
+"""
+
+from __future__ import annotations
+
+import gzip
+import ipaddress
+import itertools
+import logging
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from gostlab import api
+from gostlab.apps.cluster import worker as remote
+from gostlab.apps.cluster.worker import MADE, Identity
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine import MachineError
+from gostlab.results import read_status
+from gostlab.runs.schedule import Lost, Starter
+
+PACKAGE = "--dask needs Dask.distributed: sudo apt install python3-distributed"
+ONE_AUTHORITY = (
+    "scheduler, workers and this machine need certificates of one authority: docs/cluster.md"
+)
+CONNECT_S = 15.0
+FETCH_S = 300.0  # of a run's files, over a slow link
+LOOK_EVERY_S = 0.5
+PATIENCE_S = 120.0  # without a worker: a nanny starts a new one in seconds, a queue in minutes
+# What two runs of one seed must agree in, bit for bit (docs/repeatability.md).
+REPEATED = ("flows.json", "legs.json", "queues.jsonl", "sockets.jsonl", "acks.csv.gz")
+
+
+@dataclass
+class Cluster:
+    """A scheduler and its workers, as slots for runs."""
+
+    client: Any  # distributed.Client
+    mine: Identity
+    gost: Path | None
+    say: Callable[[str], None]
+    identify: Callable[..., Any] = remote.identify
+    make: Callable[..., Any] = remote.make_run
+    accepted: dict[str, Identity] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    proven: set[str] = field(default_factory=set)  # the workers that have made a run
+    _looked_at: float = float("-inf")
+    _able_at: float | None = None  # when there last was a worker that will do
+    _here: dict[str, str] = field(default_factory=dict)  # address -> name
+    _count: Iterator[int] = field(default_factory=itertools.count)
+
+    def __iter__(self) -> Iterator[str]:
+        """The addresses of the workers that runs may be started on now. Raises MachineError if
+        there has been none for too long, or all that are there are refused.
+        """
+        there = self.able()
+        if there or self._able_at is None:
+            self._able_at = time.monotonic()
+        elif self._here and all(address in self.refused for address in self._here):
+            raise MachineError(f"no worker is left: {self.reasons}")
+        elif time.monotonic() - self._able_at > PATIENCE_S:
+            raise MachineError(f"no worker for {PATIENCE_S:.0f} s: {self.reasons or 'all left'}")
+        return iter(there)
+
+    def __len__(self) -> int:
+        return len(self.able())
+
+    def able(self) -> list[str]:
+        """The workers that are here and will do."""
+        self.look()
+        return [address for address in self.accepted if address in self._here]
+
+    @property
+    def reasons(self) -> str:
+        """Why which workers are refused, in a line."""
+        return "; ".join(dict.fromkeys(f"{why}" for why in self.refused.values()))
+
+    def __contains__(self, address: object) -> bool:
+        return address in list(iter(self))
+
+    def look(self) -> None:
+        """Ask the scheduler for its workers, now and then; ask new ones who they are."""
+        if time.monotonic() - self._looked_at < LOOK_EVERY_S:
+            return
+        workers = self.client.scheduler_info()["workers"]
+        self._here = {address: str(facts["name"]) for address, facts in workers.items()}
+        for address in [each for each in self._here if each not in self.accepted]:
+            if address not in self.refused:
+                self.ask(address)
+        self._looked_at = time.monotonic()
+
+    def ask(self, address: str) -> None:
+        """Take a worker that would make the same runs as this machine, refuse any other."""
+        if not is_private(address):
+            self.refuse(address, "it is reached neither on this machine nor through TLS")
+            return
+        gost = self.gost and str(self.gost)
+        try:
+            answer = self.client.run(self.identify, gost, workers=[address])[address]
+            identity = Identity(**answer)
+        except Exception as error:
+            # Whatever goes wrong on another machine is said of it, and is not this one's to mend.
+            self.refuse(address, f"it cannot say what it is: {error}")
+            return
+        differences = self.mine.differences(identity)
+        if differences:
+            self.refuse(address, "; ".join(differences))
+        else:
+            self.accepted[address] = identity
+
+    def refuse(self, address: str, why: str) -> None:
+        """Start nothing on a worker, and say so once."""
+        self.refused[address] = why
+        self.accepted.pop(address, None)
+        self.say(f"worker {self.name_of(address)} is refused: {why}")
+
+    def name_of(self, address: str) -> str:
+        """A worker by what people call it."""
+        name = self._here.get(address, address)
+        at = self.accepted[address].host if address in self.accepted else address
+        return name if name == at else f"{name} ({at})"
+
+    def is_to_blame(self, address: str, why: str) -> bool:
+        """Whether a run that could not begin on a worker may be the cause: where the worker has
+        made others. One that has made none is refused.
+        """
+        if address in self.proven:
+            return True
+        self.refuse(address, why)
+        return False
+
+    def is_here(self, address: str) -> bool:
+        """Whether the scheduler still knows a worker."""
+        self.look()
+        return address in self._here
+
+    def start(self, run: RunDescription, folder: Path, address: str) -> FutureJob:
+        """Start a run on a worker; its folder lies on this machine."""
+        return FutureJob(self, run, folder, address, next(self._count))
+
+
+class FutureJob:
+    """A run on a worker."""
+
+    complaint: str | None = None
+    status: Mapping[str, Any] | None = None
+
+    def __init__(
+        self, cluster: Cluster, run: RunDescription, folder: Path, address: str, number: int
+    ) -> None:
+        self._cluster, self._folder, self._address = cluster, folder, address
+        self._future = cluster.client.submit(
+            wanted_run,
+            cluster.make,
+            run.to_json(),
+            str(folder),
+            cluster.gost and str(cluster.gost),
+            cluster.name_of(address),
+            key=f"{run.name}-{number}-{time.time_ns()}",
+            workers=[address],
+            allow_other_workers=False,
+            pure=False,
+            retries=0,
+        )
+
+    def poll(self) -> int | None:
+        """0 once the run's folder is here, whole; None while it is made. Raises Lost if its worker
+        went away or could not begin it.
+        """
+        if not self._future.done():
+            if self._cluster.is_here(self._address):
+                return None
+            self._give_up()
+            raise Lost(f"worker {self._cluster.name_of(self._address)} went away")
+        try:
+            finished = self._future.status == "finished"
+            # Of a worker that dies just now Dask would wait for ever for what it alone may make.
+            answer = self._future.result(timeout=FETCH_S) if finished else None
+            error = None if answer else self._future.exception(timeout=CONNECT_S)
+        except Exception as failure:
+            # Dask passes on whatever there is, its own errors and a task's.
+            answer, error = None, failure
+        self._give_up()
+        name = self._cluster.name_of(self._address)
+        if answer is None:
+            raise Lost(f"worker {name} gave no answer ({error or 'its run was cancelled'})")
+        if answer["complaint"]:
+            counts = self._cluster.is_to_blame(self._address, answer["complaint"])
+            raise Lost(f"worker {name} made no run of it: {answer['complaint']}", counts=counts)
+        try:
+            self._take(answer["tar"])
+        except (ValueError, OSError) as failure:
+            raise Lost(f"what worker {name} sent is no run's folder: {failure}") from failure
+        self._cluster.proven.add(self._address)
+        return 0
+
+    def _take(self, tar: bytes | None) -> None:
+        """The run's files into its folder. Raises ValueError, OSError."""
+        if tar is not None:
+            remote.unpack(tar, self._folder)
+        else:  # made here, by a worker that sees this file system
+            made = self._folder / MADE
+            for path in made.iterdir():
+                path.replace(self._folder / path.name)
+            shutil.rmtree(made)
+        self.status = read_status(self._folder)
+        if self.status is None:
+            raise ValueError("it has no status")
+
+    def _give_up(self) -> None:
+        """Release the future at once: what is here must not be computed again when a worker dies
+        that still held it.
+        """
+        self._future.release()
+
+    def kill(self) -> None:
+        """Tell the worker that nobody waits."""
+        self._future.cancel(force=True)
+        self._give_up()
+
+
+def wanted_run(make: Callable[..., Any], *arguments: Any) -> Any:
+    """On the worker: `make`, told whether the scheduler still wants its answer."""
+    from distributed import get_worker
+
+    me = get_worker()
+    key = me.get_current_task()
+
+    def wanted() -> bool:
+        task = me.state.tasks.get(key)
+        return task is not None and task.state in ("executing", "long-running")
+
+    return make(*arguments, wanted)
+
+
+# -- how one gets there
+
+
+def joined(
+    where: str | None, plan: api.Plan, gost: Path | None, jobs: int | None, *, check_hosts: bool
+) -> api.Gathered | None:
+    """What makes a plan's runs, as --dask and --check-hosts ask for it; None: this machine. Raises
+    BadInput for what makes no sense together.
+    """
+    if where is None:
+        if check_hosts:
+            raise BadInput("--check-hosts: of which hosts? (with --dask SCHEDULER)")
+        return None
+    if jobs is not None:
+        raise BadInput("--jobs: with --dask, a run per worker is made at a time")
+    if plan.machine.name == "native":
+        raise BadInput("--dask needs the sandbox: --machine sandbox")
+    return partial(gathered, where, plan, gost, check_hosts)
+
+
+@contextmanager
+def gathered(
+    where: str, plan: api.Plan, gost: Path | None, check: bool, say: Callable[[str], None]
+) -> Iterator[tuple[Cluster, Starter]]:
+    """The workers of a cluster, and how a run is started on one; first, if that is to be checked,
+    two of them have made the same run. Raises what connected() and check_hosts() do.
+    """
+    mine = Identity(**remote.identify(gost))
+    with connected(where, mine, gost, say) as workers:
+        if check and plan.runs:
+            with TemporaryDirectory(prefix="gostlab-hosts-") as scratch:
+                say(check_hosts(workers, plan.runs[0], Path(scratch)))
+        yield workers, workers.start
+
+
+@contextmanager
+def connected(
+    where: str, mine: Identity, gost: Path | None, say: Callable[[str], None]
+) -> Iterator[Cluster]:
+    """A cluster of N workers on this machine (`local:4`), or the one of a scheduler
+    (`tcp://127.0.0.1:8786`, `tls://host:8786`).
+
+    Raises BadInput for an address that is no such, MachineError if nobody answers there or no
+    worker will do.
+    """
+    count = local_workers(where)
+    if count is None:
+        check_address(where)
+    try:
+        import distributed
+        from distributed.security import Security
+    except ImportError as error:
+        raise MachineError(PACKAGE) from error
+    # A dead worker's connections are no news for who watches the progress.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with local_cluster(distributed, count) if count else plain(where) as address:
+        security = credentials(Security(), where) if where.startswith("tls:") else None
+        try:
+            client = distributed.Client(
+                address, timeout=CONNECT_S, set_as_default=False, security=security
+            )
+        except (OSError, TypeError, ValueError, RuntimeError) as error:
+            hint = f" ({ONE_AUTHORITY})" if security else ""
+            raise MachineError(f"--dask {where}: no scheduler there: {error}{hint}") from error
+        with client:
+            cluster = Cluster(client, mine, gost, say)
+            wait_for_workers(cluster, where, count or 1)
+            yield cluster
+
+
+def credentials(security: Any, where: str) -> Any:
+    """Dask's configuration of certificates (distributed.comm.tls), if a connection can be made with
+    it. Raises MachineError.
+    """
+    try:
+        context = security.get_connection_args("client").get("ssl_context")
+    except OSError as error:
+        # ssl's own message names no file
+        named = ", ".join(filter(None, security.get_tls_config_for_role("client").values()))
+        raise MachineError(
+            f"--dask {where}: the certificates of distributed.comm.tls cannot be read ({named}):"
+            f" {error.strerror or error}"
+        ) from error
+    if context is None:
+        raise MachineError(
+            f"--dask {where}: Dask's configuration, distributed.comm.tls, names no certificates for"
+            " the client: docs/cluster.md says how to make them"
+        )
+    return security
+
+
+def wait_for_workers(cluster: Cluster, where: str, count: int) -> None:
+    """Until there are workers that will do. Raises MachineError with what is wrong with all."""
+    deadline = time.monotonic() + CONNECT_S
+    while len(cluster) < count:
+        if time.monotonic() > deadline and not len(cluster):
+            raise MachineError(
+                f"--dask {where}: no worker there will do ({cluster.reasons or 'none has come'}):"
+                " docs/cluster.md says how to start one"
+            )
+        if time.monotonic() > deadline:
+            return
+        time.sleep(LOOK_EVERY_S / 2)
+
+
+@contextmanager
+def plain(address: str) -> Iterator[str]:
+    yield address
+
+
+@contextmanager
+def local_cluster(distributed: Any, count: int) -> Iterator[Any]:
+    """Workers of this machine, one process and one thread each, without Dask's limit of memory: a
+    guest's is its child's.
+    """
+    with distributed.LocalCluster(
+        n_workers=count,
+        threads_per_worker=1,
+        processes=True,
+        memory_limit=0,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
+    ) as cluster:
+        yield cluster
+
+
+def local_workers(where: str) -> int | None:
+    """4 of `local:4`; None of anything else. Raises BadInput."""
+    if not where.startswith("local"):
+        return None
+    found = re.fullmatch(r"local:([1-9]\d{0,3})", where)
+    if not found:
+        raise BadInput(f"--dask {where}: how many workers? (like local:4)")
+    return int(found[1])
+
+
+def check_address(where: str) -> None:
+    """Whether an address is a scheduler's that may be talked to. Raises BadInput."""
+    if not re.fullmatch(r"(tcp|tls)://(\[[0-9a-fA-F:]+\]|[^\s/:]+):\d{1,5}", where):
+        raise BadInput(
+            f"--dask {where}: not a scheduler's address (tls://host:8786, tcp://127.0.0.1:8786) nor"
+            " local:N"
+        )
+    if not is_private(where):
+        raise BadInput(
+            f"--dask {where}: a scheduler executes what it is sent, and tcp:// asks nobody who he"
+            " is: use tls://, or a tunnel to this machine (ssh -L 8786:127.0.0.1:8786 …)"
+        )
+
+
+def is_private(address: str) -> bool:
+    """Whether an address is on this machine's loopback or behind TLS."""
+    scheme, _, rest = address.partition("://")
+    if scheme in ("tls", "inproc"):
+        return True
+    host = rest.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+# -- do two hosts agree?
+
+
+def check_hosts(cluster: Cluster, run: RunDescription, scratch: Path) -> str:
+    """Make a run on two workers, on two hosts if there are two; a line that says that they agree
+    bit for bit. Raises MachineError naming both if they do not, BadInput if there are no two.
+    """
+    pair = two_of(cluster)
+    if run.clock != "virtual":
+        raise BadInput("--check-hosts: runs on the real clock never agree bit for bit")
+    folders = []
+    for number, address in enumerate(pair):
+        folders.append(scratch / str(number))
+        folders[-1].mkdir()
+        job = cluster.start(run, folders[-1], address)
+        try:
+            while job.poll() is None:
+                time.sleep(remote.POLL_S)
+        except Lost as error:
+            raise MachineError(f"--check-hosts: {error}") from error
+        finally:
+            job.kill()
+    names = [f"{cluster.name_of(each)}, {cluster.accepted[each].cpu}" for each in pair]
+    differing = different_files(*folders)
+    if differing:
+        raise MachineError(
+            f"--check-hosts: {run.cell}: {names[0]} and {names[1]} do not agree, in"
+            f" {', '.join(differing)}: results of the two are not to be mixed"
+        )
+    return f"{names[0]} and {names[1]} agree bit for bit"
+
+
+def two_of(cluster: Cluster) -> tuple[str, str]:
+    """Two workers, on two hosts if there are two. Raises BadInput."""
+    addresses = list(cluster)
+    for one, other in itertools.combinations(addresses, 2):
+        if cluster.accepted[one].host != cluster.accepted[other].host:
+            return one, other
+    if len(addresses) < 2:
+        raise BadInput("--check-hosts: there is one worker, and it takes two to agree")
+    return addresses[0], addresses[1]
+
+
+def different_files(one: Path, other: Path) -> Sequence[str]:
+    """The files that two runs of one seed must agree in and do not. A run that failed on one alone
+    differs in its status.
+    """
+    outcomes = {(read_status(folder) or {}).get("outcome") for folder in (one, other)}
+    found = ["status.json"] if len(outcomes) > 1 else []
+    return found + [name for name in REPEATED if content(one / name) != content(other / name)]
+
+
+def content(path: Path) -> bytes | None:
+    """What a file says; None where there is none. (gzip's own header has a time in it.)"""
+    try:
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except OSError:
+        return None

@@ -1,0 +1,158 @@
+"""What one student is asked in one lab: values drawn by a ticket, and the runs that follow.
+
+A ticket is HMAC-SHA256(key, course, student, lab). With a course's secret as the key only the
+teacher can make it; without one the key is public, and anybody can, which still gives everyone
+numbers of their own. All else follows from the ticket: the values, and, with the predictions, the
+seed of every random number of the runs. So predictions cannot be changed without other runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gostlab.apps.course.formula import FormulaError, Value, filled
+from gostlab.apps.course.lab import Lab
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.experiment import MAX_SEED, load_experiment
+from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.run_description import RunDescription
+
+PUBLIC_KEY = b"gostlab's public key for courses without a secret"
+LEAST_SECRET_BYTES = 16
+TICKET = re.compile(r"[0-9a-f]{32}")
+STUDENT = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
+# So that nobody finds other predictions that lead to the same seed: 2^43 seeds, 20 ms each.
+ROUNDS = 20_000
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A lab as one student has it."""
+
+    lab: Lab
+    student: str
+    course: str
+    ticket: str
+    values: Mapping[str, Value]  # drawn
+
+    @property
+    def sets(self) -> dict[str, str]:
+        """The experiment's settings, as --set writes them."""
+        return {name: filled(text, self.values) for name, text in self.lab.sets.items()}
+
+    def seed(self, predictions: Mapping[str, str]) -> int:
+        """The seed of the runs that belong to predictions."""
+        return seed_of(digest_of(predictions), self.ticket)
+
+    def runs(self, seed: int) -> list[RunDescription]:
+        """Every run of the lab's experiment. Raises BadInput."""
+        return list(expanded(self.lab.experiment_path, tuple(self.sets.items()), seed))
+
+    def own_runs(self, seed: int) -> list[RunDescription]:
+        """What the student's own runs must be but for their names, if any. Raises BadInput."""
+        if self.lab.own is None:
+            return []
+        sets = {name: filled(text, self.values) for name, text in self.lab.own.sets.items()}
+        path = self.lab.folder / self.lab.own.reference
+        return list(expanded(path, tuple(sets.items()), seed))
+
+    @property
+    def told(self) -> dict[str, Value]:
+        """The drawn values that the student is told."""
+        return {name: value for name, value in self.values.items() if name not in self.lab.hidden}
+
+    def to_json(self) -> dict[str, Any]:
+        """assignment.json: for people and for `./lab lab`; the grader makes it anew."""
+        return {
+            "schema": 1,
+            "lab": self.lab.name,
+            "student": self.student,
+            "course": self.course,
+            "ticket": self.ticket,
+            "values": self.told,
+        }
+
+
+@lru_cache(maxsize=256)
+def seed_of(digest: str, ticket: str) -> int:
+    """The seed that predictions and a ticket make, between 1 and MAX_SEED."""
+    made = hashlib.pbkdf2_hmac("sha256", digest.encode(), ticket.encode(), ROUNDS, 8)
+    return 1 + int.from_bytes(made) % MAX_SEED
+
+
+@lru_cache(maxsize=256)
+def expanded(
+    path: Path, sets: tuple[tuple[str, str], ...], seed: int
+) -> tuple[RunDescription, ...]:
+    """An experiment's runs, as the sandbox has them. Raises BadInput."""
+    experiment = replace(load_experiment(str(path)), seed=seed)
+    return tuple(expand(experiment, overrides=dict(sets), machine="sandbox", clock="virtual"))
+
+
+def ticket_of(lab: Lab, student: str, course: str, secret: bytes | None) -> str:
+    """32 hex digits. Raises BadInput for a name that is none."""
+    check_student(student)
+    key = PUBLIC_KEY if secret is None else secret
+    words = json.dumps([course, student, lab.name]).encode()
+    return hmac.new(key, words, hashlib.sha256).hexdigest()[:32]
+
+
+def check_student(student: str) -> None:
+    """Raises BadInput."""
+    if not STUDENT.fullmatch(student):
+        raise BadInput(
+            f"student {student!r:.80}: letters, digits and . _ @ + - only, 64 at most (an"
+            " account's name, a number, an address)"
+        )
+
+
+def assign(lab: Lab, student: str, course: str, ticket: str) -> Assignment:
+    """What a ticket draws. Raises BadInput."""
+    check_student(student)
+    if not TICKET.fullmatch(ticket):
+        raise BadInput("a ticket has 32 digits of 0 to 9 and a to f: copy all of it")
+    values = {
+        name: choices[number(ticket, name) % len(choices)] for name, choices in lab.drawn.items()
+    }
+    assignment = Assignment(lab, student, course, ticket, values)
+    try:
+        assignment.sets  # noqa: B018  # a formula that has no value is the lab's fault: say it now
+    except FormulaError as error:
+        raise BadInput(f"{lab.folder}: sets: {error}") from None
+    return assignment
+
+
+def number(ticket: str, name: str) -> int:
+    """A number between 0 and 2^64 that a ticket gives to a name."""
+    return int.from_bytes(hmac.new(ticket.encode(), name.encode(), hashlib.sha256).digest()[:8])
+
+
+def read_secret(path: Path) -> bytes:
+    """A course's secret: the file's bytes, without blanks around them. Raises BadInput."""
+    try:
+        secret = path.read_bytes().strip()
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from None
+    if len(secret) < LEAST_SECRET_BYTES:
+        raise BadInput(
+            f"{path}: {len(secret)} bytes: a secret has at least {LEAST_SECRET_BYTES}"
+            " (./lab lab secret FILE makes one)"
+        )
+    return secret
+
+
+def digest_of(predictions: Mapping[str, str]) -> str:
+    """SHA-256 of predictions as they were written."""
+    return hashlib.sha256(
+        json.dumps(
+            {str(key): str(text) for key, text in predictions.items()}, sort_keys=True
+        ).encode()
+    ).hexdigest()

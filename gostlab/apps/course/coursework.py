@@ -1,0 +1,178 @@
+"""A student's folder for one lab: what is in it, and what he has to do next."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gostlab import results
+from gostlab.apps.course.answers import (
+    SEALED,
+    Answers,
+    Sealed,
+    as_number,
+    read_answers,
+    read_sealed,
+    seal,
+)
+from gostlab.apps.course.assignment import Assignment, assign
+from gostlab.apps.course.formula import filled, shown
+from gostlab.apps.course.grading import RESULTS, what_was_asked
+from gostlab.apps.course.lab import ANSWERS, GUIDE, Lab, load_lab
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.resolve.run_description import RunDescription
+
+ASSIGNMENT, TASK = "assignment.json", "TASK.md"
+FOLDER = Path("coursework")
+
+
+def begin(assignment: Assignment, folder: Path) -> None:
+    """A folder with a student's values and sheet. Raises BadInput if it is another's, OSError."""
+    there = results.read_object(folder / ASSIGNMENT)
+    if there is not None and there != assignment.to_json():
+        raise BadInput(
+            f"{folder}: another assignment is there ({there.get('lab')}, {there.get('student')}):"
+            " choose another --folder"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    results.write_json(folder / ASSIGNMENT, assignment.to_json())
+    (folder / TASK).write_text(task_of(assignment), encoding="utf-8")
+    if not (folder / ANSWERS).exists():
+        template = (assignment.lab.folder / ANSWERS).read_text(encoding="utf-8")
+        sheet = re.sub(
+            r"^student:.*$",
+            f"student: {json.dumps(assignment.student)}",
+            template,
+            count=1,
+            flags=re.MULTILINE,
+        )
+        (folder / ANSWERS).write_text(filled(sheet, assignment.told), encoding="utf-8")
+
+
+def open_coursework(folder: Path) -> Assignment:
+    """The assignment of a folder that `start` made. Raises BadInput."""
+    told = results.read_object(folder / ASSIGNMENT)
+    if told is None:
+        raise BadInput(f"{folder}: no lab was begun there: ./lab lab start LAB --student ID")
+    try:
+        lab = load_lab(str(told["lab"]))
+        return assign(lab, str(told["student"]), str(told["course"]), str(told["ticket"]))
+    except KeyError as error:
+        raise BadInput(f"{folder / ASSIGNMENT}: {error} is missing: start again") from None
+
+
+def find_coursework(word: str) -> Path:
+    """The folder that a lab's number or name, or a path, stands for. Raises BadInput."""
+    path = Path(word)
+    if (path / ASSIGNMENT).is_file():
+        return path
+    return FOLDER / load_lab(word).name
+
+
+def task_of(assignment: Assignment) -> str:
+    """What is asked of this student, as a page."""
+    lab, values = assignment.lab, assignment.told
+    lines = [
+        f"# {lab.title}",
+        "",
+        f"For {assignment.student}. The background is in"
+        f" [{GUIDE}]({(lab.folder / GUIDE).resolve().as_uri()}).",
+        "",
+        "| your value | |",
+        "|---|---|",
+        *(f"| {name} | {shown(value)} |" for name, value in values.items()),
+        "",
+        "| setting of your runs | |",
+        "|---|---|",
+        *(f"| {name} | `{text}` |" for name, text in assignment.sets.items()),
+        "",
+        f"1. Fill in `predictions` of {ANSWERS}, then `./lab lab predict {lab.number}`.",
+        f"2. `./lab lab run {lab.number}` ({lab.minutes:g} min on two cores)."
+        f" `./lab lab report {lab.number}` draws what came of it.",
+        f"3. Fill in `answers` of {ANSWERS}, then `./lab lab hand-in {lab.number}`.",
+        "",
+        "| asked | key | points |",
+        "|---|---|---|",
+        *(
+            f"| {filled(point.says, values)} | `{'.'.join(point.answer)}` | {point.points} |"
+            for point in lab.points
+            if point.answer
+        ),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def seal_predictions(folder: Path, assignment: Assignment, *, again: bool) -> Sealed:
+    """Seal what answers.yaml predicts; what was sealed stays, unless `again`. Raises BadInput."""
+    answers = read_answers(folder / ANSWERS, assignment.lab)
+    check_predictions(assignment.lab, answers, folder)
+    before = results.read_object(folder / SEALED)
+    if before is not None and before.get("predictions") != answers.predictions and not again:
+        raise BadInput(
+            f"{folder / SEALED}: other predictions are sealed already, and the runs belong to them"
+            " (--again seals these instead; then everything is run again)"
+        )
+    if before is None or before.get("predictions") != answers.predictions:
+        results.write_json(
+            folder / SEALED,
+            seal(answers.predictions, assignment.lab, assignment.student, datetime.now(UTC)),
+        )
+    return read_sealed(folder / SEALED, assignment.lab)
+
+
+def check_predictions(lab: Lab, answers: Answers, folder: Path) -> None:
+    """Raises BadInput for predictions that nobody could judge."""
+    for point in lab.points:
+        if not point.is_prediction or point.by_hand or point.answer is None:
+            continue
+        text = answers.text(*point.answer)
+        where = f"{folder / ANSWERS}: {'.'.join(point.answer)}"
+        if not text:
+            raise BadInput(f"{where}: nothing there (a guess is better than nothing)")
+        if point.within is not None and as_number(text) is None:
+            raise BadInput(f"{where}: {text[:60]!r}: not a number (like 41.2, without a unit)")
+
+
+def sealed_seed(folder: Path, assignment: Assignment) -> int:
+    """The seed of the runs that belong to the sealed predictions. Raises BadInput."""
+    sealed = read_sealed(folder / SEALED, assignment.lab)
+    answers = read_answers(folder / ANSWERS, assignment.lab)
+    if answers.predictions != sealed.predictions:
+        raise BadInput(
+            f"{folder / ANSWERS}: the predictions are others than the sealed ones: write those"
+            f" back, or seal these (./lab lab predict {assignment.lab.number} --again)"
+        )
+    return assignment.seed(sealed.predictions)
+
+
+def differences(runs: list[RunDescription], assignment: Assignment, seed: int) -> list[str]:
+    """What of a student's own experiment is other than it should be: names of settings."""
+    wanted = assignment.own_runs(seed)
+    keys = {what_was_asked(run.to_json()) for run in wanted}
+    if keys <= {what_was_asked(run.to_json()) for run in runs}:
+        return []
+    if len(runs) < len(wanted):
+        return [f"{len(runs)} runs, {len(wanted)} are asked for"]
+    mine, theirs = runs[0].to_json(), wanted[0].to_json()
+    named = ("experiment", "matrix", "factors", "repetition", "seed", "flows")
+    return [key for key in theirs if key not in named and mine.get(key) != theirs[key]] or ["flows"]
+
+
+def unfinished(folder: Path, assignment: Assignment) -> list[str]:
+    """What is left to do before a hand-in, a line each."""
+    lab, left = assignment.lab, []
+    answers = read_answers(folder / ANSWERS, lab)
+    seed = sealed_seed(folder, assignment)
+    runs = assignment.runs(seed)
+    done = sum(
+        results.is_finished(folder / RESULTS / run.experiment / run.name, run) for run in runs
+    )
+    if done < len(runs):
+        left.append(f"{done} of {len(runs)} runs are there: ./lab lab run {lab.number}")
+    for point in lab.points:
+        if point.answer and not answers.text(*point.answer):
+            left.append(f"{'.'.join(point.answer)} has no answer")
+    return left

@@ -1,0 +1,170 @@
+"""A grade as others read it: text, JSON, JUnit's XML, Gradescope's and Classroom 50's results."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+from xml.etree import ElementTree
+
+from gostlab.apps.course.grading import Grade, Scored
+
+CLASSROOM50 = "classroom50/result/v1"
+
+
+def to_text(grade: Grade) -> str:
+    lines = [f"{grade.title} · {grade.student} · {grade.points} of {grade.most} points"]
+    lines += [f"problem: {each}" for each in grade.problems]
+    lines += [f"note: {each}" for each in grade.notes]
+    for each in grade.scored:
+        lines.append(f"{each.points:3} of {each.most:2}  {each.name}: {each.says}")
+        lines += [f"           {line}" for line in reasons(each)]
+    for paper in grade.by_hand:
+        lines.append(f" -- of {paper.most:2}  {paper.name} (read by a person): {paper.says}")
+        lines.append(f"           {' '.join(paper.text.split()) or '(nothing written)'}")
+    lines += [f"rerun: {each}" for each in grade.reran]
+    return "\n".join(lines)
+
+
+def reasons(each: Scored) -> list[str]:
+    """Asked, got, band, and where they come from; a line each."""
+    if not (each.asked or each.got):
+        return [each.why]
+    line = f"asked {each.asked}, got {each.got or 'nothing'} ({each.band})"
+    return [line + (f": {each.why}" if each.why else ""), f"from {each.source}"]
+
+
+def to_json(grade: Grade) -> str:
+    found = {
+        **asdict(grade),
+        "schema": 1,
+        "points": grade.points,
+        "most": grade.most,
+        "scored": [{**asdict(each), "passed": each.passed} for each in grade.scored],
+    }
+    return json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False)
+
+
+def to_junit(grade: Grade) -> str:
+    """JUnit's XML: a test per point."""
+    failed = sum(not each.passed for each in grade.scored)
+    suite = ElementTree.Element(
+        "testsuite",
+        name=printable(grade.lab),
+        tests=str(len(grade.scored)),
+        failures=str(failed),
+        errors="0",
+        skipped="0",
+        time="0",
+    )
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, value in (("student", grade.student), ("points", grade.points), ("most", grade.most)):
+        ElementTree.SubElement(properties, "property", name=name, value=printable(str(value)))
+    for each in grade.scored:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=printable(grade.lab), name=printable(each.name), time="0"
+        )
+        if not each.passed:
+            failure = ElementTree.SubElement(
+                case, "failure", message=printable(each.why), type="points"
+            )
+            failure.text = printable("\n".join([each.says, *reasons(each)]))
+    if grade.problems or grade.reran:
+        out = ElementTree.SubElement(suite, "system-out")
+        out.text = printable("\n".join([*grade.problems, *grade.reran]))
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def to_gradescope(grade: Grade) -> str:
+    """Gradescope's results.json (gradescope-autograders.readthedocs.io, specs)."""
+    head = "\n".join([*grade.problems, *grade.notes, *(f"rerun: {each}" for each in grade.reran)])
+    return json.dumps(
+        {
+            "score": grade.points,
+            "visibility": "visible",
+            "stdout_visibility": "hidden",
+            "output": head or f"{grade.points} of {grade.most} points",
+            "extra_data": {
+                "lab": grade.lab,
+                "student": grade.student,
+                "values": dict(grade.values),
+            },
+            "tests": [
+                {
+                    "number": str(number),
+                    "name": f"{each.name}: {each.says}",
+                    "score": each.points,
+                    "max_score": each.most,
+                    "status": "passed" if each.passed else "failed",
+                    "output": "\n".join(reasons(each)),
+                    "output_format": "text",
+                    "tags": [each.name],
+                    "visibility": "visible",
+                }
+                for number, each in enumerate(grade.scored, 1)
+            ],
+        },
+        indent=2,
+        ensure_ascii=False,
+    )
+
+
+def to_classroom50(grade: Grade, environ: Mapping[str, str], now: datetime) -> str:
+    """Classroom 50's result.json (its wiki, Advanced Autograding). Its runner hands over what only
+    it knows in the environment, and stamps owner and type itself.
+    """
+    stamp = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    commit = environ.get("COMMIT_URL", "not known outside a runner")
+    return json.dumps(
+        {
+            "schema": CLASSROOM50,
+            "classroom": environ.get("CLASSROOM", grade.course),
+            "assignment": environ.get("ASSIGNMENT", grade.lab),
+            "owner": environ.get("OWNER", grade.student),
+            "submission": environ.get("SUBMISSION_TAG", "none"),
+            "commit": commit,
+            "release": environ.get("RELEASE_URL", commit),
+            "review": environ.get("REVIEW_URL", commit),
+            "datetime": stamp,
+            "graded_at": stamp,
+            "score": grade.points,
+            "max-score": grade.most,
+            "tests": [
+                {
+                    "test-name": each.name,
+                    "passed": each.passed,
+                    "score": each.points,
+                    "max-score": each.most,
+                    "message": "\n".join([each.says, *reasons(each)]),
+                }
+                for each in grade.scored
+            ],
+            "problems": [*grade.problems],
+        },
+        indent=2,
+        ensure_ascii=False,
+    )
+
+
+def printable(text: str) -> str:
+    """A text without the characters that XML has no place for."""
+    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
+
+
+FORMATS: tuple[str, ...] = ("text", "json", "junit", "gradescope", "classroom50")
+
+
+def written(grade: Grade, form: str, environ: Mapping[str, str], now: datetime) -> str:
+    if form == "classroom50":
+        return to_classroom50(grade, environ, now)
+    plain: Mapping[str, Callable[[Grade], Any]] = {
+        "text": to_text,
+        "json": to_json,
+        "junit": to_junit,
+        "gradescope": to_gradescope,
+    }
+    return str(plain[form](grade))

@@ -1,0 +1,382 @@
+"""From a hand-in to points: the assignment made anew, every run held against it and against its own
+raw records, every answer against what it should be.
+
+Nothing earns a point unless the runs are the student's own, whole and good: a prediction counts
+only before its runs, an answer only beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gostlab.apps.course.answers import (
+    SEALED,
+    Answers,
+    Sealed,
+    as_number,
+    read_answers,
+    read_sealed,
+)
+from gostlab.apps.course.assignment import Assignment
+from gostlab.apps.course.evidence import Records, Unreadable, complaints, figure
+from gostlab.apps.course.formula import FormulaError, Value, evaluate, filled, shown
+from gostlab.apps.course.lab import ANSWERS, Lab, Measured, Point
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.results import read_object
+
+RESULTS = "results"
+NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
+MOST_OWN_FOLDERS = 500
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What one point of a lab earned, and why."""
+
+    name: str
+    points: int  # earned
+    most: int
+    says: str
+    asked: str  # what it should be
+    got: str
+    band: str
+    source: str  # where the expected value comes from, and which file the other
+    why: str  # why not all of it; "" where it is
+
+    @property
+    def passed(self) -> bool:
+        return self.points == self.most
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """What a person has to read."""
+
+    name: str
+    most: int
+    says: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Grade:
+    """A hand-in's points, each with its reasons."""
+
+    lab: str
+    title: str
+    student: str
+    course: str
+    values: Mapping[str, Value]
+    scored: tuple[Scored, ...]
+    by_hand: tuple[ByHand, ...]
+    problems: tuple[str, ...]  # why nothing counts; none where it does
+    notes: tuple[str, ...] = ()
+    reran: tuple[str, ...] = ()  # what a rerun said
+
+    @property
+    def points(self) -> int:
+        return sum(each.points for each in self.scored)
+
+    @property
+    def most(self) -> int:
+        """That can be earned without a person."""
+        return sum(each.most for each in self.scored)
+
+
+@dataclass
+class Found:
+    """The student's runs that count, and what they say."""
+
+    records: list[Records] = field(default_factory=list)
+    own: list[Records] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def grade(assignment: Assignment, folder: Path) -> Grade:
+    """A hand-in's grade. `folder`: the hand-in's, safe to read. Raises BadInput for a lab that is
+    not whole; what is wrong with a hand-in is in the grade.
+    """
+    lab = assignment.lab
+    try:
+        answers, sealed = read_answers(folder / ANSWERS, lab), read_sealed(folder / SEALED, lab)
+    except BadInput as error:
+        return nothing(assignment, [str(error)])
+    problems = wrong_student(assignment, answers, folder)
+    found = find_runs(assignment, sealed, folder / RESULTS)
+    problems += found.problems
+    if problems:
+        return nothing(assignment, problems, answers)
+    names: dict[str, Value] = dict(assignment.values)
+    lacking: dict[str, str] = {}
+    for name, wanted in lab.measured.items():
+        try:
+            names[name] = measured(wanted, assignment, found)
+        except (Unreadable, FormulaError) as error:
+            lacking[name] = str(error)
+    # Sealed is what was predicted; what stands in answers.yaml may have been changed since.
+    answers = replace(answers, predictions=sealed.predictions)
+    scored = (score(point, answers, names, lacking) for point in lab.points if not point.by_hand)
+    return grade_of(assignment, scored, by_hand(lab, answers, names))
+
+
+def grade_of(
+    assignment: Assignment,
+    scored: Iterable[Scored],
+    to_read: tuple[ByHand, ...],
+    problems: Sequence[str] = (),
+) -> Grade:
+    lab = assignment.lab
+    return Grade(
+        lab.name,
+        lab.title,
+        assignment.student,
+        assignment.course,
+        assignment.values,
+        tuple(scored),
+        to_read,
+        tuple(problems),
+    )
+
+
+def nothing(
+    assignment: Assignment, problems: Sequence[str], answers: Answers | None = None
+) -> Grade:
+    """The grade of a hand-in that does not count."""
+    lab, why = assignment.lab, "the hand-in does not count: see the problems"
+    scored = (
+        Scored(
+            point.name,
+            0,
+            point.points,
+            said(point.says, assignment.values),
+            "",
+            "",
+            "",
+            point.source,
+            why,
+        )
+        for point in lab.points
+        if not point.by_hand
+    )
+    to_read = by_hand(lab, answers, assignment.values) if answers else ()
+    return grade_of(assignment, scored, to_read, problems)
+
+
+def by_hand(lab: Lab, answers: Answers, names: Mapping[str, Value]) -> tuple[ByHand, ...]:
+    return tuple(
+        ByHand(point.name, point.points, said(point.says, names), answers.text(*point.answer))
+        for point in lab.points
+        if point.by_hand and point.answer
+    )
+
+
+def said(text: str, names: Mapping[str, Value]) -> str:
+    """A sentence with its <formulas> filled in, or as it is written where one has no value."""
+    try:
+        return filled(text, names)
+    except FormulaError:
+        return text
+
+
+# -- whose runs
+
+
+def wrong_student(assignment: Assignment, answers: Answers, folder: Path) -> list[str]:
+    """What says that a hand-in is somebody else's."""
+    found = []
+    told = read_object(folder / "assignment.json") or {}
+    for where, name in ((ANSWERS, answers.student), ("assignment.json", told.get("student"))):
+        if name != assignment.student:
+            found.append(f"{where}: of student {str(name)!r:.80}, not {assignment.student}")
+    return found
+
+
+def find_runs(assignment: Assignment, sealed: Sealed, results: Path) -> Found:
+    """The runs of a hand-in that should be there, and why those that do not count do not."""
+    found = Found()
+    seed = assignment.seed(sealed.predictions)
+    wanted = assignment.runs(seed)
+    for run in wanted:
+        take(results / run.experiment / run.name, run, assignment, sealed, found, found.records)
+    own = assignment.own_runs(seed)
+    if own:
+        there = dict(described(results, wanted[0].experiment))
+        for run in own:
+            key = what_was_asked(run.to_json())
+            folder, named = there.get(key, (results / f"your repetition {run.repetition}", run))
+            take(folder, named, assignment, sealed, found, found.own)
+    missing = sum("not there" in line for line in found.problems)
+    if missing:
+        others = sum(1 for _ in results.glob("*/*/run.json")) if results.is_dir() else 0
+        found.problems = [line for line in found.problems if "not there" not in line]
+        found.problems.insert(
+            0,
+            f"{RESULTS}: {missing} of {len(wanted) + len(own)} runs are not there"
+            + (
+                f", though {others} others are: they belong to other predictions, another student,"
+                " another lab or settings that were not asked for"
+                if others > len(wanted) + len(own) - missing
+                else " (./lab lab run runs them)"
+            ),
+        )
+    return found
+
+
+def take(
+    folder: Path,
+    run: RunDescription,
+    assignment: Assignment,
+    sealed: Sealed,
+    found: Found,
+    into: list[Records],
+) -> None:
+    """Look at one run's folder: its records, or why it does not count."""
+    if not folder.is_dir():
+        found.problems.append(f"{folder.name}: not there")
+        return
+    records = Records(folder, run)
+    wrong = list(complaints(records, assignment.lab.verdicts, sealed.at))
+    if wrong:
+        found.problems += [f"{folder.name:.120}: {line}" for line in wrong[:3]]
+    else:
+        into.append(records)
+
+
+def described(results: Path, experiment: str) -> Iterator[tuple[str, tuple[Path, RunDescription]]]:
+    """The runs of other experiments in a hand-in, by what was asked of them but for its names."""
+    for folder in sorted(results.glob("*/*"))[:MOST_OWN_FOLDERS]:
+        values = read_object(folder / "run.json")
+        if values is None or folder.parent.name == experiment:
+            continue
+        try:
+            run = RunDescription.from_json(values)
+            # its names become names of folders in a rerun
+            plain = NAME.fullmatch(run.experiment) and NAME.fullmatch(run.matrix)
+            if plain and run.to_json() == values:
+                yield what_was_asked(values), (folder, run)
+        except (BadInput, TypeError, ValueError, AttributeError, KeyError):
+            continue
+
+
+def what_was_asked(values: Mapping[str, Any]) -> str:
+    """A run's description without what a student may call it."""
+    named = ("experiment", "matrix", "factors")
+    return repr(sorted((key, repr_of(value)) for key, value in values.items() if key not in named))
+
+
+def repr_of(value: Any) -> str:
+    """JSON's value as a text, its keys in order."""
+    if isinstance(value, Mapping):
+        return repr(sorted((str(key), repr_of(each)) for key, each in value.items()))
+    return repr([repr_of(each) for each in value]) if isinstance(value, list) else repr(value)
+
+
+# -- what they say
+
+
+def measured(wanted: Measured, assignment: Assignment, found: Found) -> float:
+    """A figure of the runs. Raises Unreadable or FormulaError."""
+    levels = {name: filled(text, assignment.values) for name, text in wanted.of.items()}
+    fitting = [
+        records
+        for records in (found.own if wanted.own else found.records)
+        if all(level_of(records.run, name) == squeezed(level) for name, level in levels.items())
+    ]
+    if not fitting or (wanted.take == "one" and len(fitting) > 1):
+        raise Unreadable(f"{wanted.figure}: {len(fitting)} runs with {levels}")
+    values = sorted(figure(records, wanted.figure, wanted.flow) for records in fitting)
+    middle = len(values) // 2
+    return {
+        "one": values[0],
+        "least": values[0],
+        "most": values[-1],
+        "median": values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2,
+    }[wanted.take]
+
+
+def level_of(run: RunDescription, name: str) -> str | None:
+    """A run's matrix, or its level of a factor, as people write it."""
+    value = run.matrix if name == "matrix" else run.factors.get(name)
+    if isinstance(value, Mapping):
+        value = "{" + ",".join(f"{key}:{each}" for key, each in value.items()) + "}"
+    return None if value is None else squeezed(str(value))
+
+
+def squeezed(text: str) -> str:
+    """A level without the blanks that mean nothing."""
+    return "".join(text.split())
+
+
+# -- points
+
+
+def score(
+    point: Point, answers: Answers, names: Mapping[str, Value], lacking: Mapping[str, str]
+) -> Scored:
+    def scored(asked: str, got: str, band: str, why: str) -> Scored:
+        file = f"{SEALED if point.is_prediction else ANSWERS}" if point.answer else "raw records"
+        return Scored(
+            point.name,
+            0 if why else point.points,
+            point.points,
+            said(point.says, names),
+            asked,
+            got,
+            band,
+            f"{point.source}; {file}",
+            why,
+        )
+
+    try:
+        if point.answer is None:
+            return scored(*score_run(point, names))
+        return scored(*score_answer(point, answers.text(*point.answer), names))
+    except FormulaError as error:
+        told = next((text for name, text in lacking.items() if name in str(error)), "")
+        return scored("", "", "", f"cannot be judged: {error}" + (f" ({told})" if told else ""))
+
+
+def score_run(point: Point, names: Mapping[str, Value]) -> tuple[str, str, str, str]:
+    """(asked, got, band, why not) of a figure of the runs. Raises FormulaError."""
+    got = number_of(point.got or "", names)
+    least = None if point.least is None else number_of(point.least, names)
+    most = None if point.most is None else number_of(point.most, names)
+    band = " ".join(
+        part
+        for part in (
+            "" if least is None else f"at least {shown(least)}",
+            "" if most is None else f"at most {shown(most)}",
+        )
+        if part
+    )
+    inside = (least is None or got >= least) and (most is None or got <= most)
+    return point.got or "", shown(got), band, "" if inside else "outside its band"
+
+
+def score_answer(point: Point, text: str, names: Mapping[str, Value]) -> tuple[str, str, str, str]:
+    """(asked, got, band, why not) of an answer. Raises FormulaError."""
+    expected = evaluate(point.expect or "", names)
+    band = point.within.words if point.within else "the same word"
+    if not text.strip():
+        return shown(expected), "", band, "no answer"
+    if point.within is None:
+        same = squeezed(text).casefold() == squeezed(str(expected)).casefold()
+        return shown(expected), text[:80], band, "" if same else "another was right"
+    got = as_number(text)
+    if got is None:
+        return shown(expected), text[:80], band, "not a number (like 41.2, without a unit)"
+    near = point.within.holds(got, float(expected))
+    return shown(expected), shown(got), band, "" if near else "outside its band"
+
+
+def number_of(formula: str, names: Mapping[str, Value]) -> float:
+    """A formula's number. Raises FormulaError."""
+    value = evaluate(formula, names)
+    if isinstance(value, str):
+        raise FormulaError(f"{formula}: a word where a number should be")
+    return float(value)

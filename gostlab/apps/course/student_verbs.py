@@ -1,0 +1,140 @@
+"""A student's verbs: `./lab labs`, and `./lab lab start`, `predict`, `run`, `report`, `hand-in`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from gostlab import api
+from gostlab.apps.course.answers import TIME
+from gostlab.apps.course.assignment import Assignment, assign, read_secret, ticket_of
+from gostlab.apps.course.coursework import (
+    FOLDER,
+    TASK,
+    begin,
+    differences,
+    find_coursework,
+    open_coursework,
+    seal_predictions,
+    sealed_seed,
+    unfinished,
+)
+from gostlab.apps.course.grading import RESULTS, grade
+from gostlab.apps.course.lab import ANSWERS, list_labs, load_lab
+from gostlab.apps.course.upload import check_folder, pack
+from gostlab.runs.progress import progress_on_stderr
+from gostlab.runs.summary import print_summary
+
+EXIT_OK, EXIT_FAILED = 0, 1
+
+
+def complain(sentence: str) -> None:
+    """One line for the person who can mend it."""
+    print(f"gostlab: {sentence}", file=sys.stderr, flush=True)
+
+
+def labs_verb(arguments: argparse.Namespace) -> int:
+    found = [load_lab(str(folder)) for folder in list_labs()]
+    if arguments.json:
+        told = [
+            {
+                "lab": lab.number,
+                "name": lab.name,
+                "title": lab.title,
+                "goals": lab.goals,
+                "minutes": lab.minutes,
+                "points": lab.most,
+                "folder": str(lab.folder),
+            }
+            for lab in found
+        ]
+        print(json.dumps(told, indent=2))
+        return EXIT_OK
+    for lab in found:
+        print(f"{lab.number}  {lab.title} ({lab.minutes:g} min of runs, {lab.most} points)")
+        for goal in lab.goals:
+            print(f"     {goal}")
+    print("begin: ./lab lab start 0 --student NAME · labs/README.md")
+    return EXIT_OK
+
+
+def start(arguments: argparse.Namespace) -> int:
+    lab = load_lab(arguments.lab)
+    secret = read_secret(arguments.secret) if arguments.secret else None
+    ticket = arguments.ticket or ticket_of(lab, arguments.student, arguments.course, secret)
+    assignment = assign(lab, arguments.student, arguments.course, ticket)
+    folder = arguments.folder or FOLDER / lab.name
+    begin(assignment, folder)
+    print(f"{lab.title}: {folder}")
+    for name, text in assignment.sets.items():
+        print(f"  {name}: {text}")
+    print(f"read {folder / TASK}, fill in the predictions of {folder / ANSWERS}")
+    print(f"next: ./lab lab predict {arguments.folder or lab.number}")
+    return EXIT_OK
+
+
+def coursework(word: str) -> tuple[Path, Assignment]:
+    """A student's folder and what he is asked. Raises BadInput."""
+    folder = find_coursework(word)
+    return folder, open_coursework(folder)
+
+
+def predict(arguments: argparse.Namespace) -> int:
+    folder, assignment = coursework(arguments.lab)
+    sealed = seal_predictions(folder, assignment, again=arguments.again)
+    for key, text in sealed.predictions.items():
+        print(f"  {key}: {text}")
+    print(f"sealed {sealed.at.strftime(TIME)}: the seed of your runs is made of them")
+    print(f"next: ./lab lab run {arguments.lab}")
+    return EXIT_OK
+
+
+def run(arguments: argparse.Namespace) -> int:
+    folder, assignment = coursework(arguments.lab)
+    seed = sealed_seed(folder, assignment)
+    plans = [
+        api.plan(
+            str(assignment.lab.experiment_path), overrides=assignment.sets, on="sandbox", seed=seed
+        )
+    ]
+    own = assignment.lab.own
+    if own and (folder / own.file).is_file():
+        plans.append(api.plan(str(folder / own.file), on="sandbox", seed=seed))
+        other = differences(list(plans[-1].runs), assignment, seed)
+        if other:
+            complain(f"{folder / own.file}: not what is asked yet: {', '.join(other)}")
+    elif own:
+        complain(f"{folder / own.file}: not there yet: {assignment.lab.title} asks for it")
+    status = EXIT_OK
+    for plan in plans:
+        with progress_on_stderr(plan.experiment.name, quiet=False) as progress:
+            outcome = api.run(plan, folder / RESULTS, jobs=arguments.jobs, progress=progress)
+        for line in outcome.complaints:
+            complain(line)
+        print_summary(api.summary(outcome), outcome.first_cc, sys.stdout)
+        print(f"{outcome.counts_line} · {folder / RESULTS}")
+        if outcome.failed or outcome.invalid or outcome.nothing_answered:
+            status = EXIT_FAILED
+    print(f"next: ./lab lab report {arguments.lab}, then ./lab lab hand-in {arguments.lab}")
+    return status
+
+
+def report(arguments: argparse.Namespace) -> int:
+    folder, _ = coursework(arguments.lab)
+    print(api.report(folder / RESULTS, out=folder / "report"))
+    return EXIT_OK
+
+
+def hand_in(arguments: argparse.Namespace) -> int:
+    folder, assignment = coursework(arguments.lab)
+    left = unfinished(folder, assignment)
+    check_folder(folder)
+    left += grade(assignment, folder).problems
+    for line in left:
+        complain(line)
+    archive = arguments.out or folder.with_name(f"{folder.name}-{assignment.student}.zip")
+    pack(folder, archive)
+    print(f"{'packed as it is' if left else 'complete'}: {archive}")
+    return EXIT_FAILED if left else EXIT_OK

@@ -1,0 +1,219 @@
+"""What a student uploads, a folder, a zip or a tar, as a folder that is safe to read.
+
+Nothing is followed and nothing is believed: links, devices, paths that lead out, names twice, more
+files or bytes than any lab has, are refused. Bytes are counted as they come, whatever a header
+says.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tarfile
+import tempfile
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from gostlab.apps.course.answers import SEALED
+from gostlab.apps.course.lab import ANSWERS
+from gostlab.describe.file.document import BadInput
+
+MOST_FILES = 4000
+MOST_BYTES = 256 * 2**20
+MOST_FILE_BYTES = 32 * 2**20
+MOST_ARCHIVE_BYTES = 128 * 2**20
+MOST_DEPTH = 8
+CHUNK_BYTES = 2**16
+# What systems put into archives by themselves.
+NOT_HANDED_IN = ("__MACOSX", ".DS_Store", "Thumbs.db", ".git", "__pycache__")
+
+
+@contextmanager
+def opened(upload: Path) -> Iterator[Path]:
+    """The folder of a hand-in. Raises BadInput."""
+    if upload.is_symlink():
+        raise BadInput(f"{upload}: a link: name the folder or the archive itself")
+    if upload.is_dir():
+        check_folder(upload)
+        yield hand_in_of(upload)
+        return
+    if not upload.is_file():
+        raise BadInput(f"{upload}: no such folder, zip or tar")
+    if upload.stat().st_size > MOST_ARCHIVE_BYTES:
+        raise BadInput(f"{upload}: larger than any hand-in ({MOST_ARCHIVE_BYTES >> 20} MiB)")
+    with tempfile.TemporaryDirectory(prefix="gostlab-hand-in-") as scratch:
+        unpack(upload, Path(scratch))
+        yield hand_in_of(Path(scratch))
+
+
+def check_folder(folder: Path) -> None:
+    """Only files and folders, not too many, not too large. Raises BadInput."""
+    files = total = 0
+    for place, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = [name for name in folders if name not in NOT_HANDED_IN]
+        depth = len(Path(place).relative_to(folder).parts)
+        if depth > MOST_DEPTH:
+            raise BadInput(f"{folder}: folders more than {MOST_DEPTH} deep")
+        for name in (*folders, *names):
+            path = Path(place, name)
+            status = path.lstat()
+            shown = path.relative_to(folder)
+            if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+                raise BadInput(f"{shown!s:.200}: a link or a device, not a file")
+            if stat.S_ISREG(status.st_mode):
+                files, total = files + 1, total + status.st_size
+                check_sizes(str(shown), files, status.st_size, total)
+
+
+def check_sizes(name: str, files: int, size: int, total: int) -> None:
+    """Raises BadInput where there is too much."""
+    if files > MOST_FILES:
+        raise BadInput(f"more than {MOST_FILES} files")
+    if size > MOST_FILE_BYTES:
+        raise BadInput(f"{name:.200}: more than {MOST_FILE_BYTES >> 20} MiB")
+    if total > MOST_BYTES:
+        raise BadInput(f"more than {MOST_BYTES >> 20} MiB in all")
+
+
+def unpack(archive: Path, to: Path) -> None:
+    """A zip's or tar's files into an empty folder. Raises BadInput."""
+    try:
+        if zipfile.is_zipfile(archive):
+            unpack_zip(archive, to)
+        elif tarfile.is_tarfile(archive):
+            unpack_tar(archive, to)
+        else:
+            raise BadInput(f"{archive}: neither a folder nor a zip nor a tar")
+    except (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        zlib.error,
+        EOFError,
+        OSError,
+        ValueError,
+        RuntimeError,  # an encrypted zip
+        NotImplementedError,  # a compression that Python has not
+        ImportError,
+        MemoryError,
+        OverflowError,
+    ) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{archive}: cannot be unpacked: {error}"[:300]) from None
+
+
+def unpack_zip(archive: Path, to: Path) -> None:
+    """Raises BadInput, and what zipfile raises."""
+    with zipfile.ZipFile(archive) as opened_zip:
+        taken = Taken(to)
+        for entry in opened_zip.infolist():
+            kind = stat.S_IFMT(entry.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise BadInput(f"{entry.filename!r:.200}: a link or a device, not a file")
+            if not entry.is_dir():
+                with opened_zip.open(entry) as content:
+                    taken.take(entry.filename, content)
+
+
+def unpack_tar(archive: Path, to: Path) -> None:
+    """Raises BadInput, and what tarfile raises."""
+    with tarfile.open(archive, mode="r:*") as opened_tar:
+        taken = Taken(to)
+        for entry in opened_tar:
+            if entry.isdir():
+                taken.count()
+                continue
+            content = opened_tar.extractfile(entry) if entry.isreg() else None
+            if content is None or entry.issparse():
+                raise BadInput(f"{entry.name!r:.200}: a link or a device, not a file")
+            with content:
+                taken.take(entry.name, content)
+
+
+class Taken:
+    """Files that were unpacked into a folder so far."""
+
+    def __init__(self, to: Path) -> None:
+        self._to = to
+        self._names: set[str] = set()
+        self._entries = 0
+        self._bytes = 0
+
+    def count(self) -> None:
+        """One more entry. Raises BadInput where there are too many."""
+        self._entries += 1
+        if self._entries > MOST_FILES:
+            raise BadInput(f"more than {MOST_FILES} files")
+
+    def take(self, name: str, content: IO[bytes]) -> None:
+        """Write one file. Raises BadInput for a name that leads out or was there, or too much."""
+        self.count()
+        parts = parts_of(name)
+        if any(part in NOT_HANDED_IN for part in parts):
+            return
+        # Two names that one file system takes for the same are one.
+        key = unicodedata.normalize("NFC", "/".join(parts)).casefold()
+        if key in self._names:
+            raise BadInput(f"{name!r:.200}: there twice")
+        self._names.add(key)
+        path = self._to.joinpath(*parts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        size = 0
+        with path.open("xb") as file:
+            while chunk := content.read(CHUNK_BYTES):
+                size += len(chunk)
+                self._bytes += len(chunk)
+                check_sizes(name, self._entries, size, self._bytes)
+                file.write(chunk)
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """A name in an archive, in parts. Raises BadInput for one that leads anywhere else."""
+    parts = PurePosixPath(name).parts
+    if (
+        not parts
+        or name.startswith("/")
+        or "\\" in name
+        or any(part in ("..", ".") or not part.isprintable() for part in parts)
+        or len(parts) > MOST_DEPTH
+        or any(len(part.encode("utf-8", "replace")) > 200 for part in parts)
+        or (len(parts[0]) == 2 and parts[0][1] == ":")
+    ):
+        raise BadInput(f"{name!r:.200}: no name of a file in a hand-in")
+    return parts
+
+
+def hand_in_of(folder: Path) -> Path:
+    """The folder that has the answers: this one, or one inside. Raises BadInput."""
+    for depth in range(3):
+        found = sorted(
+            path.parent
+            for name in (ANSWERS, SEALED)
+            for path in folder.glob("/".join([*["*"] * depth, name]))
+        )
+        if found:
+            return found[0]
+    raise BadInput(f"no {ANSWERS} in it: hand in the folder that ./lab lab start made")
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """A hand-in's folder as a zip, without what no grader reads. Raises OSError."""
+    part = archive.with_name(archive.name + ".part")
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as made:
+        for path in sorted(folder.rglob("*")):
+            inside = path.relative_to(folder)
+            hidden = any(each.startswith(".") for each in inside.parts)
+            if (
+                path.is_file()
+                and not path.is_symlink()
+                and not hidden
+                and inside.parts[0] != "report"
+            ):
+                made.write(path, Path(folder.name) / inside)
+    shutil.move(part, archive)

@@ -1,0 +1,123 @@
+"""The words of the classroom's verbs: `./lab labs`, `./lab lab ACTION`, `./lab grade`. Apart from
+what they start, which takes a second to import.
+
+docs/teaching.md is for the teacher, labs/README.md for the student.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from gostlab.apps.command import JOBS, Verb, add_actions, add_json
+from gostlab.apps.course import student_verbs, teacher_verbs
+
+PUBLIC_COURSE = "public"
+STUDENT, TEACHER = student_verbs, teacher_verbs
+# action (and, with _ for -, its function): whose, what it does, an example
+ACTIONS = {
+    "start": (STUDENT, "begin a lab: your own values, and a sheet for answers", "3 --student me"),
+    "predict": (STUDENT, "seal your predictions; the runs will belong to them", "3"),
+    "run": (
+        STUDENT,
+        "run what the lab asks you to, and your own experiment if it asks for one",
+        "3",
+    ),
+    "report": (STUDENT, "tables, figures and one page of your runs", "3"),
+    "hand-in": (STUDENT, "check that nothing is missing and pack it", "3"),
+    "ticket": (
+        TEACHER,
+        "the tickets of a course with a secret, as CSV",
+        "3 --secret F --students T",
+    ),
+    "secret": (TEACHER, "make a course's secret", "course.secret"),
+    "autograder": (TEACHER, "what Gradescope or Classroom 50 needs", "3 --format gradescope"),
+}
+
+
+def starts(module: ModuleType, function: str) -> Callable[[argparse.Namespace], int]:
+    """A function of a module, which is read when it is called."""
+    return lambda arguments: int(getattr(module, function)(arguments))
+
+
+def lab_arguments(lab: argparse.ArgumentParser) -> None:
+    """`./lab lab ACTION`, each with what it takes."""
+    actions = add_actions(lab)
+    made = {}
+    for name, (module, summary, example) in ACTIONS.items():
+        said = f"for teachers: {summary}" if module == TEACHER else summary
+        made[name] = actions.add_parser(
+            name, help=said, description=said, epilog=f"example: ./lab lab {name} {example}"
+        )
+        made[name].set_defaults(verb=starts(module, name.replace("-", "_")))
+        if name != "secret":
+            made[name].add_argument("lab", help="its number, its name, or a folder")
+    start = made["start"]
+    start.add_argument("--student", required=True, help="who you are: as your teacher knows you")
+    start.add_argument("--ticket", help="from your teacher, in a course with a secret")
+    start.add_argument("--folder", type=Path, help="where (default: coursework/LAB)")
+    made["predict"].add_argument(
+        "--again", action="store_true", help="seal others in place of those sealed before"
+    )
+    made["run"].add_argument("--jobs", type=int, help=JOBS)
+    made["hand-in"].add_argument("--out", type=Path, help="the zip (default: beside the folder)")
+    for each in (start, made["ticket"], made["autograder"]):
+        add_course(each)
+    made["ticket"].add_argument(
+        "--students", type=Path, required=True, help="a file with a student a line"
+    )
+    made["secret"].add_argument("file", type=Path, help="what to write; keep it to yourself")
+    made["autograder"].add_argument(
+        "--format", choices=("gradescope", "classroom50"), required=True, help="for which"
+    )
+    made["autograder"].add_argument("--out", type=Path, help="what to write")
+
+
+def add_course(verb: argparse.ArgumentParser) -> None:
+    """What tells one course from another."""
+    verb.add_argument("--course", default=PUBLIC_COURSE, help="a word for course and year")
+    verb.add_argument("--secret", type=Path, help="the course's secret, a file")
+
+
+def grade_arguments(grade: argparse.ArgumentParser) -> None:
+    grade.add_argument("lab", help="the lab: its number, its name, or a folder")
+    grade.add_argument("submission", type=Path, help="a folder, a zip or a tar")
+    grade.add_argument("--student", help="whose it must be (default: whose it says it is)")
+    grade.add_argument(
+        "--metadata", type=Path, help="Gradescope's submission_metadata.json: whose it must be"
+    )
+    add_course(grade)
+    grade.add_argument(
+        "--rerun", action="store_true", help="run one of its runs again and compare (sandbox)"
+    )
+    grade.add_argument(
+        "--format",
+        choices=("text", "json", "junit", "gradescope", "classroom50"),
+        default="text",
+        help="how to say it (default: text)",
+    )
+    grade.add_argument("--out", type=Path, help="write it there instead")
+
+
+VERBS = (
+    Verb("labs", "the classroom labs, a line each", add_json, starts(STUDENT, "labs_verb")),
+    Verb(
+        "lab",
+        "work on a classroom lab",
+        lab_arguments,
+        starts(STUDENT, "ACTION"),
+        parser={"description": "Work on a lab."},
+    ),
+    Verb(
+        "grade",
+        "grade a hand-in from its files; no sandbox needed",
+        grade_arguments,
+        starts(TEACHER, "grade_verb"),
+        "./lab grade labs/3 upload.zip --student alice --format gradescope",
+        parser={
+            "description": "Grade a hand-in: a folder, a zip or a tar. Exit code 0: it was graded."
+        },
+    ),
+)

@@ -1,0 +1,361 @@
+"""The doctor: says which of the lab's parts are there, which are missing, and what to do.
+
+It looks and changes nothing; the sandbox's kernel is booted once, for a fraction of a second.
+Python's own library alone: it must work where the set-up did not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from gostlab import machine
+from gostlab.declared import folders
+from gostlab.declared.iperf3_versions import OWN
+from gostlab.declared.tunnels import GOST, tunnel_kinds, tunnel_packages
+from gostlab.machine import allowance, sandbox
+from gostlab.setup import parts, system
+from gostlab.setup import steps as setup
+
+SETUP = "run ./lab setup"
+BOOT_MIB = 448  # a small run's memory
+BOOT_LIMIT_S = 30.0
+RESULTS_BYTES = 500_000_000
+
+State = Literal["there", "missing", "absent"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part. `missing`: the lab does not work without it; `absent`: it does."""
+
+    part: str
+    state: State
+    detail: str
+    to_do: str = ""
+
+
+def examine() -> list[Finding]:
+    """Look at every part, in the order in which the lab needs them."""
+    found = parts.find_parts()
+    return [
+        _packages(),
+        _iproute2(found),
+        *_iperf3(found),
+        *_kernel(found),
+        *_shared(),
+        _tunnel(found),
+        _gost(found),
+        *_other_tunnels(),
+        _memory(),
+        _isolation(),
+        _disk(),
+        _cores(),
+        _root(),
+        _host_netem(),
+    ]
+
+
+def _packages() -> Finding:
+    missing = (
+        setup.missing_packages([*setup.LAB_PACKAGES, *tunnel_packages()])
+        if shutil.which("dpkg-query")
+        else setup.missing_programs()
+    )
+    if missing:
+        return Finding("packages", "missing", f"not installed: {' '.join(missing)}", SETUP)
+    mininet = parts.output_of(
+        [sys.executable, "-c", "import mininet.net as net; print(net.VERSION)"]
+    ).strip()
+    iperf3 = re.search(r"iperf ([\d.]+)", parts.output_of(["iperf3", "--version"]))
+    return Finding(
+        "packages",
+        "there",
+        f"Mininet {mininet or '?'}, iperf3 {iperf3[1] if iperf3 else '?'}, "
+        f"Python {platform.python_version()}",
+    )
+
+
+def _iproute2(found: parts.Parts) -> Finding:
+    oldest = ".".join(map(str, parts.OLDEST_IPROUTE2))
+    if parts.version_tuple(found.iproute2_version or "0") >= parts.OLDEST_IPROUTE2:
+        where = str(found.iproute2_dirs[0].parent) if found.iproute2_dirs else "the system's"
+        return Finding("iproute2", "there", f"{found.iproute2_version} ({where})")
+    return Finding(
+        "iproute2",
+        "missing",
+        f"the system's is {found.iproute2_version}, and netem's seed needs {oldest}",
+        SETUP,
+    )
+
+
+def _iperf3(found: parts.Parts) -> list[Finding]:
+    there = [
+        Finding("iperf3", "there", f"{one.version} ({one.path})") for one in found.iperf3.values()
+    ]
+    missing = ", ".join(
+        version
+        for version, kind in OWN.items()
+        if version not in found.iperf3 and not kind.may_lack
+    )
+    if missing:
+        there.append(Finding("iperf3", "missing", f"the lab's own {missing}", SETUP))
+    return there
+
+
+def _kernel(found: parts.Parts) -> list[Finding]:
+    try:
+        kernel = parts.require_kernel(found)
+    except parts.MissingPart as complaint:
+        detail, _, to_do = str(complaint).rpartition(": ")
+        return [Finding("sandbox kernel", "missing", detail, to_do)]
+    record = parts.kernel_record(kernel)
+    said = f"{record.get('version')}, HZ {record.get('hz')} ({kernel})"
+    return [Finding("sandbox kernel", "there", said), _boots(kernel)]
+
+
+def _boots(kernel: Path) -> Finding:
+    """Boot the sandbox as a run does."""
+    part = "sandbox boots"
+    started = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="gostlab-doctor-") as scratch:
+            guest = sandbox.boot(
+                kernel,
+                Path(scratch),
+                ["/bin/true"],
+                sandbox.sandbox_environ(),
+                keep=[kernel.parent],
+                cpu=machine.usable_cpus()[0],
+                memory_mib=BOOT_MIB,
+                clock="virtual",
+                syscall_cost_us=0,
+                seed=1,
+                limit_s=BOOT_LIMIT_S,
+            )
+            try:
+                guest.wait()
+            finally:
+                guest.kill()
+            booted = Path(scratch, "exit").exists()
+            log = Path(scratch, "log.txt").read_text(encoding="utf-8", errors="replace").strip()
+    except ImportError as error:  # of what the packages bring
+        return Finding(part, "missing", f"not tried: {error}", SETUP)
+    except machine.CannotBoot as error:
+        cause, _, to_do = str(error).partition(": ")
+        return Finding(part, "missing", cause, to_do)
+    except (machine.MachineError, OSError) as error:
+        cause, _, to_do = str(error).rpartition(": ")
+        return Finding(part, "missing", cause or to_do, to_do if cause else "")
+    if not booted:
+        words = guest.complaint or (log.splitlines()[-1] if log else "and it said nothing")
+        return Finding(part, "missing", f"it ended without its first process: {words}")
+    took_s = time.monotonic() - started
+    return Finding(
+        part,
+        "there",
+        f"and powers off again in {took_s:.2f} s; a guest's memory is a file in {guest.memory}",
+    )
+
+
+def _shared() -> list[Finding]:
+    """What root built for all users of this machine."""
+    folder = system.system_folder()
+    if folder is None or not folder.is_dir():
+        return []
+    name = "parts for all users"
+    untrusted = [system.why_not_trusted(folder / part) for part in system.PARTS]
+    complaint = next((each for each in untrusted if each and "No such file" not in each), None)
+    if complaint:
+        to_do = f"root: chown -R root {folder}; chmod -R go-w {folder}"
+        return [Finding(name, "absent", f"passed over: {complaint}", to_do)]
+    return [Finding(name, "there", str(folder))]
+
+
+def _tunnel(found: parts.Parts) -> Finding:
+    try:
+        tunnel = parts.tunnel_binary(found)
+    except parts.MissingPart:
+        return Finding("tunnel", "missing", "neither GOST nor the lab's relay", SETUP)
+    return Finding(
+        "tunnel", "there", f"{tunnel.version}, SHA-256 {tunnel.sha256[:12]}… ({tunnel.path})"
+    )
+
+
+def _gost(found: parts.Parts) -> Finding:
+    if found.gost is not None:
+        return Finding("GOST", "there", f"{found.gost_says} ({found.gost}: {found.tunnel_why})")
+    return Finding(
+        "GOST",
+        "absent",
+        "the lab's relay speaks its protocol; results name it",
+        "put a GOST 3 on PATH, or give --gost PATH",
+    )
+
+
+def _other_tunnels() -> list[Finding]:
+    """The programs of tunnels that are not GOST's."""
+    findings, own = [], parts.find_programs()
+    for kind in dict.fromkeys(tunnel_kinds().values()):
+        if kind.is_direct or kind.program == GOST:
+            continue
+        program, name = parts.tunnel_program(kind, None, own), f"tunnel {kind.name}"
+        if program is None:
+            lacking = [one for one in kind.programs if parts.find_program(one, own) is None]
+            findings.append(Finding(name, "missing", f"no program {', '.join(lacking)}", SETUP))
+        else:
+            findings.append(Finding(name, "there", f"{program.version} ({program.path})"))
+    return findings
+
+
+def _memory() -> Finding:
+    try:
+        left = allowance.memory_left()
+    except ImportError:
+        return Finding("memory", "absent", "not looked at before the packages are there", SETUP)
+    there = left.free_mib >= BOOT_MIB
+    to_do = f"a small run's sandbox takes {BOOT_MIB} MiB: end something, or raise the limit"
+    return Finding(
+        "memory",
+        "there" if there else "missing",
+        f"{left.free_mib / 1024:.1f} GiB available to {left.limited_by}",
+        "" if there else to_do,
+    )
+
+
+def _isolation() -> Finding:
+    """What the host's kernel holds a sandbox with."""
+    try:
+        isolation = sandbox.available_isolation()
+    except ImportError:
+        return Finding("isolation", "absent", "not looked at before the packages are there", SETUP)
+    if isolation.namespaces:
+        return Finding("isolation", "there", str(isolation))
+    return Finding(
+        "isolation", "absent", f"{isolation}; no namespaces here", "SECURITY.md says what they keep"
+    )
+
+
+def _disk() -> Finding:
+    folder = folders.cache_folder()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    return Finding(
+        "disk",
+        "there" if free >= RESULTS_BYTES else "missing",
+        f"{_gib(free)} free at {folder}",
+        "" if free >= RESULTS_BYTES else "make room",
+    )
+
+
+def _cores() -> Finding:
+    usable = len(os.sched_getaffinity(0))
+    try:
+        allowed = allowance.cpus_allowed()
+    except ImportError:
+        allowed = None
+    if allowed is None or allowed >= usable:
+        return Finding("cores", "there", f"{usable}: so many sandboxes side by side")
+    return Finding(
+        "cores",
+        "there",
+        f"{usable}, and the control group has time for {allowed}: so many sandboxes side by side",
+    )
+
+
+def _root() -> Finding:
+    if os.geteuid() == 0:
+        return Finding("root", "there", "sandboxes do not need it, --machine native does")
+    return Finding("root", "absent", "only --machine native needs it", "for that: sudo ./lab run …")
+
+
+def _host_netem() -> Finding:
+    host = f"Linux {platform.release()}"
+    if has_netem(Path("/"), platform.release()):
+        return Finding("host's netem", "there", f"{host}: --machine native can shape links")
+    return Finding("host's netem", "absent", f"{host} has no sch_netem; sandboxes have their own")
+
+
+def has_netem(root: Path, release: str) -> bool:
+    """Does a kernel have netem, built in or as a module?
+
+    Only looks at the files under `root`: asking tc would load the module.
+    """
+    if (root / "sys/module/sch_netem").is_dir():
+        return True
+    modules = root / "lib/modules" / release
+    for name in ("modules.builtin", "modules.dep"):
+        try:
+            if "/sch_netem.ko" in (modules / name).read_text(encoding="utf-8"):
+                return True
+        except OSError:
+            continue
+    try:
+        config = gzip.decompress((root / "proc/config.gz").read_bytes()).decode()
+    except OSError:
+        return False
+    # =m without the module's file is of no use.
+    return "CONFIG_NET_SCH_NETEM=y\n" in config
+
+
+def _gib(count: int) -> str:
+    return f"{count / 1024**3:.1f} GiB"
+
+
+def table(findings: Sequence[Finding], width: int) -> str:
+    """The findings for a person: part, state, and under it what to do."""
+    column = max(len(finding.part) for finding in findings)
+    lines = []
+    for finding in findings:
+        lines += textwrap.wrap(
+            f"{finding.part:{column}}  {finding.state:7}  {finding.detail}",
+            width,
+            subsequent_indent=" " * (column + 11),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        if finding.to_do:
+            lines.append(f"{'':{column + 11}}→ {finding.to_do}")
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`./lab doctor`. Exit status: 0 all that the lab needs is there, 1 something is missing."""
+    parser = argparse.ArgumentParser(
+        prog="lab doctor",
+        description="Say which of the lab's parts are there, which are missing, and what to do.",
+        epilog="example: ./lab doctor --json",
+    )
+    parser.add_argument("--json", action="store_true", help="for a program to read")
+    arguments = parser.parse_args(argv)
+    findings = examine()
+    missing = [finding.part for finding in findings if finding.state == "missing"]
+    if arguments.json:
+        record = {"ok": not missing, "findings": [asdict(finding) for finding in findings]}
+        print(json.dumps(record, indent=2, ensure_ascii=False))
+    else:
+        print(table(findings, max(60, shutil.get_terminal_size((110, 24)).columns)))
+        print(
+            f"missing: {', '.join(missing)}"
+            if missing
+            else "everything that the lab needs is there"
+        )
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,286 @@
+"""A fit from top to bottom: the search over runs of the lab, the numbers that it is judged by, and
+what came of both.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import yaml
+
+from gostlab import __version__, api, machine
+from gostlab.apps.fit.order import MATRIX, Expected, FitOrder
+from gostlab.apps.fit.search import (
+    Ask,
+    Found,
+    NoAnswer,
+    Number,
+    asks,
+    look_for_judges,
+    search,
+    spread_out,
+)
+from gostlab.describe import guards
+from gostlab.describe.file.document import BadInput, parse_document
+from gostlab.describe.file.experiment import Experiment, read_experiment
+from gostlab.describe.file.fitted import FIT, JUDGE, Fitted, FittedParameter, FittedRow, TradeOff
+from gostlab.describe.file.settings import show_level
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.results import EXPERIMENT_FILE, measures
+from gostlab.runs.progress import clock_words
+from gostlab.runs.schedule import Finished, Quiet
+
+SAMPLE = 40  # of what fits as well, in the profile
+
+
+class Told(Quiet):
+    """Progress on standard error: what the search does, how many runs of how many at most, and the
+    time that those may take.
+    """
+
+    def __init__(self, most_runs: int, most_s: float, *, quiet: bool = False) -> None:
+        self._most, self._most_s, self._quiet = most_runs, most_s, quiet
+        self._done: dict[str, float] = {}  # runs with an answer, and how long their loads lasted
+        self._made_s = 0.0  # the same of those that were made now, all together
+        self._began_s = time.monotonic()
+        self._live = not quiet and sys.stderr.isatty()
+
+    def say(self, text: str) -> None:
+        """A line, of the first batch of runs: every other says the same of its machine again."""
+        if not self._done:
+            self._note(text)
+
+    def finished(self, done: Finished, left_s: float) -> None:  # noqa: ARG002
+        self._made_s += done.run.length_s
+        self.answered([done])
+        self._tell()
+        if not done.counts:
+            self._note(f"{done.run.name}: no answer: {done.status.get('error') or done.verdict}")
+
+    def answered(self, ends: Sequence[Finished]) -> None:
+        """These runs have an answer, made now or before."""
+        self._done |= {end.run.name: end.run.length_s for end in ends}
+
+    def stage(self, what: str) -> None:
+        self._note(f"{what} · {self._progress()}")
+
+    def _note(self, text: str) -> None:
+        if not self._quiet:
+            self._line(text, end="\n")
+
+    def _progress(self) -> str:
+        left = ""
+        if self._made_s:
+            pace = (time.monotonic() - self._began_s) / self._made_s
+            left_s = pace * max(0.0, self._most_s - sum(self._done.values()))
+            left = f" · {clock_words(left_s)} left at most"
+        return f"run {len(self._done)} of {self._most} at most{left}"
+
+    def _tell(self) -> None:
+        if self._live:
+            self._line(self._progress(), end="")
+
+    def _line(self, text: str, end: str) -> None:
+        before = "\r\x1b[K" if self._live else ""
+        print(f"{before}{text}", end=end, file=sys.stderr, flush=True)
+
+
+class RunsOfTheLab:
+    """Answers the search's questions by runs, ordinary ones in results/fit-NAME/."""
+
+    def __init__(
+        self,
+        order: FitOrder,
+        choice: machine.Choice,
+        told: Told,
+        *,
+        jobs: int | None = None,
+        gost: Path | None = None,
+        retry_failed: bool = False,
+    ) -> None:
+        self._order, self._choice, self._told = order, choice, told
+        self._jobs, self._gost, self._retry = jobs, gost, retry_failed
+        self._experiment = kept_experiment(order)
+        self.runs: set[str] = set()
+
+    def __call__(self, wanted: Sequence[Ask]) -> list[float | None]:
+        """Goodputs (bit/s). Raises BadInput where no run of all is possible."""
+        described = [self._order.run(ask) for ask in wanted]
+        refused, _ = guards.survey(described)
+        no = {run.name for run, _ in refused}
+        able = [run for run in described if run.name not in no]
+        if not able and not self.runs:
+            raise BadInput(api.refusal(refused))
+        rates = self._rates(able) if able else {}
+        return [rates.get(run.name) for run in described]
+
+    def _rates(self, runs: Sequence[RunDescription]) -> dict[str, float | None]:
+        plan = api.Plan(
+            experiment=self._experiment,
+            machine=self._choice,
+            clock=None,
+            quick=False,
+            overrides={},
+            matrices=(),
+            runs=tuple({run.name: run for run in runs}.values()),
+            until={},
+            warned=(),
+        )
+        outcome = api.run(
+            plan,
+            self._order.results,
+            jobs=self._jobs,
+            gost=self._gost,
+            retry_failed=self._retry,
+            progress=self._told,
+        )
+        self.runs |= {end.run.name for end in outcome.ends}
+        self._told.answered(outcome.ends)
+        return {
+            end.run.name: measures.goodput_bps(end.folder) if end.counts else None
+            for end in outcome.ends
+        }
+
+
+def kept_experiment(order: FitOrder) -> Experiment:
+    """The experiment that a fit's runs are of, with its file in their folder. Raises OSError."""
+    file = order.results / order.experiment / EXPERIMENT_FILE
+    document = {
+        "name": order.experiment,
+        "title": f"Runs of a fit: {order.measurements.title or order.measurements.name}",
+        "question": f"Which path makes the lab say what {order.measurements.shown} says?",
+        "settings": {"profile": str(order.base.path_on_disk.resolve())},
+        "matrices": [{"name": MATRIX, "draw": ["cells"]}],
+    }
+    text = "# The runs that ./lab fit made.\n" + yaml.safe_dump(document, sort_keys=False)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(f"{file.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(file)
+    return read_experiment(parse_document(text, str(file)), file)
+
+
+def fit(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
+    """Search, judge, and say what came of it. Raises BadInput, and what a run does."""
+    snap_of = order.free
+
+    def snap(places: np.ndarray) -> np.ndarray:
+        return np.array(
+            [
+                [free.snap(float(u)) for free, u in zip(snap_of, place, strict=True)]
+                for place in places
+            ]
+        ).reshape(places.shape)
+
+    theory = Expected(order)
+    try:
+        found = search(
+            order.numbers,
+            len(order.free),
+            lab,
+            order.effort,
+            seed=order.seed,
+            snap=snap,
+            say=told.stage,
+            theory=theory,
+        )
+    except NoAnswer:
+        raise BadInput(
+            f"no path within what is free has a run that counts for every number: see"
+            f" {order.results / order.experiment}/*/status.json"
+        ) from None
+    judged = range(len(order.numbers), len(order.rows))
+    places = spread_out([found.best], np.array(found.members), 1 + order.members)
+    wanted = asks(places, list(judged), order.repetitions)
+    if wanted:
+        told.stage(f"judging {len(places)} of the paths that fit by {len(judged)} other numbers")
+        found.known.answers.update(zip(wanted, lab(wanted), strict=True))
+        judges = [
+            Number(math.log(row.goodput_bps), row.sd) for row in order.measurements.used(JUDGE)
+        ]
+        found = look_for_judges(
+            found,
+            judges,
+            lab,
+            turns=order.judge_paths,
+            seed=order.seed,
+            snap=snap,
+            say=told.stage,
+            theory=theory,
+        )
+    return to_fitted(order, found, len(lab.runs))
+
+
+def to_fitted(order: FitOrder, found: Found, runs: int) -> Fitted:
+    """What a search came to, in the words of a profile."""
+    rows = []
+    for number, row in enumerate(order.rows):
+        rates = [mbit_at(found, place, number) for place in found.members]
+        had = [rate for rate in rates if rate is not None]
+        rows.append(
+            FittedRow(
+                label=row.label,
+                use=row.use,
+                asked_mbit=row.goodput_bps / 1e6,
+                band_least_mbit=row.least_bps / 1e6,
+                band_most_mbit=row.most_bps / 1e6,
+                lab_mbit=mbit_at(found, found.best, number),
+                least_mbit=min(had, default=None),
+                most_mbit=max(had, default=None),
+            )
+        )
+    parameters = tuple(
+        FittedParameter(
+            name=free.name,
+            sets=free.sets,
+            value=free.text(found.best[index]),
+            least=free.text(float(found.least[index])),
+            most=free.text(float(found.most[index])),
+            searched_from=free.text(0.0),
+            searched_to=free.text(1.0),
+            scale=free.scale,
+        )
+        for index, free in enumerate(order.free)
+    )
+    fitted = [row for row in rows if row.use == FIT]
+    return Fitted(
+        by=f"gostlab {__version__}",
+        base=order.base.name,
+        measurements=order.measurements.name,
+        sha256=order.measurements.sha256,
+        seed=order.seed,
+        points=len(found.known.places),
+        runs=runs,
+        misfit=math.sqrt(found.misfit / len(order.numbers)),
+        explained=all(row.in_band for row in fitted),
+        settings={
+            name: show_level(each.written)
+            for name, each in {**order.measurements.settings, **order.own}.items()
+        },
+        parameters=parameters,
+        rows=tuple(rows),
+        trade_offs=tuple(
+            TradeOff((order.free[first].name, order.free[second].name), round(together, 2))
+            for first, second, together in found.trade_offs()
+        ),
+        alike=tuple(
+            {free.name: free.text(float(u)) for free, u in zip(order.free, place, strict=True)}
+            for place in found.alike[:SAMPLE]
+        ),
+    )
+
+
+def mbit_at(found: Found, place: tuple[float, ...], number: int) -> float | None:
+    """The median of whole runs of a number at a place, in Mbit/s."""
+    rates = [
+        rate
+        for ask, rate in found.known.answers.items()
+        if ask.place == place and ask.number == number and ask.whole and rate is not None
+    ]
+    return median(rates) / 1e6 if rates else None

@@ -1,0 +1,139 @@
+"""A fit as a figure: each number's lab over measured, fitted and judged apart, and the paths that
+fit as well over two of what was free.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from analysis.draw.style import FAINT, INK, finish, new_figure, styled
+from gostlab.describe.file.fitted import FIT, JUDGE, Fitted, FittedParameter, FittedRow
+
+# Told apart by form and filling: colours are congestion controls'.
+LOOKS: dict[str, dict[str, Any]] = {
+    FIT: {"marker": "o", "markerfacecolor": INK, "markeredgecolor": INK},
+    JUDGE: {"marker": "D", "markerfacecolor": "white", "markeredgecolor": INK},
+}
+ROW_IN, SCATTER_IN = 0.3, 2.9
+WIDE_RATIO = 1.6  # a ratio beyond this, and the axis is logarithmic
+
+
+@styled
+def fit_figure(fitted: Fitted, title: str) -> Figure:
+    """Residuals above, what fits as well below."""
+    rows = [row for row in fitted.rows if row.ratio is not None]
+    above_in = 1.1 + ROW_IN * len(rows)
+    figure, axes = new_figure(
+        above_in + SCATTER_IN + 1.0, 2, 1, height_ratios=[above_in, SCATTER_IN]
+    )
+    residuals(axes[0][0], rows)
+    what_fits(axes[1][0], fitted)
+    handles = [
+        Line2D([], [], linestyle="", label="fitted on", **LOOKS[FIT]),
+        Line2D([], [], linestyle="", label="judged by", **LOOKS[JUDGE]),
+        Patch(color=FAINT, alpha=0.25, label="measured, within its band"),
+        Line2D([], [], color=INK, linewidth=1.2, label="over paths that fit as well"),
+    ]
+    note = (
+        f"{fitted.points} paths, {fitted.runs} runs, {fitted.by}; misfit {fitted.misfit:.2g}"
+        f" standard deviations: {'explained' if fitted.explained else 'not explained'}"
+    )
+    finish(figure, handles, f"measurements: {fitted.measurements}", title, note)
+    return figure
+
+
+def residuals(axis: Axes, rows: Sequence[FittedRow]) -> None:
+    spread = [1.0]
+    for place, row in enumerate(rows):
+        ratio = row.ratio or 0.0
+        low, high = row.band_least_mbit / row.asked_mbit, row.band_most_mbit / row.asked_mbit
+        axis.barh(place, high - low, left=low, height=0.8, color=FAINT, alpha=0.25, linewidth=0)
+        if row.least_mbit is not None and row.most_mbit is not None:
+            ends = [row.least_mbit / row.asked_mbit, row.most_mbit / row.asked_mbit]
+            axis.plot(ends, [place, place], color=INK, linewidth=1.2, zorder=2)
+            spread += ends
+        axis.plot([ratio], [place], linestyle="", zorder=3, **LOOKS[row.use])
+        spread += [low, high, ratio]
+    axis.axvline(1.0, color=FAINT, linewidth=1.0)
+    least, most = max(1e-3, min(spread)), max(spread)
+    if most > WIDE_RATIO or least < 1 / WIDE_RATIO:
+        axis.set_xscale("log")
+        ticks = [t for t in TICKS if least / 1.3 <= t <= most * 1.3]
+        axis.xaxis.set_major_locator(FixedLocator(ticks))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_xlim(least / 1.2, most * 1.2)
+    axis.set_yticks(
+        range(len(rows)), [textwrap.shorten(row.label, 34, placeholder=" …") for row in rows]
+    )
+    axis.set_ylim(len(rows) - 0.4, -0.6)
+    axis.grid(visible=False, axis="y")
+    axis.set_xlabel("lab / measured")
+
+
+FITS = "What fits as well"
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10, 20, 50, 100)
+
+
+def what_fits(axis: Axes, fitted: Fitted) -> None:
+    """The paths that fit as well, over the two parameters that trade off most, or the first two;
+    over one, where there is no other.
+    """
+    by_name = {each.name: each for each in fitted.parameters}
+    pair = max(fitted.trade_offs, key=lambda each: abs(each.correlation), default=None)
+    names = list(pair.between if pair else by_name)[:2]
+    across = by_name[names[0]]
+    up = by_name[names[1]] if len(names) > 1 else None
+    places = [
+        (amount(each[across.name]), amount(each[up.name]) if up else 0.0) for each in fitted.alike
+    ]
+    axis.plot(*zip(*places, strict=True), marker=".", color=FAINT, linestyle="", alpha=0.8)
+    best = (amount(across.value), amount(up.value) if up else 0.0)
+    axis.plot([best[0]], [best[1]], marker="*", markersize=14, color=INK, linestyle="")
+    scaled(axis, across, "x")
+    if up is None:
+        axis.set_yticks([])
+        axis.set_title(f"{FITS} (star: the best)")
+        return
+    scaled(axis, up, "y")
+    # the axes say of what
+    words = f"{FITS}: one makes up for the other" if pair else FITS
+    axis.set_title(f"{words} (star: the best)")
+
+
+def scaled(axis: Axes, parameter: FittedParameter, way: str) -> None:
+    """An axis over all that was searched."""
+    ends = (amount(parameter.searched_from), amount(parameter.searched_to))
+    set_scale, set_limits, set_label, line = (
+        (axis.set_xscale, axis.set_xlim, axis.set_xlabel, axis.xaxis)
+        if way == "x"
+        else (axis.set_yscale, axis.set_ylim, axis.set_ylabel, axis.yaxis)
+    )
+    if parameter.scale == "log":
+        set_scale("log")
+        set_limits(ends[0] / 1.15, ends[1] * 1.15)
+    else:
+        margin = 0.03 * (ends[1] - ends[0])
+        set_limits(ends[0] - margin, ends[1] + margin)
+    line.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    set_label(f"{parameter.sets} ({unit(parameter.searched_to)})")
+
+
+def amount(text: str) -> float:
+    """The number of a value like 0.01%."""
+    found = re.match(r"[0-9.]+", text)
+    return float(found[0]) if found else 0.0
+
+
+def unit(text: str) -> str:
+    """What stands behind the number."""
+    return re.sub(r"^[0-9.]+\s*", "", text) or "number"

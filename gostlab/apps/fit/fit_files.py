@@ -1,0 +1,137 @@
+"""A fit's profile: the base with what was fitted in its place, and how good that is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from gostlab.apps.fit.order import FitOrder
+from gostlab.apps.paths.profile_writer import SCHEMA, profile_text, write_profile
+from gostlab.describe.file.document import load_document, mapping_of
+from gostlab.describe.file.fitted import Fitted
+from gostlab.describe.file.profile import DIRECTIONS
+from gostlab.describe.file.question import as_written
+from gostlab.describe.file.settings import PATH_FIELDS, merged
+from gostlab.describe.file.units import seconds
+
+KEPT = ("source", "measured", "machines")  # of the base
+
+
+def write_fitted(order: FitOrder, fitted: Fitted) -> str:
+    """Write a fit's profile, with the delay tables that it names; its path. Raises BadInput."""
+    base = base_document(order)
+    tables = {base[way]["distribution"] for way in DIRECTIONS if "distribution" in base[way]}
+    folder = order.base.path_on_disk.parent
+    texts = {".yaml": fitted_text(order, fitted, base)}
+    beside = [folder / table for table in sorted(tables)]
+    return str(write_profile(order.out, order.name, texts, beside))
+
+
+def base_document(order: FitOrder) -> dict[str, Any]:
+    """The base's file as it is written."""
+    root = mapping_of(load_document(order.base.path_on_disk))
+    return {name: as_written(node) for name, node in root.items()}
+
+
+def fitted_text(order: FitOrder, fitted: Fitted, base: Mapping[str, Any]) -> str:
+    where = order.measurements
+    kept = {name: base[name] for name in KEPT if name in base}
+    if "measured" in kept:
+        kept["measured"] = [numbers_bare(row) for row in kept["measured"]]
+    document = {
+        "name": order.name,
+        "title": f"{base.get('title') or order.base.name}, fitted to {where.title or where.name}",
+        **kept,
+        "assumptions": [*assumptions(order, fitted), *base.get("assumptions", [])],
+        "notes": beside_the_path(fitted),
+        "fitted": to_document(fitted),
+        **fitted_ways(order, fitted, {way: dict(base[way]) for way in DIRECTIONS}),
+    }
+    comment = "A path that was fitted to measured rates. Made by ./lab fit."
+    return profile_text([comment, SCHEMA], document)
+
+
+def numbers_bare(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What was measured, its numbers without quotes, as schemas and editors want them."""
+    return {
+        name: Decimal(value)
+        if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value)
+        else value
+        for name, value in row.items()
+    }
+
+
+def fitted_ways(
+    order: FitOrder, fitted: Fitted, ways: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Both directions, with what the fit's runs had in place of the base's."""
+    fixed = merged(order.measurements.settings, order.own)
+    written: dict[str, Any] = {name: each.written for name, each in fixed.items()}
+    found = {each.sets: each.value for each in fitted.parameters}
+    for name in found:
+        if "." not in name:
+            written = {key: each for key, each in written.items() if key.rpartition(".")[2] != name}
+    written |= found
+    # both directions' first: what is said of one is stronger
+    for name, value in sorted(written.items(), key=lambda pair: "." in pair[0]):
+        first, dot, last = name.rpartition(".")
+        if name == "rtt":
+            rtt_s = fixed["rtt"].value if "rtt" in fixed else seconds(str(value))
+            half_ms = Decimal(str(float(Fraction(rtt_s) * 500)))
+            for way in DIRECTIONS:
+                ways[way]["delay"] = f"{half_ms:f}ms"
+        elif last in PATH_FIELDS and first in ("", *DIRECTIONS):
+            for way in [first] if dot else DIRECTIONS:
+                ways[way][last] = {"on": True, "off": False}.get(value, value)
+    return ways
+
+
+def assumptions(order: FitOrder, fitted: Fitted) -> list[str]:
+    chosen = ", ".join(f"{each.sets} {each.value}" for each in fitted.parameters)
+    return [
+        f"Fitted, not measured: {chosen}; other values fit as well ('fitted' has their ranges)."
+        f" What is written below and not there is profile {order.base.name}'s."
+    ]
+
+
+def beside_the_path(fitted: Fitted) -> list[str]:
+    """What was fitted and is no part of a path: who uses the profile says it himself."""
+    others = [
+        f"{each.sets}={each.value}"
+        for each in fitted.parameters
+        if each.sets.rpartition(".")[2] not in (*PATH_FIELDS, "rtt")
+    ]
+    return [f"Fitted too, and no part of a path: --set {' --set '.join(others)}"] if others else []
+
+
+def to_document(fitted: Fitted) -> dict[str, Any]:
+    """`fitted` as a file has it, without what nobody knows."""
+    document = asdict(fitted)
+    document["misfit"] = number(fitted.misfit)
+    document["rows"] = [
+        {
+            name: number(value) if isinstance(value, float) else value
+            for name, value in row.items()
+            if value is not None
+        }
+        for row in document["rows"]
+    ]
+    document["parameters"] = list(document["parameters"])
+    document["trade_offs"] = [
+        {"between": list(each.between), "correlation": each.correlation}
+        for each in fitted.trade_offs
+    ]
+    document["alike"] = list(document["alike"])
+    return {name: value for name, value in document.items() if value not in ({}, [])}
+
+
+def number(value: float) -> int | float:
+    """Four digits, and never an exponent in the file."""
+    rounded = float(f"{value:.4g}")
+    if rounded >= 1000 or rounded == int(rounded):
+        return int(rounded)
+    return round(rounded, 6)

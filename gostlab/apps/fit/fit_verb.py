@@ -1,0 +1,290 @@
+"""`./lab fit PROFILE --from MEASUREMENTS`: from its words to what is said of what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TextIO
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from analysis.draw.style import save
+from gostlab import machine
+from gostlab.apps.fit.fit import RunsOfTheLab, Told, fit
+from gostlab.apps.fit.fit_figure import fit_figure
+from gostlab.apps.fit.fit_files import write_fitted
+from gostlab.apps.fit.free import POINTS_PER_PARAMETER, check_free, reaching, read_word
+from gostlab.apps.fit.measurements import check_apart, chosen, load_measurements, on_path
+from gostlab.apps.fit.order import FitOrder, check_order
+from gostlab.apps.paths.profile_writer import check_place, name_of
+from gostlab.declared.folders import PROFILES
+from gostlab.describe.file import profile as profiles
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.experiment import MAX_SEED
+from gostlab.describe.file.fitted import FIT, JUDGE, Fitted, FittedRow
+from gostlab.describe.file.settings import Setting, read_override
+from gostlab.describe.file.units import quoted
+from gostlab.runs.summary import WIDTH, mbit
+
+MOST_POINTS, MOST_MEMBERS, MOST_REPETITIONS = 500, 20, 20
+FIGURE = "fitted.png"
+
+
+def fit_verb(arguments: argparse.Namespace) -> int:
+    """`./lab fit`; returns the exit code: 0 if a path was found, whether or not it explains all.
+    Raises BadInput, and what a run does.
+    """
+    choice = machine.choose(arguments.machine)
+    order = read_order(arguments, choice.name)
+    if arguments.dry_run:
+        print_order(order, sys.stdout)
+        return 0
+    told = Told(*order.most(), quiet=arguments.json)
+    lab = RunsOfTheLab(
+        order,
+        choice,
+        told,
+        jobs=arguments.jobs,
+        gost=arguments.gost,
+        retry_failed=arguments.retry_failed,
+    )
+    fitted = fit(order, lab, told)
+    path = write_fitted(order, fitted)
+    figure = draw(order, fitted)
+    if arguments.json:
+        print(json.dumps({"profile": path, "figure": str(figure), **asdict(fitted)}, indent=2))
+        return 0
+    print_fitted(fitted, sys.stdout)
+    print(f"figure: {figure}")
+    print(f"{path} · use it: --set profile={shown(order, path)}")
+    return 0
+
+
+def shown(order: FitOrder, path: str) -> str:
+    """The new profile as --set takes it."""
+    return order.name if order.out.resolve() == PROFILES else path
+
+
+def draw(order: FitOrder, fitted: Fitted) -> Path:
+    """Draw the fit beside its runs; the figure. Raises OSError."""
+    file = order.results / order.experiment / FIGURE
+    file.write_bytes(save(fit_figure(fitted, f"{order.name}: {order.measurements.name}"), "png"))
+    return file
+
+
+# -- the words
+
+
+def read_order(arguments: argparse.Namespace, machine_name: str) -> FitOrder:
+    """The command line's words, checked. Raises BadInput."""
+    base = profiles.load_profile(arguments.profile)
+    name = name_of(arguments.name, f"{base.name}-fitted", most=56)
+    force = arguments.force or arguments.dry_run
+    check_place(arguments.out, name, [".yaml"], force=force)
+    found = on_path(load_measurements(arguments.measurements, arguments.matrix), base.name)
+    found = chosen(
+        found, levels("--fit-on", arguments.fit_on), levels("--judge-on", arguments.judge_on)
+    )
+    if arguments.screen:
+        found = replace(found, screen_s=setting("duration", arguments.screen, "--screen").value)
+    words = [read_word(word) for word in arguments.free]
+    named = {each.name for each in words}
+    free = (*(each for each in found.free if each.name not in named), *words)
+    check_free(free)
+    check_apart(free, found.rows)
+    needed_bps = max(row.least_bps for row in found.used(FIT))
+    free = tuple(reaching(each, needed_bps) for each in free)
+    order = FitOrder(
+        name=name,
+        base=base,
+        measurements=found,
+        free=free,
+        own=own_settings(arguments.set),
+        points=counted(
+            "--points", arguments.points, POINTS_PER_PARAMETER * (1 + len(free)), MOST_POINTS
+        ),
+        members=counted("--members", arguments.members, 3, MOST_MEMBERS, least=0),
+        judge_paths=counted("--judge-paths", arguments.judge_paths, 3, MOST_MEMBERS, least=0),
+        repetitions=counted("--repeat", arguments.repeat, found.repetitions, MOST_REPETITIONS),
+        seed=counted("--seed", arguments.seed, 1, MAX_SEED),
+        out=arguments.out,
+        results=arguments.results,
+        machine=machine_name,
+    )
+    check_order(order)
+    return order
+
+
+def counted(option: str, given: int | None, default: int, most: int, least: int = 1) -> int:
+    """A whole number within bounds. Raises BadInput."""
+    number = default if given is None else given
+    if not least <= number <= most:
+        raise BadInput(f"{option} {number}: not within {least} to {most}")
+    return number
+
+
+def levels(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
+    """--fit-on's words: levels by factor. Raises BadInput."""
+    found: dict[str, list[str]] = {}
+    for name, value in split(option, pairs, "factor=level (like cc=cubic)"):
+        found.setdefault(name, []).extend(value.split(","))
+    return found
+
+
+def own_settings(pairs: Sequence[str]) -> dict[str, Setting]:
+    """--set's words. Raises BadInput."""
+    found = {}
+    for name, value in split("--set", pairs, "name=value (like duration=10s)"):
+        if name == "profile":
+            raise BadInput("--set profile: the profile is the one to begin with, ./lab fit PROFILE")
+        found[name] = setting(name, value, f"--set {name}")
+    return found
+
+
+def split(option: str, pairs: Sequence[str], form: str) -> Iterator[tuple[str, str]]:
+    """Names and values. Raises BadInput for what is not of the form."""
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals and value):
+            raise BadInput(f"{option} {quoted(pair)}: not of the form {form}")
+        yield name, value
+
+
+def setting(name: str, text: str, origin: str) -> Setting:
+    """One value of a setting. Raises BadInput."""
+    given = read_override(name, text, origin=origin)
+    if len(given) > 1:
+        raise BadInput(f"{origin} {quoted(text)}: one value for all runs, not a list")
+    return given[0]
+
+
+# -- what is said
+
+
+def print_order(order: FitOrder, file: TextIO) -> None:
+    row = order.rows[0]
+    lines = [
+        f"{each.use}: {each.label}: {mbit(each.goodput_bps)} Mbit/s"
+        f" ({mbit(each.least_bps)} to {mbit(each.most_bps)})"
+        for each in order.rows
+    ]
+    lines += [
+        f"free: {free.sets} from {free.text(0.0)} to {free.text(1.0)}, {free.scale}"
+        for free in order.free
+    ]
+    lines.append(
+        f"{order.points} paths by runs of {order.short_s(row)} s, then {1 + order.members} by"
+        f" {order.whole_s(row)} s: {order.most()[0]} runs at most"
+    )
+    print(*lines, sep="\n", file=file)
+
+
+def print_fitted(fitted: Fitted, file: TextIO) -> None:
+    """A table of the numbers, the parameters' ranges, and what to think of it."""
+    width = None if file.isatty() else WIDTH
+    console = Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("number", overflow="fold")
+    table.add_column("use")
+    for heading in ("measured", "its band", "lab", "lab / measured", "paths that fit as well"):
+        table.add_column(heading, justify="right")
+    table.add_column("verdict")
+    for row in fitted.rows:
+        table.add_row(*row_of(row))
+    console.print(table)
+    for line in (*parameter_lines(fitted), *trade_off_lines(fitted), *conclusion(fitted)):
+        console.print(line, soft_wrap=True)
+
+
+def row_of(row: FittedRow) -> list[str]:
+    reach = "–"
+    if row.least_mbit is not None and row.most_mbit is not None:
+        reach = f"{plain(row.least_mbit)} to {plain(row.most_mbit)}"
+    return [
+        row.label,
+        "fitted" if row.use == FIT else "judged",
+        plain(row.asked_mbit),
+        f"{plain(row.band_least_mbit)} to {plain(row.band_most_mbit)}",
+        plain(row.lab_mbit),
+        "–" if row.ratio is None else f"{row.ratio:.2f}",
+        reach,
+        verdict(row),
+    ]
+
+
+def plain(rate_mbit: float | None) -> str:
+    """Mbit/s with three figures."""
+    return mbit(None if rate_mbit is None else rate_mbit * 1e6)
+
+
+def verdict(row: FittedRow) -> str:
+    """What is to be thought of a number."""
+    if row.lab_mbit is None:
+        return "no run"
+    if row.in_band:
+        return "in band"
+    return "in reach" if row.in_reach else "not explained"
+
+
+def parameter_lines(fitted: Fitted) -> list[str]:
+    """Each parameter, and what of it fits as well."""
+    lines = []
+    for each in fitted.parameters:
+        ends = [
+            name
+            for name, open_there in (("below", each.open_below), ("above", each.open_above))
+            if open_there
+        ]
+        beyond = f" (and perhaps {' and '.join(ends)}: there the search ended)" if ends else ""
+        lines.append(f"{each.sets}: {each.value}; as well from {each.least} to {each.most}{beyond}")
+    return lines
+
+
+def trade_off_lines(fitted: Fitted) -> list[str]:
+    return [
+        f"{each.between[0]} and {each.between[1]} make up for each other:"
+        f" {'more of one, more' if each.correlation > 0 else 'more of one, less'} of the other"
+        f" (rank correlation {each.correlation:+.2f})"
+        for each in fitted.trade_offs
+    ]
+
+
+def conclusion(fitted: Fitted) -> list[str]:
+    fit_rows = [row for row in fitted.rows if row.use == FIT]
+    judged = [row for row in fitted.rows if row.use == JUDGE]
+    held = sum(row.in_band for row in fit_rows)
+    if fitted.explained:
+        which = (
+            f"all {len(fit_rows)} fitted numbers" if len(fit_rows) > 1 else "the one fitted number"
+        )
+        first = f"explained: the lab is within the band of {which}"
+    else:
+        outside = [row for row in fit_rows if not row.in_band]
+        worst = max(outside, key=lambda row: abs_log(row.ratio))
+        ratio = "no run" if worst.ratio is None else f"{worst.ratio:.2f} times"
+        first = (
+            f"not explained: no path of this kind was found that meets the fitted numbers; the"
+            f" best is within the band of {held} of {len(fit_rows)}, the worst is {worst.label}"
+            f" ({ratio})"
+        )
+    lines = [f"{first}; misfit {fitted.misfit:.2g} standard deviations"]
+    if judged:
+        near = sum(row.in_band for row in judged)
+        reach = sum(row.in_reach and not row.in_band for row in judged)
+        lines.append(
+            f"judged by {len(judged)} others: {near} in band, {reach} in reach of paths that fit as"
+            f" well, {len(judged) - near - reach} not explained"
+        )
+    return lines
+
+
+def abs_log(ratio: float | None) -> float:
+    """How far a ratio is from 1."""
+    return math.inf if not ratio else abs(math.log(ratio))

@@ -1,0 +1,190 @@
+"""What a fit is to do: which path, which numbers, what is free; and the runs that answer it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gostlab.apps.fit.free import Free
+from gostlab.apps.fit.measurements import Measurements, Row, settings_of
+from gostlab.apps.fit.search import LAST_TURNS, Ask, Effort, Number
+from gostlab.apps.fit.theory import Limits, limits_of
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.fitted import FIT, JUDGE
+from gostlab.describe.file.profile import Profile
+from gostlab.describe.file.settings import Setting, read_override
+from gostlab.describe.file.units import rate, share
+from gostlab.describe.resolve.run import resolve
+from gostlab.describe.resolve.run_description import RunDescription
+
+MATRIX = "fit"
+# A short run is a sixth of a whole one, and no shorter than this many round trips and seconds: what
+# a window needs to open.
+SHORT_SHARE, LEAST_ROUND_TRIPS, LEAST_SHORT_S = 6, 20, 3
+PROBES = 16  # places at which theory's short way is held against the long one
+
+
+@dataclass(frozen=True)
+class FitOrder:
+    """A fit."""
+
+    name: str  # of the profile that it is to write
+    base: Profile
+    measurements: Measurements
+    free: tuple[Free, ...]
+    own: Mapping[str, Setting]  # the command line's settings
+    points: int
+    members: int
+    judge_paths: int  # to look for those that judge on, where none meets them all
+    repetitions: int
+    seed: int
+    out: Path
+    results: Path
+    machine: str  # sandbox | native
+
+    @property
+    def experiment(self) -> str:
+        return f"fit-{self.name}"
+
+    @property
+    def rows(self) -> list[Row]:
+        """The numbers to fit on, then those to judge by."""
+        return [*self.measurements.used(FIT), *self.measurements.used(JUDGE)]
+
+    @property
+    def numbers(self) -> list[Number]:
+        """What the search is to meet."""
+        return [Number(math.log(row.goodput_bps), row.sd) for row in self.measurements.used(FIT)]
+
+    @property
+    def effort(self) -> Effort:
+        """What the search may ask for."""
+        short = any(self.short_s(row) < self.whole_s(row) for row in self.measurements.used(FIT))
+        return Effort(self.points, self.members, self.repetitions, short)
+
+    def settings(self, row: Row) -> dict[str, Setting]:
+        """Those of a row's runs, but for what is free."""
+        path = read_override("profile", str(self.base.path_on_disk), origin="PROFILE")[0]
+        return {**settings_of(self.measurements, row, self.own), "profile": path}
+
+    def whole_s(self, row: Row) -> int:
+        """How long its measurement lasted."""
+        length = self.settings(row).get("duration") or read_override("duration", "30s")[0]
+        return int(length.value)
+
+    def short_s(self, row: Row) -> int:
+        """How long a cheap run of it lasts."""
+        whole_s = self.whole_s(row)
+        if self.measurements.screen_s is not None:
+            return min(whole_s, int(self.measurements.screen_s))
+        rtt_s = self.base.rtt_ms / 1000
+        least_s = max(LEAST_SHORT_S, math.ceil(LEAST_ROUND_TRIPS * rtt_s))
+        return min(whole_s, max(least_s, math.ceil(whole_s / SHORT_SHARE)))
+
+    def run(self, ask: Ask) -> RunDescription:
+        """The run that answers a question. Raises BadInput."""
+        row = self.rows[ask.number]
+        chosen = {
+            free.sets: free.setting(place) for free, place in zip(self.free, ask.place, strict=True)
+        }
+        length_s = self.whole_s(row) if ask.whole else self.short_s(row)
+        length = read_override("duration", f"{length_s}s")[0]
+        # how long it lasts is the search's choice, and no level of what is compared
+        written = {n: level.written for n, level in row.levels.items() if n != "duration"}
+        written |= {
+            free.name: free.text(place) for free, place in zip(self.free, ask.place, strict=True)
+        }
+        base = {name: each for name, each in self.settings(row).items() if name != "duration"}
+        explicit = {**without(base, chosen), **chosen, "duration": length}
+        if self.machine == "native":
+            explicit["clock"] = read_override("clock", "real")[0]
+        run = resolve(self.experiment, MATRIX, explicit, written, self.machine)
+        return replace(run, repetition=ask.repetition, seed=1000 * self.seed + ask.repetition)
+
+    def most(self) -> tuple[int, float]:
+        """How many runs there may be at most, and how long their loads are together (s)."""
+        places = 1 + (1 + LAST_TURNS) * (1 + self.members) * self.repetitions
+        judged = (1 + self.members) * self.repetitions + self.judge_paths
+        places += self.judge_paths if len(self.rows) > len(self.numbers) else 0
+        runs, length_s = 0, 0.0
+        for row in self.rows:
+            if row.use == FIT:
+                runs += self.points + places
+                length_s += self.points * self.short_s(row) + places * self.whole_s(row)
+            else:
+                runs += judged
+                length_s += judged * self.whole_s(row)
+        return runs, length_s
+
+
+class Expected:
+    """What theory says of a fit's runs. The search asks for tens of thousands of places; to make a
+    run of each takes a millisecond, so loss and rate are put in their place where that comes to the
+    same.
+    """
+
+    def __init__(self, order: FitOrder) -> None:
+        self._order = order
+        self._middle: dict[int, Limits] = {}
+        self._quick: dict[int, bool] = {}
+
+    def __call__(self, number: int, places: np.ndarray) -> np.ndarray:
+        """ln(rate, bit/s) of a number's runs at places (n × parameters). Raises BadInput."""
+        limits = self._quickly if self._is_quick(number) else self._by_a_run
+        return np.log([limits(number, place).goodput_bps for place in places.tolist()])
+
+    def _by_a_run(self, number: int, place: Sequence[float]) -> Limits:
+        return limits_of(self._order.run(Ask(tuple(place), number, True)))
+
+    def _quickly(self, number: int, place: Sequence[float]) -> Limits:
+        changed: dict[str, Any] = {}
+        for free, at in zip(self._order.free, place, strict=True):
+            what = free.sets.rpartition(".")[2]
+            if what == "loss":
+                changed["loss"] = float(share(free.text(at)))
+            elif what == "rate":
+                changed["rate_bps"] = rate(free.text(at))
+        return replace(self._middle[number], **changed)
+
+    def _is_quick(self, number: int) -> bool:
+        """Whether both ways come to the same wherever it is tried."""
+        if number not in self._quick:
+            count = len(self._order.free)
+            self._middle[number] = self._by_a_run(number, [0.5] * count)
+            places = np.random.default_rng(0).random((PROBES, count)).tolist()
+            places += [[end] * count for end in (0.0, 1.0)]
+            self._quick[number] = all(
+                self._quickly(number, place) == self._by_a_run(number, place) for place in places
+            )
+        return self._quick[number]
+
+
+def without(settings: Mapping[str, Setting], chosen: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The settings without those that something free takes the place of: loss is of both ways."""
+    ends = {name for name in chosen if "." not in name}
+    return {
+        name: each
+        for name, each in settings.items()
+        if name not in chosen and not (name.partition(".")[2] in ends and "." in name)
+    }
+
+
+def check_order(order: FitOrder) -> None:
+    """What makes a fit impossible. Raises BadInput."""
+    if not order.free:
+        raise BadInput(
+            f"{order.measurements.shown}: nothing is free: say what may explain the rates"
+            " (--free forward.loss=0.0001%..1% --free buffer=0.03bdp..3bdp)"
+        )
+    fitted = order.measurements.used(FIT)
+    if not fitted:
+        raise BadInput(f"{order.measurements.shown}: no number to fit on (use: fit)")
+    for row in order.rows:
+        for free in order.free:
+            if free.sets in row.levels:
+                raise BadInput(f"--free {free.name}: {row.label} says {free.sets} itself")

@@ -1,0 +1,68 @@
+"""What theory says a run gets: the shape that the search begins with, before it has seen any.
+
+Only the shape matters: the lab's own runs say how far off it is, everywhere. Windows, loss and the
+rate limit a connection, whichever is least; what else a run knows of (buffers, CPUs, memory) is
+left to the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from analysis.read.description import mean_loss
+from gostlab.describe.physics.response import cubic_throughput_bps, window_limit_bps
+from gostlab.describe.resolve.flows import Flow
+from gostlab.describe.resolve.run_description import RunDescription
+
+SHARP = 4  # how sharply the least of several limits is the limit
+LEAST_LOSS = 1e-9
+HEADERS = 0.955  # of a rate, what is not headers
+# BBR's published cliff: from a loss of about 20 % on it takes the path to be slower than it is.
+BBR_CLIFF = 0.2
+LEAST_BPS = 1e3
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What theory looks at in a run."""
+
+    rate_bps: int | None
+    loss: float  # of all packets, 0 to 1
+    rtt_s: float
+    flows: tuple[Flow, ...]
+
+    @property
+    def goodput_bps(self) -> float:
+        """What the TCP flows get together, as theory has it (RFC 9438, RFC 7323)."""
+        loss = min(0.5, self.loss)
+        wanted_bps = sum(flow_bps(flow, self.rtt_s, loss) for flow in self.flows if flow.is_tcp)
+        limits = [wanted_bps, HEADERS * self.rate_bps] if self.rate_bps else [wanted_bps]
+        return max(LEAST_BPS, least_of(limits))
+
+
+def limits_of(run: RunDescription) -> Limits:
+    """What theory looks at in a run."""
+    way = run.path[run.data_direction]
+    rtt_s = max(1e-3, sum(run.path[each]["delay_ms"] for each in run.path) / 1000)
+    return Limits(way["rate_bps"], mean_loss(way["loss"]), rtt_s, tuple(run.flows))
+
+
+def least_of(limits: list[float]) -> float:
+    """About the least, without a kink where two are alike."""
+    return float(sum(limit**-SHARP for limit in limits) ** (-1 / SHARP))
+
+
+def flow_bps(flow: Flow, rtt_s: float, loss: float) -> float:
+    """What the connections of a flow get together on a path of any rate."""
+    limits = [1e12]
+    if isinstance(flow.buffers, Mapping):
+        # half of a receive buffer becomes window
+        window = min(flow.buffers["rmem"][2] / 2, flow.buffers["wmem"][2])
+        limits.append(window_limit_bps(window, rtt_s))
+    if (flow.cc or "").startswith("bbr"):
+        if loss > BBR_CLIFF:
+            limits.append(1e6)
+    else:
+        limits.append(cubic_throughput_bps(max(LEAST_LOSS, loss), rtt_s))
+    return flow.streams * (1 - loss) * least_of(limits)

@@ -1,0 +1,88 @@
+"""`./lab new KIND NAME`: the file of a new tunnel, queue, drawing, topology, traffic or importer,
+with its parts to fill in, its test, and its row in the documents.
+
+What is left to fill in is refused, by file and line, by whatever reads the declaration first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gostlab.declared import folders
+from gostlab.declared.drawings import drawing_files
+from gostlab.declared.errors import BadInput
+from gostlab.declared.qdiscs import qdisc_kinds
+from gostlab.declared.topologies import topologies
+from gostlab.declared.traffic import traffic_kinds
+from gostlab.declared.tunnels import tunnel_kinds
+
+TEMPLATES = Path(__file__).with_name("templates")
+NAME = re.compile(r"[a-z][a-z0-9]*(?:[-+_][a-z0-9]+)*")
+END_OF_TOPOLOGIES = "\n\ntopos = {"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What can be added.
+
+    folder  where its file goes; topo.py, which has all topologies
+    tests   the folder of its test, in tests/
+    names   those that there are
+    """
+
+    folder: Path
+    tests: str
+    names: Callable[[], Iterable[str]]
+
+
+def importers() -> list[str]:
+    """The formats of recordings that there are, by their files' names."""
+    return [path.stem for path in folders.FORMATS.glob("[!_]*.py")]
+
+
+KINDS = {
+    "tunnel": Kind(folders.TUNNELS, "guest/tunnels", tunnel_kinds),
+    "queue": Kind(folders.QDISCS, "guest/qdiscs", qdisc_kinds),
+    "traffic": Kind(folders.TRAFFIC_KINDS, "guest/traffic_kinds", traffic_kinds),
+    "topology": Kind(folders.TOPOLOGIES, "guest", topologies),
+    "drawing": Kind(folders.DRAWINGS, "analysis/draw", drawing_files),
+    "importer": Kind(folders.FORMATS, "apps/paths", importers),
+}
+
+
+def write_kind(kind: str, name: str, root: Path = folders.ROOT) -> list[Path]:
+    """Write the files of a new kind; which those are. Nothing is written over. Raises BadInput."""
+    if kind not in KINDS:
+        raise BadInput(f"{kind}: nothing that can be added (there are {', '.join(KINDS)})")
+    if not NAME.fullmatch(name):
+        raise BadInput(f"{name}: not a name (small letters and digits, with - or + between words)")
+    asked = KINDS[kind]
+    if name in set(asked.names()):
+        raise BadInput(f"{name}: there is a {kind} of that name")
+    module = re.sub(r"[-+]", "_", name)
+    place = root / asked.folder.relative_to(folders.ROOT)
+    test = root / "tests" / asked.tests / f"test_{module}.py"
+    file = place if place.suffix else place / f"{module}.py"
+    for path in (test, *(() if place.suffix else (file,))):
+        if path.exists():
+            raise BadInput(f"{path}: is there already")
+    texts = {file: filled(kind, name, module), test: filled(f"{kind}_test", name, module)}
+    if place.suffix:
+        before, mark, after = file.read_text(encoding="utf-8").partition(END_OF_TOPOLOGIES)
+        texts[file] = f"{before}\n\n{texts[file].rstrip()}\n{mark}{after}"
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return list(texts)
+
+
+def filled(template: str, name: str, module: str) -> str:
+    """A template with the new thing's names in it."""
+    text = (TEMPLATES / f"{template}.txt").read_text(encoding="utf-8")
+    words = "".join(word.capitalize() for word in module.split("_"))
+    for mark, value in {"@name@": name, "@module@": module, "@Name@": words}.items():
+        text = text.replace(mark, value)
+    return text

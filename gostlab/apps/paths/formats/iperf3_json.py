@@ -1,0 +1,56 @@
+"""iperf3's JSON (`iperf3 -J`): a rate and a round trip, from a TCP test's intervals."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from gostlab.apps.paths.recordings import Format, Observed, Probe, Recording, Unreadable, readable
+
+# Of a full segment's frame as the lab's queues count it, what iperf3 counts: the rest is headers.
+PAYLOAD_SHARE = 1448 / 1514
+# What comes before is slow start, on any path that is not very long.
+SKIP_S = 2.0
+
+
+def read(recordings: Sequence[Recording]) -> Observed:
+    """The median interval's rate, on the wire, and the round trips. Raises Unreadable."""
+    recording = recordings[0]
+    with readable(recording, "what `iperf3 -J` writes"):
+        document = json.loads(recording.text)
+        if document.get("error"):
+            raise Unreadable(f"{recording.shown}: iperf3 failed: {document['error']}")
+        intervals: list[dict[str, Any]] = document["intervals"]
+        rates = {
+            float(each["sum"]["start"]): float(each["sum"]["bits_per_second"]) for each in intervals
+        }
+        probes = [
+            Probe(float(stream["start"]), stream["rtt"] / 1000)
+            for each in intervals
+            for stream in each["streams"][:1]
+            if stream.get("rtt")
+        ]
+        length_s = float(intervals[-1]["sum"]["end"])
+    steady = [rate for at_s, rate in rates.items() if at_s >= SKIP_S] or list(rates.values())
+    return Observed(
+        length_s,
+        rate_bps=round(statistics.median(steady) / PAYLOAD_SHARE),
+        probes=probes,
+        assumptions=(
+            "The rate is what one TCP test got in its median second, with its headers: the path's"
+            " own may be higher, if something else held that test back.",
+            "The least smoothed round trip of the loaded socket stands for the idle path's: a queue"
+            " that never emptied is in it.",
+        ),
+    )
+
+
+def recognises(text: str) -> bool:
+    return text.lstrip().startswith("{") and '"intervals"' in text and '"test_start"' in text
+
+
+FORMAT = Format(
+    "iperf3", "iperf3's JSON: a rate and an RTT", ("iperf3's output",), recognises, read
+)

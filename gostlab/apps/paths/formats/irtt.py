@@ -1,0 +1,44 @@
+"""irtt's JSON (`irtt client -o`): every probe with its round trip, and its delay each way as far as
+both ends' clocks agreed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from gostlab.apps.paths.recordings import Format, Observed, Probe, Recording, Unreadable, readable
+
+
+def read(recordings: Sequence[Recording]) -> Observed:
+    """Round trips and losses. Raises Unreadable."""
+    recording = recordings[0]
+    with readable(recording, "what `irtt client -o` writes"):
+        document = json.loads(recording.text)
+        interval_s = document["config"]["params"]["interval"] / 1e9
+        trips: list[dict[str, Any]] = document["round_trips"]
+        probes = [probe_of(trip, interval_s) for trip in trips]
+    if not probes:
+        raise Unreadable(f"{recording.shown}: no round trips in it")
+    return Observed(
+        length_s=len(probes) * interval_s,
+        probes=probes,
+        assumptions=(
+            "irtt's clocks need not agree: only its round trips are used, not its delays each way.",
+        ),
+    )
+
+
+def probe_of(trip: dict[str, Any], interval_s: float) -> Probe:
+    """One probe; sent when its number says."""
+    lost = str(trip["lost"]) != "false"
+    return Probe(trip["seqno"] * interval_s, None if lost else trip["delay"]["rtt"] / 1e6)
+
+
+def recognises(text: str) -> bool:
+    """Whether it says round_trips near its end or begin."""
+    return text.lstrip().startswith("{") and '"round_trips"' in text
+
+
+FORMAT = Format("irtt", "irtt's JSON: round trips and losses", ("irtt's output",), recognises, read)

@@ -1,0 +1,63 @@
+"""Mahimahi's packet-delivery traces (mm-link(1)): a line for each packet that can be sent, with the
+millisecond at which; the file begins anew after its last line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gostlab.apps.paths.recordings import Format, Observed, Recording, Unreadable
+
+MOST_LINES = 5_000_000
+
+
+def opportunities_s(recording: Recording) -> list[float]:
+    """When each packet can be sent, seconds. Raises Unreadable."""
+    times: list[float] = []
+    latest_ms = 0
+    for number, line in enumerate(recording.text.splitlines(), 1):
+        where = f"{recording.shown}:{number}"
+        if number > MOST_LINES:
+            raise Unreadable(f"{recording.shown}: more than {MOST_LINES} lines")
+        if not re.fullmatch(r"\s*[0-9]{1,10}\s*", line):
+            raise Unreadable(
+                f"{where}: {line.strip()[:40]!r} is not a whole number of milliseconds"
+            )
+        at_ms = int(line)
+        if at_ms < latest_ms:
+            raise Unreadable(f"{where}: {at_ms} ms after {latest_ms} ms: times fall")
+        latest_ms = at_ms
+        times.append(at_ms / 1000)
+    if not times or not latest_ms:
+        raise Unreadable(f"{recording.shown}: no time above 0 ms in it")
+    return times
+
+
+def read(recordings: Sequence[Recording]) -> Observed:
+    """The capacity that a trace says. Raises Unreadable."""
+    times = opportunities_s(recordings[0])
+    return Observed(
+        length_s=times[-1],
+        sendable_s=times,
+        assumptions=(
+            "The recording says when 1500-byte packets could be sent, nothing of delay or loss.",
+        ),
+    )
+
+
+def recognises(text: str) -> bool:
+    """Whether the first lines are whole numbers that do not fall."""
+    lines = text.split("\n", 50)[:50]
+    numbers = [int(line) for line in lines if re.fullmatch(r"\s*[0-9]{1,10}\s*", line)]
+    return len(numbers) >= len(lines) - 1 > 0 and numbers == sorted(numbers)
+
+
+FORMAT = Format(
+    "mahimahi",
+    "a millisecond for each 1500-byte packet that can be sent",
+    ("the trace",),
+    recognises,
+    read,
+    vague=3,
+)

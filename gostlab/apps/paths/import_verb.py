@@ -1,0 +1,162 @@
+"""`./lab profile import FILE`: the words, and what is said of them."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import zlib
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import TypeVar
+
+from gostlab.apps.paths.formats import FORMATS
+from gostlab.apps.paths.imported import ImportOrder, replay_of, show_s, write_import
+from gostlab.apps.paths.profile_writer import add_place, check_place, name_of
+from gostlab.apps.paths.recordings import Format, Recording, Unreadable
+from gostlab.describe.file import profile as profiles
+from gostlab.describe.file import units
+from gostlab.describe.file.document import BadInput, shown_path
+from gostlab.describe.file.profile import share_text
+from gostlab.describe.file.units import quoted
+
+MOST_BYTES = 100 * 2**20
+DEFAULT_BIN = "20ms"
+SHORTEST_BIN_S, LONGEST_BIN_S = Fraction(1, 1000), 10
+LONGEST_S = 24 * 3600
+NOT_SAID = "not said"
+
+Quantity = TypeVar("Quantity")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    formats = "; ".join(f"{each.name}: {each.says}" for each in FORMATS.values())
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="may be gzipped")
+    parser.add_argument("--format", choices=FORMATS, help=f"default: as the file looks ({formats})")
+    parser.add_argument(
+        "--source", default=NOT_SAID, help="where the recording is from, for the file"
+    )
+    parser.add_argument(
+        "--licence", default=NOT_SAID, help="under which it may be used, for the file"
+    )
+    parser.add_argument(
+        "--way",
+        choices=profiles.DIRECTIONS,
+        default="forward",
+        help="the direction it is of (default: forward, what uploads take)",
+    )
+    parser.add_argument("--rate", help="the path's rate, where the recording has none")
+    parser.add_argument("--rtt", help="the idle round trip, where the recording has no delay")
+    parser.add_argument(
+        "--bin",
+        default=DEFAULT_BIN,
+        help=f"how long a rate stays the same (default: {DEFAULT_BIN}); finer is closer and slower",
+    )
+    parser.add_argument(
+        "--for",
+        dest="length",
+        help="how much of it (default: all); beyond its end a capacity trace begins anew",
+    )
+    add_place(parser)
+
+
+def import_verb(arguments: argparse.Namespace) -> int:
+    """`./lab profile import FILE`; returns the exit code. Raises BadInput."""
+    order = read_order(arguments)
+    try:
+        observed = order.format.read(order.recordings)
+    except Unreadable as error:
+        raise BadInput(str(error)) from None
+    replay = replay_of(order, observed)
+    path = write_import(order, observed, replay)
+    loaded = profiles.load_profile(str(path))
+    print(f"{order.name}: {profiles.summary(loaded)}")
+    if replay.steps or replay.back:
+        print(
+            f"{len(replay.steps) + len(replay.back)} changes in {show_s(replay.length_s)}, capacity"
+            f" {share_text(replay.error.share)} from the recorded per 100 ms, on average; use it as"
+            f" profile: {order.name}, trace: {order.name}.csv, bottleneck: tbf"
+        )
+    print(path)
+    return 0
+
+
+def read_order(arguments: argparse.Namespace) -> ImportOrder:
+    """The command line's words, checked, and the files' texts. Raises BadInput."""
+    recordings = tuple(read_recording(path) for path in arguments.files)
+    chosen = FORMATS[arguments.format] if arguments.format else guessed(recordings)
+    if len(recordings) != len(chosen.files):
+        raise BadInput(
+            f"{chosen.name} takes {len(chosen.files)} files ({', '.join(chosen.files)}), not"
+            f" {len(recordings)}"
+        )
+    name = name_of(arguments.name, arguments.files[0].name.split(".")[0])
+    if arguments.rate is not None:
+        checked("--rate", arguments.rate, units.rate)
+    bin_s = time_of("--bin", arguments.bin, SHORTEST_BIN_S, LONGEST_BIN_S)
+    order = ImportOrder(
+        name,
+        chosen,
+        recordings,
+        arguments.source,
+        arguments.licence,
+        arguments.way,
+        arguments.rate,
+        None if arguments.rtt is None else time_of("--rtt", arguments.rtt, Fraction(0), 20),
+        bin_s,
+        None if arguments.length is None else time_of("--for", arguments.length, bin_s, LONGEST_S),
+        arguments.out,
+        arguments.force,
+    )
+    check_place(order.out, name, (".yaml", ".csv"), force=order.force)
+    return order
+
+
+def time_of(option: str, text: str, least_s: Fraction, most_s: Fraction | int) -> Fraction:
+    """An option's time. Raises BadInput."""
+    time_s = checked(option, text, units.seconds)
+    if not least_s <= time_s <= most_s:
+        raise BadInput(
+            f"{option} {quoted(text)}: not within {show_s(least_s)} to {show_s(Fraction(most_s))}"
+        )
+    return Fraction(time_s)
+
+
+def checked(option: str, text: str, reader: Callable[[str], Quantity]) -> Quantity:
+    """An option's quantity. Raises BadInput."""
+    try:
+        return reader(text)
+    except units.UnitError as error:
+        raise BadInput(f"{option} {quoted(error.text)}: {error.problem}") from None
+
+
+def read_recording(path: Path) -> Recording:
+    """A file's text, unpacked where it is gzipped. Raises BadInput."""
+    shown = shown_path(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if data[:2] == b"\x1f\x8b":
+            with gzip.open(path) as packed:
+                data = packed.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise BadInput(f"{shown}: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > MOST_BYTES:
+        raise BadInput(f"{shown}: larger than any recording should be ({MOST_BYTES >> 20} MiB)")
+    try:
+        return Recording(shown, data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BadInput(f"{shown}:{line}: not UTF-8 text") from None
+
+
+def guessed(recordings: tuple[Recording, ...]) -> Format:
+    """The format that a file looks like. Raises BadInput."""
+    if len(recordings) == 2:
+        return FORMATS["leoreplayer"]
+    for each in FORMATS.values():
+        if each.recognises(recordings[0].text):
+            return each
+    raise BadInput(
+        f"{recordings[0].shown}: looks like none of {', '.join(FORMATS)}: say which by --format"
+    )

@@ -1,0 +1,230 @@
+"""The files of a path that somebody else recorded: the profile and its trace."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from gostlab.apps.paths.profile_writer import direction, profile_text, show_ms, write_profile
+from gostlab.apps.paths.recordings import Format, Observed, Probe, Recording
+from gostlab.apps.paths.steps import (
+    ReplayError,
+    Step,
+    delay_steps,
+    loss_steps,
+    merged,
+    packet_bits,
+    rate_steps,
+    repeated,
+    replay_error,
+)
+from gostlab.describe.file import units
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.profile import share_text
+from gostlab.describe.file.trace import MAX_ROWS
+
+# A delay changes in place so often: netem lets a packet overtake one that it holds for longer.
+DELAY_BIN_S = 0.1
+
+
+@dataclass(frozen=True)
+class ImportOrder:
+    """What was asked for."""
+
+    name: str
+    format: Format
+    recordings: tuple[Recording, ...]
+    source: str
+    licence: str
+    way: str  # forward | reverse
+    rate: str | None  # as written; None: the recording's
+    rtt_s: Fraction | None  # None: the recording's
+    bin_s: Fraction
+    length_s: Fraction | None  # None: the recording's
+    out: Path
+    force: bool
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A recording as the lab replays it. `steps` are of the order's way, `back` of the other."""
+
+    steps: Sequence[Step]
+    back: Sequence[Step]
+    length_s: Fraction
+    rate_bps: int  # the mean, for the buffer and for what no step says
+    delay_ms: dict[str, float]  # by way, at the least
+    error: ReplayError
+
+
+def replay_of(order: ImportOrder, observed: Observed) -> Replay:
+    """The steps of a recording, and the path that they change. Raises BadInput."""
+    length_s = order.length_s or Fraction(str(round(observed.length_s, 6)))
+    if observed.sendable_s:
+        times = repeated(observed.sendable_s, observed.length_s, float(length_s))
+        bits = packet_bits(observed.sendable_bytes)
+        rates = rate_steps(times, bits, length_s, order.bin_s)
+        error = replay_error(times, bits, rates, length_s)
+        rate_bps = max(units.MIN_RATE_BPS, round(len(times) * bits / float(length_s)))
+    else:
+        rates, error = [], ReplayError(0.0, 0)
+        rate_bps = units.rate(order.rate) if order.rate else observed.rate_bps or 0
+    if not rate_bps:
+        raise BadInput(
+            f"{order.recordings[0].shown} says no rate: give one by --rate (like 50mbit)"
+        )
+    delay_ms = least_delays_ms(order, observed)
+    less_ms = 0.0 if observed.one_way else delay_ms[other(order.way)]
+    probes = up_to(observed.probes, float(length_s)) if order.rtt_s is None else ()
+    steps = merged(
+        rates,
+        delay_steps(probes, less_ms, float(length_s), DELAY_BIN_S),
+        loss_steps(probes, float(length_s)),
+    )
+    back_probes = up_to(observed.reverse_probes, float(length_s)) if order.rtt_s is None else ()
+    back = delay_steps(back_probes, 0.0, float(length_s), DELAY_BIN_S)
+    if len(steps) + len(back) > MAX_ROWS:
+        raise BadInput(
+            f"{order.recordings[0].shown}: {len(steps) + len(back)} changes, more than {MAX_ROWS}:"
+            f" use a longer --bin than {show_s(order.bin_s)}, or a part of it (--for 60s)"
+        )
+    if not observed.sendable_s and observed.probes and observed.rate_bps:
+        steps, back = [], []  # a rate and an RTT: no path over time
+    return Replay(steps, back, length_s, rate_bps, delay_ms, error)
+
+
+def least_delays_ms(order: ImportOrder, observed: Observed) -> dict[str, float]:
+    """What each direction takes at the least. Raises BadInput where nobody says."""
+    back = other(order.way)
+    if order.rtt_s is not None:
+        half_ms = float(order.rtt_s * 500)
+        return {order.way: half_ms, back: half_ms}
+    there = [probe.delay_ms for probe in observed.probes if probe.delay_ms is not None]
+    if not there:
+        raise BadInput(
+            f"{order.recordings[0].shown} says no delay: give the path's idle round trip by --rtt"
+            " (like 40ms)"
+        )
+    if not observed.one_way:
+        return {order.way: min(there) / 2, back: min(there) / 2}
+    backs = [probe.delay_ms for probe in observed.reverse_probes if probe.delay_ms is not None]
+    return {order.way: min(there), back: min(backs or there)}
+
+
+def up_to(probes: Sequence[Probe], length_s: float) -> list[Probe]:
+    return [probe for probe in probes if probe.at_s < length_s]
+
+
+def other(way: str) -> str:
+    """The other direction."""
+    return "reverse" if way == "forward" else "forward"
+
+
+def write_import(order: ImportOrder, observed: Observed, replay: Replay) -> Path:
+    """Write the profile and its trace into order.out. Raises BadInput as write_profile does."""
+    texts = {
+        ".csv": trace_text(order, replay) if replay.steps or replay.back else None,
+        ".yaml": imported_text(order, observed, replay),
+    }
+    return write_profile(order.out, order.name, texts)
+
+
+def trace_text(order: ImportOrder, replay: Replay) -> str:
+    """The steps as gostlab.describe.file.trace reads them; both directions begin at 0."""
+    rows = [(order.way, step) for step in replay.steps]
+    rows += [(other(order.way), step) for step in replay.back]
+    rows.sort(key=lambda row: (row[1].at_s, row[0]))
+    lines = ["time_s,direction,delay_ms,loss,rate_bps"]
+    for way, step in rows:
+        at = f"{float(step.at_s):.6f}".rstrip("0").rstrip(".")
+        delay = "" if step.delay_ms is None else f"{step.delay_ms:g}"
+        loss = "" if step.loss is None else f"{step.loss:g}"
+        lines.append(f"{at},{way},{delay},{loss},{step.rate_bps or ''}")
+    return "\n".join(lines) + "\n"
+
+
+def imported_text(order: ImportOrder, observed: Observed, replay: Replay) -> str:
+    """The path at its mean rate and least delay; the trace says the rest."""
+    document = {
+        "name": order.name,
+        "title": f"{order.name}, from {order.format.name}",
+        "imported": evidence(order, replay),
+        "assumptions": assumptions(order, observed),
+        "notes": notes(order, replay),
+        **{
+            way: direction(f"{replay.rate_bps}bit", replay.delay_ms[way])
+            for way in ("forward", "reverse")
+        },
+    }
+    comment = "A path that somebody else recorded. Made by ./lab profile import."
+    return profile_text([comment], document)
+
+
+def evidence(order: ImportOrder, replay: Replay) -> dict[str, Any]:
+    """What was imported, as a profile's `imported` has it."""
+
+    hashes = [
+        hashlib.sha256(recording.text.encode("utf-8", "surrogateescape")).hexdigest()
+        for recording in order.recordings
+    ]
+    return {
+        "format": order.format.name,
+        "files": [Path(recording.shown).name for recording in order.recordings],
+        "sha256": hashes,
+        "source": order.source,
+        "licence": order.licence,
+        "length": show_s(replay.length_s),
+        "bin": show_s(order.bin_s),
+        "changes": len(replay.steps) + len(replay.back),
+        "capacity_error": share_text(replay.error.share),
+        "ahead": replay.error.ahead_bytes,
+    }
+
+
+def assumptions(order: ImportOrder, observed: Observed) -> list[str]:
+    """Which of the path's numbers are not in the recording."""
+    said = list(observed.assumptions)
+    if order.rtt_s is not None:
+        said.append(
+            f"A round trip of {show_ms(float(order.rtt_s * 1000))} ms, half of it each way: given"
+            " by --rtt."
+        )
+    elif not observed.one_way:
+        said.append(
+            "Half the least round trip is given to each direction; what is above it, and every"
+            f" loss, to {order.way}."
+        )
+    if order.rate and not observed.sendable_s:
+        said.append(f"Rate {order.rate}, each way: given by --rate.")
+    elif observed.sendable_s:
+        said.append(
+            f"The {other(order.way)} direction has the recording's mean rate all the time; nobody"
+            " measured it."
+        )
+    said.append("Buffer one BDP of the mean rate: nobody measured it.")
+    return said
+
+
+def notes(order: ImportOrder, replay: Replay) -> list[str]:
+    if not replay.steps and not replay.back:
+        return ["One rate and one round trip: nothing changes over time, and there is no trace."]
+    said = [
+        f"{order.name}.csv is the path over time: `trace: {order.name}.csv` in an experiment, with"
+        " `bottleneck: tbf`, which follows each change of rate at once."
+    ]
+    if any(step.rate_bps for step in replay.steps):
+        said.append(
+            f"The rate is the recording's mean of every {show_s(order.bin_s)}. Per 100 ms the"
+            f" replayed capacity is {share_text(replay.error.share)} from the recorded, on average;"
+            f" it is never more than {replay.error.ahead_bytes} bytes ahead of it or behind."
+        )
+    return said
+
+
+def show_s(time_s: Fraction) -> str:
+    """A time as a profile writes it."""
+    return f"{show_ms(float(time_s * 1000))}ms"

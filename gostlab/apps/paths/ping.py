@@ -1,0 +1,170 @@
+"""The machine's ping: asked what it can, run, watched, ended."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from gostlab.apps.paths.recorded import Order, show_interval
+from gostlab.describe.file import units
+from gostlab.describe.file.document import BadInput
+
+# What iputils before 2021 lets an ordinary user have.
+USERS_INTERVAL_S = Fraction(200, 1000)
+# How long a host may take to answer at all, and the last packet to come back when none other has.
+REACH_S, LINGER_S = 10, 10
+
+
+def require_ping() -> None:
+    """Raises BadInput if the machine's ping is none, or not one whose text is understood."""
+    if shutil.which("ping") is None:
+        raise BadInput("no ping on this machine: install iputils-ping")
+    version = subprocess.run(
+        ["ping", "-V"], capture_output=True, text=True, check=False, env=english()
+    )
+    if "iputils" not in version.stdout + version.stderr:
+        raise BadInput("this machine's ping is not iputils': install iputils-ping")
+
+
+def record(order: Order) -> tuple[Order, str, bool, str]:
+    """Ping the host: what was asked for in the end, ping's text, whether it was interrupted, when
+    it began (UTC).
+
+    Raises BadInput if the host does not answer at all, KeyboardInterrupt if interrupted before the
+    recording.
+    """
+    reach(order.host)
+    exact = knows_exact_times()
+    while True:
+        date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        with console_progress(order) as watch:
+            text, interrupted = run_ping(ping_argv(order, exact=exact), watch)
+        refused = re.search(r"cannot flood\D*(\d+) ?ms", text)
+        if refused is None:
+            return order, text, interrupted, date
+        if order.interval_written or order.interval_s >= USERS_INTERVAL_S:
+            raise BadInput(
+                f"--interval {show_interval(order.interval_s)}: this machine's ping lets only root"
+                f" send more often than every {refused[1]} ms: use --interval {refused[1]}ms, or"
+                " sudo"
+            )
+        order = replace(order, interval_s=USERS_INTERVAL_S)
+        say(
+            f"gostlab: this machine's ping lets only root send more often than every {refused[1]}"
+            f" ms: sending every {show_interval(order.interval_s)}"
+        )
+
+
+def ping_argv(order: Order, *, exact: bool) -> list[str]:
+    """The recording's ping: -D and -O say when each packet was answered, or not yet."""
+    argv = ["ping", "-n", "-D", "-O", *(["-3"] if exact else []), "-c", str(order.count)]
+    return [*argv, "-i", f"{float(order.interval_s):g}", "-W", str(LINGER_S), "--", order.host]
+
+
+def reach(host: str) -> None:
+    """Wait for a first answer, which is not recorded: it pays for looking up addresses. Raises
+    BadInput.
+    """
+    argv = ["ping", "-n", "-c", "1", "-w", str(REACH_S), "-i", "0.2", "--", host]
+    text, interrupted = run_ping(argv, lambda _: None)
+    if interrupted:
+        raise KeyboardInterrupt
+    if not re.search(r"bytes from .*icmp_seq=", text):
+        raise BadInput(f"{host}: {why_none(text)}")
+
+
+def why_none(text: str) -> str:
+    """In a phrase, why ping has no answer."""
+    lines = [line.strip() for line in text.splitlines()]
+    own = [line for line in lines if line.startswith("ping: ")]
+    if own:
+        return own[0].removeprefix("ping: ").rpartition(": ")[2]
+    told = [
+        found[1] for line in lines if (found := re.search(r"From \S+.*? icmp_seq=\d+ (.+)", line))
+    ]
+    return f"no answer ({told[-1]})" if told else "no answer to any ping"
+
+
+def knows_exact_times() -> bool:
+    """Whether this ping has -3, not to round times."""
+    shown = subprocess.run(
+        ["ping", "-h"], capture_output=True, text=True, check=False, env=english()
+    )
+    return bool(re.search(r"^\s*-3\s", shown.stdout + shown.stderr, re.MULTILINE))
+
+
+def run_ping(argv: Sequence[str], watch: Callable[[int], None]) -> tuple[str, bool]:
+    """Run ping to its end, or to Ctrl-C: its text, and whether it was interrupted.
+
+    watch   is told the last packet's number some times a second
+    """
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, env=english()
+        )
+        interrupted = False
+        read = 0
+        try:
+            while process.poll() is None:
+                time.sleep(0.1)
+                # Not by reading `said`: ping writes where this process's file stands.
+                new = os.pread(said.fileno(), 2**20, read)
+                read += len(new)
+                if seqs := re.findall(rb"icmp_seq=(\d+)", new):
+                    watch(int(seqs[-1]))
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            end(process)
+        return os.pread(said.fileno(), 2**26, 0).decode("utf-8", errors="replace"), interrupted
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End ping as Ctrl-C does, so that it says its counts; if it will not, at once."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def english() -> dict[str, str]:
+    """An environment in which ping speaks English, and writes a point in 0.5."""
+    return {**os.environ, "LC_ALL": "C", "LANGUAGE": "C"}
+
+
+@contextmanager
+def console_progress(order: Order) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal, a line elsewhere; gives what is to be told the last packet's number."""
+    if not sys.stderr.isatty():
+        say(
+            f"ping {order.host}: {order.count} packets every {show_interval(order.interval_s)},"
+            f" about {units.show_time(float(order.count * order.interval_s))}"
+        )
+        yield lambda _: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True
+    ) as bar:
+        task = bar.add_task(f"ping {order.host}", total=order.count)
+        yield lambda seq: bar.update(task, completed=seq)
+
+
+def say(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)

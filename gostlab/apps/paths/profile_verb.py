@@ -1,0 +1,63 @@
+"""`./lab profile`: WAN paths, those that there are and those that are made."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from gostlab.apps.command import EXIT_OK, Verb, add_actions
+from gostlab.apps.paths import import_verb, record_verb
+from gostlab.describe.file import profile as profiles
+
+
+def profile_arguments(verb: argparse.ArgumentParser) -> None:
+    actions = add_actions(verb)
+    for name, says in (
+        ("list", "every path in a line"),
+        ("show", "a path's file"),
+        ("check", "read it, recompute what it derives"),
+    ):
+        action = actions.add_parser(name, help=says, description=says)
+        action.add_argument(
+            "name",
+            nargs=None if name == "show" else "?",
+            help="a name in netem_profiles/ or a path",
+        )
+    record = actions.add_parser(
+        "record",
+        help="make a path of your own from ping",
+        epilog="example: ./lab profile record example.org --rate 50mbit",
+        description=(
+            "Ping a host and write its path down: delay as a netem "
+            "table, loss as Gilbert-Elliott, and a trace over time."
+        ),
+    )
+    record_verb.add_arguments(record)
+    imported = actions.add_parser(
+        "import",
+        help="make a path of a recording from elsewhere",
+        epilog="example: ./lab profile import ATT-LTE-driving.up --rtt 50ms --licence GPL-3",
+        description=(
+            "Read somebody else's recording of a path and write it down as a profile and a trace,"
+            " with its source, its licence, and how far the replay is from it."
+        ),
+    )
+    import_verb.add_arguments(imported)
+
+
+def profile_verb(arguments: argparse.Namespace) -> int:
+    if arguments.action == "import":
+        return import_verb.import_verb(arguments)
+    if arguments.action == "record":
+        return record_verb.record_verb(arguments)
+    names: Sequence[str] = [arguments.name] if arguments.name else profiles.list_profiles()
+    for name in names:
+        loaded = profiles.load_profile(name)
+        if arguments.action == "show":
+            print(loaded.path_on_disk.read_text(encoding="utf-8"), end="")
+        else:
+            print(f"{loaded.name}: {profiles.summary(loaded)}")
+    return EXIT_OK
+
+
+VERB = Verb("profile", "WAN paths", profile_arguments, profile_verb, "./lab profile show la-hamina")

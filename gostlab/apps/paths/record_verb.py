@@ -1,0 +1,104 @@
+"""`./lab profile record HOST`: the words, and what is said of them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from fractions import Fraction
+
+from gostlab.apps.paths.ping import USERS_INTERVAL_S, record, require_ping, say, why_none
+from gostlab.apps.paths.pings import MOST_PACKETS, parse_ping
+from gostlab.apps.paths.profile_writer import add_place, check_place, name_of
+from gostlab.apps.paths.recorded import Order, show_interval, write_recorded
+from gostlab.describe.file import profile as profiles
+from gostlab.describe.file import units
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.units import quoted
+
+# A profile of fewer answers would be of chance.
+LEAST_ANSWERS = 100
+DEFAULT_COUNT, DEFAULT_INTERVAL_S, DEFAULT_RATE = 1000, Fraction(20, 1000), "100mbit"
+SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = Fraction(1, 1000), 10
+EXIT_OK, EXIT_INTERRUPTED = 0, 130
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("host", help="a name or address that answers ping")
+    parser.add_argument(
+        "--count", type=int, default=DEFAULT_COUNT, help=f"packets (default: {DEFAULT_COUNT})"
+    )
+    parser.add_argument(
+        "--interval",
+        help=(
+            f"between packets (default: {show_interval(DEFAULT_INTERVAL_S)};"
+            f" {show_interval(USERS_INTERVAL_S)} where ping lets only root send more often)"
+        ),
+    )
+    parser.add_argument(
+        "--rate",
+        default=DEFAULT_RATE,
+        help=f"the path's rate, which ping does not see (default: {DEFAULT_RATE})",
+    )
+    add_place(parser)
+
+
+def record_verb(arguments: argparse.Namespace) -> int:
+    """`./lab profile record HOST`; returns the exit code. Raises BadInput."""
+    order = read_order(arguments)
+    require_ping()
+    try:
+        order, text, interrupted, date = record(order)
+    except KeyboardInterrupt:
+        say("gostlab: interrupted before there was anything to keep")
+        return EXIT_INTERRUPTED
+    pings = parse_ping(text, interrupted=interrupted)
+    if interrupted and len(pings.answers) < LEAST_ANSWERS:
+        say(
+            f"gostlab: interrupted after {len(pings.answers)} answers, fewer than the"
+            f" {LEAST_ANSWERS} of a profile: not kept"
+        )
+        return EXIT_INTERRUPTED
+    if not pings.answers:
+        raise BadInput(f"{order.host}: {why_none(text)}")
+    if len(pings.answers) < LEAST_ANSWERS:
+        raise BadInput(
+            f"{order.host}: {len(pings.answers)} of {pings.sent} packets were answered, and a"
+            f" profile needs {LEAST_ANSWERS}: use a larger --count"
+        )
+    path = write_recorded(order, pings, date)
+    if interrupted:
+        say(f"gostlab: interrupted after {len(pings.answers)} answers, enough for a profile: kept")
+    print(f"{order.name}: {profiles.summary(profiles.load_profile(str(path)))}")
+    print(path)
+    return EXIT_OK
+
+
+def read_order(arguments: argparse.Namespace) -> Order:
+    """The command line's words, checked, before anything is sent. Raises BadInput."""
+    host = arguments.host.strip()
+    # ping would take a leading - for an option; and the host stands in the profile's comment.
+    if not re.fullmatch(r"[^\s\-][^\s]{0,253}", host) or not host.isprintable():
+        raise BadInput(f"host {quoted(arguments.host)}: not a host's name or address")
+    name = name_of(arguments.name, host)
+    if not LEAST_ANSWERS <= arguments.count <= MOST_PACKETS:
+        raise BadInput(f"--count {arguments.count}: not within {LEAST_ANSWERS} to {MOST_PACKETS}")
+    try:
+        interval_s = units.seconds(arguments.interval) if arguments.interval else DEFAULT_INTERVAL_S
+        units.rate(arguments.rate)
+    except units.UnitError as error:
+        option = "--interval" if error.quantity == "time" else "--rate"
+        raise BadInput(f"{option} {quoted(error.text)}: {error.problem}") from None
+    if not SHORTEST_INTERVAL_S <= interval_s <= LONGEST_INTERVAL_S:
+        raise BadInput(f"--interval {quoted(arguments.interval)}: not within 1ms to 10s")
+    order = Order(
+        host,
+        name,
+        arguments.count,
+        interval_s,
+        arguments.interval is not None,
+        arguments.rate.strip(),
+        arguments.out,
+        arguments.force,
+    )
+    check_place(order.out, name, (".yaml", ".dist", ".csv"), force=order.force)
+    return order

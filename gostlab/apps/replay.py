@@ -1,0 +1,277 @@
+"""A finished run's commands.sh, replayed in the sandbox and held against the run."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gostlab import machine, results
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.units import show_rate
+from gostlab.describe.physics.sizing import lossless
+from gostlab.describe.resolve.cpu_model import CpuModel
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine import sandbox
+from gostlab.machine.cpus import claimed_cpus
+from gostlab.results import ResultsError
+from gostlab.setup import parts
+
+# The first line of a commands.sh that can be replayed (gostlab.guest.commands writes it).
+FORMAT = "# format: 2"
+# Nobody samples sockets and queues while a script is replayed, and a shell starts the flows: some
+# packets leave microseconds earlier or later, and where a queue overflows others are lost. So two
+# goodputs are the same if they are this close, or as close as two drawn from the flow's own seconds
+# are (a false alarm in 16,000, if those were independent and normal).
+GOODPUT_TOLERANCE = 0.05
+SIGMAS = 4.0
+# The most that is allowed; also where no seconds are reported (by wget, or of a short flow) and the
+# path loses, jitters or has other flows on it.
+MOST_TOLERANCE = 0.30
+# Two counts of lost packets are the same if they are this close, or as close as chance puts them:
+# a queue that overflows loses up to as many packets at once as it holds, so that the variance of a
+# count is up to so many times the count.
+COUNT_TOLERANCE = 0.10
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One figure of the run beside its replay's."""
+
+    figure: str  # what it is of
+    run: float | str | None
+    replay: float | str | None
+    unit: str
+    same: bool
+
+    @property
+    def line(self) -> str:
+        return f"{'same' if self.same else 'differs'}: {self.figure}: {self._words}"
+
+    @property
+    def _words(self) -> str:
+        if isinstance(self.run, float) and isinstance(self.replay, float):
+            off = f"{100 * (self.replay / self.run - 1):+.1f} %" if self.run else "of nothing"
+            return (
+                f"{show_rate(self.replay)} in the replay, {show_rate(self.run)} in the run ({off})"
+            )
+        if self.same and isinstance(self.run, str):
+            return self.run
+        return f"{self.replay} in the replay, {self.run} in the run"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A run beside its replay."""
+
+    run: str
+    compared: tuple[Compared, ...]
+    notes: tuple[str, ...] = ()  # what was not the same from the beginning
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return bool(self.compared) and all(each.same for each in self.compared)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "same": self.same}
+
+    @property
+    def lines(self) -> list[str]:
+        """For people; the last line says how it came out."""
+        differing = sum(not each.same for each in self.compared)
+        return [
+            *(f"note: {note}" for note in self.notes),
+            *(each.line for each in self.compared),
+            f"{self.run}: {'same' if self.same else 'differs'}"
+            f" ({len(self.compared) - differing} of {len(self.compared)} figures are the same)",
+        ]
+
+
+def replay(folder: Path) -> Replay:
+    """Repeat a run in the sandbox by the commands.sh in its result folder; how it compares with the
+    run. Raises MissingPart.
+    """
+    found = parts.find_parts()
+    return replay_run(folder, partial(parts.kernel_for, parts=found), machine.kept_visible(found))
+
+
+def replay_run(folder: Path, kernel_for: Callable[[str], Path], keep: Sequence[Path]) -> Replay:
+    """Replay a result folder's commands.sh and compare.
+
+    kernel_for  the sandbox's, by the name that a run has for it
+    keep        the folders that must stay visible in it
+    Raises BadInput if the folder holds no finished run, ResultsError if the script does not come to
+    its end, MachineError or OSError.
+    """
+    run = finished_run(folder)
+    kernel = kernel_for(run.kernel)
+    with (
+        tempfile.TemporaryDirectory(prefix="gostlab-replay-") as scratch,
+        claimed_cpus(1) as (cpu,),
+    ):
+        work = Path(scratch)
+        shutil.copyfile(folder / "commands.sh", work / "commands.sh")
+        (work / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
+        guest = sandbox.boot(
+            kernel,
+            work,
+            ["/usr/bin/python3", "-m", "gostlab.guest.replay", sandbox.GUEST_FOLDER],
+            sandbox.sandbox_environ(),
+            keep=[machine.CHECKOUT, *keep],
+            cpu=cpu,
+            memory_mib=run.memory_mib,
+            clock=run.clock,
+            syscall_cost_us=run.syscall_cost_us,
+            cpu_model=CpuModel.of(run),
+            seed=run.seed,
+            limit_s=machine.time_limit_s(run),
+            modules=sandbox.modules_of(run, kernel),
+        )
+        try:
+            guest.wait()
+        finally:
+            guest.kill()
+        replayed = results.read_object(work / "replay.json")
+        words = guest.complaint or results.last_words(work)
+    if replayed is None:
+        raise ResultsError(f"{folder}: the replay's machine ended without a word: {words}")
+    if "error" in replayed:
+        raise ResultsError(f"{folder}: {replayed['error']}")
+    flows = results.read_object(folder / "flows.json") or {}
+    environment = results.read_object(folder / "env.json") or {}
+    return Replay(
+        run.name, compare(run, flows, environment, replayed), notes_on(run, environment, kernel)
+    )
+
+
+def finished_run(folder: Path) -> RunDescription:
+    """The run of a result folder that can be replayed. Raises BadInput."""
+    status = results.read_status(folder)
+    if status is None:
+        raise BadInput(f"{folder}: no finished run there (a result folder, RESULTS/EXPERIMENT/RUN)")
+    if status["outcome"] != "ok":
+        raise BadInput(
+            f"{folder}: the run {status['outcome']}, there is nothing to compare a replay with"
+        )
+    try:
+        head = (folder / "commands.sh").read_text(encoding="utf-8")[:1000]
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{folder}: commands.sh cannot be read: {error}") from None
+    if FORMAT not in head:
+        raise BadInput(
+            f"{folder}: its commands.sh is an older lab's, which cannot be replayed: run the"
+            " experiment again"
+        )
+    return RunDescription.from_json(results.read_object(folder / "run.json") or {})
+
+
+def notes_on(run: RunDescription, environment: Mapping[str, Any], kernel: Path) -> tuple[str, ...]:
+    """What was not the same from the beginning."""
+    notes = []
+    here = kernel.parent.name.partition("-")[0]
+    if run.machine != "sandbox":
+        notes.append("the run was on a machine's own kernel, the replay in the sandbox")
+    elif environment.get("kernel") not in (None, here):
+        notes.append(f"the run's kernel was {environment['kernel']}, the replay's is {here}")
+    return tuple(notes)
+
+
+def compare(
+    run: RunDescription,
+    flows: Mapping[str, Any],
+    environment: Mapping[str, Any],
+    replayed: Mapping[str, Any],
+) -> tuple[Compared, ...]:
+    """Goodput and retransmissions of each flow, and the path as it was installed.
+
+    flows, environment   flows.json and env.json of the run
+    replayed             replay.json
+    """
+    again = {flow["name"]: flow for flow in replayed["flows"]}
+    return (
+        *(
+            figure
+            for flow in flows["flows"]
+            for figure in compare_flow(
+                flow,
+                again.get(flow["name"], {}),
+                goodput_tolerance(run, replayed["uncertainty"].get(flow["name"])),
+                burst_pkts(run),
+            )
+        ),
+        *compare_paths(environment.get("qdiscs_before", {}), replayed["qdiscs_before"]),
+    )
+
+
+def goodput_tolerance(run: RunDescription, uncertainty: float | None) -> float:
+    """How far apart two goodputs of one flow may be, as a share. `uncertainty`: of one of them."""
+    if uncertainty is not None:
+        by_chance = SIGMAS * math.sqrt(2) * uncertainty
+        return min(MOST_TOLERANCE, max(GOODPUT_TOLERANCE, by_chance))
+    steady = all(lossless(way["loss"]) and not way["jitter_ms"] for way in run.path.values())
+    return GOODPUT_TOLERANCE if steady and len(run.flows) == 1 else MOST_TOLERANCE
+
+
+def burst_pkts(run: RunDescription) -> int:
+    """How many packets may be lost at once: as many as the bottleneck holds."""
+    return max(1, *(way["buffer_pkts"] or 1 for way in run.path.values()))
+
+
+def compare_flow(
+    flow: Mapping[str, Any], again: Mapping[str, Any], tolerance: float, burst: int
+) -> list[Compared]:
+    """A flow's goodput and what it counted."""
+    got, wanted = again.get("goodput_bps"), flow["goodput_bps"]
+    close = got is not None and math.isclose(got, wanted, rel_tol=tolerance)
+    found = [Compared(f"{flow['name']}: goodput", wanted, got, "bit/s", close)]
+    for name in ("retransmits", "lost_datagrams"):
+        if flow.get(name) is not None:
+            count, other = flow[name], again.get(name)
+            found.append(
+                Compared(
+                    f"{flow['name']}: {name.replace('_', ' ')}",
+                    count,
+                    other,
+                    "packets",
+                    other is not None and counts_agree(count, other, burst),
+                )
+            )
+    return found
+
+
+def counts_agree(one: int, other: int, burst: int) -> bool:
+    """Whether two counts are those of one process, seen twice, that counts up to so many at
+    once.
+    """
+    by_chance = SIGMAS * math.sqrt(burst * (one + other))
+    return abs(one - other) <= max(by_chance, COUNT_TOLERANCE * max(one, other))
+
+
+def compare_paths(before: Mapping[str, str], again: Mapping[str, str]) -> list[Compared]:
+    """Every device's qdiscs, as tc showed them before the load."""
+    found = []
+    for device in sorted({*before, *again}):
+        one, other = installed(before.get(device, "")), installed(again.get(device, ""))
+        found.append(
+            Compared(f"{device}: path as installed", one, other, "", bool(one) and one == other)
+        )
+    return found
+
+
+def installed(shown: str) -> str:
+    """The qdiscs of `tc -s qdisc show`, without their statistics and the handles that the kernel
+    numbers as it likes (from 8000: on).
+    """
+    return "; ".join(
+        re.sub(r"\s+", " ", re.sub(r"\b8[0-9a-f]{3}:", "", line)).strip()
+        for line in shown.splitlines()
+        if line.startswith("qdisc ")
+    )

@@ -1,0 +1,79 @@
+"""`./lab validate`: its words, and what is said of what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from gostlab.apps.command import (
+    EXIT_FAILED,
+    EXIT_OK,
+    JOBS,
+    Verb,
+    add_flag,
+    add_json,
+    add_results,
+    complain,
+    print_json,
+)
+from gostlab.apps.validate import validation
+from gostlab.runs import progress
+
+
+def validate_arguments(verb: argparse.ArgumentParser) -> None:
+    add_flag(verb, "--quick", "the short form")
+    verb.add_argument(
+        "--errors",
+        type=int,
+        metavar="N",
+        help=(
+            "how often the short form errs: run it with N users' seeds, and on labs that are broken"
+            " on purpose (results go to RESULTS-errors; N = 40 takes hours)"
+        ),
+    )
+    verb.add_argument(
+        "--broken", type=int, default=3, help="with --errors: forms of each broken lab (default: 3)"
+    )
+    verb.add_argument("--jobs", type=int, help=JOBS)
+    add_results(verb, "where results go")
+    add_json(verb)
+
+
+def validate_verb(arguments: argparse.Namespace) -> int:
+    """`./lab validate`: target, lab and verdict; 1 if one disagrees."""
+    with progress.progress_on_stderr("validation", quiet=False) as told:
+        if arguments.errors is not None:
+            found = validation.validation_errors(
+                arguments.results.with_name(f"{arguments.results.name}-errors"),
+                arguments.errors,
+                arguments.broken,
+                jobs=arguments.jobs,
+                progress=told,
+            )
+            if arguments.json:
+                print_json(found.to_json())
+            else:
+                print(found.text)
+            return EXIT_OK
+        judged = validation.validate(
+            arguments.results, quick=arguments.quick, jobs=arguments.jobs, progress=told
+        )
+    for line in judged.outcome.complaints:
+        complain(line)
+    counts = f"{judged.outcome.counts_line} · {arguments.results}"
+    if arguments.json:
+        print(counts, file=sys.stderr)
+        print_json([vars(row) for row in judged.rows])
+    else:
+        print(counts)
+        print(judged.table)
+    return EXIT_OK if judged.holds else EXIT_FAILED
+
+
+VERB = Verb(
+    "validate",
+    "does the lab do what is known of Linux's congestion controls?",
+    validate_arguments,
+    validate_verb,
+    "./lab validate --quick",
+)

@@ -1,0 +1,1 @@
+"""The verbs of the core: what can be asked of the lab."""

@@ -1,0 +1,165 @@
+"""`./lab report`, `compare`, `replay` and `catalogue`: they read what has been run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from gostlab import api
+from gostlab.apps import catalogue, replay
+from gostlab.apps.command import (
+    EXIT_FAILED,
+    EXIT_OK,
+    Verb,
+    add_flag,
+    add_json,
+    add_results,
+    print_json,
+)
+from gostlab.declared.errors import BadInput
+from gostlab.runs import summary
+
+
+def report_arguments(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "experiment",
+        nargs="*",
+        help="which, by name or by the path of its YAML file (default: every one with results)",
+    )
+    add_results(verb, "where the runs are")
+    verb.add_argument("--out", type=Path, help="the folder to write into (default: RESULTS/report)")
+    verb.add_argument(
+        "--studies",
+        action="store_true",
+        help="write docs/studies.md instead: a section and the figures of each; where experiments"
+        " are named, the others' sections stay as they are",
+    )
+    verb.add_argument(
+        "--open",
+        type=Path,
+        metavar="RUN",
+        help="a page of one run with every sample instead: its folder, or its name in the results",
+    )
+    verb.add_argument("--json", action="store_true", help='print {"report": path}')
+
+
+def report_verb(arguments: argparse.Namespace) -> int:
+    if arguments.open:
+        if arguments.studies or arguments.experiment:
+            raise BadInput("--open RUN: a page of one run; name no experiment, and no --studies")
+        page = api.open_run(arguments.results, arguments.open, arguments.out)
+    else:
+        write = api.studies_page if arguments.studies else api.report
+        page = write(arguments.results, arguments.experiment, arguments.out)
+    print(json.dumps({"report": str(page)}) if arguments.json else page)
+    return EXIT_OK
+
+
+def compare_arguments(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("before", type=Path, help="a results folder of an experiment")
+    verb.add_argument("after", type=Path, help="another, of the same questions")
+    verb.add_argument(
+        "--threshold",
+        type=float,
+        default=5.0,
+        metavar="PERCENT",
+        help="a figure that moves by less is the same (default: 5)",
+    )
+    add_json(verb)
+
+
+def compare_verb(arguments: argparse.Namespace) -> int:
+    """`./lab compare BEFORE AFTER`: 1 if something got worse."""
+    found = api.compare(arguments.before, arguments.after, arguments.threshold / 100)
+    if arguments.json:
+        print_json(found.to_json())
+        return EXIT_FAILED if found.regressed else EXIT_OK
+    told = api.changes_table(found)
+    console = summary.console_on(sys.stdout)
+    if told.rows:
+        table = summary.plain_table()
+        for column in told.columns:
+            table.add_column(column.heading, justify="right" if column.numeric else "left")
+        for row in told.shown():
+            table.add_row(*row)
+        console.print(table)
+    for heading, cells in (
+        ("no run counts any more", found.lost),
+        ("only before", found.only_before),
+        ("only after", found.only_after),
+        ("made differently", found.made),
+    ):
+        if cells:
+            console.print(f"{heading}: {'; '.join(cells)}", soft_wrap=True)
+    console.print(told.note, soft_wrap=True)
+    return EXIT_FAILED if found.regressed else EXIT_OK
+
+
+def replay_arguments(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("run", type=Path, nargs="+", help="a run's result folder")
+    add_flag(verb, "--json", "the figures as JSON and nothing else")
+
+
+def replay_verb(arguments: argparse.Namespace) -> int:
+    """`./lab replay RUN`: 1 if a replay differs from its run."""
+    replays = []
+    for folder in arguments.run:
+        replays.append(replay.replay(folder))
+        if not arguments.json:
+            print(*replays[-1].lines, sep="\n", flush=True)
+    if arguments.json:
+        print(json.dumps([each.to_json() for each in replays], indent=2))
+    return EXIT_OK if all(each.same for each in replays) else EXIT_FAILED
+
+
+def catalogue_arguments(verb: argparse.ArgumentParser) -> None:
+    add_results(verb, "where the runs are")
+    verb.add_argument(
+        "--cores",
+        type=int,
+        help="the CPUs that the results were made with (default: this machine's)",
+    )
+    add_json(verb)
+
+
+def catalogue_verb(arguments: argparse.Namespace) -> int:
+    forms = catalogue.survey(arguments.results, arguments.cores)
+    if arguments.json:
+        print_json([form.to_json() for form in forms])
+    else:
+        print(catalogue.to_markdown(forms))
+    return EXIT_OK
+
+
+VERBS = (
+    Verb(
+        "report",
+        "tables, figures and one page from the results",
+        report_arguments,
+        report_verb,
+        "./lab report thesis-tunnel",
+    ),
+    Verb(
+        "compare",
+        "what changed between two experiments' results folders; exit code 1 if something is worse",
+        compare_arguments,
+        compare_verb,
+        "./lab compare old/thesis-tunnel results/thesis-tunnel",
+    ),
+    Verb(
+        "replay",
+        "run a result's commands.sh again in the sandbox and compare",
+        replay_arguments,
+        replay_verb,
+        "./lab replay results/thesis-tunnel/main-bbr-gost_ws-streams1-r1-0a1b2c3d",
+    ),
+    Verb(
+        "catalogue",
+        "every experiment, what it costs, and how long it took here",
+        catalogue_arguments,
+        catalogue_verb,
+        "./lab catalogue --cores 2",
+    ),
+)

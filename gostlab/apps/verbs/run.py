@@ -1,0 +1,395 @@
+"""`./lab run`, `try`, `exec`, `shell`, and what `python topo.py` does: they make runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from gostlab import api
+from gostlab.apps.cluster import dask_cluster
+from gostlab.apps.command import (
+    EXIT_FAILED,
+    EXIT_INVALID,
+    EXIT_OK,
+    JOBS,
+    RESULTS,
+    Verb,
+    add_flag,
+    add_gost,
+    add_machine,
+    add_results,
+    complain,
+    print_json,
+)
+from gostlab.declared.errors import BadInput
+from gostlab.describe.file import question, settings
+from gostlab.runs import answer, progress, summary
+from gostlab.runs import outcome as finished
+
+USUALLY_ASKED = ("rate", "rtt", "loss", "buffer", "cc", "tunnel", "streams", "duration")
+REPEAT = "runs of each combination; from 6 on there is an interval (default: 1)"
+
+
+def run_arguments(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("experiment", help="a name in experiments/ or the path of a YAML file")
+    add_run_arguments(verb)
+
+
+def add_run_arguments(verb: argparse.ArgumentParser) -> None:
+    """What `run` and topo.py share."""
+    add_flag(verb, "--quick", "the experiment's short form")
+    verb.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FACTOR=A,B",
+        help=f"override a factor, or a setting: {setting_names()} (./lab settings NAME says more)",
+    )
+    verb.add_argument(
+        "--matrix", action="append", default=[], help="only this matrix of the experiment"
+    )
+    add_machine(verb)
+    verb.add_argument(
+        "--clock", choices=("virtual", "real"), help="override the experiment's clock"
+    )
+    verb.add_argument(
+        "--seed", type=int, help="other random numbers: in place of the experiment's seed"
+    )
+    verb.add_argument(
+        "--jobs", type=int, help="runs side by side (default: one per CPU; native: 1)"
+    )
+    add_results(verb, "where results go")
+    add_flag(verb, "--retry-failed", "run failed runs again")
+    add_flag(verb, "--dry-run", "list the runs (--json: their descriptions) and stop")
+    verb.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="only the I-th of N parts, beside other processes that run the others (3/40)",
+    )
+    verb.add_argument(
+        "--dask",
+        metavar="SCHEDULER|local:N",
+        help="on the workers of a Dask scheduler (tls://host:8786), or of N processes here",
+    )
+    verb.add_argument(
+        "--check-hosts",
+        action="store_true",
+        help="with --dask: first see whether two workers agree bit for bit",
+    )
+    add_flag(verb, "--json", "print the outcome as JSON and nothing else")
+    add_gost(verb)
+
+
+def setting_names() -> str:
+    return ", ".join(settings.SETTINGS)
+
+
+def try_arguments(asked: argparse.ArgumentParser) -> None:
+    usual = asked.add_argument_group("what most questions ask; a list is compared")
+    others = asked.add_argument_group("any other setting (./lab settings NAME says more)")
+    holds = {**settings.DEFAULTS, **question.PATH_DEFAULTS, **question.TRY_DEFAULTS}
+    names = settings.known_names()
+    for name in (*USUALLY_ASKED, *(name for name in names if name not in USUALLY_ASKED)):
+        option = question.option_of(name)
+        words = [option] + ([option.replace("_", "-")] if "_" in name else [])
+        words = ["--for", *words] if name == "duration" else words
+        says = argparse.SUPPRESS  # forward.loss: of one direction, as ./lab settings says
+        if name in settings.SETTINGS:
+            default = f" (default: {holds[name]})" if name in holds else ""
+            says = (settings.SETTINGS[name].says + default).replace("%", "%%")
+        group = usual if name in USUALLY_ASKED else others
+        group.add_argument(*words, dest=f"ask {name}", metavar="A,B", help=says)
+    asked.add_argument("--repeat", type=int, default=1, help=REPEAT)
+    asked.add_argument("--seed", type=int, default=1, help="of the random numbers (default: 1)")
+    add_flag(asked, "--json", "the table as JSON and nothing else")
+    add_flag(asked, "--csv", "the table as CSV and nothing else")
+    asked.add_argument(
+        "--save", type=Path, metavar="FILE", help="write the question as an experiment's file too"
+    )
+    add_flag(asked, "--dry-run", "list the runs and stop")
+    add_flag(asked, "--retry-failed", "run failed runs again")
+    asked.add_argument("--jobs", type=int, help=JOBS)
+    add_results(asked, "where results go")
+    add_machine(asked)
+    add_gost(asked)
+
+
+def exec_arguments(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "run",
+        metavar="RUN.json",
+        help="a run.json, or one entry of `./lab run X --dry-run --json`; - for standard input",
+    )
+    verb.add_argument(
+        "folder",
+        metavar="FOLDER",
+        nargs="?",
+        type=Path,
+        help="where the run's folder is to be (default: where the entry says)",
+    )
+    add_flag(verb, "--retry-failed", "make it again if it failed before")
+    add_flag(verb, "--json", "print its status as JSON and nothing else")
+    add_gost(verb)
+
+
+def shell_arguments(verb: argparse.ArgumentParser) -> None:
+    add_path_arguments(verb)
+    verb.add_argument(
+        "--clock",
+        choices=("virtual", "real"),
+        default="real",
+        help="the guest's clock (default: real, as a person types in real time)",
+    )
+    add_machine(verb)
+    add_gost(verb)
+
+
+def add_path_arguments(verb: argparse.ArgumentParser, when: str = "") -> None:
+    verb.add_argument("--profile", default="la-hamina", help=f"{when}the path (default: la-hamina)")
+    verb.add_argument("--cc", default="cubic", help=f"{when}congestion control (default: cubic)")
+
+
+def topo_arguments(topo: argparse.ArgumentParser) -> None:
+    add_flag(topo, "--cli", "Mininet's prompt in the lab instead of a matrix")
+    topo.add_argument(
+        "--experiment", default="thesis-tunnel", help="what to run (default: thesis-tunnel)"
+    )
+    add_flag(topo, "--full", "the full matrix instead of the quick one")
+    add_path_arguments(topo, "with --cli: ")
+    add_run_arguments(topo)
+
+
+# -- what they do
+
+
+def overrides(pairs: Sequence[str]) -> dict[str, str]:
+    """--set's words by name. Raises BadInput."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name or not value:
+            raise BadInput(f"--set {pair}: not of the form factor=value (like streams=1,4)")
+        if name in found:
+            raise BadInput(f"--set {name}: given twice (write {name}=a,b)")
+        found[name] = value
+    return found
+
+
+def run_verb(arguments: argparse.Namespace) -> int:
+    plan = api.plan(
+        arguments.experiment,
+        quick=arguments.quick,
+        overrides=overrides(arguments.set),
+        matrices=arguments.matrix,
+        on=arguments.machine,
+        clock=arguments.clock,
+        seed=arguments.seed,
+        shard=arguments.shard,
+    )
+    if arguments.dry_run:
+        return list_runs(plan, arguments.results, as_json=arguments.json)
+    workers = dask_cluster.joined(
+        arguments.dask, plan, arguments.gost, arguments.jobs, check_hosts=arguments.check_hosts
+    )
+    with progress.progress_on_stderr(plan.experiment.name, quiet=arguments.json) as told:
+        outcome = api.run(
+            plan,
+            arguments.results,
+            jobs=arguments.jobs,
+            gost=arguments.gost,
+            retry_failed=arguments.retry_failed,
+            progress=told,
+            workers=workers,
+        )
+    return conclude(outcome, arguments.results, as_json=arguments.json)
+
+
+def try_verb(arguments: argparse.Namespace) -> int:
+    if arguments.json and arguments.csv:
+        raise BadInput("--json and --csv: only one of them")
+    given = {
+        name.removeprefix("ask "): words
+        for name, words in vars(arguments).items()
+        if name.startswith("ask ") and words is not None
+    }
+    asked = question.to_question(given, repetitions=arguments.repeat, seed=arguments.seed)
+    plan = api.plan_question(asked, arguments.results, on=arguments.machine)
+    if arguments.save:
+        api.save_question(asked, arguments.save)
+    if arguments.dry_run:
+        return list_runs(plan, arguments.results, as_json=arguments.json)
+    quiet = arguments.json or arguments.csv
+    with progress.progress_on_stderr(plan.experiment.name, quiet=quiet) as told:
+        outcome = api.run_question(
+            asked,
+            plan,
+            arguments.results,
+            jobs=arguments.jobs,
+            gost=arguments.gost,
+            retry_failed=arguments.retry_failed,
+            progress=told,
+        )
+    cells = api.summary(outcome)
+    if arguments.json:
+        about = {"experiment": asked.name, "folder": str(arguments.results / asked.name)}
+        print_json({**about, **outcome.to_json(), "cells": [cell.to_json() for cell in cells]})
+        return exit_code(outcome)
+    for line in outcome.complaints:
+        complain(line)
+    if arguments.csv:
+        print(answer.to_csv(cells), end="")
+        return exit_code(outcome)
+    answer.print_answer(cells, outcome.first_cc, sys.stdout)
+    print(f"kept in {arguments.results / asked.name}", end="")
+    print("" if arguments.repeat >= 6 else " · --repeat 6 gives intervals and keeps these runs")
+    print(f"figures: {next_command(outcome, arguments.results)}", end="")
+    print(f" · as a file: {arguments.save}" if arguments.save else " · as a file: --save NAME.yaml")
+    return exit_code(outcome)
+
+
+def list_runs(plan: api.Plan, results: Path, *, as_json: bool) -> int:
+    """`run --dry-run`: the runs on standard output, what is to be known of them beside it."""
+    if as_json:
+        print_json([task.to_json() for task in plan.tasks(results)])
+    for run in () if as_json else plan.runs:
+        print(run.name)
+    for warning in plan.warned:
+        print(warning.line, file=sys.stderr)
+    for name, rule in plan.until.items():
+        print(
+            f"{name}: this is the first block; there may be more, until every cell's {rule.of}"
+            f" is known to ± {100 * rule.halfwidth:g} %, {rule.most} repetitions at most",
+            file=sys.stderr,
+        )
+    return EXIT_OK
+
+
+def exec_verb(arguments: argparse.Namespace) -> int:
+    """`./lab exec`: 0 as soon as there is a status, whatever it says."""
+    end = api.execute(
+        arguments.run, arguments.folder, gost=arguments.gost, retry_failed=arguments.retry_failed
+    )
+    said = end.verdict if end.outcome == "ok" else end.status.get("error")
+    if arguments.json:
+        print_json({"folder": str(end.folder), "verdict": end.verdict, "status": dict(end.status)})
+    else:
+        print(f"{end.folder}: {end.outcome}: {said}")
+    return EXIT_OK
+
+
+def conclude(outcome: finished.Outcome, results: Path, *, as_json: bool) -> int:
+    """The last words of `run`, and its exit code."""
+    cells = api.summary(outcome)
+    if as_json:
+        print_json({**outcome.to_json(), "cells": [cell.to_json() for cell in cells]})
+        return exit_code(outcome)
+    for line in outcome.complaints:
+        complain(line)
+    summary.print_summary(cells, outcome.first_cc, sys.stdout)
+    print(f"{outcome.counts_line} · {results}")
+    for cell in outcome.wide:
+        print(cell.line)
+    print(f"next: {next_command(outcome, results)}")
+    return exit_code(outcome)
+
+
+def next_command(outcome: finished.Outcome, results: Path) -> str:
+    """What to type after a run."""
+    where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
+    return f"./lab report {shlex.quote(outcome.experiment)}{where}"
+
+
+def exit_code(outcome: finished.Outcome) -> int:
+    """What this kernel cannot do is a row of its own beside the others; where nothing is beside
+    it, nothing was answered.
+    """
+    if outcome.failed or outcome.nothing_answered:
+        return EXIT_FAILED
+    return EXIT_INVALID if outcome.invalid else EXIT_OK
+
+
+def shell_verb(arguments: argparse.Namespace) -> int:
+    shell = api.shell(
+        arguments.profile,
+        arguments.cc,
+        on=arguments.machine,
+        clock=arguments.clock or "real",
+        gost=arguments.gost,
+        needs_terminal=os.environ.get("GOSTLAB_ALLOW_PIPE") != "1",
+    )
+    complain(f"machine: {shell.machine.name} ({shell.machine.reason})")
+    return shell.open()
+
+
+def topo_verb(arguments: argparse.Namespace) -> int:
+    """`python topo.py`: open the lab (--cli), or run an experiment (quick) and report it."""
+    if arguments.cli:
+        return shell_verb(arguments)
+    arguments.quick = not arguments.full
+    status = run_verb(arguments)
+    if arguments.dry_run or arguments.json:
+        return status
+
+    print(api.report(arguments.results, [arguments.experiment]))
+    return status
+
+
+TRY_PARSER = {
+    "usage": "./lab try [--SETTING A,B …] [--repeat N] [--json | --csv] [--save FILE] …",
+    "description": (
+        "Run every combination of what is asked and print a table. A list (cubic,bbr) is"
+        " compared, one value is a setting. Results are kept: the same question is answered"
+        " at once, more --repeat goes on from the runs that there are."
+    ),
+    # a setting's name is written out: --rat is no rate, and a later setting changes nothing
+    "allow_abbrev": False,
+}
+TOPO_PARSER = {
+    "prog": "topo.py",
+    "description": "Build the lab: open it (--cli), or run the quick matrix and draw it.",
+    "epilog": "examples: python topo.py --cli · sudo python topo.py",
+}
+VERBS = (
+    Verb(
+        "run",
+        "run an experiment's matrix; finished runs are kept and not run again",
+        run_arguments,
+        run_verb,
+        "./lab run thesis-tunnel --quick --set streams=1,4",
+    ),
+    Verb(
+        "try",
+        "a question without a file: settings as options, lists are compared",
+        try_arguments,
+        try_verb,
+        "./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr --tunnel"
+        " direct,gost+ws --streams 1,16",
+        parser=TRY_PARSER,
+    ),
+    Verb(
+        "exec",
+        "make one run from its description, for job arrays and graders (exit code 0: it has a"
+        " status, whatever that says)",
+        exec_arguments,
+        exec_verb,
+        "./lab exec run.json results/mine/again",
+    ),
+)
+SHELL = Verb(
+    "shell",
+    "Mininet's prompt in the lab, on a shaped path",
+    shell_arguments,
+    shell_verb,
+    "./lab shell --profile la-hamina --cc bbr",
+)
+TOPO = Verb(
+    "topo",
+    "what `python topo.py` does: the quick matrix and its report, or Mininet's prompt",
+    topo_arguments,
+    topo_verb,
+    parser=TOPO_PARSER,
+)

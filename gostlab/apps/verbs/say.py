@@ -1,0 +1,64 @@
+"""`./lab settings` and `window`: they say what is known, and run nothing."""
+
+from __future__ import annotations
+
+import argparse
+
+from gostlab.apps.command import EXIT_OK, Verb, add_json, print_json
+from gostlab.declared.errors import BadInput
+from gostlab.describe import window
+from gostlab.describe.file import manual, units
+
+
+def settings_arguments(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("name", nargs="?", help="one of them, or forward.loss, cc.client")
+    add_json(verb)
+
+
+def settings_verb(arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        print_json(manual.settings_json(arguments.name))
+    else:
+        print(manual.say_setting(arguments.name) if arguments.name else manual.say_settings())
+    return EXIT_OK
+
+
+def window_arguments(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("rate", help="of the bottleneck, like 100mbit")
+    verb.add_argument("rtt", help="there and back, like 168ms")
+    verb.add_argument("--streams", type=int, default=1, help="connections side by side")
+    add_json(verb)
+
+
+def window_verb(arguments: argparse.Namespace) -> int:
+    try:
+        rate_bps = units.rate(arguments.rate)
+        rtt_s = float(units.seconds(arguments.rtt))
+        if not 1 <= arguments.streams <= 1000:
+            raise ValueError("--streams: not between 1 and 1000")
+        advice = window.advise_window(rate_bps, rtt_s, arguments.streams)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    if arguments.json:
+        print_json(advice.to_json())
+    else:
+        print("\n".join(advice.lines()))
+    return EXIT_OK
+
+
+VERBS = (
+    Verb(
+        "settings",
+        "what a run can be asked for",
+        settings_arguments,
+        settings_verb,
+        "./lab settings buffer",
+    ),
+    Verb(
+        "window",
+        "how large TCP's buffers must be for a path",
+        window_arguments,
+        window_verb,
+        "./lab window 100mbit 168ms",
+    ),
+)

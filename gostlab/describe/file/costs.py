@@ -1,0 +1,177 @@
+"""What programs cost on a measured machine: the tables in machines/, and what of them a run pays.
+
+A call of a program takes c0 + c1 · bytes that it moves. A byte costs more where many streams share
+the CPU's cache, so a table may have c1 by the number of streams. `./lab bench --costs` measures
+both for the lab's own programs and writes such a table; docs/machine-model.md has the rules.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gostlab.declared.errors import BadInput
+from gostlab.declared.folders import MACHINES
+from gostlab.declared.traffic import traffic_kind
+from gostlab.declared.tunnels import tunnel_kind
+from gostlab.describe.file.document import (
+    Node,
+    bounded,
+    by_name,
+    either,
+    find_document,
+    is_path,
+    key,
+    load_document,
+    mapping_of,
+    meant,
+    names_in,
+    record,
+    takes,
+    text_of,
+)
+from gostlab.describe.file.values import TIME
+
+# No table: every program pays syscall_cost and byte_cost.
+UNIFORM = "uniform"
+# A program, and its role where roles differ, as the kernel takes it (kernel/patches, NAME_BYTES).
+PROGRAM = re.compile(r"[a-z0-9][a-z0-9+.-]{0,19}(/[a-z]{1,10})?")
+STREAMS = re.compile(r"[1-9]\d{0,3}")
+CALL = bounded(TIME, "0ns", "1ms", int, per=10**9, step="1ns")
+BYTE = bounded(TIME, "0ns", "1us", int, per=10**12, step="0.001ns")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a program's calls cost on the virtual clock."""
+
+    call_ns: int  # each
+    byte_ps: int  # each byte that a call moves, on top
+
+    def to_json(self) -> dict[str, int]:
+        return {"call_ns": self.call_ns, "byte_ps": self.byte_ps}
+
+
+@dataclass(frozen=True)
+class MeasuredCost:
+    """What a program's calls cost on a measured machine."""
+
+    call_ns: int = key(CALL, "what each call costs", "1200ns", named="call")
+    # by how many streams it was measured with; one cost is that of any number
+    byte_ps: Mapping[int, int] = key(
+        either(
+            BYTE.to(lambda byte_ps: {1: byte_ps}),
+            by_name(STREAMS, BYTE, "number of streams", "{16: 0.11ns}").to(
+                lambda found: {int(streams): byte_ps for streams, byte_ps in found.items()}
+            ),
+        ),
+        "what each byte costs that a call moves, on top; or that by number of streams",
+        "{1: 0.11ns, 128: 0.19ns}",
+        named="byte",
+    )
+
+    def at(self, streams: int) -> Cost:
+        """The cost where so many streams share the CPU: between two that were measured on a line
+        over the streams' logarithm, beyond them as at the nearest.
+        """
+        known = sorted(self.byte_ps.items())
+        for (few, less), (many, more) in itertools.pairwise(known):
+            if few <= streams <= many:
+                share = math.log(streams / few) / math.log(many / few)
+                return Cost(self.call_ns, round(less + share * (more - less)))
+        return Cost(self.call_ns, known[0][1] if streams < known[0][0] else known[-1][1])
+
+
+@dataclass(frozen=True)
+class MeasuredMachine:
+    """A table: a machine, and what programs cost on it."""
+
+    name: str = key(text_of, "the file's own name, without .yaml")
+    cpu: str = key(text_of, "its CPU, as /proc/cpuinfo names it")
+    kernel: str = key(text_of, "the kernel that it was measured on")
+    measured: str = key(text_of, "when", "2026-11-22")
+    note: str = key(text_of, "what else to know of it", default="")
+    programs: Mapping[str, MeasuredCost] = key(
+        by_name(PROGRAM, record(MeasuredCost), "program", "{gost+ws/near: {…}}"),
+        "what each program costs",
+    )
+
+    def cost_of(self, names: Iterable[str]) -> MeasuredCost | None:
+        """The cost under the first of these names that the table has; None: it has none of them."""
+        return next((self.programs[name] for name in names if name in self.programs), None)
+
+
+def machine_names(folder: Path = MACHINES) -> tuple[str, ...]:
+    """What an experiment may write as its machine."""
+    return (UNIFORM, *names_in(folder))
+
+
+def load_measured(name_or_path: str, folder: Path = MACHINES) -> MeasuredMachine:
+    """A table by its name, or a file. Raises BadInput."""
+    path = find_document(name_or_path, folder, "machine")
+    document = load_document(path)
+    machine = record(MeasuredMachine)(document)
+    if machine.name != path.stem:
+        raise mapping_of(document)["name"].bad_value(f"not the file's own name, {path.stem}")
+    return machine
+
+
+@takes(text_of.schema)
+def read_machine(node: Node) -> str:
+    """uniform, or a machine that has a table. Raises BadInput."""
+    name = text_of(node)
+    if name == UNIFORM:
+        return name
+    if not is_path(name) and name not in machine_names():
+        raise node.bad_value(f"no such machine in machines/ ({meant(name, machine_names())})")
+    try:
+        load_measured(name)
+    except BadInput as error:
+        raise node.bad_value(str(error)) from None
+    return name
+
+
+# -- what a run pays
+
+
+def resolve_costs(
+    machine: str, kinds: Collection[str], tunnel: str, iperf3: str, streams: int = 1
+) -> dict[str, dict[str, int]]:
+    """What each program of a run costs by the name that it is charged under: {} on `uniform`. A
+    program that the table does not have pays as all others do, and is not in it. `kinds`: those of
+    the flows; `streams`: how many all flows have together.
+    """
+    if machine == UNIFORM:
+        return {}
+    table = load_measured(machine)
+    found = {}
+    for name, spellings in charged_programs(kinds, tunnel, iperf3).items():
+        cost = table.cost_of(spellings)
+        if cost is not None:
+            found[name] = cost.at(streams).to_json()
+    return found
+
+
+def charged_programs(
+    kinds: Collection[str], tunnel: str, iperf3: str
+) -> dict[str, tuple[str, ...]]:
+    """Every program of a run as it is charged (gostlab.guest starts them under these names), and
+    the names by which a table may have it, the narrowest first.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for name in dict.fromkeys(name for each in kinds for name in traffic_kind(each).charged):
+        program, _, role = name.partition("/")
+        if role:
+            version = f"{program}-{iperf3}"
+            found[name] = (f"{version}/{role}", version, name, program)
+        elif name:
+            found[name] = (name,)
+    kind = tunnel_kind(tunnel)
+    if not kind.is_direct:
+        for end in ("near", "far"):
+            found[f"{kind.cost_name}/{end}"] = (f"{kind.cost_name}/{end}", kind.cost_name)
+    return found

@@ -1,0 +1,193 @@
+"""A question from the command line: settings and lists of levels, without a file.
+
+It is an experiment like any other: its text is what `--save` writes, and the same text is kept with
+its results. Its name has a hash of what was asked, so the same question finds its answer again, and
+more repetitions of it go on from those that there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gostlab.describe.file.document import BadInput, Node, is_path, parse_document
+from gostlab.describe.file.experiment import Experiment, read_experiment
+from gostlab.describe.file.settings import read_override
+from gostlab.describe.file.words import cell_words, level_words
+
+# What holds unless the question says otherwise. The path's rate, round trip and buffer are the
+# profile's own: 100 Mbit/s, 100 ms, no loss and 1 BDP.
+TRY_DEFAULTS: Mapping[str, str] = {"profile": "plain-100ms", "cc": "cubic,bbr", "duration": "10s"}
+PATH_DEFAULTS: Mapping[str, str] = {
+    "rate": "100mbit",
+    "rtt": "100ms",
+    "loss": "0%",
+    "buffer": "1bdp",
+}
+MATRIX = "try"
+# What the command line has of its own, besides settings.
+OWN_OPTIONS = frozenset(
+    {"machine", "results", "jobs", "gost", "seed", "repeat", "json", "csv", "save", "help"}
+)
+# The table's order of levels: what varies first stands outermost. Congestion controls are to stand
+# below each other.
+INNERMOST = ("tunnel", "streams", "cc")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What was asked: one level of each setting, several of each factor, as people wrote them."""
+
+    settings: Mapping[str, Any]
+    factors: Mapping[str, Sequence[Any]]
+    repetitions: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The experiment's name, and its results' folder. More repetitions are the same name."""
+        asked = {"settings": self.settings, "factors": self.factors, "seed": self.seed}
+        sum_of_all = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+        return f"try-{sum_of_all[:8]}"
+
+    @property
+    def title(self) -> str:
+        """What is compared, in a line: cubic or bbr; 1 or 16 streams."""
+        compared = "; ".join(
+            listed(alternatives(name, levels))
+            for name, levels in reversed(list(self.factors.items()))
+        )
+        return compared or cell_words(self.shown_settings) or "One run"
+
+    @property
+    def question(self) -> str:
+        """The same as a question."""
+        over = cell_words(self.shown_settings) if self.factors else ""
+        return f"How fast, and with what delay: {self.title}{f' ({over})' if over else ''}?"
+
+    @property
+    def shown_settings(self) -> Mapping[str, Any]:
+        """The settings that say which path and load it is."""
+        unsaid = (("duration", None), ("profile", TRY_DEFAULTS["profile"]))
+        return {
+            name: level
+            for name, level in sorted(self.settings.items(), key=lambda pair: place_of(pair[0]))
+            if not any(name == other and only in (None, level) for other, only in unsaid)
+        }
+
+    @property
+    def text(self) -> str:
+        matrix: dict[str, Any] = {"name": MATRIX}
+        if self.factors:
+            matrix["factors"] = {name: list(levels) for name, levels in self.factors.items()}
+        matrix["repetitions"] = self.repetitions
+        matrix["draw"] = ["bars", "latency"]
+        document = {
+            "name": self.name,
+            "title": self.title,
+            "question": self.question,
+            "seed": self.seed,
+            "settings": dict(self.settings),
+            "matrices": [matrix],
+        }
+        return "# A question that ./lab try asked.\n" + yaml.safe_dump(
+            document, sort_keys=False, allow_unicode=True, default_flow_style=None, width=96
+        )
+
+    def to_experiment(self, place: Path) -> Experiment:
+        """The experiment whose file is to be at `place`; what is wrong with it names the option.
+        Raises BadInput.
+        """
+        return read_experiment(naming_options(parse_document(self.text, "try")), place)
+
+
+def place_of(name: str) -> int:
+    """Where a setting stands in a sentence: the path first."""
+    said_first = [*PATH_DEFAULTS, *INNERMOST]
+    return said_first.index(name) if name in said_first else len(said_first)
+
+
+def alternatives(factor: str, levels: Sequence[Any]) -> list[str]:
+    """Levels as people say them; what all end in is said once: 1, 4 or 16 streams."""
+    if factor == "streams":
+        return [*map(str, levels[:-1]), level_words(factor, levels[-1])]
+    return [level_words(factor, level) for level in levels]
+
+
+def listed(words: Sequence[str]) -> str:
+    """a; a or b; a, b or c."""
+    return " or ".join([*([", ".join(words[:-1])] if words[:-1] else []), *words[-1:]])
+
+
+def to_question(given: Mapping[str, str], *, repetitions: int = 1, seed: int = 1) -> Question:
+    """A question from options by setting's name, each one level or a list. Raises BadInput naming
+    the option.
+    """
+    if not 1 <= repetitions <= 1000:
+        raise BadInput(f"--repeat {repetitions}: not within 1 to 1000")
+    words = {**TRY_DEFAULTS, **given}
+    levels = {name: levels_of(name, text) for name, text in words.items()}
+    varied = [name for name, found in levels.items() if len(found) > 1]
+    outer = [name for name in varied if name not in INNERMOST]
+    order = [*outer, *(name for name in INNERMOST if name in varied)]
+    return Question(
+        settings={name: found[0] for name, found in levels.items() if len(found) == 1},
+        factors={name: levels[name] for name in order},
+        repetitions=repetitions,
+        seed=seed,
+    )
+
+
+def option_of(name: str) -> str:
+    """The option that asks for a setting; one whose name means something else on the command line
+    is called --setting.NAME, or what fits better.
+    """
+    if name == "machine":  # --machine says where to run, as in every verb
+        return "--measured-machine"
+    return f"--setting.{name}" if name in OWN_OPTIONS else f"--{name}"
+
+
+def levels_of(name: str, text: str) -> list[Any]:
+    """An option's levels, as a file would have them. Raises BadInput."""
+    found = read_override(name, text, origin=option_of(name))
+    return [
+        str(Path(level.node.text).resolve())
+        if name in ("profile", "trace") and level.node.text and is_path(level.node.text)
+        else as_written(level.node)
+        for level in found
+    ]
+
+
+def as_written(node: Node) -> Any:
+    """A value for a YAML file: text, list or mapping; a whole number without quotes."""
+    if node.text is not None:
+        written = " ".join(node.text.split())
+        return int(written) if written.isdigit() and str(int(written)) == written else written
+    if node.fields is not None:
+        return {key: as_written(value) for key, value in node.fields.items()}
+    return [as_written(item) for item in node.items or ()]
+
+
+def naming_options(node: Node, option: str = "") -> Node:
+    """A document whose settings and levels are called by their options: `--rate`, not a line of a
+    file that nobody wrote.
+    """
+    fields = node.fields and {
+        key: naming_options(value, option or (option_of(key) if node_is_named(node.key) else ""))
+        for key, value in node.fields.items()
+    }
+    items = node.items and tuple(naming_options(item, option) for item in node.items)
+    if option:
+        return replace(node, fields=fields, items=items, origin=option, line=None, key="")
+    return replace(node, fields=fields, items=items)
+
+
+def node_is_named(key: str) -> bool:
+    """Whether what stands below is by option: the settings, and the factors of the one matrix."""
+    return key.rpartition(".")[2] in ("settings", "factors")

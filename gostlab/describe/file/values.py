@@ -1,0 +1,248 @@
+"""The values of settings and of flows' fields: who reads each from YAML, within which bounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+from gostlab.declared import controls, iperf3_versions, kernels
+from gostlab.declared.qdiscs import BOTTLENECK, QUEUE, names_for, spelled
+from gostlab.declared.topologies import topologies
+from gostlab.declared.tunnels import tunnel_kinds
+from gostlab.describe.file import units
+from gostlab.describe.file.document import (
+    Field,
+    Node,
+    Reader,
+    bounded,
+    by_name,
+    either,
+    list_of,
+    mapping,
+    meant,
+    one_of,
+    one_of_names,
+    quantity,
+    takes,
+    text_of,
+    whole_number,
+)
+from gostlab.describe.physics.limits import MIB
+
+# An end that may have a congestion control of its own is a host, or one of a tunnel's legs.
+END = re.compile(r"[a-z][a-z0-9_]{0,15}")
+BUFFER_PRESETS = ("debian", "system", "bdp")
+SHARED, AUTO = "shared", "auto"
+MAX_STREAMS = 128  # iperf3's own limit
+MAX_FLOWS = 1000
+MAX_HOSTS = 64  # at either end of a bottleneck
+MAX_HOST_CPUS = 64  # the kernel's (kernel/patches, MOST_CPUS)
+MAX_SITES = 60
+MAX_DELAY_S = 10  # so that packets in flight stay countable
+
+RATE = quantity(units.rate, units.RATE_PATTERN, "bit/s")
+TIME = quantity(units.seconds, units.TIME_PATTERN, "a time")
+SHARE = quantity(units.share, units.SHARE_PATTERN, "%")
+SIZE = quantity(units.size, units.SIZE_PATTERN, "a size")
+BUFFER = quantity(
+    units.buffer,
+    units.BUFFER_PATTERN,
+    "a multiple of the BDP, packets, a size, or a time at the bottleneck's rate",
+)
+SECONDS = quantity(partial(units.seconds, usual="s"), units.TIME_PATTERN, "a time")
+MICROSECONDS = quantity(partial(units.seconds, usual="us"), units.TIME_PATTERN, "a time")
+IN_MIB = Fraction(1, MIB)
+
+# What topo.py declares, and what the files in gostlab/guest/tunnels/ and qdiscs/ do.
+TOPOLOGY = one_of_names(topologies)
+TUNNEL = one_of_names(tunnel_kinds)
+BOTTLENECKS = one_of_names(partial(names_for, BOTTLENECK))
+DIRECTION = one_of("upload", "download")
+STREAMS = whole_number(1, MAX_STREAMS)
+HOST_NUMBER = whole_number(1, MAX_HOSTS)
+MTU = whole_number(1280, 9000)  # IPv6's least, and jumbo frames
+HOPS = whole_number(1, 2)
+# iperf3 takes whole seconds.
+read_duration = bounded(SECONDS, "1s", "86400s", float, step="1s", unit="whole seconds")
+read_instant = bounded(SECONDS, "0s", "86400s", float)
+read_delay = bounded(TIME, "0s", f"{MAX_DELAY_S}s", Fraction)
+read_rtt = bounded(TIME, "0s", f"{2 * MAX_DELAY_S}s", Fraction)
+read_offered_rate = bounded(RATE, "1kbit", "100gbit", int)
+read_download_size = bounded(SIZE, "1B", "100GB", int, unit="bytes")
+read_ping_interval = bounded(TIME, "10ms", "60s", float, per=1000)
+read_sample = bounded(TIME, "1ms", "60s", float, per=1000)
+read_socket_buffer = bounded(SIZE, "4KiB", "1GiB", int)
+read_syscall_cost = bounded(MICROSECONDS, "0us", "1ms", float, per=10**6)
+read_byte_cost = bounded(TIME, "0ns", "1us", float, per=10**9, step="0.001ns")
+read_packet_cost = bounded(TIME, "0ns", "1ms", int, per=10**9, step="1ns")
+# The most is the kernel's (kernel/patches, VETH_MOST_RX_USECS).
+read_rx_usecs = bounded(TIME, "1us", "10ms", int, per=10**6, step="1us")
+read_memory = bounded(SIZE, "128MiB", "64GiB", int, per=IN_MIB, words={AUTO: None})
+read_tcp_memory = bounded(SIZE, "1MiB", "64GiB", int, per=IN_MIB, words={"ample": None})
+read_host_tcp_memory = bounded(SIZE, "1MiB", "64GiB", int, per=IN_MIB, words={SHARED: 0})
+
+
+@takes({"type": "string", "pattern": rf"^\s*unlimited\s*$|{units.RATE_PATTERN}"}, RATE.unit)
+def read_rate(node: Node) -> int | None:
+    """A rate, or `unlimited`. Raises BadInput."""
+    text = text_of(node)
+    if text == "unlimited":
+        return None
+    if not re.search(r"[0-9]", text):
+        raise node.bad_value("not a rate (like 100mbit), or unlimited for none")
+    return RATE(node)
+
+
+@takes(lambda: {"enum": list(spelled(QUEUE))})
+def read_queue(node: Node) -> str:
+    """A queue by the one name that it has here: tc's pfifo is fifo. Raises BadInput."""
+    names = spelled(QUEUE)
+    return names[one_of_names(lambda: tuple(names))(node)]
+
+
+@takes(list_of(text_of, least=1).schema)
+def read_sites(node: Node) -> tuple[str, ...]:
+    """The profiles of a star's sites, each once. Raises BadInput."""
+    sites = list_of(text_of, least=1)(node)
+    if len(sites) > MAX_SITES or len(set(sites)) < len(sites):
+        raise node.bad(f"not a list of at most {MAX_SITES} profiles, each once")
+    return sites
+
+
+@takes({"type": ["string", "number"]})
+def read_gost(node: Node) -> str:
+    """The name of a GOST, as ./lab gost list shows it. Raises BadInput."""
+    word = text_of(node)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,31}", word):
+        raise node.bad_value("not the name of a GOST (./lab gost list), relay or auto")
+    return word
+
+
+@takes({"enum": [*iperf3_versions.NAMES, *map(float, iperf3_versions.OWN)]})
+def read_iperf3(node: Node) -> str:
+    """The name of an iperf3: a version is a number to YAML. Raises BadInput."""
+    return one_of(*iperf3_versions.NAMES)(node)
+
+
+# -- TCP's buffers
+
+
+@takes({"type": "array", "items": SIZE.schema, "minItems": 3, "maxItems": 3})
+def read_buffer_sizes(node: Node) -> list[int]:
+    """Three sizes as tcp_rmem and tcp_wmem have them. Raises BadInput."""
+    sizes = list(list_of(SIZE)(node))
+    if len(sizes) != 3 or sizes != sorted(sizes) or sizes[0] < 4096 or sizes[2] > 2**30:
+        raise node.bad(
+            "not three sizes, least, initial, most, between 4KiB and 1GiB (like [4KiB, 128KiB,"
+            " 6MiB])"
+        )
+    return sizes
+
+
+BUFFER_SIZES = mapping(
+    {
+        name: Field(
+            read_buffer_sizes,
+            f"for {use}, as tcp_{name}: least, initial, most",
+            like,
+            required=True,
+        )
+        for name, use, like in (
+            ("rmem", "receiving", "[4KiB, 128KiB, 6MiB]"),
+            ("wmem", "sending", "[4KiB, 16KiB, 4MiB]"),
+        )
+    }
+)
+# A file may have presets of its own, whose names stand for their sizes before this reads them.
+read_buffers = either(Reader(one_of(*BUFFER_PRESETS), text_of.schema), BUFFER_SIZES)
+
+
+# -- what each host has, of all hosts or by host
+
+PerHost = int | str | Mapping[str, int]
+
+
+def per_host(read: Reader[int], *words: str) -> Reader[Any]:
+    """Reads one value for all hosts, one of some words, or values by host."""
+    schemas = [*([{"enum": list(words)}] if words else []), read.schema]
+    of_all = Reader(
+        lambda node: node.text if node.text in words else read(node), {"anyOf": schemas}, read.unit
+    )
+    return either(of_all, by_name(END, read, "host", "{client: 2, target: 4}"))
+
+
+HOST_CPUS = whole_number(1, MAX_HOST_CPUS)
+MACHINE_MEMORY = bounded(SIZE, "64MiB", "1024GiB", int, per=IN_MIB)
+
+
+# -- congestion controls and kernels
+
+
+@takes(
+    {
+        "anyOf": [
+            {"enum": sorted((*controls.IN_LINUX, *controls.shipped_controls()))},
+            {"type": "string", "pattern": controls.PATTERN},
+            {
+                "type": "object",
+                "patternProperties": {f"^{controls.NAME.pattern}$": {"type": "object"}},
+                "additionalProperties": False,
+                "minProperties": 1,
+                "maxProperties": 1,
+            },
+        ]
+    }
+)
+def CC(node: Node) -> str:
+    """A congestion control in its one form: cubic, or mycc(alpha=3), which may be written {mycc:
+    {alpha: 3}} too. Raises BadInput.
+    """
+    if node.fields is not None:
+        [(name, inside)] = node.fields.items() if len(node.fields) == 1 else [("", node)]
+        if not name or inside.fields is None:
+            raise node.bad("not one congestion control with parameters (like {mycc: {alpha: 3}})")
+        said = ";".join(f"{key}={text_of(value)}" for key, value in inside.fields.items())
+        text = f"{name}({said})"
+    else:
+        text = text_of(node)
+    try:
+        asked = controls.parse_control(text)
+        if controls.strangers_welcome():
+            return str(asked)
+        if asked.name not in (known := controls.known_names()):
+            raise node.bad_value(f"not known here ({meant(asked.name, known)})")
+        controls.check_known(asked)
+    except controls.BadInput as error:
+        raise error if str(error).startswith(node.where) else node.bad(str(error)) from None
+    return str(asked)
+
+
+CC_BY_END = by_name(END, CC, "host, or leg of a tunnel", "{client: bbr, target: cubic}")
+
+
+@takes({"anyOf": [CC.schema, CC_BY_END.schema]})
+def read_cc(node: Node) -> str | dict[str, str]:
+    """One congestion control for all, or one per end: {client: bbr, target: cubic}. Raises
+    BadInput.
+    """
+    return CC(node) if node.fields is None or has_parameters(node) else CC_BY_END(node)
+
+
+def has_parameters(node: Node) -> bool:
+    """Whether a mapping is one congestion control, {mycc: {alpha: 3}}, and not one per end."""
+    values = list((node.fields or {}).values())
+    if len(values) != 1 or values[0].fields is None:
+        return False
+    return all(value.fields is None for value in values[0].fields.values())
+
+
+@takes({"type": ["string", "number"]})
+def read_kernel(node: Node) -> str:
+    """The name of a kernel that there is: shipped, 5.10, or one of the user's. Raises BadInput."""
+    name, known = text_of(node), kernels.known_names()
+    if name not in known and not controls.strangers_welcome():
+        raise node.bad_value(f"no such kernel ({', '.join(known)}; ./lab kernel list)")
+    return name

@@ -1,0 +1,521 @@
+"""Known traps, looked for before a run starts: what in its description would spoil its number, and
+by how much.
+
+An error is a run whose number would answer another question: it is not started. A warning is for
+whoever reads the number; it is said once before a matrix runs, and stands in fidelity.json of every
+run that it holds for.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from gostlab.declared.qdiscs import qdisc_kind
+from gostlab.declared.topologies import topology_of
+from gostlab.declared.tunnels import tunnel_kind
+from gostlab.describe.checks import Check
+from gostlab.describe.file import units
+from gostlab.describe.physics.limits import (
+    DELAY_LIMIT_PKTS,
+    DISTRIBUTION_SCALE,
+    MIN_ROUND_TRIPS,
+    MTU_BYTES,
+    UDP_BURST_PKTS,
+    UNLIMITED_BPS,
+)
+from gostlab.describe.physics.response import bdp_bytes, window_limit_bps
+from gostlab.describe.physics.sizing import (
+    OFFLOAD_SHARE,
+    lossless,
+    memory_needed_mib,
+    offloads_do_no_harm,
+    tcp_memory_needed_mib,
+)
+from gostlab.describe.resolve.flows import Flow, delays_ms
+from gostlab.describe.resolve.links import memory_path, touches
+from gostlab.describe.resolve.run_description import RunDescription
+
+# A burst above this share of the path's own content is a queue that no rate asked for.
+BURST_SHARE = 0.1
+# A super-packet: what segmentation offload hands down at once, 64 kB of full segments.
+LUMP_PKTS = 65_536 // MTU_BYTES
+# A few changes of rate under netem differ from a token bucket's only while the old queue drains.
+MOST_NETEM_RATES = 10
+# Steps of the integral over jitter: the share is then exact to a few in ten thousand.
+JITTER_STEPS = 1000
+# The warnings after which a number may be another than the one asked for, each with what has a say
+# then: lumps instead of packets (offloads_queue, burst), slow start (few_round_trips). The others
+# leave it what was asked: window_limit, as those sizes were written down, and the default is
+# Debian's on purpose; reordering, as netem's jitter is such, and `ordered` asks for the other;
+# tcp_memory and no_rate, as the run itself measures whether memory or the CPU had a say (the checks
+# tcp_memory and cpu_idle_share).
+SPOILING = frozenset({"offloads_queue", "burst", "few_round_trips"})
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A trap that a run walks into, and the number that decides."""
+
+    name: str
+    level: str  # error | warning
+    sentence: str
+    asked: float | None
+    limit: float | None
+    unit: str
+
+    @property
+    def distance(self) -> float:
+        """How far beyond its limit, as a ratio: of several, the largest is shown."""
+        if not self.asked or not self.limit:
+            return math.inf
+        return max(self.asked / self.limit, self.limit / self.asked)
+
+
+def guards(run: RunDescription) -> tuple[Guard, ...]:
+    """The traps that a run walks into, at most one of a name: of several flows or directions, the
+    worst.
+    """
+    found: dict[str, Guard] = {}
+    # What concerns a path concerns that of each link.
+    alone = list(each_link(run))
+    for guard in (
+        *(guard for each in alone for guard in delay_line(each)),
+        *(guard for each in alone for guard in offloads(each)),
+        *memory(run),
+        *(guard for each in alone for guard in rates(each)),
+        *replays(run),
+        *windows(run),
+        *bursts(run),
+        *(guard for each in alone for guard in reordering(each)),
+        *lengths(run),
+        *marks(run),
+    ):
+        if guard.name not in found or guard.distance > found[guard.name].distance:
+            found[guard.name] = guard
+    return tuple(found.values())
+
+
+def each_link(run: RunDescription) -> Iterator[RunDescription]:
+    """The run over the path of each link alone that has one of its own or is named by a change, and
+    over that of the others.
+    """
+    named = {change["link"] for change in run.changes if "link" in change}
+    for link in ("", *dict.fromkeys([*run.links, *sorted(named)])):
+        changes = [change for change in run.changes if touches(change, link, run.links)]
+        path = run.links.get(link, run.path)
+        yield replace(run, path=path, links={}, hops=1, changes=[unnamed(each) for each in changes])
+
+
+def unnamed(change: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in change.items() if key != "link"}
+
+
+def checks(run: RunDescription) -> list[Check]:
+    """The same as lines of fidelity.json."""
+    return [
+        Check(
+            f"guard_{guard.name}",
+            "degraded" if guard.level == "error" or guard.name in SPOILING else "ok",
+            guard.limit,
+            guard.asked,
+            guard.unit,
+            guard.sentence,
+        )
+        for guard in guards(run)
+    ]
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A warning of a matrix: the worst of its runs', and how many have it."""
+
+    matrix: str
+    guard: Guard
+    runs: int
+    of: int
+
+    @property
+    def line(self) -> str:
+        return f"warning: {self.matrix}, {self.runs} of {self.of} runs: {self.guard.sentence}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"matrix": self.matrix, "runs": self.runs, "of": self.of, **asdict(self.guard)}
+
+
+def survey(
+    runs: Iterable[RunDescription],
+) -> tuple[list[tuple[RunDescription, Guard]], list[Warned]]:
+    """All runs' errors, and their warnings once per kind and matrix."""
+    errors: list[tuple[RunDescription, Guard]] = []
+    worst: dict[tuple[str, str], Guard] = {}
+    held: dict[tuple[str, str], int] = {}
+    of: dict[str, int] = {}
+    for run in runs:
+        of[run.matrix] = of.get(run.matrix, 0) + 1
+        for guard in guards(run):
+            if guard.level == "error":
+                errors.append((run, guard))
+                continue
+            key = run.matrix, guard.name
+            held[key] = held.get(key, 0) + 1
+            if key not in worst or guard.distance > worst[key].distance:
+                worst[key] = guard
+    return errors, [
+        Warned(key[0], guard, held[key], of[key[0]]) for key, guard in sorted(worst.items())
+    ]
+
+
+def delay_line(run: RunDescription) -> Iterator[Guard]:
+    """netem counts what is in flight against its limit, and drops what is too much: a loss that
+    nobody asked for.
+
+    In flight is no more than rate times delay, and no more than all senders' buffers together.
+    """
+    held = (
+        sum(
+            (
+                flow.streams * min(flow.buffers["rmem"][2], flow.buffers["wmem"][2])
+                if isinstance(flow.buffers, Mapping)
+                else math.inf
+            )
+            for flow in run.flows
+        )
+        / MTU_BYTES
+    )
+    for way, lines in delay_lines_ms(run).items():
+        longest_s = (
+            max(lines) + largest(run, way, "jitter_ms") * reach(run.path[way]["distribution"])[1]
+        ) / 1000
+        packets = min(
+            held, (largest(run, way, "rate_bps") or UNLIMITED_BPS) * longest_s / (8 * MTU_BYTES)
+        )
+        if packets > DELAY_LIMIT_PKTS:
+            sentence = (
+                f"{packets:.0f} packets can be in flight {way}, and the delay line holds "
+                f"{DELAY_LIMIT_PKTS}: it would drop the rest (a lower rate or delay)"
+            )
+            yield Guard(
+                "delay_line", "error", sentence, round(packets), DELAY_LIMIT_PKTS, "packets"
+            )
+
+
+def offloads(run: RunDescription) -> Iterator[Guard]:
+    """With offloads netem handles super-packets: one drop loses up to 43 segments, one queued
+    packet is 64 kB.
+    """
+    if not run.offloads:
+        return
+    for way in run.path:
+        for loss in (
+            run.path[way]["loss"],
+            *(change["loss"] for change in changes(run, way) if "loss" in change),
+        ):
+            if not lossless(loss):
+                sentence = (
+                    f"offloads are on and the {way} direction loses packets: each loss would take"
+                    f" up to {LUMP_PKTS} segments at once (offloads: off, or auto)"
+                )
+                yield Guard(
+                    "offloads_loss",
+                    "warning" if "offloads" in run.factors else "error",
+                    sentence,
+                    LUMP_PKTS,
+                    1,
+                    "packets",
+                )
+    streams = sum(flow.streams for flow in run.flows)
+    if (
+        run.changes
+        or len(run.flows) > 1
+        or not all(
+            offloads_do_no_harm(run.path, flow.direction, streams, flow.buffers)
+            for flow in run.flows
+        )
+    ):
+        rate_bps = min(rate_of(run, flow) for flow in run.flows)
+        wanted_bps = sum(wanted(run, flow) for flow in run.flows)
+        sentence = (
+            "offloads are on where the queue (or jitter) decides: packets come in lumps of up to"
+            f" {LUMP_PKTS}, and what is queued, dropped or overtaken is lumps (the flows want"
+            f" {units.show_rate(wanted_bps)}; up to {units.show_rate(OFFLOAD_SHARE * rate_bps)} no"
+            " queue builds)"
+        )
+        yield Guard(
+            "offloads_queue",
+            "warning",
+            sentence,
+            round(wanted_bps),
+            round(OFFLOAD_SHARE * rate_bps),
+            "bit/s",
+        )
+
+
+def memory(run: RunDescription) -> Iterator[Guard]:
+    """The sandbox's memory, and its limit of all TCP sockets', against what the streams' buffers
+    can hold.
+    """
+    if run.machine != "sandbox":
+        return
+    path = memory_path(run.path, run.links, run.hops)
+    legs = len(tunnel_kind(run.tunnel).legs_over(run.hops))
+    needed_mib = sum(
+        tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path) for flow in run.flows
+    )
+    if run.tcp_memory_mib < needed_mib:
+        sentence = (
+            f"TCP may hold {run.tcp_memory_mib} MiB, and full buffers would be {needed_mib}: "
+            "above half of its limit no window grows any more"
+        )
+        yield Guard("tcp_memory", "warning", sentence, run.tcp_memory_mib, needed_mib, "MiB")
+    least_mib = memory_needed_mib(min(run.tcp_memory_mib, needed_mib) // 2, path)
+    if run.memory_mib < least_mib:
+        sentence = (
+            f"the sandbox has {run.memory_mib} MiB, and kernel, packets and sockets can take "
+            f"{least_mib}: it would run out in the middle (memory: auto, or a lower tcp_memory)"
+        )
+        yield Guard("memory", "error", sentence, run.memory_mib, least_mib, "MiB")
+
+
+def rates(run: RunDescription) -> Iterator[Guard]:
+    """Without a rate nothing paces, and nothing queues: the CPU is the bottleneck. (On the virtual
+    clock no such path is read at all: gostlab.describe.resolve.run.check_paths.)
+    """
+    for way in data_ways(run):
+        if run.path[way]["rate_bps"] is None:
+            sentence = (
+                f"the {way} direction has no rate: the CPU is its bottleneck, without a queue"
+            )
+            yield Guard("no_rate", "warning", sentence, None, None, "bit/s")
+
+
+def replays(run: RunDescription) -> Iterator[Guard]:
+    """netem gives a packet its time when it arrives, at the rate of that moment: what waits keeps
+    the old rate, and one packet that came in an outage holds up all behind it.
+    """
+    changes = sum("rate_bps" in change for change in run.changes)
+    if run.bottleneck == "netem" and changes > MOST_NETEM_RATES:
+        sentence = (
+            f"the rate changes {changes} times, and netem's queue keeps the rate at which a packet"
+            " came: bottleneck: tbf follows each change at once"
+        )
+        yield Guard("netem_rates", "warning", sentence, changes, MOST_NETEM_RATES, "changes")
+
+
+def windows(run: RunDescription) -> Iterator[Guard]:
+    """A flow whose streams' windows together are below what path and queue hold is limited by them,
+    whatever the congestion control. Sizes that were written down are meant so, and Debian's are the
+    default on purpose; `bdp` makes them large enough.
+    """
+    for flow in run.flows:
+        window = window_bytes(flow)
+        if not flow.is_tcp or math.isinf(window) or not flow.rtt_ms:
+            continue
+        rate_bps = rate_of(run, flow)
+        path_bytes = bdp_bytes(rate_bps, flow.rtt_ms / 1000)
+        needed = path_bytes + room_pkts(run, flow) * MTU_BYTES
+        if window >= needed:
+            continue
+        which = f"{flow.name}'s" if len(run.flows) > 1 else "the"
+        what = (
+            f"{which} {units.show_size(window)} of window are less than the"
+            f" {units.show_size(needed)} that path and queue hold"
+        )
+        effect = (
+            f"about {units.show_rate(wanted(run, flow))} of {units.show_rate(rate_bps)}, by any"
+            " congestion control"
+            if window < path_bytes
+            else "the queue is never full"
+        )
+        yield Guard(
+            "window_limit", "warning", f"{what}: {effect}", round(window), round(needed), "B"
+        )
+
+
+def bursts(run: RunDescription) -> Iterator[Guard]:
+    """What leaves a sender back to back, against what the path holds: beyond a tenth of it, bursts
+    and not rates fill queues.
+    """
+    for flow in run.flows:
+        # The system's iperf3 may be of either kind.
+        datagrams = UDP_BURST_PKTS if flow.kind == "udp" and run.iperf3 != "3.18" else 1
+        burst = max(datagrams, LUMP_PKTS if run.offloads else 1)
+        limit = BURST_SHARE * bdp_bytes(rate_of(run, flow), flow.rtt_ms / 1000) / MTU_BYTES
+        if burst > max(1, limit):
+            sentence = (
+                f"{flow.name} sends {burst} packets back to back where the path holds "
+                f"{limit / BURST_SHARE:.3g}: bursts, not rates, make the queue"
+            )
+            yield Guard("burst", "warning", sentence, burst, round(limit, 3), "packets")
+
+
+def reordering(run: RunDescription) -> Iterator[Guard]:
+    """Jitter draws every packet's delay for itself; where it spreads further than packets are
+    apart, some overtake others.
+    """
+    for way in data_ways(run):
+        jitter_ms, table = largest(run, way, "jitter_ms"), run.path[way]["distribution"]
+        low, high = reach(table)
+        spread_ms = jitter_ms * (high - low)
+        spacing_ms = 8000 * MTU_BYTES / (largest(run, way, "rate_bps") or UNLIMITED_BPS)
+        if run.path[way]["ordered"] or spread_ms <= spacing_ms:
+            continue
+        share = overtaken_share(spacing_ms / jitter_ms, tuple(table) if table else None)
+        sentence = (
+            f"jitter spreads packets over {spread_ms:.3g} ms, and at the full rate they are"
+            f" {spacing_ms:.3g} ms apart: {share:.0%} of them then come after a later one (ordered:"
+            " on keeps the order)"
+        )
+        yield Guard("reordering", "warning", sentence, spread_ms, round(spacing_ms, 6), "ms")
+
+
+def lengths(run: RunDescription) -> Iterator[Guard]:
+    """A flow of fewer than twenty round trips is mostly its own beginning. (An http flow lasts
+    until it has its file.)
+    """
+    for flow in run.flows:
+        rtt_ms = flow.rtt_ms + sum(
+            largest(run, way, "delay_ms") - run.path[way]["delay_ms"] for way in run.path
+        )
+        least_s = MIN_ROUND_TRIPS * rtt_ms / 1000
+        if flow.traffic.by_iperf3 and flow.duration_s < least_s:
+            sentence = (
+                f"{flow.name} lasts {flow.duration_s:g} s, less than {MIN_ROUND_TRIPS} "
+                f"round trips of {rtt_ms:g} ms: mostly its own beginning"
+            )
+            yield Guard(
+                "few_round_trips", "warning", sentence, flow.duration_s, round(least_s, 3), "s"
+            )
+
+
+def marks(run: RunDescription) -> Iterator[Guard]:
+    if run.ecn != "on":
+        return
+    queue = qdisc_kind(run.queue if qdisc_kind(run.bottleneck).takes_queue else run.bottleneck)
+    if not queue.marks:
+        sentence = (
+            f"ecn is on and the bottleneck's queue ({queue.name}) drops and never marks: nothing"
+            " changes (bottleneck: tbf and a queue that marks, or ecn: losses)"
+        )
+        yield Guard("ecn_unmarked", "warning", sentence, None, None, "")
+
+
+def changes(run: RunDescription, way: str) -> list[Mapping[str, Any]]:
+    return [change for change in run.changes if change["direction"] == way]
+
+
+def largest(run: RunDescription, way: str, key: str) -> float:
+    """The largest that a direction's rate, delay or jitter ever is; 0 for no rate."""
+    return max(run.path[way][key] or 0, *(change.get(key, 0) for change in changes(run, way)), 0)
+
+
+def delay_lines_ms(run: RunDescription) -> dict[str, list[float]]:
+    """The longest delay of every delay line that the flows' packets cross, by direction."""
+    found: dict[str, list[float]] = {}
+    own = delays_ms(run.flows, run.path) if topology_of(run.topology).own_rtts else {}
+    for way, ends in (
+        ("forward", {flow.receiver for flow in run.flows}),
+        ("reverse", {flow.sender for flow in run.flows}),
+    ):
+        extra_ms = largest(run, way, "delay_ms") - run.path[way]["delay_ms"]
+        found[way] = [own.get(end, run.path[way]["delay_ms"]) + extra_ms for end in sorted(ends)]
+    return found
+
+
+def data_way(flow: Flow) -> str:
+    return "forward" if flow.direction == "upload" else "reverse"
+
+
+def data_ways(run: RunDescription) -> list[str]:
+    return sorted({data_way(flow) for flow in run.flows})
+
+
+def rate_of(run: RunDescription, flow: Flow) -> float:
+    """The most that a flow's direction ever carries, bit/s: the slowest of the links on its way."""
+    ahead_way = data_way(flow)
+    other_way = "reverse" if ahead_way == "forward" else "forward"
+    found = []
+    for link, ahead in run.links_of(flow) or [("", True)]:
+        way = ahead_way if ahead else other_way
+        rates = [change.get("rate_bps") or 0 for change in run.changes_of(link, way)]
+        found.append(max([run.links.get(link, run.path)[way]["rate_bps"] or 0, *rates]))
+    return min((rate for rate in found if rate), default=UNLIMITED_BPS)
+
+
+def room_pkts(run: RunDescription, flow: Flow) -> int:
+    """What the queue of a flow's slowest link may hold, in packets."""
+    ways = [path[data_way(flow)] for path in run.paths_of(flow)]
+    slowest = min(ways, key=lambda way: way["rate_bps"] or UNLIMITED_BPS)
+    return slowest["buffer_pkts"] or 0
+
+
+def window_bytes(flow: Flow) -> float:
+    """All its streams' windows: half a receive buffer each (tcp_adv_win_scale's default), no more
+    than is kept for sending. Infinite where the kernel's own sizes are used, which nobody has
+    written down.
+    """
+    if not isinstance(flow.buffers, Mapping):
+        return math.inf
+    return float(flow.streams * min(flow.buffers["rmem"][2] / 2, flow.buffers["wmem"][2]))
+
+
+def wanted(run: RunDescription, flow: Flow) -> float:
+    """What a flow would send if nothing but its windows, or its own rate, held it, bit/s; at most
+    what the path carries where nobody knows its windows.
+    """
+    if flow.kind == "udp":
+        return float(flow.rate_bps or 0)
+    if flow.kind == "ping":
+        return 0.0
+    window = window_bytes(flow)
+    return (
+        rate_of(run, flow)
+        if math.isinf(window) or not flow.rtt_ms
+        else window_limit_bps(window, flow.rtt_ms / 1000)
+    )
+
+
+def reach(table: Sequence[int] | None) -> tuple[float, float]:
+    """How far jitter reaches below and above the delay, in jitters: netem draws evenly from -1 to 1
+    without a table.
+    """
+    return (
+        (min(table) / DISTRIBUTION_SCALE, max(table) / DISTRIBUTION_SCALE) if table else (-1.0, 1.0)
+    )
+
+
+@lru_cache(maxsize=1000)
+def overtaken_share(spacing: float, table: tuple[int, ...] | None = None) -> float:
+    """The share of packets, sent `spacing` jitters apart, that arrive after one sent later
+    (reordered in RFC 4737's sense).
+
+    A packet that is delayed by x is in order if none of those behind it, k spacings later, has a
+    delay below x - k spacings: the product of 1 - F(x - k spacing) over k, and its mean over x. F
+    is the delay's distribution, even or a table's.
+    """
+    if table:
+        ordered = sorted(entry / DISTRIBUTION_SCALE for entry in table)
+
+        def below(x: float) -> float:
+            return bisect_left(ordered, x) / len(ordered)
+
+        delays: Sequence[float] = ordered[:: max(1, len(ordered) // JITTER_STEPS)]
+    else:
+
+        def below(x: float) -> float:
+            return min(1.0, max(0.0, (x + 1) / 2))
+
+        delays = [2 * (step + 0.5) / JITTER_STEPS - 1 for step in range(JITTER_STEPS)]
+    least = min(delays)
+    in_order = 0.0
+    for x in delays:
+        product, behind = 1.0, x - spacing
+        while behind > least and product > 1e-6:
+            product *= 1 - below(behind)
+            behind -= spacing
+        in_order += product
+    return 1 - in_order / len(delays)

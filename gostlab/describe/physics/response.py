@@ -1,0 +1,99 @@
+"""How fast a TCP connection can be, by formula: loss, window, delay. Pure functions, each with its
+source.
+"""
+
+from __future__ import annotations
+
+import math
+
+# RFC 9438, sections 4.1 and 4.6; Linux's tcp_cubic has the same (bic_scale 41/1024 ≈ 0.4/10, beta
+# 717/1024).
+CUBIC_C = 0.4
+CUBIC_BETA = 0.7
+# An Ethernet packet of 1500 bytes less IPv4 (20), TCP (20) and its timestamp option (12).
+MSS_BYTES = 1448
+
+
+def reno_window(loss: float) -> float:
+    """Mean Reno window in segments under one loss every 1/loss packets: sqrt(3/2 / p).
+
+    RFC 9438, section 5.1, AVG_W_aimd with α = 1, β = 1/2; the RFC's own table rounds sqrt(3/2) to
+    1.2. CUBIC's Reno-friendly region has the same mean (section 4.3). Raises ValueError outside 0 <
+    loss <= 1.
+    """
+    check_loss(loss)
+    return math.sqrt(1.5 / loss)
+
+
+def cubic_region_window(
+    loss: float, rtt_s: float, c: float = CUBIC_C, beta: float = CUBIC_BETA
+) -> float:
+    """Mean window in segments of CUBIC in its own (not the Reno-friendly) region.
+
+    RFC 9438, section 5.1, figure 5: (C (3 + β) / (4 (1 − β)))^¼ · RTT^¾ / p^¾, which is 1.054 ·
+    RTT^¾ / p^¾ for C = 0.4, β = 0.7. Raises ValueError outside 0 < loss <= 1, rtt_s > 0.
+    """
+    check_loss(loss)
+    check_rtt(rtt_s)
+    return cubic_factor(c, beta) * (rtt_s / loss) ** 0.75
+
+
+def cubic_factor(c: float, beta: float) -> float:
+    return float((c * (3 + beta) / (4 * (1 - beta))) ** 0.25)
+
+
+def cubic_window(loss: float, rtt_s: float, c: float = CUBIC_C, beta: float = CUBIC_BETA) -> float:
+    """Mean CUBIC window in segments under one loss every 1/loss packets: the larger of both
+    regions'.
+
+    RFC 9438, section 5.1. Raises ValueError outside 0 < loss <= 1, rtt_s > 0.
+    """
+    return max(cubic_region_window(loss, rtt_s, c, beta), reno_window(loss))
+
+
+def cubic_throughput_bps(loss: float, rtt_s: float, mss_bytes: int = MSS_BYTES) -> float:
+    """Rate in bit/s of one CUBIC connection that nothing but loss limits: a mean window per round
+    trip.
+    """
+    return window_limit_bps(cubic_window(loss, rtt_s) * mss_bytes, rtt_s)
+
+
+def cubic_loss(rate_bps: float, rtt_s: float, mss_bytes: int = MSS_BYTES) -> float:
+    """The loss that explains a CUBIC connection's rate: cubic_throughput_bps turned round
+    (`rfc9438-inverse`).
+
+    A window is reached at a larger loss in the region that yields the larger window, so the larger
+    of both regions' inverses is the answer. Never above 1. Raises ValueError for a rate or RTT not
+    above 0.
+    """
+    check_rtt(rtt_s)
+    if not rate_bps > 0:
+        raise ValueError(f"a rate of {rate_bps} bit/s: not above 0")
+    window = rate_bps * rtt_s / (8 * mss_bytes)
+    by_cubic = rtt_s * (cubic_factor(CUBIC_C, CUBIC_BETA) / window) ** (4 / 3)
+    return min(1.0, max(by_cubic, 1.5 / window**2))
+
+
+def window_limit_bps(window_bytes: float, rtt_s: float) -> float:
+    """Rate in bit/s of a connection with this much in flight: a window per round trip (RFC 7323,
+    1.1).
+    """
+    check_rtt(rtt_s)
+    return 8 * window_bytes / rtt_s
+
+
+def bdp_bytes(rate_bps: float, rtt_s: float) -> float:
+    """Bandwidth-delay product: what is in flight when the path is full and its queues are empty."""
+    return rate_bps * rtt_s / 8
+
+
+def check_loss(loss: float) -> None:
+    """Raises ValueError outside 0 < loss <= 1."""
+    if not 0 < loss <= 1:
+        raise ValueError(f"a loss rate of {loss}: not within 0 to 1")
+
+
+def check_rtt(rtt_s: float) -> None:
+    """Raises ValueError for a round-trip time not above 0."""
+    if not rtt_s > 0:
+        raise ValueError(f"a round-trip time of {rtt_s} s: not above 0")

@@ -1,0 +1,247 @@
+"""From an experiment to its runs: every combination of its factors' levels, every word a number.
+
+Pure but for the profiles and traces that it reads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from gostlab.declared.traffic import traffic_kind
+from gostlab.declared.tunnels import tunnel_kind
+from gostlab.describe.file.document import Node, meant
+from gostlab.describe.file.experiment import Experiment, Matrix, with_presets
+from gostlab.describe.file.settings import (
+    Factors,
+    Setting,
+    Settings,
+    check_said_once,
+    field_of,
+    known_names,
+    merged,
+    parse_override,
+    read_levels,
+    read_override,
+    setting_called,
+)
+from gostlab.describe.resolve.run import resolve
+from gostlab.describe.resolve.run_description import RunDescription
+
+MAX_RUNS = 20_000
+
+# What only the virtual clock charges.
+CHARGES = ("machine", "syscall_cost", "byte_cost", "host_cpus", "packet_cost", "clock_reads")
+
+
+def expand(
+    experiment: Experiment,
+    *,
+    quick: bool = False,
+    overrides: Mapping[str, str] = {},
+    machine: str = "sandbox",
+    clock: str | None = None,
+    repetitions_of: Mapping[str, int] = {},
+    matrices: Collection[str] = (),
+) -> list[RunDescription]:
+    """Every run of an experiment, or of some of its matrices, in the order to run them.
+
+    Repetitions are the outer loop, so that drift hits every cell alike; within one the order is
+    shuffled by the experiment's seed, the real clock's runs last, as they need the machine for
+    themselves. All cells of a repetition share its seed, so that congestion controls are compared
+    under the same losses. `overrides` are --set's words, `clock` is --clock's: both hold for every
+    matrix. `repetitions_of` are cells, by name, that have more repetitions than their matrix says.
+    Raises BadInput.
+    """
+    given = parse_overrides(experiment, overrides, clock)
+    refuse_overruled(experiment, given, quick=quick)
+    blocks: dict[int, list[RunDescription]] = {}
+    for matrix in experiment.matrices:
+        if not matrix.is_in(quick=quick) or (matrices and matrix.name not in matrices):
+            continue
+        settings, factors = settings_and_factors(experiment, matrix, given, quick=quick)
+        repetitions = (quick and matrix.quick.repetitions) or matrix.repetitions
+        most = matrix.until.most if matrix.until and not quick else repetitions
+        count = most * math.prod(len(levels) for levels in factors.values())
+        if count > MAX_RUNS:
+            raise matrix.node.bad(f"{count} runs in one matrix ({MAX_RUNS} at most)")
+        cells = list(expand_cells(experiment.name, matrix.name, settings, factors, machine))
+        counts = [
+            max(repetitions, repetitions_of.get(cell.cell, 0)) if repetitions_of else repetitions
+            for cell in cells
+        ]
+        for repetition in range(1, max(counts) + 1):
+            blocks.setdefault(repetition, []).extend(
+                replace(cell, repetition=repetition, seed=1000 * experiment.seed + repetition)
+                for cell, count in zip(cells, counts, strict=True)
+                if repetition <= count
+            )
+    return [
+        run
+        for repetition in sorted(blocks)
+        for run in shuffled(blocks[repetition], experiment.seed, repetition)
+    ]
+
+
+def parse_overrides(
+    experiment: Experiment, overrides: Mapping[str, str], clock: str | None
+) -> dict[str, Node]:
+    """--set's words and --clock's, of factors and settings that there are. Raises BadInput."""
+    given = {name: parse_override(name, text) for name, text in overrides.items()}
+    if clock is not None:
+        given["clock"] = parse_override("clock", clock, origin="--clock")
+    check_names(given, experiment)
+    return given
+
+
+def levels_in_order(
+    experiment: Experiment, *, quick: bool = False, overrides: Mapping[str, str] = {}
+) -> dict[str, dict[str, list[str]]]:
+    """Every matrix's factors and their levels, in the order in which people wrote them. Raises
+    BadInput.
+    """
+    given = parse_overrides(experiment, overrides, None)
+    found = {}
+    for matrix in experiment.matrices:
+        _, factors = settings_and_factors(experiment, matrix, given, quick=quick)
+        found[matrix.name] = {
+            name: [str(level.written) for level in levels] for name, levels in factors.items()
+        }
+    return found
+
+
+def check_names(given: Mapping[str, Node], experiment: Experiment) -> None:
+    """What --set names must be a setting, or a factor of some matrix. Raises BadInput."""
+    factors = {name for matrix in experiment.matrices for name in matrix.factors}
+    for name, node in given.items():
+        if name not in factors and field_of(name) is None:
+            raise node.bad(f"no such factor or setting ({meant(name, [*factors, *known_names()])})")
+
+
+# What the run says for those of its flows alone that do not say it themselves.
+OF_FLOWS = ("buffers", "cc", "streams")
+
+
+def refuse_overruled(experiment: Experiment, given: Mapping[str, Node], *, quick: bool) -> None:
+    """What --set says must reach a matrix, where a factor's own name is the stronger one, and what
+    it says of the flows one of them: all may have their own. Raises BadInput.
+    """
+    matrices = [matrix for matrix in experiment.matrices if matrix.is_in(quick=quick)]
+    for name, written in given.items():
+        names = {factor_name(name, each.factors_of(quick=quick)) for each in matrices}
+        if names and name not in names and names <= given.keys():
+            raise written.bad(f"said already as {' and '.join(sorted(names))} (write one of them)")
+    layers = [settings_and_factors(experiment, each, given, quick=quick) for each in matrices]
+    for name in (name for name in OF_FLOWS if name in given):
+        owners = [owners_of(name, settings, factors) for settings, factors in layers]
+        if owners and all(owners):
+            fields = dict.fromkeys(field for found in owners for field in found)
+            raise given[name].bad(f"every flow has its own here (set {' or '.join(fields)})")
+
+
+def owners_of(name: str, settings: Settings, factors: Factors) -> list[str]:
+    """The fields of flows that stand in place of a setting, if that leaves no flow to it; else [].
+    A tunnel's own connections have the run's congestion control where no flow's is theirs.
+    """
+    varied = {levels[0].name: levels for levels in factors.values()}
+    tunnels = [*varied.get("tunnel", ()), *([settings["tunnel"]] if "tunnel" in settings else [])]
+    ends_connections = any(not tunnel_kind(level.value).is_direct for level in tunnels)
+    if "flows" not in settings or name in varied or (name == "cc" and ends_connections):
+        return []
+    found = []
+    for flow, fields in settings["flows"].value.items():
+        if not takes(fields.get("kind", "tcp"), name):
+            continue
+        field = f"{flow}.{name}"
+        if name not in fields and field not in settings and field not in varied:
+            return []
+        found.append(field)
+    return found
+
+
+def takes(kind: str, field: str) -> bool:
+    """Whether a flow of a kind may have a field that is a run's setting as well."""
+    asked = traffic_kind(kind)
+    return asked.is_tcp if field in ("buffers", "cc") else asked.has_streams
+
+
+def settings_and_factors(
+    experiment: Experiment, matrix: Matrix, given: Mapping[str, Node], *, quick: bool
+) -> tuple[dict[str, Setting], dict[str, tuple[Setting, ...]]]:
+    """A matrix's settings and factors, every later word in place of the earlier: the experiment's,
+    the matrix's, its quick preset's, --set's. Raises BadInput.
+    """
+    factors = matrix.factors_of(quick=quick)
+    settings: dict[str, Setting] = {}
+    check_said_once(matrix.node, given)
+    for called, written in given.items():
+        name = factor_name(called, factors)
+        if name not in factors and field_of(name) is None:
+            continue  # another matrix's factor
+        if name != called and name in given:
+            continue  # said of this matrix by the factor's own name
+        node = with_presets(written, experiment.presets, name)
+        levels = read_levels(factors[name][0].name if name in factors else name, node)
+        if name in factors or len(levels) > 1:
+            factors[name] = levels
+        else:
+            settings[name] = levels[0]
+    varied = {levels[0].name: levels[0] for levels in factors.values()}
+    found = merged(
+        experiment.settings,
+        {**matrix.settings, **varied},
+        (quick and matrix.quick.settings) or {},
+        settings,
+    )
+    return {name: each for name, each in found.items() if name not in varied}, factors
+
+
+def factor_name(name: str, factors: Factors) -> str:
+    """What a matrix calls a factor: by its own name, by the setting's that it sets, or by another
+    of that one's; else the setting's one name.
+    """
+    if name in factors:
+        return name
+    setting = setting_called(name)
+    return next((each for each, levels in factors.items() if levels[0].name == setting), setting)
+
+
+def shuffled(runs: list[RunDescription], seed: int, repetition: int) -> list[RunDescription]:
+    """The runs of one repetition in random order, the real clock's after all others."""
+    order = random.Random(f"{seed}/{repetition}")
+    return sorted(order.sample(runs, len(runs)), key=lambda run: run.clock == "real")
+
+
+def expand_cells(
+    experiment: str, matrix: str, settings: Settings, factors: Factors, machine: str
+) -> Iterable[RunDescription]:
+    """Every combination of levels, once: on the real clock, levels of what the virtual clock
+    charges are no difference.
+    """
+    found: list[RunDescription] = []
+    for levels in itertools.product(*factors.values()):
+        cell = dict(zip(factors, levels, strict=True))
+        levels_written = {name: level.written for name, level in cell.items()}
+        explicit = {**settings, **{level.name: level for level in levels}}
+        if "clock" in explicit and explicit["clock"].value == "real":
+            levels_written = {
+                name: level for name, level in levels_written.items() if name not in CHARGES
+            }
+        run = resolve(experiment, matrix, explicit, levels_written, machine)
+        if run not in found:
+            found.append(run)
+            yield run
+
+
+def single_run(
+    *, profile: str, cc: str, machine: str, clock: str, overrides: Mapping[str, str] = {}
+) -> RunDescription:
+    """One run outside any experiment, for the shell and the benchmark. Raises BadInput."""
+    explicit = {
+        name: read_override(name, text, origin=f"--{name}")[0]
+        for name, text in {"profile": profile, "cc": cc, "clock": clock, **overrides}.items()
+    }
+    return replace(resolve("single", "single", explicit, {}, machine), repetition=1, seed=1)

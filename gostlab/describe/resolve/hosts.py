@@ -1,0 +1,121 @@
+"""The hosts of a run as machines of their own: CPUs, TCP memory and what a packet costs, resolved
+from what was asked, what the profile knows of its machines, and what holds where nobody says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gostlab.describe.file.document import Node
+from gostlab.describe.file.profile import Machines
+from gostlab.describe.file.values import AUTO, SHARED
+from gostlab.describe.physics.sizing import tcp_memory_of_machine_mib
+from gostlab.describe.resolve.asked import Asked
+
+CPUS_OF_AN_UNKNOWN_MACHINE = 1
+NO_POOL = 0  # of the host's own: it takes from the one of all hosts together
+
+
+def resolve_machines(
+    asked: Asked, machines: Machines, hosts: Sequence[str], *, in_sandbox: bool
+) -> dict[str, Any]:
+    """The fields of a run that say what each host has of its own. CPUs are a matter of the virtual
+    clock alone, and pools of TCP memory one of the sandbox's kernel, unless they are asked for.
+    Raises BadInput.
+    """
+    return {
+        **(resolve_cpus(asked, machines, hosts) if asked.is_virtual else {}),
+        **resolve_tcp_memory(asked, machines, hosts, can_have_own=in_sandbox),
+    }
+
+
+def resolve_cpus(asked: Asked, machines: Machines, hosts: Sequence[str]) -> dict[str, Any]:
+    """Whose CPUs pay, and for packets what. Raises BadInput."""
+    cpus, packet_cost = asked["host_cpus"], asked["packet_cost"]
+    if cpus == SHARED:
+        if packet_cost and "packet_cost" in asked.written:
+            raise asked.node("packet_cost").bad_value(
+                "packets are charged to CPUs of a host's own, and here all hosts share one"
+                " (host_cpus: a number)"
+            )
+        return {"host_cpus": 0}
+    # A profile may know hosts that this topology does not have; an experiment must not.
+    known = spread_over(machines.cpus, hosts, CPUS_OF_AN_UNKNOWN_MACHINE)
+    if cpus != AUTO:
+        check_hosts(cpus, hosts, asked.node("host_cpus"))
+        known = spread_over(cpus, hosts, known)
+    of_the_rest, by_host = first_and_differing(known)
+    return {"host_cpus": of_the_rest, "cpus_by_host": by_host, "packet_cost_ns": packet_cost}
+
+
+def resolve_tcp_memory(
+    asked: Asked, machines: Machines, hosts: Sequence[str], *, can_have_own: bool
+) -> dict[str, Any]:
+    """How much memory each host's TCP has. What was written for all hosts together, or for their
+    pools, is stronger than what follows from a machine's memory. Raises BadInput.
+    """
+    memory, node = asked["host_memory"], asked.node("host_memory")
+    if "host_tcp_memory" in asked.written:
+        if memory not in (AUTO, SHARED):
+            raise node.bad_value(
+                "host_tcp_memory says already how much TCP memory a host has: write one of them"
+            )
+        pools = dict.fromkeys(hosts, asked["host_tcp_memory"])
+        return checked_pools(pools, asked, asked.node("host_tcp_memory"))
+    if memory == SHARED:
+        return {}
+    known = spread_over(machines.memory_mib, hosts, NO_POOL)
+    if memory == AUTO:
+        if "tcp_memory" in asked.written or not can_have_own:
+            return {}
+        return pool_fields(pools_of_machines(known))
+    check_hosts(memory, hosts, node)
+    return checked_pools(pools_of_machines(spread_over(memory, hosts, known)), asked, node)
+
+
+def pools_of_machines(memory_mib: Mapping[str, int]) -> dict[str, int]:
+    return {host: tcp_memory_of_machine_mib(mib) for host, mib in memory_mib.items()}
+
+
+def pool_fields(pools: Mapping[str, int]) -> dict[str, Any]:
+    of_the_rest, by_host = first_and_differing(pools)
+    return {"host_tcp_memory_mib": of_the_rest, "tcp_memory_mib_by_host": by_host}
+
+
+def checked_pools(pools: Mapping[str, int], asked: Asked, node: Node) -> dict[str, Any]:
+    """The same of pools that hosts can have together, where the sandbox's memory was said. Raises
+    BadInput.
+    """
+    guest_mib, together_mib = asked["memory"], sum(pools.values())
+    if guest_mib is not None and together_mib > guest_mib:
+        raise node.bad_value(
+            f"the hosts' TCP memory is {together_mib} MiB together, and the sandbox has"
+            f" {guest_mib} MiB (memory)"
+        )
+    return pool_fields(pools)
+
+
+def check_hosts(value: Any, hosts: Sequence[str], node: Node) -> None:
+    """Every host with a value of its own must be a machine of the run. Raises BadInput."""
+    for host in value if isinstance(value, Mapping) else ():
+        if host not in hosts:
+            raise node.bad(
+                f"{host}: no program runs on such a host here (they run on {', '.join(hosts)})"
+            )
+
+
+def spread_over(
+    value: int | Mapping[str, int] | None, hosts: Sequence[str], rest: int | Mapping[str, int]
+) -> dict[str, int]:
+    """A value for every host: the same, its own, or where nobody says the rest's."""
+    if isinstance(value, int):
+        return dict.fromkeys(hosts, value)
+    known = rest if isinstance(rest, Mapping) else dict.fromkeys(hosts, rest)
+    return {host: (value or {}).get(host, known[host]) for host in hosts}
+
+
+def first_and_differing(values: Mapping[str, int]) -> tuple[int, dict[str, int]]:
+    """The same in one form, however it was written: the first host's value, and who differs."""
+    rest = next(iter(values.values()))
+    return rest, {host: value for host, value in sorted(values.items()) if value != rest}

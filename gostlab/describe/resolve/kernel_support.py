@@ -1,0 +1,99 @@
+"""What a run asks of its kernel, and what a kernel that cannot do it makes of that.
+
+What nobody wrote gives way: the setting takes the value that needs nothing. What somebody wrote
+for a kernel that cannot do it is refused, with what to write instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gostlab.declared import kernels
+from gostlab.declared.errors import SandboxOnly
+from gostlab.declared.kernels import FEATURES, SHIPPED, Kernel
+from gostlab.declared.qdiscs import qdisc_kind
+from gostlab.describe.file.settings import DEFAULTS, Settings, default_setting, read_override
+from gostlab.describe.resolve.asked import Asked
+
+
+@dataclass(frozen=True)
+class Need:
+    """A setting that needs something of the kernel, unless it has one value."""
+
+    feature: str
+    setting: str
+    instead: str  # the value that needs nothing
+
+
+NEEDS = (
+    Need("time travel", "clock", "real"),
+    Need("costs", "syscall_cost", "0us"),
+    Need("costs", "byte_cost", "0ns"),
+    Need("costs", "host_cpus", "shared"),
+    Need("costs", "packet_cost", "0ns"),
+    Need("packet cost", "packet_cost", "0ns"),
+    Need("free clock", "clock_reads", "charged"),
+    Need("host memory", "host_tcp_memory", "shared"),
+    Need("host memory", "host_memory", "shared"),
+    Need("program costs", "machine", "uniform"),
+    Need("moderated", "receive", "packet"),
+)
+
+# From this version on Linux has no other way to detect losses than RACK.
+RACK_ALONE = (6, 17)
+
+
+def fit_settings(written: Settings, machine: str) -> tuple[Asked, Kernel]:
+    """A run's settings as its kernel can have them, and that kernel. Raises BadInput for what was
+    written and cannot be.
+    """
+    settings = {name: written.get(name) or default_setting(name) for name in DEFAULTS}
+    asked = settings["kernel"]
+    kernel = kernels.kernel_named(asked.value)
+    if machine == "native" and asked.value != SHIPPED:
+        raise SandboxOnly(
+            asked.node.bad_value(
+                "a native run has this machine's own kernel: another is the sandbox's (--machine"
+                " sandbox)"
+            )
+        )
+    fitted = dict(settings)
+    for need in NEEDS:
+        if need.feature in kernel.features:
+            continue
+        [free] = read_override(need.setting, need.instead)
+        own = written.get(need.setting)
+        if own is not None and own.value not in (free.value, "auto"):
+            raise own.node.bad_value(f"{lacks(kernel, need.feature)}: {advice(need)}")
+        fitted[need.setting] = free
+    queue = qdisc_kind(fitted["queue"].value)
+    if kernel.version < queue.since:
+        raise fitted["queue"].node.bad_value(
+            f"kernel {kernel.name} has no qdisc {queue.name}: another queue, or another kernel"
+        )
+    if fitted["loss_detection"].value == "dupacks" and kernel.version >= RACK_ALONE:
+        names = kernels.declared_kernels().values()
+        older = [each.name for each in names if each.kernel.version < RACK_ALONE]
+        raise fitted["loss_detection"].node.bad_value(
+            f"kernel {kernel.name} detects losses by time alone: write loss_detection: rack, or"
+            f" kernel: {' or '.join(older)}"
+        )
+    return Asked(fitted, {name: fitted.get(name, each) for name, each in written.items()}), kernel
+
+
+def lacks(kernel: Kernel, feature: str) -> str:
+    return f"kernel {kernel.name} has no {FEATURES[feature].says}"
+
+
+def advice(need: Need) -> str:
+    having = [
+        name
+        for name, declared in kernels.declared_kernels().items()
+        if need.feature in declared.kernel.features
+    ]
+    return f"write {need.setting}: {need.instead}, or kernel: {' or '.join(having)}"
+
+
+def kernel_fields(kernel: Kernel) -> dict[str, Any]:
+    return {"kernel": kernel.name, "kernel_sha256": kernel.sha256[:12]}

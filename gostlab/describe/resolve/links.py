@@ -1,0 +1,95 @@
+"""Links in a row or in a net, each with the run's path or one of its own: which of them a flow
+crosses, and what those are together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gostlab.declared import graphs
+from gostlab.declared.topologies import Topology
+
+Path = Mapping[str, Any]  # as run.json has one: forward and reverse
+
+
+def nodes_named(hosts: Iterable[str]) -> int:
+    """How many nodes a network needs for some hosts (s1, r3): as many as they name, three at the
+    least.
+    """
+    return max(3, *(int(host[1:]) for host in hosts))
+
+
+def links_crossed(
+    topology: Topology, hops: int, nodes: int, sender: str, receiver: str
+) -> list[tuple[str, bool]]:
+    """The links between two hosts by name, in the order of the way, and whether what the sender
+    sends crosses it in the link's forward direction; [] where there is one path for all.
+    """
+    names = topology.link_names(hops, nodes)
+    if not topology.shape:
+        return [(name, True) for name in names]
+    start, end = (int(host[1:]) for host in (sender, receiver))
+    steps = graphs.way(topology.shape, nodes, start, end)
+    return [
+        (f"n{one}-n{two}", True) if f"n{one}-n{two}" in names else (f"n{two}-n{one}", False)
+        for one, two in steps
+    ]
+
+
+def touches(change: Mapping[str, Any], link: str, own: Iterable[str]) -> bool:
+    """Whether one of a run's changes is of a link: of the one that it names, or, naming none, of
+    every link that has no path of its own. `own`: those that have one.
+    """
+    return change["link"] == link if "link" in change else link not in own
+
+
+def reversed_path(path: Path) -> dict[str, Any]:
+    """A path as who comes from its other end sees it."""
+    return {"forward": path["reverse"], "reverse": path["forward"]}
+
+
+def paths_crossed(
+    path: Path, own: Mapping[str, Path], crossed: Sequence[tuple[str, bool]]
+) -> list[Path]:
+    """The path of each link that a flow crosses, as its sender sees it. `own`: of the links that
+    have one of their own, in place of the run's `path`.
+    """
+    if not crossed:
+        return [path]
+    found = [(own.get(name, path), ahead) for name, ahead in crossed]
+    return [each if ahead else reversed_path(each) for each, ahead in found]
+
+
+def round_trip_ms(paths: Sequence[Path]) -> float:
+    """The idle round trip over paths that lie one behind the other."""
+    return math.fsum(each[way]["delay_ms"] for each in paths for way in ("forward", "reverse"))
+
+
+def in_a_row(paths: Sequence[Path]) -> dict[str, Any]:
+    """Paths that lie one behind the other as one, for sizes: the least rate, which decides what may
+    be under way, all delays and jitters, and room in the queues of all.
+    """
+    found = {}
+    for way in ("forward", "reverse"):
+        each = [path[way] for path in paths]
+        rates = [one["rate_bps"] for one in each if one["rate_bps"] is not None]
+        room = [one["buffer_pkts"] for one in each if one["buffer_pkts"] is not None]
+        found[way] = {
+            **each[0],
+            "rate_bps": min(rates, default=None),
+            "delay_ms": math.fsum(one["delay_ms"] for one in each),
+            "jitter_ms": math.fsum(one["jitter_ms"] for one in each),
+            "buffer_pkts": sum(room) if room else None,
+        }
+    return found
+
+
+def memory_path(path: Path, links: Mapping[str, Path], hops: int) -> Path:
+    """What the guest's memory has to hold at once: of two hops both paths in a row, else the run's
+    path, or all links that have one of their own as well.
+    """
+    if hops > 1:
+        return in_a_row([path, links.get("hop2", path)])
+    return in_a_row([path, *links.values()]) if links else path

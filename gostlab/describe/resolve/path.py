@@ -1,0 +1,218 @@
+"""A run's path: its profile, with what was asked in place of the profile's own, and what changes on
+it while the load runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from gostlab.declared import folders
+from gostlab.declared.topologies import topology_of
+from gostlab.describe.file.document import BadInput, Node, is_path, meant
+from gostlab.describe.file.profile import (
+    DIRECTIONS,
+    Direction,
+    LossModel,
+    Profile,
+    find_profile,
+    load_profile,
+    path_json,
+)
+from gostlab.describe.file.settings import Setting, Settings, merged, widened
+from gostlab.describe.file.trace import changes_of
+from gostlab.describe.resolve.asked import Asked, topologies_with
+
+# What says how long a path is.
+DELAYS = {"rtt", "delay", *(f"{way}.delay" for way in DIRECTIONS)}
+# The words for a path, and what they are of a profile's direction.
+PATH_WORDS = {
+    "rate": "rate_bps",
+    "delay": "delay_s",
+    "buffer": "buffer",
+    "loss": "loss",
+    "jitter": "jitter_s",
+}
+
+
+def resolve_sites(asked: Asked, path: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The sites of a topology that has a path to each, with their own profiles' paths; the one
+    under test with the run's. Raises BadInput.
+    """
+    if not asked.topology.path_per_site:
+        return None
+    found = {}
+    for name in asked.written["sites"].value:
+        setting = replace(asked.settings["profile"], value=name, node=asked.node("sites"))
+        profile = load_profile_of(setting)
+        is_tested = name == asked["profile"]
+        found[name] = path if is_tested else path_json(profile.forward, profile.reverse)
+    return found
+
+
+def resolve_links(
+    asked: Asked, profile: Profile, names: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The run's path, and those of the links that have another: of a profile with what is written
+    beside it, or the run's with what is. Of two hops the run's path is the first one's.
+
+    names  what the run's links are called
+    Raises BadInput.
+    """
+    path = resolve_path(profile, asked.written)
+    if "links" not in asked.written:
+        return path, {}
+    written = asked.written["links"]
+    if not names:
+        fitting = topologies_with(lambda one: one.shape)
+        raise written.node.bad(
+            f"links with paths of their own are in topology {fitting}, or there are two of them in"
+            " a row (hops: 2)"
+        )
+    found = {}
+    for name, fields in written.value.items():
+        if name not in names:
+            raise written.node.bad(f"no link is called {name} ({meant(name, names)})")
+        found[name] = path_of_link(asked, profile, fields)
+    path = found.pop("hop1", path)
+    # A change is of the links without a path of their own: then even the same path is one.
+    changing = not {"changes", "trace"}.isdisjoint(asked.written)
+    return path, {name: each for name, each in found.items() if changing or each != path}
+
+
+def path_of_link(asked: Asked, profile: Profile, fields: Settings) -> dict[str, Any]:
+    """The path of a link with fields of its own. Raises BadInput."""
+    own = {key: each for key, each in fields.items() if key != "profile"}
+    if "profile" in fields:
+        kept = {key: asked.written[key] for key in ("mtu", "topology") if key in asked.written}
+        return resolve_path(load_profile_of(fields["profile"]), {**kept, **own})
+    of_the_run = {
+        key: each
+        for key, each in asked.written.items()
+        if not (("delay" in (key, widened(key)) or key == "rtt") and own.keys() & DELAYS)
+    }
+    return resolve_path(profile, merged(of_the_run, own))
+
+
+def resolve_changes(asked: Asked, names: Sequence[str]) -> list[Mapping[str, Any]]:
+    """The changes of the path while the load runs, those of a trace among them, in the order of
+    time. `names`: what the run's links are called. Raises BadInput.
+    """
+    data = "forward" if asked["direction"] == "upload" else "reverse"
+    found: list[dict[str, Any]] = []
+    for change in asked.written["changes"].value if "changes" in asked.written else ():
+        check_link_of_change(change["link"], names, asked.node("changes"))
+        ways = DIRECTIONS if change["direction"] == "both" else (change["direction"] or data,)
+        found += [
+            {
+                "at_s": change["at"],
+                "direction": way,
+                "link": change["link"],
+                "rate_bps": change["rate"],
+                "delay_ms": in_ms(change["delay"]),
+                "jitter_ms": in_ms(change["jitter"]),
+                "loss": change["loss"] and change["loss"].to_json(),
+            }
+            for way in ways
+        ]
+    for step in changes_of(trace_path(asked.written["trace"])) if "trace" in asked.written else ():
+        loss = None if step.loss is None else LossModel("random", step.loss).to_json()
+        found.append({**vars(step), "loss": loss})
+    found.sort(key=lambda change: change["at_s"])
+    return [{key: value for key, value in change.items() if value is not None} for change in found]
+
+
+def in_ms(time_s: Fraction | None) -> float | None:
+    return None if time_s is None else float(time_s * 1000)
+
+
+def check_link_of_change(link: str | None, names: Sequence[str], node: Node) -> None:
+    """The link that a change names must be there. Raises BadInput."""
+    if link is not None and not names:
+        raise node.bad(f"link: {link}: there is one path, and no links with names (leave it)")
+    if link is not None and link not in names:
+        raise node.bad(f"link: {link}: no link is called that ({meant(link, names)})")
+
+
+def trace_path(setting: Setting) -> Path:
+    """The file that `trace` names: a path from here or from the experiment's folder, or one beside
+    the profiles. Raises BadInput.
+    """
+    path = first_file(
+        Path(setting.value), beside_its_file(setting), folders.PROFILES / setting.value
+    )
+    if path is None:
+        raise setting.node.bad_value("no such file, here or in netem_profiles/")
+    return path
+
+
+def load_profile_of(setting: Setting) -> Profile:
+    """The profile that a setting names, or the file from here or from the experiment's folder.
+    Raises BadInput, where the name stands if there is no such profile.
+    """
+    own = first_file(Path(setting.value), beside_its_file(setting))
+    try:
+        path = own if own and is_path(setting.value) else find_profile(setting.value)
+    except BadInput as error:
+        raise setting.node.bad(str(error)) from None
+    return load_profile(str(path))
+
+
+def resolve_path(profile: Profile, explicit: Settings) -> dict[str, Any]:
+    """The profile's path, with a run's own rate, delay, loss, jitter and buffer in place of the
+    profile's, in both directions or in one. Raises BadInput.
+    """
+    for name in ("delay", *(f"{way}.delay" for way in DIRECTIONS)):
+        if "rtt" in explicit and name in explicit:
+            raise explicit["rtt"].node.bad(f"both rtt and {name}")
+    # There all that happens to packets happens on the one way out.
+    one_way = "topology" in explicit and not topology_of(explicit["topology"].value).shapes_return
+    return path_json(
+        *(
+            resolve_direction(getattr(profile, way), way, explicit, shared_by=1 if one_way else 2)
+            for way in DIRECTIONS
+        )
+    )
+
+
+def resolve_direction(
+    direction: Direction, way: str, explicit: Settings, shared_by: int
+) -> Direction:
+    """A direction with what was asked in place of the profile's own. `shared_by`: how many
+    directions have a delay, jitter and loss; with one it is the forward one.
+    """
+    shaped = shared_by == 2 or way == "forward"
+
+    def own(name: str) -> Setting | None:
+        of_both = explicit.get(name) if shaped or name in ("rate", "buffer") else None
+        return explicit.get(f"{way}.{name}") or of_both
+
+    given = {field: setting for name, field in PATH_WORDS.items() if (setting := own(name))}
+    wanted = {field: setting.value for field, setting in given.items()}
+    if "mtu" in explicit:
+        wanted["mtu_bytes"] = explicit["mtu"].value
+    if "rtt" in explicit:
+        wanted["delay_s"] = explicit["rtt"].value / shared_by if shaped else Fraction(0)
+    direction = replace(direction, **wanted)
+    ordered = own("ordered")
+    if ordered is not None and direction.jitter_s:
+        direction = replace(direction, ordered=ordered.value == "on")
+    # A run's own delay may be shorter than the profile's jitter.
+    return replace(direction, jitter_s=min(direction.jitter_s, direction.delay_s))
+
+
+def beside_its_file(setting: Setting) -> Path:
+    """What a setting names, from the folder of the file that says so."""
+    return Path(setting.node.origin).parent / setting.value
+
+
+def first_file(*paths: Path) -> Path | None:
+    for path in paths:
+        with suppress(OSError, ValueError):  # a name that no file can have
+            if path.is_file():
+                return path
+    return None

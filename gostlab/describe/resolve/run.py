@@ -1,0 +1,257 @@
+"""A run: from settings to numbers, each decided once and in one order. The kernel says which
+settings can be; the topology who sends to whom; then come the ends' congestion controls, the paths
+of the links, the flows with all of their numbers, and what machine and memory all of it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gostlab.declared.controls import own_controls, parse_control
+from gostlab.declared.iperf3_versions import OWN, SYSTEM
+from gostlab.declared.qdiscs import BOTTLENECK, names_for, qdisc_kind
+from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
+from gostlab.describe.file.costs import resolve_costs
+from gostlab.describe.file.settings import DEFAULTS, Settings
+from gostlab.describe.physics.limits import MTU_BYTES
+from gostlab.describe.physics.sizing import (
+    FLOW_MEMORY_MIB,
+    MANY_FLOWS,
+    lossless,
+    memory_needed_mib,
+    offloads_do_no_harm,
+    resolve_buffers,
+    tcp_memory_needed_mib,
+    tcp_memory_shared_mib,
+)
+from gostlab.describe.resolve.asked import Asked
+from gostlab.describe.resolve.ends import resolve_ends
+from gostlab.describe.resolve.flows import Flow, delays_ms
+from gostlab.describe.resolve.hosts import resolve_machines
+from gostlab.describe.resolve.kernel_support import fit_settings, kernel_fields
+from gostlab.describe.resolve.links import Path, memory_path
+from gostlab.describe.resolve.load import hosts_of_run, link_names, resolve_flows, resolve_hosts
+from gostlab.describe.resolve.path import (
+    load_profile_of,
+    resolve_changes,
+    resolve_links,
+    resolve_sites,
+)
+from gostlab.describe.resolve.run_description import RunDescription
+
+# Settings that are a run's fields as they are, and those whose field has another name.
+AS_ASKED = (
+    "clock topology placement tunnel streams direction mtu bottleneck queue ecn pacing"
+    " loss_detection read_on hops"
+).split()
+RENAMED = {"duration": "duration_s", "sample": "sample_ms"}
+# What is asked of a tunnel besides, and what asks for nothing.
+TUNNEL_OPTIONS = {"sndbuf": None, "rcvbuf": None, "nagle": "off", "shared": "off"}
+
+
+def resolve(
+    experiment: str, matrix: str, written: Settings, levels_written: Mapping[str, Any], machine: str
+) -> RunDescription:
+    """Settings -> a run with numbers, still without repetition and seed. Raises BadInput."""
+    asked, kernel = fit_settings(written, machine)
+    profile = load_profile_of(asked.settings["profile"])
+    hosts = resolve_hosts(asked)
+    ends = resolve_ends(asked, hosts)
+    names = link_names(asked, hosts)
+    path, links = resolve_links(asked, profile, names)
+    sites = resolve_sites(asked, path)
+    flows = resolve_flows(asked, hosts, path, links, lambda flow: ends.sent_with(flow, asked))
+    changes = resolve_changes(asked, names)
+    check_paths(asked, [path, *(sites or {}).values(), *links.values()])
+    check_topology(asked, path, flows)
+    check_iperf3(asked, flows)
+    return RunDescription(
+        experiment=experiment,
+        matrix=matrix,
+        factors=levels_written,
+        repetition=0,
+        seed=0,
+        machine=machine,
+        profile=profile.name,
+        path=path,
+        sites=sites,
+        links=links,
+        cc=ends.of_the_rest,
+        cc_by_end=ends.by_end,
+        own_cc=own_cc([ends.of_the_rest, *ends.by_end.values(), *(flow.cc for flow in flows)]),
+        flows=flows,
+        changes=changes,
+        buffers=resolve_buffers(asked["buffers"], path),
+        acks=asked["acks"] == "on",
+        gost=asked["gost"] if tunnel_kind(asked["tunnel"]).program == GOST else "auto",
+        iperf3=asked["iperf3"] if any(flow.traffic.by_iperf3 for flow in flows) else SYSTEM,
+        tunnel_options=tunnel_options(asked),
+        **{name: asked[name] for name in AS_ASKED},
+        **{field: asked[name] for name, field in RENAMED.items()},
+        **clock_fields(asked),
+        **cost_fields(asked, flows),
+        **kernel_fields(kernel),
+        **resolve_machines(
+            asked, profile.machines, hosts_of_run(asked, hosts), in_sandbox=machine == "sandbox"
+        ),
+        **receiving(asked, resolve_offloads(asked, path, flows, changes, links)),
+        **guest_memory(asked, memory_path(path, links, asked["hops"]), flows),
+    )
+
+
+def tunnel_options(asked: Asked) -> dict[str, Any]:
+    """What is asked of the run's tunnel besides. Raises BadInput for what it does not have."""
+    found = {}
+    for name, nothing in TUNNEL_OPTIONS.items():
+        if name not in asked.written or asked.written[name].value == nothing:
+            continue
+        if name not in asked.tunnel.options:
+            having = {kind.name for kind in tunnel_kinds().values() if name in kind.options}
+            raise asked.node(name).bad(
+                f"tunnel {asked['tunnel']} has no {name} ({', '.join(sorted(having))} have)"
+            )
+        found[name] = asked.written[name].value
+    return found
+
+
+def own_cc(ccs: Iterable[str | None]) -> dict[str, str]:
+    """The user's own among some congestion controls, and the first digits of their files' SHA-256:
+    what has been changed since is another question.
+    """
+    own = own_controls()
+    names = sorted({parse_control(cc).name for cc in ccs if cc})
+    return {name: own[name].sha256[:12] for name in names if name in own}
+
+
+def clock_fields(asked: Asked) -> dict[str, Any]:
+    """What work costs in guest's time: a matter of the virtual clock alone, as the real one
+    measures it.
+    """
+    return {
+        "syscall_cost_us": asked["syscall_cost"] if asked.is_virtual else 0.0,
+        "byte_cost_ns": asked["byte_cost"] if asked.is_virtual else 0.0,
+        "clock_reads": asked["clock_reads"] if asked.is_virtual else "charged",
+    }
+
+
+def cost_fields(asked: Asked, flows: Sequence[Flow]) -> dict[str, Any]:
+    """The fields of programs' own costs. Who writes what every call costs, and no machine, means it
+    for every program.
+    """
+    for_all = not {"syscall_cost", "byte_cost"}.isdisjoint(asked.written)
+    if not asked.is_virtual or (for_all and "machine" not in asked.written):
+        return {}
+    kinds = {flow.kind for flow in flows}
+    streams = sum(flow.streams for flow in flows)
+    costs = resolve_costs(asked["machine"], kinds, asked["tunnel"], asked["iperf3"], streams)
+    return {"costs_of": asked["machine"], "program_costs": costs} if costs else {}
+
+
+def guest_memory(asked: Asked, path: Path, flows: Sequence[Flow]) -> dict[str, Any]:
+    """The memory's fields of a run: as asked, or as much as its flows' buffers may fill."""
+    legs = len(asked.tunnel.legs_over(asked["hops"]))
+    needed_mib = sum(
+        tcp_memory_needed_mib(flow.streams, legs, flow.buffers, path) for flow in flows
+    )
+    programs_mib = 0
+    if len(flows) > MANY_FLOWS:
+        needed_mib = min(needed_mib, tcp_memory_shared_mib(len(flows), path))
+        programs_mib = FLOW_MEMORY_MIB * len(flows)
+    tcp_memory_mib = asked["tcp_memory"] or needed_mib
+    held_mib = min(tcp_memory_mib, needed_mib) // 2 + programs_mib
+    memory_mib = asked["memory"] or memory_needed_mib(held_mib, path)
+    return {"memory_mib": memory_mib, "tcp_memory_mib": tcp_memory_mib}
+
+
+def resolve_offloads(
+    asked: Asked,
+    path: Path,
+    flows: Sequence[Flow],
+    changes: Sequence[Mapping[str, Any]],
+    links: Mapping[str, Path],
+) -> bool:
+    """Whether packets may travel in lumps: as asked, or where that does no harm to the one flow on
+    a path that stays what it is.
+    """
+    if asked["offloads"] != "auto":
+        return bool(asked["offloads"] == "on")
+    if len(flows) > 1 or changes or not flows[0].is_tcp:
+        return False
+    return all(
+        offloads_do_no_harm(each, asked["direction"], flows[0].streams, flows[0].buffers)
+        for each in (path, *links.values())
+    )
+
+
+def receiving(asked: Asked, offloads: bool) -> dict[str, Any]:
+    """In what units end hosts get packets: the fields offloads, receive and rx_usecs. Cards merge
+    single packets; what travels in lumps of 64 kB nobody has to merge. Raises BadInput.
+    """
+    if asked["receive"] == "packet":
+        if "rx_usecs" in asked.written and "receive" not in asked.written:
+            raise asked.node("rx_usecs").bad_value("it needs receive: moderated")
+        return {"offloads": offloads}
+    if offloads and "receive" not in asked.written:
+        return {"offloads": True}
+    if asked["offloads"] == "on":
+        raise asked.node("receive").bad_value(
+            "with offloads: on packets travel in lumps, and there is nothing for a card to merge"
+        )
+    return {"offloads": False, "receive": "moderated", "rx_usecs": asked["rx_usecs"]}
+
+
+# -- what does not go together
+
+
+def check_paths(asked: Asked, paths: Sequence[Path]) -> None:
+    """What clock, bottleneck, queue and MTU cannot do with the paths. On the virtual clock a path
+    without a rate is infinitely fast, its run endless. Raises BadInput.
+    """
+    unlimited = [way for path in paths for way, each in path.items() if each["rate_bps"] is None]
+    if asked.is_virtual and unlimited:
+        raise asked.node("rate" if "rate" in asked.written else "profile").bad(
+            f"the {unlimited[0]} direction has no rate limit: on the virtual clock it would be"
+            " infinitely fast and the run never end (give it one, like rate: 10gbit, or clock:"
+            " real)"
+        )
+    bottleneck = asked["bottleneck"]
+    if asked["mtu"] > MTU_BYTES and bottleneck != "netem":
+        raise asked.node("mtu").bad_value(
+            f"under bottleneck: {bottleneck} packets have at most {MTU_BYTES} bytes"
+        )
+    fitting = [name for name in names_for(BOTTLENECK) if qdisc_kind(name).takes_queue]
+    if bottleneck not in fitting and asked["queue"] != DEFAULTS["queue"]:
+        raise asked.node("queue").bad_value(
+            f"under {bottleneck}'s rate a queue never has a packet to decide on: it needs"
+            f" bottleneck: {' or '.join(fitting)}"
+        )
+    if bottleneck in fitting and unlimited:
+        raise asked.node("bottleneck").bad_value(
+            f"it needs a rate, and the {unlimited[0]} direction has none"
+        )
+
+
+def check_topology(asked: Asked, path: Path, flows: Sequence[Flow]) -> None:
+    """What a topology cannot do with a path. Raises BadInput."""
+    topology, back = asked.topology, path["reverse"]
+    shaped = back["delay_ms"] or back["jitter_ms"] or not lossless(back["loss"])
+    if not topology.shapes_return and shaped:
+        raise asked.node("profile").bad(
+            f"topology {topology.name} shapes what the client sends only: the profile's reverse"
+            " has a delay, jitter or loss"
+        )
+    if topology.own_rtts:
+        try:
+            delays_ms(flows, path)
+        except ValueError as error:
+            raise asked.node("topology").bad(str(error)) from None
+
+
+def check_iperf3(asked: Asked, flows: Sequence[Flow]) -> None:
+    """An iperf3 that does not hold a rate is none for UDP. Raises BadInput."""
+    paced = [name for name, kind in OWN.items() if kind.paces_udp]
+    if asked["iperf3"] not in (*paced, SYSTEM) and any(flow.kind == "udp" for flow in flows):
+        raise asked.node("iperf3").bad_value(
+            f"it does not keep to a UDP flow's rate here: write iperf3: {' or '.join(paced)}"
+        )

@@ -1,0 +1,80 @@
+"""The kinds of traffic, a file each (gostlab.declared.traffic), and what a flow's report says.
+
+A file has, beside its declaration:
+
+    serve(order, flow, port) -> argv   the command of the end that waits
+    ask(order, flow) -> argv           the command of the end that begins
+    read(flow, report, ran)            the flow's row from its client's report; raises TrafficError,
+                                       or KeyError, TypeError or ValueError for one it cannot read
+    rows(report)                       if it declares `rows`: of each measurement its seconds from
+                                       the flow's start, and what was measured
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from gostlab.declared.traffic import TrafficKind, traffic_kind, traffic_kinds
+from gostlab.describe.resolve.flows import Flow
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.reports import SAID_NOTHING, FlowResult, Ran, TrafficError
+
+# All of them, and now: an import while a run's clock goes would take some of the run's time.
+CARRIERS = {
+    name: import_module(f"{__name__}.{kind.module}") for name, kind in traffic_kinds().items()
+}
+
+
+def carrier(kind: TrafficKind) -> Any:
+    """The module of a kind of traffic."""
+    return CARRIERS[kind.name]
+
+
+def report_name(run: RunDescription, flow: Flow, end: str = "") -> str:
+    """The file of a flow's own report: iperf3.json where a run has one flow, else with the flow's
+    name.
+    """
+    own = f"-{flow.name}" if len(run.flows) > 1 else ""
+    first, last = flow.traffic.report
+    return f"{first}{own}{end}{last}"
+
+
+def result_of(flow: Flow, report: Path, started_s: float, ended_s: float) -> FlowResult:
+    """What a flow's report says it did. Raises TrafficError if it does not say it."""
+    ran = Ran(flow.name, flow.kind, round(started_s, 6), round(ended_s, 6))
+    kind = flow.traffic
+    try:
+        text = report.read_text(encoding="utf-8", errors="replace")
+        result: FlowResult = carrier(kind).read(flow, text, ran)
+        return result
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise TrafficError(
+            f"{flow.name}: {kind.program}'s report cannot be read ({type(error).__name__}: {error})"
+        ) from error
+
+
+def measured_rows(flow: FlowResult, report: Path) -> list[dict[str, Any]]:
+    """What a flow measured, a row each, in time from the start of the load."""
+    found = carrier(traffic_kind(flow.kind)).rows(report.read_text(encoding="utf-8"))
+    return [
+        {"t_s": round(flow.started_s + at_s, 6), "flow": flow.name, **row} for at_s, row in found
+    ]
+
+
+def failure_of(run: RunDescription, flow: Flow, folder: Path) -> str:
+    """Which program failed, and what it said."""
+    which = f" ({flow.name})" if len(run.flows) > 1 else ""
+    said = last_said(folder / report_name(run, flow))
+    return f"{flow.traffic.program} failed{which}: {said}"
+
+
+def last_said(report: Path) -> str:
+    """iperf3's own error from its JSON, or the last line that a program printed."""
+    text = report.read_text(encoding="utf-8", errors="replace")
+    try:
+        return str(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError):
+        return text.strip().splitlines()[-1] if text.strip() else SAID_NOTHING

@@ -1,0 +1,54 @@
+"""udp: iperf3 by UDP at a rate, beside the tunnel."""
+
+import json
+
+from gostlab.declared.traffic import TrafficKind
+from gostlab.describe.physics.limits import UDP_BURST_PKTS
+from gostlab.describe.resolve.flows import Flow
+from gostlab.guest.environment import Iperf3
+from gostlab.guest.order import Order
+from gostlab.guest.reports import DATAGRAM_BYTES, FlowResult, Ran
+from gostlab.guest.traffic_kinds.iperf3 import client_argv, server_argv
+
+TRAFFIC = TrafficKind(
+    name="udp",
+    says="iperf3 by UDP at a rate",
+    program="iperf3",
+    report=("iperf3", ".json"),
+    must=("rate",),
+    is_tcp=False,
+    takes_tunnel=False,
+    has_streams=True,
+    by_iperf3=True,
+    server_ends=True,
+    charged=("iperf3/sender", "iperf3/receiver"),
+)
+
+
+def serve(order: Order, flow: Flow, port: int) -> list[str]:
+    return server_argv(order, port)
+
+
+def ask(order: Order, flow: Flow) -> list[str]:
+    rate = offered(flow, order.iperf3)
+    return [*client_argv(order, flow), "-u", "-b", rate, "-l", str(DATAGRAM_BYTES)]
+
+
+def offered(flow: Flow, iperf3: Iperf3) -> str:
+    """A udp flow's rate in iperf3's words. One without threads sends so many datagrams back to
+    back; one with them sleeps between any two, and in bursts would take no notice of the rate.
+    """
+    return f"{flow.rate_bps}" if iperf3.has_threads else f"{flow.rate_bps}/{UDP_BURST_PKTS}"
+
+
+def read(flow: Flow, report: str, ran: Ran) -> FlowResult:
+    total = json.loads(report)["end"]["sum"]
+    lost, sent, seconds = int(total["lost_packets"]), int(total["packets"]), float(total["seconds"])
+    got = max(0, sent - lost) * DATAGRAM_BYTES
+    return ran.result(
+        goodput_bps=8 * got / seconds,
+        bytes=got,
+        seconds=seconds,
+        lost_datagrams=lost,
+        sent_datagrams=sent,
+    )

@@ -1,0 +1,101 @@
+"""The lab's modules are read when they are first used.
+
+`from gostlab.runs import schedule` and `import analysis.page.report` cost nothing until something
+of the module is asked for, so that imports stand at the top of a file and `./lab --help` reads no
+pandas. `from gostlab.runs.schedule import Finished` uses the module, and reads it at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+PREFIXES = ("gostlab.", "analysis.")
+OTHERS = {"yaml"}  # a run, which reads no YAML, imports what does
+# What Python asks of a module each time that it is imported; this is there without reading it.
+OF_THE_IMPORT = {"__spec__", "__path__", "__name__", "__file__", "__loader__", "__package__"}
+SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
+
+class Unread(ModuleType):
+    """A module that nobody has asked anything yet."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in OF_THE_IMPORT:
+            read(self)
+        return ModuleType.__getattribute__(self, name)
+
+
+def read(module: ModuleType) -> None:
+    """Execute a module's code, once, whichever thread asks first. A signal waits until then: an
+    exception raised in the import's own callbacks would be lost.
+    """
+    loader: Any = ModuleType.__getattribute__(module, "__spec__").loader
+    with loader.lock:
+        if loader.begun:  # by another thread, or by this one: the module asks for itself
+            return
+        loader.begun = True
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            loader.real.exec_module(module)
+            module.__class__ = ModuleType
+        except BaseException:
+            loader.begun = False
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class WhenUsed:
+    """Loads a module by its own loader, later."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+        self.lock = threading.RLock()
+        self.begun = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)  # get_code and get_source, which `python3 -m` asks for
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """The module that the real loader makes, or Python's own."""
+        module: ModuleType | None = self.real.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing yet."""
+        module.__class__ = Unread
+
+
+class Finder:
+    """Finds the lab's modules as Python does, and puts off reading them."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> Any:
+        """None for most of other people's modules."""
+        if not name.startswith(PREFIXES) and name not in OTHERS:
+            return None
+        spec: Any = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = WhenUsed(spec.loader)
+        return spec
+
+
+def read_all() -> None:
+    """Read every module that has been imported so far, and what these import: for a run, whose
+    clock goes on while a module is read, by more the longer the lab's own path is.
+    """
+    while unread := [each for each in list(sys.modules.values()) if type(each) is Unread]:
+        for module in unread:
+            read(module)
+
+
+def install() -> None:
+    """From here on, in this process."""
+    sys.meta_path.insert(0, Finder())

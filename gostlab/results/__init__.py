@@ -1,0 +1,465 @@
+"""Result folders: the only interface between measuring and analysing.
+
+A folder is finished when it has status.json, which is written last and by rename. What is not
+finished is run again. Names end in a hash of the inputs, so the same question finds its answer.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+from gostlab import __version__
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.results.format import SCHEMA
+
+OUTCOMES = ("ok", "failed", "unsupported", "interrupted")
+# The `cause` of a failed run that an exception of the lab's own ended. It says nothing about what
+# was asked, so it is no answer: the run is run again.
+OWN_ERROR = "the lab's own error"
+
+
+# What a run.json means, in the lab's order of time. Whoever changes what the lab does for the same
+# run.json, so that its numbers are others (a kernel patch, a default, a tool's option), adds the
+# sentence that says what changed. Results of before are then older: they are not taken for answers
+# any more, and their runs are run again.
+EPOCHS = ("as version 0.1 ran it",)
+EPOCH = len(EPOCHS)
+EXPERIMENT_FILE = "experiment.yaml"  # the copy in an experiment's results
+OLDER = ".older"  # where an experiment's older results are kept
+PART_LOCK = ".making"  # in a run's folder while it is made beside its place
+# A part is without its lock only while it is begun and while it takes its place.
+PART_WITHOUT_LOCK_S = 600.0
+
+
+class ResultsError(Exception):
+    """A results folder cannot be used; the message says why and what to do."""
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON for people and programs, whole or not at all (by rename)."""
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    # "x": made here and now; a link that a run left under this name would be followed out of its
+    # folder.
+    with part.open("x", encoding="utf-8") as file:
+        json.dump(value, file, indent=2, sort_keys=True, ensure_ascii=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def finish(folder: Path, wall_s: float, complaint: str | None) -> dict[str, Any]:
+    """Turn how a run ended into status.json, the last file of a folder; returns its contents.
+
+    A run that left no outcome.json (the machine died, or was ended: `complaint`) has failed.
+    """
+    path = folder / "outcome.json"
+    status = read_object(path)
+    if status is None or status.get("outcome") not in OUTCOMES:
+        status = {
+            "outcome": "failed",
+            "error": complaint or f"the machine ended without a word: {last_words(folder)}",
+            "guest_s": None,
+        }
+    status |= {
+        "schema": SCHEMA,
+        "epoch": EPOCH,
+        "wall_s": round(wall_s, 3),
+        "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    path.unlink(missing_ok=True)
+    # The machine's own files are gone by now (`clean_folder`): these are the answer, whole as long
+    # as they are this long.
+    status["files"] = {
+        file.name: file.stat().st_size
+        for file in sorted(folder.iterdir())
+        if file.is_file() and not file.name.startswith(".")
+    }
+    write_json(folder / "status.json", status)
+    return dict(status)
+
+
+def last_words(folder: Path) -> str:
+    """The last line of a run's log that says something."""
+    try:
+        lines = (folder / "log.txt").read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        lines = []
+    return next(
+        (line.strip() for line in reversed(lines) if line.strip() and "reboot:" not in line),
+        "its log is empty",
+    )
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """A JSON object; None if it is not there, or anything else (the guest may write what it
+    likes).
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def read_series(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The rows of sockets.jsonl, queues.jsonl, hosts.jsonl or changes.jsonl; a line that was cut
+    short, or has no `t_s`, ends the series. Empty where there is no such file.
+    """
+    rows: list[dict[str, Any]] = []
+    try:
+        with (folder / f"{name}.jsonl").open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                row = json.loads(line)
+                if not isinstance(row, dict) or not is_number(row.get("t_s")):
+                    break
+                rows.append(row)
+    except (OSError, ValueError, RecursionError):
+        return rows
+    return rows
+
+
+def is_number(value: object) -> bool:
+    """A finite number, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def read_status(folder: Path) -> dict[str, Any] | None:
+    """The status of a finished folder; None if it is unfinished or half-written."""
+    status = read_object(folder / "status.json")
+    return status if status is not None and status.get("outcome") in OUTCOMES else None
+
+
+def is_finished(folder: Path, run: RunDescription) -> bool:
+    """Whether the folder holds this run's answer, whole: every file as long as when it finished.
+    (Runs of an older lab say no lengths.) What the lab's own error ended is no answer, nor is what
+    an older lab measured that meant something else by the same run.json.
+    """
+    status = None if folder.is_symlink() else read_status(folder)
+    if status is None or ended_by_own_error(status) or epoch_of(status) != EPOCH:
+        return False
+    lengths = status.get("files", {})
+    return (
+        read_object(folder / "run.json") == run.to_json()
+        and isinstance(lengths, dict)
+        and all(length_of(folder / name) == length for name, length in lengths.items())
+    )
+
+
+def epoch_of(status: Mapping[str, Any]) -> int:
+    """What a finished run's lab meant by run.json: a number of EPOCHS, from 1."""
+    epoch = status.get("epoch", 1)
+    return epoch if isinstance(epoch, int) else 0
+
+
+def older_line(results: Path, runs: Sequence[RunDescription]) -> str | None:
+    """How many of some runs are finished by a lab that meant something else, and what has changed
+    since, in one line; None if none.
+    """
+    found = [read_status(results / run.experiment / run.name) or {"epoch": EPOCH} for run in runs]
+    epochs = [epoch_of(status) for status in found if epoch_of(status) != EPOCH]
+    if not epochs:
+        return None
+    return (
+        f"{len(epochs)} finished runs are of another lab and are run again"
+        f" ({changed_since(epochs)}); the old ones are kept in {OLDER}/"
+    )
+
+
+def changed_since(epochs: Collection[int]) -> str:
+    """What changed in the meaning of a run after the first of some epochs."""
+    return "; ".join(EPOCHS[max(0, min(epochs)) :]) or "this lab is the older one"
+
+
+def makers_line(results: Path, runs: Sequence[RunDescription]) -> str | None:
+    """Which builds of the lab made the finished ones of some runs, in one line; None unless there
+    are several, or one of another version than this.
+
+    They are answers all the same: what a run means has not changed since (EPOCHS). The line is for
+    whoever wonders whether a small difference is the build's.
+    """
+    makers = Counter(
+        maker_of(environment)
+        for run in runs
+        if is_finished(results / run.experiment / run.name, run)
+        and (environment := read_object(results / run.experiment / run.name / "env.json"))
+    )
+    if not makers or (len(makers) == 1 and next(iter(makers)).startswith(f"{__version__} ")):
+        return None
+    listed = ", ".join(f"{count} by {maker}" for maker, count in makers.most_common())
+    return f"finished before, and kept: {listed}; this is {__version__}"
+
+
+def maker_of(environment: Mapping[str, Any]) -> str:
+    """The lab that made a result: version, commit, kernel."""
+    lab = environment.get("lab")
+    lab = lab if isinstance(lab, dict) else {}
+    return f"{lab.get('version')} ({lab.get('commit')}, kernel {environment.get('kernel')})"
+
+
+def ended_by_own_error(status: Mapping[str, Any]) -> bool:
+    """Whether an exception of the lab itself ended the run: a bug, or a fault of the
+    environment.
+    """
+    return status.get("cause") == OWN_ERROR
+
+
+def failure_line(folder: Path, status: Mapping[str, Any]) -> str:
+    """What became of a failed run, and what to do, in one line."""
+    said = f"{folder.name}: {status.get('outcome')}: {status.get('error')}"
+    if ended_by_own_error(status):
+        return (
+            f"{said} ({OWN_ERROR}, and no answer: all of it is in {folder / 'log.txt'}; the same"
+            " command runs it again)"
+        )
+    return f"{said} (see {folder / 'log.txt'}; --retry-failed runs it again)"
+
+
+def length_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
+
+
+def prepare(results: Path, run: RunDescription) -> Path:
+    """An empty folder for a run, with its run.json; an unfinished one of the same name is
+    replaced, one that an older lab finished is kept in OLDER.
+    """
+    folder = results / run.experiment / run.name
+    make_way(folder)
+    folder.mkdir(parents=True)
+    write_json(folder / "run.json", run.to_json())
+    return folder
+
+
+def make_way(folder: Path) -> None:
+    """Take away what is where a run's folder is to be: what an older lab finished is kept in OLDER.
+    Raises OSError.
+    """
+    status = None if folder.is_symlink() else read_status(folder)
+    if status is not None and epoch_of(status) != EPOCH:
+        keep_older(folder, epoch_of(status))
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink()
+    elif folder.exists():
+        # Out of the way in one step: another process may be about to take the place.
+        doomed = folder.with_name(f".{folder.name[:160]}.part-old-{os.getpid()}")
+        shutil.rmtree(doomed, ignore_errors=True)
+        folder.rename(doomed)
+        shutil.rmtree(doomed)
+
+
+def is_settled(folder: Path, run: RunDescription, *, retry_failed: bool) -> bool:
+    """Whether a run has its answer in a folder: finished, and good if failed ones are to be run
+    again.
+    """
+    if not is_finished(folder, run):
+        return False
+    return not retry_failed or (read_status(folder) or {}).get("outcome") == "ok"
+
+
+class Making(Protocol):
+    """A folder in which a run is being made."""
+
+    @property
+    def folder(self) -> Path: ...
+    def settle(self, run: RunDescription, *, retry_failed: bool = False) -> None: ...
+    def discard(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """A run that is made where it stays, by who has the experiment's results alone."""
+
+    folder: Path
+
+    def settle(self, run: RunDescription, *, retry_failed: bool = False) -> None:
+        """It is there already."""
+
+    def discard(self) -> None:
+        """It is left unfinished, which the next run of the same replaces."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A folder in which a run is made, beside the place that it takes when it is finished.
+
+    So any number of processes, on any machines of a file system, may make the same run: the place
+    is there whole or not at all, and whoever is first has it. A lock in the folder says that its
+    maker lives; parts of dead ones are taken away by the next.
+    """
+
+    folder: Path
+    place: Path
+    _lock: TextIO
+
+    def settle(self, run: RunDescription, *, retry_failed: bool = False) -> None:
+        """Let the finished folder take its place, unless another's answer is there: then that one
+        stays and this one goes. Raises OSError.
+        """
+        (self.folder / PART_LOCK).unlink(missing_ok=True)
+        # Another may take the place between the look and the rename: look again.
+        for last in (False,) * 9 + (True,):
+            if is_settled(self.place, run, retry_failed=retry_failed):
+                break
+            try:
+                make_way(self.place)
+                self.folder.rename(self.place)
+            except OSError:
+                if last:
+                    raise
+            else:
+                sync_folder(self.place.parent)
+                break
+        self.discard()
+
+    def discard(self) -> None:
+        """Take it away, if it has not taken its place. It may be asked for twice."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.close()
+
+
+def prepare_beside(place: Path, run: RunDescription) -> Part:
+    """An empty folder beside a run's place, with its run.json. Raises OSError."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beside = f".{place.name[:160]}.part-"
+    with os.scandir(place.parent) as entries:  # glob takes ten times as long among 10,000 runs
+        found = [Path(entry) for entry in entries if entry.name.startswith(beside)]
+    for left in found:
+        if is_abandoned(left):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = place.with_name(f"{beside}{os.uname().nodename[:30]}-{os.urandom(4).hex()}")
+    folder.mkdir()
+    # It has its name only when it is held: unheld, the part would be taken for a dead one's.
+    unnamed = folder / f"{PART_LOCK}-begun"
+    lock = unnamed.open("w", encoding="ascii")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    unnamed.rename(folder / PART_LOCK)
+    write_json(folder / "run.json", run.to_json())
+    return Part(folder, place, lock)
+
+
+def is_abandoned(part: Path) -> bool:
+    """Whether nobody makes a part any more: its lock is free, or missing for more than the moment
+    in which it is.
+    """
+    try:
+        with (part / PART_LOCK).open("r+", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    except FileNotFoundError:
+        with suppress(OSError):
+            return time.time() - part.stat().st_mtime > PART_WITHOUT_LOCK_S
+        return False
+    except OSError:
+        return False
+
+
+def sync_folder(folder: Path) -> None:
+    """Have a folder's names on the disk. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def keep_older(folder: Path, epoch: int) -> None:
+    kept = folder.parent / OLDER / f"epoch-{epoch}" / folder.name
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(kept, ignore_errors=True)
+    folder.rename(kept)
+
+
+@contextmanager
+def owned(results: Path, experiment: str, *, shared: bool = False) -> Iterator[None]:
+    """Hold an experiment's results for this process alone, or `shared` with others that make every
+    run beside its place.
+
+    Raises ResultsError if another scheduler has them, or the folder cannot be written.
+    """
+    folder = results / experiment
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("a+", encoding="ascii")
+    except OSError as error:
+        raise ResultsError(
+            f"{folder}: {error.strerror}: results cannot be written there (see --results)"
+        ) from error
+    with lock:
+        try:
+            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            raise ResultsError(
+                f"{folder}: another run of this experiment (process {lock.read().strip() or '?'})"
+                " is writing here: wait for it or choose another --results"
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+@contextmanager
+def shared_with_runs(place: Path) -> Iterator[None]:
+    """Keep a `run` away from the experiment that a run's place is in, if it is in one (only there
+    is a lock). Raises ResultsError if one is at work there.
+    """
+    if not (place.parent / ".lock").exists():
+        yield
+        return
+    with owned(place.parent.parent, place.parent.name, shared=True):
+        yield
+
+
+def keep_experiment(results: Path, experiment: str, file: Path) -> Path:
+    """Keep an experiment's file with its results, byte for byte; the copy. The report is made from
+    it, whatever becomes of the file. Raises OSError.
+
+    Runs of an earlier form of the file stay beside it: each has its own run.json, and the newest
+    copy says what they are called and how they are drawn.
+    """
+    copy = results / experiment / EXPERIMENT_FILE
+    content = file.read_bytes()
+    # A name of its own: shards on several machines keep it at the same time.
+    part = copy.with_name(f".{copy.name}.{os.urandom(4).hex()}")
+    part.write_bytes(content)
+    part.replace(copy)
+    return copy
+
+
+def check_space(results: Path, needed_bytes: int) -> None:
+    """Raises ResultsError if the disk under a results folder has less than is needed."""
+    free = shutil.disk_usage(results).free
+    if free < needed_bytes:
+        raise ResultsError(
+            f"{results}: {free / 1e6:.0f} MB free, {needed_bytes / 1e6:.0f} MB needed: free some"
+            " space; finished runs are kept, and the same command goes on from there"
+        )
+
+
+def environment_file(folder: Path, values: Mapping[str, Any]) -> None:
+    """env.json: what produced the numbers."""
+    write_json(folder / "env.json", values)
+
+
+def clean_folder(folder: Path) -> None:
+    """Remove what only the launcher and the machine needed from a run's folder."""
+    for name in ("boot.json", "parts.json", "exit"):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / ".uml", ignore_errors=True)

@@ -1,0 +1,206 @@
+"""A question's answer on the terminal: a row per cell with bars beside the numbers, as speed tests
+and hyperfine show theirs; and the same as CSV.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from rich.table import Table
+from rich.text import Text
+
+from gostlab.declared.colours import cc_colour
+from gostlab.runs.summary import CellSummary, console_on, mbit, plain_table, ratios, reason_lines
+
+BAR_CELLS = 14  # of a bar at full length
+RTT_CELLS = 10
+# On a terminal of fewer columns the RTT has no bar, and then nothing has.
+WIDE_ENOUGH, NARROW = 128, 100
+WIDTH = 140  # where there is no terminal to ask
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def bar(value: float, most: float, cells: int, *, blocks: bool = True) -> str:
+    """A bar that is `cells` long at the greatest value; in eighths of a cell where there are
+    blocks, else in #.
+    """
+    share = min(1.0, value / most) if most > 0 else 0.0
+    if not blocks:
+        return "#" * round(share * cells)
+    eighths = max(1, round(8 * share * cells)) if value > 0 else 0
+    return EIGHTHS[8] * (eighths // 8) + (EIGHTHS[eighths % 8] if eighths % 8 else "")
+
+
+def print_answer(cells: Sequence[CellSummary], first: Mapping[str, str], file: TextIO) -> None:
+    """The table, why cells are degraded or invalid, and the sentence of fastest and slowest."""
+    console = console_on(file, WIDTH)
+    blocks = "utf" in (console.encoding or "").lower()
+    console.print(answer_table(cells, first, console.width, blocks=blocks))
+    for line in [*fastest_lines(cells), *reason_lines(cells)]:
+        console.print(line, soft_wrap=True)
+
+
+def answer_table(
+    cells: Sequence[CellSummary], first: Mapping[str, str], width: int, *, blocks: bool
+) -> Table:
+    """A row per cell; bars only where the terminal has room for them."""
+    table = plain_table()
+    times = ratios(cells, first)
+    most_bps = max((cell.goodput_bps or 0 for cell in cells), default=0)
+    most_ms = max((cell.srtt_ms.median for cell in cells if cell.srtt_ms), default=0)
+    rtt_bars, bars = width >= WIDE_ENOUGH, width >= NARROW
+    table.add_column("", overflow="fold")
+    if bars:
+        table.add_column("goodput", no_wrap=True, min_width=BAR_CELLS)
+    table.add_column("Mbit/s", justify="right", no_wrap=True)
+    table.add_column(spread_heading(cells), justify="right")
+    if times:
+        table.add_column(f"/ {next(iter(first.values()))}", justify="right", no_wrap=True)
+    if rtt_bars:
+        table.add_column("RTT", no_wrap=True, min_width=RTT_CELLS)
+    table.add_column("RTT, p95 ms", justify="right")
+    table.add_column("resent, WAN", justify="right")
+    table.add_column("verdict")
+    for index, cell in enumerate(cells):
+        row: list[str | Text] = [cell.label]
+        if bars:
+            drawn = bar(cell.goodput_bps or 0, most_bps, BAR_CELLS, blocks=blocks)
+            row.append(Text(drawn, style=cc_style(cell)))
+        row += [mbit(cell.goodput_bps), spread_words(cell)]
+        if times:
+            row.append(f"{times[index]:.2f}" if index in times else "–")
+        if rtt_bars:
+            row.append(Text(rtt_bar(cell, most_ms, blocks=blocks)))
+        row += [rtt_words(cell), resent_words(cell), verdict_words(cell)]
+        table.add_row(*row)
+    return table
+
+
+def cc_style(cell: CellSummary) -> str:
+    """The colour of the cell's congestion control, as in every figure."""
+    cc = cell.factors.get("cc")
+    return cc_colour(cc) if isinstance(cc, str) else ""
+
+
+def rtt_bar(cell: CellSummary, most_ms: float, *, blocks: bool) -> str:
+    """The RTT under load: light what the idle path has, dark what the load adds."""
+    if cell.srtt_ms is None or not most_ms:
+        return ""
+    whole = round(RTT_CELLS * cell.srtt_ms.median / most_ms)
+    idle = min(whole, round(RTT_CELLS * (cell.idle_rtt_ms or 0) / most_ms))
+    light, dark = "░█" if blocks else ".#"
+    return light * idle + dark * (whole - idle)
+
+
+def spread_heading(cells: Sequence[CellSummary]) -> str:
+    """What stands beside the median: an interval from six runs on; of fewer, the runs' own."""
+    if any(cell.interval_bps for cell in cells):
+        return "95 % interval"
+    return "least – most" if any(cell.counted > 1 for cell in cells) else "interval"
+
+
+def spread_words(cell: CellSummary) -> str:
+    """The interval; of too few runs for one, from the least to the most of them, and how many."""
+    if cell.interval_bps is not None:
+        low, high = cell.interval_bps
+        return f"{mbit(low)} – {mbit(high)}"
+    if cell.counted > 1:
+        return (
+            f"{mbit(min(cell.goodputs_bps))} – {mbit(max(cell.goodputs_bps))}, n = {cell.counted}"
+        )
+    return f"n = {cell.counted}"
+
+
+def rtt_words(cell: CellSummary) -> str:
+    """Median and 95th percentile over the time of the load."""
+    if cell.srtt_ms is None:
+        return "–"
+    return f"{cell.srtt_ms.median:.0f}, {cell.srtt_ms.p95:.0f}"
+
+
+def resent_words(cell: CellSummary) -> str:
+    """Segments sent again on the WAN, and their share."""
+    if cell.wan_resent is None:
+        return "–"
+    share = 100 * cell.wan_resent.share
+    return f"{cell.wan_resent.segments:,} ({share:.2g} %)" if cell.wan_resent.segments else "0"
+
+
+def verdict_words(cell: CellSummary) -> str:
+    """The verdict, and how many runs count where not all do."""
+    missing = "" if cell.counted == cell.runs else f", {cell.counted} of {cell.runs} count"
+    return cell.verdict + missing
+
+
+def fastest_lines(cells: Sequence[CellSummary]) -> list[str]:
+    """Which cell carried most and how many times the least; nothing of one cell."""
+    known = [(cell.goodput_bps, cell) for cell in cells if cell.goodput_bps]
+    if len(known) < 2:
+        return []
+    rates = [rate for rate, _ in known]
+    (most, fast), (least, slow) = (known[rates.index(f(rates))] for f in (max, min))
+    if most / least < 1.05:
+        return ["All within 5 % of each other."]
+    return [
+        f"Fastest: {fast.label} with {mbit(most)} Mbit/s, {most / least:.1f} times the slowest"
+        f" ({slow.label}: {mbit(least)})."
+    ]
+
+
+CSV_COLUMNS = (
+    "runs",
+    "runs_that_count",
+    "goodput_mbit",
+    "goodput_low_mbit",
+    "goodput_high_mbit",
+    "idle_rtt_ms",
+    "srtt_median_ms",
+    "srtt_p95_ms",
+    "queue_delay_median_ms",
+    "queue_delay_p95_ms",
+    "wan_segments_resent",
+    "wan_segments_sent",
+    "verdict",
+)
+
+
+def to_csv(cells: Sequence[CellSummary]) -> str:
+    """A row per cell: its levels, then medians over its runs, units in the headings. Low and high
+    are the median's 95 % interval, empty below six runs.
+    """
+    factors = list(dict.fromkeys(name for cell in cells for name in cell.factors))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*factors, *CSV_COLUMNS])
+    for cell in cells:
+        low, high = cell.interval_bps or (None, None)
+        numbers = (
+            mega(cell.goodput_bps),
+            mega(low),
+            mega(high),
+            cell.idle_rtt_ms,
+            *(
+                getattr(delay, part) if delay else None
+                for delay in (cell.srtt_ms, cell.queue_delay_ms)
+                for part in ("median", "p95")
+            ),
+        )
+        resent = cell.wan_resent
+        writer.writerow(
+            [
+                *(cell.factors.get(name, "") for name in factors),
+                cell.runs,
+                cell.counted,
+                *("" if number is None else f"{number:.6g}" for number in numbers),
+                *((resent.segments, resent.of) if resent else ("", "")),
+                cell.verdict,
+            ]
+        )
+    return text.getvalue()
+
+
+def mega(bps: float | None) -> float | None:
+    return None if bps is None else bps / 1e6

@@ -1,0 +1,204 @@
+"""Progress on standard error: a grid that fills and a line per run under way on a terminal, a line
+per finished run elsewhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from gostlab.describe.file.words import cell_words
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.runs.pace import Moving
+from gostlab.runs.schedule import Finished, Quiet
+
+
+def clock_words(seconds: float) -> str:
+    """`3 min 20 s`, or `20 s`."""
+    whole = max(0, round(seconds))
+    return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
+
+
+class Lines(Quiet):
+    """A line per run on standard error."""
+
+    def __init__(self) -> None:
+        self._total = self._count = 0
+
+    def say(self, text: str) -> None:
+        """A line outside the progress."""
+        print(text, file=sys.stderr, flush=True)
+
+    def begin(
+        self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
+    ) -> None:
+        self._total, self._count = total, already
+        if already and round_number == 1:
+            self.say(f"{already} of {total} runs are finished already")
+        if already < total:
+            self.say(to_do_line(total - already, expected_s, again, round_number))
+
+    def finished(self, done: Finished, left_s: float) -> None:
+        self._count += 1
+        self.say(f"[{self._count}/{self._total}] {describe(done)} · {clock_words(left_s)} left")
+
+
+# What a run of the grid is, and how it looks; without a terminal's blocks in letters.
+WAITING, RUNNING, OK, DEGRADED, NO_ANSWER = range(5)
+BLOCKS = ("·", "▸", "█", "▒", "✗")
+LETTERS = (".", ">", "#", "%", "x")
+STYLES = ("dim", "cyan", "green", "yellow", "red")
+MOST_GRID_LINES = 12
+
+
+class Board(Lines):
+    """A live picture on a terminal: every matrix as a row that fills, a line for each run under
+    way, and the time left. Above it stays a line for every run that is not simply good.
+    """
+
+    def __init__(self, title: str, console: Console | None = None) -> None:
+        super().__init__()
+        self._title = title
+        self._console = console or Console(stderr=True)
+        self._runs: list[RunDescription] = []
+        self._states: dict[str, int] = {}
+        self._moving: Sequence[Moving] = ()
+        self._left_s: float | None = None
+        self._live = Live(
+            console=self._console, transient=True, auto_refresh=False, get_renderable=self.picture
+        )
+
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False)
+
+    def planned(self, runs: Sequence[RunDescription], done: Sequence[Finished]) -> None:
+        known = {run.name for run in self._runs}
+        self._runs += [run for run in runs if run.name not in known]
+        self._states |= {end.run.name: state_of(end) for end in done}
+
+    def begin(
+        self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
+    ) -> None:
+        super().begin(total, already, expected_s, again, round_number)
+        self._left_s = expected_s
+        if already < total:
+            self._live.start()
+            self._live.refresh()
+
+    def started(self, run: RunDescription) -> None:
+        self._states[run.name] = RUNNING
+
+    def moved(self, moving: Sequence[Moving], left_s: float) -> None:
+        self._moving, self._left_s = moving, left_s
+        self._live.refresh()
+
+    def finished(self, done: Finished, left_s: float) -> None:
+        self._count += 1
+        self._left_s = left_s
+        self._states[done.run.name] = state_of(done)
+        self._moving = [each for each in self._moving if each.run.name != done.run.name]
+        if done.outcome != "ok" or done.verdict != "ok":
+            self.say(describe(done))
+        self._live.refresh()
+
+    def stop(self) -> None:
+        self._live.stop()
+
+    def picture(self) -> Group:
+        left = "" if self._left_s is None else f" · about {clock_words(self._left_s)} left"
+        head = Text(f"{self._title} · {self._count} of {self._total}{left}", style="bold")
+        width = self._console.width
+        lines = [*self.grid(width), *(Text(moving_words(each)) for each in self._moving)]
+        for line in lines:
+            line.truncate(width, overflow="ellipsis")
+        return Group(head, *lines)
+
+    def grid(self, width: int) -> list[Text]:
+        """A row per matrix, a sign per run; where a matrix has more runs than fit, a sign stands
+        for several and shows what most needs a look. Of too many matrices all are one row.
+        """
+        matrices: dict[str, list[int]] = {}
+        for run in self._runs:
+            state = self._states.get(run.name, WAITING)
+            matrices.setdefault(run.matrix, []).append(state)
+        if len(matrices) > MOST_GRID_LINES:
+            states = [state for row in matrices.values() for state in row]
+            matrices = {f"{len(matrices)} matrices": states}
+        signs = BLOCKS if "utf" in (self._console.encoding or "").lower() else LETTERS
+        name_width = min(24, max(map(len, matrices), default=0))
+        rows = []
+        for name, states in matrices.items():
+            row = Text(f"{name[:name_width]:{name_width}} ")
+            for state in squeezed(states, max(8, width - name_width - 12)):
+                row.append(signs[state], style=STYLES[state])
+            over = sum(state >= OK for state in states)
+            row.append(f" {over}/{len(states)}", style="dim")
+            rows.append(row)
+        return rows
+
+
+def state_of(done: Finished) -> int:
+    if not done.counts:
+        return NO_ANSWER
+    return DEGRADED if done.verdict == "degraded" else OK
+
+
+def squeezed(states: Sequence[int], most: int) -> list[int]:
+    """At most so many signs: each stands for neighbours alike in number, and shows one that has no
+    answer, else one that runs, is degraded or waits, and only of nothing else a good one.
+    """
+    if len(states) <= most:
+        return list(states)
+    urgent = (NO_ANSWER, RUNNING, DEGRADED, WAITING, OK)
+    ends = [round(index * len(states) / most) for index in range(most + 1)]
+    return [min(states[start:end], key=urgent.index) for start, end in pairwise(ends)]
+
+
+def moving_words(moving: Moving) -> str:
+    """A run under way: what it is, its own clock's time of how much, how fast that goes."""
+    label = cell_words(moving.run.factors)
+    what = f"{moving.run.matrix}: {label}" if label else moving.run.matrix
+    how_far = (
+        "starting"
+        if moving.loaded_s is None
+        else f"{max(0.0, moving.loaded_s):.0f} of {moving.run.length_s:.0f} s"
+    )
+    speed = f" · {moving.speed:.2g} × real time" if moving.speed else ""
+    return f"  {what}, run {moving.run.repetition} · {how_far}{speed}"
+
+
+def to_do_line(count: int, expected_s: float, again: int, round_number: int) -> str:
+    """What a block of runs is about to do."""
+    line = f"{count} {'run' if count == 1 else 'runs'} to do, about {clock_words(expected_s)}"
+    if round_number > 1:
+        line = f"round {round_number}, of cells that are not narrow enough: {line}"
+    if again:
+        line += f" ({again} of them were begun before, or their files are damaged)"
+    return line
+
+
+def describe(done: Finished) -> str:
+    how = done.verdict if done.outcome == "ok" else f"{done.outcome}: {done.status.get('error')}"
+    return f"{done.run.name}: {how} ({done.status.get('wall_s', 0):.1f} s)"
+
+
+@contextmanager
+def progress_on_stderr(title: str, *, quiet: bool) -> Iterator[Quiet]:
+    """Progress in the form that fits standard error; none where it is to be quiet."""
+    if quiet:
+        yield Quiet()
+        return
+    if not sys.stderr.isatty():
+        yield Lines()
+        return
+    board = Board(title)
+    try:
+        yield board
+    finally:
+        board.stop()

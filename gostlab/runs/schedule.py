@@ -1,0 +1,392 @@
+"""A matrix of runs: what is finished stays, what is not is run, one per slot, with progress and
+time left.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gostlab import results
+from gostlab.describe.file.experiment import Until
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine import Job, MachineError
+from gostlab.results.measures import goodput_bps
+from gostlab.runs.pace import GROWING, Forecast, Moving, sampled_s
+
+MANY = 300  # runs that wait
+# How often a run's machine may go away before the run is to blame.
+MOST_LOST = 3
+# What a run's folder may grow to: iperf3's report and samples of 128 streams over 30 s are about 12
+# MB.
+SPACE_PER_RUN_BYTES = 40_000_000
+POLL_S = 0.02
+TELL_S = 0.5  # between two looks at how far the runs are
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that has a status."""
+
+    run: RunDescription
+    folder: Path
+    status: Mapping[str, Any]
+    verdict: str | None  # fidelity.json's: ok, degraded or invalid
+
+    @property
+    def outcome(self) -> str | None:
+        """How it ended: one of results.OUTCOMES."""
+        return self.status.get("outcome")
+
+    @property
+    def counts(self) -> bool:
+        """Whether it answers what was asked."""
+        return self.outcome == "ok" and self.verdict in ("ok", "degraded")
+
+
+class Quiet:
+    """Who is told what happens; this one tells nobody."""
+
+    def say(self, text: str) -> None:
+        """A line outside the progress."""
+
+    def begin(
+        self, total: int, already: int, expected_s: float, again: int, round_number: int = 1
+    ) -> None:
+        """A block of runs begins; `again` of them were begun before."""
+
+    def planned(self, runs: Sequence[RunDescription], done: Sequence[Finished]) -> None:
+        """All runs of a block, and the ends of those that have one already."""
+
+    def started(self, run: RunDescription) -> None:
+        """A run starts."""
+
+    def moved(self, moving: Sequence[Moving], left_s: float) -> None:
+        """Some time has passed: the runs under way, and how long the rest will take."""
+
+    def finished(self, done: Finished, left_s: float) -> None:
+        """A run has ended."""
+
+
+# Where a run may be started: a CPU's number, or a worker's name.
+Slot = Hashable
+Starter = Callable[[RunDescription, Path, Any], Job]  # the last: a slot
+
+
+class Lost(Exception):
+    """A run's machine went away under it, or could not begin it; said by Job.poll.
+
+    counts  whether the run may be to blame: it is not run again for ever
+    """
+
+    def __init__(self, why: str, *, counts: bool = True) -> None:
+        super().__init__(why)
+        self.counts = counts
+
+
+# What is to be run after what has been: one more block, or nothing.
+More = Callable[[Sequence[Finished]], Sequence[RunDescription]]
+# How wide a cell's values lie around their median, as a share of it; None of too few.
+HalfWidth = Callable[[Sequence[float]], float | None]
+
+
+def missing(
+    runs: Sequence[RunDescription], folder: Path, *, retry_failed: bool
+) -> list[RunDescription]:
+    """The runs that have no answer yet, in order."""
+    return [
+        run
+        for run in runs
+        if not results.is_settled(place_of(run, folder), run, retry_failed=retry_failed)
+    ]
+
+
+def place_of(run: RunDescription, results_folder: Path) -> Path:
+    return results_folder / run.experiment / run.name
+
+
+def run_all(
+    runs: Sequence[RunDescription],
+    folder: Path,
+    slots: Collection[Slot],
+    start: Starter,
+    progress: Quiet,
+    *,
+    retry_failed: bool = False,
+    more: More = lambda _: (),
+    beside: bool = False,
+) -> list[Finished]:
+    """Run what is missing, at most one run per slot (a CPU, a worker), block after block until
+    `more` knows of none; returns every run's end, old and new.
+
+    beside  make every run beside its place, so that others may write to the same results
+    Runs on the real clock have the machine for themselves. A run whose machine went away is run
+    again in another slot. On an interrupt or an error every running guest is ended and its folder
+    left unfinished; what was finished stays. Raises ResultsError, OSError.
+    """
+    done: list[Finished] = []
+    number = 1
+    while runs:
+        todo = missing(runs, folder, retry_failed=retry_failed)
+        block = Block(folder, slots, start, progress, retry_failed, beside, todo)
+        ahead = {run.name for run in todo}
+        progress.planned(runs, [end_of(run, folder) for run in runs if run.name not in ahead])
+        total = len(done) + len(runs)
+        again = sum(place_of(run, folder).exists() for run in todo)
+        progress.begin(total, total - len(todo), block.left_s(), again, number)
+        block.run()
+        done += [end_of(run, folder) for run in runs]
+        runs, number = more(done), number + 1
+    return done
+
+
+@dataclass
+class Block:
+    """Runs that are to be made, and those that are being made."""
+
+    folder: Path
+    slots: Collection[Slot]
+    start: Starter
+    progress: Quiet
+    retry_failed: bool
+    beside: bool
+    todo: Sequence[RunDescription]
+    running: dict[Slot, Running] = field(default_factory=dict)
+    lost: Counter[str] = field(default_factory=Counter)
+    promised_s: float = math.inf
+
+    def __post_init__(self) -> None:
+        self.waiting = deque(self.todo)
+        self.forecast = Forecast(self.todo, max(1, len(self.slots)))
+
+    def run(self) -> None:
+        """Make them all; none is left running, however this ends."""
+        told_s = -math.inf
+        try:
+            while self.waiting or self.running:
+                self.start_what_fits()
+                time.sleep(POLL_S)
+                if time.monotonic() - told_s >= TELL_S:
+                    told_s = time.monotonic()
+                    moving = [active.seen() for active in self.running.values()]
+                    self.promised_s = self.forecast.left_s(moving, self.waiting)
+                    self.progress.moved(moving, self.promised_s)
+                for slot, active in list(self.running.items()):
+                    self.look_at(slot, active)
+        finally:
+            for active in self.running.values():
+                active.job.kill()
+                active.making.discard()
+
+    def start_what_fits(self) -> None:
+        while self.waiting:
+            slot = free_slot(self.slots, self.running, self.waiting[0])
+            if slot is None:
+                return
+            run = self.waiting.popleft()
+            results.check_space(self.folder, SPACE_PER_RUN_BYTES * (1 + len(self.running)))
+            making = prepared(self.folder, run, beside=self.beside)
+            self.progress.started(run)
+            job = started(self.start, run, making.folder, slot)
+            self.running[slot] = Running(run, making, job, time.monotonic())
+
+    def look_at(self, slot: Slot, active: Running) -> None:
+        """Whether a run has ended; what then is to be done."""
+        try:
+            if active.job.poll() is None:
+                return
+            complaint = active.job.complaint
+        except Lost as loss:
+            self.lost[active.run.name] += loss.counts
+            if self.lost[active.run.name] < MOST_LOST:
+                del self.running[slot]
+                active.making.discard()
+                self.progress.say(f"{active.run.name}: {loss}: it is run again")
+                self.waiting.appendleft(active.run)
+                return
+            complaint = f"{loss}, for the {MOST_LOST}rd time: it is not run again"
+        del self.running[slot]
+        self.end(active, complaint)
+
+    def end(self, active: Running, complaint: str | None) -> None:
+        """Settle a run that has ended, and tell of it."""
+        results.clean_folder(active.making.folder)
+        spent_s = time.monotonic() - active.started_s
+        # A job on another machine comes back with its status.
+        status = getattr(active.job, "status", None) or results.finish(
+            active.making.folder, spent_s, complaint
+        )
+        active.making.settle(active.run, retry_failed=self.retry_failed)
+        if status.get("outcome") == "ok":  # what broke says nothing of the others
+            self.forecast.finished(active.run, spent_s)
+        # Of thousands that wait, one more or less is soon enough when the next is told.
+        if len(self.waiting) < MANY:
+            self.promised_s = self.left_s()
+        place = place_of(active.run, self.folder)
+        self.progress.finished(Finished(active.run, place, status, verdict(place)), self.promised_s)
+
+    def left_s(self) -> float:
+        """How long all of it will still take."""
+        moving = [active.seen() for active in self.running.values()]
+        return self.forecast.left_s(moving, self.waiting)
+
+
+def prepared(folder: Path, run: RunDescription, *, beside: bool) -> results.Making:
+    """An empty folder for a run. Raises OSError."""
+    if beside:
+        return results.prepare_beside(place_of(run, folder), run)
+    return results.InPlace(results.prepare(folder, run))
+
+
+def end_of(run: RunDescription, results_folder: Path) -> Finished:
+    """What became of a run, from its folder."""
+    return end_in(place_of(run, results_folder), run)
+
+
+def end_in(folder: Path, run: RunDescription) -> Finished:
+    """What became of the run that a folder is of."""
+    return Finished(run, folder, results.read_status(folder) or {}, verdict(folder))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a cell is that repeats until it is narrow enough."""
+
+    cell: str
+    until: Until
+    repetitions: int  # so far, whatever became of them
+    values: tuple[float, ...]  # of the runs that count, in the order of repetition
+    halfwidth: float | None  # relative; None: too few
+
+    @property
+    def narrow(self) -> bool:
+        """Whether its runs are enough and agree."""
+        return (
+            len(self.values) >= self.until.least
+            and self.halfwidth is not None
+            and self.halfwidth <= self.until.halfwidth
+        )
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether another repetition may help: not where none of the first ones counts."""
+        return not self.narrow and bool(self.values) and self.repetitions < self.until.most
+
+    @property
+    def line(self) -> str:
+        """For people, of a cell that is not narrow."""
+        got = (
+            f"± {100 * self.halfwidth:.2g} %"
+            if self.halfwidth is not None
+            else f"({len(self.values)} of its runs count)"
+        )
+        return f"not narrow enough after {self.repetitions}: {self.cell} {got}"
+
+    def to_json(self) -> dict[str, Any]:
+        known = self.halfwidth is not None and math.isfinite(self.halfwidth)
+        return {
+            "cell": self.cell,
+            "repetitions": self.repetitions,
+            "runs_that_count": len(self.values),
+            "halfwidth": self.halfwidth if known else None,
+            "asked": self.until.halfwidth,
+        }
+
+
+def standings(
+    done: Sequence[Finished], until: Mapping[str, Until], halfwidth: HalfWidth
+) -> list[Standing]:
+    """Every cell of the matrices that have a stopping rule. It depends on what their finished runs
+    say, and on nothing else, so an interrupted matrix comes to the same end as any.
+    """
+    cells: dict[str, list[Finished]] = {}
+    for end in sorted(done, key=lambda end: end.run.repetition):
+        if end.run.matrix in until:
+            cells.setdefault(end.run.cell, []).append(end)
+    found = []
+    for cell, ends in sorted(cells.items()):
+        goodputs = [goodput_bps(end.folder) for end in ends if end.counts]
+        values = tuple(value for value in goodputs if value is not None)
+        found.append(
+            Standing(cell, until[ends[0].run.matrix], len(ends), values, halfwidth(values))
+        )
+    return found
+
+
+def more_repetitions(found: Sequence[Standing]) -> dict[str, int]:
+    """The repetitions that cells are to have next: one more, of each that wants it."""
+    return {standing.cell: standing.repetitions + 1 for standing in found if standing.wants_more}
+
+
+class NeverStarted:
+    """The job of a run that its machine could not start: over at once, with the machine's words."""
+
+    def __init__(self, complaint: str) -> None:
+        self.complaint: str | None = complaint
+
+    def poll(self) -> int | None:
+        return 1
+
+    def kill(self) -> None:
+        pass
+
+
+def started(start: Starter, run: RunDescription, folder: Path, slot: Slot) -> Job:
+    """Start a run; one that cannot start here (too little memory for it, say) fails alone, and the
+    rest goes on.
+    """
+    try:
+        return start(run, folder, slot)
+    except MachineError as error:
+        return NeverStarted(str(error))
+
+
+@dataclass
+class Running:
+    """A run in a slot."""
+
+    run: RunDescription
+    making: results.Making
+    job: Job
+    started_s: float
+    load_began_s: float | None = None  # when its samplers' files were first seen
+    loaded_s: float | None = None  # its last sample's time, by its own clock
+    sampled_at_s: float = 0.0  # when that was first seen
+
+    def seen(self) -> Moving:
+        """How far it is, from what its folder holds."""
+        now_s = time.monotonic()
+        if self.load_began_s is None and (self.making.folder / GROWING[0]).exists():
+            self.load_began_s = now_s
+        loaded_s = sampled_s(self.making.folder)
+        if loaded_s != self.loaded_s:
+            self.loaded_s, self.sampled_at_s = loaded_s, now_s
+        known = self.loaded_s is not None and self.load_began_s is not None
+        return Moving(
+            self.run,
+            now_s - self.started_s,
+            self.loaded_s,
+            max(TELL_S, self.sampled_at_s - (self.load_began_s or 0.0)) if known else None,
+        )
+
+
+def free_slot(
+    slots: Iterable[Slot], running: Mapping[Slot, Running], run: RunDescription
+) -> Slot | None:
+    """A slot for a run, if it may start now: what runs on the real clock tolerates no neighbour."""
+    if running and (
+        run.clock == "real" or any(active.run.clock == "real" for active in running.values())
+    ):
+        return None
+    return next((slot for slot in slots if slot not in running), None)
+
+
+def verdict(folder: Path) -> str | None:
+    """A run's fidelity verdict; None if it has none."""
+    found = (results.read_object(folder / "fidelity.json") or {}).get("verdict")
+    return None if found is None else str(found)

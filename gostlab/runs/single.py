@@ -1,0 +1,126 @@
+"""One run, described by a file, made in a folder: what any engine that runs commands can drive."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from gostlab import results
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine.cpus import alone_on_the_real_clock, claimed_cpus
+from gostlab.results import ResultsError
+from gostlab.runs.pace import expected_s
+from gostlab.runs.schedule import POLL_S, Finished, Starter, end_in
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run and the folder that its answer is to be in."""
+
+    run: RunDescription
+    folder: Path
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs: what `run --dry-run --json` lists and `exec` takes."""
+        return {
+            "name": self.run.name,
+            "folder": str(self.folder),
+            "finished": results.is_finished(self.folder, self.run),
+            "expected_s": round(expected_s(self.run), 1),
+            "run": self.run.to_json(),
+        }
+
+
+def read_task(file: str, folder: Path | None) -> Task:
+    """The run that a file describes: a run.json, or one entry of what `run --dry-run --json` lists,
+    which has its folder. file: its path, or - for standard input. Raises BadInput, OSError.
+    """
+    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{file}: not JSON ({error})") from None
+    if not isinstance(value, Mapping):
+        raise BadInput(f"{file}: not one run's description (a JSON object, like a run.json)")
+    listed = value.get("run")
+    run = read_run(listed if isinstance(listed, Mapping) else value, file)
+    if folder is None:
+        if not isinstance(value.get("folder"), str) or not isinstance(listed, Mapping):
+            raise BadInput(f"{file}: it does not say in which folder: ./lab exec {file} FOLDER")
+        folder = Path(value["folder"])
+    return Task(run, folder)
+
+
+def read_run(values: Mapping[str, Any], file: str) -> RunDescription:
+    """A run from run.json's values. Raises BadInput naming the file."""
+    try:
+        run = RunDescription.from_json(values)
+        check_kinds(run)
+        expected_s(run), run.name  # what is nonsense inside is found out here
+    except BadInput as error:
+        raise BadInput(f"{file}: {error}") from None
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
+        raise BadInput(f"{file}: not a run that a lab wrote: {error!r}") from None
+    return run
+
+
+def check_kinds(run: RunDescription) -> None:
+    """Whether a run's plain fields hold what they are declared to. Raises TypeError."""
+    kinds = {"int": int, "float": int | float, "str": str, "bool": bool}
+    for field in fields(run):
+        value, kind = getattr(run, field.name), kinds.get(str(field.type))
+        if kind and (not isinstance(value, kind) or isinstance(value, bool) != (kind is bool)):
+            raise TypeError(f"{field.name}: {value!r} is no {field.type}")
+
+
+def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> Finished:
+    """Make a run in its folder, unless it is there; how it ended.
+
+    It is made beside the folder and renamed into place: the folder is whole or not there, however
+    many do this at once. Raises ResultsError if the folder is something else's, MachineError if
+    this machine cannot start it (then nothing is left, and another may), OSError.
+    """
+    run, place = task.run, task.folder.resolve()
+    if results.is_settled(place, run, retry_failed=retry_failed):
+        return end_in(place, run)
+    check_place(place, run)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        held.enter_context(results.shared_with_runs(place))
+        if run.clock == "real":
+            held.enter_context(alone_on_the_real_clock())
+        cpus = held.enter_context(claimed_cpus(1))
+        part = results.prepare_beside(place, run)
+        held.callback(part.discard)
+        began = time.monotonic()
+        job = start(run, part.folder, cpus[0])
+        held.callback(job.kill)
+        while job.poll() is None:
+            time.sleep(POLL_S)
+        complaint = job.complaint
+        results.clean_folder(part.folder)
+        results.finish(part.folder, time.monotonic() - began, complaint)
+        part.settle(run, retry_failed=retry_failed)
+    return end_in(place, run)
+
+
+def check_place(place: Path, run: RunDescription) -> None:
+    """Whether a folder may be replaced by a run's: it is not there, empty, or of the same run.
+    Raises ResultsError.
+    """
+    try:
+        names = [each.name for each in place.iterdir()]
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise ResultsError(f"{place}: a file; a run needs a folder of its own") from None
+    if names and results.read_object(place / "run.json") != run.to_json():
+        what = "another run's folder" if "run.json" in names else "a folder of something else"
+        raise ResultsError(f"{place}: {what}: choose another for this run")

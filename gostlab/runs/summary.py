@@ -1,0 +1,252 @@
+"""A matrix in a table: each cell's goodput, delays under load and verdict, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from statistics import median
+from typing import Any, TextIO
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from gostlab import results
+from gostlab.describe.checks import VERDICTS
+from gostlab.describe.file.words import cell_words
+from gostlab.results.measures import Latency, Resent, Spread, goodput_bps, latency, wan_resent
+from gostlab.runs.schedule import Finished
+
+# What stands below each other on a terminal before somebody would rather read a report.
+MOST_ROWS = 40
+MOST_REASONS = 12
+WIDTH = 160  # where there is no terminal to ask
+
+# Verdicts that have reasons.
+EXPLAINED = ("degraded", "invalid")
+
+# (from, to), which holds the median of such values 95 times of 100; None of too few
+Interval = Callable[[Sequence[float]], "tuple[float, float] | None"]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a run is not simply ok."""
+
+    verdict: str  # one of EXPLAINED
+    why: str
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """What the runs of a cell that count say together. A delay is the median over the runs of each
+    run's own median or 95th percentile over time.
+    """
+
+    matrix: str
+    factors: Mapping[str, Any]
+    runs: int
+    counted: int
+    verdict: str  # the worst of its runs', or how the first that does not count ended
+    reasons: tuple[Reason, ...]  # of runs that are degraded or invalid, each check's once
+    goodput_bps: float | None
+    interval_bps: tuple[float, float] | None
+    goodputs_bps: tuple[float, ...]  # of every run that counts
+    wan_resent: Resent | None  # the median run's, by its share
+    idle_rtt_ms: float | None
+    srtt_ms: Spread | None
+    queue_delay_ms: Spread | None
+
+    @property
+    def label(self) -> str:
+        """Its levels as people say them: 16 streams, gost+ws, bbr."""
+        return cell_words(self.factors) or self.matrix
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def cell_summaries(ends: Iterable[Finished], interval: Interval) -> list[CellSummary]:
+    """Every cell, in the order of its first run. Reads the runs' samples. Raises OSError."""
+    cells: dict[str, list[Finished]] = {}
+    for end in ends:
+        cells.setdefault(end.run.cell, []).append(end)
+    return [summarise(runs, interval) for runs in cells.values()]
+
+
+def summarise(runs: Sequence[Finished], interval: Interval) -> CellSummary:
+    counted = [end for end in runs if end.counts]
+    goodputs = [value for end in counted if (value := goodput_bps(end.folder)) is not None]
+    delays = [delay for end in counted if (delay := latency(end.folder)) is not None]
+    return CellSummary(
+        matrix=runs[0].run.matrix,
+        factors=runs[0].run.factors,
+        runs=len(runs),
+        counted=len(counted),
+        verdict=verdict_of(runs),
+        reasons=reasons_of(runs),
+        goodput_bps=median(goodputs) if goodputs else None,
+        interval_bps=interval(goodputs),
+        goodputs_bps=tuple(goodputs),
+        wan_resent=middle(
+            [found for end in counted if (found := wan_resent(end.folder)) is not None]
+        ),
+        idle_rtt_ms=delays[0].idle_rtt_ms if delays else None,
+        srtt_ms=typical(delays, lambda delay: delay.srtt_ms),
+        queue_delay_ms=typical(delays, lambda delay: delay.queue_delay_ms),
+    )
+
+
+def verdict_of(runs: Sequence[Finished]) -> str:
+    """How a cell stands: what its worst run is called."""
+    ended_otherwise = [str(end.outcome) for end in runs if end.outcome != "ok"]
+    if ended_otherwise:
+        return ended_otherwise[0]
+    verdicts = [end.verdict for end in runs if end.verdict in VERDICTS]
+    return max(verdicts, key=VERDICTS.index) if len(verdicts) == len(runs) else "no verdict"
+
+
+def reasons_of(runs: Sequence[Finished]) -> tuple[Reason, ...]:
+    """Why runs are degraded or invalid: the first reason of every check that says so."""
+    found: dict[tuple[str, str], Reason] = {}
+    for end in runs:
+        verdict = str(end.verdict)
+        checks = (results.read_object(end.folder / "fidelity.json") or {}).get("checks") or ()
+        for check in checks if verdict in EXPLAINED else ():
+            if isinstance(check, dict) and check.get("verdict") == verdict:
+                name = str(check.get("name"))
+                why = str(check.get("reason") or name)
+                found.setdefault((verdict, name), Reason(verdict, why))
+    return tuple(found.values())
+
+
+def middle(resent: Sequence[Resent]) -> Resent | None:
+    """The run in the middle by its share; of an even number the lower one of the two."""
+    ordered = sorted(resent, key=lambda each: each.share)
+    return ordered[(len(ordered) - 1) // 2] if ordered else None
+
+
+def typical(
+    delays: Sequence[Latency], measure: Callable[[Latency], Spread | None]
+) -> Spread | None:
+    spreads = [spread for delay in delays if (spread := measure(delay)) is not None]
+    if not spreads:
+        return None
+    return Spread(median(each.median for each in spreads), median(each.p95 for each in spreads))
+
+
+def ratios(cells: Sequence[CellSummary], first: Mapping[str, str]) -> dict[int, float]:
+    """Goodput over that of the same cell with the first congestion control, by the cell's place.
+
+    first: of each matrix, the first level of its factor `cc`.
+    """
+    base = {
+        without_cc(cell): cell.goodput_bps
+        for cell in cells
+        if str(cell.factors.get("cc")) == first.get(cell.matrix)
+    }
+    found = {}
+    for index, cell in enumerate(cells):
+        below = base.get(without_cc(cell))
+        if "cc" in cell.factors and below and cell.goodput_bps is not None:
+            found[index] = cell.goodput_bps / below
+    return found
+
+
+def without_cc(cell: CellSummary) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """What cells have in common that differ in the congestion control alone."""
+    others = sorted((key, str(level)) for key, level in cell.factors.items() if key != "cc")
+    return cell.matrix, tuple(others)
+
+
+# -- on the terminal
+
+
+def console_on(file: TextIO, width: int = WIDTH) -> Console:
+    """A terminal, or a file that is so wide, for text as it is."""
+    wide = None if file.isatty() else width
+    return Console(file=file, width=wide, highlight=False, markup=False, emoji=False)
+
+
+def plain_table() -> Table:
+    """An empty table with a line below its headings and no other."""
+    return Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+
+
+def print_summary(cells: Sequence[CellSummary], first: Mapping[str, str], file: TextIO) -> None:
+    """A table per matrix, and below it why cells are degraded or invalid."""
+    console = console_on(file)
+    times = ratios(cells, first)
+    shown = list(islice(enumerate(cells), MOST_ROWS))
+    for matrix in dict.fromkeys(cell.matrix for _, cell in shown):
+        table = new_table(matrix, first.get(matrix))
+        for index, cell in shown:
+            if cell.matrix == matrix:
+                table.add_row(*row_of(cell, times.get(index), compares=matrix in first))
+        console.print(table)
+        console.print()
+    if len(cells) > MOST_ROWS:
+        console.print(f"and {len(cells) - MOST_ROWS} more cells: the report has all")
+    lines = reason_lines(cells)
+    for line in lines[:MOST_REASONS]:
+        console.print(line)
+    if len(lines) > MOST_REASONS:
+        console.print(f"and {len(lines) - MOST_REASONS} more reasons: fidelity.json of each run")
+
+
+def new_table(matrix: str, first_cc: str | None) -> Table:
+    """An empty table of a matrix; with a column of ratios where it compares congestion controls."""
+    table = plain_table()
+    table.add_column(matrix, overflow="fold")
+    for heading in (
+        "n",
+        "Mbit/s",
+        "95 % interval",
+        f"/ {first_cc}",
+        "RTT, p95 ms",
+        "queue, p95 ms",
+    ):
+        if first_cc or not heading.startswith("/ "):
+            table.add_column(heading, justify="right")
+    table.add_column("verdict")
+    return table
+
+
+def row_of(cell: CellSummary, ratio: float | None, *, compares: bool) -> list[str]:
+    """A cell's row; – where there is nothing to say."""
+    interval = cell.interval_bps
+    ratio_text = "–" if ratio is None else f"{ratio:.2f}"
+    return [
+        cell.label,
+        str(cell.counted) if cell.counted == cell.runs else f"{cell.counted} of {cell.runs}",
+        mbit(cell.goodput_bps),
+        "–" if interval is None else f"{mbit(interval[0])} – {mbit(interval[1])}",
+        *([ratio_text] if compares else []),
+        delay_text(cell.srtt_ms),
+        delay_text(cell.queue_delay_ms),
+        cell.verdict,
+    ]
+
+
+def mbit(bps: float | None) -> str:
+    """A rate with three figures that mean something: 0.233, 4.00, 27.9, 1830."""
+    if bps is None:
+        return "–"
+    value = bps / 1e6
+    return f"{value:.0f}" if value >= 99.95 else f"{value:#.3g}"
+
+
+def delay_text(delay: Spread | None) -> str:
+    return "–" if delay is None else f"{delay.median:.0f}, {delay.p95:.0f}"
+
+
+def reason_lines(cells: Iterable[CellSummary]) -> list[str]:
+    """Why cells are degraded or invalid, each reason once, with its cells."""
+    said: dict[Reason, list[str]] = {}
+    for cell in cells:
+        for reason in cell.reasons:
+            said.setdefault(reason, []).append(f"{cell.matrix}: {cell.label}")
+    return [
+        f"{reason.verdict}: {'; '.join(labels)}: {reason.why}" for reason, labels in said.items()
+    ]

@@ -1,0 +1,565 @@
+"""Figures of sweeps, looked into as objects: models, bands, the study's values, shares, and that
+nothing is cut off.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from synthetic import check_texts, figure_of
+
+from analysis.draw import style
+from analysis.draw.drawings import bars
+from analysis.draw.drawings import map as star_map
+from analysis.draw.levels import facets_of, factor_heading, named_level
+from analysis.judge import models
+from analysis.judge.statistics import summarise
+from analysis.judge.table import cc_name
+from gostlab.describe.file.experiment import Published
+from gostlab.describe.file.words import cell_words
+
+FIGURE_NAMES = ("goodput", "window_pkts", "jain", "convergence_s", "total_mbit")
+
+
+def row_of(
+    values: Mapping[str, Sequence[float]],
+    cc: str,
+    factors: Mapping[str, Any],
+    *,
+    verdict: str = "ok",
+    **more: Any,
+) -> dict[str, Any]:
+    """A row as cells.to_table makes it; `values`: each figure's runs."""
+    n = max((len(runs) for runs in values.values()), default=0)
+    row: dict[str, Any] = {
+        "matrix": "m",
+        "variant": "",
+        "cell": ", ".join(f"{key} = {value}" for key, value in factors.items()),
+        "tunnel": "direct",
+        "cc": cc,
+        "streams": 1.0,
+        "rate_mbit": 100.0,
+        "rtt_ms": 100.0,
+        "loss_p": 0.0,
+        "mtu_bytes": 1500.0,
+        "n": float(n),
+        "left_out": 0.0,
+        "verdict": verdict if n else "none",
+        "absent": "no valid run",
+        "profile": "plain",
+        "direction": "upload",
+        "rmem_bytes": math.nan,
+        **{f"factor:{key}": str(value) for key, value in factors.items()},
+    }
+    for name in {*FIGURE_NAMES, *values}:
+        summary = summarise(list(values.get(name, ())))
+        interval = summary.interval if summary else None
+        row |= {
+            name: summary.median if summary else math.nan,
+            f"{name}_low": interval.low if interval else math.nan,
+            f"{name}_high": interval.high if interval else math.nan,
+            f"{name}_coverage": interval.coverage if interval else math.nan,
+            f"{name}_values": summary.values if summary else (),
+        }
+    return {**row, **more}
+
+
+def table_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """A table of them."""
+    table = pd.DataFrame(rows)
+    for name in table:
+        if str(name).endswith("_values"):
+            table[name] = table[name].map(lambda value: value if isinstance(value, tuple) else ())
+    return table
+
+
+def loss_sweep(
+    n: int = 6, ccs: Sequence[str] = ("cubic", "reno", "bbr"), rtts: Sequence[float] = (10, 50, 100)
+) -> pd.DataFrame:
+    """Goodputs and windows near the models', scattered; bands of CACM's figure 8 at 100 ms."""
+    random = np.random.default_rng(7)
+    rows = []
+    for rtt in rtts:
+        for loss in (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2):
+            for cc in ccs:
+                path = models.Path(100e6, rtt, loss, 6e6)
+                model = {"cubic": "rfc9438", "reno": "reno", "bbr": "bbr"}[cc]
+                (found,) = models.models_for([cc], (model,))
+                rate = found.mbit(path) or 95.0
+                runs = [min(95.6, rate * value) for value in random.normal(1.1, 0.05, n)]
+                band = (
+                    {"goodput_study": 7.0, "goodput_least": 4.0, "goodput_most": 11.0}
+                    if (cc, loss, rtt) == ("cubic", 1e-3, 100)
+                    else (
+                        {"goodput_study": 94.0, "goodput_least": 70.0}
+                        if (cc, loss, rtt) == ("bbr", 1e-3, 100)
+                        else {}
+                    )
+                )
+                rows.append(
+                    row_of(
+                        {
+                            "goodput": runs,
+                            "window_pkts": [models.window_pkts(run, rtt) for run in runs],
+                        },
+                        cc,
+                        {"cc": cc, "loss": loss, "rtt": f"{rtt}ms"},
+                        rtt_ms=float(rtt),
+                        loss_p=loss,
+                        rmem_bytes=6e6,
+                        verdict="degraded" if (cc, loss) == ("reno", 1e-2) else "ok",
+                        **band,
+                    )
+                )
+    return table_of(rows)
+
+
+def rtt_sweep(n: int = 6) -> pd.DataFrame:
+    """CUBIC and BBR by RTT at two receive buffers, Li 2018's values beside."""
+    rows = []
+    for rmem in (1e6, 80e6):
+        for rtt in (5, 10, 20, 50, 100, 200):
+            for cc in ("cubic", "bbr"):
+                path = models.Path(1e9, rtt, 1e-4, rmem)
+                (found,) = models.models_for(
+                    [cc], ("rfc9438" if cc == "cubic" else "li-bbr-linux",)
+                )
+                rate = found.mbit(path) or 900.0
+                study = {"goodput_study": 900.0 if cc == "bbr" else 200.0} if rtt == 10 else {}
+                rows.append(
+                    row_of(
+                        {"goodput": [rate * (1 + 0.01 * run) for run in range(n)]},
+                        cc,
+                        {"cc": cc, "rtt": f"{rtt}ms", "rmem": f"{rmem / 1e6:g}MB"},
+                        rtt_ms=float(rtt),
+                        loss_p=1e-4,
+                        rate_mbit=1000.0,
+                        rmem_bytes=rmem,
+                        **study,
+                    )
+                )
+    return table_of(rows)
+
+
+def fairness(
+    levels: Sequence[float] = (10, 20, 50, 100, 200),
+    ccs: Sequence[str] = ("bbr", "cubic"),
+    n: int = 6,
+) -> pd.DataFrame:
+    """Two flows of one congestion control, the second's RTT swept."""
+    rows = []
+    for cc in ccs:
+        for rtt in levels:
+            first = [
+                min(
+                    0.95,
+                    0.5 + 0.1 * math.log2(rtt / 10) * (1 if cc == "cubic" else -0.9) + 0.01 * run,
+                )
+                for run in range(n)
+            ]
+            goodputs = {
+                "goodput:flow1": [930 * share for share in first],
+                "goodput:flow2": [930 * (1 - share) for share in first],
+            }
+            study = (
+                {"goodput:flow1_study": 600.0, "goodput:flow2_study": 300.0} if rtt == 20 else {}
+            )
+            rows.append(
+                row_of(
+                    {
+                        "goodput": [930.0] * n,
+                        **goodputs,
+                        "share:flow1": first,
+                        "share:flow2": [1 - share for share in first],
+                        "jain": [1 / (2 * (share**2 + (1 - share) ** 2)) for share in first],
+                    },
+                    cc,
+                    {"cc": cc, "flow2.rtt": f"{rtt}ms"},
+                    rtt_ms=10.0,
+                    rate_mbit=1000.0,
+                    **{"rtt:flow1": 10.0, "rtt:flow2": float(rtt), "cc:flow1": cc, "cc:flow2": cc},
+                    **study,
+                )
+            )
+    return table_of(rows)
+
+
+def rivals(n: int = 3) -> pd.DataFrame:
+    """BBR against CUBIC by the buffer, at two RTTs."""
+    rows = []
+    for rtt in ("50ms", "100ms"):
+        for buffer, share in (("0.1bdp", 0.93), ("0.5bdp", 0.8), ("1bdp", 0.6), ("4bdp", 0.35)):
+            first = [share + 0.02 * run for run in range(n)]
+            rows.append(
+                row_of(
+                    {
+                        "share:bbr1": first,
+                        "share:cubic1": [1 - each for each in first],
+                        "goodput:bbr1": [900 * each for each in first],
+                        "goodput:cubic1": [900 * (1 - each) for each in first],
+                        "jain": [0.8] * n,
+                        "goodput": [900.0] * n,
+                    },
+                    "bbr",
+                    {"buffer": buffer, "rtt": rtt},
+                    verdict="degraded" if buffer == "4bdp" else "ok",
+                    **{
+                        "rtt:bbr1": float(rtt[:-2]),
+                        "rtt:cubic1": float(rtt[:-2]),
+                        "cc:bbr1": "bbr",
+                        "cc:cubic1": "cubic",
+                    },
+                )
+            )
+    return table_of(rows)
+
+
+COURSE = {
+    "plain": (31.7, 41, 39.1),
+    "loss 0.5 %": (20.9, 21.5, 22.3),
+    "loss 2.5 %": (14.6, 13.9, 16.8),
+    "delay 30 ms ± 10 ms": (15.5, 17.1, 16.9),
+    "delay 100 ms ± 30 ms": (12.3, 7.99, 3.98),
+    "delay 10 ms ± 3 ms": (23, 21.4, 21.6),
+}
+
+
+def conditions(n: int = 6) -> pd.DataFrame:
+    """The course's six conditions and three congestion controls."""
+    return table_of(
+        [
+            row_of(
+                {
+                    "goodput": (
+                        []
+                        if (cc, name) == ("reno", "plain")
+                        else [value * (0.9 + 0.02 * run) for run in range(n)]
+                    )
+                },
+                cc,
+                {"cc": cc, "condition": name},
+                rate_mbit=42.0,
+                goodput_study=value,
+                verdict="degraded" if name.endswith("30 ms") else "ok",
+            )
+            for name, row in COURSE.items()
+            for cc, value in zip(("cubic", "reno", "westwood"), row, strict=True)
+        ]
+    )
+
+
+def star(n: int = 6, many: bool = True) -> pd.DataFrame:
+    """Sites of the thesis as seen from two places."""
+    sites = {
+        "los-angeles": 7.05,
+        "dallas": 32.0,
+        "montreal": 72.0,
+        "tokyo": 105.96,
+        "paris": 137.06,
+        "amsterdam": 143.84,
+        "hongkong": 144.51,
+        "shanghai": 164.74,
+        "singapore": 174.27,
+        "guangzhou": 180.48,
+        "nanjing": 191.7,
+    }
+    rows = []
+    for place in ("client", "target") if many else ("client",):
+        for number, (site, rtt) in enumerate(sites.items()):
+            for direction in ("upload", "download"):
+                for cc in ("cubic", "bbr"):
+                    value = (
+                        1900
+                        / (1 + number) ** (2.2 if cc == "cubic" else 1.2)
+                        * (4 if direction == "download" else 1)
+                    )
+                    rows.append(
+                        row_of(
+                            {"goodput": [value * (1 + 0.03 * run) for run in range(n)]},
+                            cc,
+                            {"cc": cc, "profile": f"{place}-{site}", "direction": direction},
+                            rtt_ms=rtt,
+                            rate_mbit=2000.0,
+                            profile=f"{place}-{site}",
+                            direction=direction,
+                            goodput_study=value * (0.5 + 0.1 * number),
+                            verdict="degraded" if number == 3 else "ok",
+                        )
+                    )
+    return table_of(rows)
+
+
+def near_losses() -> pd.DataFrame:
+    """Losses that cost little: no decade lies between the rates."""
+    table = loss_sweep(2, ("cubic", "bbr"), rtts=(10, 20, 50))
+    return table[table["loss_p"] <= 1e-5]
+
+
+WINDOWS = (Published("m", {}, 10.0, figure="window_pkts", source="made up"),)
+LI_2018 = {"models": models.LI_2018}
+# What is drawn, of which table, for which study.
+DRAWN: dict[str, tuple[str, pd.DataFrame, dict[str, Any]]] = {
+    "by-loss": ("by-loss", loss_sweep(), {}),
+    "by-loss-single": ("by-loss", loss_sweep(1, rtts=(100,)), {}),
+    "by-loss-window": (
+        "by-loss",
+        loss_sweep(3, ("cubic", "reno"), rtts=(10, 100)),
+        {"published": WINDOWS},
+    ),
+    "by-loss-linear": ("by-loss", near_losses(), LI_2018),
+    "by-rtt": ("by-rtt", rtt_sweep(), LI_2018),
+    "by-rtt-flows": ("by-rtt", fairness(), {}),
+    "shares": ("shares", fairness(), {}),
+    "shares-rivals": ("shares", rivals(), {}),
+    "shares-many": ("shares", fairness(range(10, 100, 10), ("bbr",), 1), {}),
+    "bars": ("bars", conditions(), {}),
+    "bars-single": ("bars", conditions(1), {}),
+    "map": ("map", star(), {}),
+    "map-short": ("map", star(2, many=False), {}),
+}
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, Figure]:
+    return {name: figure_of(word, table, **study) for name, (word, table, study) in DRAWN.items()}
+
+
+def lines(figure: Figure, label: str) -> list[Any]:
+    return [line for ax in figure.axes for line in ax.lines if line.get_label() == label]
+
+
+def words(figure: Figure) -> list[str]:
+    return [
+        text.get_text()
+        for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))
+        if text.get_text()
+    ]
+
+
+def test_a_facet_per_round_trip_time(drawn: dict[str, Figure]) -> None:
+    assert [ax.get_title(loc="left") for ax in drawn["by-loss"].axes] == [
+        "RTT 10 ms",
+        "RTT 50 ms",
+        "RTT 100 ms",
+    ]
+
+
+def test_model_curves_are_the_models(drawn: dict[str, Figure]) -> None:
+    (model,) = models.models_for(["cubic"], ("rfc9438",))
+    for line, rtt in zip(lines(drawn["by-loss"], "model rfc9438"), (10, 50, 100), strict=True):
+        loss, rate = line.get_xdata()[120], line.get_ydata()[120]
+        assert rate == pytest.approx(model.mbit(models.Path(100e6, rtt, loss)))
+
+
+def test_loss_is_on_a_log_axis_and_none_has_a_place(drawn: dict[str, Figure]) -> None:
+    ax = drawn["by-loss"].axes[0]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert "0" in words(drawn["by-loss"]) and "10⁻⁴" in words(drawn["by-loss"])
+    assert drawn["by-loss-linear"].axes[0].get_yscale() == "linear"
+
+
+@pytest.mark.parametrize("figure", ["by-loss", "by-loss-linear", "by-loss-window"])
+def test_every_congestion_control_s_points_stand_at_the_loss_that_was_asked(
+    figure: str, drawn: dict[str, Figure]
+) -> None:
+    points = [
+        line
+        for ax in drawn[figure].axes
+        for line in ax.lines
+        if str(line.get_label()).startswith("lab ") and len(line.get_xdata()) == 1
+    ]
+    losses = sorted(loss for loss in loss_sweep()["loss_p"].unique() if loss > 0)
+    places = {losses[0] / 10, *losses}
+    assert len({line.get_label() for line in points}) > 1
+    assert {float(line.get_xdata()[0]) for line in points} <= places
+
+
+def test_published_bands_are_shaded_where_they_are_said(drawn: dict[str, Figure]) -> None:
+    bands = [
+        band.get_paths()[0].get_extents()
+        for ax in drawn["by-loss"].axes
+        for band in ax.collections
+        if band.get_label() == "band"
+    ]
+    assert [(band.y0, band.y1) for band in bands] == [(4.0, 11.0), (70.0, 100.0)]
+    assert all(band.x0 < 1e-3 * 1.13 < band.x1 * 1.3 for band in bands)
+
+
+def test_windows_have_segments_and_their_own_curve(drawn: dict[str, Figure]) -> None:
+    assert drawn["by-loss-window"].axes[0].get_ylabel() == "Mean window (segments)"
+    line = lines(drawn["by-loss-window"], "model reno")[0]
+    assert line.get_ydata()[-1] == pytest.approx(models.reno_window(line.get_xdata()[-1]))
+
+
+def test_li_s_equations_are_drawn_for_each_receive_buffer(drawn: dict[str, Figure]) -> None:
+    assert (
+        len(lines(drawn["by-rtt"], "model li-bbr"))
+        == len(lines(drawn["by-rtt"], "model li-bbr-linux"))
+        == 2
+    )
+    assert [ax.get_title(loc="left") for ax in drawn["by-rtt"].axes] == [
+        "rmem 1\u00a0MB",
+        "rmem 80\u00a0MB",
+    ]
+
+
+def test_flows_that_share_a_bottleneck_are_lines_of_their_own(drawn: dict[str, Figure]) -> None:
+    figure = drawn["by-rtt-flows"]
+    assert figure.axes[0].get_xlabel() == "Round-trip time of flow2 (ms)"
+    assert lines(figure, "lab flow1") and {
+        line.get_marker() for line in lines(figure, "lab flow2")
+    } == {"s"}
+    assert len(lines(figure, "study")) == 4
+
+
+def test_jain_stands_above_every_group(drawn: dict[str, Figure]) -> None:
+    assert [
+        text.get_text()
+        for ax in drawn["shares"].axes
+        for text in ax.texts
+        if text.get_label() == "jain"
+    ] == [f"{row['jain']:.2f}" for _, row in fairness().sort_values("cc", kind="stable").iterrows()]
+
+
+def test_the_study_s_goodputs_become_shares(drawn: dict[str, Figure]) -> None:
+    marks = sorted(float(line.get_ydata()[0]) for line in lines(drawn["shares"], "study"))
+    assert marks == pytest.approx([100 / 3, 100 / 3, 200 / 3, 200 / 3])
+
+
+def test_a_published_band_of_a_share_stands_beside_its_bar() -> None:
+    table = rivals()
+    table["share:bbr1_least"] = 0.6
+    band, *more = lines(figure_of("shares", table), "band")
+    assert list(band.get_ydata()) == [60, 100] and len(more) == len(table) - 1
+
+
+@pytest.mark.parametrize(("name", "marks"), [("bars", 18), ("map", 88)])
+def test_the_study_s_values_stand_beside(drawn: dict[str, Figure], name: str, marks: int) -> None:
+    assert len(lines(drawn[name], "study")) == marks
+
+
+def test_a_condition_without_a_valid_run_says_so(drawn: dict[str, Figure]) -> None:
+    assert "no valid run" in words(drawn["bars"])
+
+
+def test_intervals_only_from_six_runs(drawn: dict[str, Figure]) -> None:
+    assert lines(drawn["map"], "interval") and not lines(drawn["map"], "runs")
+    assert lines(drawn["map-short"], "runs") and not lines(drawn["map-short"], "interval")
+    assert not lines(drawn["by-loss-single"], "runs") and not lines(
+        drawn["by-loss-single"], "interval"
+    )
+
+
+def test_degraded_cells_are_hollow(drawn: dict[str, Figure]) -> None:
+    faces = [line.get_markerfacecolor() for line in lines(drawn["by-loss"], "lab reno")]
+    assert faces.count("white") == 3
+
+
+def test_sites_stand_nearest_first_by_where_they_are_seen_from() -> None:
+    sites = star_map.sites_of(star())
+    assert (
+        sites[0] == "client-los-angeles"
+        and sites[10] == "client-nanjing"
+        and sites[11] == "target-los-angeles"
+    )
+
+
+def test_a_factor_that_another_determines_makes_no_facets() -> None:
+    table = loss_sweep(1, rtts=(10, 50))
+    table["factor:profile"] = ["near" if rtt == 10 else "far" for rtt in table["rtt_ms"]]
+    assert [title for title, _ in facets_of(table, ("cc", "loss_p"), "rtt_ms")] == [
+        "RTT 10 ms",
+        "RTT 50 ms",
+    ]
+
+
+@pytest.mark.parametrize("name", list(DRAWN))
+def test_no_text_is_outside_small_or_on_another(drawn: dict[str, Figure], name: str) -> None:
+    figure = drawn[name]
+    unseen, renderer = check_texts(figure), figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    for ax in figure.axes:
+        boxes = [
+            tick.label1.get_window_extent(renderer)
+            for tick in ax.xaxis.get_major_ticks()
+            if tick.label1.get_text()
+            and id(tick.label1) not in unseen
+            and tick.label1.get_visible()
+        ]
+        boxes.sort(key=lambda box: box.x0)
+        assert all(first.x1 <= second.x0 + 1 for first, second in itertools.pairwise(boxes))
+
+
+def test_a_figure_drawn_twice_is_the_same() -> None:
+    first, second = (style.save(figure_of("shares", fairness()), "svg") for _ in range(2))
+    assert first == second
+
+
+def test_a_value_parts_from_its_unit_before_a_word_breaks() -> None:
+    assert style.wrapped("1000\u00a0packets", 11) == "1000\npackets"
+    assert (
+        style.wrapped("loss\u00a01\u00a0%, streams\u00a02", 12)
+        == "loss\u00a01\u00a0%,\nstreams\u00a02"
+    )
+
+
+def test_a_long_word_breaks_behind_a_mark_and_not_inside_its_parts() -> None:
+    assert style.wrapped("fixedrate(rate_kbit=15000)", 14) == "fixedrate(\nrate_kbit=\n15000)"
+    assert style.wrapped("gost+mwss", 20) == "gost+mwss"
+
+
+def test_a_place_of_a_congestion_control_is_said_as_people_say_it() -> None:
+    assert named_level("factor:where.app", "bbr") == "BBR at app"
+    assert cell_words({"where.app": "bbr", "loss": "1%"}, cc_name) == "BBR at app, 1\u00a0% loss"
+
+
+def test_seven_places_of_one_congestion_control_stand_in_one_row() -> None:
+    levels = [{"where": "cubic"}, {"where": "bbr"}]
+    levels += [{f"where.{end}": "bbr"} for end in ("client", "target", "app", "wan", "exit")]
+    table = table_of([row_of({"goodput": [10.0]}, "bbr", each) for each in levels])
+    (ax,) = figure_of("bars", table).axes
+    names = [label.get_text().replace("\n", " ") for label in ax.get_xticklabels()]
+    assert len(names) == 7 and "BBR at target" in names
+
+
+def test_a_bar_that_is_alone_in_its_condition_stands_above_its_name() -> None:
+    table = table_of(
+        [row_of({"goodput": [10.0]}, cc, {"cc.client": cc}) for cc in ("bbr", "cubic")]
+    )
+    (ax,) = figure_of("bars", table).axes
+    middles = [bar.get_x() + bar.get_width() / 2 for bar in ax.patches]
+    assert middles == pytest.approx(list(ax.get_xticks()))
+
+
+def test_bars_of_many_factors_are_named_whole() -> None:
+    names = [
+        f"delay 25\u00a0ms, {way}, forward.loss {loss}\u00a0%"
+        for way in ("download", "upload")
+        for loss in (0, 0.1, 1)
+    ]
+    count = bars.conditions_abreast(names)
+    shown = {style.wrapped(name, bars.ROW // count).replace("\n", " ") for name in names}
+    assert shown == set(names)
+    assert bars.conditions_abreast(["short"] * 12) == bars.CONDITIONS_IN_A_ROW
+
+
+@pytest.mark.parametrize(
+    ("factor", "heading", "level"),
+    [
+        ("forward.loss", "Packet loss, forward", "forward.loss 1\u00a0%"),
+        ("cc.client", "Congestion control, client", "BBR at client"),
+        ("late.rtt", "Round-trip time of late", "late.rtt 1\u00a0%"),
+    ],
+)
+def test_a_factor_of_one_end_or_direction_is_named_after_it(
+    factor: str, heading: str, level: str
+) -> None:
+    value = "bbr" if factor == "cc.client" else "1%"
+    assert factor_heading(f"factor:{factor}") == heading
+    assert named_level(f"factor:{factor}", value) == level

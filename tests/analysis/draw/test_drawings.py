@@ -1,0 +1,505 @@
+"""The registry of drawings: one file each, none half there, and none that loses a cell."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import synthetic
+from matplotlib.figure import Figure
+
+from analysis.draw import registry
+from analysis.draw.registry import (
+    MOST_FIGURES,
+    Answer,
+    DrawingError,
+    Drawn,
+    Picture,
+    Sweep,
+    draw_matrix,
+    drawing_of,
+    words_for,
+)
+from analysis.draw.sentences import convergence_sentences
+from analysis.judge.cells import to_matrices
+from analysis.page.chapter import Chapter, to_chapter
+from analysis.page.report import write_studies
+from analysis.read.runs import load_results
+from analysis.read.study import Study
+from gostlab.declared import drawings as declared
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.experiment import Published, load_experiment
+from gostlab.describe.resolve.expand import expand
+
+# Whole pages and every drawing of made-up sweeps: `make test` has them, `make fast` does not.
+pytestmark = pytest.mark.slow
+
+WORDS = sorted(declared.drawing_files())
+ROOT = Path(__file__).resolve().parents[3]
+
+PIES = """
+from analysis.draw.registry import Answer, Drawing, Picture
+from analysis.draw.style import new_figure, styled
+
+@styled
+def plot_pies(table):
+    figure, axes = new_figure(3)
+    axes[0, 0].pie(table["goodput"])
+    return figure
+
+DRAWING = Drawing(
+    "pies",
+    caption="Pies, of all things.",
+    draw=lambda sheet: [Picture(plot_pies(sheet.rows))],
+    says=lambda sweep, table: [Answer("Is it a pie?", (f"{len(table)} slices.",))],
+)
+"""
+EXPERIMENT = """
+name: mine
+title: Mine
+matrices:
+  - {name: m, draw: [WORD], factors: {cc: [cubic, bbr]}}
+"""
+
+
+# A study's number of every cell of matrix m.
+EVERYWHERE = Published("m", {}, 10.0, source="made up")
+
+
+def with_drawing(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, source: str) -> None:
+    """Add a folder with a drawing's file to those that are looked into."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.py").write_text(source, encoding="utf-8")
+    monkeypatch.setattr(declared, "DRAWING_FOLDERS", (*declared.DRAWING_FOLDERS, folder))
+
+
+def experiment_that_draws(folder: Path, word: str) -> Path:
+    """An experiment's file whose matrix is drawn by a word."""
+    path = folder / "mine.yaml"
+    path.write_text(EXPERIMENT.replace("WORD", word), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_drawing_is_named_after_its_file_and_says_what_it_shows(word: str) -> None:
+    drawing = drawing_of(word)
+    assert drawing.word == word
+    assert drawing.caption.endswith(".") and len(drawing.caption) > 20
+
+
+def test_a_new_drawing_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_drawing(monkeypatch, tmp_path / "drawings", "pies", PIES)
+    experiment = load_experiment(str(experiment_that_draws(tmp_path, "pies")))
+    assert experiment.matrices[0].draw == ("pies",)
+    for cc in ("cubic", "bbr"):
+        run = synthetic.description(experiment="mine", matrix="m", cc=cc, factors={"cc": cc})
+        synthetic.write_run(tmp_path / "results", run)
+    study = Study("mine", "Mine", matrix_draws=(("m", ("pies",)),))
+    html = write_studies(tmp_path / "results", [study], tmp_path / "out").read_text("utf-8")
+    assert "Pies, of all things." in html and "Is it a pie?" in html and "2 slices." in html
+    assert (tmp_path / "out/figures/mine-m-pies.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def plot():\n    pass\n", 'must have DRAWING = Drawing("pies"'),
+        (PIES.replace('"pies"', '"cakes"'), 'must have DRAWING = Drawing("pies"'),
+        (PIES.replace('    caption="Pies, of all things.",\n', ""), "has no caption="),
+        ("DRAWING = (\n", "cannot be read"),
+    ],
+)
+def test_a_half_registered_drawing_fails_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, words: str
+) -> None:
+    with_drawing(monkeypatch, tmp_path / "drawings", "pies", source)
+    with pytest.raises(BadInput, match=r"mine.yaml:5: .*draw.*pies") as raised:
+        load_experiment(str(experiment_that_draws(tmp_path, "pies")))
+    assert words in str(raised.value) and "\n" not in str(raised.value)
+    with pytest.raises(DrawingError):
+        drawing_of("pies")
+
+
+def test_a_drawing_whose_file_raises_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_drawing(monkeypatch, tmp_path / "drawings", "pies", "import nothing_such\n" + PIES)
+    with pytest.raises(DrawingError, match=r"pies\.py: ModuleNotFoundError: .*nothing_such"):
+        drawing_of("pies")
+
+
+def test_an_unknown_word_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"no such drawing .*did you mean series"):
+        load_experiment(str(experiment_that_draws(tmp_path, "serie")))
+
+
+def test_a_word_that_no_drawing_has_makes_no_report(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path, synthetic.cell("cubic", 1))
+    study = Study("made-up", "x", matrix_draws=(("main", ("pies",)),))
+    with pytest.raises(DrawingError, match="no drawing pies: draw is one of bars, "):
+        write_studies(tmp_path, [study], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_reading_an_experiment_imports_nothing_that_draws() -> None:
+    code = (
+        "import sys; from gostlab.describe.file.experiment import Published, load_experiment;"
+        " load_experiment('thesis-tunnel'); load_experiment('li2018');"
+        " print([m for m in ('matplotlib', 'pandas', 'analysis') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_what_is_drawn_is_no_part_of_a_run() -> None:
+    experiment = load_experiment("thesis-tunnel")
+    (run, *_) = expand(experiment, quick=True)
+    assert "draw" not in str(run.to_json()) and not hasattr(run, "draw")
+
+
+# -- what is drawn of a matrix whose file does not say
+
+
+@pytest.mark.parametrize(
+    ("factors", "words"),
+    [
+        ({"cc": "cubic", "streams": 4}, ("goodput", "ratio", "retransmissions", "series")),
+        ({"cc": "cubic", "syscall_cost": "5us"}, ("cpu",)),
+        ({"cc": "cubic", "buffer": "1bdp"}, ("buffer", "series")),
+        ({"cc": "cubic", "loss": "1%"}, ("cells", "series")),
+        ({}, ("cells", "series")),
+    ],
+)
+def test_without_draw_the_factors_choose_and_not_the_matrix_s_name(
+    tmp_path: Path, factors: Mapping[str, Any], words: tuple[str, ...]
+) -> None:
+    for name in ("cpu-clock-buffer", "plain"):
+        run = synthetic.description(matrix=name, cc="cubic", factors=dict(factors))
+        synthetic.write_run(tmp_path, run, name=name)
+    matrices = to_matrices(load_results(tmp_path, "made-up").runs)
+    assert [words_for(matrix) for matrix in matrices] == [words, words]
+
+
+def test_what_a_drawing_needs_and_does_not_find_is_said(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path, synthetic.cell("cubic", 1))
+    study = Study("made-up", "x", matrix_draws=(("main", ("shares",)),))
+    (part,) = to_chapter(study, load_results(tmp_path, "made-up")).parts
+    assert "No figure shares: it needs two flows that compete." in part.note
+
+
+# -- no drawing loses a cell
+
+
+CCS = ("cubic", "bbr", "reno")
+# Each drawing's own axis; the other factors of the made-up matrix are no drawing's.
+AXES: Mapping[str, tuple[str, Sequence[Any]]] = {
+    "cpu": ("syscall_cost", ("0us", "20us")),
+    "buffer": ("buffer", (100, 1000)),
+    "by-loss": ("loss", (0.001, 0.01)),
+    "by-rtt": ("rtt", (10.0, 50.0)),
+    "map": ("profile", ("paris", "tokyo")),
+}
+STREAMS = ("streams", (1, 4))
+
+
+def described(word: str, axis: str, level: Any, cc: str, others: Mapping[str, Any]) -> dict:
+    """run.json of one cell."""
+    changes: dict[str, Any] = {
+        "syscall_cost": {"syscall_cost_us": float(str(level).removesuffix("us") or 0)}
+        if axis == "syscall_cost"
+        else {},
+        "buffer": {"buffer_pkts": level},
+        "loss": {"loss": {"model": "random", "p": level}},
+        "rtt": {"rtt_ms": level},
+        "profile": {"profile": level},
+        "streams": {"streams": level},
+    }[axis]
+    factors = {"cc": cc, axis: level, **others}
+    asked = {
+        "experiment": "mine",
+        "matrix": "m",
+        "cc": cc,
+        "factors": factors,
+        "duration_s": 20.0,
+        "direction": others["direction"],
+        **changes,
+    }
+    if word == "shares":
+        return synthetic.several({"cc": cc}, {"cc": cc}, **{**asked, "streams": 1})
+    return synthetic.description(**asked)
+
+
+def write_cells(results: Path, word: str) -> dict[str, float]:
+    """A run of each combination; label -> the number that its figure must show."""
+    axis, levels = AXES.get(word, STREAMS)
+    combinations = itertools.product(levels, CCS, ("dry", "wet"), ("upload", "download"))
+    shown = {}
+    for index, (level, cc, weather, direction) in enumerate(combinations):
+        others = {"weather": weather, "direction": direction}
+        run = described(word, axis, level, cc, others)
+        goodput, wan, window = 20 + 3.7 * index, 11 + 7 * index, 23 + 5 * index
+        folder = synthetic.write_run(
+            results, run, goodput_mbit=goodput, wan=wan, name=f"{index:03}"
+        )
+        share = 0.2 + 0.013 * index
+        if word in ("series", "cwnd", "shares", "latency", "dips"):
+            rates = {each["name"]: goodput if word == "dips" else 90.0 for each in run["flows"]}
+            if len(rates) > 1:
+                rates = {"flow1": 90 * share, "flow2": 90 * (1 - share)}
+            synthetic.write_over_time(
+                folder,
+                run,
+                {name: lambda t, rate=rate: rate for name, rate in rates.items()},  # type: ignore[misc]
+                windows={name: lambda t, window=window: window for name in rates},  # type: ignore[misc]
+                sample_s=1.0,
+            )
+            delays_apart(folder, 30.0 + 2 * index)
+        streams = 1 if word == "shares" else run["streams"]
+        shown[str(index)] = {
+            "retransmissions": float(wan),
+            "ratio": goodput / 10.0,
+            "shares": 100 * share,
+            "cwnd": float(window * streams),
+            "series": float(window * streams),
+            "latency": 30.0 + 2 * index,
+        }.get(word, goodput)
+    return shown
+
+
+def delays_apart(folder: Path, srtt_ms: float) -> None:
+    """Give every sample of a run the same round trip, another than other runs'."""
+    path = folder / "sockets.jsonl"
+    rows = [json.loads(line) | {"srtt_ms": srtt_ms} for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def numbers_in(figure: Figure) -> Iterator[float]:
+    """Everything that the figure's lines and bars stand at."""
+    for ax in figure.axes:
+        for line in ax.lines:
+            yield from np.asarray(line.get_xdata(), dtype=float).ravel()
+            yield from np.asarray(line.get_ydata(), dtype=float).ravel()
+        # A map's fields have their numbers in them.
+        for text in ax.texts:
+            with suppress(ValueError):
+                yield float(text.get_text().replace(",", ""))
+        for patch in ax.patches:
+            yield patch.get_height() if hasattr(patch, "get_height") else np.nan
+
+
+def texts_of(figure: Figure) -> str:
+    """Everything that is written on a figure, whatever its lines."""
+    texts = [text.get_text() for text in figure.findobj(lambda each: hasattr(each, "get_text"))]
+    return " ".join(" ".join(texts).split())
+
+
+def pictures_of(word: str, results: Path, **study: Any) -> list[Picture]:
+    """What a drawing makes of the only matrix in some results."""
+    return drawn_of(word, results, **study).pictures
+
+
+def drawn_of(word: str, results: Path, **study: Any) -> Drawn:
+    """The same with what it says."""
+    (matrix,) = to_matrices(load_results(results, "mine").runs)
+    told = Study("mine", "Mine", **study)
+    return draw_matrix(drawing_of(word), Sweep(matrix, (matrix,), told), "mine")
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_no_drawing_drops_or_merges_a_cell_without_saying_so(word: str, tmp_path: Path) -> None:
+    shown = write_cells(tmp_path, word)
+    published = ()
+    if word == "ratio":
+        published = (EVERYWHERE,)
+    drawn = drawn_of(word, tmp_path, published=published)
+    pictures = drawn.pictures
+    if not pictures:  # of one tcp flow some drawings make nothing, and say what they need
+        assert drawing_of(word).needs in drawn.note
+        return
+    there = np.array([number for each in pictures for number in numbers_in(each.figure)])
+    found = sum(bool(np.isclose(there, value, rtol=5e-3).any()) for value in shown.values())
+    said = re.findall(r"(\d+) of (\d+) cells are drawn", texts_of(pictures[0].figure))
+    if found < len(shown):
+        assert said == [(str(found), str(len(shown)))], f"{found} of {len(shown)} are drawn"
+        assert all("cells are drawn" in texts_of(each.figure) for each in pictures)
+    else:
+        assert not said
+
+
+def test_too_many_levels_for_figures_are_counted_on_each(tmp_path: Path) -> None:
+    for index in range(MOST_FIGURES + 3):
+        run = synthetic.description(
+            experiment="mine",
+            matrix="m",
+            cc="cubic",
+            streams=4,
+            factors={"cc": "cubic", "streams": 4, "weather": f"w{index:02}"},
+        )
+        synthetic.write_run(tmp_path, run, name=f"{index}")
+    pictures = pictures_of("goodput", tmp_path)
+    assert len(pictures) == MOST_FIGURES
+    words = f"{MOST_FIGURES} of {MOST_FIGURES + 3} cells are drawn"
+    assert all(words in texts_of(picture.figure) for picture in pictures)
+    assert len({picture.name for picture in pictures}) == MOST_FIGURES
+
+
+def test_close_cells_do_not_stand_on_the_figure_s_edge(tmp_path: Path) -> None:
+    for streams, goodput in ((1, 139.0), (2, 141.0), (4, 142.0)):
+        for seed in range(6):
+            factors = {"cc": "cubic", "streams": streams}
+            run = synthetic.description(experiment="mine", matrix="m", seed=seed, factors=factors)
+            synthetic.write_run(
+                tmp_path, run, name=f"{streams}-{seed}", goodput_mbit=goodput + 0.1 * seed
+            )
+    (picture,) = pictures_of("cells", tmp_path)
+    (ax,) = picture.figure.axes
+    reached = max(float(x) for line in ax.lines for x in line.get_xdata())
+    assert reached == pytest.approx(142.5, abs=0.1)
+    assert reached < 0.97 * ax.get_xlim()[1]
+
+
+@pytest.mark.parametrize(("word", "label"), [("by-loss", "lab "), ("by-rtt", "lab ")])
+def test_points_stand_at_what_was_asked_also_where_they_overlap(
+    word: str, label: str, tmp_path: Path
+) -> None:
+    axis, levels = AXES[word]
+    for level, cc in itertools.product(levels, CCS):
+        run = described(word, axis, level, cc, {"direction": "upload"})
+        synthetic.write_run(tmp_path, run, goodput_mbit=50.0, name=f"{level}-{cc}")
+    (picture,) = pictures_of(word, tmp_path)
+    lines = [line for ax in picture.figure.axes for line in ax.lines]
+    points = [line for line in lines if str(line.get_label()).startswith(label)]
+    assert {float(line.get_xdata()[0]) for line in points} == set(levels)
+    looks = {(line.get_marker(), line.get_markersize()) for line in points}
+    assert len(looks) == len(CCS)
+
+
+# -- sentences
+
+
+def said_of(results: Path, study: Study) -> dict[str, str]:
+    """Heading -> sentences of a chapter and of its parts."""
+    chapter = to_chapter(study, load_results(results, study.name))
+    return {each.heading: " ".join(each.sentences) for each in answers_of(chapter)}
+
+
+def answers_of(chapter: Chapter) -> list[Answer]:
+    """All that is said: of the whole, and of each part."""
+    return [*chapter.answers, *(each for part in chapter.parts for each in part.answers)]
+
+
+def test_every_congestion_control_is_compared_not_just_two(tmp_path: Path) -> None:
+    for cc, goodput in (("cubic", 100.0), ("bbr", 120.0), ("reno", 80.0), ("vegas", 50.0)):
+        synthetic.write_run(tmp_path, synthetic.cell(cc, 4), goodput_mbit=goodput)
+    said = said_of(tmp_path, synthetic.STUDY)
+    assert {"BBR against CUBIC", "Reno against CUBIC", "Vegas against CUBIC"} <= set(said)
+    (part,) = to_chapter(synthetic.STUDY, load_results(tmp_path, "made-up")).parts
+    compared = [table.name for table in part.tables if "comparison" in table.name]
+    assert len(compared) == 3 and len(set(compared)) == 3
+
+
+def test_where_the_cpu_decided_is_said_of_the_cells_that_it_is_true_of(tmp_path: Path) -> None:
+    """ "Nowhere did the CPU decide: … at least 87 %" once stood above another matrix's table with
+    27 to 39 %.
+    """
+    for matrix, idle in (("main", 0.87), ("other", 0.27)):
+        for cc in ("cubic", "bbr"):
+            run = {**synthetic.cell(cc, 4), "matrix": matrix}
+            synthetic.write_run(tmp_path, run, idle=idle, name=f"{matrix}-{cc}")
+    study = Study("made-up", "x", matrix_titles=(("main", "The first"), ("other", "The second")))
+    chapter = to_chapter(study, load_results(tmp_path, "made-up"))
+    said = [
+        each for answer in answers_of(chapter) for each in answer.sentences if "CPU decided" in each
+    ]
+    assert len(said) == 2 and not any("Nowhere" in each for each in said)
+    for sentence, part in zip(said, chapter.parts, strict=True):
+        table = next(table for table in part.tables if table.name.endswith("-goodput"))
+        least = min(row["idle_share"] for row in table.rows)
+        assert f"“{part.title}”" in sentence
+        assert f"{100 * least:.0f}" in sentence.replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize(
+    ("published", "called", "heading"),
+    [
+        ((), "study", "By the buffer (gost+ws, 1 stream"),
+        (("paper",), "paper", "Which buffer explains the paper? (gost+ws, 1 stream"),
+    ],
+)
+def test_a_buffer_is_asked_to_explain_only_what_was_published(
+    tmp_path: Path, published: tuple, called: str, heading: str
+) -> None:
+    for buffer in (100, 1000):
+        run = synthetic.description(
+            experiment="mine",
+            matrix="m",
+            cc="cubic",
+            buffer_pkts=buffer,
+            factors={"buffer": f"{buffer}pkts"},
+        )
+        synthetic.write_run(tmp_path, run, name=str(buffer))
+    numbers = tuple(EVERYWHERE for _ in published)
+    said = said_of(tmp_path, Study("mine", "Mine", published=numbers, called=called))
+    assert any(each.startswith(heading) for each in said), list(said)
+    assert not any("thesis" in each for each in (*said, *said.values()))
+
+
+# -- panels of different scales
+
+
+def test_rows_of_windows_share_their_scale_or_say_that_they_do_not(tmp_path: Path) -> None:
+    for name, windows in (("near", (100, 130)), ("far", (10, 1000))):
+        for condition, window in zip(("a", "b"), windows, strict=True):
+            run = synthetic.description(
+                experiment="mine",
+                matrix="m",
+                cc="cubic",
+                tunnel="direct",
+                duration_s=10.0,
+                factors={"cc": "cubic", "condition": condition},
+            )
+            folder = synthetic.write_run(tmp_path / name, run, name=condition)
+            flow = run["flows"][0]["name"]
+            synthetic.write_over_time(
+                folder, run, {flow: lambda t: 10.0}, windows={flow: lambda t, w=window: w}
+            )
+    (near,), (far,) = (pictures_of("cwnd", tmp_path / name) for name in ("near", "far"))
+    assert len({ax.get_ylim() for ax in near.figure.axes}) == 1
+    assert "scale of its own" not in texts_of(near.figure)
+    assert len({ax.get_ylim() for ax in far.figure.axes}) == 2
+    assert "Each row has a scale of its own." in texts_of(far.figure)
+
+
+def test_figures_of_several_levels_say_that_their_scales_differ(tmp_path: Path) -> None:
+    for streams, weather in itertools.product((1, 4), ("dry", "wet")):
+        run = synthetic.description(
+            experiment="mine",
+            matrix="m",
+            cc="cubic",
+            streams=streams,
+            factors={"streams": streams, "weather": weather},
+        )
+        synthetic.write_run(tmp_path, run, name=f"{streams}-{weather}")
+    pictures = pictures_of("goodput", tmp_path)
+    assert [picture.name for picture in pictures] == [
+        f"mine-goodput-{name}" for name in map(registry.file_name, ("weather dry", "weather wet"))
+    ]
+    assert all(registry.OWN_SCALE in texts_of(picture.figure) for picture in pictures)
+
+
+def test_cells_that_settle_equally_soon_are_not_told_apart() -> None:
+    cells = pd.DataFrame({"cell": ["a", "b"], "convergence_s": [1.6, 1.6], "n": 1})
+    (said,) = convergence_sentences(cells.assign(never_converged=0))
+    assert "1.6 s in all 2 cells" in said
+    (said,) = convergence_sentences(cells.assign(convergence_s=[1.6, 3.0], never_converged=0))
+    assert "1.6 s (a)" in said and "3 s (b)" in said

@@ -1,0 +1,258 @@
+"""Figures, looked into as objects: units, colours, the study's values, what is left out."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import matplotlib.colors
+import numpy as np
+import pandas as pd
+import pytest
+import synthetic
+from matplotlib.figure import Figure
+from synthetic import check_texts, figure_of
+
+from analysis.draw.drawings import series
+from analysis.draw.levels import one_row, tunnel_title
+from analysis.draw.style import CC_COLOURS, cc_colour, save, tunnel_marker
+from analysis.judge.cells import MatrixResults, cpu_cells, to_matrices, to_table
+from analysis.read.runs import load_results
+from gostlab.declared.controls import IN_LINUX
+
+
+@pytest.fixture(scope="module")
+def matrices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MatrixResults]:
+    results = tmp_path_factory.mktemp("results")
+    synthetic.write_everything(results)
+    return {matrix.name: matrix for matrix in to_matrices(load_results(results, "made-up").runs)}
+
+
+@pytest.fixture(scope="module")
+def tables(matrices: dict[str, MatrixResults]) -> dict[str, pd.DataFrame]:
+    found = {name: to_table(matrix.cells, synthetic.STUDY, {}) for name, matrix in matrices.items()}
+    found["cpu"] = to_table(
+        cpu_cells(matrices["cpu"], list(matrices.values())), synthetic.STUDY, {}
+    )
+    return found
+
+
+@pytest.fixture(scope="module")
+def drawn(matrices: dict[str, MatrixResults], tables: dict[str, pd.DataFrame]) -> dict[str, Figure]:
+    run = next(cell.counted[0] for cell in matrices["main"].cells if cell.example.cc == "bbr")
+    return {
+        **{word: figure_of(word, tables["main"]) for word in BY_STREAMS},
+        "cpu": figure_of("cpu", tables["cpu"]),
+        "buffer": figure_of("buffer", tables["buffer"]),
+        "series": series.plot_series(run),
+    }
+
+
+BY_STREAMS = ["goodput", "ratio", "retransmissions", "cells"]
+FIGURES = [*BY_STREAMS, "cpu", "buffer", "series"]
+
+
+def artists(figure: Figure, label: str) -> list:
+    return [
+        artist
+        for ax in figure.axes
+        for artist in (*ax.lines, *ax.patches)
+        if artist.get_label() == label
+    ] + [
+        bar
+        for ax in figure.axes
+        for bars in ax.containers
+        if bars.get_label() == label
+        for bar in bars
+    ]
+
+
+def colour_of(artist: object) -> str:
+    get = getattr(artist, "get_color", None) or artist.get_edgecolor  # type: ignore[attr-defined]
+    return matplotlib.colors.to_hex(get()).upper()
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_axis_that_is_named_has_a_unit(drawn: dict[str, Figure], name: str) -> None:
+    labels = [
+        label for ax in drawn[name].axes for label in (ax.get_xlabel(), ax.get_ylabel()) if label
+    ]
+    assert len(labels) >= 2 or name == "cells"
+    assert all(
+        re.search(
+            r"\((Mbit/s|ratio|number|segments|packets|ms|s|µs|%|% of a second|BDP; .*)\)$", label
+        )
+        for label in labels
+    ), labels
+
+
+@pytest.mark.parametrize("name", [name for name in FIGURES if name != "series"])
+def test_a_congestion_control_has_one_colour_everywhere(
+    drawn: dict[str, Figure], name: str
+) -> None:
+    leg = "wan" if name == "retransmissions" else "lab"
+    for cc in ("cubic", "bbr"):
+        found = {colour_of(artist) for artist in artists(drawn[name], f"{leg} {cc}")}
+        assert found == {CC_COLOURS[cc].upper()}
+
+
+# What is seen of linear RGB with no cone of a kind (Machado, Oliveira and Fernandes 2009, severity
+# 1.0), and with all.
+VISIONS = {
+    "usual": np.eye(3),
+    "protanopia": np.array(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ),
+    "deuteranopia": np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.01182, 0.04294, 0.968881],
+        ]
+    ),
+    "tritanopia": np.array(
+        [
+            [1.255528, -0.076749, -0.178779],
+            [-0.078411, 0.930809, 0.147602],
+            [0.004733, 0.691367, 0.3039],
+        ]
+    ),
+}
+
+
+def lab_of(colour: str, vision: np.ndarray) -> np.ndarray:
+    """CIE L*a*b* (D65) of what is seen of a colour."""
+    rgb = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(vision @ linear, 0, 1)
+    to_xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    )
+    share = to_xyz @ seen / np.array([0.9505, 1.0, 1.089])
+    x, y, z = np.where(share > 0.008856, np.cbrt(share), 7.787 * share + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+def test_no_two_congestion_controls_look_alike_to_any_eye(vision: str) -> None:
+    assert {*IN_LINUX, "bbr2", "bbr3", "bbrplus"} <= CC_COLOURS.keys()
+    seen = {cc: lab_of(colour, VISIONS[vision]) for cc, colour in CC_COLOURS.items()}
+    for (one, a), (other, b) in itertools.combinations(seen.items(), 2):
+        # 2.3 is a just noticeable difference
+        assert np.linalg.norm(a - b) >= 15, (one, other)
+
+
+def test_an_unknown_congestion_control_keeps_its_colour() -> None:
+    assert cc_colour("somebody's") == cc_colour("somebody's")
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("goodput", 16), ("retransmissions", 16), ("cells", 16)]
+)
+def test_the_thesis_has_a_marker_for_each_of_its_values(
+    drawn: dict[str, Figure], name: str, count: int
+) -> None:
+    markers = artists(drawn[name], "study")
+    assert len(markers) == count
+    values = sorted(
+        float(marker.get_xydata()[0][0 if name == "cells" else 1]) for marker in markers
+    )
+    published = [
+        goodput if name != "retransmissions" else retr
+        for rows in synthetic.THESIS.values()
+        for goodput, retr in rows.values()
+    ]
+    assert values == sorted(published)
+
+
+def test_the_buffer_figure_has_the_thesis_s_two_levels(drawn: dict[str, Figure]) -> None:
+    levels = {
+        cc: [line.get_ydata()[0] for line in artists(drawn["buffer"], f"study {cc}")]
+        for cc in ("cubic", "bbr")
+    }
+    assert levels == {"cubic": [1430.0], "bbr": [1830.0]}
+    assert drawn["buffer"].axes[1].get_xscale() == "log"
+
+
+def test_the_ratio_has_a_log_axis_and_a_line_at_one(drawn: dict[str, Figure]) -> None:
+    assert drawn["ratio"].axes[0].get_yscale() == "log"
+    assert [line.get_ydata()[0] for line in artists(drawn["ratio"], "agreement")] == [1.0]
+
+
+def test_zeros_have_a_place_among_the_retransmissions(drawn: dict[str, Figure]) -> None:
+    ax = drawn["retransmissions"].axes[0]
+    assert ax.get_yscale() == "symlog"
+    assert ax.get_ylim()[0] < 0
+    assert any(line.get_ydata()[0] == 0 for line in artists(drawn["retransmissions"], "wan cubic"))
+
+
+def test_invalid_runs_are_in_no_figure_and_no_median(
+    tables: dict[str, pd.DataFrame], drawn: dict[str, Figure]
+) -> None:
+    row = one_row(tables["main"], tunnel="gost+ws", cc="cubic", streams=4)
+    assert row is not None and row["n"] == 5 and row["left_out"] == 1
+    assert max(row["goodput_values"]) < 9999.0
+    assert all(bar.get_height() < 9999.0 for bar in artists(drawn["goodput"], "lab cubic"))
+
+
+def test_degraded_cells_are_marked(drawn: dict[str, Figure]) -> None:
+    bars = artists(drawn["goodput"], "lab cubic")
+    assert [bool(bar.get_hatch()) for bar in bars] == [False, False, False, True] * 3
+    points = artists(drawn["cpu"], "lab cubic")
+    assert {point.get_markerfacecolor() for point in points} == {"white", CC_COLOURS["cubic"]}
+
+
+def test_intervals_only_with_six_runs(tmp_path: Path, drawn: dict[str, Figure]) -> None:
+    synthetic.write_matrix(tmp_path, 1)
+    (single,) = to_matrices(load_results(tmp_path, "made-up").runs)
+    figure = figure_of("goodput", to_table(single.cells, synthetic.STUDY, {}))
+
+    assert artists(figure, "interval") == []
+    # of 24 cells, one has an invalid and one a failed run among six
+    assert len(artists(drawn["goodput"], "interval")) == 22
+
+
+def test_the_real_clock_stands_in_the_cpu_figure(drawn: dict[str, Figure]) -> None:
+    ticks = [tick.get_text() for tick in drawn["cpu"].axes[2].get_xticklabels()]
+    assert ticks == ["0", "2", "5", "20", "real\nclock"]
+    assert [ax.get_title(loc="left") for ax in drawn["cpu"].axes[:2]] == [
+        "16 streams",
+        "128 streams",
+    ]
+
+
+def test_no_value_is_cut_off(drawn: dict[str, Figure]) -> None:
+    for name in ("goodput", "cpu", "buffer"):
+        for ax in drawn[name].axes:
+            for line in ax.lines:
+                if str(line.get_label()).startswith("lab "):
+                    assert ax.get_ylim()[0] <= line.get_ydata()[0] <= ax.get_ylim()[1]
+
+
+def test_the_series_share_their_time_axis(drawn: dict[str, Figure]) -> None:
+    first, *rest = drawn["series"].axes
+    assert len(rest) == 3
+    assert all(first.get_shared_x_axes().joined(first, ax) for ax in rest)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_text_is_small_or_outside(drawn: dict[str, Figure], name: str) -> None:
+    check_texts(drawn[name])
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_saved_twice_is_the_same(drawn: dict[str, Figure], name: str) -> None:
+    assert save(drawn[name], "svg") == save(drawn[name], "svg")
+    assert save(drawn[name], "png").startswith(b"\x89PNG")
+
+
+def test_a_tunnel_is_drawn_as_it_declares_itself_by_any_of_its_names() -> None:
+    assert tunnel_title("direct") == "direct: no tunnel"
+    assert tunnel_title("relay+wss") == "relay+wss: relay over WebSocket with TLS"
+    assert tunnel_title("of-an-older-lab") == "of-an-older-lab"
+    assert tunnel_marker("relay+wss") == tunnel_marker("gost+wss") != tunnel_marker("gost+ws")

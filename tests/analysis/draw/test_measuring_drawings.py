@@ -1,0 +1,102 @@
+"""The drawings of pings, short downloads and windows, looked into as objects."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic
+from synthetic import drawn, labelled
+
+from gostlab import results as contract
+
+TRIPS = {"sent": 4, "lost": 1, "median_ms": 50.0, "p95_ms": 90.0, "p99_ms": 95.0}
+RTTS = (40.0, 50.0, None, 90.0)
+
+
+def write(results: Path, cc: str, **changes: Any) -> Path:
+    """A run of a bulk flow beside a ping and short downloads; what they measured."""
+    run = synthetic.several(
+        {"cc": cc},
+        {"kind": "ping", "cc": None, "interval_ms": 100.0},
+        {"kind": "short", "cc": cc, "sizes_bytes": [10_000]},
+        cc=cc,
+        factors={"cc": cc},
+        **changes,
+    )
+    folder = synthetic.write_run(results, run, name=f"{cc}-{changes.get('rtt_ms', 0)}")
+    flows = contract.read_object(folder / "flows.json") or {}
+    for row in flows["flows"]:
+        if row["name"] == "flow2":
+            row["round_trips"] = TRIPS
+        if row["name"] == "flow3":
+            fetched = {"size_bytes": 10_000, "count": 3, "median_s": 0.2, "p95_s": 0.4}
+            row["fetches"] = [fetched]
+    synthetic.put(folder, "flows.json", flows)
+    rows = [{"t_s": n / 10, "flow": "flow2", "rtt_ms": rtt} for n, rtt in enumerate(RTTS)]
+    synthetic.put_lines(folder, "pings", rows)
+    return folder
+
+
+def test_pings_are_drawn_over_time_and_what_was_lost_keeps_their_share_below_one(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, "cubic")
+    made = drawn(tmp_path, "ping")
+    time, cdf = made.pictures
+
+    [line] = labelled(time.figure, "lab cubic")
+    assert [value for value in line.get_ydata() if value == value] == [40.0, 50.0, 90.0]
+    [line] = labelled(cdf.figure, "lab cubic")
+    assert list(line.get_ydata()) == [0.25, 0.5, 0.75]
+    [answer] = made.answers
+    assert "half of the pings took no longer than 50" in answer.sentences[0]
+    assert "1 of 4 were lost" in answer.sentences[0]
+
+
+def test_goodput_stands_beside_the_ping(tmp_path: Path) -> None:
+    for cc in ("cubic", "bbr"):
+        legs = write(tmp_path, cc) / "legs.json"
+        found = json.loads(legs.read_text())
+        found["legs"][0] |= {"segments_out": 1000, "segments_retransmitted": 25}
+        legs.write_text(json.dumps(found))
+    [picture] = drawn(tmp_path, "lag").pictures
+
+    goodput, ping = (labelled(picture.figure, "lab bbr", panel)[0] for panel in (0, 1))
+    assert goodput.get_xdata()[0] > 0 and ping.get_xdata()[0] == 50.0
+    [resent] = labelled(picture.figure, "lab bbr", 2)
+    assert resent.get_xdata()[0] == pytest.approx(0.025, rel=0.01)
+
+
+def test_downloads_are_drawn_by_size(tmp_path: Path) -> None:
+    write(tmp_path, "cubic")
+    made = drawn(tmp_path, "fetches")
+
+    [line] = labelled(made.pictures[0].figure, "lab cubic")
+    assert list(line.get_xdata()) == [10_000] and list(line.get_ydata()) == [0.2]
+    assert "10\u00a0kB in 0.2" in made.answers[0].sentences[0]
+
+
+def test_windows_are_drawn_against_what_a_round_trip_allows(tmp_path: Path) -> None:
+    for number, most in enumerate((1_000_000, 8_000_000)):
+        sizes = {"rmem": [4096, 131072, most], "wmem": [4096, 16384, most]}
+        run = synthetic.description(
+            buffers=sizes, factors={"cc": "cubic", "buffers": f"b{number}"}, cc="cubic"
+        )
+        synthetic.write_run(tmp_path, run, name=f"run-{number}")
+    made = drawn(tmp_path, "knee")
+
+    [line] = labelled(made.pictures[0].figure, "lab cubic")
+    assert list(line.get_xdata()) == pytest.approx([500_000, 4_000_000])
+    assert made.answers[0].sentences[0].startswith("gost+ws")
+
+
+@pytest.mark.parametrize("word", ["ping", "lag", "fetches", "knee"])
+def test_without_what_it_needs_a_drawing_makes_nothing(tmp_path: Path, word: str) -> None:
+    run = synthetic.description(cc="cubic", factors={"cc": "cubic"}, buffers="system")
+    synthetic.write_run(tmp_path, run, name="plain")
+    made = drawn(tmp_path, word)
+
+    assert made.pictures == [] and "it needs" in made.note

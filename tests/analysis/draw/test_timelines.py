@@ -1,0 +1,316 @@
+"""Runs over time: every flow is there, short dips are, and what happens to the run is marked."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import matplotlib.colors
+import numpy as np
+import pytest
+import synthetic
+from matplotlib.figure import Figure
+from synthetic import FOOTER
+
+from analysis.draw import marks, style
+from analysis.draw.drawings import cwnd, series
+from analysis.draw.style import CC_COLOURS
+from analysis.read.folder import Run, load_run
+from analysis.read.series import Series
+
+
+def loaded(folder: Path) -> Run:
+    run = load_run(folder)
+    assert isinstance(run, Run) and run.state == "ok", run
+    return run
+
+
+def bbr_rate(t: float, share: float = 1.0) -> float:
+    """Full but for ProbeRTT every ten seconds."""
+    return 2.0 if t % 10 > 9.7 else 95 * share
+
+
+def write_queue(folder: Path, seconds: float, backlog: Any) -> None:
+    synthetic.put_lines(
+        folder,
+        "queues",
+        [
+            {
+                "t_s": round(0.1 * index, 3),
+                "node": "wan_a",
+                "dev": "wan_a-eth1",
+                "role": "bottleneck",
+                "direction": "forward",
+                "backlog_pkts": backlog(0.1 * index),
+                "backlog_bytes": 0,
+                "drops": 0,
+                "sent_pkts": index,
+                "sent_bytes": index,
+            }
+            for index in range(1, int(10 * seconds))
+        ],
+    )
+
+
+def fair(results: Path) -> Run:
+    """Three flows: two of BBR, the second late, and CUBIC."""
+    run = synthetic.several(
+        {"cc": "bbr"},
+        {"cc": "bbr", "start_s": 5.0},
+        {"cc": "cubic", "start_s": 20.0, "duration_s": 25.0},
+        cc="bbr",
+        duration_s=60.0,
+        buffer_pkts=400,
+        factors={"cc": "bbr", "buffer": "1bdp"},
+    )
+    run["flows"][1]["duration_s"] = 55.0
+    folder = synthetic.write_run(results, run, name="fair")
+    shares = {
+        "flow1": lambda t: bbr_rate(t, 1 if t < 5 else 0.5 if t < 20 or t > 45 else 0.42),
+        "flow2": lambda t: bbr_rate(t, 0.5 if t < 20 or t > 45 else 0.42),
+        "flow3": lambda t: 95 * 0.16 + 3 * math.sin(t),
+    }
+    synthetic.write_over_time(
+        folder,
+        run,
+        shares,
+        windows={
+            name: lambda t, k=k: (
+                4 if k < 2 and t % 10 > 9.7 else 120 + 40 * k + int(20 * math.sin(t))
+            )
+            for k, name in enumerate(shares)
+        },
+    )
+    write_queue(folder, 60, lambda t: int(200 + 150 * math.sin(t / 3)) if t % 10 < 9.7 else 10)
+    return loaded(folder)
+
+
+def changed(results: Path) -> Run:
+    """A bottleneck whose rate changes, UDP in the background, CUBIC."""
+    udp = {"kind": "udp", "cc": None, "rate_bps": 40_000_000, "start_s": 5.0, "duration_s": 10.0}
+    changes = [
+        {"at_s": at_s, "direction": direction, "rate_bps": rate}
+        for at_s, rate in ((20.0, 50_000_000), (25.0, 20_000_000), (40.0, 100_000_000))
+        for direction in ("forward", "reverse")
+    ]
+    run = synthetic.several(
+        {"cc": "cubic"}, udp, duration_s=60.0, changes=changes, factors={"cc": "cubic"}
+    )
+    folder = synthetic.write_run(results, run, name="changed")
+    synthetic.write_over_time(
+        folder,
+        run,
+        {
+            "flow1": lambda t: (
+                55 if 5 < t < 15 else 47 if 20 < t < 25 else 19 if 25 < t < 40 else 95
+            ),
+            "flow2": lambda t: 38.0,
+        },
+        windows={"flow1": lambda t: int(100 + 5 * (t % 8) ** 2)},
+    )
+    write_queue(folder, 60, lambda t: int(40 * (t % 8)))
+    return loaded(folder)
+
+
+def grid(results: Path) -> list[Run]:
+    """The course's conditions and congestion controls, an ACK every millisecond, timeouts among
+    them.
+    """
+    runs = []
+    for index, condition in enumerate(("plain", "loss 0.5 %", "delay 100 ms ± 30 ms")):
+        for cc in ("cubic", "reno", "westwood"):
+            if (cc, index) == ("westwood", 1):
+                continue
+            run = synthetic.description(
+                cc=cc,
+                acks=True,
+                tunnel="direct",
+                duration_s=60.0,
+                matrix="cwnd",
+                rtt_ms=10.0,
+                factors={"cc": cc, "condition": condition},
+                rate_bps=40_000_000,
+            )
+            folder = synthetic.write_run(
+                results, run, name=f"{cc}-{index}", verdict="degraded" if index == 2 else "ok"
+            )
+            times = np.arange(0.05, 60, 0.002)
+            period = 3 + 4 * index
+            rows = [
+                (
+                    f"{t:.4f}",
+                    "flow1",
+                    (
+                        1
+                        if 30 < t < 30.004
+                        else int(
+                            5
+                            + (60 - 15 * index)
+                            * (0.5 + 0.5 * ((t % period) / period) ** (3 if cc == "cubic" else 1))
+                        )
+                    ),
+                    "" if t < 1 else int(30 - 5 * index),
+                )
+                for t in times
+            ]
+            synthetic.write_acks(folder, rows)
+            runs.append(loaded(folder))
+    return runs
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
+    results = tmp_path_factory.mktemp("results")
+    return {
+        "fair": series.plot_series(fair(results), FOOTER),
+        "changed": series.plot_series(changed(results), FOOTER),
+        "grid": cwnd.plot_cwnd_grid(grid(results), FOOTER),
+    }
+
+
+def lines(figure: Figure, label: str, panel: int | None = None) -> list[Any]:
+    axes = figure.axes if panel is None else [figure.axes[panel]]
+    return [line for ax in axes for line in ax.lines if line.get_label() == label]
+
+
+def words(figure: Figure) -> list[str]:
+    return [
+        text.get_text()
+        for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))
+        if text.get_text()
+    ]
+
+
+def test_every_flow_is_in_every_panel_in_its_congestion_control_s_colour(
+    drawn: dict[str, Figure],
+) -> None:
+    for name, cc in (("flow1", "bbr"), ("flow2", "bbr"), ("flow3", "cubic")):
+        found = lines(drawn["fair"], f"lab {name}")
+        assert len(found) == 3 and {
+            matplotlib.colors.to_hex(line.get_color()).upper() for line in found
+        } == {CC_COLOURS[cc]}
+
+
+def test_two_flows_of_one_congestion_control_differ_in_their_lines_and_are_named(
+    drawn: dict[str, Figure],
+) -> None:
+    first, second = (lines(drawn["fair"], f"lab {name}", 0)[0] for name in ("flow1", "flow2"))
+    assert first.get_linestyle() != second.get_linestyle()
+    assert {"flow1", "flow2", "flow3"} <= set(words(drawn["fair"]))
+
+
+def test_probe_rtt_dips_show(drawn: dict[str, Figure]) -> None:
+    (line,) = lines(drawn["fair"], "lab flow1", 0)
+    dips = line.get_ydata() < 10
+    assert np.count_nonzero(np.diff(dips.astype(int)) == 1) == 6
+
+
+def test_starts_stops_and_changes_are_marked_in_every_panel(drawn: dict[str, Figure]) -> None:
+    assert {float(line.get_xdata()[0]) for line in lines(drawn["fair"], "mark")} == {
+        5.0,
+        20.0,
+        45.0,
+    }
+    assert len(lines(drawn["fair"], "mark")) == 3 * 4
+    assert {"flow2 starts", "flow3 starts", "flow3 stops"} <= set(words(drawn["fair"]))
+    assert {"flow2 starts", "flow2 stops", "50 Mbit/s", "20 Mbit/s", "100 Mbit/s"} <= set(
+        words(drawn["changed"])
+    )
+
+
+def test_a_changed_bottleneck_is_a_step_line_of_what_it_carries(drawn: dict[str, Figure]) -> None:
+    (step,) = lines(drawn["changed"], "bottleneck")
+    assert list(step.get_xdata()) == [0, 20, 25, 40, 60]
+    assert list(step.get_ydata()) == pytest.approx(
+        [rate * 1448 / 1514 for rate in (100, 50, 20, 100, 100)]
+    )
+
+
+def test_a_timeout_of_a_few_acks_is_seen(drawn: dict[str, Figure]) -> None:
+    for line in lines(drawn["grid"], "lab cubic"):
+        assert min(line.get_ydata()) == 1 and len(line.get_xdata()) < 4 * marks.PIXELS + 1
+
+
+def test_the_grid_has_a_place_for_what_did_not_run(drawn: dict[str, Figure]) -> None:
+    assert "no valid run" in words(drawn["grid"]) and "degraded" in words(drawn["grid"])
+    assert [ax.get_title(loc="left") for ax in drawn["grid"].axes[:3]] == [
+        "CUBIC",
+        "Reno",
+        "Westwood",
+    ]
+
+
+def test_an_infinite_ssthresh_is_no_line(drawn: dict[str, Figure]) -> None:
+    values = lines(drawn["grid"], "ssthresh")[0].get_ydata()
+    assert np.isnan(values[0]) and not np.isnan(values[-1])
+
+
+def test_thinning_keeps_extremes_and_ends() -> None:
+    t_s, value = np.linspace(0, 60, 100_000), np.sin(np.arange(100_000))
+    value[77_777] = 9.0
+    thin_t, thin = marks.min_max(t_s, value, 500)
+    assert len(thin) <= 2000 and thin.max() == 9.0 and thin_t[0] == 0 and thin_t[-1] == 60
+    assert np.all(np.diff(thin_t) >= 0)
+
+
+def test_a_run_without_series_says_so(tmp_path: Path) -> None:
+    folder = synthetic.write_run(tmp_path, synthetic.cell("bbr", 1))
+    for name in ("sockets.jsonl", "queues.jsonl", "hosts.jsonl"):
+        (folder / name).unlink()
+    assert "this run left no series" in words(series.plot_series(loaded(folder)))
+
+
+def test_names_at_the_ends_of_lines_keep_apart() -> None:
+    _, axes = style.new_figure(3)
+    ax = axes[0, 0]
+    ax.set_ylim(0, 100)
+    ends = {
+        f"flow{index}": Series(np.array([1.0]), np.array([50.0 + index / 10])) for index in range(4)
+    }
+    series.name_ends(ax, ends, dict.fromkeys(ends, ("#000000", "-")))
+    places = sorted(text.xy[1] for text in ax.texts)
+    assert min(np.diff(places)) > 10 and places[-1] <= 100
+
+
+@pytest.mark.parametrize("name", ["fair", "changed", "grid"])
+def test_no_text_is_outside_or_small(drawn: dict[str, Figure], name: str) -> None:
+    figure = drawn[name]
+    figure.canvas.draw()
+    renderer, page = figure.canvas.get_renderer(), figure.bbox  # type: ignore[attr-defined]
+    ticks = {
+        id(tick.label1)
+        for ax in figure.axes
+        for axis in (ax.xaxis, ax.yaxis)
+        for tick in axis.get_major_ticks()
+    }
+    for text in figure.findobj(lambda artist: hasattr(artist, "get_fontsize")):
+        if text.get_text() and text.get_visible() and id(text) not in ticks:
+            box = text.get_window_extent(renderer)
+            assert (
+                text.get_fontsize() >= 8
+                and box.x0 >= page.x0 - 1
+                and box.x1 <= page.x1 + 1
+                and box.y0 >= -1
+                and box.y1 <= page.y1 + 1
+            ), text
+
+
+def test_the_bottleneck_is_the_slowest_link_of_each_moment(tmp_path: Path) -> None:
+    asked = synthetic.description(duration_s=10.0, rate_bps=20_000_000)
+    wide = {way: {**asked["path"][way], "rate_bps": 50_000_000} for way in ("forward", "reverse")}
+    asked |= {
+        "hops": 2,
+        "links": {"hop2": wide},
+        "changes": [
+            {"at_s": 2.0, "direction": "forward", "link": "hop2", "rate_bps": 5_000_000},
+            {"at_s": 4.0, "direction": "forward", "rate_bps": 2_000_000},
+            {"at_s": 6.0, "direction": "forward", "rate_bps": 80_000_000},
+        ],
+    }
+    run = loaded(synthetic.write_run(tmp_path, asked))
+    steps = series.rate_steps(run)
+    assert [at_s for at_s, _ in steps] == [0.0, 2.0, 4.0, 6.0, 10.0]
+    full = steps[0][1]
+    assert [rate / full for _, rate in steps] == pytest.approx([1, 0.25, 0.1, 0.25, 0.25])
+    assert series.marks_of(run)[2.0] == ["hop2: 5 Mbit/s"]

@@ -1,0 +1,86 @@
+"""by-tunnel and wire: what they show of made-up runs, and what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import synthetic
+from synthetic import drawn
+
+from analysis.draw.levels import named_level
+from analysis.draw.registry import Sweep, drawing_of
+from analysis.draw.style import short
+from analysis.judge.cells import to_matrices
+from analysis.page.chapter import first_screen, to_part
+from analysis.read.runs import load_results
+from analysis.read.study import Study
+
+RATES = {"direct": 40.0, "openvpn+tcp": 10.0, "wireguard": 38.0}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Three tunnels, one run each."""
+    for tunnel, rate in RATES.items():
+        run = synthetic.description(tunnel=tunnel, duration_s=4.0, factors={"tunnel": tunnel})
+        folder = synthetic.write_run(tmp_path, run, name=tunnel, goodput_mbit=rate)
+        seconds = [float(t) for t in range(5)]
+        queue = {"role": "bottleneck", "direction": "forward"}
+        synthetic.put_lines(
+            folder, "queues", [{**queue, "t_s": t, "sent_bytes": int(1.1e6 * t)} for t in seconds]
+        )
+        leg = {"leg": "wan" if tunnel == "direct" else "inner", "end": "near"}
+        synthetic.put_lines(
+            folder, "sockets", [{**leg, "t_s": t, "bytes_acked": int(1e6 * t)} for t in seconds]
+        )
+    return tmp_path
+
+
+def test_every_tunnel_has_its_line_and_none_is_dashed(results: Path) -> None:
+    made = drawn(results, "by-tunnel")
+
+    [picture] = made.pictures
+    [ax] = [ax for ax in picture.figure.axes if ax.get_visible()]
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(RATES)
+    assert any(line.get_linestyle() == "--" and line.get_xdata()[0] == 40.0 for line in ax.lines)
+    [answer] = made.answers
+    assert "from 10 Mbit/s (openvpn+tcp, 0.25 of direct)" in answer.sentences[0]
+    assert "to 38 Mbit/s (wireguard, 0.95 of direct)" in answer.sentences[0]
+
+
+def test_the_wire_has_what_the_formats_say_beside_what_was_measured(results: Path) -> None:
+    made = drawn(results, "wire")
+
+    [table] = made.tables
+    rows = {row["tunnel"]: row for row in table.rows}
+    assert [row["measured"] for row in rows.values()] == pytest.approx([1.1] * 3)
+    assert rows["direct"]["computed"] == pytest.approx(1514 / 1448)
+    assert "Measured and computed differ by at most" in made.answers[0].sentences[1]
+    assert made.pictures
+
+
+def test_what_goes_over_the_wire_leads_where_a_matrix_is_drawn_by_it(results: Path) -> None:
+    found = load_results(results, "made-up")
+    sweep = Sweep(to_matrices(found.runs)[0], (), Study("made-up", "Made up"), "fixture")
+    part = to_part(sweep, [drawing_of("wire"), drawing_of("by-tunnel")])
+    first = first_screen(sweep.study, found, [part], ())
+    assert first.sentences[0].startswith("Most goes over the wire with")
+    assert first.sentences[1].startswith("Measured and computed differ by at most")
+    assert "goodput is" in first.sentences[2]
+
+
+def test_a_level_of_a_link_is_named_as_the_links() -> None:
+    assert named_level("factor:second.hop2.loss", "1%") == "hop2 loss 1\u00a0%"
+    assert named_level("factor:links.n1-n2.rtt", "60ms") == "n1-n2 rtt 60\u00a0ms"
+
+
+def test_numbers_in_fields_have_as_many_digits_each() -> None:
+    assert [short(value) for value in (144.2, 18.3, 8.0, 3.04, 0.5, 0.0)] == [
+        "144",
+        "18.3",
+        "8.0",
+        "3.0",
+        "0.50",
+        "0",
+    ]

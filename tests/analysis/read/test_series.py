@@ -1,0 +1,389 @@
+"""One run over time, on made-up folders whose rates are known: what is read, and what fairness and
+settling make of it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import synthetic
+from scipy import integrate
+
+from analysis.judge import fairness
+from analysis.judge.cells import natural, to_matrices, to_table, value_of
+from analysis.judge.statistics import best_mean
+from analysis.read import series
+from analysis.read.folder import Run, load_run
+from analysis.read.runs import load_results
+from analysis.read.study import Study
+from gostlab.describe.file.experiment import Published
+
+TWO = ({}, {"start_s": 10.0, "duration_s": 50.0})
+
+
+def made(
+    tmp_path: Path,
+    run: Mapping[str, Any],
+    rates: Mapping[str, Callable[[float], float]] | None = None,
+    name: str = "one",
+    **kept: Any,
+) -> Run:
+    folder = synthetic.write_run(tmp_path, run, name=name)
+    if rates is not None:
+        synthetic.write_over_time(folder, run, rates, **kept)
+    found = load_run(folder)
+    assert isinstance(found, Run) and found.state == "ok", found
+    return found
+
+
+def test_a_flow_s_rate_is_its_sockets_payload_together(tmp_path: Path) -> None:
+    asked = synthetic.several({"streams": 4})
+    run = made(tmp_path, asked, {"flow1": lambda t: 40.0 if t < 30 else 80.0})
+    rates = series.flow_rates(run, 1.0)["flow1"]
+    assert list(rates.t_s) == [float(t) for t in range(1, 61)]
+    assert rates.value == pytest.approx([40.0] * 30 + [80.0] * 30)
+
+
+@pytest.mark.parametrize("window_s", [0.1, 0.25, 0.7, 1.0, 5.0])
+def test_the_windows_hold_what_was_delivered_and_no_more(tmp_path: Path, window_s: float) -> None:
+    def rate(t: float) -> float:
+        return 50 + 40 * math.sin(t)
+
+    run = made(tmp_path, synthetic.several({}), {"flow1": rate})
+    rates = series.flow_rates(run, window_s)["flow1"]
+    ends = np.minimum(rates.t_s, 60.0)
+    delivered, _ = integrate.quad(rate, 0, ends[-1], limit=200)
+    found = float(np.dot(rates.value, np.diff(ends, prepend=0.0)))
+    assert found == pytest.approx(delivered, rel=1e-3)
+
+
+def test_a_flow_that_starts_and_ends_within_a_window_has_its_own_rate_there(tmp_path: Path) -> None:
+    asked = synthetic.several({}, {"start_s": 10.3, "duration_s": 20.0})
+    run = made(tmp_path, asked, {"flow1": lambda t: 50.0, "flow2": lambda t: 30.0})
+    rates = series.flow_rates(run, 1.0)["flow2"]
+    assert (rates.t_s[0], rates.t_s[-1]) == (11.0, 30.0)  # 30.0 to 30.3 is less than half a window
+    assert rates.value == pytest.approx([30.0] * 20)
+
+
+def test_udp_s_rate_is_what_its_receiver_reports(tmp_path: Path) -> None:
+    udp = {"kind": "udp", "cc": None, "rate_bps": 30_000_000, "start_s": 5.0, "duration_s": 10.0}
+    rates = {"flow1": lambda t: 50.0, "flow2": lambda t: 29.0 if t < 10 else 27.0}
+    run = made(tmp_path, synthetic.several({}, udp), rates)
+    rates = series.flow_rates(run, 1.0)["flow2"]
+    assert rates.t_s[0] == 6.0 and rates.value == pytest.approx([29.0] * 5 + [27.0] * 5)
+
+
+def test_fields_add_up_over_sockets_and_times_are_means(tmp_path: Path) -> None:
+    asked, windows = synthetic.several({"streams": 3}), {"flow1": lambda t: 7}
+    run = made(tmp_path, asked, {"flow1": lambda t: 30.0}, windows=windows)
+    for key, value in (("cwnd_pkts", 21.0), ("srtt_ms", 11.0)):
+        assert set(series.socket_series(run, key)["flow1"].value) == {value}
+    for key in ("ssthresh_pkts", "bbr.bw_bps"):
+        assert series.socket_series(run, key) == {}
+
+
+def test_the_queue_is_the_bottleneck_s_where_the_data_goes(tmp_path: Path) -> None:
+    queue = series.queue_series(made(tmp_path, synthetic.several({})))
+    assert (list(queue.value), list(queue.t_s)) == ([0, 50, 100, 150], [1, 2, 3, 4])
+
+
+def test_acks_are_read_and_an_absent_or_broken_file_is_empty(tmp_path: Path) -> None:
+    run = made(tmp_path, synthetic.several({}))
+    assert series.acks(run).empty and list(series.acks(run).columns) == list(series.ACK_COLUMNS)
+    synthetic.write_acks(run.folder, [(0.1, "flow1", 10, ""), (0.2, "flow1", 20, 15)])
+    found = series.acks(run)
+    assert list(found["cwnd_pkts"]) == [10.0, 20.0]
+    assert math.isnan(found["snd_ssthresh_pkts"][0]) and found["snd_ssthresh_pkts"][1] == 15.0
+    assert found["current_ssthresh_pkts"].isna().all()
+    synthetic.write_acks(run.folder, [(t / 1000, "flow1", t, 9) for t in range(1, 20000)])
+    whole = (run.folder / "acks.csv.gz").read_bytes()
+    (run.folder / "acks.csv.gz").write_bytes(whole[: len(whole) // 2])
+    cut = series.acks(run)
+    assert 1000 < len(cut) < 19999 and (np.diff(cut["cwnd_pkts"]) == 1).all()
+    for damage in (b"", b"no gzip", whole[:5], b"\x1f\x8b" + bytes(50)):
+        (run.folder / "acks.csv.gz").write_bytes(damage)
+        assert series.acks(run).empty
+
+
+def test_the_mean_window_is_weighted_by_time_not_by_acks(tmp_path: Path) -> None:
+    run = made(tmp_path, synthetic.several({"duration_s": 40.0}))
+    # given a window of 100 that is acknowledged a hundred times as often as the one of 10
+    rows = [
+        (0.5, "flow1", 500, ""),
+        *((10 + t / 100, "flow1", 100, 50) for t in range(2000)),
+        *((30 + t, "flow1", 10, 50) for t in range(11)),
+    ]
+    synthetic.write_acks(run.folder, rows)
+    # from 10 s on: a quarter of 40
+    assert series.mean_window_pkts(run, "flow1") == pytest.approx((100 * 20 + 10 * 10) / 30)
+    assert series.mean_window_pkts(run, "flow9") is None
+
+
+def test_a_saw_tooth_s_mean_window_is_its_integral(tmp_path: Path) -> None:
+    asked = synthetic.several({"duration_s": 40.0})
+    tooth = {"flow1": lambda t: int(100 + 10 * (t % 10))}
+    run = made(tmp_path, asked, {"flow1": lambda t: 9.0}, windows=tooth, sample_s=0.05)
+    mean, _ = integrate.quad(lambda t: 100 + 10 * (t % 10), 10, 40, points=[20, 30])
+    assert series.mean_window_pkts(run) == pytest.approx(mean / 30, abs=1.0)
+
+
+def test_a_mean_window_begins_when_slow_start_ends_if_that_is_late(tmp_path: Path) -> None:
+    run = made(tmp_path, synthetic.several({"duration_s": 40.0}))
+    starting, steady = (1000, ""), (40, 20)
+    rows = [(t / 10, "flow1", *(starting if t < 300 else steady)) for t in range(401)]
+    synthetic.write_acks(run.folder, rows)
+    assert series.mean_window_pkts(run) == pytest.approx(40.0)
+
+
+def test_several_sockets_of_a_flow_are_added_up_though_acks_are_there(tmp_path: Path) -> None:
+    asked, windows = synthetic.several({"streams": 2}), {"flow1": lambda t: 7}
+    run = made(tmp_path, asked, {"flow1": lambda t: 30.0}, windows=windows)
+    synthetic.write_acks(run.folder, [(1.0, "flow1", 7, ""), (50.0, "flow1", 7, "")])
+    assert series.mean_window_pkts(run) == pytest.approx(14.0)
+
+
+def test_shares_are_of_the_time_when_all_flows_are_active(tmp_path: Path) -> None:
+    # given a first flow that has the path for itself for 10 s, and 12.5 s of the common 50 in which
+    # the second starts up
+    rates = {
+        "flow1": lambda t: 90.0 if t < 22.5 else 60.0,
+        "flow2": lambda t: 1.0 if t < 22.5 else 30.0,
+    }
+    run = made(tmp_path, synthetic.several(*TWO), rates)
+    assert fairness.active_rates(run) == pytest.approx({"flow1": 60.0, "flow2": 30.0})
+    assert fairness.shares(run) == pytest.approx({"flow1": 2 / 3, "flow2": 1 / 3})
+    assert fairness.jain(run) == pytest.approx((60 + 30) ** 2 / (2 * (60**2 + 30**2)))
+
+
+def test_one_flow_has_no_fairness(tmp_path: Path) -> None:
+    run = made(tmp_path, synthetic.several({}), {"flow1": lambda t: 50.0})
+    assert fairness.jain(run) is fairness.convergence_s(run) is None
+    assert not fairness.converges(run)
+    assert fairness.active_rates(run) == {"flow1": pytest.approx(50.0)}
+
+
+def test_flows_that_never_meet_have_no_shares(tmp_path: Path) -> None:
+    asked = synthetic.several({"duration_s": 10.0}, {"start_s": 20.0, "duration_s": 10.0})
+    run = made(tmp_path, asked, {"flow1": lambda t: 50.0, "flow2": lambda t: 50.0})
+    assert fairness.active_rates(run) == {}
+    assert fairness.jain(run) is fairness.convergence_s(run) is None
+
+
+def test_background_has_no_share(tmp_path: Path) -> None:
+    udp = {"kind": "udp", "cc": None, "rate_bps": 30_000_000}
+    rates = {"flow1": lambda t: 40.0, "flow2": lambda t: 30.0, "flow3": lambda t: 30.0}
+    run = made(tmp_path, synthetic.several({}, {}, udp), rates)
+    assert set(fairness.shares(run)) == {"flow1", "flow2"}
+
+
+def second_from(fair_s: float) -> dict[str, Callable[[float], float]]:
+    """Two flows that share 100 Mbit/s, 99 to 1 until fair_s and 52 to 48 from then on."""
+    return {
+        "flow1": lambda t: 99.0 if t < fair_s else 52.0,
+        "flow2": lambda t: 1.0 if t < fair_s else 48.0,
+    }
+
+
+@pytest.mark.parametrize("after_s", [0.0, 3.0, 17.0])
+def test_convergence_is_counted_from_the_last_start(tmp_path: Path, after_s: float) -> None:
+    run = made(tmp_path, synthetic.several(*TWO), second_from(10 + after_s))
+    assert fairness.convergence_s(run) == pytest.approx(after_s)
+
+
+def test_fair_shares_that_do_not_last_are_no_convergence(tmp_path: Path) -> None:
+    rates = {
+        "flow1": lambda t: 50.0 if 20 <= t < 24 else 90.0,
+        "flow2": lambda t: 50.0 if 20 <= t < 24 else 10.0,
+    }
+    passing = made(tmp_path, synthetic.several(*TWO), rates)
+    assert fairness.convergence_s(passing) is None and fairness.converges(passing)
+    late = made(tmp_path, synthetic.several(*TWO), second_from(56.0), name="late")
+    assert fairness.convergence_s(late) is None  # 4 s of the 5 s that it takes
+
+
+@pytest.mark.parametrize(("share", "fair"), [(0.54, True), (0.56, False)])
+def test_delta_is_that_of_rfc_5166(tmp_path: Path, share: float, fair: bool) -> None:
+    # (1 + delta)/2 with delta = 0.1 is 0.55
+    rates = {"flow1": lambda t: 100 * share, "flow2": lambda t: 100 * (1 - share)}
+    run = made(tmp_path, synthetic.several(*TWO), rates)
+    assert (fairness.convergence_s(run) == 0.0) is fair
+
+
+def test_settling_is_counted_from_the_event_to_the_new_value(tmp_path: Path) -> None:
+    udp = {"kind": "udp", "cc": None, "rate_bps": 50_000_000, "start_s": 20.0, "duration_s": 20.0}
+
+    def tcp(t: float) -> float:
+        return float(np.interp(t, [20, 20, 23, 23, 40, 45], [95, 20, 20, 45, 45, 95]))
+
+    run = made(tmp_path, synthetic.several({}, udp), {"flow1": tcp, "flow2": lambda t: 50.0})
+    assert fairness.events(run) == (20.0, 40.0)
+    assert fairness.settle_s(run, 20.0, 45.0) == pytest.approx(3.0)
+    assert fairness.settle_s(run, 20.0, 70.0) is None
+    assert fairness.settle_s(run, 20.0, 95.0) is None  # it is there again only after the next event
+    found = fairness.settling(run)
+    assert found[20.0] == pytest.approx(3.0)
+    assert found[40.0] == pytest.approx(4.05, abs=0.25)  # within 10 % of 95 from 85.5 on
+    assert fairness.convergence_s(run) == found[40.0]
+
+
+def test_changes_of_the_path_are_events_unless_it_never_rests(tmp_path: Path) -> None:
+    change = {"direction": "forward", "rate_bps": 50_000_000}
+    few = synthetic.several({}, changes=[{"at_s": at, **change} for at in (20.0, 20.5, 59.0)])
+    assert fairness.events(made(tmp_path, few, {"flow1": lambda t: 50.0})) == (20.5,)
+    trace = synthetic.several({}, changes=[{"at_s": float(t), **change} for t in range(1, 50)])
+    assert fairness.events(made(tmp_path, trace, {"flow1": lambda t: 50.0}, name="trace")) == ()
+
+
+def test_segments_out_of_order_are_counted_per_segment_that_arrived(tmp_path: Path) -> None:
+    run = made(tmp_path, synthetic.several({}))
+    counted = ("leg", "data_segments_out", "segments_retransmitted", "segments_out")
+    legs = [("wan", 1010, 20, 1100), ("exit", 5000, 0, 5000)]
+    client = {"TcpExtTCPDSACKRecv": 8, "TcpExtTCPDSACKOfoRecv": 2, "TcpExtTCPOFOQueue": 0}
+    told = {
+        "legs": [dict(zip(counted, leg, strict=True)) for leg in legs],
+        "nstat": {"client": client, "target": {"TcpExtTCPOFOQueue": 50}},
+    }
+    synthetic.put(run.folder, "legs.json", told)
+    # given 20 sent again, 10 of them for nothing: 10 of 1010 were lost
+    assert series.reordered_share(run) == pytest.approx(50 / 1000)
+    for damage in ({}, {"legs": 3, "nstat": []}, {"legs": [None], "nstat": {"a": 1}}):
+        synthetic.put(run.folder, "legs.json", damage)
+        assert series.reordered_share(run) is None
+
+
+def test_the_best_three_of_five() -> None:
+    assert best_mean([1.0, 9.0, 7.0, 2.0, 8.0]) == 8.0
+    assert best_mean([1.0, 2.0]) is None
+
+
+HALF = '{"t_s": 1.0, "flow": "flow1", "delivered_pkts": "x", "mss": 1}\n'
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"t_s": 1}\n', HALF, "[]\n"])
+def test_a_damaged_series_raises_nothing(tmp_path: Path, damage: str) -> None:
+    run = made(tmp_path, synthetic.several(*TWO))
+    for name in ("sockets.jsonl", "queues.jsonl", "iperf3-flow2-server.json"):
+        (run.folder / name).write_text(damage)
+    assert series.flow_rates(run, 1.0) == {} and len(series.queue_series(run)) == 0
+    assert fairness.jain(run) is fairness.convergence_s(run) is series.mean_window_pkts(run) is None
+    assert not fairness.converges(run)
+
+
+def test_an_older_lab_s_series_are_read_by_bytes_acked(tmp_path: Path) -> None:
+    run = synthetic.old(synthetic.description(tunnel="direct", duration_s=4.0))
+    folder = synthetic.write_run(tmp_path, run, name="old")
+    socket = {"leg": "wan", "local": "a", "peer": "b", "cwnd_pkts": 10}
+    rows = [{**socket, "t_s": float(t), "bytes_acked": 125_000 * t} for t in range(1, 5)]
+    synthetic.put_lines(folder, "sockets", rows)
+    found = load_run(folder)
+    assert isinstance(found, Run)
+    assert series.flow_rates(found, 1.0)["flow1"].value == pytest.approx([1.0] * 4)
+
+
+def test_series_are_read_only_where_a_matrix_asks_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = synthetic.description()
+    synthetic.write_run(tmp_path, run)
+    (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
+
+    def read(*_: Any) -> None:
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(series, "rows_by_flow", read)
+    monkeypatch.setattr(series, "acks", read)
+    table = to_table(matrix.cells, synthetic.STUDY)
+    assert table["jain"].isna().all() and table["window_pkts"].isna().all()
+    published = Published("main", {}, figure="window_pkts", value=10.0, source="s")
+    for asks in ({"matrix_draws": (("main", ("by-loss",)),)}, {"published": (published,)}):
+        with pytest.raises(AssertionError, match="it was read"):
+            to_table(matrix.cells, Study("x", "x", **asks))
+
+
+def test_a_table_has_the_flows_figures_beside_each_other(tmp_path: Path) -> None:
+    for repetition in range(1, 4):
+        run = synthetic.several(*TWO, repetition=repetition, seed=repetition)
+        made(tmp_path, run, second_from(20.0 if repetition < 3 else 70.0), name=f"r{repetition}")
+    (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
+    (row,) = [row for _, row in to_table(matrix.cells, Study("x", "x")).iterrows()]
+    asked = {"topology": "dumbbell", "rtt_ms": 10.0, "loss_p": 0.0, "ordered": 0.0, "flows": 2}
+    assert dict(row[list(asked)]) == asked
+    assert row["goodput:flow1"] == 50.0 and row["goodput"] == 100.0
+    assert row["share:flow1"] == pytest.approx(0.52) and len(row["share:flow2_values"]) == 3
+    assert row["total_mbit"] == pytest.approx(100.0)
+    assert row["convergence_s"] == pytest.approx(10.0) and row["never_converged"] == 1
+    assert math.isnan(row["window_pkts"]) and row["goodput_best3"] == 100.0
+    assert value_of(matrix.cells[0].runs[0], "window_pkts:flow2") == pytest.approx(100.0)
+
+
+def test_levels_stand_in_the_order_of_what_they_say() -> None:
+    levels = ["10gbit", "100mbit", "ample", "1gbit"]
+    assert sorted(levels, key=natural) == ["100mbit", "1gbit", "10gbit", "ample"]
+    assert sorted(["1460MiB", "365MiB", "2GiB"], key=natural) == ["365MiB", "1460MiB", "2GiB"]
+    assert sorted(["30s", "500ms", "0.1bdp", "8000pkts", "100pkts"], key=natural)[-1] == "8000pkts"
+
+
+def test_a_cell_that_the_kernel_lacks_says_so(tmp_path: Path) -> None:
+    error = "congestion control bbr2: kernel module not built yet"
+    synthetic.write_run(tmp_path, synthetic.cell("bbr2", 1), outcome="unsupported", error=error)
+    synthetic.write_run(tmp_path, synthetic.cell("cubic", 1), verdict="invalid")
+    (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
+    assert [cell.absent for cell in matrix.cells] == ["", "kernel module not built yet"]
+    absent = to_table(matrix.cells, Study("made-up", "x"))["absent"]
+    assert list(absent) == ["no valid run", "kernel module not built yet"]
+
+
+def with_sampled_ssthresh(tmp_path: Path, ssthresh_pkts: int | None) -> Run:
+    """A run whose flow1 has a window of 40 and this threshold in every sample."""
+    run = made(tmp_path, synthetic.several({}), {"flow1": lambda t: 30.0})
+    file = run.folder / "sockets.jsonl"
+    rows = [json.loads(row) for row in file.read_text(encoding="utf-8").splitlines()]
+    synthetic.put_lines(
+        run.folder, "sockets", [{**row, "ssthresh_pkts": ssthresh_pkts} for row in rows]
+    )
+    return run
+
+
+def test_ssthresh_is_the_sockets_own_at_every_ack(tmp_path: Path) -> None:
+    run = with_sampled_ssthresh(tmp_path, 20)
+    synthetic.write_acks(run.folder, [(0.15, "flow1", 40, ""), (0.25, "flow1", 40, 28)])
+
+    found = series.ssthresh_of(run, "flow1")
+
+    assert list(found.t_s) == [0.15, 0.25] and found.value[1] == 28.0
+    assert math.isnan(found.value[0])
+
+
+def test_what_0_1_called_ssthresh_is_not_taken_for_it(tmp_path: Path) -> None:
+    """It is the larger of the threshold and 3/4 of the window: 30 of 40, where the socket has 20."""
+    run = with_sampled_ssthresh(tmp_path, 20)
+    synthetic.write_acks(
+        run.folder, [(0.15, "flow1", 40, ""), (0.25, "flow1", 40, 30)], ssthresh="ssthresh_pkts"
+    )
+
+    assert set(series.ssthresh_of(run, "flow1").value) == {20.0}
+    # It does tell when the threshold became finite.
+    assert series.windows_of(run, run.flows[0])[1] == 0.25
+
+
+def test_an_infinite_ssthresh_has_no_values(tmp_path: Path) -> None:
+    run = with_sampled_ssthresh(tmp_path, None)
+    synthetic.write_acks(run.folder, [(0.1, "flow1", 40, ""), (0.2, "flow1", 40, "")])
+    assert len(series.ssthresh_of(run, "flow1")) == 0
+
+
+def test_acks_without_ssthresh_leave_it_to_the_samples(tmp_path: Path) -> None:
+    """What a kernel without the lab's field writes: no such column."""
+    run = with_sampled_ssthresh(tmp_path, 20)
+    text = b"t_s,flow,cwnd_pkts,srtt_ms,snd_wnd_bytes,inflight_bytes\n0.15,flow1,40,10.0,9,9\n"
+    (run.folder / "acks.csv.gz").write_bytes(gzip.compress(text))
+
+    assert set(series.ssthresh_of(run, "flow1").value) == {20.0}
+    assert series.windows_of(run, run.flows[0])[1] == pytest.approx(0.1)

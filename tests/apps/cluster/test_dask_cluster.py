@@ -1,0 +1,432 @@
+"""A matrix on the workers of a cluster, with real Dask workers on this machine and runs that are
+stubs.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab import api, results
+from gostlab.apps.cluster import dask_cluster, worker
+from gostlab.apps.cluster.dask_cluster import Cluster
+from gostlab.apps.cluster.worker import Identity
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.experiment import load_experiment
+from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine import CHECKOUT, MachineError
+from gostlab.runs import schedule
+from tests.apps.cluster import stub_worker
+
+ME = Identity("here", "a CPU", "lab", "kernel", "tunnel", {"3.18": "x"}, "6.15.0")
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[RunDescription]:
+    base = expand(load_experiment("thesis-tunnel"), quick=True)[0]
+    return [replace(base, repetition=number) for number in range(1, 13)]
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Any]:
+    """Two workers of this machine, for all tests: they take seconds to start."""
+    distributed = pytest.importorskip("distributed", reason="python3-distributed is not there")
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(CHECKOUT)
+    try:
+        with dask_cluster.local_cluster(distributed, 2) as started:
+            yield started
+    finally:
+        os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+
+
+@pytest.fixture
+def workers(daemon: Any) -> Iterator[Callable[..., Cluster]]:
+    """The workers as slots for runs: workers(make, identify) with stubs of both."""
+    import distributed
+
+    with distributed.Client(daemon, set_as_default=False) as client:
+
+        def connect(
+            make: Callable[..., Any] = stub_worker.make,
+            identify: Callable[..., Any] = stub_worker.identify,
+        ) -> Cluster:
+            found = Cluster(client, ME, None, said.append, identify=identify, make=make)
+            dask_cluster.wait_for_workers(found, "local:2", 2)
+            return found
+
+        said: list[str] = []
+        yield connect
+
+
+def run_on(found: Cluster, runs: list[RunDescription], folder: Path) -> list[schedule.Finished]:
+    return schedule.run_all(runs, folder, found, found.start, schedule.Quiet(), beside=True)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_every_run_comes_back_whole_as_a_tar(
+    workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
+) -> None:
+    found = workers()
+
+    ends = run_on(found, runs, tmp_path)
+
+    assert [end.outcome for end in ends] == ["ok"] * len(runs)
+    assert names(tmp_path / runs[0].experiment) == sorted(run.name for run in runs)
+    for end in ends:
+        assert results.is_finished(end.folder, end.run)
+        assert names(end.folder) == ["env.json", "flows.json", "run.json", "status.json"]
+    hosts = {json.loads((end.folder / "env.json").read_text())["worker"] for end in ends}
+    assert len(hosts) == 2  # both had some
+    # Nothing is held by a worker that might die with it; it is told to let go, and does soon.
+    deadline = time.monotonic() + 30.0
+    while any(found.client.has_what().values()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(found.client.has_what().values())
+
+
+def test_a_shared_file_system_brings_no_bytes(
+    workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
+) -> None:
+    found = workers(stub_worker.make_shared)
+
+    ends = run_on(found, runs[:3], tmp_path)
+
+    assert [end.outcome for end in ends] == ["ok"] * 3
+    assert names(ends[0].folder) == ["env.json", "flows.json", "run.json", "status.json"]
+
+
+def test_a_worker_that_dies_with_what_it_made_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between "finished" and its fetching: Dask then wants it made again by the worker that is gone
+    (met once, on a machine with too much to do).
+    """
+    monkeypatch.setattr(dask_cluster, "FETCH_S", 0.1)
+
+    class Gone:
+        status = "finished"
+
+        def done(self) -> bool:
+            return True
+
+        def result(self, timeout: float | None = None) -> None:
+            assert timeout == 0.1
+            raise TimeoutError
+
+        def release(self) -> None:
+            pass
+
+    class One:
+        def name_of(self, address: str) -> str:
+            return address
+
+    job = dask_cluster.FutureJob.__new__(dask_cluster.FutureJob)
+    job._future, job._cluster, job._address = Gone(), One(), "w1"
+    with pytest.raises(schedule.Lost, match="worker w1 gave no answer"):
+        job.poll()
+
+
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
+    workers: Callable[..., Any], daemon: Any, runs: list[RunDescription], tmp_path: Path
+) -> None:
+    for each in ("quiet", "killed"):
+        (tmp_path / each).mkdir()
+    run_on(workers(), runs, tmp_path / "quiet")
+    found = workers(stub_worker.make_slowly)
+    killed = []
+
+    class Killer(schedule.Quiet):
+        def started(self, run: RunDescription) -> None:
+            if run.repetition == 5 and not killed:
+                time.sleep(0.2)
+                victim = next(iter(daemon.workers.values()))
+                killed.append(victim.pid)
+                os.kill(victim.pid, signal.SIGKILL)
+
+    ends = schedule.run_all(runs, tmp_path / "killed", found, found.start, Killer(), beside=True)
+
+    assert killed and [end.outcome for end in ends] == ["ok"] * len(runs)
+    where = [tmp_path / each / runs[0].experiment for each in ("quiet", "killed")]
+    assert names(where[0]) == names(where[1])
+    for run in runs:
+        flows = [(folder / run.name / "flows.json").read_text() for folder in where]
+        assert flows[0] == flows[1]
+
+
+def test_an_interrupt_leaves_what_is_finished_and_no_part(
+    workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
+) -> None:
+    found = workers(stub_worker.make_slowly)
+
+    class Impatient(schedule.Quiet):
+        def finished(self, done: schedule.Finished, left_s: float) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        schedule.run_all(runs, tmp_path, found, found.start, Impatient(), beside=True)
+
+    left = names(tmp_path / runs[0].experiment)
+    assert len(left) == 1 and results.read_status(tmp_path / runs[0].experiment / left[0])
+
+
+def test_a_run_that_no_worker_can_begin_fails_and_says_why(
+    workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
+) -> None:
+    found = workers(stub_worker.refuse)
+
+    with pytest.raises(MachineError, match="no worker is left: too little memory"):
+        run_on(found, runs, tmp_path)
+
+    assert names(tmp_path / runs[0].experiment) == []
+
+
+@pytest.mark.parametrize("name", ["lab", "kernel", "tunnel", "iperf3", "iproute2"])
+def test_what_makes_other_runs_is_a_difference(name: str) -> None:
+    other = replace(ME, **{name: {"3.12": "y"} if name == "iperf3" else "another"})
+    assert [each.split(" (")[0] for each in ME.differences(other)] == [f"another {name}"]
+    assert ME.differences(replace(ME, host="there", cpu="another CPU")) == []
+
+
+def test_a_worker_of_another_lab_is_refused(
+    workers: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask_cluster, "CONNECT_S", 1.0)
+    with pytest.raises(MachineError, match=r"no worker there will do .*another lab \(another, not"):
+        workers(identify=stub_worker.identify_another)
+
+
+# -- do two agree?
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [(stub_worker.make, None), (stub_worker.make_differently, r"do not agree, in flows\.json")],
+)
+def test_two_workers_must_agree_bit_for_bit(
+    workers: Callable[..., Any],
+    runs: list[RunDescription],
+    tmp_path: Path,
+    make: Callable[..., Any],
+    says: str | None,
+) -> None:
+    found = workers(make)
+    if says is None:
+        assert "agree bit for bit" in dask_cluster.check_hosts(found, runs[0], tmp_path)
+        return
+    with pytest.raises(MachineError, match=says) as caught:
+        dask_cluster.check_hosts(found, runs[0], tmp_path)
+    assert str(caught.value).count("(here)") == 2  # both are named
+
+
+def test_one_worker_has_nobody_to_agree_with(
+    workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
+) -> None:
+    found = workers()
+    found.refuse(next(iter(found)), "it is not wanted")
+    with pytest.raises(BadInput, match="it takes two"):
+        dask_cluster.check_hosts(found, runs[0], tmp_path)
+
+
+# -- words
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "local",
+        "local:0",
+        "local:-1",
+        "local:x",
+        "nowhere",
+        "http://x:1",
+        "tcp://127.0.0.1",
+        "tcp://a b:1",
+    ],
+)
+def test_what_is_no_scheduler_is_said(where: str) -> None:
+    with pytest.raises(BadInput, match="--dask"):
+        if dask_cluster.local_workers(where) is None:
+            dask_cluster.check_address(where)
+
+
+@pytest.mark.parametrize(
+    ("where", "private"),
+    [
+        ("tcp://127.0.0.1:8786", True),
+        ("tcp://[::1]:8786", True),
+        ("tcp://localhost:8786", True),
+        ("tls://head.example:8786", True),
+        ("tcp://head.example:8786", False),
+        ("tcp://10.0.0.1:8786", False),
+        ("tcp://127.0.0.1.example.org:8786", False),
+        ("tcp://0.0.0.0:8786", False),
+    ],
+)
+def test_only_this_machine_or_tls_is_talked_to(where: str, private: bool) -> None:
+    assert dask_cluster.is_private(where) is private
+    if private:
+        dask_cluster.check_address(where)
+    else:
+        with pytest.raises(BadInput, match=r"tls://|ssh -L"):
+            dask_cluster.check_address(where)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((None, None, True), "with --dask"),
+        (("local:2", 3, False), "--jobs"),
+        (("local:x", None, False), "how many workers"),
+        (("tcp://example.org:8786", None, False), "ssh -L"),
+    ],
+)
+def test_what_makes_no_sense_with_a_cluster_is_bad_input(
+    words: tuple[Any, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "identify", lambda *_: asdict(ME))
+    monkeypatch.setattr(api, "starter", lambda *_: None)
+    monkeypatch.setattr(api.machine, "require_programs", lambda *_: None)
+    with pytest.raises(BadInput, match=says):
+        plan = api.plan("thesis-tunnel", quick=True, on="sandbox")
+        where, jobs, check = words
+        workers = dask_cluster.joined(where, plan, None, jobs, check_hosts=check)
+        api.run(plan, tmp_path, workers=workers)
+
+
+def test_without_the_package_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with (
+        pytest.raises(MachineError, match="apt install python3-distributed"),
+        dask_cluster.connected("local:2", ME, None, print),
+    ):
+        pass
+
+
+def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(dask_cluster, "CONNECT_S", 0.5)
+    with (
+        pytest.raises(MachineError, match="no scheduler there"),
+        dask_cluster.connected("tcp://127.0.0.1:1", ME, None, print),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ({}, r"names no certificates for the client: docs/cluster\.md"),
+        (
+            {
+                "distributed.comm.tls.ca-file": "/no/ca.pem",
+                "distributed.comm.tls.client.cert": "/no/cert.pem",
+                "distributed.comm.tls.client.key": "/no/key.pem",
+            },
+            r"cannot be read \(/no/ca\.pem, /no/cert\.pem, /no/key\.pem\): No such file",
+        ),
+    ],
+)
+def test_certificates_that_are_not_there_are_said_before_anybody_is_asked(
+    named: dict[str, str], says: str
+) -> None:
+    pytest.importorskip("distributed")
+    import dask
+
+    with (
+        dask.config.set(named),
+        pytest.raises(MachineError, match=says),
+        dask_cluster.connected("tls://127.0.0.1:1", ME, None, print),
+    ):
+        pass
+
+
+# -- what comes back
+
+
+def tar_of(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for info, content in members:
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    return info
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        entry("../outside"),
+        entry("/etc/passwd"),
+        entry("a/b"),
+        entry(".lock"),
+        entry(".."),
+        entry("link", tarfile.SYMTYPE, "/etc/passwd"),
+        entry("hard", tarfile.LNKTYPE, "run.json"),
+        entry("folder", tarfile.DIRTYPE),
+        entry("pipe", tarfile.FIFOTYPE),
+        entry("device", tarfile.CHRTYPE),
+    ],
+    ids=lambda info: info.name,
+)
+def test_a_tar_holds_plain_files_of_its_folder_and_nothing_else(
+    info: tarfile.TarInfo, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="no file of a run's folder"):
+        worker.unpack(tar_of((info, b"")), tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_a_link_that_lies_in_the_way_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("kept")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "log.txt").symlink_to("../outside")
+
+    worker.unpack(tar_of((entry("log.txt"), b"new")), folder)
+
+    assert (tmp_path / "outside").read_text() == "kept"
+    assert (folder / "log.txt").read_text() == "new" and not (folder / "log.txt").is_symlink()
+
+
+def test_a_tar_of_too_many_bytes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "MOST_BYTES", 1000)
+    with pytest.raises(ValueError, match="too large"):
+        worker.unpack(tar_of((entry("log.txt"), b"x" * 1001)), tmp_path)
+    (tmp_path / "log.txt").write_bytes(b"x" * 1001)
+    with pytest.raises(ValueError, match="not sent back"):
+        worker.packed(tmp_path)
+
+
+def test_the_labs_hash_is_of_what_makes_a_run(tmp_path: Path) -> None:
+    for name in ("topo.py", "gostlab/a.py", "gostlab/guest/b.py", "README.md"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1")
+    before = worker.lab_hash(tmp_path)
+    (tmp_path / "README.md").write_text("2")
+    assert worker.lab_hash(tmp_path) == before
+    (tmp_path / "gostlab/guest/b.py").write_text("2")
+    assert worker.lab_hash(tmp_path) != before

@@ -1,0 +1,201 @@
+"""A cluster behind TLS, by the lines of docs/cluster.md: a scheduler, and a worker on each of two
+machines.
+
+A machine is a namespace with a name of its own, without the results' folder; the network is this
+machine's loopback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gostlab.declared import folders
+from gostlab.machine import CHECKOUT
+from tests.sandboxed import Lab
+
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a namespace a name"),
+]
+EXPERIMENT = """\
+name: over
+title: Over TLS
+settings: {duration: 1s, rate: 10mbit, rtt: 10ms}
+matrices:
+  - name: main
+    factors: {cc: [cubic]}
+    repetitions: 2
+"""
+Asked = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def documented(*beginnings: str) -> list[str]:
+    """The blocks of commands in docs/cluster.md that begin with these words."""
+    text = (CHECKOUT / "docs/cluster.md").read_text("utf-8")
+    blocks = [block.replace("\n    ", "\n") for block in re.findall(r"(?m)((?:^    .*\n)+)", text)]
+    found = [[block for block in blocks if block.strip().startswith(each)] for each in beginnings]
+    assert all(len(each) == 1 for each in found), beginnings
+    return [each[0].strip() for each in found]
+
+
+def make_certificates(home: Path) -> None:
+    """An authority, a certificate, and Dask's configuration of both in a home folder."""
+    home.mkdir()
+    steps = documented("mkdir -p -m 700 ~/gostlab-tls", "mkdir -p ~/.config/dask")
+    for step in steps:
+        subprocess.run(
+            ["sh", "-euc", step], env=environ(home), check=True, capture_output=True, cwd=home
+        )
+
+
+def environ(home: Path) -> dict[str, str]:
+    """An environment with another home folder, and what the set-up made."""
+    own = {key: value for key, value in os.environ.items() if not key.startswith("DASK")}
+    return own | {"HOME": str(home), "GOSTLAB_CACHE": str(folders.cache_folder())}
+
+
+def on_a_machine(name: str, hidden: Path, words: list[str]) -> list[str]:
+    """A command on a "machine" of that name which does not see a folder."""
+    script = 'hostname "$1"; mount -t tmpfs none "$2"; shift 2; exec "$@"'
+    return [
+        *("unshare", "--uts", "--mount", "--propagation", "private"),
+        *("sh", "-euc", script, "sh", name, str(hidden), *words),
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("tls")
+    for name in ("home", "elsewhere"):
+        make_certificates(made / name)
+    (made / "nothing").mkdir()
+    (made / "results").mkdir()
+    (made / "over.yaml").write_text(EXPERIMENT)
+    return made
+
+
+@pytest.fixture(scope="module")
+def address(lab: Lab, folder: Path) -> Iterator[str]:
+    """The scheduler's address, with two workers behind it."""
+    pytest.importorskip("distributed", reason="python3-distributed is not there")
+    if shutil.which("dask-scheduler") is None:
+        pytest.skip("dask-scheduler is not on PATH")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    head, worker = map(shlex.split, documented("dask-scheduler")[0].splitlines())
+    here = [*head, "--host", "127.0.0.1", "--port", str(port)]
+    at = f"tls://127.0.0.1:{port}"
+    assert worker[0] == "PYTHONPATH=$PWD"
+    words = [at if each == "tls://head:8786" else each for each in worker[1:]]
+    words[words.index("--nworkers") + 1] = "1"
+    words += ["--no-nanny", "--local-directory", str(folder / "scratch")]  # it starts sooner
+    told = environ(folder / "home")
+    started: list[subprocess.Popen[bytes]] = []
+    with (folder / "log.txt").open("wb") as log:
+        try:
+            for argv in (here, *(on_a_machine(n, folder / "results", words) for n in "ab")):
+                started.append(
+                    subprocess.Popen(
+                        argv,
+                        cwd=CHECKOUT,
+                        env=told | {"PYTHONPATH": str(CHECKOUT)},
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                    )
+                )
+            deadline = time.monotonic() + 60
+            while (folder / "log.txt").read_text().count("Register worker") < 2:
+                assert time.monotonic() < deadline, (folder / "log.txt").read_text()
+                time.sleep(0.2)
+            yield at
+        finally:
+            # The scheduler last: a worker that has lost it looks for it before it ends.
+            for each in reversed(started):
+                each.terminate()
+                try:
+                    each.wait(10)
+                except subprocess.TimeoutExpired:
+                    each.kill()
+                    each.wait()
+
+
+@pytest.fixture
+def ask(folder: Path) -> Asked:
+    """`./lab run` the experiment with `--dask ADDRESS`, with the certificates of a home folder."""
+
+    def run(address: str, home: str, *words: str) -> subprocess.CompletedProcess[str]:
+        asked = ["run", str(folder / "over.yaml"), "--machine", "sandbox", "--dask", address]
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "gostlab", *asked, *words, "--results", "results"],
+            cwd=folder,
+            env=environ(folder / home) | {"PYTHONPATH": str(CHECKOUT)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    return run
+
+
+def test_with_certificates_of_one_authority_two_machines_make_the_runs(
+    address: str, ask: Asked, folder: Path
+) -> None:
+    done = ask(address, "home", "--check-hosts")
+
+    assert done.returncode == 0, done.stderr
+    assert "agree bit for bit" in done.stdout + done.stderr
+    made = sorted((folder / "results/over").glob("main-*"))
+    assert len(made) == 2
+    for each in made:
+        assert json.loads((each / "status.json").read_text())["outcome"] == "ok"
+        # as tars: the workers do not see this folder
+        worker = json.loads((each / "env.json").read_text())["host"]["worker"]
+        assert worker.endswith(("(a)", "(b)")), worker
+
+
+@pytest.mark.parametrize(
+    ("home", "says"),
+    [
+        ("nothing", r"names no certificates.*docs/cluster\.md"),
+        ("elsewhere", r"need certificates of one authority: docs/cluster\.md"),
+        ("stranger", r"need certificates of one authority: docs/cluster\.md"),
+    ],
+)
+def test_without_or_with_anothers_it_is_refused_in_one_line(
+    address: str, ask: Asked, folder: Path, home: str, says: str
+) -> None:
+    before = (folder / "log.txt").read_text().count("Register worker")
+    if home == "stranger":  # trusts the cluster's authority, and has another's certificate
+        shutil.copytree(folder / "elsewhere", folder / home)
+        configured = folder / home / ".config/dask/gostlab.yaml"
+        mine = f"ca-file: {folder}/home/gostlab-tls/ca.pem"
+        configured.write_text(re.sub("ca-file: .*", mine, configured.read_text()))
+
+    done = ask(address, home)
+
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert re.search(says, done.stderr), done.stderr
+    assert (folder / "log.txt").read_text().count("Register worker") == before
+
+
+def test_plain_tcp_off_this_machine_is_refused_in_one_line(ask: Asked) -> None:
+    done = ask("tcp://192.0.2.1:8786", "home")
+
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert "ssh -L" in done.stderr

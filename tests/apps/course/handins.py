@@ -1,0 +1,197 @@
+"""Hand-ins for tests: folders as `./lab lab` leaves them, with made-up runs whose files agree.
+
+Nothing is run. A made-up run is a steady flow; what it says is what its maker was told.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from gostlab.apps.course.answers import SEALED, seal
+from gostlab.apps.course.assignment import Assignment, assign, ticket_of
+from gostlab.apps.course.evidence import Records
+from gostlab.apps.course.formula import evaluate, shown
+from gostlab.apps.course.grading import RESULTS, Found, measured
+from gostlab.apps.course.lab import ANSWERS, Lab
+from gostlab.apps.course.words import PUBLIC_COURSE
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.results import EPOCH, write_json
+
+NOW = datetime(2026, 11, 1, 12, 0, 0, tzinfo=UTC)
+MSS = 1448
+# What stays the same in every row.
+FLOW = {"kind": "tcp", "lost_datagrams": None, "sent_datagrams": None}
+SOCKET = {"leg": "wan", "end": "near", "ssthresh_pkts": 20, "bbr": None}
+QUEUE = {"node": "wan_a", "dev": "wan_a-eth1", "role": "bottleneck", "direction": "forward"}
+
+
+@dataclass(frozen=True)
+class Steady:
+    """What a made-up run's flows did."""
+
+    mbit: float
+    cwnd_pkts: int = 40
+    srtt_ms: float = 60.0
+    backlog_bytes: int = 15140
+    again: int = 12
+
+
+def asked_of(lab: Lab, student: str = "alice", secret: bytes | None = None) -> Assignment:
+    """A student's assignment."""
+    return assign(lab, student, PUBLIC_COURSE, ticket_of(lab, student, PUBLIC_COURSE, secret))
+
+
+def make_run(results: Path, run: RunDescription, did: Steady, finished: datetime = NOW) -> Path:
+    """A run's folder."""
+    folder = results / run.experiment / run.name
+    folder.mkdir(parents=True)
+    write_json(folder / "run.json", run.to_json())
+    flows, legs, sockets = [], [], []
+    step_s = run.sample_ms / 1000
+    instants = [round(step_s * n, 6) for n in range(1, math.floor(run.length_s / step_s) + 1)]
+    passed = 0.0
+    for number, flow in enumerate(run.flows):
+        total = int(did.mbit * 1e6 / 8 / len(run.flows) * flow.duration_s) // MSS * MSS
+        passed += total
+        report = iperf3(flow.duration_s, flow.streams, total, did.again, f"cookie{number}")
+        own = f"-{flow.name}" if len(run.flows) > 1 else ""
+        write_json(folder / f"iperf3{own}.json", report)
+        write_json(folder / f"iperf3{own}-server.json", report)
+        flows.append(
+            FLOW
+            | {"name": flow.name, "started_s": flow.start_s, "ended_s": flow.end_s}
+            | {"bytes": total, "seconds": flow.duration_s, "retransmits": did.again}
+            | {"goodput_bps": 8 * total / flow.duration_s}
+        )
+        legs.append(
+            {"leg": "wan", "flow": flow.name, "sender": flow.sender, "bytes_acked": total + 400}
+            | {"segments_retransmitted": did.again}
+        )
+        for at in instants:
+            share = min(1.0, max(0.0, (at - flow.start_s) / flow.duration_s))
+            acked = int(total * share)
+            sockets.append(
+                SOCKET
+                | {"t_s": at, "flow": flow.name, "host": flow.sender, "mss": MSS}
+                | {"local": f"10.0.0.{number}:1", "peer": "10.1.0.1:5201"}
+                | {"cwnd_pkts": did.cwnd_pkts, "srtt_ms": did.srtt_ms, "bytes_acked": acked}
+                | {"delivered_pkts": acked // MSS}
+                | {"segments_retransmitted": int(did.again * share)}
+            )
+    sent = passed * 1514 / MSS
+    queues = [
+        QUEUE
+        | {"t_s": at, "backlog_bytes": did.backlog_bytes, "backlog_pkts": 10}
+        | {"sent_bytes": int(sent * min(1.0, at / run.length_s))}
+        for at in instants
+    ]
+    hosts = [{"t_s": at, "cpu_busy_s": 0.1 * at, "cpu_idle_s": 0.9 * at} for at in instants]
+    rtt_ms = sum(run.path[way]["delay_ms"] for way in ("forward", "reverse"))
+    asked = {"idle_rtt_before": rtt_ms, "cpu_idle_share": 0.9, "run_length": 1.0}
+    checks = [check(name, got) for name, got in asked.items()]
+    write_json(folder / "flows.json", {"flows": flows})
+    write_json(folder / "legs.json", {"legs": legs, "nstat": {}})
+    write_json(folder / "env.json", {"kernel": "7.3.4", "host": {"cpu": "test"}})
+    write_json(folder / "fidelity.json", {"verdict": "ok", "checks": checks})
+    for name, rows in (("sockets", sockets), ("queues", queues), ("hosts", hosts)):
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    finish(folder, finished)
+    return folder
+
+
+def check(name: str, got: float) -> dict[str, Any]:
+    """A good check of fidelity.json."""
+    return {"name": name, "verdict": "ok", "asked": got, "got": got, "unit": "", "reason": ""}
+
+
+def iperf3(duration_s: float, streams: int, total: int, again: int, cookie: str) -> dict[str, Any]:
+    """iperf3's report, as far as it is read."""
+    count = int(duration_s)
+    each = [total // count] * (count - 1)
+    each.append(total - sum(each))
+    rate = 8 * total / duration_s
+    return {
+        "start": {"cookie": cookie, "test_start": {"duration": duration_s, "num_streams": streams}},
+        "intervals": [{"sum": {"bytes": part}} for part in each],
+        "end": {
+            "sum_sent": {"bytes": total, "retransmits": again},
+            "sum_received": {"bytes": total, "seconds": duration_s, "bits_per_second": rate},
+        },
+    }
+
+
+def finish(folder: Path, finished: datetime = NOW) -> None:
+    """status.json of a folder as it is now."""
+    (folder / "status.json").unlink(missing_ok=True)
+    lengths = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    status = {"outcome": "ok", "error": None, "epoch": EPOCH, "schema": 3, "files": lengths}
+    took = {"wall_s": 5.0, "guest_s": 20.0, "finished": finished.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    write_json(folder / "status.json", status | took)
+
+
+def make_hand_in(
+    folder: Path,
+    assignment: Assignment,
+    does: Callable[[RunDescription], Steady] = lambda run: Steady(9.0),
+    wrong: Mapping[str, str] = {},
+    sealed: datetime = NOW - timedelta(hours=1),
+) -> Path:
+    """A whole hand-in whose predictions and answers are what is expected, but for those of
+    `wrong` (by the point's name).
+    """
+    lab = assignment.lab
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "assignment.json", assignment.to_json())
+    names: dict[str, Any] = dict(assignment.values)
+    predictions: dict[str, str] = {}
+    for point in lab.points:
+        if point.is_prediction and point.answer and not point.by_hand:
+            expected = wrong.get(point.name)
+            if expected is None:  # what hangs on the runs is guessed; the runs hang on the guess
+                try:
+                    expected = shown(evaluate(point.expect or "", names))
+                except ValueError:
+                    expected = "1"
+            predictions[point.answer[1]] = expected
+    write_json(folder / SEALED, seal(predictions, lab, assignment.student, sealed))
+    found = Found()
+    for run in assignment.runs(assignment.seed(predictions)):
+        made = make_run(folder / RESULTS, run, does(run))
+        found.records.append(Records(made, run))
+    for name, wanted in lab.measured.items():
+        try:
+            names[name] = measured(wanted, assignment, found)
+        except ValueError:
+            continue
+    answers: dict[str, str] = {}
+    for point in lab.points:
+        if point.answer and not point.is_prediction:
+            try:
+                right = "words" if point.by_hand else exact(evaluate(point.expect or "", names))
+            except ValueError:  # of runs that are not there
+                right = "1"
+            answers[point.answer[1]] = wrong.get(point.name, right)
+    write_answers(folder, assignment.student, predictions, answers)
+    return folder
+
+
+def exact(value: Any) -> str:
+    """A value as an answer."""
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
+def write_answers(
+    folder: Path, student: str, predictions: Mapping[str, str], answers: Mapping[str, str]
+) -> None:
+    """answers.yaml."""
+    lines = [f"student: {json.dumps(student)}"]
+    for section, values in (("predictions", predictions), ("answers", answers)):
+        lines += [f"{section}:", *(f"  {key}: {json.dumps(text)}" for key, text in values.items())]
+    (folder / ANSWERS).write_text("\n".join(lines) + "\n", encoding="utf-8")

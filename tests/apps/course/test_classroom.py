@@ -1,0 +1,145 @@
+"""One lab's whole way, with real runs: start, predict, run, answer, hand in, grade, rerun."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gostlab.apps import cli
+from gostlab.apps.course.formula import bdp_pkts, payload_mbit
+from gostlab.apps.course.lab import load_lab
+from gostlab.results import read_object, write_json
+
+pytestmark = pytest.mark.sandbox
+
+MOST = load_lab("0").most
+
+
+def lab(*words: object) -> int:
+    """`./lab WORDS`."""
+    return cli.main([str(word) for word in words])
+
+
+def fill_in(sheet: Path, **answers: object) -> None:
+    """Write answers into a sheet, as a student does."""
+    text = sheet.read_text(encoding="utf-8")
+    for key, answer in answers.items():
+        section, _, name = key.partition("__")
+        head, mark, tail = text.partition(f"\n{section}:")
+        text = head + mark + re.sub(rf"(?m)^  {name}:.*$", f"  {name}: {answer}", tail, count=1)
+    sheet.write_text(text, encoding="utf-8")
+
+
+def grade(submission: Path, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    """What the grader says of a hand-in of Alice's."""
+    capsys.readouterr()
+    status = lab("grade", 0, submission, "--student", "alice", "--format", "json", *words)
+    assert status == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_student_who_works_has_all_points_and_one_who_edits_has_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "coursework/0-warm-up"
+
+    # given a lab that was begun, predicted, run
+    assert lab("lab", "start", 0, "--student", "alice") == 0
+    values = json.loads((folder / "assignment.json").read_text("utf-8"))["values"]
+    assert lab("lab", "run", 0) == 2  # nothing is sealed yet
+    rate, rtt = values["rate_mbit"], values["rtt_ms"]
+    fill_in(
+        folder / "answers.yaml",
+        predictions__idle_rtt_ms=rtt,
+        predictions__bdp_pkts=bdp_pkts(rate, rtt),
+        predictions__full_rtt_ms=2 * rtt,
+        predictions__payload_mbit=payload_mbit(rate),
+    )
+    assert lab("lab", "predict", 0) == 0
+    assert lab("lab", "run", 0, "--jobs", 1) == 0
+    assert lab("lab", "hand-in", 0) == 1  # the answers are missing, and it says so
+    assert "answers.goodput_mbit has no answer" in capsys.readouterr().err
+
+    # when the answers are read from what the lab itself shows
+    (run,) = folder.glob("results/*/*/status.json")
+    did = json.loads((run.parent / "flows.json").read_text("utf-8"))["flows"][0]
+    checks = json.loads((run.parent / "fidelity.json").read_text("utf-8"))["checks"]
+    from gostlab.results.measures import latency
+
+    delays = latency(run.parent)
+    assert delays is not None and delays.srtt_ms is not None
+    fill_in(
+        folder / "answers.yaml",
+        answers__goodput_mbit=f"{did['goodput_bps'] / 1e6:.1f}",
+        answers__idle_rtt_ms=next(
+            check["got"] for check in checks if check["name"] == "idle_rtt_before"
+        ),
+        answers__p95_rtt_ms=f"{delays.srtt_ms.p95:.0f}",
+        answers__sawtooth_of="window",
+        answers__why_below_rate='"Headers. And the first second."',
+    )
+    assert lab("lab", "hand-in", 0) == 0
+
+    # then every point is earned, from the folder and from the zip, and the rerun is the same run
+    archive = tmp_path / "coursework/0-warm-up-alice.zip"
+    assert grade(folder, capsys)["points"] == MOST
+    found = grade(archive, capsys, "--rerun")
+    assert (found["points"], found["problems"]) == (MOST, [])
+    assert "bit for bit" in found["reran"][0]  # type: ignore[index]
+
+    # and a bad student, who makes all his files agree about a faster run, has none after a rerun
+    forge(run.parent)
+    assert grade(folder, capsys)["problems"] == []  # the files alone do not show it
+    caught = grade(folder, capsys, "--rerun")
+    assert caught["points"] == 0
+    assert "handed in" in " ".join(caught["problems"])  # type: ignore[arg-type]
+
+
+def forge(run: Path) -> None:
+    """Take a twentieth off every count of bytes that a run tells."""
+    share = 0.95
+
+    def less(value: object) -> object:
+        if isinstance(value, dict):
+            return {
+                key: int(each * share)
+                if key in ("bytes", "bytes_acked", "delivered_pkts", "sent_bytes")
+                else less(each)
+                for key, each in value.items()
+            }
+        return [less(each) for each in value] if isinstance(value, list) else value
+
+    for path in (*run.glob("iperf3*.json"), run / "flows.json", run / "legs.json"):
+        value = less(read_object(path))
+        assert isinstance(value, dict)
+        if "end" in value:
+            for interval in value["intervals"]:
+                interval["sum"]["bytes"] = int(interval["sum"]["bytes"])
+            received = value["end"]["sum_received"]
+            server = path.name.endswith("-server.json")
+            total = sum(each["sum"]["bytes"] for each in value["intervals"])
+            received["bytes"] = total if server else received["bytes"]
+        write_json(path, value)
+    total = (read_object(run / "iperf3-server.json") or {})["end"]["sum_received"]["bytes"]
+    for path in run.glob("iperf3*.json"):
+        value = read_object(path) or {}
+        received = value["end"]["sum_received"]
+        received["bytes"] = total
+        received["bits_per_second"] = 8 * total / received["seconds"]
+        write_json(path, value)
+    flows = read_object(run / "flows.json") or {}
+    flows["flows"][0].update(bytes=total, goodput_bps=8 * total / flows["flows"][0]["seconds"])
+    write_json(run / "flows.json", flows)
+    for name in ("sockets", "queues"):
+        path = run / f"{name}.jsonl"
+        rows = [less(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    status = read_object(run / "status.json") or {}
+    for name in status["files"]:
+        status["files"][name] = (run / name).stat().st_size
+    write_json(run / "status.json", status)

@@ -1,0 +1,214 @@
+"""What a student uploads: whatever it is, it ends as a folder that is safe to read, or in a line."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import stat
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gostlab.apps.cli import parser
+from gostlab.apps.course import upload
+from gostlab.apps.course.bundle import write_bundle
+from gostlab.apps.course.formats import to_json
+from gostlab.apps.course.lab import load_lab
+from gostlab.apps.course.teacher_verbs import graded
+from gostlab.describe.file.document import BadInput
+from tests.apps.course.handins import asked_of, make_hand_in
+from tests.apps.course.test_course import full_link, warm_up
+
+
+@pytest.fixture(scope="module")
+def hand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Alice's, of lab 0."""
+    return make_hand_in(tmp_path_factory.mktemp("a") / "0-warm-up", asked_of(warm_up()), full_link)
+
+
+def points(submission: Path, *words: str) -> int:
+    """What `./lab grade` gives; never an exception."""
+    arguments = parser().parse_args(["grade", "0", str(submission), "--student", "alice", *words])
+    found = graded(arguments)
+    to_json(found)
+    assert found.points == 0 or not found.problems
+    return int(found.points)
+
+
+def zipped(to: Path, files: dict[str, bytes]) -> Path:
+    """A zip of these files."""
+    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, content in files.items():
+            made.writestr(name, content)
+    return to
+
+
+def content_of(hand_in: Path) -> dict[str, bytes]:
+    """A hand-in's files by name."""
+    return {
+        path.relative_to(hand_in.parent).as_posix(): path.read_bytes()
+        for path in hand_in.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_folder_a_zip_and_a_tar_are_worth_the_same(hand_in: Path, tmp_path: Path) -> None:
+    upload.pack(hand_in, tmp_path / "a.zip")
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as made:
+        made.add(hand_in, "0-warm-up")
+    for each in (hand_in, tmp_path / "a.zip", tmp_path / "a.tar.gz"):
+        assert points(each) == warm_up().most
+
+
+OUTSIDE = ["../answers.yaml", "/etc/answers.yaml", "a/../../b", "a\\..\\b", "C:/b", "a\nb"]
+
+
+@pytest.mark.parametrize("name", [*OUTSIDE, "x" * 300, "/".join("abcdefghijkl")])
+def test_a_name_that_leads_elsewhere_is_refused(name: str, hand_in: Path, tmp_path: Path) -> None:
+    archive = zipped(tmp_path / "a.zip", {**content_of(hand_in), name: b"x"})
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(BadInput), upload.opened(archive):
+        pass
+    assert points(archive) == 0
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_links_and_devices_are_refused_in_every_form(hand_in: Path, tmp_path: Path) -> None:
+    link = zipfile.ZipInfo("0-warm-up/passwd")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as made:
+        made.writestr(link, "/etc/passwd")
+    for number, kind in enumerate(
+        (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE)
+    ):
+        entry = tarfile.TarInfo("0-warm-up/x")
+        entry.type, entry.linkname = kind, "/etc/passwd"
+        with tarfile.open(tmp_path / f"{number}.tar", "w") as made_tar:
+            made_tar.addfile(entry)
+    folder = tmp_path / "folder"
+    subprocess.run(["cp", "-r", str(hand_in), str(folder)], check=True)
+    (folder / "results/link").symlink_to("/etc")
+    fifo = tmp_path / "fifo"
+    subprocess.run(["cp", "-r", str(hand_in), str(fifo)], check=True)
+    os.mkfifo(fifo / "pipe")
+    for each in sorted(tmp_path.iterdir()):
+        with pytest.raises(BadInput, match="a link or a device"), upload.opened(each):
+            pass
+        assert points(each) == 0
+    (tmp_path / "direct").symlink_to(hand_in)
+    assert points(tmp_path / "direct") == 0
+
+
+def test_bombs_end_where_a_hand_in_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upload, "MOST_FILE_BYTES", 10**6)
+    monkeypatch.setattr(upload, "MOST_BYTES", 5 * 10**6)
+    monkeypatch.setattr(upload, "MOST_FILES", 50)
+    large = zipped(
+        tmp_path / "large.zip", {"0-warm-up/answers.yaml": b"0" * (upload.MOST_FILE_BYTES + 1)}
+    )
+    assert large.stat().st_size < 10**5
+    many = zipped(tmp_path / "many.zip", {f"a{n}": b"" for n in range(upload.MOST_FILES + 1)})
+    total = zipped(
+        tmp_path / "total.zip", {f"a{n}": b"0" * (upload.MOST_FILE_BYTES - 1) for n in range(9)}
+    )
+    twice = tmp_path / "twice.zip"
+    with pytest.warns(UserWarning), zipfile.ZipFile(twice, "w") as made:
+        made.writestr("a/answers.yaml", "x")
+        made.writestr("a/answers.yaml", "y")
+    case = zipped(tmp_path / "case.zip", {"a/answers.yaml": b"x", "a/ANSWERS.yaml": b"y"})
+    for each, said in (
+        (large, "MiB"),
+        (many, "files"),
+        (total, "in all"),
+        (twice, "twice"),
+        (case, "twice"),
+    ):
+        with pytest.raises(BadInput, match=said), upload.opened(each):
+            pass
+        assert points(each) == 0
+
+
+def test_a_header_that_lies_about_a_length_gains_nothing(tmp_path: Path) -> None:
+    archive = zipped(tmp_path / "a.zip", {"a/answers.yaml": b"0" * 100_000})
+    data = archive.read_bytes().replace((100_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
+    archive.write_bytes(data)
+    assert points(archive) == 0
+
+
+def test_what_is_no_archive_is_said_to_be_none(tmp_path: Path) -> None:
+    for number, data in enumerate(
+        (b"", b"PK", b"\x1f\x8b" + b"0" * 99, os.urandom(4000), b"PK\x05\x06" + b"\0" * 18)
+    ):
+        (tmp_path / str(number)).write_bytes(data)
+        assert points(tmp_path / str(number)) == 0
+    with pytest.raises(BadInput, match="no such"):
+        points(tmp_path / "nothing")
+
+
+def test_six_hundred_spoilt_archives_end_in_a_grade(hand_in: Path, tmp_path: Path) -> None:
+    rng = random.Random(5)
+    upload.pack(hand_in, tmp_path / "a.zip")
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as made:
+        made.add(hand_in, "0-warm-up")
+    for good in ((tmp_path / "a.zip").read_bytes(), stream.getvalue()):
+        for _ in range(300):
+            data = bytearray(good)
+            # headers stand at the ends, and between files
+            for _ in range(rng.choice([1, 2, 5])):
+                data[rng.choice([rng.randrange(len(data)), -1 - rng.randrange(600)])] = (
+                    rng.randrange(256)
+                )
+            (tmp_path / "spoilt").write_bytes(
+                bytes(data[: rng.choice([len(data), rng.randrange(len(data))])])
+            )
+            try:
+                with upload.opened(tmp_path / "spoilt"):
+                    pass
+            except BadInput:
+                continue
+
+
+@pytest.mark.parametrize("form", ["gradescope", "classroom50"])
+def test_an_autograders_zip_grades_by_itself(form: str, hand_in: Path, tmp_path: Path) -> None:
+    write_bundle(load_lab("0"), form, "public", None, tmp_path / "grader.zip")
+    source = tmp_path / "autograder/source"
+    subprocess.run(
+        ["/usr/bin/python3", "-m", "zipfile", "-e", str(tmp_path / "grader.zip"), str(source)],
+        check=True,
+    )
+    (tmp_path / "autograder/results").mkdir()
+    subprocess.run(["cp", "-r", str(hand_in), str(tmp_path / "autograder/submission")], check=True)
+    metadata = '{"users": [{"email": "alice", "id": 1}]}'
+    (tmp_path / "autograder/submission_metadata.json").write_text(metadata, encoding="utf-8")
+    environ = {
+        "PATH": os.environ["PATH"],
+        "AUTOGRADER": str(tmp_path / "autograder"),
+        "OWNER": "alice",
+    }
+    words, result = {
+        "gradescope": (["bash", str(source / "run_autograder")], "autograder/results/results.json"),
+        "classroom50": (
+            ["/usr/bin/python3", str(source / "autograder.py")],
+            "autograder/submission/result.json",
+        ),
+    }[form]
+    done = subprocess.run(
+        words,
+        cwd=tmp_path / "autograder/submission",
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f'"score": {warm_up().most}' in (tmp_path / result).read_text("utf-8")
+
+
+def test_a_secret_is_not_put_where_students_can_read_it(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="whoever edits its workflow reads the secret"):
+        write_bundle(load_lab("0"), "classroom50", "c", b"0" * 32, tmp_path / "a.zip")

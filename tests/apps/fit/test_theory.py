@@ -1,0 +1,34 @@
+"""What theory says a run gets, which the search of ./lab fit begins with."""
+
+from __future__ import annotations
+
+import pytest
+
+from gostlab.apps.fit.theory import limits_of
+from gostlab.describe.physics.response import cubic_throughput_bps
+from gostlab.describe.resolve.expand import single_run
+
+
+def got(cc: str = "cubic", **settings: str) -> float:
+    words = {"rate": "100mbit", "rtt": "100ms", "buffers": "debian", **settings}
+    run = single_run(
+        profile="plain-100ms", cc=cc, machine="sandbox", clock="virtual", overrides=words
+    )
+    return limits_of(run).goodput_bps
+
+
+def test_the_rate_limits_a_path_without_loss() -> None:
+    assert got(rate="20mbit") == pytest.approx(0.955 * 20e6, rel=0.02)
+
+
+def test_the_window_limits_a_long_path() -> None:
+    one, four = got(rate="10gbit"), got(rate="10gbit", streams="4")
+    assert one == pytest.approx(8 * 3 * 2**20 / 0.1, rel=0.02)
+    assert four == pytest.approx(4 * one, rel=0.02)
+
+
+def test_loss_limits_cubic_by_its_response_and_bbr_hardly() -> None:
+    assert got(**{"forward.loss": "1%"}) == pytest.approx(
+        0.99 * cubic_throughput_bps(0.01, 0.1), rel=0.02
+    )
+    assert got("bbr", **{"forward.loss": "1%"}) > 90e6

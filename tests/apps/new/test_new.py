@@ -1,0 +1,78 @@
+"""`./lab new`: a kind's file, its test and its row; what is left to fill in is said at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gostlab.apps import new
+from gostlab.declared.errors import BadInput
+from gostlab.describe.file.manual import settings_page
+from tests.declared.contributed import CopiedLab, copy_lab
+
+ASKS = """name: mine
+title: mine
+settings: {{profile: plain-100ms, duration: 5s{more}}}
+matrices: [{{name: one{draw}}}]
+"""
+# Of each kind what is refused as long as it is not filled in, by whatever reads its declaration.
+REFUSED = {
+    "tunnel": ("says is empty", {"more": ", tunnel: mine"}),
+    "queue": ("says is empty", {"more": ", bottleneck: tbf, queue: mine"}),
+    "traffic": ("says is empty", {"more": ", flows: {a: {kind: mine}}"}),
+    "topology": ("says is empty", {"more": ", topology: mine"}),
+    "drawing": ("still to be written: draw()", {"draw": ", draw: [mine]"}),
+    "importer": ("still to be written: read()", {}),
+}
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> CopiedLab:
+    return copy_lab(tmp_path / "lab")
+
+
+@pytest.mark.parametrize("kind", new.KINDS)
+def test_what_is_not_filled_in_is_one_line_with_file_and_line(copied: CopiedLab, kind: str) -> None:
+    words, asks = REFUSED[kind]
+    (copied.root / "mine.yaml").write_text(ASKS.format(**{"more": "", "draw": "", **asks}))
+
+    made = copied.lab("new", kind, "mine")
+    read_by = {"importer": ("profile", "list")}  # what an experiment does not name
+    ran = copied.lab(*read_by.get(kind, ("run", "mine.yaml", "--dry-run")))
+
+    assert made.returncode == 0, made.stderr
+    written = [line.split()[-1] for line in made.stdout.splitlines() if "to fill in" in line]
+    assert len(written) == 2 and all((copied.root / path).is_file() for path in written)
+    assert ran.returncode == 2 and words in ran.stderr
+    assert len(ran.stderr.strip().splitlines()) == 1 and "Traceback" not in ran.stderr
+    assert written[0] in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("tunnel", "Mine"), "not a name"),
+        (("tunnel", "wireguard"), "there is a tunnel of that name"),
+        (("queue", "../mine"), "not a name"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused(words: tuple[str, str], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        new.write_kind(*words)
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    [file, _] = new.write_kind("queue", "mine", tmp_path)
+    file.write_text("my own work")
+
+    with pytest.raises(BadInput, match="is there already"):
+        new.write_kind("queue", "mine", tmp_path)
+    assert file.read_text() == "my own work"
+
+
+def test_every_kind_has_its_row_in_the_documents() -> None:
+    page = settings_page()
+    for kind in ("tunnel", "queue", "traffic", "topology", "drawing"):
+        for name in new.KINDS[kind].names():
+            assert f"`{name}`" in page, f"{kind} {name}"

@@ -1,0 +1,244 @@
+"""A recording from elsewhere becomes steps that carry what it says, and a profile that says so.
+
+Every file is made here, in the form that its program writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import itertools
+import json
+import random
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from gostlab.apps import cli
+from gostlab.apps.paths.formats import FORMATS
+from gostlab.apps.paths.recordings import Recording, Unreadable
+from gostlab.apps.paths.steps import packet_bits, rate_steps, repeated, replay_error
+from gostlab.describe.file.profile import load_profile
+from gostlab.describe.file.trace import CapacityOf, Change, changes_of
+from netem_profiles import make_starlink_like
+
+BITS = packet_bits(1500)
+
+
+def imported(folder: Path, *words: str) -> int:
+    return cli.main(["profile", "import", *words, "--out", str(folder)])
+
+
+def stamps(per_ms: Sequence[int]) -> str:
+    """A Mahimahi trace: so many packets in each millisecond."""
+    return "".join(f"{ms}\n" * count for ms, count in enumerate(per_ms, 1))
+
+
+def changes(path: Path, way: str = "forward") -> list[Change]:
+    return [change for change in changes_of(path) if change.direction == way]
+
+
+def test_a_capacity_is_carried_to_the_packet_every_hundred_ms(tmp_path: Path) -> None:
+    draw = random.Random(3)
+    per_ms = [draw.choice([0, 0, 1, 2, 5]) for _ in range(2999)] + [1]
+    (tmp_path / "lte.up").write_text(stamps(per_ms))
+
+    words = ["--rtt", "50ms", "--source", "made here", "--licence", "CC0"]
+    assert imported(tmp_path, str(tmp_path / "lte.up"), *words) == 0
+
+    rows = changes(tmp_path / "lte.csv")
+    capacity = CapacityOf([(row.at_s, row.rate_bps or 0) for row in rows])
+    for tenth in range(30):
+        asked = BITS * sum(per_ms[100 * tenth : 100 * tenth + 100])
+        assert capacity.bits(tenth / 10, tenth / 10 + 0.1) == pytest.approx(asked, rel=1e-3)
+    profile = load_profile(str(tmp_path / "lte.yaml"))
+    assert profile.imported is not None
+    assert (profile.imported.format, profile.imported.licence) == ("mahimahi", "CC0")
+    assert profile.imported.changes == len(rows)
+    assert float(profile.imported.capacity_error) < 1e-3
+    assert profile.rtt_ms == 50
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_steps_carry_what_was_recorded(seed: int) -> None:
+    draw = random.Random(seed)
+    bin_ms = draw.choice([5, 10, 20, 50])
+    per_ms = [draw.choice([0, 0, draw.randrange(7)]) for _ in range(draw.randrange(200, 400))]
+    times = [ms / 1000 for ms, count in enumerate(per_ms, 1) for _ in range(count)]
+    length_s = Fraction(len(per_ms), 1000)
+    steps = rate_steps(times, BITS, length_s, Fraction(bin_ms, 1000))
+    capacity = CapacityOf([(float(step.at_s), step.rate_bps or 0) for step in steps])
+    outages_bits = 1000 * float(length_s)
+    assert capacity.bits(0, float(length_s)) == pytest.approx(BITS * len(times), abs=outages_bits)
+    error = replay_error(times, BITS, steps, length_s)
+    # Within a bin the replay is even: it is off by no more than what a bin holds.
+    most = max((sum(per_ms[n : n + bin_ms]) for n in range(0, len(per_ms), bin_ms)), default=0)
+    assert error.ahead_bytes <= most * BITS / 8 + outages_bits + 1
+    assert [step.at_s for step in steps] == sorted({step.at_s for step in steps})
+    assert all(a.rate_bps != b.rate_bps for a, b in itertools.pairwise(steps))
+
+
+def test_a_trace_begins_anew_after_its_end() -> None:
+    assert repeated([0.5, 1.0], 1.0, 2.6) == [0.5, 1.0, 1.5, 2.0, 2.5]
+
+
+def test_more_changes_than_ten_thousand(tmp_path: Path) -> None:
+    draw = random.Random(5)
+    (tmp_path / "long.txt").write_text(stamps([draw.randrange(4) for _ in range(300_000)] + [1]))
+    assert imported(tmp_path, str(tmp_path / "long.txt"), "--rtt", "20ms", "--bin", "20ms") == 0
+    assert 10_000 < len(changes(tmp_path / "long.csv")) <= 15_001
+
+
+def test_a_pair_says_capacity_and_delay(tmp_path: Path) -> None:
+    (tmp_path / "cap.txt").write_text(stamps([1] * 1000))
+    (tmp_path / "delay.txt").write_text("".join(f"{20 + n // 50}\n" for n in range(100)))
+    files = [str(tmp_path / "cap.txt"), str(tmp_path / "delay.txt")]
+    assert imported(tmp_path, *files, "--name", "leo") == 0
+    rows = changes(tmp_path / "leo.csv")
+    assert [(row.at_s, row.delay_ms) for row in rows if row.delay_ms] == [(0, 20), (0.5, 21)]
+    assert [row.rate_bps for row in rows if row.rate_bps] == [12_112_000]
+
+
+def irtt_json(rtts_ms: Sequence[float | None]) -> str:
+    trips = [
+        {
+            "seqno": number,
+            "lost": "true_up" if rtt_ms is None else "false",
+            "delay": {}
+            if rtt_ms is None
+            else {"rtt": round(rtt_ms * 1e6), "send": 1, "receive": 1},
+        }
+        for number, rtt_ms in enumerate(rtts_ms)
+    ]
+    return json.dumps({"config": {"params": {"interval": 10_000_000}}, "round_trips": trips})
+
+
+def test_irtt_says_delay_and_loss(tmp_path: Path) -> None:
+    rtts: list[float | None] = [40.0] * 100 + [50.0] * 90 + [None] * 10
+    (tmp_path / "dish.json.gz").write_bytes(gzip.compress(irtt_json(rtts).encode()))
+    words = [str(tmp_path / "dish.json.gz"), "--rate", "50mbit"]
+    assert imported(tmp_path, *words) == 0
+    rows = changes(tmp_path / "dish.csv")
+    assert [(row.at_s, row.delay_ms) for row in rows if row.delay_ms] == [(0, 20), (1, 30)]
+    assert [(row.at_s, row.loss) for row in rows if row.loss is not None] == [(0, 0), (1, 0.1)]
+
+
+@pytest.mark.parametrize("begin", ["1700000000.00", "1700000000000", "1700000000000000000"])
+def test_a_probes_csv_tells_the_directions_apart_whatever_its_times_are_in(
+    tmp_path: Path, begin: str
+) -> None:
+    lines = ["timestamp,rtt,uplink,downlink"]
+    for n in range(200):
+        at = (
+            f"{float(begin) + n * 0.01:.2f}"
+            if "." in begin
+            else int(begin) + int(n * 10 ** (len(begin) - 12))
+        )
+        up, down = ("", "") if n == 150 else (25 if n < 100 else 35, 15)
+        lines.append(f"{at},{'' if n == 150 else 40},{up},{down}")
+    (tmp_path / "lens.csv.txt").write_text("\n".join(lines) + "\n")
+    words = [str(tmp_path / "lens.csv.txt"), "--rate", "100mbit", "--name", "lens-day"]
+    assert imported(tmp_path, *words) == 0
+    there, back = changes(tmp_path / "lens-day.csv"), changes(tmp_path / "lens-day.csv", "reverse")
+    assert [(row.at_s, row.delay_ms) for row in there if row.delay_ms] == [(0, 25), (1, 35)]
+    assert [(row.at_s, row.delay_ms) for row in back] == [(0, 15)]
+    assert [row.loss for row in there if row.loss is not None] == [0, 0.01]
+
+
+def test_iperf3_and_flent_say_one_rate_and_one_round_trip(tmp_path: Path) -> None:
+    intervals = [
+        {
+            "streams": [{"start": n, "rtt": 41_000 + 1000 * n}],
+            "sum": {"start": n, "end": n + 1, "bits_per_second": 1e6 if n < 2 else 95.64e6},
+        }
+        for n in range(10)
+    ]
+    (tmp_path / "up.json").write_text(
+        json.dumps({"start": {"test_start": {}}, "intervals": intervals})
+    )
+    flent = {
+        "x_values": [0.0, 1.0, 2.0],
+        "results": {"Ping (ms) ICMP": [30.0, None, 50.0], "TCP upload": [None, 19.128, 19.128]},
+        "metadata": {},
+    }
+    (tmp_path / "rrul.flent.gz").write_bytes(gzip.compress(json.dumps(flent).encode()))
+    assert imported(tmp_path, str(tmp_path / "up.json")) == 0
+    assert imported(tmp_path, str(tmp_path / "rrul.flent.gz")) == 0
+    one, two = (load_profile(str(tmp_path / f"{name}.yaml")) for name in ("up", "rrul"))
+    assert one.forward.rate_bps == pytest.approx(100e6, rel=1e-3)
+    assert one.rtt_ms == 41
+    assert two.forward.rate_bps == pytest.approx(20e6, rel=1e-3)
+    assert two.rtt_ms == 30
+    assert not (tmp_path / "up.csv").exists()
+
+
+MAHIMAHI, RATE = ["--rtt", "1ms", "--format", "mahimahi"], ["--rate", "1mbit"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "says"),
+    [
+        ("1\n2\nx\n", MAHIMAHI, "bad.txt:3: 'x' is not a whole number"),
+        ("5\n3\n", MAHIMAHI, "bad.txt:2: 3 ms after 5 ms"),
+        ("", MAHIMAHI, "no time above 0 ms"),
+        ("hello\n", [], "looks like none of"),
+        ("1\n2\n3\n", [], "says no delay: give the path's idle round trip by --rtt"),
+        ("1\n2\n3\n", ["--rtt", "5"], '--rtt "5": '),
+        ("1\n2\n3\n", ["--rtt", "5ms", "--bin", "0ms"], '--bin "0ms": not within 1ms to 10000ms'),
+        ("1\n2\n3\n", ["--format", "leoreplayer"], "leoreplayer takes 2 files"),
+        ('{"round_trips": 3, "config": 1}', RATE, "not what `irtt client -o` writes"),
+        ("timestamp,rtt\nnow,3\n", RATE, "bad.txt:2: 'now' is not a time"),
+        ("timestamp,rtt\n1,2\n2,x\n", RATE, "bad.txt:3: rtt 'x' is not a number"),
+        ("timestamp,rtt\n1,2\n2,3\n", [], "says no rate: give one by --rate"),
+        ("1\n2\n3\n", ["--rtt", "5ms", "--name", "A b"], "not a profile's name"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: list[str], says: str
+) -> None:
+    (tmp_path / "bad.txt").write_text(text)
+    assert imported(tmp_path, str(tmp_path / "bad.txt"), *words) == cli.EXIT_BAD_INPUT
+    said = capsys.readouterr().err
+    assert says in said and said.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.txt"]
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_no_text_makes_a_reader_stumble(name: str) -> None:
+    draw, one = random.Random(name), FORMATS[name]
+    good = {
+        "irtt": irtt_json([1.0, None]),
+        "csv": "timestamp,rtt\n1,2\n2,\n",
+        "iperf3": '{"intervals": [{"streams": [{"rtt": 1}], "sum": {"start": 0}}]}',
+        "flent": '{"x_values": [1], "results": {"Ping (ms)": [1], "TCP upload": [1]}}',
+    }.get(name, "1\n2\n3\n")
+    for _ in range(300):
+        spoilt = list(good)
+        for _ in range(draw.randrange(1, 6)):
+            at = draw.randrange(len(spoilt))
+            spoilt[at : at + draw.randrange(3)] = draw.choice(["", "x", "0", "-", '"', "[", "null"])
+            spoilt = spoilt or ["1"]
+        text = "".join(spoilt)
+        one.recognises(text)
+        with contextlib.suppress(Unreadable):
+            one.read([Recording("x", text)] * len(one.files))
+
+
+def test_a_profile_that_is_there_is_not_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.up").write_text(stamps([1] * 100))
+    assert imported(tmp_path, str(tmp_path / "a.up"), "--rtt", "1ms") == 0
+    assert imported(tmp_path, str(tmp_path / "a.up"), "--rtt", "1ms") == cli.EXIT_BAD_INPUT
+    assert "is there already" in capsys.readouterr().err
+    assert imported(tmp_path, str(tmp_path / "a.up"), "--rtt", "1ms", "--force") == 0
+
+
+def test_the_starlink_like_path_is_what_its_script_writes() -> None:
+    folder = Path(make_starlink_like.__file__).parent
+    for name, text in make_starlink_like.files().items():
+        assert (folder / name).read_text(encoding="utf-8") == text
+    losses = {row.loss for row in changes_of(folder / "starlink-like.csv") if row.loss is not None}
+    assert all(0.002 <= loss <= 0.005 for loss in losses)

@@ -1,0 +1,171 @@
+"""Bad input: one line on standard error that says what and where, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gostlab.apps import cli
+from gostlab.apps.cli import main
+from gostlab.apps.command import Verb
+from gostlab.machine import host_has_netem
+from tests.lab_command import ROOT, run_lab
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """The one line that some words are refused with, and exit code 2."""
+
+    def say(*words: object) -> str:
+        assert main([str(word) for word in words]) == 2
+        told = capsys.readouterr().err
+        assert "Traceback" not in told and len(told.strip().splitlines()) == 1
+        return told
+
+    return say
+
+
+EXPERIMENT = """name: mine
+title: mine
+settings: {profile: plain-100ms, duration: 5s}
+matrices:
+  - name: main
+    factors: {cc: [cubic]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "no-such"], "no-such"),
+        (["run", "thesis-tunnel", "--set", "streems=1"], "streams"),
+        (["run", "thesis-tunnel", "--set", "streams"], "factor=value"),
+        (["run", "thesis-tunnel", "--set", "cc=cubik"], "cubik"),
+        (["run", "thesis-tunnel", "--set", "loss=150%"], "150%"),
+        (["run", "thesis-tunnel", "--set", "rate=100"], "100"),
+        (["run", "thesis-tunnel", "--set", "delay=-5ms"], "-5ms"),
+        (["run", "thesis-tunnel", "--set", "profile=nowhere"], "nowhere"),
+        (["run", "thesis-tunnel", "--set", "rate=unlimited"], "rate"),
+        (["run", "thesis-tunnel", "--matrix", "nope"], "nope"),
+        (["run", "thesis-tunnel", "--jobs", "0"], "at least 1"),
+        (["run", "thesis-tunnel", "--gost", "/nowhere/gost"], "gost"),
+        (["report", "nothing-there", "--results", "/nowhere"], "nothing-there"),
+        (["profile", "show", "nowhere"], "nowhere"),
+        (["profile", "record", "nosuch.invalid"], "nosuch.invalid"),
+        (["profile", "record", "127.0.0.1", "--count", "1"], "--count 1"),
+        (["profile", "record", "127.0.0.1", "--rate", "100"], "100"),
+        (["profile", "record", "127.0.0.1", "--interval", "fast"], "fast"),
+        (["profile", "record", "127.0.0.1", "--out", "/nowhere/at/all"], "/nowhere/at/all"),
+        (["profile", "record", "127.0.0.1", "--name", "la-hamina"], "la-hamina"),
+        (["run", "li2018", "--set", "flow3.cc=bbr"], "flow3"),
+        (["run", "li2018", "--set", "flow1.colour=red"], "flow1.colour"),
+        (
+            ["run", "li2018", "--matrix", "fig8", "--set", "changes=[{at: 1s}]"],
+            "a change of nothing",
+        ),
+        (
+            ["run", "thesis-baseline", "--set", "sites=[client-tokyo]"],
+            "not one of the star's sites",
+        ),
+        (["run", "course-report", "--set", "acks=maybe"], "maybe"),
+        (["report", "--studies", "nothing-there", "--results", "/nowhere"], "nothing-there"),
+    ],
+)
+def test_bad_words_are_one_line_and_exit_code_2(
+    refused: Callable[..., str], words: list[str], says: str
+) -> None:
+    assert says in refused(*words)
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "says"),
+    [
+        (("factors: {cc: [cubic]}", "factors: {cc: [cubic]}\n    repetition: 3"), 7, "repetition"),
+        (("profile: plain-100ms", "profle: plain-100ms"), 3, "profile"),
+        (("duration: 5s", "duration: 5"), 3, "5"),
+        (("cubic", "cubics"), 6, "cubics"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_line(
+    refused: Callable[..., str], tmp_path: Path, change: tuple[str, str], line: int, says: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(EXPERIMENT.replace(*change))
+    told = refused("run", file, "--dry-run")
+    assert f"mine.yaml:{line}:" in told and says in told
+
+
+def test_a_missing_kernel_says_how_to_get_one(tmp_path: Path) -> None:
+    words = ["run", "thesis-tunnel", "--quick", "--machine", "sandbox", "--results", tmp_path]
+    done = run_lab(*words, env={**os.environ, "GOSTLAB_CACHE": str(tmp_path / "none")})
+    assert done.returncode == 2 and "./lab setup" in done.stderr
+
+
+def test_native_says_why_it_cannot() -> None:
+    done = run_lab("run", "thesis-tunnel", "--quick", "--machine", "native", "--dry-run")
+
+    if os.geteuid() == 0 and host_has_netem():
+        assert done.returncode == 0 and "main-" in done.stdout
+    else:
+        missing = "root" if os.geteuid() else "netem"
+        assert done.returncode == 2 and f"needs {missing}" in done.stderr.replace("sch_", "")
+
+
+@pytest.mark.sandbox
+def test_results_that_cannot_be_written_are_said(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file")
+
+    words = ["run", "thesis-tunnel", "--quick", "--machine", "sandbox"]
+    done = run_lab(*words, "--results", tmp_path / "results")
+    assert done.returncode == 1 and "results" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("verb", cli.VERBS, ids=lambda verb: verb.name)
+def test_every_verb_has_help_with_an_example(
+    verb: Verb, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb.name, "--help"]) == 0
+    told = capsys.readouterr().out
+    assert "example" in told or verb.name in ("labs", "lab")
+
+
+def test_a_dry_run_lists_the_matrix() -> None:
+    names = run_lab(
+        "run", "thesis-tunnel", "--quick", "--matrix", "main", "--dry-run"
+    ).stdout.split()
+
+    assert len(names) == len(set(names)) == 18
+
+
+def test_a_trap_that_is_an_error_names_its_cell_before_anything_runs(
+    refused: Callable[..., str], tmp_path: Path
+) -> None:
+    words = ["run", "thesis-tunnel", "--matrix", "real-clock", "--set", "loss=0.1%"]
+    told = refused(*words, "--results", tmp_path / "results")
+    assert "real-clock-" in told and "43 segments" in told and "3 more such cells" in told
+    assert not (tmp_path / "results").exists()
+
+
+def test_warnings_are_said_once_per_kind_and_matrix() -> None:
+    done = run_lab(
+        "run", "thesis-tunnel", "--quick", "--matrix", "main", "--matrix", "memory", "--dry-run"
+    )
+
+    assert [line.split(": ")[1] for line in done.stderr.splitlines()] == [
+        "main, 18 of 18 runs",
+        "memory, 1 of 2 runs",
+    ]
+    assert done.stdout.split() == [
+        word for word in done.stdout.split() if word.startswith(("main-", "memory-"))
+    ]
+
+
+def test_topo_py_runs_under_whatever_python() -> None:
+    words = ["python3", "topo.py", "--dry-run", "--matrix", "main"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "main-cubic-direct" in done.stdout

@@ -1,0 +1,476 @@
+"""One run as a verb: idempotent, whole or not there, beside any number of others."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gostlab import api, machine, results
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.experiment import load_experiment
+from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine.cpus import alone_on_the_real_clock, claim, claimed_cpus
+from gostlab.runs import schedule, single
+from gostlab.runs.pace import expected_s
+from gostlab.runs.shard import Shard, deal
+from gostlab.runs.single import Task
+from tests.lab_command import ROOT, run_lab
+
+GOOD = {"outcome": "ok", "error": None, "guest_s": 1.0}
+BAD = {"outcome": "failed", "error": "iperf3 failed", "guest_s": 1.0}
+
+
+@pytest.fixture
+def run() -> RunDescription:
+    return expand(load_experiment("thesis-tunnel"), quick=True)[0]
+
+
+class Job:
+    """A run that has ended."""
+
+    complaint = None
+
+    def __init__(self, folder: Path, outcome: dict | None = None) -> None:
+        self.killed = False
+        (folder / "outcome.json").write_text(json.dumps(outcome or GOOD))
+
+    def poll(self) -> int | None:
+        return 0
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+def never(*_: object) -> Job:
+    raise AssertionError("ran again")
+
+
+def start(run: RunDescription, folder: Path, slot: int) -> Job:
+    return Job(folder)
+
+
+def only(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_run_is_made_in_its_folder_and_leaves_nothing_beside_it(
+    run: RunDescription, tmp_path: Path
+) -> None:
+    def look(run: RunDescription, folder: Path, slot: int) -> Job:
+        assert folder.parent == tmp_path / "deep" and not (tmp_path / "deep/mine").exists()
+        assert json.loads((folder / "run.json").read_text()) == run.to_json()
+        return Job(folder)
+
+    end = single.execute(Task(run, tmp_path / "deep/mine"), look)
+
+    assert end.outcome == "ok" and results.is_finished(tmp_path / "deep/mine", run)
+    assert only(tmp_path / "deep") == ["mine"]
+    assert only(tmp_path / "deep/mine") == ["run.json", "status.json"]
+
+
+def test_a_finished_run_is_not_made_again(run: RunDescription, tmp_path: Path) -> None:
+    task = Task(run, tmp_path / "mine")
+    single.execute(task, start)
+
+    assert single.execute(task, never).outcome == "ok"
+
+
+def test_a_failed_run_stays_failed_until_asked_for(run: RunDescription, tmp_path: Path) -> None:
+    task = Task(run, tmp_path / "mine")
+    first = single.execute(task, lambda run, folder, slot: Job(folder, BAD))
+
+    assert first.outcome == "failed" and single.execute(task, never).outcome == "failed"
+    assert single.execute(task, start, retry_failed=True).outcome == "ok"
+    assert single.execute(task, never, retry_failed=True).outcome == "ok"
+    assert only(tmp_path) == ["mine"]
+
+
+def test_an_unfinished_folder_of_the_same_run_is_replaced(
+    run: RunDescription, tmp_path: Path
+) -> None:
+    place = tmp_path / "mine"
+    place.mkdir()
+    results.write_json(place / "run.json", run.to_json())
+    (place / "log.txt").write_text("cut off")
+
+    assert single.execute(Task(run, place), start).outcome == "ok"
+    assert not (place / "log.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({"thesis.txt": "years of work"}, "a folder of something else"),
+        ({"run.json": '{"experiment": "another"}'}, "another run's folder"),
+    ],
+)
+def test_a_folder_of_something_else_is_left_alone(
+    run: RunDescription, tmp_path: Path, content: dict[str, str], says: str
+) -> None:
+    place = tmp_path / "mine"
+    place.mkdir()
+    for name, text in content.items():
+        (place / name).write_text(text)
+
+    with pytest.raises(results.ResultsError, match=says):
+        single.execute(Task(run, place), never)
+
+    assert {path.name: path.read_text() for path in place.iterdir()} == content
+
+
+def test_a_machine_that_cannot_start_it_leaves_nothing(run: RunDescription, tmp_path: Path) -> None:
+    def refuse(*_: object) -> Job:
+        raise machine.MachineError("too little memory")
+
+    with pytest.raises(machine.MachineError, match="too little memory"):
+        single.execute(Task(run, tmp_path / "mine"), refuse)
+
+    assert only(tmp_path) == []
+
+
+def test_an_interrupt_ends_it_and_leaves_nothing(run: RunDescription, tmp_path: Path) -> None:
+    jobs = []
+
+    class Interrupted(Job):
+        def poll(self) -> int | None:
+            raise KeyboardInterrupt
+
+    def begin(run: RunDescription, folder: Path, slot: int) -> Job:
+        jobs.append(Interrupted(folder))
+        return jobs[-1]
+
+    with pytest.raises(KeyboardInterrupt):
+        single.execute(Task(run, tmp_path / "mine"), begin)
+
+    assert jobs[0].killed and only(tmp_path) == []
+
+
+def test_of_many_at_once_one_answer_stays_and_nothing_else(
+    run: RunDescription, tmp_path: Path
+) -> None:
+    task = Task(run, tmp_path / "mine")
+    with ThreadPoolExecutor(8) as pool:
+        ends = list(pool.map(lambda _: single.execute(task, start), range(32)))
+
+    assert [end.outcome for end in ends] == ["ok"] * 32
+    assert only(tmp_path) == ["mine"] and results.is_finished(task.folder, run)
+
+
+def test_what_a_killed_process_left_is_taken_away_and_what_a_living_one_makes_is_not(
+    run: RunDescription, tmp_path: Path
+) -> None:
+    living = results.prepare_beside(tmp_path / "mine", run)
+    left = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import json, os, sys\nfrom pathlib import Path\nfrom gostlab import results\n"
+            "from gostlab.describe.resolve.run_description import RunDescription\n"
+            "run = RunDescription.from_json(json.load(sys.stdin))\n"
+            "print(results.prepare_beside(Path(sys.argv[1]), run).folder, flush=True)\n"
+            "os.kill(os.getpid(), 9)",
+            tmp_path / "mine",
+        ],
+        cwd=ROOT,
+        input=json.dumps(run.to_json()),
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    assert Path(left).is_dir()
+
+    single.execute(Task(run, tmp_path / "mine"), start)
+
+    assert only(tmp_path) == [living.folder.name, "mine"]
+    living.settle(run)
+    assert only(tmp_path) == ["mine"]
+
+
+def test_a_part_without_a_lock_is_given_time(run: RunDescription, tmp_path: Path) -> None:
+    begun = tmp_path / ".mine.part-host-1"
+    begun.mkdir()
+    assert not results.is_abandoned(begun)
+    os.utime(begun, (0, 0))
+    assert results.is_abandoned(begun)
+
+
+def test_what_an_older_lab_finished_is_kept(
+    run: RunDescription, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Task(run, tmp_path / "mine/run")
+    single.execute(task, start)
+    monkeypatch.setattr(results, "EPOCH", results.EPOCH + 1)
+
+    single.execute(task, start)
+
+    assert results.read_status(task.folder)["epoch"] == results.EPOCH
+    kept = tmp_path / f"mine/{results.OLDER}/epoch-{results.EPOCH - 1}/run"
+    assert results.read_status(kept)["outcome"] == "ok"
+
+
+def test_a_run_that_has_the_results_for_itself_is_not_disturbed(
+    run: RunDescription, tmp_path: Path
+) -> None:
+    task = Task(run, tmp_path / run.experiment / run.name)
+    with (
+        results.owned(tmp_path, run.experiment),
+        pytest.raises(results.ResultsError, match="another run"),
+    ):
+        single.execute(task, never)
+    assert single.execute(task, start).outcome == "ok"
+
+
+# -- its words
+
+
+def test_a_dry_run_lists_descriptions_that_exec_takes(tmp_path: Path) -> None:
+    listed = run_lab(
+        "run", "thesis-tunnel", "--quick", "--dry-run", "--json", "--results", tmp_path
+    )
+    entries = json.loads(listed.stdout)
+    names = run_lab("run", "thesis-tunnel", "--quick", "--dry-run").stdout.split()
+
+    assert [entry["name"] for entry in entries] == names
+    assert {entry["folder"] for entry in entries} == {
+        str(tmp_path / "thesis-tunnel" / name) for name in names
+    }
+    run = RunDescription.from_json(entries[0]["run"])
+    single.execute(Task(run, Path(entries[0]["folder"])), start)
+
+    done = run_lab("exec", "-", "--json", input=json.dumps(entries[0]))
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"]["outcome"] == "ok"
+    again = run_lab("run", "thesis-tunnel", "--quick", "--dry-run", "--json", "--results", tmp_path)
+    finished = [entry["name"] for entry in json.loads(again.stdout) if entry["finished"]]
+    assert finished == [entries[0]["name"]]
+
+
+def test_a_failed_run_has_a_status_too_and_that_is_exit_code_0(
+    run: RunDescription, tmp_path: Path
+) -> None:
+    single.execute(Task(run, tmp_path / "mine"), lambda run, folder, slot: Job(folder, BAD))
+
+    done = run_lab("exec", str(tmp_path / "mine/run.json"), str(tmp_path / "mine"))
+
+    assert done.returncode == 0 and done.stdout == f"{tmp_path}/mine: failed: iperf3 failed\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "not one run's description"),
+        ("{}", "not a run of schema"),
+        ('{"schema": 2}', "is missing"),
+        ('{"run": 7}', "not a run of schema"),
+    ],
+)
+def test_what_is_no_description_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(text)
+
+    with pytest.raises(BadInput, match=says) as caught:
+        single.read_task(str(file), tmp_path / "mine")
+    assert "\n" not in str(caught.value) and str(file) in str(caught.value)
+
+
+def spoil(name: str, value: object) -> Callable[[RunDescription], dict]:
+    return lambda run: {**run.to_json(), name: value}
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        spoil("path", {}),
+        spoil("path", None),
+        spoil("flows", []),
+        spoil("duration_s", "long"),
+        spoil("factors", 3),
+        spoil("tunnel", "warp"),
+        spoil("colour", "red"),
+    ],
+)
+def test_a_description_that_makes_no_sense_is_refused(
+    run: RunDescription, spoilt: Callable[[RunDescription], dict], tmp_path: Path
+) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps(spoilt(run)))
+
+    with pytest.raises(BadInput, match=r"run\.json"):
+        single.read_task(str(file), tmp_path / "mine")
+
+
+def test_a_run_json_alone_needs_a_folder(run: RunDescription, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(run.to_json()))
+
+    done = run_lab("exec", str(tmp_path / "run.json"))
+
+    assert done.returncode == 2 and "./lab exec" in done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+# -- shards
+
+
+@pytest.fixture(scope="module")
+def matrix() -> list[RunDescription]:
+    """All runs of one matrix."""
+    runs = expand(load_experiment("thesis-tunnel"), quick=False)
+    return [run for run in runs if run.matrix == "main"][:60]
+
+
+def test_all_shards_together_have_every_run_once(matrix: list[RunDescription]) -> None:
+    names = sorted(run.name for run in matrix)
+    for count in (1, 7, len(matrix) + 3):
+        hands = deal(matrix, count, ())
+        assert len(hands) == count and sorted(run.name for hand in hands for run in hand) == names
+    assert Shard(3, 7).take(matrix, ()) == deal(matrix, 7, ())[2]
+
+
+def test_shards_take_about_as_long_as_each_other(matrix: list[RunDescription]) -> None:
+    loads = [sum(map(expected_s, hand)) for hand in deal(matrix, 5, ())]
+    assert max(loads) - min(loads) <= max(map(expected_s, matrix))
+
+
+def test_a_cell_with_a_stopping_rule_stays_whole(matrix: list[RunDescription]) -> None:
+    hands = [{run.cell for run in hand} for hand in deal(matrix, 3, ["main"])]
+    assert sum(map(len, hands)) == len({run.cell for run in matrix})
+    split = [{run.cell for run in hand} for hand in deal(matrix, 3, ())]
+    assert sum(map(len, split)) > len({run.cell for run in matrix})
+
+
+@pytest.mark.parametrize("word", ["", "3", "0/4", "5/4", "-1/4", "1/0", "a/b", "1/2/3", "1.5/2"])
+def test_what_is_no_shard_is_said(word: str) -> None:
+    with pytest.raises(BadInput, match="like 3/40"):
+        Shard.read(word)
+
+
+def test_shards_run_at_the_same_time_and_make_the_same_folders(tmp_path: Path) -> None:
+    """Three shards of a matrix and a fourth that overlaps, in threads, on one results folder."""
+    base = expand(load_experiment("thesis-tunnel"), quick=True)[0]
+    runs = [replace(base, repetition=number) for number in range(1, 13)]
+
+    def shard(word: str) -> list[schedule.Finished]:
+        mine = Shard.read(word).take(runs, ())
+        with results.owned(tmp_path, base.experiment, shared=True):
+            return schedule.run_all(mine, tmp_path, (0, 1), start, schedule.Quiet(), beside=True)
+
+    with ThreadPoolExecutor(4) as pool:
+        ends = [e for found in pool.map(shard, ["1/3", "2/3", "3/3", "1/2"]) for e in found]
+
+    assert {end.outcome for end in ends} == {"ok"} and len(ends) == 18
+    assert only(tmp_path / base.experiment) == sorted([".lock", *(run.name for run in runs)])
+
+
+def test_a_shard_keeps_away_who_wants_the_results_alone(tmp_path: Path) -> None:
+    with (
+        results.owned(tmp_path, "x", shared=True),
+        results.owned(tmp_path, "x", shared=True),
+        pytest.raises(results.ResultsError, match="another run"),
+        results.owned(tmp_path, "x"),
+    ):
+        pass
+
+
+def test_an_empty_shard_is_no_failure(tmp_path: Path) -> None:
+    count = len(api.plan("thesis-tunnel", quick=True, on="sandbox").runs) + 1
+    words = ["run", "thesis-tunnel", "--quick", "--machine", "sandbox", "--results", tmp_path]
+    done = run_lab(*words, "--shard", f"{count}/{count}")
+    if "missing" in done.stderr:
+        pytest.skip("no kernel here")
+    assert done.returncode == 0, done.stderr
+
+
+# -- CPUs
+
+
+def test_processes_on_one_machine_take_different_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gostlab.machine.cpus.usable_cpus", lambda: [101, 102, 103])
+    with ExitStack() as held:
+        taken = [held.enter_context(claimed_cpus(1)) for _ in range(3)]
+        assert sorted(taken) == [[101], [102], [103]]
+        assert held.enter_context(claimed_cpus(1))[0] in (101, 102, 103)  # shared, not refused
+        assert sorted(held.enter_context(claimed_cpus(None))) == [101, 102, 103]
+    with claimed_cpus(2) as two:
+        assert two == [101, 102]
+
+
+def test_a_real_clock_waits_for_the_one_that_runs() -> None:
+    with alone_on_the_real_clock(), claim("real-clock") as second:
+        assert not second
+    with claim("real-clock") as now:
+        assert now
+
+
+# -- machines that go away
+
+
+class Gone(Job):
+    """A run whose machine goes away."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def poll(self) -> int | None:
+        raise schedule.Lost("worker x went away")
+
+
+def test_a_run_whose_machine_went_away_is_run_again(run: RunDescription, tmp_path: Path) -> None:
+    attempts = []
+
+    def begin(run: RunDescription, folder: Path, slot: int) -> Job:
+        attempts.append(folder)
+        return Gone(folder) if len(attempts) < schedule.MOST_LOST else Job(folder)
+
+    [end] = schedule.run_all([run], tmp_path, (0,), begin, schedule.Quiet(), beside=True)
+
+    assert end.outcome == "ok" and len(set(attempts)) == schedule.MOST_LOST
+    assert only(tmp_path / run.experiment) == [run.name]
+
+
+def test_a_run_that_takes_its_machines_with_it_fails_alone(
+    run: RunDescription, tmp_path: Path
+) -> None:
+    other = replace(run, repetition=2)
+
+    def begin(each: RunDescription, folder: Path, slot: int) -> Job:
+        return Gone(folder) if each == run else Job(folder)
+
+    ends = schedule.run_all([run, other], tmp_path, (0,), begin, schedule.Quiet(), beside=True)
+
+    assert [end.outcome for end in ends] == ["failed", "ok"]
+    assert "went away" in ends[0].status["error"]
+
+
+def test_the_parts_of_an_interrupted_shard_are_taken_away(
+    run: RunDescription, tmp_path: Path
+) -> None:
+    class Stuck(Job):
+        def poll(self) -> int | None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        schedule.run_all(
+            [run],
+            tmp_path,
+            (0,),
+            lambda run, folder, slot: Stuck(folder),
+            schedule.Quiet(),
+            beside=True,
+        )
+
+    assert only(tmp_path / run.experiment) == []
+    shutil.rmtree(tmp_path / run.experiment)

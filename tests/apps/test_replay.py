@@ -1,0 +1,161 @@
+"""commands.sh repeats its run: by `./lab replay` on the lab's own kernel and clock, for every
+topology and tunnel.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab import results
+from gostlab.apps.replay import replay_run
+from gostlab.describe.file.document import BadInput
+from gostlab.results import ResultsError
+from tests.guest.test_flows import written
+from tests.sandboxed import Done, Lab
+
+pytestmark = pytest.mark.sandbox
+
+SHORT = "profile: plain-100ms, rate: 20mbit, rtt: 20ms, duration: 3s"
+RUNS = {
+    "tunnel, direct, losses": f"{{{SHORT}, loss: 1%, cc: bbr}}",
+    "tunnel, every n-th packet": f"{{{SHORT}, loss: {{model: periodic, packets: 500}}}}",
+    "tunnel, a delay table": "{profile: client-tokyo, rate: 20mbit, duration: 3s}",
+    "tunnel, download, two streams": f"{{{SHORT}, direction: download, streams: 2}}",
+    "tunnel, gost+wss, gateway": f"{{{SHORT}, tunnel: gost+wss, placement: gateway}}",
+    "tunnel, http": f"{{{SHORT}, flows: {{page: {{kind: http, direction: download, size: 2MB}}}}}}",
+    "dumbbell, changes, udp": (
+        f"{{{SHORT}, topology: dumbbell, flows: {{a: {{}}, b: {{cc: bbr, start: 1s}},"
+        " noise: {kind: udp, rate: 2mbit, start: 500ms, duration: 1s}},"
+        " changes: [{at: 2s, rate: 10mbit}, {at: 2500ms, delay: 20ms, direction: both}]}"
+    ),
+    "router": "{topology: router, profile: course-none, rate: 20mbit, rtt: 20ms, duration: 3s}",
+    "star": f"{{{SHORT}, topology: star, sites: [client-tokyo, plain-100ms]}}",
+}
+
+
+def finished(done: Done) -> Path:
+    """The folder as a scheduler leaves it."""
+    results.finish(done.folder, 1.0, None)
+    assert done.json("status.json")["outcome"] == "ok", done.log
+    return done.folder
+
+
+@pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS)
+def test_a_replay_is_the_run_again(lab: Lab, settings: str) -> None:
+    done = lab.run(written(settings))
+
+    replay = replay_run(finished(done), lambda _: lab.kernel, lab.keep)
+
+    assert replay.same, "\n".join(replay.lines)
+    assert not replay.notes
+    figures = {each.figure for each in replay.compared}
+    assert {f"{each['name']}: goodput" for each in done.json("flows.json")["flows"]} <= figures
+    assert {
+        f"{device}: path as installed" for device in done.json("env.json")["qdiscs_before"]
+    } <= figures
+
+
+@pytest.fixture(scope="module")
+def plain(lab: Lab) -> Path:
+    """A finished run: 20 Mbit/s, 20 ms, 1 % loss, CUBIC, 3 s."""
+    return finished(lab.run(written(f"{{{SHORT}, loss: 1%}}")))
+
+
+def spoilt(plain: Path, tmp_path: Path, old: str, new: str) -> Path:
+    """The same with something else in its commands.sh."""
+    folder = tmp_path / plain.name
+    shutil.copytree(plain, folder)
+    script = folder / "commands.sh"
+    text = script.read_text()
+    assert old in text
+    script.write_text(text.replace(old, new))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "figure"),
+    [
+        ("random 1.00000000%", "random 10.00000000%", "path as installed"),
+        ("tcp_congestion_control=cubic", "tcp_congestion_control=bbr", "goodput"),
+        (" -t 3 ", " -t 3 -b 1M ", "goodput"),
+    ],
+)
+def test_another_script_is_said_to_differ(
+    lab: Lab, plain: Path, tmp_path: Path, old: str, new: str, figure: str
+) -> None:
+    replay = replay_run(spoilt(plain, tmp_path, old, new), lambda _: lab.kernel, lab.keep)
+
+    assert not replay.same
+    assert any(figure in each.figure and not each.same for each in replay.compared), replay.lines
+    assert "differs" in replay.lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("\nPROGRAMS=", "\nPROGRAMS=iperf5 #", "iperf5 is not there: install it"),
+        ("CONGESTION_CONTROLS=cubic", "CONGESTION_CONTROLS=cubist", "congestion control cubist"),
+        (
+            "\nHASHES='",
+            "\nHASHES='0123 /usr/bin/env\n",
+            "/usr/bin/env is another program than in the run",
+        ),
+        ("grep -qw seed ||", "grep -qw no-seed ||", "SEEDLESS=1"),
+        ("check_needs\nOUT=", "ip netns add client; check_needs\nOUT=", "called client is there"),
+        ("listening target tcp 80", "listening target tcp 81", "nothing listens on tcp port 81"),
+        ("iperf3 -c", "iperf3 --nonsense -c", "failed: flow1 (exit status 1)"),
+    ],
+)
+def test_a_script_says_what_it_lacks(
+    lab: Lab, plain: Path, tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    with pytest.raises(ResultsError, match="exit status") as refused:
+        replay_run(spoilt(plain, tmp_path, old, new), lambda _: lab.kernel, lab.keep)
+    assert words in str(refused.value)
+
+
+def test_a_script_goes_without_seeds_where_it_is_told_to(lab: Lab, plain: Path) -> None:
+    script = plain / "commands.sh"
+
+    done = lab.command(
+        f"mkdir /tmp/x; cp /run/host{script} /tmp/x/; SEEDLESS=1 sh /tmp/x/commands.sh"
+        " /run/gostlab/again && cat /run/gostlab/again/qdisc-before-wan_b-eth1.txt; ip netns",
+        keep=lab.keep,
+    )
+
+    assert "loss 1%" in done.log and "Mbit/s, Retr" in done.log, done.log
+    assert "seed 1001001" in script.read_text() and "seed 1001001" not in done.log
+
+
+def test_an_interrupted_script_takes_away_what_it_made(lab: Lab, plain: Path) -> None:
+    done = lab.command(
+        f"cp /run/host{plain}/commands.sh /tmp/; ip netns add mine;"
+        " sh /tmp/commands.sh /run/gostlab/again 2>/dev/null & sleep 1.5; ip netns | wc -l; kill -TERM $!;"
+        " wait $!; echo status $?; ip netns; pgrep -c iperf3",
+        keep=lab.keep,
+    )
+
+    assert done.log.split("reboot")[0].split() == ["6", "status", "143", "mine", "0"], done.log
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({}, "no finished run there"),
+        ({"status.json": {"outcome": "failed", "error": "x"}}, "nothing to compare"),
+        ({"status.json": {"outcome": "ok"}, "commands.sh": "#!/bin/sh"}, "an older lab's"),
+    ],
+)
+def test_what_cannot_be_replayed_is_said(
+    lab: Lab, tmp_path: Path, files: dict[str, Any], words: str
+) -> None:
+    for name, content in files.items():
+        text = content if isinstance(content, str) else json.dumps(content)
+        (tmp_path / name).write_text(text)
+    with pytest.raises(BadInput, match=words):
+        replay_run(tmp_path, lambda _: lab.kernel, lab.keep)

@@ -1,0 +1,170 @@
+"""Scenarios of one BBR connection over a path that changes, run in a sandbox once for all tests, with
+the state read from the socket at every ACK.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gostlab import machine
+from gostlab.guest.watch.states import parse_shown
+from gostlab.machine import sandbox
+from gostlab.setup.modules import module_for
+from tests.sandboxed import Lab
+
+Row = dict[str, Any]
+SCRIPT = Path(__file__).with_name("bbr_path.py")
+RATE = 12e6
+# 1448 bytes of payload in a packet of 1514 on the wire
+PAYLOAD = 1448 / 1514
+ACKS = "netem delay 40ms limit 100000"
+
+
+# What is in flight over the plain path when it is full, in packets.
+BDP = RATE * PAYLOAD / 8 / 1448 * 0.04
+
+
+def path(rate: float = RATE, limit: int = 400, more: str = "") -> str:
+    return f"netem rate {round(rate)} limit {limit} {more}".strip()
+
+
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "plain": {"seconds": 8, "path": path()},
+    "loss in startup": {
+        "seconds": 4,
+        "path": path(40e6),
+        "app": [[0, 13e6]],
+        "when": [{"after_s": 1, "path": path(40e6, more="loss 18%")}],
+    },
+    "slower in drain": {
+        "seconds": 4,
+        "path": path(limit=2000),
+        "when": [{"state": "DRAIN", "after_s": 0, "path": path(0.45 * RATE, 2000)}],
+    },
+    "loss in up": {
+        "seconds": 8,
+        "path": path(),
+        "when": [{"state": "UP", "after_s": 1, "app": [[0, 8e6]], "path": path(more="loss 12%")}],
+    },
+    "limited": {"seconds": 7, "path": path(), "app": [[0, 3e6]]},
+    "slower in down": {
+        "seconds": 5,
+        "path": path(RATE / 2, limit=2000),
+        "when": [{"state": "UP", "after_s": 0.5, "path": path(0.42 * RATE, 2000)}],
+    },
+    "pause": {
+        "seconds": 11,
+        "path": path(),
+        "app": [[0, None]],
+        "when": [{"state": "CRUISE", "after_s": 2, "app": [[0, 0], [6, None]]}],
+    },
+    "aggregation": {
+        "seconds": 6,
+        "path": path(),
+        "acks": "netem delay 40ms limit 100000 slot 20ms 20ms",
+    },
+    "sub-packet": {"seconds": 30, "path": path(64e3, 50), "acks": "netem delay 10ms"},
+    "ten times more": {
+        "seconds": 9,
+        "path": path(6e6, 2000),
+        "when": [{"state": "CRUISE", "after_s": 2, "path": path(60e6, 2000)}],
+    },
+    "ten times less": {
+        "seconds": 10,
+        "path": path(60e6, 150),
+        "when": [{"state": "CRUISE", "after_s": 2, "path": path(6e6, 150)}],
+    },
+    "policer": {"seconds": 10, "path": "tbf rate 10mbit burst 60000 limit 3100"},
+    "reordering": {
+        "seconds": 8,
+        "path": path(),
+        "when": [
+            {"state": "CRUISE", "after_s": 1, "path": path(more="delay 25ms reorder 97%")},
+            {"after_s": 4, "path": path(more="delay 0ms")},
+        ],
+    },
+    "delay spike": {
+        "seconds": 7,
+        "path": path(),
+        "when": [
+            {"state": "CRUISE", "after_s": 2, "acks": "netem delay 1200ms limit 100000"},
+            {"after_s": 2.6, "acks": ACKS},
+        ],
+    },
+    "shallow": {"seconds": 10, "path": path(limit=12)},
+    "long": {"seconds": 42, "path": path()},
+    "one percent": {"seconds": 42, "path": path(more="loss 1%")},
+    "pause in refill": {
+        "seconds": 7,
+        "path": path(),
+        "when": [{"state": "REFILL", "after_s": 1, "app": [[0, 0], [0.06, 1e6], [0.3, None]]}],
+    },
+}
+
+
+class Seen:
+    """What a scenario came to."""
+
+    def __init__(self, rows: list[Row], counters: dict[str, int]) -> None:
+        self.rows, self.counters = rows, counters
+
+    def changes(self, before: str, after: str) -> list[tuple[Row, Row]]:
+        """The rows on both sides of each change of one state to another."""
+        return [
+            (one, other)
+            for one, other in itertools.pairwise(self.rows)
+            if (one["state"], other["state"]) == (before, after)
+        ]
+
+    def ends(self, state: str) -> list[tuple[Row, Row]]:
+        """The rows on both sides of each end of a state."""
+        return [
+            (one, other)
+            for one, other in itertools.pairwise(self.rows)
+            if one["state"] == state != other["state"]
+        ]
+
+    def of(self, state: str) -> list[Row]:
+        return [row for row in self.rows if row["state"] == state]
+
+    @property
+    def states(self) -> list[str]:
+        """The states in their order, each once."""
+        return [state for state, _ in itertools.groupby(row["state"] for row in self.rows)]
+
+
+@cache
+def seen(lab: Lab, name: str, cc: str = "bbr3") -> Seen:
+    """Run a scenario, once for all tests."""
+    module = module_for(cc, lab.kernel)
+    assert module is not None
+    folder = lab.folder()
+    scenario = {"cc": cc, "acks": ACKS, **SCENARIOS[name]}
+    (folder / "scenario.json").write_text(json.dumps(scenario), encoding="utf-8")
+    guest = sandbox.boot(
+        lab.kernel,
+        folder,
+        ["/usr/bin/python3", str(SCRIPT), "/run/gostlab/scenario.json", "/run/gostlab/rows"],
+        sandbox.sandbox_environ(),
+        keep=[machine.CHECKOUT],
+        cpu=lab.cpu,
+        memory_mib=256,
+        clock="virtual",
+        syscall_cost_us=5.0,
+        seed=1,
+        limit_s=300,
+        modules=[module],
+    )
+    guest.wait()
+    log = (folder / "log.txt").read_text(errors="replace")
+    assert (folder / "rows.netstat").exists(), log
+    lines = (folder / "rows").read_text(encoding="ascii").splitlines()
+    parsed = [shown for shown in map(parse_shown, lines) if shown is not None]
+    rows = [{"t": shown.at_s - parsed[0].at_s, **shown.values} for shown in parsed]
+    names, values = (folder / "rows.netstat").read_text().splitlines()[:2]
+    counters = dict(zip(names.split()[1:], map(int, values.split()[1:]), strict=True))
+    return Seen(rows, counters)

@@ -1,0 +1,182 @@
+"""What a contributor would write: a tunnel in a file of its own, a topology as one class. The tests
+put each into a copy of the lab and touch nothing else in it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gostlab.machine import CHECKOUT
+
+
+def not_needed(folder: str, names: list[str]) -> set[str]:
+    """What no run needs of the checkout: its own results, documents and tests among it."""
+    top = {"results", "docs", "tests"} if folder == str(CHECKOUT) else set()
+    return {name for name in names if name[0] == "." or name == "__pycache__" or name in top}
+
+
+FORWARDER = '''"""forwarder: a plain TCP forwarder in Python at each end."""
+
+from gostlab.declared.tunnels import TunnelKind
+from gostlab.guest.tunnels.launch import LOOPBACK, Launch, Tunnel
+
+TUNNEL = TunnelKind(
+    name="forwarder",
+    says="a TCP forwarder in Python",
+    program="/usr/bin/python3",
+    packages=("python3-minimal",),
+)
+SCRIPT = """\\
+import json, socket, sys, threading
+
+def copy(source, sink):
+    while data := source.recv(65536):
+        sink.sendall(data)
+    sink.shutdown(socket.SHUT_WR)
+
+with open(sys.argv[1]) as file:
+    listen, connect = (tuple(end) for end in json.load(file))
+server = socket.create_server(listen)
+while True:
+    near, _ = server.accept()
+    far = socket.create_connection(connect)
+    for ends in ((near, far), (far, near)):
+        threading.Thread(target=copy, args=ends, daemon=True).start()
+"""
+
+
+def start(launch: Launch) -> Tunnel:
+    import json
+
+    script = str(launch.write_file("forward.py", SCRIPT, 0o755))
+    for node, listen, connect in (
+        (launch.far, ["0.0.0.0", launch.port], list(launch.sink)),
+        (launch.near, [LOOPBACK, launch.port], [launch.far_address, launch.port]),
+    ):
+        ends = json.dumps([listen, connect])
+        secret = str(launch.write_file(f"{node}.json", ends, 0o600))
+        launch.start_end(node, [launch.program_path, script, secret])
+        launch.wait_until_listening(node, launch.port)
+    return launch.three_legs()
+'''
+
+PARKING_LOT = '''
+class ParkingLotTopo(Topo):
+    """s1 crosses both bottlenecks, s2 the first, s3 the second.
+
+        s1, s2 ── left ═════ middle ═════ right ── r1, r3
+                            r2, s3
+    """
+
+    name = "parking"
+    says = "two bottlenecks in a row: one flow crosses both, two cross one each"
+    sender = "s{}"
+    receiver = "r{}"
+    most_hosts = 3
+    own_rtts = True
+
+    def build(self, **_params):
+        routers = {"left": 1, "middle": 2, "right": 3}
+        home = {
+            "s1": "left", "s2": "left", "s3": "middle", "r1": "right", "r2": "middle", "r3": "right"
+        }
+        nets = {name: f"10.1.{number}" for number, name in enumerate(home, 1)}
+        towards = {
+            "left": {"middle": "10.0.1.2", "right": "10.0.1.2", "10.0.2": "10.0.1.2"},
+            "middle": {"left": "10.0.1.1", "right": "10.0.2.2"},
+            "right": {"left": "10.0.2.1", "middle": "10.0.2.1", "10.0.1": "10.0.2.1"},
+        }
+        own = {"left": "10.0.1.1/24", "middle": "10.0.1.2/24", "right": "10.0.2.2/24"}
+        for router in routers:
+            routes = [
+                (f"{nets[name]}.0/24", towards[router][at])
+                for name, at in home.items()
+                if at != router
+            ]
+            routes += [
+                (f"{net}.0/24", gateway)
+                for net, gateway in towards[router].items()
+                if net.startswith("10.")
+            ]
+            self.addHost(router, cls=Router, ip=own[router], routes=routes)
+        for one, other, net, hosts in (
+            ("left", "middle", "10.0.1", ("s1", "s2")),
+            ("middle", "right", "10.0.2", ("s1", "s3")),
+        ):
+            self.addLink(
+                one,
+                other,
+                params1={"ip": f"{net}.1/24", "role": ("bottleneck", "forward", hosts)},
+                params2={"ip": f"{net}.2/24", "role": ("bottleneck", "reverse", hosts)},
+            )
+        for name, router in home.items():
+            net, way = nets[name], "reverse" if name[0] == "s" else "forward"
+            self.addHost(name, cls=LabHost, ip=f"{net}.1/24", defaultRoute=f"via {net}.2")
+            self.addLink(
+                name,
+                router,
+                params1={"ip": f"{net}.1/24"},
+                params2={"ip": f"{net}.2/24", "role": ("delay", way, name)},
+            )
+
+
+'''
+
+
+@dataclass(frozen=True)
+class CopiedLab:
+    """A copy of the lab to add to."""
+
+    root: Path
+
+    def add_tunnel(self, name: str, text: str) -> None:
+        """A file in its place."""
+        (self.root / "gostlab" / "guest" / "tunnels" / f"{name}.py").write_text(text)
+
+    def add_topology(self, text: str) -> None:
+        """A class in topo.py."""
+        topo = self.root / "topo.py"
+        before, mark, after = topo.read_text().partition("topos = {")
+        topo.write_text(before.rstrip() + "\n\n" + text + mark + after)
+
+    def lab(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """`./lab WORDS`."""
+        return subprocess.run(
+            [self.root / "lab", *words], capture_output=True, text=True, check=False, cwd=self.root
+        )
+
+    def run(self, experiment: str) -> Path:
+        """Run an experiment's one run in the sandbox; returns its folder."""
+        file = self.root / "mine.yaml"
+        file.write_text(experiment)
+        results = self.root / "mine"
+        done = self.lab("run", str(file), "--machine", "sandbox", "--results", str(results))
+        folders = [path.parent for path in results.rglob("run.json")]
+        assert done.returncode == 0 and len(folders) == 1, done.stdout + done.stderr
+        return folders[0]
+
+    def python(self, script: str) -> str:
+        """What a script prints that imports the copy."""
+        return subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+
+def copy_lab(folder: Path) -> CopiedLab:
+    """A copy of this checkout, without its tests and documents."""
+    shutil.copytree(CHECKOUT, folder, ignore=not_needed)
+    return CopiedLab(folder)
+
+
+def read_json(folder: Path, name: str) -> Any:
+    return json.loads((folder / name).read_text(encoding="utf-8"))

@@ -1,0 +1,173 @@
+"""A tunnel is one file and a topology one class: each, added to a copy of the lab that is otherwise
+as it is, runs from end to end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.declared.contributed import FORWARDER, PARKING_LOT, CopiedLab, copy_lab, read_json
+from tests.sandboxed import Lab
+
+pytestmark = pytest.mark.sandbox
+
+THROUGH_FORWARDER = """
+name: mine
+title: A tunnel of my own
+settings: {profile: plain-100ms, rate: 20mbit, tunnel: forwarder, duration: 2s}
+matrices: [{name: one}]
+"""
+PARKED = """
+name: mine
+title: A topology of my own
+settings:
+  topology: parking
+  profile: plain-100ms
+  rate: 20mbit
+  buffer: 100pkts
+  duration: 10s
+  flows: {long: {rtt: 60ms}, first: {rtt: 60ms}, second: {rtt: 60ms}}
+matrices: [{name: one}]
+"""
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> CopiedLab:
+    return copy_lab(tmp_path / "lab")
+
+
+def test_a_tunnel_in_a_file_of_its_own_carries_the_load(lab: Lab, copied: CopiedLab) -> None:
+    copied.add_tunnel("forwarder", FORWARDER)
+
+    folder = copied.run(THROUGH_FORWARDER)
+
+    assert read_json(folder, "status.json")["outcome"] == "ok"
+    legs = read_json(folder, "legs.json")["legs"]
+    assert [(leg["leg"], leg["sockets"]) for leg in legs] == [("app", 2), ("wan", 2), ("exit", 2)]
+    program = read_json(folder, "env.json")["tunnel"]
+    assert program["kind"] == "python3" and re.fullmatch(r"python3 3\.\d+\.\d+", program["version"])
+    assert program["path"] == "/usr/bin/python3" and len(program["sha256"]) == 64
+    # What it wrote for itself is no result, and commands.sh writes it again.
+    assert not list(folder.glob("*.py"))
+    commands = (folder / "commands.sh").read_text()
+    assert "import json, socket, sys, threading" in commands and "chmod 600" in commands
+    replayed = copied.lab("replay", str(folder))
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+
+
+def test_its_packages_are_the_set_ups_and_the_doctors(copied: CopiedLab) -> None:
+    copied.add_tunnel("forwarder", FORWARDER)
+
+    assert "python3-minimal" in copied.python(
+        "from gostlab.setup.steps import wanted_packages; print(wanted_packages())"
+    )
+    doctor = json.loads(copied.lab("doctor", "--json").stdout)
+    found = {finding["part"]: finding for finding in doctor["findings"]}
+    assert found["tunnel forwarder"]["state"] == "there"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (FORWARDER.replace("def start(", "def begin("), "TUNNEL without a function start()"),
+        (FORWARDER.replace("TUNNEL = ", "KIND = "), "start() without TUNNEL = TunnelKind(...)"),
+        (FORWARDER.replace("/usr/bin/python3", "no-such-program"), "no-such-program is not there"),
+    ],
+)
+def test_half_a_tunnel_is_refused_before_anything_runs(
+    copied: CopiedLab, text: str, says: str
+) -> None:
+    copied.add_tunnel("forwarder", text)
+    (copied.root / "mine.yaml").write_text(THROUGH_FORWARDER)
+
+    done = copied.lab("run", "mine.yaml", "--machine", "sandbox", "--results", "mine")
+
+    assert done.returncode == 2 and says in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1 and "Traceback" not in done.stderr
+    assert not list((copied.root / "mine").rglob("run.json"))
+
+
+def test_a_topology_in_a_class_of_its_own_runs(lab: Lab, copied: CopiedLab) -> None:
+    copied.add_topology(PARKING_LOT)
+
+    folder = copied.run(PARKED)
+
+    fidelity = read_json(folder, "fidelity.json")
+    assert {check["verdict"] for check in fidelity["checks"]} == {"ok"}, fidelity
+    bits = {flow["name"]: flow["goodput_bps"] for flow in read_json(folder, "flows.json")["flows"]}
+    assert all(rate > 1e6 for rate in bits.values())
+    # Each bottleneck is full: of the long flow and its own. Both together carry more than one could.
+    for own in ("first", "second"):
+        assert 15e6 < bits["long"] + bits[own] < 20e6
+    assert sum(bits.values()) > 20e6
+
+
+def test_an_address_that_mininet_gave_to_another_link_is_named(
+    lab: Lab, copied: CopiedLab, tmp_path: Path
+) -> None:
+    copied.add_topology(PARKING_LOT.replace('"right": "10.0.2.2/24"}', '"right": "10.1.1.2/24"}'))
+    (copied.root / "mine.yaml").write_text(PARKED)
+
+    done = copied.lab("run", "mine.yaml", "--machine", "sandbox", "--results", str(tmp_path / "r"))
+
+    assert done.returncode == 1
+    assert "right-eth0 has 10.1.1.2, its link says 10.0.2.2/24" in done.stdout + done.stderr
+
+
+def test_mn_loads_the_new_topology_too(lab: Lab, copied: CopiedLab) -> None:
+    copied.add_topology(PARKING_LOT)
+
+    done = lab.command(
+        f"cd {copied.root}; mn --custom topo.py --topo parking --controller none --test pingall",
+        keep=[copied.root],
+    )
+
+    assert "Results: 0% dropped" in done.log, done.log
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('    sender = "s{}"\n', "", "ParkingLotTopo: sender is missing"),
+        ("def build(", "def make(", "ParkingLotTopo: no function build()"),
+    ],
+)
+def test_half_a_topology_is_refused_before_anything_runs(
+    copied: CopiedLab, old: str, new: str, says: str
+) -> None:
+    copied.add_topology(PARKING_LOT.replace(old, new))
+
+    done = copied.lab("run", "thesis-tunnel", "--quick", "--dry-run")
+
+    assert done.returncode == 2 and says in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1 and "Traceback" not in done.stderr
+
+
+def test_a_flow_beyond_the_last_host_is_refused(copied: CopiedLab) -> None:
+    copied.add_topology(PARKING_LOT)
+    (copied.root / "mine.yaml").write_text(PARKED.replace("second: {", "second: {sender: 4, "))
+
+    done = copied.lab("run", "mine.yaml", "--dry-run")
+
+    assert done.returncode == 2 and "there is no s4 in topology parking" in done.stderr
+
+
+def test_topo_py_is_run_by_lab(copied: CopiedLab) -> None:
+    """It hands its words to ./lab beside it, and its top level imports nothing of the lab's."""
+    shown = subprocess.run(
+        ["python3", copied.root / "topo.py", "--dry-run", "--matrix", "main"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+
+    assert shown.returncode == 0 and "main-cubic-direct" in shown.stdout
+    assert "gostlab" not in re.findall(
+        r"^(?:import|from) (\w+)", (copied.root / "topo.py").read_text(), re.MULTILINE
+    )

@@ -1,0 +1,350 @@
+"""Kernels as a level of `kernel`: what is declared, what each lacks, what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab import api, machine
+from gostlab.declared import kernels
+from gostlab.describe.file.document import BadInput
+from gostlab.machine.sandbox import boot_words
+from gostlab.setup import archive, parts
+from gostlab.setup import kernels as building
+from gostlab.setup.workbench import SetupError, Workbench
+from tests.asked import run_of
+
+PATCH = "--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-old\n+new\n"
+
+
+run_on = partial(run_of, profile="la-hamina")
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Path:
+    """A folder like kernel/versions, with one version in it, and the patches beside it."""
+    patches, folder = tmp_path / "patches", tmp_path / "versions"
+    patches.mkdir()
+    (folder / "9.1").mkdir(parents=True)
+    (patches / "0001-tick.patch").write_text(PATCH.format("tick.c"), encoding="utf-8")
+    (patches / "0002-costs.patch").write_text(
+        f"Subject: costs\n\n{PATCH.format('costs.c')}{PATCH.format('hooks.c')}", encoding="utf-8"
+    )
+    (folder / "9.1" / "0102-hooks.patch").write_text(PATCH.format("hooks.c"), encoding="utf-8")
+    (folder / "9.1" / kernels.DECLARATION).write_text(
+        'package = "linux-source-9.1"\nseries = ["0001", "0002", "9.1/0102"]\n'
+        'may_be_missing = ["NEW"]\n[only]\n0002 = ["costs.c"]\n',
+        encoding="utf-8",
+    )
+    return folder
+
+
+def test_a_folder_with_a_declaration_is_a_kernel(registry: Path) -> None:
+    [declared] = kernels.declared_kernels(registry).values()
+    assert (declared.name, declared.package) == ("9.1", "linux-source-9.1")
+    assert [patch.number for patch in declared.series] == ["0001", "0002", "0102"]
+    assert "costs.c" in declared.series[1].text() and "hooks.c" not in declared.series[1].text()
+    assert {"hz", "costs", "seccomp"} <= declared.kernel.features
+    assert {"seeds", "free clock"} <= set(declared.kernel.lacks)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("series", "serie", "serie: unknown, or missing"),
+        ('"0001"', '"0009"', "0 patches 0009-"),
+        ('package = "', "package = ", "kernel.toml: "),
+    ],
+)
+def test_a_wrong_declaration_is_one_line(registry: Path, old: str, new: str, said: str) -> None:
+    file = registry / "9.1" / kernels.DECLARATION
+    file.write_text(file.read_text().replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(BadInput, match=said) as error:
+        kernels.read_declared(file)
+    assert "\n" not in str(error.value)
+
+
+def test_the_lab_declares_what_its_documents_name() -> None:
+    declared = kernels.declared_kernels()
+    assert list(declared) == ["7.3", "6.12", "6.1", "5.10"]
+    for each in declared.values():
+        assert {"hz", "costs", "seeds", "free clock", "packet cost", "idle"} <= each.kernel.features
+        assert all(patch.text() for patch in each.series)
+    assert declared["7.3"].kernel.lacks == ()
+
+
+def test_what_a_version_came_to_have_by_itself_needs_no_patch() -> None:
+    assert "idle" in kernels.features_of((6, 1), ())
+    assert "idle" not in kernels.features_of((5, 10), ())
+    assert "idle" in kernels.features_of((5, 10), ("0030",))
+    assert "netem seed" not in kernels.features_of((6, 1, 192), ())
+
+
+# -- an experiment that names one
+
+
+def test_the_shipped_kernel_is_nobodys_field() -> None:
+    assert "kernel" not in run_on().to_json()
+    assert run_on(kernel="shipped").name == run_on().name
+    assert run_on(kernel="5.10").to_json()["kernel"] == "5.10"
+
+
+def test_what_nobody_wrote_gives_way_to_what_a_kernel_can_do() -> None:
+    assert run_on().host_tcp_memory_mib > 0  # as the profile knows its machines
+    old = run_on(kernel="6.1")
+    assert (old.host_tcp_memory_mib, old.host_cpus, old.packet_cost_ns) == (0, 2, 750)
+    # Debian 11's, which a study's machines had, has the patch for it
+    assert run_on(kernel="5.10").host_tcp_memory_mib == run_on().host_tcp_memory_mib
+
+
+@pytest.mark.parametrize(
+    ("kernel", "asked", "instead"),
+    [
+        ("5.10", {"receive": "moderated"}, "receive: packet, or kernel: 7.3 or 6.12 or 6.1"),
+        ("6.1", {"host_memory": "2GiB"}, "host_memory: shared, or kernel: 7.3 or 5.10"),
+        ("6.1", {"host_tcp_memory": "64MiB"}, "host_tcp_memory: shared"),
+        ("5.10", {"bottleneck": "tbf", "queue": "dualpi2"}, "another queue, or another kernel"),
+    ],
+)
+def test_what_somebody_wrote_for_a_kernel_that_cannot_is_refused(
+    kernel: str, asked: dict[str, str], instead: str
+) -> None:
+    with pytest.raises(BadInput, match=rf"kernel {re.escape(kernel)} has no ") as error:
+        run_on(kernel=kernel, **asked)
+    assert instead in str(error.value) and "\n" not in str(error.value)
+
+
+def test_losses_by_duplicate_acks_are_an_old_kernel_s() -> None:
+    assert run_on(kernel="5.10").loss_detection == "rack"
+    old = run_on(kernel="5.10", loss_detection="dupacks")
+    assert old.to_json()["loss_detection"] == "dupacks"
+    words = r"kernel shipped detects losses by time alone: write .*: 6.12 or 6.1 or 5.10$"
+    with pytest.raises(BadInput, match=words):
+        run_on(loss_detection="dupacks")
+
+
+def test_one_matrix_of_another_kernel_takes_the_sandbox_and_leaves_others_to_this_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of a machine that could run natively, as `auto` would."""
+
+    def choose(asked: str) -> machine.Choice:
+        return machine.Choice("native" if asked == "auto" else asked, "made up")
+
+    monkeypatch.setattr(machine, "choose", choose)
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        """name: mine
+title: Mine
+settings: {profile: plain-100ms, duration: 5s}
+matrices:
+  - {name: here, factors: {cc: [cubic, bbr]}}
+  - {name: elsewhere, factors: {kernel: ["5.10", shipped]}}
+"""
+    )
+    mine = str(file)
+    assert api.plan(mine).machine.name == "sandbox"
+    assert api.plan(mine, matrices=("here",)).machine.name == "native"
+    assert api.plan(mine, matrices=("here",), on="native").machine.name == "native"
+    with pytest.raises(BadInput, match=r"a native run has this machine's own kernel"):
+        api.plan(mine, on="native")
+    with pytest.raises(BadInput, match=r"^--matrix there: mine has elsewhere, here$"):
+        api.plan(mine, matrices=("there",))
+
+
+def test_a_kernel_that_is_not_there_and_one_of_a_native_run_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"no such kernel \(shipped, 7.3, 6.12, 6.1, 5.10"):
+        run_on(kernel="2.4")
+    with pytest.raises(BadInput, match="this machine's own kernel"):
+        run_on(kernel="5.10", on="native", clock="real")
+
+
+# -- the user's own
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache with a kernel of the user's, Linux 4.14, that took one patch."""
+    monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path))
+    folder = tmp_path / "kernels" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "linux").write_text("#!/bin/sh\n", encoding="utf-8")
+    (folder / "linux").chmod(0o755)
+    record = {"name": "mine", "version": "4.14.336+", "patches": ["0001"], "origin": "/src/linux"}
+    (folder / kernels.RECORD).write_text(
+        json.dumps({**record, "inputs_hash": "ab" * 32}), encoding="utf-8"
+    )
+    return folder
+
+
+def test_a_kernel_of_ones_own_is_a_level_and_another_tree_another_run(own: Path) -> None:
+    mine = run_on(kernel="mine", clock="real")
+    assert (mine.kernel, mine.kernel_sha256, mine.clock) == ("mine", "ab" * 6, "real")
+    record = own / kernels.RECORD
+    record.write_text(record.read_text().replace("ab" * 32, "cd" * 32), encoding="utf-8")
+    assert run_on(kernel="mine", clock="real").name != mine.name
+
+
+def test_an_old_kernel_has_the_real_clock_alone(own: Path) -> None:
+    with pytest.raises(BadInput, match=r"no virtual clock: write clock: real, or kernel: 7\.3"):
+        run_on(kernel="mine", clock="virtual")
+
+
+def test_a_kernel_that_is_not_built_says_how_to_build_it(own: Path) -> None:
+    found = parts.Parts(None, None, (), None, None, None)
+    assert parts.kernel_for("mine", found) == own / "linux"
+    with pytest.raises(parts.MissingPart, match=r"\./lab kernel add 5\.10"):
+        parts.kernel_for("5.10", found)
+
+
+def test_seccomp_is_asked_of_kernels_that_have_it(own: Path) -> None:
+    assert parts.seccomp_words(own / "linux") == []
+    words = boot_words(own, memory_mib=64, clock="real", syscall_cost_us=0, seed=1, seccomp=())
+    assert "seccomp=on" not in words
+
+
+def test_no_guest_waits_for_random_numbers_and_a_seeded_one_takes_its_seeds(own: Path) -> None:
+    """Linux 6.1 makes its first ones of its timer's jitter where it is told nothing: 5 s of CPU."""
+    asked: dict[str, Any] = {"memory_mib": 64, "syscall_cost_us": 0, "seed": 1}
+    assert "random.trust_cpu=1" in boot_words(own, clock="real", **asked)
+    virtual = boot_words(own, clock="virtual", **asked)
+    assert {"uml_seed=1", "random.trust_cpu=1"} & set(virtual) == {"uml_seed=1"}
+
+
+@pytest.mark.parametrize("name", ["5.10", "shipped", "a b", ""])
+def test_a_name_that_cannot_be_is_refused(name: str) -> None:
+    with pytest.raises(BadInput):
+        building.check_name(name)
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "said"),
+    [
+        ("nothing", "mine", "nothing: neither a version .*\\(7\\.3, 6\\.12, 6\\.1, 5\\.10\\) nor"),
+        ("empty", "mine", "empty: no tarball, and no Linux tree"),
+        ("words.tar.xz", "mine", "no tarball that can be read here"),
+        ("tree", None, "call it something: --name NAME"),
+        ("tree", "6.12", "one of the lab's own of that name"),
+        ("tree", "mine", "not a tree of Linux that has arch/um"),
+    ],
+)
+def test_what_cannot_be_added_is_said_before_anybody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, name: str | None, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    Path("words.tar.xz").write_text("words", encoding="utf-8")
+    Path("tree").mkdir()
+    Path("tree/Makefile").touch()
+    with pytest.raises(BadInput, match=said) as error:
+        building.own_path(what, name)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("makefile", "said"),
+    [
+        ("VERSION = 3\nPATCHLEVEL = 5\nSUBLEVEL = 0\n", "Linux 3.5.0; today's gcc compiles 4.9"),
+        ("all:\n", "not a tree of Linux"),
+    ],
+)
+def test_a_tree_that_cannot_be_built_is_said_before(
+    tmp_path: Path, makefile: str, said: str
+) -> None:
+    (tmp_path / "arch" / "um").mkdir(parents=True)
+    (tmp_path / "Makefile").write_text(makefile, encoding="utf-8")
+    with pytest.raises(BadInput, match=said):
+        building.version_of_tree(tmp_path, tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="there is no patch here")
+def test_of_a_tree_what_applies_is_taken_and_hooks_stand_or_fall_together(
+    registry: Path, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for name in ("tick.c", "costs.c"):  # there are no hooks.c to change
+        (tree / name).write_text("old\n", encoding="utf-8")
+    [declared] = kernels.declared_kernels(registry).values()
+    series = [(f"9.1/{patch.number}", patch) for patch in declared.series]
+    taken, refused = building.patch_what_applies(tree, [series])
+    assert (taken, refused) == (["9.1/0001"], ("0002",))
+    assert (tree / "tick.c").read_text() == "new\n"
+    assert (tree / "costs.c").read_text() == "old\n"  # taken back
+
+
+def test_a_tree_is_copied_without_what_a_build_left_and_another_content_is_another_tree(
+    tmp_path: Path,
+) -> None:
+    tree = tmp_path / "tree"
+    sources = [
+        "Makefile",
+        "include/linux/tcp.h",
+        "arch/um/kernel/vmlinux.lds.S",
+        "arch/arm/Kconfig",
+    ]
+    built = ["init/main.o", "linux", "vmlinux", ".config", "include/generated/a.h", "init/.x.cmd"]
+    unread = ["drivers/gpu/drm/a.c", "arch/arm/kernel/a.c", "Documentation/a/b.rst"]
+    for name in (*sources, *built, *unread):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("VERSION = 6\n", encoding="utf-8")
+    bench = Workbench(tmp_path, 1, lambda _: None, -1)
+    first = building.copied(bench, tmp_path / "one", tree)
+    there = {str(path.relative_to(first.tree)) for path in first.tree.rglob("*") if path.is_file()}
+    assert there == set(sources)
+    (tree / "Makefile").write_text("VERSION = 7\n", encoding="utf-8")
+    second = building.copied(bench, tmp_path / "two", tree)
+    assert first.sha256 != second.sha256
+    assert (tree / "init" / "main.o").is_file()  # his own stays as it is
+
+
+def test_a_build_that_was_cut_off_and_fails_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "5.10"
+    declared = kernels.declared_kernels()[name]
+    folder = tmp_path / "build" / f"version-{name}-{parts.version_inputs_hash(declared)}"
+    (folder / "source").mkdir(parents=True)
+    record = {"origin": "half", "sha256": ""}
+    (folder / "source.json").write_text(json.dumps(record), encoding="utf-8")
+    tried = []
+
+    def build(bench: Workbench, folder: Path, source: building.Source, _: kernels.Declared) -> str:
+        tried.append((source.origin, folder.exists()))
+        if source.is_left_over:
+            raise SetupError("half there")
+        return "built"
+
+    monkeypatch.setattr(building, "build_version", build)
+    monkeypatch.setattr(building, "fetched", lambda *_: building.Source(tmp_path, "new", ""))
+    monkeypatch.setattr(building.parts, "built_version", lambda *_: None)
+    bench = Workbench(tmp_path, 1, lambda _: None, -1)
+    assert building.add_version(bench, name) == "built"
+    assert tried == [("half", True), ("new", False)]
+
+
+def test_the_nearest_series_is_tried_first() -> None:
+    orders = {version: building.candidates(version) for version in ((6, 13), (5, 15), (4, 14))}
+    lengths = {name: len(each.series) for name, each in kernels.declared_kernels().items()}
+    assert len(orders[(6, 13)][0]) == lengths["6.12"]
+    assert len(orders[(5, 15)][0]) == lengths["5.10"]
+    assert len(orders[(4, 14)][0]) == lengths["5.10"]
+
+
+# -- where it comes from
+
+
+def test_the_security_archive_is_the_one_that_the_machine_knows() -> None:
+    mirror = archive.Mirror("http://mirror.example/debian/", "bookworm", "amd64", None)
+    fields = ["bookworm-security", "", "Debian", "main", "amd64", ""]
+    line = "\t".join(["http://mirror.example/debian-security/", *fields])
+    found = archive.parse_security(f"nothing\n{line}\n", mirror)
+    assert found is not None
+    assert (found.uri, found.codename) == ("http://mirror.example/debian-security/", "bookworm")
+    assert archive.parse_security("\t".join(["x", "bookworm", *fields[1:]]), mirror) is None

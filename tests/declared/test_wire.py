@@ -1,0 +1,78 @@
+"""Bytes on the wire per byte carried, by the formats, against sums done by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from gostlab.declared.tunnels import tunnel_kind
+from gostlab.declared.wire import inner_mtu, wire_of
+from gostlab.describe.file.document import BadInput
+from gostlab.results.measures import wire_ratio
+from tests.asked import run_of
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "payload", "link"),
+    [
+        ("direct", 1448, 1514),
+        ("gost+ws", 1448, 1514 * (1 + 8 / 4096)),
+        ("wireguard", 1368, 1420 + 60 + 14),
+        ("openvpn+udp", 1396, 1514),
+        ("openvpn+tcp", 1370, 1448 * 1514 / 1448),
+    ],
+)
+def test_a_full_packet_is_the_sum_of_its_headers(tunnel: str, payload: int, link: float) -> None:
+    wire = wire_of(tunnel_kind(tunnel), 1500)
+
+    assert (wire.payload_bytes, wire.link_bytes) == pytest.approx((payload, link))
+
+
+def test_a_vpns_mtu_follows_the_links() -> None:
+    assert inner_mtu(tunnel_kind("wireguard"), 1500) == 1420
+    assert inner_mtu(tunnel_kind("wireguard"), 1280) == 1200
+
+
+def test_the_mtu_is_of_the_links_and_a_buffer_counts_packets_of_it() -> None:
+    assert run_of().mtu == 1500
+    small = run_of(mtu="1280", buffer="1bdp", rate="100mbit", rtt="40ms")
+    assert small.mtu == 1280
+    assert small.path["forward"]["buffer_pkts"] == pytest.approx(500_000 / 1280, abs=1)
+
+
+def test_what_is_asked_of_a_tunnel_is_kept_where_it_differs() -> None:
+    assert run_of(tunnel="openvpn+tcp", sndbuf="512KiB").tunnel_options == {"sndbuf": 524288}
+    assert run_of(tunnel="openvpn+udp", rcvbuf="1MiB").tunnel_options == {"rcvbuf": 1048576}
+    assert run_of(tunnel="gost+ws", nagle="on").tunnel_options == {"nagle": "on"}
+    assert "tunnel_options" not in run_of(tunnel="gost+ws", nagle="off").to_json()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        ({"tunnel": "wireguard", "sndbuf": "1MiB"}, "no sndbuf .openvpn.tcp, openvpn.udp have"),
+        ({"tunnel": "stunnel", "nagle": "on"}, "tunnel stunnel has no nagle"),
+        ({"mtu": "1000"}, "1280"),
+        ({"mtu": "9000", "bottleneck": "tbf"}, "at most 1500 bytes"),
+        ({"tunnel": "wireguard", "cc.app": "bbr"}, "wireguard has no such leg .it has inner"),
+        ({"tunnel": "gost+ws", "cc.inner": "bbr"}, "no such leg .it has app and wan and exit"),
+    ],
+)
+def test_what_a_tunnel_does_not_have_is_refused(overrides: dict[str, str], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        run_of(**overrides)
+
+
+def test_bytes_on_the_wire_are_measured_between_samples_half_the_load_apart() -> None:
+    asked = {"duration_s": 10.0, "direction": "upload"}
+    at = [float(second) for second in range(11)]
+    queues = [
+        {"t_s": t, "role": "bottleneck", "direction": "forward", "sent_bytes": 1100 * t} for t in at
+    ]
+    # What waits for a lost segment at the last sample spoils one pair, and no more.
+    sockets = [
+        {"t_s": t, "leg": "exit", "end": "near", "bytes_acked": 1000 * t - 900 * (t == 10.0)}
+        for t in at
+    ]
+
+    assert wire_ratio(asked, queues, sockets) == pytest.approx(1.1)
+    assert wire_ratio(asked, queues, []) is None

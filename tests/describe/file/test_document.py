@@ -1,0 +1,168 @@
+"""YAML files are read with their lines, and refused with a sentence that names file, line and
+key.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gostlab.describe.file.document import (
+    MAX_BYTES,
+    BadInput,
+    Field,
+    Node,
+    decimal,
+    list_of,
+    load_document,
+    one_of,
+    parse_document,
+    quantity,
+    read_mapping,
+    text_of,
+    whole_number,
+    yes_no,
+)
+from gostlab.describe.file.units import RATE_PATTERN, rate
+
+RATE = quantity(rate, RATE_PATTERN)
+
+
+def refusal(text: str, fields: dict[str, Field] | None = None) -> str:
+    with pytest.raises(BadInput) as refused:
+        document = parse_document(text, "a.yaml")
+        if fields is not None:
+            read_mapping(document, fields)
+    return str(refused.value)
+
+
+def test_every_value_knows_its_line_and_key() -> None:
+    document = parse_document("a: 1\nb:\n  - c: x\n    d: [p, q]\n", "a.yaml")
+    assert document.fields is not None
+    items = document.fields["b"].items
+    assert items is not None and items[0].fields is not None
+    inner = items[0].fields["d"].items
+    assert inner is not None
+    assert inner[1].where == "a.yaml:4: b[0].d[1]"
+
+
+def test_scalars_stay_as_written() -> None:
+    document = parse_document("a: off\nb: 1e3\nc: 12:30\nd: 010\ne: ~\nf: ''\n", "a.yaml")
+    assert document.fields is not None
+    assert [node.text for node in document.fields.values()] == [
+        "off",
+        "1e3",
+        "12:30",
+        "010",
+        None,
+        "",
+    ]
+
+
+def test_an_unknown_key_is_refused_with_what_was_meant() -> None:
+    assert (
+        refusal("name: x\nratee: 100mbit\n", {"name": Field(text_of), "rate": Field(RATE)})
+        == "a.yaml:2: ratee: unknown key (did you mean rate?)"
+    )
+
+
+def test_a_missing_key_is_named() -> None:
+    assert (
+        refusal("name: x\n", {"name": Field(text_of), "rate": Field(RATE, required=True)})
+        == "a.yaml:1: rate is missing"
+    )
+
+
+def test_a_quantity_is_refused_where_it_stands() -> None:
+    assert (
+        refusal("rate: 100\n", {"rate": Field(RATE)})
+        == 'a.yaml:1: rate "100": no unit (write 100mbit)'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "a.yaml:3: a: written twice (first in line 1)"),
+        ("a: &x [1]\nb: *x\n", "a.yaml:2: *x: YAML aliases are not read here (write the value"),
+        ("a: !!python/object/apply:os.system [ls]\n", "YAML tags are not read here"),
+        ("a: 1\n---\nb: 2\n", "a.yaml:2: a second YAML document (one per file)"),
+        ("? [a]\n: 1\n", "a.yaml:1: a mapping or list where a key should be"),
+        ("[" * 100 + "]" * 100, "a.yaml:1: nested more than 12 deep"),
+        ("", "a.yaml: empty"),
+        ("# only a comment\n", "a.yaml: empty"),
+    ],
+)
+def test_what_yaml_allows_and_the_lab_does_not(text: str, message: str) -> None:
+    assert message in refusal(text)
+
+
+def test_broken_yaml_is_refused_with_its_line() -> None:
+    assert refusal("a: 1\nb: [1\n").startswith("a.yaml:3: not YAML: ")
+
+
+def test_a_billion_laughs_are_not_laughed() -> None:
+    bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+        f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(9)
+    )
+    assert "aliases" in refusal(bomb)
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (whole_number(1, 10), "a: 11"),
+        (whole_number(1, 10), "a: 1.0"),
+        (whole_number(1, 10), "a: [1]"),
+        (whole_number(1, 10), "a:"),
+        (whole_number(1, 10), "a: ٣"),
+        (whole_number(1, 10), "a: " + "9" * 5000),
+        (whole_number(1, 10), "a: --1"),
+        (one_of("x", "y"), "a: z"),
+        (yes_no, "a: maybe"),
+        (decimal, "a: 1,5"),
+        (decimal, "a: 1e9"),
+        (list_of(text_of), "a: x"),
+        (list_of(text_of, least=1), "a: []"),
+        (text_of, "a: {b: c}"),
+        (text_of, "a: ''"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused(read, text: str) -> None:
+    assert refusal(text, {"a": Field(read)}).startswith("a.yaml:1: a")
+
+
+def test_a_mapping_is_asked_for_by_name() -> None:
+    assert (
+        refusal("[1, 2]", {"a": Field(text_of)})
+        == "a.yaml:1: a list where a mapping (key: value) should be"
+    )
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "big.yaml").write_bytes(b"a" * (MAX_BYTES + 1))
+    (tmp_path / "binary.yaml").write_bytes(b"a: 1\nb: \xff\n")
+    (tmp_path / "nul.yaml").write_bytes(b"a: \x00\n")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for name, words in (
+        ("big.yaml", "larger than"),
+        ("binary.yaml", "binary.yaml:2: not UTF-8 text"),
+        ("nul.yaml", "not YAML"),
+        ("pipe.yaml", "not a file"),
+        (".", "not a file"),
+        ("none.yaml", "No such file"),
+        ("a\0b", ""),
+    ):
+        with pytest.raises(BadInput, match=words):
+            load_document(tmp_path / name)
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    message = refusal('"\\e[31mred": 1\n', {"a": Field(text_of)})
+    assert message.isprintable()
+
+
+def test_a_value_outside_a_file_has_no_line() -> None:
+    assert Node("--set cc", None, "").bad("x").args == ("--set cc: x",)

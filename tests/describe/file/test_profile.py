@@ -1,0 +1,401 @@
+"""Profiles hold the thesis's numbers as they are, and what was derived from them can be derived
+again.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from gostlab.declared.folders import PROFILES
+from gostlab.describe.file import profile as profiles
+from gostlab.describe.file.document import BadInput, parse_document
+from gostlab.describe.file.profile import Measured, Profile, load_profile
+from gostlab.describe.physics.limits import period_factors
+from gostlab.describe.physics.response import cubic_throughput_bps
+from netem_profiles import make_speed_tests
+from tests.asked import refusal
+
+# Section 4.1 of the thesis, as it came.
+TABLES = PROFILES / "thesis-4.1.txt"
+VANTAGE_POINTS = ("client", "target")
+# One connection's window, 3 MiB, in Mbit.
+WINDOW_MBIT = Decimal(8 * 3 * 2**20) / 10**6
+
+
+def thesis_rows() -> dict[tuple[str, str, str], tuple[Decimal, Decimal, Decimal]]:
+    """(vantage point, cc, site) -> upload, download, latency, re-parsed from the text."""
+    found = {}
+    cc = vantage = ""
+    for line in TABLES.read_text(encoding="utf-8").splitlines():
+        if heading := re.match(r"#### 4\.1\.([12]) (Cubic|BBR) ", line):
+            cc = heading.group(2).lower()
+        elif point := re.match(r"- (Client|Target) ", line):
+            vantage = point.group(1).lower()
+        elif row := re.match(r" (\S.*?) {2,}([\d.]+) Mbps +([\d.]+) Mbps +([\d.]+) ms", line):
+            found[vantage, cc, row.group(1)] = (
+                Decimal(row.group(2)),
+                Decimal(row.group(3)),
+                Decimal(row.group(4)),
+            )
+    return found
+
+
+ROWS = thesis_rows()
+SITES = [(vantage, site) for vantage, cc, site in ROWS if cc == "cubic"]
+
+
+def profile_of(vantage: str, site: str) -> Profile:
+    return load_profile(f"{vantage}-{re.sub(r'[ .]', '-', site.split(',')[0].lower())}")
+
+
+def written(text: str, name: str = "p") -> Profile:
+    return profiles.read_profile(parse_document(text, f"{name}.yaml"), PROFILES / f"{name}.yaml")
+
+
+def test_the_thesis_has_12_sites_from_2_vantage_points_with_2_congestion_controls_less_one() -> (
+    None
+):
+    assert len(SITES) == 24
+    assert len(ROWS) == 47
+    assert ("client", "bbr", "Nanjing, CN") not in ROWS
+
+
+@pytest.mark.parametrize(("vantage", "site"), SITES)
+def test_measured_is_the_table_digit_by_digit_and_says_which_row_is_missing(
+    vantage: str, site: str
+) -> None:
+    rows = profile_of(vantage, site).measured
+    assert [row.cc for row in rows] == ["cubic", "bbr"]
+    for row in rows:
+        if (vantage, row.cc, site) == ("client", "bbr", "Nanjing, CN"):
+            why = "the thesis's table has no such row"
+            assert row == Measured(row.cc, None, None, None, site, why)
+            continue
+        assert (row.node, row.missing) == (site, None)
+        numbers = (row.upload_mbit, row.download_mbit, row.rtt_ms)
+        assert [*map(str, numbers)] == [*map(str, ROWS[vantage, row.cc, site])]
+
+
+@pytest.mark.parametrize(("vantage", "site"), SITES)
+def test_caps_delays_and_connections_follow_from_the_cubic_rows(vantage: str, site: str) -> None:
+    profile, row = profile_of(vantage, site), ROWS[vantage, "cubic", site]
+    assert profile.derived is not None
+    for column, way in enumerate(profiles.DIRECTIONS):
+        direction = getattr(profile, way)
+        # The most that CUBIC got from that vantage point; half its latency each way.
+        assert direction.rate_bps == 10**6 * max(
+            each[column]
+            for (point, cc, _), each in ROWS.items()
+            if (point, cc) == (vantage, "cubic")
+        )
+        assert direction.delay_s == Fraction(row[2]) / 2000
+        # Four, or 32 where four windows would not hold what was in flight.
+        four_are_enough = row[column] * row[2] / 1000 <= 4 * WINDOW_MBIT
+        assert getattr(profile.derived, way).connections == (4 if four_are_enough else 32)
+
+
+def test_the_table_asks_for_four_windows_up_and_32_down() -> None:
+    """What the profiles' assumption on connections rests on."""
+    in_flight = [
+        [row[column] * row[2] / 1000 for (_, cc, _), row in ROWS.items() if cc == "cubic"]
+        for column in (0, 1)
+    ]
+    assert 90 < max(in_flight[0]) < 91 < 4 * WINDOW_MBIT
+    assert 803 < max(in_flight[1]) < 804 < 32 * WINDOW_MBIT
+    # Uploads that the windows explain hold the same, whatever the site and the congestion control.
+    explained = [
+        (vantage, site)
+        for vantage, site in SITES
+        if profile_of(vantage, site).derived.forward.explained_by == "windows"
+    ]
+    assert len(explained) == 9
+    for vantage, site in explained:
+        for cc in ("cubic", "bbr"):
+            upload, _, rtt = ROWS[vantage, cc, site]
+            assert 75 < upload * rtt / 1000 < 91
+
+
+@pytest.mark.parametrize(("vantage", "site"), SITES)
+def test_derived_loss_comes_from_the_cubic_row_alone_and_explains_it(
+    vantage: str, site: str
+) -> None:
+    profile = profile_of(vantage, site)
+    assert profile.derived is not None
+    assert (profile.derived.method, profile.derived.cc) == ("rfc9438-inverse", "cubic")
+    for column, way in enumerate(profiles.DIRECTIONS):
+        direction, derived = getattr(profile, way), getattr(profile.derived, way)
+        rate_mbit, _, rtt_ms = (float(ROWS[vantage, "cubic", site][at]) for at in (column, 1, 2))
+        assert direction.loss.p == derived.loss
+        if derived.explained_by == "loss":
+            explained = derived.connections * cubic_throughput_bps(derived.loss, rtt_ms / 1000)
+            assert explained == pytest.approx(rate_mbit * 1e6, rel=1e-3)
+            assert derived.loss_if_half < derived.loss < derived.loss_if_twice
+        else:
+            assert derived.loss == 0
+
+
+@pytest.mark.parametrize(
+    ("vantage", "site", "direction", "why"),
+    [
+        ("client", "Los Angeles, US", "forward", "cap"),
+        ("client", "Paris, FR", "forward", "windows"),
+        ("client", "Shanghai, CN", "forward", "loss"),
+        ("target", "Hongkong, CN", "reverse", "windows"),
+        ("target", "Paris, FR", "reverse", "cap"),
+    ],
+)
+def test_what_the_cap_or_the_windows_explain_is_no_loss(
+    vantage: str, site: str, direction: str, why: str
+) -> None:
+    assert getattr(profile_of(vantage, site).derived, direction).explained_by == why
+
+
+def test_the_thesis_path_is_168_ms_and_1967_mbit_without_loss() -> None:
+    path = load_profile("la-hamina")
+    assert path.rtt_ms == 168
+    assert path.forward.rate_bps == path.reverse.rate_bps == 1_967_000_000
+    assert path.forward.loss.lossless and path.reverse.loss.lossless
+    assert profiles.path_json(path.forward, path.reverse)["forward"]["buffer_pkts"] == 27538
+    known = {tuple(str(number) for number in row) for row in ROWS.values()}
+    assert all(
+        (str(row.upload_mbit), str(row.download_mbit), str(row.rtt_ms)) in known
+        for row in path.measured
+    )
+    assert any("uffer" in line for line in path.assumptions)
+
+
+@pytest.mark.parametrize("name", profiles.list_profiles())
+def test_every_profile_reads_and_has_a_line_for_people(name: str) -> None:
+    profile = load_profile(name)
+    assert profile.name == name
+    assert "buffer" in profiles.summary(profile)
+
+
+PLAIN = """name: p
+forward: {rate: 100mbit, delay: 50ms, jitter: 1ms, loss: 1%, buffer: 1bdp}
+reverse: {rate: 100mbit, delay: 50ms, buffer: 100pkts}
+"""
+
+
+SHAPED = PLAIN.replace("jitter: 1ms", "jitter: 1ms, distribution: p.dist, ordered: true")
+
+
+def shaped(folder: Path, table: str, old: str = "", new: str = "") -> Profile:
+    """A profile with a distribution beside it."""
+    (folder / "p.dist").write_text(table, encoding="ascii")
+    (folder / "p.yaml").write_text(SHAPED.replace(old, new, 1), encoding="utf-8")
+    return load_profile(f"{folder}/p.yaml")
+
+
+def test_a_path_becomes_run_jsons_path() -> None:
+    path = written(PLAIN)
+    assert profiles.path_json(path.forward, path.reverse) == {
+        way: {
+            "rate_bps": 10**8,
+            "delay_ms": 50.0,
+            "jitter_ms": jitter_ms,
+            "loss": {"model": "random", "p": loss},
+            "buffer_pkts": packets,
+            "ordered": False,
+            "distribution": None,
+        }
+        for way, jitter_ms, loss, packets in (
+            ("forward", 1.0, 0.01, 833),
+            ("reverse", 0.0, 0.0, 100),
+        )
+    }
+
+
+def test_a_direction_may_keep_order_and_have_a_distribution_beside_the_profile(
+    tmp_path: Path,
+) -> None:
+    path = shaped(tmp_path, "# three numbers\n -8192 0\n8192\n")
+    json = profiles.path_json(path.forward, path.reverse)
+    assert json["forward"]["distribution"] == [-8192, 0, 8192]
+    assert json["forward"]["ordered"] is True
+    assert json["reverse"]["distribution"] is None
+    assert path.forward.least_delay_s == Fraction(49, 1000)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("1 2\n3 x\n", 'p.dist:2: "x": not a whole number'),
+        ("010\n", 'p.dist:1: "010": not a whole number'),
+        ("# only words\n", "p.dist: 0 numbers in it: netem takes from 1 to 16384"),
+        ("# a\n32768\n", 'p.dist:2: "32768": not within 16 bits (-32768 to 32767)'),
+        ("0 0\n" * 8192 + "1\n", "p.dist: 16385 numbers in it: netem takes from 1 to 16384"),
+        ("0" * 300_000, "p.dist: larger than any such file should be (262144 bytes)"),
+    ],
+)
+def test_a_bad_distribution_is_refused_where_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in refusal(lambda: shaped(Path("."), table))
+
+
+def test_the_longest_distribution_that_netem_takes_is_taken(tmp_path: Path) -> None:
+    table = shaped(tmp_path, "0 1\n" * 8192).forward.distribution
+    assert table is not None and len(table) == 16384
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("distribution: p.dist", "distribution: q.dist", '"q.dist": no such file beside the'),
+        ("distribution: p.dist", "distribution: ../p.dist", "not the name of a file beside the"),
+        ("jitter: 1ms, ", "", "forward: distribution without jitter: it is the shape of the"),
+        ("delay: 50ms", "delay: 0.75ms", "jitter and distribution reach 250 µs beyond delay"),
+        ("ordered: true", "ordered: yes", 'ordered "yes": not known here (known: true, false)'),
+    ],
+)
+def test_a_distribution_that_does_not_fit_its_direction_is_refused(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    with pytest.raises(BadInput, match=re.escape(words)):
+        shaped(tmp_path, "-8192 0 8192\n", old, new)
+
+
+def test_a_distribution_may_have_more_jitter_than_delay_where_it_never_reaches_below_0(
+    tmp_path: Path,
+) -> None:
+    path = shaped(tmp_path, "-100 20000\n", "jitter: 1ms", "jitter: 80ms")
+    assert path.forward.least_delay_s > 0
+
+
+def test_periodic_loss_loses_exactly_every_nth_packet() -> None:
+    path = written(PLAIN.replace("loss: 1%", "loss: {model: periodic, packets: 1000000}"))
+    assert path.forward.loss.to_json() == {"model": "periodic", "p": 1e-6, "packets": 1_000_000}
+    assert not path.forward.loss.lossless
+    assert "periodic loss 0.0001%" in profiles.summary(path)
+
+
+@pytest.mark.parametrize(
+    ("packets", "factors"),
+    [
+        (2, (2, 1)),
+        (10_000, (10_000, 1)),
+        (1_000_000, (10_000, 100)),
+        (10_000**2, (10_000, 10_000)),
+        (9973 * 9967, (9973, 9967)),
+        (10_007, None),
+        (99_999_989, None),
+    ],
+)
+def test_a_period_is_what_two_counters_of_ten_thousand_can_count(
+    packets: int, factors: tuple[int, int] | None
+) -> None:
+    assert period_factors(packets) == factors
+
+
+def test_gilbert_elliott_loss_has_tcs_four_numbers() -> None:
+    path = written(
+        PLAIN.replace("loss: 1%", "loss: {model: gemodel, p: 1%, r: 10%, one_minus_k: 0.1%}")
+    )
+    assert path.forward.loss.to_json() == {
+        "model": "gemodel",
+        "p": 0.01,
+        "r": 0.1,
+        "one_minus_h": 1.0,
+        "one_minus_k": 0.001,
+    }
+
+
+def test_a_path_may_be_unlimited_and_then_has_no_queue() -> None:
+    path = written(PLAIN.replace("rate: 100mbit", "rate: unlimited"))
+    assert profiles.path_json(path.forward, path.reverse)["forward"]["rate_bps"] is None
+    assert profiles.path_json(path.forward, path.reverse)["forward"]["buffer_pkts"] is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("jitter: 1ms", "jiter: 1ms", "p.yaml:2: forward.jiter: unknown key (did you mean"),
+        ("rate: 100mbit", "rate: 100", 'p.yaml:2: forward.rate "100": no unit (write 100mbit)'),
+        ("delay: 50ms", "delay: -5ms", 'p.yaml:2: forward.delay "-5ms": negative (write'),
+        ("delay: 50ms", "delay: 60s", 'p.yaml:2: forward.delay "60s": not between 0s and 10s'),
+        ("loss: 1%", "loss: 101%", 'p.yaml:2: forward.loss "101%": more than 100%'),
+        ("loss: 1%", "loss: {model: gemodel, p: 1%}", "p.yaml:2: forward.loss: r is missing"),
+        (
+            "loss: 1%",
+            "loss: {model: periodic, packets: 10007}",
+            'packets "10007": not the product of two',
+        ),
+        ("loss: 1%", "loss: {model: periodic, packets: 1}", 'loss.packets "1": not within 2'),
+        ("loss: 1%", "loss: {model: periodic, p: 1%}", "p.yaml:2: forward.loss.p: unknown key"),
+        ("loss: 1%", "loss: {packets: 100}", "p.yaml:2: forward.loss: model is missing (one of"),
+        ("loss: 1%", "loss: {model: periodical}", '"periodical": not known here'),
+        ("loss: 1%", "loss: [1%]", "p.yaml:2: forward.loss: a list where a value should be"),
+        ("jitter: 1ms", "jitter: 51ms", "p.yaml:2: forward: jitter is larger than delay: no"),
+        ("name: p", "name: q", 'p.yaml:1: name "q": a profile is named like its file (p)'),
+        (", buffer: 1bdp", "", "p.yaml:2: forward: buffer is missing"),
+    ],
+)
+def test_bad_input_is_refused_where_it_stands(old: str, new: str, message: str) -> None:
+    assert message in refusal(lambda: written(PLAIN.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("loss: 0.1364%, loss_if", "loss: 0.14%, loss_if", "forward.loss is 0.14%, recomputed it"),
+        (
+            "explained_by: loss, loss: 0.1364%",
+            "explained_by: cap, loss: 0.1364%",
+            "recomputed it is loss",
+        ),
+        ("upload_mbit: 10.80", "upload_mbit: 108.0", "recomputed it is"),
+        ("loss: 0.1364%, buffer", "loss: 0.2%, buffer", "but the path's forward.loss is another"),
+        ("cc: cubic, node", "cc: reno, node", "no measured row with cc cubic"),
+    ],
+)
+def test_derived_numbers_that_do_not_follow_are_refused(old: str, new: str, words: str) -> None:
+    text = (PROFILES / "client-shanghai.yaml").read_text(encoding="utf-8")
+    assert old in text
+    with pytest.raises(BadInput, match=re.escape(words)):
+        written(text.replace(old, new, 1), "client-shanghai")
+
+
+def test_a_missing_profile_is_refused_with_what_was_meant() -> None:
+    with pytest.raises(BadInput) as refused:
+        load_profile("la-hamin")
+    assert (
+        str(refused.value) == 'profile "la-hamin": not in netem_profiles/ (did you mean la-hamina?)'
+    )
+    with pytest.raises(BadInput, match="no such file"):
+        load_profile("nowhere/x.yaml")
+
+
+@pytest.mark.parametrize("name", sorted(make_speed_tests.profiles()))
+def test_a_speed_tests_profile_is_what_its_generator_writes(name: str) -> None:
+    assert (PROFILES / name).read_text(encoding="utf-8") == (make_speed_tests.profiles()[name]), (
+        "python3 -m netem_profiles.make_speed_tests writes it"
+    )
+
+
+def test_the_generator_makes_every_speed_test_and_nothing_else() -> None:
+    made = {name.removesuffix(".yaml") for name in make_speed_tests.profiles()}
+    assert made == {name for name in profiles.list_profiles() if load_profile(name).derived}
+    assert {load_profile(name).see for name in made} == {"thesis-speed-tests.md"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no-such.md", 'see "no-such.md": no such file beside the profile'),
+        ("../README.md", "not the name of a text beside the profile"),
+        ("la-hamina.yaml", "not the name of a text beside the profile"),
+    ],
+)
+def test_what_a_profile_refers_to_must_stand_beside_it(name: str, message: str) -> None:
+    text = (PROFILES / "client-tokyo.yaml").read_text(encoding="utf-8")
+    document = parse_document(text.replace("thesis-speed-tests.md", name), "client-tokyo.yaml")
+    assert message in refusal(
+        lambda: profiles.read_profile(document, PROFILES / "client-tokyo.yaml")
+    )

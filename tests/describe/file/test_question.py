@@ -1,0 +1,153 @@
+"""A question from the command line is an experiment: the same runs, the same file, the same name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.experiment import load_experiment
+from gostlab.describe.file.question import to_question
+from gostlab.describe.file.settings import known_names
+from gostlab.describe.file.words import cell_words, level_words
+from gostlab.describe.resolve.expand import expand
+from tests.asked import refusal
+
+PATH = {"rate": "100mbit", "rtt": "80ms", "loss": "0.5%"}
+ASKED = {**PATH, "cc": "cubic,bbr", "tunnel": "direct,gost+ws", "streams": "1,16"}
+
+
+def names(given: dict[str, str], tmp_path: Path, repetitions: int = 1) -> list[str]:
+    question = to_question(given, repetitions=repetitions)
+    return [run.name for run in expand(question.to_experiment(tmp_path / "none.yaml"))]
+
+
+def test_lists_are_compared_and_one_value_is_a_setting() -> None:
+    question = to_question(ASKED)
+
+    assert question.factors == {
+        "tunnel": ["direct", "gost+ws"],
+        "streams": [1, 16],
+        "cc": ["cubic", "bbr"],
+    }
+    assert {"rate": "100mbit", "duration": "10s"}.items() <= question.settings.items()
+
+
+def test_a_bare_question_compares_cubic_with_bbr(tmp_path: Path) -> None:
+    assert [name.rpartition("-")[0] for name in sorted(names({}, tmp_path))] == [
+        "try-bbr-r1",
+        "try-cubic-r1",
+    ]
+
+
+def test_a_saved_question_asks_for_the_same_runs(tmp_path: Path) -> None:
+    question = to_question({**ASKED, "cc.client": "bbr", "changes": "[{at: 1s, rate: 9mbit}]"})
+    file = tmp_path / "mine.yaml"
+    file.write_text(question.text)
+
+    saved = load_experiment(str(file))
+
+    assert saved.name == question.name
+    there = [run.name for run in expand(question.to_experiment(tmp_path / "none.yaml"))]
+    assert [run.name for run in expand(saved)] == there
+
+
+def test_more_repetitions_are_the_same_question_with_more_runs(tmp_path: Path) -> None:
+    once, thrice = names(ASKED, tmp_path), names(ASKED, tmp_path, 3)
+    assert to_question(ASKED).name == to_question(ASKED, repetitions=3).name
+    assert len(thrice) == 3 * len(once) and set(once) < set(thrice)
+
+
+def test_another_question_is_another_folder() -> None:
+    assert to_question(ASKED).name != to_question({**ASKED, "loss": "1%"}).name
+    assert to_question(ASKED).name != to_question(ASKED, seed=2).name
+
+
+def test_a_path_of_ones_own_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a b").mkdir()
+    way = "{rate: 5mbit, delay: 20ms, jitter: 0ms, loss: 0%, buffer: 1bdp}"
+    (tmp_path / "a b" / "mine.yaml").write_text(
+        f"name: mine\ntitle: Mine\nforward: {way}\nreverse: {way}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    question = to_question({"profile": "./a b/mine.yaml"})
+    monkeypatch.chdir("/")
+    [run, _] = expand(question.to_experiment(Path("none.yaml")))
+    assert run.profile == "mine" and run.path["forward"]["rate_bps"] == 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"rate": "100"}, '--rate "100": no unit'),
+        ({"cc": "cubik"}, "--cc"),
+        ({"streams": "1,1"}, "--streams"),
+        ({"profile": "nowhere"}, "--profile"),
+        ({"rtt": "80ms", "delay": "1ms"}, "--rtt"),
+        ({"loss": ""}, "--loss"),
+    ],
+)
+def test_what_is_wrong_names_the_option(given: dict[str, str], says: str, tmp_path: Path) -> None:
+    assert refusal(lambda: names(given, tmp_path)).startswith(says)
+
+
+@pytest.mark.parametrize("repetitions", [0, -1, 10**6])
+def test_repetitions_have_bounds(repetitions: int) -> None:
+    with pytest.raises(BadInput, match="--repeat"):
+        to_question({}, repetitions=repetitions)
+
+
+def test_the_question_reads_as_one_asks_it() -> None:
+    assert to_question(ASKED).question == (
+        "How fast, and with what delay: cubic or bbr; 1 or 16 streams; direct or gost+ws"
+        " (100\u00a0Mbit/s, 80\u00a0ms RTT, 0.5\u00a0% loss)?"
+    )
+    assert to_question({"cc": "bbr"}).title == "bbr"
+
+
+@pytest.mark.parametrize(
+    ("factor", "level", "said"),
+    [
+        ("streams", 1, "1 stream"),
+        ("streams", 16, "16 streams"),
+        ("loss", "0.5%", "0.5\u00a0% loss"),
+        ("buffer", "0.3bdp", "0.3\u00a0BDP of buffer"),
+        ("forward.loss", "1%", "1\u00a0% loss forward"),
+        ("cc.client", "bbr", "bbr at client"),
+        ("cc", {"client": "bbr"}, "client bbr"),
+        ("late.rtt", "20ms", "late: 20\u00a0ms RTT"),
+        ("second.hop2.loss", "1%", "1\u00a0% loss on hop2"),
+        ("links.n1-n2", "plain-100ms", "plain-100ms on n1-n2"),
+        ("host_cpus", "2", "2 CPUs per host"),
+        ("host_cpus", "shared", "one CPU for all hosts"),
+        ("acks", "on", "acks on"),
+        ("tcp_memory", "ample", "ample TCP memory"),
+        ("tcp_memory", "365MiB", "365\u00a0MiB of TCP memory"),
+        ("clock", "real", "real clock"),
+        ("loss.packets", 1000.0, "one loss in 1000 packets"),
+        ("syscall_cost", "5us", "5\u00a0µs per system call"),
+        # what changes under way, as a file has it and as results do
+        ("step", [{"at": "10s", "rate": "4mbit"}], "rate 4\u00a0Mbit/s from 10\u00a0s on"),
+        (
+            "step",
+            '[{"at": "10s", "delay": "45ms", "direction": "both"}]',
+            "delay 45\u00a0ms both ways from 10\u00a0s on",
+        ),
+        (
+            "changes",
+            [{"at": "4s", "rate": "1gbit"}, {"at": "8s", "loss": "1%", "direction": "reverse"}],
+            "rate 1\u00a0Gbit/s from 4\u00a0s on, loss 1\u00a0% reverse from 8\u00a0s on",
+        ),
+        ("step", "[{", "step [{"),
+    ],
+)
+def test_a_level_is_said_as_people_say_it(factor: str, level: object, said: str) -> None:
+    assert level_words(factor, level) == said
+
+
+def test_every_setting_s_level_says_something() -> None:
+    for name in known_names():
+        assert cell_words({name: "word"}).strip()

@@ -1,0 +1,177 @@
+"""Flows: what is written becomes numbers and nodes; what no topology or tunnel can do is refused
+with a sentence.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gostlab.describe.file.document import BadInput, parse_document
+from gostlab.describe.file.experiment import read_experiment
+from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.flows import delays_ms
+from gostlab.describe.resolve.run_description import RunDescription
+
+HEAD = """name: f
+title: f
+settings: {profile: plain-100ms, rtt: 40ms, rate: 100mbit, duration: 10s, buffers: bdp}
+matrices:
+  - name: m
+"""
+
+
+def runs(matrix: str) -> list[RunDescription]:
+    indented = "\n".join(f"    {line}" for line in matrix.splitlines())
+    return expand(read_experiment(parse_document(HEAD + indented + "\n", "f.yaml"), Path("f.yaml")))
+
+
+def one(settings: str) -> RunDescription:
+    return runs(f"settings: {settings}")[0]
+
+
+def test_a_run_that_names_no_flow_has_one_with_the_runs_own_values() -> None:
+    run = one("{cc: bbr, streams: 4, direction: download}")
+    assert len(run.flows) == 1
+    flow = run.flows[0]
+    assert (flow.name, flow.kind, flow.cc, flow.streams, flow.direction) == (
+        "flow1",
+        "tcp",
+        "bbr",
+        4,
+        "download",
+    )
+    assert (flow.sender, flow.receiver, flow.rtt_ms, flow.start_s, flow.duration_s) == (
+        "client",
+        "target",
+        40.0,
+        0.0,
+        10.0,
+    )
+    assert run.data_direction == "reverse" and flow.data_sender == "target"
+
+
+def test_flows_take_from_the_run_what_they_do_not_say() -> None:
+    run = one(
+        "{topology: dumbbell, cc: bbr, flows: {a: {}, b: {cc: cubic, start: 5s, duration: 20s, rtt:"
+        " 80ms}}}"
+    )
+    a, b = run.flows
+    assert (a.cc, a.rtt_ms, a.sender, a.receiver) == ("bbr", 40.0, "s1", "r1")
+    assert (b.cc, b.rtt_ms, b.sender, b.receiver, b.end_s) == ("cubic", 80.0, "s2", "r2", 25.0)
+    assert run.length_s == 25.0
+    assert run.hosts == ("s1", "r1", "s2", "r2")
+
+
+def test_buffers_in_bdp_are_of_the_longest_round_trip() -> None:
+    run = one("{topology: dumbbell, rate: 1gbit, flows: {near: {rtt: 10ms}, far: {rtt: 100ms}}}")
+    near, far = (flow.buffers["rmem"][2] for flow in run.flows)
+    assert near == far > 4 * 100e-3 * 1e9 / 8
+
+
+def test_a_factor_may_be_a_field_of_one_flow() -> None:
+    found = runs(
+        "settings: {topology: dumbbell, flows: {a: {}, b: {}}}\nfactors: {b.rtt: [40ms, 80ms],"
+        " a.cc: [bbr, cubic]}"
+    )
+    assert [
+        (run.flows[0].cc, run.flows[1].rtt_ms) for run in sorted(found, key=lambda run: run.name)
+    ] == [("bbr", 40.0), ("cubic", 40.0), ("bbr", 80.0), ("cubic", 80.0)]
+    assert all("b.rtt" in run.factors for run in found)
+
+
+def test_a_run_comes_back_from_its_json() -> None:
+    run = one(
+        "{topology: dumbbell, flows: {a: {}, u: {kind: udp, rate: 5mbit, receiver: 1}}, changes:"
+        " [{at: 1s, rate: 5mbit}]}"
+    )
+    assert RunDescription.from_json(run.to_json()) == run
+    assert run.flows[1].cc is None and run.flows[1].rate_bps == 5_000_000
+    assert run.changes == [{"at_s": 1.0, "direction": "forward", "rate_bps": 5_000_000}]
+
+
+def test_each_pair_of_a_dumbbell_has_its_own_round_trip() -> None:
+    run = one(
+        "{topology: dumbbell, flows: {a: {rtt: 10ms}, b: {rtt: 100ms}, c: {rtt: 50ms, receiver:"
+        " 1}}}"
+    )
+    own = delays_ms(run.flows, run.path)
+    for flow in run.flows:
+        assert own[flow.sender] + own[flow.receiver] == pytest.approx(flow.rtt_ms)
+
+
+def test_a_change_of_both_directions_is_two_and_they_stand_in_the_order_of_time() -> None:
+    run = one("{changes: [{at: 1s, loss: 1%}, {at: 2s, delay: 5ms, direction: both}]}")
+    assert [(change["at_s"], change["direction"]) for change in run.changes] == [
+        (1.0, "forward"),
+        (2.0, "forward"),
+        (2.0, "reverse"),
+    ]
+    assert run.changes[0]["loss"] == {"model": "random", "p": 0.01}
+
+
+def test_a_star_needs_its_site_among_its_sites_and_lays_out_all() -> None:
+    run = one("{topology: star, profile: client-shanghai, sites: [client-tokyo, client-shanghai]}")
+    assert list(run.sites or {}) == ["client-tokyo", "client-shanghai"]
+    assert run.flows[0].receiver == "site2"
+    assert (run.sites or {})["client-shanghai"] == run.path
+
+
+def test_a_router_shapes_what_the_client_sends_and_nothing_on_the_way_back() -> None:
+    path = one("{topology: router}").path
+    assert (path["forward"]["delay_ms"], path["reverse"]["delay_ms"]) == (40.0, 0.0)
+    text = (
+        HEAD.replace("rtt: 40ms, ", "").replace("plain-100ms", "client-tokyo")
+        + "    settings: {topology: router}\n"
+    )
+    with pytest.raises(BadInput, match="topology router shapes what the client sends only"):
+        expand(read_experiment(parse_document(text, "f.yaml"), Path("f.yaml")))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ("{flows: {A: {}}}", "no name of a flow"),
+        ("{flows: {a: {colour: red}}}", "f.yaml:6: matrices[0].settings.flows.a.colour: unknown"),
+        ("{flows: {a: {rtt: 10ms}}}", "a: rtt belongs to topology dumbbell"),
+        ("{flows: {a: {kind: udp}}}", "a: a udp flow needs rate"),
+        ("{flows: {a: {rate: 5mbit}}}", "a: a tcp flow has no rate"),
+        ("{flows: {a: {kind: udp, rate: 5mbit, cc: bbr}}}", "a udp flow has no congestion control"),
+        ("{flows: {a: {kind: http, size: 1MB}}}", "a: a flow of kind http is a download"),
+        ("{flows: {a: {kind: http, size: 0B}}}", "not between 1B and 100GB"),
+        ("{flows: {}}", "no flow (like"),
+        ("{flows: [a]}", "a list where a mapping"),
+        ("{tunnel: gost+ws, topology: router}", "tunnels run in topology tunnel or dumbbell"),
+        (
+            "{flows: {a: {buffers: {rmem: [4KiB, 4KiB, 4KiB], wmem: [4KiB, 4KiB, 4KiB]}}, b: {}}}",
+            "b: client has other buffers already",
+        ),
+        (
+            "{topology: dumbbell, flows: {a: {}, b: {sender: 1, receiver: 1, rtt: 90ms}}}",
+            "two flows between the same hosts",
+        ),
+        (
+            (
+                "{topology: dumbbell, flows: {a: {}, b: {sender: 1, rtt: 90ms}, c: {sender: 1,"
+                " receiver: 2, rtt: 80ms}}}"
+            ),
+            "rtt",
+        ),
+        ("{topology: star}", "a star needs sites"),
+        ("{topology: star, sites: [client-tokyo]}", "not one of the star's sites"),
+        ("{sites: [client-tokyo]}", "sites belong to topology star"),
+        ("{changes: [{at: 1s}]}", "a change of nothing"),
+        ("{changes: [{at: 2s, loss: 1%}, {at: 1s, loss: 1%}]}", "not in the order of time"),
+        ("{changes: {at: 1s}}", "not a list of at most"),
+        ("{trace: nowhere.csv}", "no such file, here or in netem_profiles/"),
+        ("{delay: 5ms}", "both rtt and delay"),
+        ("{nobody.cc: bbr}", "no flow is called nobody"),
+        ("{flow1.colour: red}", "unknown key"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_that_says_where(settings: str, sentence: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        one(settings)
+    assert sentence in str(refused.value)
+    assert str(refused.value).startswith("f.yaml:") and "\n" not in str(refused.value)

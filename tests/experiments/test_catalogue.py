@@ -1,0 +1,176 @@
+"""Every experiment in the repository expands, and the thesis's own numbers stand in it exactly."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab.declared.folders import EXPERIMENTS
+from gostlab.describe.file import experiment as experiments
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.experiment import Published, load_experiment
+from gostlab.describe.file.settings import DEFAULT_SYSCALL_COST_US
+from gostlab.describe.guards import survey
+from gostlab.describe.resolve.expand import expand
+from tests.experiments.run_names import kept
+
+STREAMS = (1, 4, 16, 128)
+# The thesis's sections 4.2 and 4.3: receivers' goodput (Mbit/s) and Retr, by streams.
+THESIS = {
+    ("cubic", "gost+ws"): ((144, 63), (548, 210), (1430, 807), (470, 22894)),
+    ("bbr", "gost+ws"): ((136, 58), (544, 219), (1830, 927), (376, 20606)),
+    ("cubic", "gost+wss"): ((142, 47), (570, 221), (1490, 761), (478, 23343)),
+    ("bbr", "gost+wss"): ((141, 54), (549, 258), (1820, 933), (467, 19292)),
+}
+
+
+# The lab's own. What somebody else puts into experiments/ has to run, and nothing more.
+SHIPPED = list(kept())
+
+
+def why_it_does_not_run(path: Path) -> list[str]:
+    """What is wrong with an experiment's file, in words; nothing if it runs."""
+    try:
+        experiment = load_experiment(str(path))
+        forms = [expand(experiment, quick=quick) for quick in (False, True)]
+    except BadInput as error:
+        return [str(error)]
+    wrong = [f"its name is {experiment.name}"] if experiment.name != path.stem else []
+    wrong += [] if forms[0] else ["it has no runs"]
+    for runs in forms:
+        if len({run.name for run in runs}) != len(runs):
+            wrong.append("two of its runs have one name")
+        wrong += [f"{run.cell}: {guard.sentence}" for run, guard in survey(runs)[0][:1]]
+    return [f"{path.name}: {each}" for each in wrong]
+
+
+def what_a_shipped_one_lacks(path: Path) -> list[str]:
+    """What the lab's own experiments have beyond what runs, and this file has not."""
+    experiment = load_experiment(str(path))
+    opening = path.read_text(encoding="utf-8").split("\nname:")[0].splitlines() or [""]
+    runs = [*expand(experiment), *expand(experiment, quick=True)]
+    lacks = [] if experiment.question else ["a question"]
+    if not (opening[0].startswith("# ") and opening[0].endswith("?")):
+        lacks.append("a first line that is a comment with its question (# …?)")
+    if not any("─" in line for line in opening):
+        lacks.append("a drawing of its topology in the opening comment")
+    lacks += [
+        f"runs for the published figure of {number.matrix} {dict(number.factors)}"
+        for number in experiment.published
+        if not any(is_of(number, run.matrix, run.factors) for run in runs)
+    ]
+    return [f"{path.name} lacks {each}" for each in lacks]
+
+
+@pytest.mark.parametrize("name", experiments.list_experiments())
+def test_every_file_in_experiments_runs(name: str) -> None:
+    assert why_it_does_not_run(EXPERIMENTS / f"{name}.yaml") == []
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_experiment_opens_with_its_question_and_a_drawing(name: str) -> None:
+    assert what_a_shipped_one_lacks(EXPERIMENTS / f"{name}.yaml") == []
+
+
+def test_what_is_committed_is_shipped() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "experiments/*.yaml"],
+        cwd=EXPERIMENTS.parent,
+        capture_output=True,
+        text=True,
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    unlisted = {Path(line).stem for line in listed.stdout.splitlines()} - set(SHIPPED)
+    assert not unlisted, "their runs' names are not kept: python3 -m tests.experiments.run_names"
+
+
+MINE = """name: mine
+title: CUBIC against BBR on my path
+settings: {profile: la-hamina, duration: 20s}
+matrices:
+  - name: loss
+    factors: {cc: [cubic, bbr], loss: [0%, 0.1%, 1%]}
+    repetitions: 2
+"""
+
+
+def test_an_experiment_of_one_s_own_may_stand_in_experiments(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(MINE)
+
+    assert why_it_does_not_run(file) == []
+    assert what_a_shipped_one_lacks(file) == [
+        "mine.yaml lacks a question",
+        "mine.yaml lacks a first line that is a comment with its question (# …?)",
+        "mine.yaml lacks a drawing of its topology in the opening comment",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("name: mine", "name: yours"), "its name is yours"),
+        (("cubic, bbr", "cubic, bbrr"), "bbrr"),
+        (("20s}", "20s, offloads: on, clock: real}"), "43 segments"),
+    ],
+)
+def test_one_that_does_not_run_says_why(change: tuple[str, str], says: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(MINE.replace(*change))
+
+    [said, *_] = why_it_does_not_run(file)
+    assert "mine.yaml" in said and says in said
+
+
+@pytest.mark.parametrize("cc", ["cubic", "bbr"])
+@pytest.mark.parametrize("tunnel", ["gost+ws", "gost+wss"])
+def test_the_thesis_numbers_are_in_the_tunnel_experiment(cc: str, tunnel: str) -> None:
+    experiment = load_experiment("thesis-tunnel")
+    assert len(experiment.published) == 16
+    for streams, (goodput_mbit, retr) in zip(STREAMS, THESIS[cc, tunnel], strict=True):
+        levels = {"cc": cc, "tunnel": tunnel, "streams": streams}
+        [number] = [each for each in experiment.published if is_of(each, "main", levels)]
+        assert (number.goodput_mbit, number.retr) == (goodput_mbit, retr)
+
+
+def test_the_tunnel_experiment_is_the_thesis_matrix_and_what_explains_it() -> None:
+    runs = expand(load_experiment("thesis-tunnel"))
+    by_matrix = {
+        name: [run for run in runs if run.matrix == name]
+        for name in ("main", "cpu", "own-cpus", "real-clock", "buffer")
+    }
+    assert len(by_matrix["main"]) == 2 * 3 * 4 * 3
+    short = ("cpu", "own-cpus")
+    assert {run.duration_s for run in runs if run.matrix not in short} == {30.0}
+    assert {(run.clock, run.syscall_cost_us) for run in by_matrix["main"]} == {
+        ("virtual", float(DEFAULT_SYSCALL_COST_US))
+    }
+    assert {(run.streams, run.syscall_cost_us) for run in by_matrix["cpu"]} == {
+        (streams, cost) for streams in (16, 128) for cost in (0.0, 2.0, 5.0, 20.0)
+    }
+    assert {(run.host_cpus, run.streams, run.clock_reads) for run in by_matrix["own-cpus"]} == {
+        (cpus, 128, "free") for cpus in (0, 1, 2)
+    }
+    assert {(run.streams, run.clock) for run in by_matrix["real-clock"]} == {
+        (16, "real"),
+        (128, "real"),
+    }
+    assert {run.path["forward"]["buffer_pkts"] for run in by_matrix["buffer"]} == {
+        275,
+        826,
+        2754,
+        8261,
+        27538,
+        82614,
+    }
+    assert {run.placement for run in runs} == {"endpoint"}
+
+
+def is_of(number: Published, matrix: str, levels: Mapping[str, Any]) -> bool:
+    """Whether a study's number is of a cell: the cell has all of its levels."""
+    return number.matrix == matrix and number.factors.items() <= levels.items()

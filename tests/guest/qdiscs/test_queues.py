@@ -1,0 +1,80 @@
+"""What stands at the bottleneck: netem's own queue, or a token bucket over a queue that acts."""
+
+from __future__ import annotations
+
+import pytest
+
+from gostlab.declared.qdiscs import QUEUE, names_for, qdisc_kind
+from tests.sandboxed import Lab, describe, direction
+
+pytestmark = pytest.mark.sandbox
+
+# 10 times the path's own 250 packets: with the plain queue CUBIC keeps it full.
+DEEP = direction(rate_bps=50_000_000, delay_ms=30.0, buffer_pkts=1000)
+BACK = direction(rate_bps=50_000_000, delay_ms=30.0)
+
+
+@pytest.mark.parametrize("bottleneck", ["netem", "tbf"])
+def test_either_bottleneck_carries_its_rate_and_keeps_its_buffer(lab: Lab, bottleneck: str) -> None:
+    done = lab.run(describe(DEEP, BACK, bottleneck=bottleneck, duration_s=10.0))
+
+    assert done.outcome == {**done.outcome, "outcome": "ok", "error": None}
+    assert 40e6 < done.goodput_bps < 50e6
+    most = max(row["backlog_pkts"] for row in done.queue())
+    assert 500 < most <= 1002
+    assert set(done.verdicts.values()) == {"ok"}
+    assert f"qdisc {bottleneck} " in done.json("env.json")["qdiscs_before"]["wan_a-eth1"]
+
+
+SLOW = direction(rate_bps=10_000_000, delay_ms=15.0, buffer_pkts=200)
+
+
+@pytest.mark.parametrize("queue", names_for(QUEUE))
+def test_each_queue_is_installed_sampled_and_known_to_those_who_judge_drops(
+    lab: Lab, queue: str
+) -> None:
+    back = direction(rate_bps=10_000_000, delay_ms=15.0)
+
+    done = lab.run(describe(SLOW, back, bottleneck="tbf", queue=queue, duration_s=6.0))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert (
+        f"qdisc {qdisc_kind(queue).in_kernel} "
+        in done.json("env.json")["qdiscs_before"]["wan_a-eth1"]
+    )
+    rows = done.queue()
+    assert max(row["backlog_pkts"] for row in rows) > 1
+    assert rows[-1]["drops"] > 0  # the bottleneck may: nothing of it is a complaint
+    assert set(done.verdicts.values()) == {"ok"}
+    srtt_ms = [
+        row["srtt_ms"]
+        for row in done.lines("sockets.jsonl")
+        if row["leg"] == "wan" and row["end"] == "near" and row["t_s"] > 3 and row["unacked_pkts"]
+    ]
+    median = sorted(srtt_ms)[len(srtt_ms) // 2]
+    # 200 packets at 10 Mbit/s are 242 ms. What can mark drops early: CoDel lets 5 ms stand, PIE 15.
+    least, most = (30, 110) if qdisc_kind(queue).marks else (120, 300)
+    assert least < median < most
+
+
+@pytest.mark.parametrize("packets", [3, 11, 12])
+def test_red_is_installed_behind_a_buffer_of_a_few_packets(lab: Lab, packets: int) -> None:
+    # tc's own least mean queue, a twelfth of the limit, would be below one packet and refused.
+    there = direction(rate_bps=10_000_000, delay_ms=1.0, buffer_pkts=packets)
+    back = direction(rate_bps=10_000_000, delay_ms=1.0)
+
+    done = lab.run(describe(there, back, bottleneck="tbf", queue="red", duration_s=2.0))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert done.goodput_bps > 2e6
+
+
+def test_a_change_of_rate_keeps_the_queue_and_its_limit(lab: Lab) -> None:
+    change = {"at_s": 4.0, "direction": "forward", "rate_bps": 10_000_000}
+
+    done = lab.run(describe(DEEP, BACK, bottleneck="tbf", duration_s=8.0, changes=[change]))
+
+    assert done.outcome["outcome"] == "ok"
+    assert done.lines("changes.jsonl")[0]["installed"]["rate_bps"] == 10_000_000
+    shown = done.json("env.json")["qdiscs_after"]["wan_a-eth1"]
+    assert "rate 10Mbit" in shown and "limit 1000p" in shown

@@ -1,0 +1,114 @@
+"""The emulated path does what it was asked: delay, loss, rate, buffer, congestion control. Measured
+in the sandbox.
+
+Every bound is stated with the probability that a correct lab misses it.
+"""
+
+from __future__ import annotations
+
+import pytest
+from scipy.stats import binom
+
+from tests.sandboxed import BIG_BUFFERS, Lab, describe, direction, flow
+
+pytestmark = pytest.mark.sandbox
+
+# TCP payload of a full frame: 1500 less IP, TCP and timestamps, plus Ethernet's 14.
+GOODPUT_SHARE = 1448 / 1514
+
+
+@pytest.mark.parametrize("delay_ms", [5.0, 84.0])
+def test_idle_rtt_is_the_configured_one_to_a_tenth_of_a_millisecond(
+    lab: Lab, delay_ms: float
+) -> None:
+    path = direction(rate_bps=10_000_000, delay_ms=delay_ms)
+
+    done = lab.run(describe(path, path, duration_s=1.0))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    # ping prints whole milliseconds above 100: 0.5 of its own; one frame of 98 bytes takes 0.08 ms
+    # each way.
+    resolution = 0.5 if 2 * delay_ms > 100 else 0.0
+    assert done.checks["idle_rtt_before"]["got"] == pytest.approx(
+        2 * delay_ms + 0.157, abs=0.1 + resolution
+    )
+
+
+def test_cc_is_the_one_on_the_wire(lab: Lab) -> None:
+    """Of five flows, each with another; a flow has its control's name."""
+    flows = [
+        flow(cc, cc=cc, duration_s=2.0) for cc in ("cubic", "bbr", "reno", "westwood", "vegas")
+    ]
+
+    done = lab.run(describe(duration_s=2.0, flows=flows))
+
+    own = {each["name"]: [each["name"]] for each in flows}
+    assert {leg["flow"]: leg["cc"] for leg in done.json("legs.json")["legs"]} == own
+    near = [row for row in done.lines("sockets.jsonl") if row["end"] == "near"]
+    assert {(row["flow"], row["cc"]) for row in near} == {(cc, cc) for cc in own}
+    assert {done.verdicts[f"cc_on_wan_sockets_{cc}"] for cc in own} == {"ok"}
+
+
+def test_a_saturating_flow_gets_the_rate_less_headers(lab: Lab) -> None:
+    path = direction(rate_bps=50_000_000, delay_ms=10.0, buffer_pkts=400)
+
+    done = lab.run(describe(path, path, duration_s=20.0))
+
+    # Interval sums after slow start: exact but for the edges, as iperf3 reads blocks of 128 KiB,
+    # 590 of them in this time.
+    middle = [
+        row["sum"]["bits_per_second"] for row in done.json("iperf3-server.json")["intervals"][5:18]
+    ]
+    assert sum(middle) / len(middle) == pytest.approx(50e6 * GOODPUT_SHARE, rel=0.002)
+
+
+def test_loss_is_per_packet_with_offloads_off_and_binomial(lab: Lab) -> None:
+    path = direction(rate_bps=200_000_000, delay_ms=5.0, loss=0.01, buffer_pkts=4000)
+
+    back = direction(rate_bps=200_000_000, delay_ms=5.0)
+    done = lab.run(describe(path, back, cc="bbr", duration_s=7.0, buffers=BIG_BUFFERS))
+
+    last = done.queue("delay")[-1]
+    offered = last["sent_pkts"] + last["drops"]
+    assert offered > 100_000
+    # False alarm: 1 in 1000, but seeded: the same every time.
+    low, high = binom.interval(0.999, offered, 0.01)
+    assert low <= last["drops"] <= high
+    judged = done.checks["delay_line_drops_forward"]
+    assert judged["verdict"] == "ok" and 0 < judged["asked"][0] < judged["got"] < judged["asked"][1]
+
+
+def test_the_bottleneck_queue_holds_exactly_its_buffer(lab: Lab) -> None:
+    path = direction(rate_bps=20_000_000, delay_ms=10.0, buffer_pkts=50)
+
+    done = lab.run(describe(path, path, duration_s=4.0, sample_ms=10.0))
+
+    assert max(row["backlog_pkts"] for row in done.queue()) == 50
+
+
+def test_the_delay_line_never_drops_what_no_loss_was_asked_for(lab: Lab) -> None:
+    path = direction(rate_bps=500_000_000, delay_ms=84.0, buffer_pkts=200)
+
+    done = lab.run(describe(path, path, streams=4, duration_s=5.0, buffers=BIG_BUFFERS))
+
+    verdicts = done.verdicts
+    assert verdicts["delay_line_drops_forward"] == verdicts["delay_line_drops_reverse"] == "ok"
+
+
+def test_one_stream_with_debians_buffers_is_window_limited(lab: Lab) -> None:
+    path = direction(rate_bps=1_967_000_000, delay_ms=84.0, buffer_pkts=27_000)
+
+    done = lab.run(describe(path, path, duration_s=10.0, offloads=True))
+
+    # About 3 MiB of window over 168 ms, whatever the congestion control (thesis: 144 Mbit/s for 30
+    # s).
+    assert 120e6 < done.goodput_bps < 170e6
+    assert done.leg("wan")["segments_retransmitted"] == 0
+
+
+def test_download_is_sent_by_the_target(lab: Lab) -> None:
+    done = lab.run(describe(direction="download", duration_s=2.0))
+
+    assert done.outcome["outcome"] == "ok"
+    assert done.leg("wan")["sender"] == "target"
+    assert done.leg("wan")["bytes_acked"] > 10_000_000

@@ -1,0 +1,357 @@
+"""Several flows, topologies, changes while a load runs, downloads, every ACK: measured in the
+sandbox on the virtual clock.
+
+What is exact on the virtual clock is asked exactly; what is random is seeded, so that a bound once
+met is met again.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab.declared.iperf3_versions import OWN
+from gostlab.describe.file.document import parse_document
+from gostlab.describe.file.experiment import read_experiment
+from gostlab.describe.file.trace import CapacityOf
+from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.run_description import RunDescription
+from tests.sandboxed import Done, Lab, describe, direction, flow
+
+pytestmark = pytest.mark.sandbox
+
+PAYLOAD_SHARE = 1448 / 1514
+BACK = direction(rate_bps=20_000_000, delay_ms=20.0)
+
+
+def written(settings: str) -> RunDescription:
+    """The one run of an experiment with these settings, 100 Mbit/s, 40 ms, as somebody would write
+    them.
+    """
+    text = (
+        "name: test\ntitle: test\nsettings: {profile: plain-100ms, rtt: 40ms, rate: 100mbit,"
+        " duration: 5s, buffers: bdp, sample: 100ms}\nmatrices:\n  - name: m\n    settings:"
+        f" {settings}\n"
+    )
+    return expand(read_experiment(parse_document(text, "test.yaml"), Path("test.yaml")))[0]
+
+
+def flows(done: Done) -> dict[str, dict[str, Any]]:
+    assert done.outcome["outcome"] == "ok", done.outcome
+    return {row["name"]: row for row in done.json("flows.json")["flows"]}
+
+
+def check(done: Done, name: str) -> dict[str, Any]:
+    return done.checks[name]
+
+
+def acks(done: Done) -> list[dict[str, str]]:
+    with gzip.open(done.folder / "acks.csv.gz", "rt", encoding="ascii") as file:
+        return list(csv.DictReader(file))
+
+
+def counter(done: Done, host: str, name: str) -> int:
+    return int(done.json("legs.json")["nstat"][host][name])
+
+
+def test_each_flow_of_a_dumbbell_has_its_own_rtt_start_and_cc(lab: Lab) -> None:
+    done = lab.run(
+        written(
+            "{topology: dumbbell, buffer: 3bdp, flows: {one: {cc: bbr, rtt: 20ms, duration: 8s}, "
+            "two: {cc: cubic, rtt: 80ms, start: 3s, duration: 4s}}}"
+        )
+    )
+
+    found = flows(done)
+    started_s = [found[name]["started_s"] for name in ("one", "two")]
+    assert started_s == pytest.approx([0.0, 3.0], abs=0.01)
+    # And two round trips for iperf3's own exchange, at a full queue.
+    assert found["two"]["ended_s"] == pytest.approx(7.0, abs=1.0)
+    # Two frames of 98 bytes take 0.016 ms.
+    assert check(done, "idle_rtt_before")["got"] == pytest.approx(20.016, abs=0.1)
+    assert check(done, "idle_rtt_before_two")["got"] == pytest.approx(80.016, abs=0.1)
+    by_flow = {leg["flow"]: leg["cc"] for leg in done.json("legs.json")["legs"]}
+    assert by_flow == {"one": ["bbr"], "two": ["cubic"]}
+    rows = done.lines("sockets.jsonl")
+    assert {(row["flow"], row["host"], row["cc"]) for row in rows} == {
+        ("one", "s1", "bbr"),
+        ("two", "s2", "cubic"),
+    }
+    together = (found["one"]["bytes"] + found["two"]["bytes"]) * 8
+    assert together < 100e6 * 8.5 * PAYLOAD_SHARE
+
+
+def test_udp_takes_its_rate_for_its_time_and_tcp_gets_the_rest(lab: Lab) -> None:
+    done = lab.run(
+        written(
+            "{topology: dumbbell, duration: 6s, flows: {tcp: {cc: cubic}, "
+            "udp: {kind: udp, rate: 40mbit, start: 3s, duration: 2s, receiver: 1}}}"
+        )
+    )
+
+    udp = flows(done)["udp"]
+    assert udp["sent_datagrams"] == pytest.approx(40e6 * 2 / 8 / 1448, rel=0.02)
+    assert udp["goodput_bps"] == pytest.approx(40e6, rel=0.05)
+    rows = done.queue()
+    alone = next(row for row in rows if row["t_s"] >= 2.5)["sent_pkts"]
+    assert alone > 0.9 * 2.5 * 100e6 / 8 / 1514 * 0.8
+
+
+def test_the_rate_changes_in_place_at_its_instant_and_the_delay_too(lab: Lab) -> None:
+    done = lab.run(
+        written(
+            "{cc: bbr, duration: 8s, changes: [{at: 3s, rate: 20mbit}, {at: 6s, rate: 60mbit},"
+            " {at: 7s, delay: 60ms, direction: both}]}"
+        )
+    )
+
+    *lines, there, back = done.lines("changes.jsonl")
+    assert [line["at_s"] for line in lines] == [3.0, 6.0]
+    assert [line["applied_s"] for line in lines] == pytest.approx([3.0, 6.0], abs=0.02)
+    assert [line["installed"]["rate_bps"] for line in lines] == [20_000_000, 60_000_000]
+    rows = {round(row["t_s"], 1): row["sent_bytes"] for row in done.queue()}
+    # From a second after the change, when what was queued at the old rate is gone, until the next.
+    assert (rows[5.9] - rows[4.0]) * 8 / 1.9 <= 20e6 * 1.001
+    assert (rows[5.9] - rows[4.0]) * 8 / 1.9 == pytest.approx(20e6, rel=0.03)
+    assert there["at_s"] == back["at_s"] == 7.0
+    assert check(done, "idle_rtt_before")["got"] == pytest.approx(40.016, abs=0.1)
+    assert check(done, "idle_rtt_after")["got"] == pytest.approx(120.016, abs=0.6)
+    assert check(done, "idle_rtt_after")["verdict"] == "ok"
+
+
+def test_fifty_rates_a_second_are_delivered_as_asked(lab: Lab, tmp_path: Path) -> None:
+    """Every 20 ms another rate, outages among them. In each sample of 100 ms before which the
+    queue held as much as the rate then carried, the bytes sent are those asked, but for two packets
+    at each edge and the change's own lateness.
+    """
+    chosen = random.Random(7)
+    rates_bps = [chosen.choice([10**3, 4 * 10**6, 12 * 10**6, 30 * 10**6]) for _ in range(250)]
+    trace = tmp_path / "fine.csv"
+    trace.write_text(
+        "time_s,rate_bps\n" + "".join(f"{n * 0.02:g},{r}\n" for n, r in enumerate(rates_bps))
+    )
+
+    done = lab.run(
+        written(f"{{trace: {trace}, bottleneck: tbf, cc: bbr, duration: 5s, buffer: 200pkts}}")
+    )
+
+    rows = done.queue()
+    capacity = CapacityOf([(n * 0.02, rate) for n, rate in enumerate(rates_bps)])
+    full = [
+        (8 * (b["sent_bytes"] - a["sent_bytes"]), capacity.bits(a["t_s"], b["t_s"]))
+        for a, b in itertools.pairwise(rows)
+        if 8 * a["backlog_bytes"] >= capacity.bits(a["t_s"], b["t_s"])
+    ]
+    assert len(full) > 20
+    assert all(got == pytest.approx(asked, abs=4 * 1514 * 8 + 0.004 * 30e6) for got, asked in full)
+    assert sum(got for got, _ in full) == pytest.approx(sum(asked for _, asked in full), rel=0.01)
+    assert check(done, "replay_error")["verdict"] == "ok"
+
+
+def test_a_trace_replays_row_by_row(lab: Lab, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text(
+        "time_s,delay_ms,loss,rate_bps\n0,20,0,50000000\n1,30,0.01,\n2,10,0,25000000\n"
+    )
+
+    done = lab.run(written(f"{{trace: {trace}}}"))
+
+    applied = [
+        (line["at_s"], line["installed"].get("delay_ms"), line["installed"].get("rate_bps"))
+        for line in done.lines("changes.jsonl")
+    ]
+    assert (0.0, 20.0, None) in applied and (0.0, 0.0, 50_000_000) in applied
+    assert (1.0, 30.0, None) in applied and (2.0, 0.0, 25_000_000) in applied
+    assert done.lines("changes.jsonl")[2]["installed"]["loss"] == [pytest.approx(0.01)]
+
+
+def test_a_file_comes_over_http_whole(lab: Lab) -> None:
+    done = lab.run(
+        written("{direction: download, duration: 60s, flows: {page: {kind: http, size: 5MB}}}")
+    )
+
+    page = flows(done)["page"]
+    assert page["bytes"] == 5_000_000
+    assert page["goodput_bps"] == pytest.approx(
+        8 * 5e6 / (page["ended_s"] - page["started_s"]), rel=1e-3
+    )
+    assert page["goodput_bps"] < 100e6 * PAYLOAD_SHARE
+    assert done.json("env.json")["nginx"].startswith("nginx version: nginx/")
+    assert done.leg("wan")["sender"] == "target"
+
+
+def test_a_download_through_a_tunnel_crosses_its_legs(lab: Lab) -> None:
+    done = lab.run(
+        written(
+            "{tunnel: gost+ws, direction: download, duration: 60s, flows: {page: {kind: http, size:"
+            " 6MB}}}"
+        )
+    )
+
+    assert flows(done)["page"]["bytes"] == 6_000_000
+    assert {leg["leg"] for leg in done.json("legs.json")["legs"]} == {"app", "wan", "exit"}
+    # A leg is gone with its page, and was sampled up to 100 ms before: 1.25 MB at this rate.
+    assert done.leg("wan")["bytes_acked"] > 4_500_000
+
+
+def test_a_download_that_takes_too_long_fails_alone_with_its_sentence(lab: Lab) -> None:
+    done = lab.run(
+        written(
+            "{rate: 1mbit, direction: download, duration: 3s, flows: {page: {kind: http, size:"
+            " 5MB}}}"
+        )
+    )
+
+    assert done.outcome["outcome"] == "failed"
+    assert done.outcome["error"].startswith("page (http) did not end within 3 s")
+
+
+def test_periodic_loss_loses_exactly_every_nth_packet(lab: Lab) -> None:
+    done = lab.run(
+        written(
+            "{rate: 50mbit, buffer: 5000pkts, duration: 10s, loss: {model: periodic, packets:"
+            " 1000}}"
+        )
+    )
+
+    sent = done.queue()[-1]["sent_pkts"]
+    assert "loss" not in done.json("env.json")["qdiscs_after"]["wan_b-eth1"]
+    # SACK finds each loss once; the first packets of all are the idle pings'.
+    assert abs(done.leg("wan")["segments_retransmitted"] - sent / 1000) <= 2
+
+
+@pytest.mark.parametrize("ordered", ["on", "off"])
+def test_jitter_reorders_unless_the_line_keeps_order(lab: Lab, ordered: str) -> None:
+    done = lab.run(router_run(ordered))
+
+    out_of_order = counter(done, "server", "TcpExtTCPOFOQueue")
+    got = counter(done, "server", "TcpInSegs")
+    if ordered == "on":
+        assert out_of_order == 0
+    else:
+        assert out_of_order > 0.3 * got
+
+
+def router_run(ordered: str) -> RunDescription:
+    there = direction(rate_bps=40_000_000, delay_ms=10.0, jitter_ms=3.0)
+    return describe(
+        {**there, "ordered": ordered == "on"},
+        direction(rate_bps=1_000_000_000, delay_ms=0.0),
+        topology="router",
+        flows=[flow(sender="client", receiver="server", rtt_ms=10.0)],
+    )
+
+
+def test_every_ack_is_recorded_with_cwnd_and_ssthresh(lab: Lab) -> None:
+    path = direction(rate_bps=20_000_000, delay_ms=20.0, loss=0.002, buffer_pkts=200)
+
+    done = lab.run(describe(path, BACK, acks=True, sample_ms=100.0))
+
+    rows = acks(done)
+    assert done.json("env.json")["acks"] == {
+        "source": "tracepoint tcp:tcp_probe",
+        "ssthresh": done.json("env.json")["acks"]["ssthresh"],
+        "rows": len(rows),
+        "events_lost": 0,
+    }
+    assert {row["flow"] for row in rows} == {"flow1"}
+    times = [float(row["t_s"]) for row in rows]
+    assert times == sorted(times) and times[0] > 0
+    # The sender hears of every second segment at least; without the control connection's few.
+    assert len(rows) > 0.4 * done.leg("wan")["data_segments_out"]
+    assert rows[0]["snd_ssthresh_pkts"] == "" and any(row["snd_ssthresh_pkts"] for row in rows)
+    at_sample = [row for row in done.lines("sockets.jsonl") if row["end"] == "near"]
+    nearest = min(rows, key=lambda row: abs(float(row["t_s"]) - at_sample[10]["t_s"]))
+    assert int(nearest["cwnd_pkts"]) == pytest.approx(at_sample[10]["cwnd_pkts"], abs=3)
+
+
+def ssthreshs(done: Done) -> list[tuple[int, int | None]]:
+    """cwnd and ssthresh at every ACK, packets; None: infinite."""
+    return [
+        (int(row["cwnd_pkts"]), int(row["snd_ssthresh_pkts"]) if row["snd_ssthresh_pkts"] else None)
+        for row in acks(done)
+    ]
+
+
+def test_ssthresh_is_the_sockets_own_and_does_not_follow_the_window(lab: Lab) -> None:
+    """CUBIC in congestion avoidance: the threshold changes when there is a loss, not as the window
+    grows, as tcp_current_ssthresh() would (3/4 of the window, where that is more).
+    """
+    path = direction(rate_bps=20_000_000, delay_ms=20.0, buffer_pkts=100)
+
+    done = lab.run(describe(path, BACK, acks=True, sample_ms=100.0, duration_s=20.0))
+
+    assert done.json("env.json")["acks"]["ssthresh"].startswith("the socket's own")
+    seen = ssthreshs(done)
+    assert seen[0][1] is None
+    finite = [(cwnd, ssthresh) for cwnd, ssthresh in seen if ssthresh is not None]
+    changes = sum(a[1] != b[1] for a, b in itertools.pairwise(finite))
+    assert 1 <= changes <= 30 and len(finite) > 5000
+    assert any(4 * ssthresh < 3 * cwnd for cwnd, ssthresh in finite)
+    sampled = {row["ssthresh_pkts"] for row in done.lines("sockets.jsonl") if row["end"] == "near"}
+    assert sampled <= {ssthresh for _, ssthresh in seen} | {None}
+
+
+def test_bbrs_ssthresh_is_what_it_left_startup_with(lab: Lab) -> None:
+    """It sets it once, on leaving Startup, and never uses it."""
+    path = direction(rate_bps=20_000_000, delay_ms=20.0, buffer_pkts=1000)
+    bbr = flow(cc="bbr", rtt_ms=40.0)
+
+    done = lab.run(describe(path, path, acks=True, cc="bbr", flows=[bbr]))
+
+    seen = [ssthresh for _, ssthresh in ssthreshs(done)]
+    assert seen[0] is None
+    assert len({ssthresh for ssthresh in seen if ssthresh is not None}) == 1
+
+
+def test_acks_of_a_download_are_the_servers(lab: Lab) -> None:
+    done = lab.run(describe(direction="download", acks=True, duration_s=3.0))
+
+    assert len(acks(done)) > 0.4 * done.leg("wan")["data_segments_out"] > 1000
+
+
+def test_a_star_shapes_every_site_and_loads_one(lab: Lab) -> None:
+    done = lab.run(
+        written("{topology: star, profile: plain-100ms, sites: [client-tokyo, plain-100ms]}")
+    )
+
+    assert check(done, "idle_rtt_before")["got"] == pytest.approx(40.016, abs=0.1)
+    assert flows(done)["flow1"]["goodput_bps"] > 50e6
+    commands = (done.folder / "commands.sh").read_text()
+    assert "delay 52.980000ms" in commands  # Tokyo's own, although nothing is sent there
+    # Only the path under test is sampled: both its bottlenecks and both its delay lines.
+    assert {row["node"] for row in done.lines("queues.jsonl")} == {"near2", "far2"}
+
+
+@pytest.mark.parametrize("version", OWN)
+def test_the_iperf3_that_is_asked_for_carries_the_load_and_is_named(lab: Lab, version: str) -> None:
+    if OWN[version].may_lack and version not in lab.handed["iperf3"]:
+        pytest.skip(f"Debian's mirror has no iperf3 {version} any more")
+    if not OWN[version].paces_udp:
+        done = lab.run(describe(iperf3=version, flows=[flow(streams=2, duration_s=2.0)]))
+        assert done.json("iperf3.json")["start"]["version"] == f"iperf {version}"
+        assert done.goodput_bps > 60e6
+        return
+    both = [
+        flow("data", streams=2, duration_s=2.0),
+        flow("noise", kind="udp", cc=None, buffers="system", rate_bps=20_000_000, duration_s=2.0),
+    ]
+    done = lab.run(describe(iperf3=version, flows=both))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert done.json("iperf3-data.json")["start"]["version"] == f"iperf {version}"
+    environment = done.json("env.json")
+    assert environment["iperf3"] == version
+    assert environment["iperf3_program"] == lab.handed["iperf3"][version]
+    data, noise = done.json("flows.json")["flows"]
+    assert data["retransmits"] is not None and data["goodput_bps"] > 60e6
+    assert noise["sent_datagrams"] * 1448 * 8 / 2 == pytest.approx(20e6, rel=0.02)
+    assert (
+        f"{environment['iperf3_program']['path']} -c" in (done.folder / "commands.sh").read_text()
+    )

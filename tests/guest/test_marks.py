@@ -1,0 +1,88 @@
+"""ECN, queues that mark, and pacing by a qdisc, in the sandbox on the virtual clock."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from gostlab.declared.qdiscs import marking_kinds
+from gostlab.describe.guards import guards
+from tests.guest.test_flows import check, counter, flows, written
+from tests.sandboxed import Done, Lab
+
+pytestmark = pytest.mark.sandbox
+
+
+def queued(queue: str, ecn: str) -> str:
+    return (
+        f"{{bottleneck: tbf, queue: {queue}, ecn: {ecn}, rate: 10mbit, rtt: 20ms, buffer: 200pkts,"
+        " cc: reno, duration: 5s}"
+    )
+
+
+@pytest.mark.parametrize("queue", [kind.name for kind in marking_kinds().values()])
+def test_a_queue_marks_who_asks_for_it_in_place_of_dropping(lab: Lab, queue: str) -> None:
+    done = lab.run(written(queued(queue, "on")))
+
+    assert flows(done)["flow1"]["goodput_bps"] > 8e6
+    seen = done.queue()[-1]
+    assert seen["marks"] > 0
+    if "pie" not in queue:  # PIE drops as soon as it would mark more than a tenth (RFC 8033, 5.1)
+        assert seen["drops"] == 0
+        assert done.leg("wan")["segments_retransmitted"] == 0
+    # Every mark that the queue made came to the receiver, but for those still on the way.
+    assert counter(done, "target", "IpExtInCEPkts") == pytest.approx(seen["marks"], abs=5)
+
+
+def test_without_ecn_the_same_queue_drops(lab: Lab) -> None:
+    done = lab.run(written(queued("codel", "off")))
+
+    seen = done.queue()[-1]
+    assert seen["marks"] == 0 and seen["drops"] > 0
+    assert counter(done, "target", "IpExtInCEPkts") == 0
+
+
+def test_the_delay_lines_losses_may_be_marks(lab: Lab) -> None:
+    done = lab.run(written("{ecn: losses, forward.loss: 1%, duration: 3s}"))
+
+    assert done.json("legs.json")["nstat"]["target"]["IpExtInCEPkts"] > 10
+    assert done.leg("wan")["segments_retransmitted"] == 0
+
+
+def test_ecn_where_nothing_marks_is_warned_of() -> None:
+    assert "ecn_unmarked" in {guard.name for guard in guards(written("{ecn: on}"))}
+    fine = written("{ecn: on, bottleneck: tbf, queue: codel}")
+    assert "ecn_unmarked" not in {guard.name for guard in guards(fine)}
+
+
+PACED = "{rate: 50mbit, buffer: 1000pkts, offloads: off, sample: 1ms, duration: 1s, "
+
+
+def densest_ms(done: Done) -> int:
+    """How many packets come to the bottleneck in one millisecond at the most, in the second and the
+    third flight of the load: 20 and 40 packets, which unpaced follow their ACKs, two for each, at
+    twice the bottleneck's rate; paced they fill half of a round trip of 40 ms.
+    """
+    rows = [
+        (row["t_s"], row["sent_pkts"] + row["backlog_pkts"] + row["drops"]) for row in done.queue()
+    ]
+    came = [(at_s, now - before) for (_, before), (at_s, now) in itertools.pairwise(rows)]
+    first_s = next(at_s for at_s, packets in came if packets >= 8)  # ten, which nothing paces
+    return max(packets for at_s, packets in came if 0.03 < at_s - first_s < 0.11)
+
+
+def test_paced_packets_leave_spaced_and_unpaced_ones_in_trains(lab: Lab) -> None:
+    asked = {
+        "unpaced": "cc: cubic, pacing: internal}",
+        "fq": "cc: cubic, pacing: fq}",
+        "bbr": "cc: bbr, pacing: internal}",
+    }
+    runs = {name: lab.run(written(PACED + words)) for name, words in asked.items()}
+
+    densest = {name: densest_ms(done) for name, done in runs.items()}
+    assert max(densest["fq"], densest["bbr"]) <= 4 and densest["unpaced"] >= 6, densest
+    assert check(runs["fq"], "sender_queue_drops")["got"] == 0
+    assert runs["fq"].queue("sender")[-1]["sent_bytes"] > 1e5
+    assert not [row for row in runs["bbr"].lines("queues.jsonl") if row["role"] == "sender"]
+    assert "root fq" in (runs["fq"].folder / "commands.sh").read_text(encoding="utf-8")

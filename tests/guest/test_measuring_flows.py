@@ -1,0 +1,133 @@
+"""Flows that measure: ping and short, as asked for, and what of their reports becomes numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gostlab.describe.file.document import BadInput, parse_document
+from gostlab.describe.file.experiment import read_experiment
+from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.reports import percentile
+from gostlab.guest.traffic_kinds import result_of
+from gostlab.guest.traffic_kinds.ping import pings_in
+from gostlab.guest.tunnels.launch import pairs_of, sink_ports
+from gostlab.results.measures import counted_goodput
+
+
+def run_of(settings: str) -> RunDescription:
+    text = f"name: t\ntitle: t\nmatrices:\n  - name: m\n    settings: {settings}\n"
+    return expand(read_experiment(parse_document(text, "t.yaml"), Path("t.yaml")))[0]
+
+
+def test_a_ping_flow_asks_ten_times_a_second_and_has_no_congestion_control() -> None:
+    run = run_of("{flows: {bulk: {}, lag: {kind: ping}}}")
+
+    lag = run.flows[1]
+    assert (lag.interval_ms, lag.cc, lag.streams, lag.is_tcp) == (100.0, None, 1, False)
+    assert RunDescription.from_json(json.loads(json.dumps(run.to_json()))) == run
+
+
+def test_a_short_flow_downloads_whatever_way_the_others_go() -> None:
+    [bulk, web] = run_of("{flows: {bulk: {}, web: {kind: short}}}").flows
+
+    assert (bulk.direction, web.direction) == ("upload", "download")
+    assert web.sizes_bytes == [10_000, 100_000, 1_000_000, 10_000_000]
+
+
+def test_what_no_flow_of_old_has_is_not_in_its_run() -> None:
+    assert {"sizes_bytes", "interval_ms"}.isdisjoint(run_of("{}").to_json()["flows"][0])
+
+
+@pytest.mark.parametrize(
+    ("flow", "says"),
+    [
+        ("kind: ping, rate: 1mbit", "a ping flow has no rate"),
+        ("kind: ping, cc: bbr", "a ping flow has no congestion control"),
+        ("kind: ping, streams: 4", "a ping flow has no streams"),
+        ("kind: ping, direction: download", "has no direction"),
+        ("kind: ping, interval: 1ms", "not between 10ms and 60s"),
+        ("kind: short, direction: upload", "a flow of kind short is a download"),
+        ("kind: short, size: 10kB", "a short flow has no size"),
+        ("kind: short, sizes: []", "at least 1"),
+        ("interval: 1s", "a tcp flow has no interval"),
+        ("sizes: [1kB]", "a tcp flow has no sizes"),
+    ],
+)
+def test_fields_of_another_kind_are_refused(flow: str, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        run_of(f"{{flows: {{one: {{{flow}}}}}}}")
+
+
+def test_a_forwarder_has_a_pair_of_ends_for_each_stream_and_datagrams_take_the_first() -> None:
+    flows = "flows: {lag: {kind: ping}, bulk: {}, web: {kind: short}}"
+
+    assert pairs_of(run_of(f"{{tunnel: gost+ws, {flows}}}")) == ["bulk", "web"]
+    assert pairs_of(run_of(f"{{tunnel: split, {flows}}}")) == ["bulk", "lag", "web"]
+    ports = sink_ports(run_of(f"{{tunnel: gost+ws, {flows}}}"))
+    assert ports["lag"] == ports["bulk"] != ports["web"]
+
+
+def test_a_tunnel_that_nothing_goes_through_is_refused() -> None:
+    with pytest.raises(BadInput, match="no flow goes through it"):
+        run_of("{tunnel: gost+ws, flows: {one: {kind: udp, rate: 1mbit}}}")
+
+
+def test_pings_do_not_count_as_goodput() -> None:
+    assert counted_goodput([("tcp", 5.0), ("ping", 1.0)]) == 5.0
+
+
+def test_percentiles_are_values_that_were_measured() -> None:
+    values = [float(number) for number in range(1, 101)]
+
+    assert [percentile(values, share) for share in (0.5, 0.95, 0.99, 1.0)] == [50, 95, 99, 100]
+    assert percentile([7.0], 0.95) == 7.0
+
+
+def test_irtts_report_and_the_echos_say_the_same(tmp_path: Path) -> None:
+    def trip(sent_ns: int, rtt_ns: int | None) -> dict[str, object]:
+        return {
+            "timestamps": {"client": {"send": {"monotonic": sent_ns}}},
+            "delay": {} if rtt_ns is None else {"rtt": rtt_ns},
+        }
+
+    irtt = {
+        "version": {"irtt": "0.9.0"},
+        "round_trips": [trip(5, 20_000_000), trip(10**8 + 5, None)],
+    }
+    echo = {
+        "program": "echo",
+        "over": "tcp",
+        "round_trips": [{"at_s": 0.0, "rtt_ms": 20.0}, {"at_s": 0.1, "rtt_ms": None}],
+    }
+    assert pings_in(irtt) == pings_in(echo) == [(0.0, 20.0), (0.1, None)]
+
+    flow = run_of("{flows: {lag: {kind: ping}}}").flows[0]
+    report = tmp_path / "ping.json"
+    report.write_text(json.dumps(irtt), encoding="utf-8")
+    found = result_of(flow, report, 0.0, 1.0).to_json()["round_trips"]
+    assert (found["sent"], found["lost"], found["median_ms"]) == (2, 1, 20.0)
+    assert (found["over"], found["program"]) == ("udp", "irtt 0.9.0")
+
+
+def test_downloads_are_summed_up_by_size(tmp_path: Path) -> None:
+    flow = run_of("{flows: {web: {kind: short, sizes: [1kB, 2kB]}}}").flows[0]
+    lines = [(0.0, 1000, 0.2), (0.2, 2000, 0.5), (0.7, 1000, 0.4)]
+    report = tmp_path / "short.jsonl"
+    report.write_text(
+        "".join(
+            json.dumps({"at_s": at, "size_bytes": size, "seconds": took}) + "\n"
+            for at, size, took in lines
+        ),
+        encoding="utf-8",
+    )
+
+    result = result_of(flow, report, 0.0, 1.1).to_json()
+    assert result["bytes"] == 4000
+    assert [(row["size_bytes"], row["count"], row["median_s"]) for row in result["fetches"]] == [
+        (1000, 2, pytest.approx(0.3)),
+        (2000, 1, 0.5),
+    ]

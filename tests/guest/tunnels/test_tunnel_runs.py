@@ -1,0 +1,113 @@
+"""Tunnels in the sandbox: legs told apart, both placements, deaths noticed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gostlab.machine import CHECKOUT, MachineError
+from tests.sandboxed import Lab, describe, direction
+
+pytestmark = pytest.mark.sandbox
+
+PATH = direction(rate_bps=20_000_000, delay_ms=20.0, buffer_pkts=120)
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "placement"),
+    [("relay+ws", "endpoint"), ("relay+wss", "endpoint"), ("gost+ws", "gateway")],
+)
+def test_a_tunnel_carries_the_load_in_three_legs_by_the_same_commands_by_either_name(
+    lab: Lab, tunnel: str, placement: str
+) -> None:
+    asked = {"tunnel": tunnel, "placement": placement, "streams": 2, "cc": "bbr"}
+    done = lab.run(describe(PATH, PATH, duration_s=2.0, **asked))
+
+    assert done.outcome == {**done.outcome, "outcome": "ok", "error": None}
+    assert done.goodput_bps > 12e6
+    far = "target" if placement == "endpoint" else "gost"
+    legs = {leg["leg"]: (leg["sender"], leg["cc"]) for leg in done.json("legs.json")["legs"]}
+    ends = {"app": "client", "wan": "client", "exit": far}
+    assert legs == {leg: (end, ["bbr"]) for leg, end in ends.items()}
+    assert done.json("env.json")["tunnel"]["sha256"]
+    assert done.json("run.json")["tunnel"] == tunnel
+    program, scheme = lab.handed["tunnel"]["path"], tunnel.partition("+")[2]
+    commands = (done.folder / "commands.sh").read_text()
+    if placement == "endpoint":
+        assert f"{program} -L relay+{scheme}://:443/127.0.0.1:80\n" in commands
+        assert f"-L udp://:443 -L tcp://:443 -F relay+{scheme}://10.0.4.2:443\n" in commands
+
+
+def test_retr_of_iperf3_is_the_loopback_sockets_not_the_wans(lab: Lab) -> None:
+    lossy = direction(rate_bps=50_000_000, delay_ms=20.0, loss=0.01, buffer_pkts=300)
+
+    done = lab.run(describe(lossy, PATH, tunnel="gost+ws", cc="bbr", duration_s=3.0))
+
+    retr = done.json("iperf3.json")["end"]["sum_sent"]["retransmits"]
+    # iperf3 looks at its sockets a moment before they close: a loss probe or two may still follow.
+    assert 0 <= done.leg("app")["segments_retransmitted"] - retr <= 2
+    assert done.leg("wan")["segments_retransmitted"] > 50 > retr
+
+
+def test_a_tunnel_that_never_listens_fails_the_run(lab: Lab) -> None:
+    done = lab.run(
+        describe(PATH, PATH, tunnel="gost+ws"),
+        tunnel={**lab.handed["tunnel"], "path": "/usr/bin/yes"},
+    )
+
+    assert done.outcome["outcome"] == "failed"
+    assert "listens on" in done.outcome["error"] or "died" in done.outcome["error"]
+
+
+def test_a_port_in_use_fails_the_run(lab: Lab, tmp_path) -> None:
+    twice = tmp_path / "twice"
+    real = lab.handed["tunnel"]["path"]
+    twice.write_text(f'#!/bin/sh\n{real} "$@" &\nsleep 0.5\nexec {real} "$@"\n')
+    twice.chmod(0o755)
+    lab.keep.append(tmp_path)
+
+    done = lab.run(
+        describe(PATH, PATH, tunnel="gost+ws"), tunnel={**lab.handed["tunnel"], "path": str(twice)}
+    )
+
+    assert done.outcome["outcome"] == "failed"
+    assert "died (exit status 1)" in done.outcome["error"]
+    assert "address already in use" in (done.folder / "tunnel-target.log").read_text()
+
+
+@pytest.mark.parametrize(
+    "topology", ["tunnel", "dumbbell,senders=3,receivers=2", "router", "star,sites=2"]
+)
+def test_mn_loads_each_topology_by_itself_and_everybody_reaches_everybody(
+    lab: Lab, topology: str
+) -> None:
+    done = lab.command(
+        f"cd {CHECKOUT}; env -u PYTHONPATH mn --custom topo.py --topo {topology} --controller none --test pingall",
+        memory_mib=512,
+    )
+
+    assert "Results: 0% dropped" in done.log, done.log
+
+
+# Of a ring three nodes would be a mesh.
+@pytest.mark.parametrize(("topology", "count"), [("parking-lot", 3), ("ring", 4), ("mesh", 3)])
+def test_mn_loads_n_nodes_by_itself_and_every_host_reaches_every_node_and_host(
+    lab: Lab, topology: str, count: int
+) -> None:
+    done = lab.command(
+        f"cd /; env -u PYTHONPATH mn --custom {CHECKOUT}/topo.py --topo {topology},nodes={count}"
+        " --controller none --test pingall",
+        memory_mib=512,
+    )
+
+    reached = re.findall(r"^([rs]\d) -> (.*)$", done.log, re.MULTILINE)
+    assert len(reached) == 2 * count, done.log
+    named = [f"{kind}{n}" for kind in "nrs" for n in range(1, count + 1)]
+    for host, others in reached:  # the wires between nodes, w1 and on, are named last
+        assert others.split()[: len(named) - 1] == [each for each in named if each != host]
+
+
+def test_a_cc_that_nobody_has_is_refused_before_a_kernel_boots(lab: Lab) -> None:
+    with pytest.raises(MachineError, match="no congestion control prague"):
+        lab.run(describe(PATH, PATH, cc="prague"))

@@ -1,0 +1,213 @@
+"""Every tunnel in the sandbox, from its start to its end: what it carries, by which connections, and
+what it says of its programs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
+from gostlab.declared.wire import inner_mtu, wire_of
+from gostlab.results.measures import wire_ratio
+from gostlab.setup.parts import SYSTEM_PATH
+from tests.guest.test_flows import written
+from tests.sandboxed import Done, Lab, describe, direction
+
+pytestmark = pytest.mark.sandbox
+
+RATE_BPS = 20_000_000
+KINDS = {kind.name: kind for kind in tunnel_kinds().values() if not kind.is_direct}
+
+
+def sockets_of(name: str, streams: int, legs: tuple[str, ...]) -> dict[str, int]:
+    """The sockets of each leg that a tunnel declares: one for each stream and one for iperf3's
+    control connection, or the one across the path that all share.
+    """
+    shared = ("wan", "wan2") if KINDS[name].one_connection else ()
+    return {leg: 1 if leg in shared else streams + 1 for leg in legs}
+
+
+def short_run(tunnel: str, **changes: Any) -> Any:
+    """A run of 3 s over 20 Mbit/s and 20 ms."""
+    way = direction(rate_bps=RATE_BPS, delay_ms=10.0, buffer_pkts=100)
+    changes = {"duration_s": 3.0, "streams": 2, "sample_ms": 100.0, **changes}
+    return describe(way, way, tunnel=tunnel, **changes)
+
+
+@pytest.fixture(scope="module")
+def carried(lab: Lab) -> Any:
+    """A short run through a tunnel, once for all tests."""
+    return cache(lambda tunnel: lab.run(short_run(tunnel)))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_tunnel_carries_the_load_by_the_legs_it_declares(carried: Any, name: str) -> None:
+    done: Done = carried(name)
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert 0.75 * RATE_BPS < done.goodput_bps < 0.98 * RATE_BPS
+    assert sockets_by_leg(done) == sockets_of(name, 2, KINDS[name].legs)
+    assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
+    sampled = {(row["leg"], row["end"]) for row in done.lines("sockets.jsonl")}
+    assert sampled >= {(leg, "near") for leg in KINDS[name].legs}
+
+
+# The measured and the computed are this far apart at most: what is under way at one sample and at the
+# other, ACKs that share a packet with data, and what is read from a socket at once.
+WIRE_BOUND = 0.015
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_bytes_on_the_wire_are_those_that_its_formats_make(carried: Any, name: str) -> None:
+    done: Done = carried(name)
+
+    measured = wire_ratio(
+        done.json("run.json"), done.lines("queues.jsonl"), done.lines("sockets.jsonl")
+    )
+
+    assert measured == pytest.approx(wire_of(KINDS[name], 1500).ratio, rel=WIRE_BOUND)
+
+
+@pytest.mark.parametrize("name", ["wireguard", "gost+tcp"])
+def test_nothing_is_larger_than_the_links_allow(lab: Lab, name: str) -> None:
+    done = lab.run(short_run(name, mtu=1280))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    [leg] = {"wireguard": ["inner"], "gost+tcp": ["wan"]}[name]
+    inside = inner_mtu(KINDS[name], 1280)
+    assert {row["mss"] for row in done.lines("sockets.jsonl") if row["leg"] == leg} == {inside - 52}
+    assert "mtu 1280" in (done.folder / "commands.sh").read_text()
+
+
+def failed_checks(done: Done) -> list[Any]:
+    return [each for each in done.json("fidelity.json")["checks"] if each["verdict"] != "ok"]
+
+
+def sockets_by_leg(done: Done) -> dict[str, int]:
+    return {leg["leg"]: leg["sockets"] for leg in done.json("legs.json")["legs"]}
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.program != GOST])
+def test_its_programs_versions_and_sums_are_kept(carried: Any, name: str) -> None:
+    program = carried(name).json("env.json")["tunnel"]
+
+    assert re.fullmatch(r"\S+ \d+(\.\w+)+", program["version"]), program
+    assert len(program["sha256"]) == 64
+    assert set(program.get("helpers", {})) == set(KINDS[name].helpers)
+    assert tunnel_kind(name).says
+
+
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.chain])
+def test_a_chain_carries_the_load_over_two_paths_by_the_legs_it_declares(
+    lab: Lab, name: str
+) -> None:
+    done = lab.run(
+        written(
+            f"{{tunnel: {name}, hops: 2, rate: 10mbit, rtt: 20ms, duration: 2s, cc: {{wan2: bbr}},"
+            " links: {hop2: {rtt: 40ms, rate: 20mbit}}}"
+        )
+    )
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert sockets_by_leg(done) == sockets_of(name, 1, KINDS[name].chain)
+    assert done.goodput_bps > 6e6
+    assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
+    across = {leg["leg"]: (leg["sender"], leg["receiver"], leg["cc"]) for leg in legs(done)}
+    assert across["wan"] == ("client", "gost", ["cubic"])
+    assert across["wan2"] == ("gost", "target", ["bbr"])
+    srtt = {
+        row["leg"]: row["min_rtt_ms"] for row in done.lines("sockets.jsonl") if row["cwnd_pkts"]
+    }
+    assert 19 < srtt["wan"] < 39 < srtt["wan2"] < 60
+
+
+def legs(done: Done) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = done.json("legs.json")["legs"]
+    return found
+
+
+PAIRS = (
+    "{topology: parking-lot, rate: 10mbit, rtt: 10ms, duration: 2s, links: {n2-n3: {rtt: 30ms}},"
+    " flows: {long: {sender: 1, receiver: 3}, first: {sender: 1, receiver: 2}, lag: {kind: ping,"
+    " sender: 1, receiver: 2}}, tunnel: "
+)
+
+
+@pytest.mark.parametrize("name", ["gost+ws", "wireguard", "openvpn+tcp"])
+def test_tunnels_run_between_each_pair_of_hosts(lab: Lab, name: str) -> None:
+    done = lab.run(written(f"{PAIRS}{name}}}"))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
+    crossing = tunnel_kind(name).path_leg
+    ends = {
+        (leg["flow"], leg["sender"], leg["receiver"])
+        for leg in legs(done)
+        if leg["leg"] == crossing
+    }
+    assert ends == {("long", "s1", "r3"), ("first", "s1", "r2")}
+    idle = {row["name"]: row["got"] for row in done.json("fidelity.json")["checks"]}
+    assert idle["idle_rtt_before"] == pytest.approx(40, abs=0.7)
+    assert idle["idle_rtt_before_first"] == pytest.approx(10, abs=0.5)
+
+
+@pytest.mark.parametrize("name", ["gost+mws", "ssh"])
+def test_flows_share_a_tunnels_one_connection_where_that_is_asked(lab: Lab, name: str) -> None:
+    flows = "rate: 10mbit, rtt: 20ms, duration: 2s, flows: {a: {}, b: {streams: 2}}"
+    done = lab.run(written(f"{{tunnel: {name}, shared: 'on', {flows}}}"))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert [(leg["leg"], leg["flow"], leg["sockets"]) for leg in legs(done)] == [
+        ("app", "a", 2),
+        ("wan", "a", 1),
+        ("exit", "a", 2),
+        ("app", "b", 3),
+        ("exit", "b", 3),
+    ]
+    assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_tunnel_that_cannot_start_fails_its_run_in_one_line_with_its_own_last_words(
+    lab: Lab, tmp_path: Path, name: str
+) -> None:
+    fake = tmp_path / "fake"
+    fake.write_text("#!/bin/sh\necho warming up\necho 'Cannot find my keys' >&2\nexit 7\n")
+    fake.chmod(0o755)
+    lab.keep.append(tmp_path)
+    if KINDS[name].program == GOST:
+        handed: Any = {"tunnel": {**lab.handed["tunnel"], "path": str(fake)}}
+    else:
+        folders = f"{os.environ['PATH']}:{SYSTEM_PATH}"
+        mine_alone = [each for each in KINDS[name].programs if not shutil.which(each, path=folders)]
+        if not mine_alone:
+            pytest.skip("this machine has its programs, which go first")
+        program = mine_alone[0]
+        mine = lab.handed["programs"]
+        handed = {"programs": {**mine, program: {**mine[program], "path": str(fake)}}}
+
+    done = lab.run(short_run(name, duration_s=1.0), **handed)
+
+    assert done.outcome["outcome"] == "failed"
+    assert "Cannot find my keys" in done.outcome["error"], done.outcome
+    assert "\n" not in done.outcome["error"]
+    assert done.outcome["cause"] is None  # the tunnel's fault, and no error of the lab's own
+
+
+@pytest.mark.parametrize("name", ["wireguard", "openvpn+udp", "ssh+tun"])
+def test_a_vpn_may_end_on_the_gateway_with_the_target_behind_it(lab: Lab, name: str) -> None:
+    done = lab.run(short_run(name, duration_s=2.0, placement="gateway"))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
+    ends = {leg["leg"]: (leg["sender"], leg["receiver"]) for leg in legs(done)}
+    assert ends["inner"] == ("client", "target")
+    assert ends.get("wan", ("client", "gost")) == ("client", "gost")
+    assert "10.9.1.2/32 dev lo" in (done.folder / "commands.sh").read_text()

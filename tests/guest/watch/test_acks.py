@@ -1,0 +1,140 @@
+"""The trace of ACKs: a line of the kernel's tracepoint becomes a row, sockets that send no data
+none.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from pathlib import Path
+
+from gostlab.guest.watch.acks import (
+    event_fields,
+    parse_line,
+    port_filter,
+    write_acks,
+    write_samples,
+)
+
+LINE = (
+    "          <idle>-0       [000] ..s2.  {t}: tcp_probe: family=AF_INET src=10.1.1.1:{port}"
+    " dest=10.2.1.1:80 mark=0x0 data_len=0 snd_nxt=0x{nxt:x} snd_una=0x{una:x} snd_cwnd=12"
+    " ssthresh={ssthresh} snd_wnd=65160 srtt=20480 rcv_wnd=64256 sock_cookie=1"
+    " skbaddr=0000000000000000 skaddr=0000000000000000"
+)
+FORMAT = """name: tcp_probe
+ID: 200
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+
+\tfield:__u8 saddr[sizeof(struct sockaddr_in6)];\toffset:8;\tsize:28;\tsigned:0;
+\tfield:__u32 ssthresh;\toffset:88;\tsize:4;\tsigned:0;
+\tfield:const void * skaddr;\toffset:120;\tsize:8;\tsigned:0;
+{more}
+print fmt: "family=%s ssthresh=%u snd_ssthresh", REC->ssthresh
+"""
+
+
+def line(
+    t: float = 1.5,
+    port: int = 40000,
+    una: int = 1000,
+    nxt: int = 3896,
+    ssthresh: int = 0x7FFFFFFF,
+    own_ssthresh: int | None = 0x7FFFFFFF,
+) -> str:
+    """A line of the trace; `ssthresh` is tcp_current_ssthresh(), `own_ssthresh` the socket's."""
+    shared = LINE.format(t=f"{t:.6f}", port=port, una=una, nxt=nxt, ssthresh=ssthresh)
+    return shared + ("\n" if own_ssthresh is None else f" snd_ssthresh={own_ssthresh}\n")
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with gzip.open(folder / "acks.csv.gz", "rt", encoding="ascii") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_line_of_the_trace_is_an_ack() -> None:
+    ack = parse_line(line(ssthresh=90, own_ssthresh=77))
+    assert ack is not None
+    assert ack.socket == ("10.1.1.1", 40000, "10.2.1.1", 80)
+    said = (ack.at_s, ack.cwnd_pkts, ack.ssthresh_pkts, ack.srtt_ms, ack.snd_wnd_bytes)
+    assert said == (1.5, 12, 77, 20.48, 65160)
+
+
+def test_an_infinite_threshold_is_none() -> None:
+    ack = parse_line(line())
+    assert ack is not None and ack.ssthresh_pkts is None
+
+
+def test_the_larger_of_threshold_and_three_quarters_of_the_window_is_not_the_threshold() -> None:
+    ack = parse_line(line(ssthresh=90, own_ssthresh=None))
+    assert ack is not None and ack.ssthresh_pkts is None
+
+
+def test_a_kernel_says_by_its_events_fields_whether_it_has_the_sockets_own_ssthresh() -> None:
+    stock, patched = (
+        event_fields(FORMAT.format(more=more))
+        for more in ("", "\tfield:__u32 snd_ssthresh;\toffset:128;\tsize:4;\tsigned:0;\n")
+    )
+    assert {"ssthresh", "skaddr", "common_type"} <= stock
+    assert "snd_ssthresh" not in stock and "snd_ssthresh" in patched
+
+
+def test_without_the_sockets_own_ssthresh_there_is_no_column_of_it(tmp_path: Path) -> None:
+    for with_ssthresh in (True, False):
+        (tmp_path / "acks.raw").write_text(
+            line(una=0, nxt=1, own_ssthresh=40) + line(una=900_000, nxt=900_001, own_ssthresh=40)
+        )
+        write_acks(tmp_path, 0.0, lambda _: "flow1", with_ssthresh)
+        assert ("snd_ssthresh_pkts" in rows(tmp_path)[0]) is with_ssthresh
+        assert rows(tmp_path)[0]["srtt_ms"] == "20.48"
+        assert "ssthresh_pkts" not in rows(tmp_path)[0]
+
+
+def test_a_dual_stack_servers_socket_is_read_as_the_ipv4_one_it_is() -> None:
+    ack = parse_line(
+        line()
+        .replace("AF_INET", "AF_INET6")
+        .replace("10.1.1.1:40000", "[::ffff:10.1.1.1]:40000")
+        .replace("10.2.1.1:80", "[::ffff:10.2.1.1]:80")
+    )
+    assert ack is not None and ack.socket == ("10.1.1.1", 40000, "10.2.1.1", 80)
+
+
+def test_other_lines_are_no_acks() -> None:
+    assert parse_line("CPU:0 [LOST 12 EVENTS]\n") is None
+    assert parse_line("") is None
+    assert parse_line(line()[:90]) is None
+
+
+def test_the_control_connection_is_left_out_and_times_are_the_loads(tmp_path: Path) -> None:
+    trace = [line(t=10.0, port=40001, una=100, nxt=200)]
+    trace += [line(t=10.5, port=40001, una=2000, nxt=2000)]
+    for i in range(5):  # the data's sequence numbers pass 2^32 on their way
+        una = 2**32 - 30_000 + 20_000 * i
+        trace += [line(t=10.0 + i, port=40002, una=una % 2**32, nxt=(una + 2896) % 2**32)]
+    (tmp_path / "acks.raw").write_text("".join(trace))
+
+    count = write_acks(tmp_path, 9.0, lambda _: "flow1", True)
+
+    found = rows(tmp_path)
+    assert count == len(found) == 5
+    assert [float(row["t_s"]) for row in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert {row["inflight_bytes"] for row in found} == {"2896"}
+    assert not (tmp_path / "acks.raw").exists()
+
+
+def test_a_socket_of_no_flow_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "acks.raw").write_text(line(una=0, nxt=1) + line(una=900_000, nxt=900_001))
+    assert write_acks(tmp_path, 0.0, lambda _: None, True) == 0
+
+
+def test_samples_stand_in_where_there_is_no_tracepoint(tmp_path: Path) -> None:
+    sample = {"t_s": 0.01, "flow": "a", "leg": "wan", "cwnd_pkts": 10, "ssthresh_pkts": None}
+    sample |= {"srtt_ms": 20.0, "snd_wnd_bytes": 64000, "unacked_pkts": 3, "mss": 1448}
+    assert write_samples(tmp_path, [sample, {**sample, "leg": "app"}]) == 1
+    assert rows(tmp_path)[0]["inflight_bytes"] == "4344"
+
+
+def test_the_filter_names_each_port_once() -> None:
+    assert port_filter(local=[80], peer=[81, 80, 81]) == "sport==80 || (dport>=80 && dport<=81)"

@@ -1,0 +1,362 @@
+"""Every check on figures made up for it: what passes, what fires, and what it then says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from gostlab.describe.checks import VERDICTS, Check, worst
+from gostlab.describe.physics.limits import DELAY_LIMIT_PKTS
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.reports import FlowResult
+from gostlab.guest.watch import fidelity
+from gostlab.guest.watch.realclock import (
+    Gap,
+    Packet,
+    Window,
+    backlogged_gaps,
+    lateness_ms,
+    packets,
+    window_of,
+)
+from gostlab.results import measures
+from tests.sandboxed import describe, direction, flow
+
+PACKET_S = 8 * 1514 / 100e6
+
+
+def verdicts(checks: Sequence[Check]) -> dict[str, str]:
+    return {check.name: check.verdict for check in checks}
+
+
+def result(
+    name: str = "flow1", started_s: float = 0.0, ended_s: float = 5.0, **more: Any
+) -> FlowResult:
+    kind = more.pop("kind", "tcp")
+    return FlowResult(name, kind, started_s, ended_s, 1e6, 625_000, 5.0, 0, **more)
+
+
+# -- the path
+
+
+@pytest.mark.parametrize(
+    ("clock", "got_ms", "verdict"),
+    [
+        ("virtual", 40.09, "ok"),
+        ("virtual", 40.3, "invalid"),
+        ("virtual", 39.8, "invalid"),
+        ("real", 40.9, "ok"),
+        ("real", 41.1, "invalid"),
+    ],
+)
+def test_idle_rtt_must_be_the_configured_one(clock: str, got_ms: float, verdict: str) -> None:
+    check = fidelity.check_idle_rtt(
+        "idle", 40.0, [got_ms, got_ms + 3], clock=clock, syscall_cost_us=0.0
+    )
+    assert check.verdict == verdict
+    assert ("off its configured round trip" in check.reason) == (verdict == "invalid")
+
+
+def test_idle_rtt_may_be_what_jitter_makes_of_it() -> None:
+    asked: dict[str, Any] = {"clock": "virtual", "syscall_cost_us": 0.0, "jitter_ms": (-5.0, 5.0)}
+    assert fidelity.check_idle_rtt("idle", 40.0, [35.5], **asked).verdict == "ok"
+    assert fidelity.check_idle_rtt("idle", 40.0, [34.5], **asked).verdict == "invalid"
+
+
+def test_each_end_of_each_leg_is_held_to_its_own_cc() -> None:
+    run = describe(cc="bbr", cc_by_end={"target": "reno"})
+    wan = {"leg": "wan", "flow": "flow1", "loopback": False, "cc": ["bbr"]}
+    wan |= {"sender": "client", "receiver": "target"}
+    for seen, verdict in ((["reno"], "ok"), (["bbr"], "invalid"), ([], "invalid")):
+        checks = fidelity.check_cc([{**wan, "receiver_cc": seen}], run)
+        ends = {"cc_wan_client": "ok", "cc_wan_target": verdict}
+        assert verdicts(checks) == {**ends, "cc_on_wan_sockets": "ok"}
+    said = next(check.reason for check in checks if check.name == "cc_wan_target")
+    assert all(word in said for word in ("target", "wan", "unseen", "not reno"))
+
+
+def test_a_cc_that_is_not_the_asked_one_is_invalid() -> None:
+    run = describe(cc="bbr")
+    legs = [
+        {"leg": "wan", "flow": "flow1", "cc": ["cubic"]},
+        {"leg": "app", "flow": "flow1", "cc": ["bbr"]},
+    ]
+    [check] = fidelity.check_cc(legs, run)
+    assert (check.verdict, check.asked, check.got) == ("invalid", "bbr", ["cubic"])
+    assert "ran cubic, not bbr" in check.reason
+    assert fidelity.check_cc([{**legs[0], "cc": ["bbr"]}], run)[0].verdict == "ok"
+    assert fidelity.check_cc([], run)[0].reason == "WAN sockets ran unseen, not bbr"
+
+
+def test_more_than_the_bottleneck_carries_is_invalid() -> None:
+    assert fidelity.check_rate(100e6 * 5, 100e6, 5.0).verdict == "ok"
+    assert fidelity.check_rate(101e6 * 5, 100e6, 5.0).verdict == "invalid"
+    assert fidelity.check_rate(101e6 * 5, 0, 5.0).verdict == "ok"  # no bottleneck
+
+
+@pytest.mark.parametrize(
+    ("drops", "verdict"), [(1000, "ok"), (870, "invalid"), (1130, "invalid"), (0, "invalid")]
+)
+def test_loss_must_lie_in_its_binomial_interval(drops: int, verdict: str) -> None:
+    assert fidelity.check_loss("drops", 0.01, drops, 100_000).verdict == verdict  # sd: 31.5
+
+
+def queue(drops: int = 0, backlog: int = 5, role: str = "delay") -> dict[str, Any]:
+    where = {"role": role, "direction": "forward", "dev": "wan_b-eth1"}
+    return {**where, "drops": drops, "sent_pkts": 1000, "backlog_pkts": backlog}
+
+
+@pytest.mark.parametrize(
+    ("loss", "drops", "verdict"),
+    [(0.0, 1, "invalid"), (0.0, 0, "ok"), (0.01, 10, "ok"), (0.01, 100, "invalid")],
+)
+def test_a_delay_line_drops_only_what_was_asked(loss: float, drops: int, verdict: str) -> None:
+    last = [queue(drops=drops), queue(drops=9, role="bottleneck")]
+    found = fidelity.check_drops(last, describe(direction(loss=loss), direction()))
+    assert verdicts(found) == {"delay_line_drops_forward": verdict}
+
+
+@pytest.mark.parametrize(
+    ("backlog", "verdict"), [(7000, "ok"), (600_000, "degraded"), (DELAY_LIMIT_PKTS, "invalid")]
+)
+def test_a_delay_line_must_not_come_near_its_limit(backlog: int, verdict: str) -> None:
+    samples = [queue(backlog=backlog), queue(backlog=1), queue(backlog=10**7, role="bottleneck")]
+    [check] = fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS)
+    assert (check.name, check.verdict) == ("delay_line_backlog_forward", verdict)
+    assert check.got == backlog
+
+
+# -- the load
+
+
+def test_a_flow_that_ends_early_is_invalid_and_named() -> None:
+    assert fidelity.check_length(describe(), 5.1, [result()]).verdict == "ok"
+    assert fidelity.check_length(describe(), 5.1, [result(ended_s=4.0)]).verdict == "invalid"
+    two = describe(flows=[flow(), flow("flow2")])
+    check = fidelity.check_length(two, 5.1, [result(), result("flow2", ended_s=2.0)])
+    assert (check.verdict, check.reason) == ("invalid", "flow2 ended early")
+
+
+def test_a_run_of_few_round_trips_is_degraded() -> None:
+    check = fidelity.check_length(
+        describe(direction(delay_ms=300.0), direction(delay_ms=300.0)), 5.1, [result()]
+    )
+    assert check.verdict == "degraded" and "5 s is less than 20 round trips" in check.reason
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict"), [(1.0, "ok"), (0.98, "ok"), (0.9, "degraded"), (1.1, "degraded")]
+)
+def test_udp_must_offer_what_it_was_asked_to(share: float, verdict: str) -> None:
+    run = describe(flows=[flow(kind="udp", cc=None, rate_bps=50_000_000)])
+    sent = round(share * 50e6 * 5 / 8 / 1448)
+    offered = [result(kind="udp", sent_datagrams=sent)]
+    assert verdicts(fidelity.check_offered(run, offered, {})) == {"udp_offered_flow1": verdict}
+
+
+def udp_check(rate_bps: float, datagrams: int, idle: float | None, seconds: float = 10.0) -> Check:
+    run = describe(flows=[flow(kind="udp", cc=None, rate_bps=rate_bps, duration_s=seconds)])
+    sent = [result(kind="udp", sent_datagrams=datagrams)]
+    [check] = fidelity.check_offered(run, sent, {"flow1": idle})
+    return check
+
+
+def test_a_slow_udp_flow_that_was_sent_whole_is_good() -> None:
+    check = udp_check(100_000, 90, 0.97)  # 104,256 bit/s: iperf3 sends whole bursts
+    assert (check.verdict, check.got, check.reason) == ("ok", 104_256, "")
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "sent", "idle", "cause"),
+    [
+        (50_000_000, 30_000, 0.01, "no more CPU (idle for 1.0% of the time)"),
+        (50_000_000, 30_000, 0.97, "not for want of CPU (idle for 97.0% of the time)"),
+        (50_000_000, 30_000, None, "is not known"),
+        (50_000_000, 60_000, 0.01, "more than it was asked for"),
+        (1_000_000, 431, 0.97, "flow1 offered 499.3 kbit/s of 1 Mbit/s"),
+    ],
+)
+def test_the_cpu_is_named_only_where_it_was_busy(
+    rate_bps: int, sent: int, idle: float | None, cause: str
+) -> None:
+    assert cause in udp_check(rate_bps, sent, idle).reason
+
+
+@pytest.mark.parametrize(
+    ("idle", "full", "clock", "verdict"),
+    [
+        (0.01, 0.5, "virtual", "degraded"),
+        (0.1, 0.5, "virtual", "ok"),
+        (0.1, 0.5, "real", "degraded"),
+        (0.0, 0.99, "real", "ok"),
+        (0.0, None, "virtual", "degraded"),
+    ],
+)
+def test_a_busy_cpu_is_blamed_only_where_the_bottleneck_had_room(
+    idle: float, full: float | None, clock: str, verdict: str
+) -> None:
+    assert fidelity.check_cpu(idle, full, clock).verdict == verdict
+
+
+def test_tcp_memory_over_its_first_limit_or_drops_for_want_of_it_degrade() -> None:
+    for peak, counter, drops, verdict in (
+        (10, "TcpExtTCPRcvQDrop", 0, "ok"),
+        (256, "TcpExtTCPRcvQDrop", 0, "degraded"),
+        (10, "TcpExtRcvPruned", 1, "degraded"),
+    ):
+        check = fidelity.check_tcp_memory(peak, 256, {"target": {counter: drops}})
+        assert check.verdict == verdict
+
+
+def test_a_dead_end_of_the_tunnel_is_invalid_and_named() -> None:
+    assert fidelity.check_tunnel({"client": None, "target": None}).verdict == "ok"
+    check = fidelity.check_tunnel({"client": None, "target": 3})
+    assert (check.verdict, check.asked, check.got) == ("invalid", ["client", "target"], ["client"])
+    assert "target died (exit status 3)" in check.reason
+
+
+# -- the real clock
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "verdict", "why"),
+    [
+        ([0.2] * 1000, "ok", ""),
+        ([0.2] * 995 + [50.0] * 5, "ok", ""),
+        ([0.2] * 980 + [50.0] * 20, "degraded", "more than 50 ms late: the CPU"),
+        ([0.2] * 999 + [300.0], "degraded", "stood still for 300 ms"),
+        ([0.2] * 400 + [9.0] * 600, "invalid", "half of all timers fired more than 9 ms late"),
+        ([], "ok", "shorter than a tick"),
+    ],
+)
+def test_a_late_ticker_speaks(late_ms: list[float], verdict: str, why: str) -> None:
+    check = fidelity.check_ticker(late_ms)
+    assert check.verdict == verdict and why in check.reason
+
+
+def test_a_tick_that_never_came_is_as_late_as_the_end() -> None:
+    # Ticks at 1.01, 1.02 …; only the second to fourth are asked for, of which the last did not
+    # come.
+    late_ms = lateness_ms(1.0, [0.5, 0.001, 0.002, 0.0, 0.0], 1.015, 1.045)
+    assert late_ms == pytest.approx([1.0, 2.0, 5.0])
+
+
+def test_late_samplers_and_holes_in_the_series_degrade() -> None:
+    assert fidelity.check_sampler([1.0, 9.0]).verdict == "ok"
+    assert fidelity.check_sampler([1.0, 11.0]).verdict == "degraded"
+    assert fidelity.check_sampler_gap(0.1, 0.15).verdict == "ok"
+    check = fidelity.check_sampler_gap(0.1, 0.31)
+    assert (check.verdict, check.asked, check.got) == ("degraded", 0.1, 0.31)
+
+
+def gaps(*factors: float) -> list[Gap]:
+    return [Gap(factor * PACKET_S, PACKET_S) for factor in factors]
+
+
+@pytest.mark.parametrize(
+    ("seen", "late", "rate"),
+    [
+        (gaps(*[1.0] * 1000), "ok", "ok"),
+        (gaps(*[1.0] * 995, *[2.5] * 5), "ok", "ok"),
+        (gaps(*[0.1, 1.9] * 500), "ok", "ok"),  # less than a packet time off, and on time together
+        (gaps(*[1.0] * 960, *[2.5, 0.0] * 20), "degraded", "ok"),  # late, and made up for
+        (gaps(*[1.0] * 900, *[2.5] * 100), "degraded", "invalid"),
+        (gaps(*[1.02] * 1000), "ok", "degraded"),
+        (gaps(*[2.5] * 600, *[1.0] * 400), "invalid", "invalid"),
+    ],
+)
+def test_a_bottleneck_that_sends_late_speaks(seen: list[Gap], late: str, rate: str) -> None:
+    found = verdicts(fidelity.check_departures(seen))
+    assert found == {"bottleneck_gaps": late, "bottleneck_rate": rate}
+
+
+@pytest.mark.parametrize("seen", [gaps(*[9.0] * 50), "this kernel has no tracepoint"])
+def test_what_was_not_measured_is_said_and_speaks_neither_way(seen: list[Gap] | str) -> None:
+    checks = fidelity.check_departures(seen)
+    assert {(check.verdict, check.got) for check in checks} == {("ok", "not measured")}
+    assert all(check.reason for check in checks)
+
+
+def test_only_gaps_between_packets_that_waited_count() -> None:
+    seen = [
+        Packet(0.0, True, "before", 1000),  # entered before the sample began
+        Packet(0.001, False, "a", 1000),
+        Packet(0.0018, False, "dropped", 1000),
+        Packet(0.002, True, "a", 1000),
+        Packet(0.0015, False, "b", 1000),
+        Packet(0.003, True, "b", 1000),
+    ]
+    assert backlogged_gaps(seen, 8e6) == [Gap(pytest.approx(0.001), pytest.approx(0.001))]
+    # What was in the queue when the sample began had waited too.
+    left = [Packet(0.0, True, "x", 1000), Packet(0.001, True, "y", 1000)]
+    assert len(backlogged_gaps(left, 8e6)) == 1
+
+
+def test_a_trace_is_read_for_one_device() -> None:
+    idle, xmit = "  <idle>-0  [000] b.s..  ", "queue_mapping=0 skbaddr=0000a1 vlan_tagged=0"
+    lines = [
+        "# tracer: nop",
+        f"{idle}1.522089: net_dev_queue: dev=wan_a-eth1 skbaddr=0000a1 len=66 net_cookie=20",
+        f"{idle}1.523: net_dev_queue: dev=wan_b-eth1 skbaddr=0000a1 len=66 net_cookie=20",
+        f"{idle}1.522189: net_dev_start_xmit: dev=wan_a-eth1 {xmit} len=1514 data_len=0 network_offset=14",
+    ]
+    assert packets(lines, "wan_a-eth1") == [
+        Packet(1.522089, False, "0000a1", 66),
+        Packet(1.522189, True, "0000a1", 1514),
+    ]
+
+
+def test_departures_are_looked_at_in_the_middle_at_the_rate_of_that_time() -> None:
+    def changed(at_s: float) -> RunDescription:
+        return describe(changes=[{"at_s": at_s, "direction": "forward", "rate_bps": 10_000_000}])
+
+    assert window_of(describe()) == Window(2.25, 100_000_000)
+    assert window_of(changed(1.0)) == Window(2.25, 10_000_000)
+    assert window_of(changed(4.0)) == Window(2.25, 100_000_000)
+    assert "in the middle of the load" in str(window_of(changed(2.5)))
+    assert "no bottleneck" in str(window_of(describe({**direction(), "rate_bps": None})))
+
+
+def test_the_virtual_clock_says_once_what_cannot_fail() -> None:
+    [check] = fidelity.check_virtual_clock()
+    assert check.verdict == "ok" and "never late for want of the host's CPU" in check.reason
+
+
+def test_a_run_is_as_good_as_its_worst_check() -> None:
+    good, bad, worse = (Check("x", verdict, 1, 1, "") for verdict in VERDICTS)
+    found = [worst(checks) for checks in ([], [good], [bad, good], [bad, worse, good])]
+    assert found == ["ok", "ok", "degraded", "invalid"]
+
+
+def host_rows(**busy_s_per_s: float) -> list[dict[str, Any]]:
+    """hosts.jsonl of a sandbox whose hosts have CPUs of their own, this busy."""
+    return [
+        {
+            "t_s": t_s,
+            "cpu_idle_s": 0.99 * t_s,
+            "cpu_busy_s": 0.01 * t_s,
+            "host_busy_s": {host: share * t_s for host, share in busy_s_per_s.items()},
+        }
+        for t_s in (1.0, 2.0, 3.0)
+    ]
+
+
+def test_the_verdict_names_the_host_whose_cpu_had_no_time_left() -> None:
+    host, idle = measures.least_idle_cpu(host_rows(client=0.3, gost=0.995, target=0.5))
+    assert (host, idle) == ("gost", pytest.approx(0.005))
+
+    rows = host_rows(client=0.3, gost=0.995, target=0.5)
+    rows[-1]["host_packets_s"] = {"client": 0.0, "gost": 0.995, "target": 0.1}
+    own = fidelity.OwnCpus("gost", measures.busy_shares(rows), measures.packets_share(rows, "gost"))
+    check = fidelity.check_cpu(0.005, 0.5, "virtual", own)
+    assert check.verdict == "degraded" and "the CPU of gost was idle" in check.reason
+    assert "33% of its work was receiving packets" in check.reason
+    assert "busy: client 30%, gost 99%, target 50%" in check.reason
+
+
+def test_where_hosts_share_a_cpu_it_is_that_ones_idle_time() -> None:
+    rows = [{"t_s": t, "cpu_idle_s": 0.25 * t, "cpu_busy_s": 0.75 * t} for t in (1.0, 2.0)]
+    assert measures.least_idle_cpu(rows) == (None, pytest.approx(0.25))
+    assert measures.least_idle_cpu([]) == (None, None)

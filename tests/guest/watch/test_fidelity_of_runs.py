@@ -1,0 +1,268 @@
+"""Each check fires when what it looks for happens: an overloaded CPU, and a path or a load that is
+changed behind the lab's back.
+
+The path is changed by an iperf3 of the test's own, which the guest finds first and which becomes
+the real one afterwards.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine import sandbox
+from tests.sandboxed import BIG_BUFFERS, PLAIN, Done, Lab, describe, direction, flow
+
+pytestmark = pytest.mark.sandbox
+
+# What a CPU that is too slow shows in, whichever comes first on a given machine.
+CPU_CHECKS = {"cpu_idle_share", "ticker_lateness", "sampler_lateness", "sampler_gap"}
+CPU_CHECKS |= {"bottleneck_gaps", "bottleneck_rate"}
+
+
+def checks(done: Done) -> dict[str, dict[str, Any]]:
+    assert done.outcome["outcome"] == "ok", done.outcome
+    return done.checks
+
+
+def verdict(done: Done) -> str:
+    return str(done.json("fidelity.json")["verdict"])
+
+
+def gigabit(clock: str) -> RunDescription:
+    """One second at 1 Gbit/s, packet by packet: ten times what a sandbox carries on the real clock
+    of a slow machine.
+    """
+    path = direction(rate_bps=1_000_000_000, delay_ms=5.0, buffer_pkts=800)
+    return describe(path, path, duration_s=1.0, buffers=BIG_BUFFERS, sample_ms=50.0, clock=clock)
+
+
+@contextmanager
+def busy(cpu: int) -> Iterator[None]:
+    """A loop on a CPU."""
+    loop = subprocess.Popen(["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"])
+    try:
+        yield
+    finally:
+        loop.kill()
+        loop.wait()
+
+
+def sabotage(lab: Lab, folder: Path, *, before: str = ":", change: str = "") -> dict[str, Any]:
+    """What to hand a run whose iperf3 clients first run a shell script, then start with arguments
+    changed by a sed script.
+    """
+    own = lab.handed["iperf3"].get(PLAIN.iperf3)
+    program = folder / "iperf3"
+    program.write_text(
+        f"""#!/bin/bash
+in_node() {{ nsenter -n -t $(pgrep -of "mininet:$1$") "${{@:2}}"; }}
+case "$1" in -c)
+    {before}
+    set -- $(printf '%s ' "$@" | sed -E '{change}') ;;
+esac
+exec {own["path"] if own else shutil.which("iperf3")} "$@"
+""",
+        encoding="utf-8",
+    )
+    program.chmod(0o755)
+    lab.keep.append(folder)
+    return {
+        "path_dirs": [str(folder), *lab.handed["path_dirs"]],
+        "iperf3": {PLAIN.iperf3: {**own, "path": str(program)}} if own else {},
+    }
+
+
+def test_an_overloaded_cpu_is_caught_on_the_real_clock(lab: Lab) -> None:
+    assert_blamed_on_the_cpu(lab.run(gigabit("real")))
+
+
+def test_a_neighbour_on_the_same_cpu_is_caught_on_the_real_clock(lab: Lab) -> None:
+    guest, folder = lab.start(gigabit("real"))
+    begun = folder / "changes.jsonl"  # written as the load begins
+    while guest.poll() is None and not begun.exists():
+        time.sleep(0.02)
+    with busy(lab.cpu):
+        guest.wait()
+
+    assert_blamed_on_the_cpu(Done(folder))
+
+
+def assert_blamed_on_the_cpu(done: Done) -> None:
+    if done.outcome["outcome"] == "failed":  # a machine so busy that the run was not even begun
+        assert "on the real clock a busy CPU adds to it" in done.outcome["error"]
+        return
+    found = checks(done)
+    bad = {name for name, check in found.items() if check["verdict"] != "ok"}
+    assert verdict(done) in ("degraded", "invalid")
+    assert any("CPU" in found[name]["reason"] for name in bad & CPU_CHECKS), found
+    assert "virtual_clock" not in found
+
+
+def test_the_virtual_clock_makes_the_same_run_of_it_with_and_without_the_hosts_load(
+    lab: Lab,
+) -> None:
+    alone = lab.run(gigabit("virtual"))
+    with busy(lab.cpu):
+        loaded = lab.run(gigabit("virtual"))
+
+    for done in (alone, loaded):
+        assert verdict(done) == "ok", done.json("fidelity.json")
+        assert "virtual_clock" in checks(done) and "ticker_lateness" not in checks(done)
+    # Not a bound but the same run: every queue's every sample.
+    assert alone.goodput_bps == loaded.goodput_bps > 850e6
+    assert (alone.folder / "queues.jsonl").read_text() == (
+        loaded.folder / "queues.jsonl"
+    ).read_text()
+
+
+def run_without_bytecode(lab: Lab, run: RunDescription) -> Done:
+    """The run in a guest whose Python finds no bytecode and compiles all that it imports: hundreds
+    of calls more before the load, and a larger environment.
+    """
+    environ = sandbox.sandbox_environ
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            sandbox,
+            "sandbox_environ",
+            lambda extra={}: environ({**extra, "PYTHONPYCACHEPREFIX": "/nowhere", "PAD": 60 * "x"}),
+        )
+        return lab.run(run)
+
+
+def test_one_seed_gives_one_run_and_what_came_before_its_load_hardly_moves_it(lab: Lab) -> None:
+    path = direction(rate_bps=20_000_000, delay_ms=20.0, loss=0.002, buffer_pkts=100)
+    run = describe(
+        path, direction(rate_bps=20_000_000), cc="bbr", duration_s=3.0, acks=True, sample_ms=100.0
+    )
+
+    one, two, other = lab.run(run), lab.run(run), run_without_bytecode(lab, run)
+
+    for name in ("queues.jsonl", "sockets.jsonl", "flows.json", "legs.json"):
+        assert (one.folder / name).read_text() == (two.folder / name).read_text(), name
+    assert acks_of(one) == acks_of(two)
+    # Another number of calls before the load: its instants are some microseconds apart, so that
+    # now and then a packet leaves before an ACK in one run and after it in the other.
+    assert other.goodput_bps == pytest.approx(one.goodput_bps, rel=0.005)
+    assert len(acks_of(other)) == pytest.approx(len(acks_of(one)), rel=0.005)
+    for ours, others in zip(acks_of(one)[1:11], acks_of(other)[1:11], strict=True):
+        assert float(ours[0]) == pytest.approx(float(others[0]), abs=50e-6)
+        assert ours[1:3] == others[1:3]  # whose, and the window
+
+
+def acks_of(done: Done) -> list[list[str]]:
+    """The rows of its acks.csv.gz."""
+    with gzip.open(done.folder / "acks.csv.gz", "rt", encoding="ascii") as file:
+        return list(csv.reader(file))
+
+
+def test_one_seed_gives_one_run_through_a_tunnel_too(lab: Lab) -> None:
+    """Even of TLS, which draws at random, over WebSocket."""
+    path = direction(rate_bps=20_000_000, buffer_pkts=100)
+    run = describe(
+        path, path, tunnel="gost+wss", streams=4, duration_s=2.0, acks=True, sample_ms=100.0
+    )
+
+    one, two = lab.run(run), lab.run(run)
+
+    for name in ("queues.jsonl", "sockets.jsonl", "flows.json", "legs.json"):
+        assert (one.folder / name).read_text() == (two.folder / name).read_text(), name
+
+
+def test_a_path_or_a_load_that_is_not_the_asked_one_is_invalid(lab: Lab, tmp_path: Path) -> None:
+    path = direction(rate_bps=20_000_000, delay_ms=10.0, buffer_pkts=100)
+    spoil = sabotage(
+        lab,
+        tmp_path,
+        change="s/-t 5/-t 1 -C reno/",
+        before=(
+            "in_node wan_b tc qdisc change dev wan_b-eth1 root netem limit 1000000 delay 25ms"
+            " loss 5%"
+        ),
+    )
+
+    done = lab.run(describe(path, path), **spoil)
+
+    found = checks(done)
+    assert {name for name, check in found.items() if check["verdict"] == "invalid"} == {
+        "idle_rtt_after",
+        "cc_on_wan_sockets",
+        "run_length",
+        "delay_line_drops_forward",
+    }
+    assert found["idle_rtt_after"]["got"] == pytest.approx(35.08, abs=0.2)
+    assert found["cc_on_wan_sockets"]["got"] == ["reno"]
+    assert found["run_length"]["reason"] == "the load ended early"
+    assert found["delay_line_drops_forward"]["got"] > 0
+    assert verdict(done) == "invalid"
+
+
+def test_loss_beside_its_interval_and_a_rate_above_the_bottlenecks_are_invalid(
+    lab: Lab, tmp_path: Path
+) -> None:
+    path = direction(rate_bps=5_000_000, delay_ms=5.0, loss=0.002, buffer_pkts=100)
+    spoil = sabotage(
+        lab,
+        tmp_path,
+        change="s/-t 3/-t 3 -b 20M/",
+        before=(
+            "in_node wan_b tc qdisc change dev wan_b-eth1 root netem limit 1000000 delay 5ms loss"
+            " 2%; in_node wan_a tc qdisc change dev wan_a-eth1 root netem limit 100 rate 40mbit"
+        ),
+    )
+
+    done = lab.run(describe(path, direction(delay_ms=5.0), cc="bbr", duration_s=3.0), **spoil)
+
+    found = checks(done)
+    assert found["delay_line_drops_forward"]["verdict"] == "invalid"
+    assert found["delay_line_drops_forward"]["got"] > found["delay_line_drops_forward"]["asked"][1]
+    assert found["rate_within_bottleneck"]["verdict"] == "invalid"
+    assert found["rate_within_bottleneck"]["got"] > 5_000_000
+
+
+def test_a_udp_flow_short_of_its_offer_degrades(lab: Lab, tmp_path: Path) -> None:
+    run = describe(
+        duration_s=2.0,
+        flows=[
+            flow(duration_s=2.0),
+            flow("udp", kind="udp", cc=None, rate_bps=10_000_000, duration_s=2.0),
+        ],
+    )
+
+    done = lab.run(run, **sabotage(lab, tmp_path, change="s/-b 10000000/-b 5000000/"))
+
+    udp = checks(done)["udp_offered_udp"]
+    assert udp["verdict"] == "degraded"
+    assert udp["got"] == pytest.approx(5e6, rel=0.05)
+
+
+def test_a_udp_flow_of_100_kbit_that_was_sent_whole_is_good(lab: Lab) -> None:
+    slow = flow(kind="udp", cc=None, rate_bps=100_000, duration_s=10.0)
+
+    found = checks(lab.run(describe(duration_s=10.0, flows=[slow])))
+
+    assert found["udp_offered_flow1"]["verdict"] == "ok"
+    assert found["udp_offered_flow1"]["got"] == pytest.approx(100_000, rel=0.2)
+
+
+def test_a_tunnel_that_dies_is_an_invalid_check_too(lab: Lab, tmp_path: Path) -> None:
+    dying = tmp_path / "dying"
+    dying.write_text(f'#!/bin/sh\ntimeout 1 {lab.handed["tunnel"]["path"]} "$@"\nexit 3\n')
+    dying.chmod(0o755)
+    lab.keep.append(tmp_path)
+
+    done = lab.run(describe(tunnel="gost+ws"), tunnel={**lab.handed["tunnel"], "path": str(dying)})
+
+    assert done.outcome["outcome"] == "failed" and "exit status 3" in done.outcome["error"]
+    bad = [name for name, verdict in done.verdicts.items() if verdict == "invalid"]
+    assert bad == ["tunnel_alive"]

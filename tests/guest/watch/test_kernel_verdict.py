@@ -1,0 +1,63 @@
+"""What a run on another kernel says of it."""
+
+from __future__ import annotations
+
+from gostlab.describe.resolve.expand import single_run
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.qdiscs.netem import build_delay_line
+from gostlab.guest.shaping import takes_seeds, unseeded
+from gostlab.guest.watch.fidelity import check_kernel, check_wakeups
+from gostlab.guest.watch.realclock import Gap
+
+
+def run_on(**overrides: str) -> RunDescription:
+    return single_run(
+        profile="la-hamina", cc="cubic", machine="sandbox", clock="virtual", overrides=overrides
+    )
+
+
+def test_a_run_says_what_its_kernel_lacks_and_is_degraded_where_that_decides() -> None:
+    run = run_on(kernel="5.10")
+    known = {"version": "5.10.262", "lacks": ["host memory", "netem seed", "idle"]}
+    kernel, lacks = check_kernel(run, known, "5.10.262")
+    assert (kernel.verdict, lacks.verdict) == ("ok", "ok")
+    assert lacks.reason.startswith("what this kernel lacks: no TCP memory of each host's own")
+    assert "wake-ups" not in lacks.reason  # that is the real clock's
+    assert check_kernel(run, {**known, "lacks": ["seeds"]}, "5.10.262")[1].verdict == "degraded"
+    assert check_kernel(run, known, "7.3.4")[0].verdict == "invalid"
+    assert check_kernel(run_on(), None, "7.3.4") == []
+
+
+def test_netem_is_given_no_seed_by_a_kernel_whose_netem_has_none() -> None:
+    assert not takes_seeds(run_on(kernel="5.10"), "5.10.262")
+    assert takes_seeds(run_on(kernel="6.12"), "6.12.117")
+    assert takes_seeds(run_on(), "6.1.0-40-amd64")  # there it is a difference, and said
+    line = build_delay_line(run_on().path["forward"], seed=7)
+    assert "seed" in line.tc_options()
+    assert "seed" not in unseeded(line).tc_options()
+
+
+IN_TIME, LATE = [0.1] * 500, [0.1] * 450 + [30.0] * 50
+SLOW, FULL = [Gap(got_s=0.0012, due_s=0.00024)] * 200, [Gap(got_s=0.00024, due_s=0.00024)] * 200
+
+
+def test_a_slow_bottleneck_beside_an_idle_cpu_is_a_kernel_that_loses_wake_ups() -> None:
+    lost = check_wakeups(IN_TIME, SLOW, idle_share=0.9)
+    assert (lost.verdict, lost.got) == ("invalid", 0.2)
+    assert "sleeps through timers" in lost.reason
+
+
+def test_late_ticks_too_are_the_kernels_where_its_idle_is_known_to_lose_wake_ups() -> None:
+    """Linux 5.10 without patch 0030, on the real clock: half of all ticks came 0.46 s late."""
+    lost = check_wakeups(LATE, SLOW, idle_share=0.98, known_to_lose=True)
+    assert (lost.verdict, lost.got) == ("invalid", 0.2)
+    assert "its idle is known for it" in lost.reason
+    assert check_wakeups(LATE, FULL, idle_share=0.98, known_to_lose=True).verdict == "ok"
+
+
+def test_a_sound_bottleneck_a_busy_cpu_and_a_busy_host_are_no_lost_wake_ups() -> None:
+    assert check_wakeups(IN_TIME, FULL, idle_share=0.9).verdict == "ok"
+    assert check_wakeups(IN_TIME, SLOW, idle_share=0.1).verdict == "ok"
+    assert check_wakeups(LATE, SLOW, idle_share=0.9).verdict == "ok"
+    assert check_wakeups(IN_TIME, SLOW[:50], idle_share=0.9).got == "not measured"
+    assert check_wakeups(IN_TIME, "no tracepoints", idle_share=0.9).got == "not measured"

@@ -1,0 +1,236 @@
+"""Reads that the kernel makes for a program: the samples are the same to the bit with them and
+without, ends are right, and who looks at the clock between two reads makes his own.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab.declared.kernels import declared_kernels
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.setup.parts import built_version
+from tests.sandboxed import BIG_BUFFERS, Done, Lab, describe, direction, flow
+
+pytestmark = pytest.mark.sandbox
+
+PROBE = Path(__file__).with_name("read_on_probe.py")
+SAMPLES = ("flows.json", "sockets.jsonl", "queues.jsonl", "hosts.jsonl", "legs.json")
+MBIT = 1_000_000
+
+
+def described(
+    way: Mapping[str, Any] = {}, back: Mapping[str, Any] = {}, flows: int = 1, **changes: Any
+) -> dict[str, Any]:
+    """A short run: 20 Mbit/s, 10 ms, a second, each ACK noted."""
+    ways = [
+        direction(rate_bps=20 * MBIT, delay_ms=5.0, buffer_pkts=60) | each for each in (way, back)
+    ]
+    own = {key: changes.pop(key) for key in ("streams", "direction", "cc") if key in changes}
+    load = [
+        flow(f"flow{number}", duration_s=1.0, rtt_ms=10.0, start_s=0.1 * (number - 1), **own)
+        for number in range(1, flows + 1)
+    ]
+    asked = {"flows": load, "duration_s": 1.0, "iperf3": "3.18", "acks": True, "sample_ms": 50.0}
+    return {"forward": ways[0], "reverse": ways[1], **asked, **own, **changes}
+
+
+OWN_CPUS: dict[str, Any] = {"host_cpus": 1, "packet_cost_ns": 750, "clock_reads": "free"}
+COSTS = {
+    "iperf3/sender": {"call_ns": 3000, "byte_ps": 80},
+    "iperf3/receiver": {"call_ns": 4100, "byte_ps": 110},
+}
+DESCRIPTIONS: dict[str, dict[str, Any]] = {
+    "plain": described(),
+    "loss": described({"loss": {"model": "random", "p": 0.01}}),
+    "loss-both-ways": described(
+        {"loss": {"model": "random", "p": 0.005}}, {"loss": {"model": "random", "p": 0.01}}
+    ),
+    "jitter": described({"jitter_ms": 1.0}),
+    "jitter-ordered": described({"jitter_ms": 1.0, "ordered": True}),
+    "bbr": described(cc="bbr"),
+    "bbr-loss": described({"loss": {"model": "random", "p": 0.01}}, cc="bbr", **OWN_CPUS),
+    "two-flows": described(flows=2),
+    "five-flows-own-cpus": described(flows=5, **OWN_CPUS),
+    "four-streams": described(streams=4),
+    "sixteen-streams": described(streams=16, **OWN_CPUS),
+    "download": described(direction="download"),
+    "download-four-streams": described(direction="download", streams=4, **OWN_CPUS),
+    "one-cpu-each": described(**OWN_CPUS),
+    "two-cpus-each": described(streams=4, **OWN_CPUS | {"host_cpus": 2}),
+    "cpus-by-host": described(streams=2, **OWN_CPUS, cpus_by_host={"client": 4, "target": 2}),
+    "charged-clock-reads": described(**OWN_CPUS | {"clock_reads": "charged"}),
+    "charged-and-shared": described(clock_reads="charged", streams=2),
+    "byte-costs": described(byte_cost_ns=0.5, **OWN_CPUS),
+    "byte-costs-shared": described(byte_cost_ns=0.5),
+    "dear-packets": described({"rate_bps": 100 * MBIT}, **OWN_CPUS | {"packet_cost_ns": 40_000}),
+    "dear-calls": described(syscall_cost_us=300.0, **OWN_CPUS),
+    "free-calls": described(syscall_cost_us=0.0),
+    "program-costs": described(costs_of="made up", program_costs=COSTS, **OWN_CPUS),
+    "moderated": described(
+        {"rate_bps": 200 * MBIT},
+        {"rate_bps": 200 * MBIT},
+        receive="moderated",
+        rx_usecs=200,
+        buffers=BIG_BUFFERS,
+        **OWN_CPUS,
+    ),
+    "offloads": described({"rate_bps": 200 * MBIT}, offloads=True),
+    "small-mtu": described(mtu=576),
+    "tunnel": described(tunnel="gost+ws", **OWN_CPUS),
+    "tunnel-four-streams": described(tunnel="gost+tcp", streams=4),
+    "gateway": described(tunnel="gost+wss", placement="gateway", **OWN_CPUS),
+    # 250 ticks fall into the load, many of them into a read.
+    "ticks": described(
+        {"rate_bps": 200 * MBIT, "buffer_pkts": 200}, buffers=BIG_BUFFERS, **OWN_CPUS
+    ),
+}
+
+
+def on_and_off(lab: Lab, run: RunDescription) -> tuple[Done, Done]:
+    """A run with reading on, and without. Their run.json are equally long: how much memory the
+    lab's Python asks its kernel for is calls, and on 5.10 packets' addresses decide on losses.
+    """
+    without = replace(run, read_on="off")
+    more = len(json.dumps(without.to_json())) - len(json.dumps(run.to_json()))
+    return lab.run(replace(run, experiment=run.experiment + "x" * more)), lab.run(without)
+
+
+def contents(done: Done) -> dict[str, bytes]:
+    """Every sample of a run, and every ACK."""
+    assert done.outcome["outcome"] == "ok", done.outcome
+    with gzip.open(done.folder / "acks.csv.gz") as file:
+        acks = file.read()
+    return {name: (done.folder / name).read_bytes() for name in SAMPLES} | {"acks": acks}
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_the_samples_are_the_same_with_reading_on_and_without(lab: Lab, name: str) -> None:
+    on, off = on_and_off(lab, describe(**DESCRIPTIONS[name]))
+
+    assert (reads_made(off), reads_made(on) > 0) == (0, True)
+    ours, others = contents(on), contents(off)
+    assert [file for file in ours if ours[file] != others[file]] == []
+
+
+@pytest.mark.parametrize("name", ["bbr-loss", "four-streams", "charged-clock-reads"])
+@pytest.mark.parametrize("kernel", [name for name in declared_kernels() if name != "7.3"])
+def test_they_are_on_the_other_kernels_too(lab: Lab, kernel: str, name: str) -> None:
+    if built_version(kernel) is None:
+        pytest.skip(f"kernel {kernel} is not built")
+    on, off = on_and_off(lab, describe(**DESCRIPTIONS[name], kernel=kernel))
+
+    assert (reads_made(off), reads_made(on) > 0) == (0, True)
+    assert contents(on) == contents(off)
+
+
+def reads_made(done: Done) -> Any:
+    return done.json("env.json")["reads_made"]
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.9"])
+def test_who_selects_and_looks_at_the_clock_between_two_reads_makes_his_own(
+    lab: Lab, version: str
+) -> None:
+    if version not in lab.handed["iperf3"]:
+        pytest.skip(f"iperf3 {version} is not there")
+    assert reads_made(lab.run(describe(**described() | {"iperf3": version}))) == 0
+
+
+@pytest.fixture(scope="module")
+def ends(lab: Lab) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """What read_on_probe.py says of each case: with reading on, and without."""
+    said = [
+        [
+            json.loads(line)
+            for line in lab.command(f"ip link set lo up; python3 -S {PROBE} {size}").log.split("\n")
+            if line.startswith("{")
+        ]
+        for size in (131072, 0)
+    ]
+    return {on.pop("case"): (on, off) for on, off in zip(*said, strict=True) if off.pop("case")}
+
+
+READS_MADE = {
+    "whole blocks": 200,
+    "end of stream": 5,
+    "nothing at all": 0,
+    "reset": 1,
+    "reset at once": 0,
+    "signal": 5,
+    "stopped": 5,
+    "killed": 4,
+    "time out": 5,
+    "tick": 100,
+}
+
+
+@pytest.mark.parametrize("case", READS_MADE)
+def test_a_read_that_is_gone_on_with_ends_as_the_programs_own(
+    ends: dict[str, tuple[dict[str, Any], dict[str, Any]]], case: str
+) -> None:
+    on, off = (dict(each) for each in ends[case])
+    assert off.pop("made") == 0
+    assert on.pop("made") >= READS_MADE[case]
+    assert on == off  # each block's bytes, its error, and the nanosecond
+
+
+def test_ends_are_of_all_kinds(ends: dict[str, tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    failed = {name: [each[1] for each in on["blocks"]] for name, (on, _) in ends.items()}
+    assert failed["reset"][-1] == "ECONNRESET" and "EAGAIN" in failed["time out"]
+    assert ends["killed"][0]["status"] == 9
+    assert ends["whole blocks"][0]["blocks"][0][0] == 131072
+
+
+IPERF3_ENDS = """
+ip link set lo up
+try() {{
+    echo $1 >/sys/module/kernel/parameters/tt_begin_anew
+    python3 -S -c 'import ctypes, os, sys
+ctypes.CDLL(None).prctl(0x676f7374, ctypes.c_ulong(int(sys.argv[1])))
+os.execv(sys.argv[2], sys.argv[2:])' {size} {iperf3} -s -1 -J >/tmp/server &
+    sleep 0.1
+    {iperf3} -c 127.0.0.1 -J -b 400M $2 >/tmp/client & client=$!
+    sleep 0.5
+    [ -z "$3" ] || kill -$3 $client
+    wait $client
+    status=$?
+    wait
+    made=$(cat /sys/module/kernel/parameters/tt_reads_made)
+    python3 -S -c 'import json, sys
+server = json.load(open("/tmp/server"))
+streams = [each["receiver"] for each in server.get("end", {{}}).get("streams", [])]
+print(json.dumps([int(sys.argv[1]), server.get("error"), streams, int(sys.argv[2])]))
+' $status $made
+}}
+try 1 "-t 1"
+try 2 "-n 20M"
+try 3 "-t 5" TERM
+try 4 "-t 5" KILL
+"""
+
+
+def test_iperf3_ends_as_it_would(lab: Lab) -> None:
+    """By -t, by -n, by a signal, by a peer that closes."""
+    own = Path(lab.handed["iperf3"]["3.18"]["path"])
+    on, off = (
+        [
+            json.loads(line)
+            for line in lab.command(
+                IPERF3_ENDS.format(iperf3=own, size=size), keep=[own.parent]
+            ).log.splitlines()
+            if line.startswith("[")
+        ]
+        for size in (131072, 0)
+    )
+    made = [each.pop() for each in on]
+    assert made == sorted(set(made)) and made[0] > 0  # in each of them some more
+    assert [each.pop() for each in off] == [0, 0, 0, 0]
+    assert on == off
+    assert [each[0] for each in on] == [0, 0, 1, 137]  # how the client ended

@@ -1,0 +1,280 @@
+"""Places like containers', and a run in each: no namespaces, /dev/shm small and noexec, another
+user, no terminal, little memory, half a CPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from gostlab.declared.folders import cache_folder
+from gostlab.machine import CHECKOUT
+from tests.sandboxed import Lab, describe, direction
+
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can make such a place"),
+]
+SOMEBODY = 12345  # no user of this machine
+SMALL_SHM = ["-t", "tmpfs", "-o", "size=64m,noexec,mode=1777", "none", "/dev/shm"]
+NOEXEC_TMP = ["-t", "tmpfs", "-o", "noexec,mode=1777", "none", "/tmp"]
+# Where a container would have them: the checkout, what set-up made, and the results.
+LAB, KERNEL, RESULTS = "/mnt/lab", "/mnt/kernel", "/mnt/results"
+Inside = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A results folder that a container's user may write."""
+    made = tmp_path / "results"
+    made.mkdir()
+    shutil.chown(made, SOMEBODY, SOMEBODY)
+    run = describe(*2 * [direction(rate_bps=10_000_000, delay_ms=2.0)], duration_s=1.0)
+    quick = run.to_json() | {"memory_mib": 448, "tcp_memory_mib": 128}
+    (made / "run.json").write_text(json.dumps(quick))
+    return made
+
+
+@pytest.fixture
+def inside(lab: Lab, results: Path, tmp_path: Path) -> Inside:
+    """Run `./lab WORDS` in a place; `orders` as tests.machine.confined takes them."""
+    made = cache_folder()
+
+    def run(
+        *words: str,
+        mounts: Sequence[list[str]] = (),
+        environ: Mapping[str, str] = MappingProxyType({}),
+        **orders: Any,
+    ) -> subprocess.CompletedProcess[str]:
+        file = tmp_path / "orders.json"
+        base = [
+            ["-t", "tmpfs", "-o", "mode=755", "none", "/mnt"],
+            ["--bind", str(CHECKOUT), LAB],
+            ["--bind", str(lab.kernel.parent), KERNEL],
+            ["--bind", str(made), "/mnt/made"],
+            ["--bind", str(results), RESULTS],
+            # What set-up made lies in somebody's home, which only he may enter. It keeps its path,
+            # as a program in it names its loader.
+            ["-t", "tmpfs", "-o", "mode=755", "none", f"/{made.parts[1]}"],
+            ["--bind", "/mnt/made", str(made)],
+        ]
+        told = {
+            "GOSTLAB_CACHE": str(made),
+            "GOSTLAB_KERNEL": f"{KERNEL}/{lab.kernel.name}",
+            "HOME": "/nowhere",
+        }
+        asked = {
+            "mounts": [*base, *mounts],
+            "namespaces": False,
+            "uid": SOMEBODY,
+            "session": True,
+            "cwd": LAB,
+            "environ": {**told, **environ},
+        }
+        file.write_text(json.dumps(asked | orders))
+        return subprocess.run(
+            [sys.executable, "-m", "tests.machine.confined", str(file), "./lab", *words],
+            cwd=CHECKOUT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    return run
+
+
+def made_in(results: Path) -> dict[str, Any]:
+    """What env.json says of the machine below a run that must be good."""
+    status = json.loads((results / "one/status.json").read_text())
+    assert status["outcome"] == "ok", status
+    host: dict[str, Any] = json.loads((results / "one/env.json").read_text())["host"]
+    return host
+
+
+EXEC = ("exec", f"{RESULTS}/run.json", f"{RESULTS}/one")
+
+
+def test_a_container_as_docker_makes_it_runs_with_its_memory_in_tmp(
+    inside: Inside, results: Path
+) -> None:
+    """No namespaces, /dev/shm of 64 MB and noexec, a user that nobody knows, no terminal."""
+    done = inside(*EXEC, mounts=[SMALL_SHM])
+
+    assert done.returncode == 0, done.stderr
+    host = made_in(results)
+    assert host["memory"] == "/tmp" and "namespaces" not in host["isolation"]
+    assert sorted(path.name for path in results.iterdir()) == ["one", "run.json"]
+    assert not list(Path("/tmp").glob("gostlab-memory-*"))
+
+
+@pytest.mark.parametrize(
+    ("mounts", "environ", "where"),
+    [
+        ([], {}, "/dev/shm"),
+        (
+            [["-t", "tmpfs", "-o", "mode=1777", "none", "/mnt/named"]],
+            {"GOSTLAB_TMP": "/mnt/named"},
+            "/mnt/named",
+        ),
+        # a named place that will not do is passed over
+        ([SMALL_SHM], {"GOSTLAB_TMP": "/dev/shm"}, "/tmp"),
+        (
+            [SMALL_SHM, ["-t", "tmpfs", "-o", "mode=1777", "none", f"/run/user/{SOMEBODY}"]],
+            {},
+            f"/run/user/{SOMEBODY}",
+        ),
+        ([SMALL_SHM, NOEXEC_TMP], {}, "the results' disk"),
+    ],
+    ids=["shm", "named", "named badly", "run user", "results"],
+)
+def test_the_memory_takes_the_first_place_that_will_do(
+    inside: Inside, results: Path, mounts: list[list[str]], environ: dict[str, str], where: str
+) -> None:
+    run_user = Path(f"/run/user/{SOMEBODY}")
+    was_there = run_user.exists()
+    try:
+        done = inside(*EXEC, mounts=mounts, environ=environ)
+    finally:
+        if not was_there and run_user.exists():
+            run_user.rmdir()
+
+    assert done.returncode == 0, done.stderr
+    assert made_in(results)["memory"] == where
+
+
+def test_where_no_place_will_do_each_is_named_with_its_cause(inside: Inside, results: Path) -> None:
+    full = ["-t", "tmpfs", "-o", "size=8m,mode=1777", "none", "/tmp"]
+    noexec = ["-o", "remount,bind,noexec", RESULTS]
+
+    done = inside(*EXEC, mounts=[SMALL_SHM, full, noexec])
+
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    for cause in (
+        "/dev/shm is mounted noexec",
+        f"/run/user/{SOMEBODY} is not there",
+        r"/tmp has \d+ of 512 MiB free",
+        "the results' disk is mounted noexec",
+        "GOSTLAB_TMP",
+    ):
+        assert re.search(cause, done.stderr), done.stderr
+    assert [path.name for path in results.iterdir()] == ["run.json"]
+
+
+def test_768_mib_of_address_space_are_enough_and_too_few_are_said(
+    inside: Inside, results: Path
+) -> None:
+    refused = inside(*EXEC, mounts=[SMALL_SHM], memory_mib=300)
+    assert refused.returncode == 2 and "300 MiB" in refused.stderr, refused.stderr
+    assert [path.name for path in results.iterdir()] == ["run.json"]
+
+    done = inside(*EXEC, mounts=[SMALL_SHM], memory_mib=768)
+
+    assert done.returncode == 0, done.stderr
+    assert made_in(results)["memory"] == "/tmp"
+
+
+@pytest.fixture
+def half_a_cpu() -> Iterator[list[str]]:
+    """Control groups with half a CPU and 768 MiB, as files that take a process's number."""
+    own = {}
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        own |= dict.fromkeys(names.split(","), path)
+    made: list[Path] = []
+    limits = {
+        "cpu": {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000"},
+        "memory": {"memory.limit_in_bytes": str(768 * 2**20)},
+    }
+    try:
+        for controller, files in limits.items():
+            top = Path("/sys/fs/cgroup", controller)
+            group = top / own.get(controller, "").strip("/") / f"gostlab-test-{os.getpid()}"
+            try:
+                group.mkdir()
+                made.append(group)
+                for name, value in files.items():
+                    (group / name).write_text(value)
+            except OSError as error:
+                pytest.skip(f"no control groups of version 1 to make here ({error})")
+        yield [str(group / "cgroup.procs") for group in made]
+    finally:
+        for group in made:
+            group.rmdir()
+
+
+def test_a_container_of_half_a_cpu_and_768_mib_runs_and_knows_its_limits(
+    inside: Inside, results: Path, half_a_cpu: list[str]
+) -> None:
+    doctor = inside("doctor", "--json", mounts=[SMALL_SHM], cgroup=half_a_cpu)
+    found = {each["part"]: each for each in json.loads(doctor.stdout)["findings"]}
+    assert "container or control group" in found["memory"]["detail"]
+    assert found["memory"]["detail"].startswith("0.7 GiB")
+    assert "has time for 1" in found["cores"]["detail"] or os.cpu_count() == 1
+
+    done = inside(*EXEC, mounts=[SMALL_SHM], cgroup=half_a_cpu)
+
+    assert done.returncode == 0, done.stderr
+    made_in(results)
+
+
+def test_the_doctor_boots_as_a_run_does(inside: Inside) -> None:
+    """On a machine with a noexec /dev/shm runs work, and the doctor says so, and where."""
+    for orders in ({}, {"namespaces": True, "uid": None}):
+        done = inside("doctor", "--json", mounts=[SMALL_SHM], **orders)
+        found = {each["part"]: each for each in json.loads(done.stdout)["findings"]}
+        assert found["sandbox boots"]["state"] == "there", found["sandbox boots"]
+        where = "a tmpfs of its own" if orders else "/tmp"
+        assert found["sandbox boots"]["detail"].endswith(f"memory is a file in {where}")
+
+
+@pytest.mark.parametrize(
+    ("orders", "cause"),
+    [
+        ({"seccomp": False}, r"denies seccomp\(2\) filters"),
+        (
+            {"mounts": [SMALL_SHM, NOEXEC_TMP, ["-t", "tmpfs", "-o", "noexec", "none", "/mnt/x"]]},
+            "nowhere to keep the sandbox's 448 MiB",
+        ),
+        ({"memory_mib": 400}, "address space is limited to 400 MiB"),
+    ],
+    ids=["seccomp", "noexec", "ulimit"],
+)
+def test_the_doctor_names_the_cause_of_a_boot_that_fails(
+    inside: Inside, orders: dict[str, Any], cause: str
+) -> None:
+    done = inside("doctor", "--json", **orders)
+
+    found = {each["part"]: each for each in json.loads(done.stdout)["findings"]}
+    boots = found["sandbox boots"]
+    assert done.returncode == 1 and boots["state"] == "missing"
+    assert re.search(cause, boots["detail"]) and "\n" not in boots["detail"], boots
+    assert boots["to_do"]
+
+
+def test_a_host_that_cannot_boot_the_sandbox_ends_a_matrix_with_one_line_and_no_results(
+    inside: Inside, results: Path
+) -> None:
+    """It would be the same for every run, and says nothing about any of them."""
+    done = inside(*EXEC, seccomp=False)
+
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "seccomp" in done.stderr
+    assert [path.name for path in results.iterdir()] == ["run.json"]
+
+
+def test_a_kernel_on_a_noexec_disk_is_named(inside: Inside) -> None:
+    done = inside(*EXEC, mounts=[["-o", "remount,bind,noexec", KERNEL]])
+
+    assert done.returncode == 2 and "./lab setup" not in done.stderr.split("GOSTLAB_CACHE")[0]

@@ -1,0 +1,555 @@
+"""Attempts to get out of the sandbox, as its root and as its process: nothing of the host may
+change.
+
+What an attempt does is tried first where nothing holds it, so that a test which cannot fail would
+be seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gostlab import results
+from gostlab.declared.folders import cache_folder
+from gostlab.machine import CHECKOUT, sandbox
+from gostlab.machine.sandbox import Isolation
+from tests.offspring import adopt_orphans, foreign_namespaces, offspring
+from tests.sandboxed import Done, Lab, describe, direction
+
+pytestmark = pytest.mark.sandbox
+
+BEST = sandbox.available_isolation()
+NOTHING = Isolation(False, 0)
+ISOLATIONS = [
+    isolation
+    for isolation in dict.fromkeys(
+        (BEST, Isolation(BEST.namespaces, 0), Isolation(False, BEST.landlock))
+    )
+    if isolation != NOTHING
+]
+# By which name the guest's root may reach a file of the host.
+WAYS = {
+    "the root": "mount -o remount,rw /; at=",
+    "the second view": "mount -o remount,rw /run/host; at=/run/host",
+    "a second hostfs": "mkdir /tmp/again; mount -t hostfs -o / none /tmp/again; at=/tmp/again",
+    "a hostfs of that folder alone": (
+        "mkdir /tmp/again; mount -t hostfs -o VICTIM none /tmp/again; direct=/tmp/again"
+    ),
+    "init's root": "mount -o remount,rw /; at=/proc/1/root/run/host",
+    "a bind mount": (
+        "mkdir /tmp/again; mount -o bind / /tmp/again; mount -o remount,bind,rw /tmp/again;"
+        " at=/tmp/again"
+    ),
+}
+CONTENT = """
+cd "${direct:-$at}VICTIM" 2>/dev/null || cd "$direct" || exit 3
+echo changed > file; echo more >> file; truncate -s 0 file; sed -i s/kept/changed/ file; echo new > new
+rm -f other; mv file elsewhere; ln file hard; ln -s /etc soft; mkdir made; rmdir empty; mkfifo pipe
+mknod raw b 254 0; cp /etc/hostname copied; mv other "/run/gostlab/taken"; ln other /run/gostlab/linked
+"""
+METADATA = """
+chmod 777 file .; chown 1234 file; touch -d 2001-01-01 file .; touch file; setfattr -n user.x -v y file
+"""
+
+
+def seen(folder: Path, *, metadata: bool = True) -> dict[str, object]:
+    """What the host has in a folder: contents, and owner, mode and times too."""
+    found: dict[str, object] = {}
+    for path in sorted([folder, *folder.rglob("*")]):
+        facts = path.lstat()
+        content = path.read_bytes() if stat.S_ISREG(facts.st_mode) else stat.S_IFMT(facts.st_mode)
+        found[str(path)] = (
+            (
+                content,
+                facts.st_mode,
+                facts.st_uid,
+                facts.st_gid,
+                facts.st_nlink,
+                facts.st_mtime_ns,
+                facts.st_ctime_ns,
+                os.listxattr(path, follow_symlinks=False),
+            )
+            if metadata
+            else content
+        )
+    return found
+
+
+@pytest.fixture
+def victim() -> Iterator[Path]:
+    """A folder of the host, the caller's own, where the guest has nothing to write."""
+    folder = Path(tempfile.mkdtemp(dir=cache_folder(), prefix="victim-"))
+    (folder / "file").write_text("kept\n")
+    (folder / "other").write_text("kept too\n")
+    (folder / "empty").mkdir()
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Callable[[Isolation], None]:
+    """Have the sandbox held as if the host had no more than that."""
+
+    def hold(isolation: Isolation) -> None:
+        monkeypatch.setattr(sandbox, "available_isolation", lambda: isolation)
+
+    return hold
+
+
+def attack(lab: Lab, victim: Path, way: str, script: str) -> Done:
+    done = lab.command(f"{WAYS[way]}\n{script}\necho tried".replace("VICTIM", str(victim)))
+    assert "tried" in done.log, done.log
+    return done
+
+
+@pytest.mark.parametrize("way", ["a second hostfs", "a hostfs of that folder alone"])
+def test_where_nothing_holds_it_the_guests_root_can_write_the_hosts_files(
+    lab: Lab, victim: Path, held, way: str
+) -> None:
+    """The reason for all this, and the proof that the attempts below are real ones."""
+    held(NOTHING)
+    before = seen(victim)
+
+    attack(lab, victim, way, METADATA + CONTENT)
+
+    assert seen(victim).keys() != before.keys()
+    assert not (victim / "other").exists()
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS, ids=str)
+@pytest.mark.parametrize("way", WAYS)
+def test_the_hosts_files_cannot_be_written_by_any_way(
+    lab: Lab, victim: Path, held, way: str, isolation: Isolation
+) -> None:
+    held(isolation)
+    # Landlock has no word for modes, owners and times: only read-only mounts keep those.
+    before = seen(victim, metadata=isolation.namespaces)
+
+    attack(lab, victim, way, (METADATA if isolation.namespaces else "") + CONTENT)
+
+    assert seen(victim, metadata=isolation.namespaces) == before
+
+
+def test_the_runs_folder_stays_writable_whatever_holds_the_rest(lab: Lab, held) -> None:
+    for isolation in [*ISOLATIONS, NOTHING]:
+        held(isolation)
+        done = lab.command(
+            "cd /run/gostlab && mkdir d && echo a > d/f && mv d/f g && echo b >> g && chmod 640 g"
+            " && touch -d 2001-01-01 g && truncate -s 3 g && rmdir d && echo fine"
+        )
+        assert "fine" in done.log, (isolation, done.log)
+        assert (done.folder / "g").read_text() == "a\nb", isolation
+        assert stat.S_IMODE((done.folder / "g").stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(not BEST.landlock, reason="this kernel has no Landlock")
+def test_nothing_but_files_and_folders_can_be_left_in_the_results(lab: Lab) -> None:
+    """Whoever reads or cleans them would follow a link out of the folder, wait at a FIFO, open a
+    device.
+    """
+    done = lab.command(
+        "cd /run/gostlab; ln -s /etc link; ln -s /etc/passwd status.json; ln -s /etc/passwd"
+        " status.json.part; mkfifo outcome.json; mknod disk b 254 0; mknod zero c 1 5; mkdir made;"
+        " ln -s / made/l; rm -rf .uml; ln -s /etc .uml; echo tried"
+    )
+
+    assert "tried" in done.log
+    # (.uml is the sandbox's own: a file system of its own while it runs, empty afterwards.)
+    kinds = {stat.S_IFMT(path.lstat().st_mode) for path in done.folder.rglob("*")}
+    assert kinds <= {stat.S_IFREG, stat.S_IFDIR}
+    results.clean_folder(done.folder)
+    assert not (done.folder / ".uml").exists()
+
+
+def test_the_hosts_devices_are_not_the_guests(lab: Lab, tmp_path: Path) -> None:
+    """Nodes made inside name the guest's devices, and the host's nodes seen through hostfs do
+    too.
+    """
+    disk = next((path for path in Path("/dev").iterdir() if path.is_block_device()), None)
+    major, minor = (
+        (os.major(disk.stat().st_rdev), os.minor(disk.stat().st_rdev)) if disk else (8, 0)
+    )
+    done = lab.command(f"""
+mknod /tmp/disk b {major} {minor}; dd if=/tmp/disk of=/run/gostlab/stolen bs=512 count=1; dd if=/dev/zero of=/tmp/disk bs=1 count=1
+mkdir /tmp/again; mount -t hostfs -o /dev none /tmp/again
+for way in /run/host/dev /tmp/again; do
+    dd if=$way/{disk.name if disk else "sda"} of=/run/gostlab/stolen bs=512 count=1
+    echo gostlab-was-here > $way/kmsg; echo gostlab-was-here > $way/console
+    mknod $way/gostlab b {major} {minor}
+done
+mkdir /tmp/disk-here; mount /tmp/disk /tmp/disk-here && echo mounted; echo tried""")
+
+    assert "tried" in done.log and "mounted" not in done.log
+    assert not (done.folder / "stolen").exists() or (done.folder / "stolen").stat().st_size == 0
+    assert not Path("/dev/gostlab").exists()
+    if os.geteuid() == 0:
+        assert (
+            "gostlab-was-here"
+            not in subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout
+        )
+
+
+def test_the_hosts_network_cannot_be_reached(lab: Lab) -> None:
+    with (
+        socket.create_server(("0.0.0.0", 0)) as server,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
+        socket.socket(socket.AF_UNIX) as abstract,
+    ):
+        datagrams.bind(("0.0.0.0", 0))
+        abstract.bind("\0gostlab-test")
+        abstract.listen()
+        tcp, udp = server.getsockname()[1], datagrams.getsockname()[1]
+        out = subprocess.run(
+            ["hostname", "-I"], capture_output=True, text=True, check=False
+        ).stdout.split()
+        attempts = "\n".join(
+            f"""
+ip route add {address} dev lo; ping -c 1 -W 1 {address} >/dev/null && [ {address} != 127.0.0.1 ] && echo {address} answers
+timeout 2 bash -c 'echo hello >/dev/tcp/{address}/{tcp}' && echo connected {address}
+timeout 2 bash -c 'echo hello >/dev/udp/{address}/{udp}'"""
+            for address in ["127.0.0.1", *out, "1.1.1.1"]
+        )
+
+        done = lab.command(
+            f'ip link set lo up; {attempts}\nip -o link; python3 -c "import'
+            " socket;socket.socket(socket.AF_UNIX).connect('\\0gostlab-test');"
+            " print('connected', 'abstract')\"; echo tried"
+        )
+
+        assert "tried" in done.log and "connected" not in done.log, done.log
+        # Inside, a route to lo makes an address the guest's own: who answers then is the guest.
+        for listener in (server, datagrams, abstract):
+            listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+        with pytest.raises(BlockingIOError):
+            datagrams.recv(1)
+        with pytest.raises(BlockingIOError):
+            abstract.accept()
+
+
+# What a guest that had taken over its kernel would be: any program at all in the sandbox's process.
+# It is put in the place of the kernel, does what it can, and reports what came of it.
+ESCAPED = """#!{python} -IS
+import ctypes, json, os, socket, sys
+victim, folder, tcp, udp, parent, disk = {victim!r}, {folder!r}, {tcp}, {udp}, {parent}, {disk!r}
+libc = ctypes.CDLL(None, use_errno=True)
+done = []
+def attempt(name, action):
+    try:
+        action()
+    except OSError as error:
+        return
+    done.append(name)
+def call(number):
+    if number < 0:
+        raise OSError(ctypes.get_errno(), "")
+def connect(kind, family, address):
+    made = socket.socket(family, kind)
+    made.settimeout(1)
+    made.connect(address)
+    made.send(b"x")
+attempt("write", lambda: open(victim + "/file", "a").write("x"))
+attempt("create", lambda: open(victim + "/new", "w"))
+attempt("truncate", lambda: os.truncate(victim + "/file", 0))
+attempt("remove", lambda: os.remove(victim + "/other"))
+attempt("rename out", lambda: os.rename(victim + "/other", folder + "/other"))
+attempt("link", lambda: os.link(victim + "/other", folder + "/other"))
+attempt("chmod", lambda: os.chmod(victim + "/file", 0o777))
+attempt("chown", lambda: os.chown(victim + "/file", 1, 1))
+attempt("utime", lambda: os.utime(victim + "/file", (0, 0)))
+attempt("mount", lambda: call(libc.mount(b"none", folder.encode(), b"tmpfs", 0, None)))
+attempt("remount", lambda: call(libc.mount(None, b"/", None, 4096 | 32, None)))
+attempt("umount", lambda: call(libc.umount2(folder.encode(), 2)))
+attempt("other mounts", lambda: call(libc.setns(os.open("/proc/%d/ns/mnt" % parent, os.O_RDONLY), 0)))
+attempt("other root", lambda: open("/proc/%d/root%s/file" % (parent, victim), "a").write("x"))
+attempt("other memory", lambda: open("/proc/%d/mem" % parent, "r+b"))
+attempt("ptrace", lambda: call(libc.ptrace(0x4206, parent, 0, 0)))  # seized: to attach would stop it
+attempt("signal", lambda: os.kill(parent, 0))
+attempt("tcp", lambda: connect(socket.SOCK_STREAM, socket.AF_INET, ("127.0.0.1", tcp)))
+attempt("udp", lambda: connect(socket.SOCK_DGRAM, socket.AF_INET, ("127.0.0.1", udp)))
+attempt("abstract", lambda: connect(socket.SOCK_STREAM, socket.AF_UNIX, "\\0gostlab-test"))
+attempt("sysctl", lambda: open("/proc/sys/kernel/printk_ratelimit", "w").write("5"))
+attempt("disk", lambda: os.open(disk, os.O_WRONLY))
+attempt("node", lambda: os.mknod(folder + "/node", 0o60600, os.makedev(254, 0)))
+attempt("module", lambda: call(libc.syscall(175, b"", 0, b"")))
+attempt("in the folder", lambda: open(folder + "/mine", "w").write("x"))
+json.dump(sorted(done), open(folder + "/done.json", "w"))
+"""
+
+
+def escaped(lab: Lab, victim: Path) -> list[str]:
+    folder = lab.folder()
+    disk = next(
+        (str(path) for path in Path("/dev").iterdir() if path.is_block_device()), "/dev/sda"
+    )
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
+        socket.socket(socket.AF_UNIX) as abstract,
+    ):
+        datagrams.bind(("127.0.0.1", 0))
+        abstract.bind("\0gostlab-test")
+        abstract.listen()
+        program = folder / "kernel"
+        program.write_text(
+            ESCAPED.format(
+                python=sys.executable,
+                victim=str(victim),
+                folder=str(folder),
+                parent=os.getpid(),
+                tcp=server.getsockname()[1],
+                udp=datagrams.getsockname()[1],
+                disk=disk,
+            )
+        )
+        program.chmod(0o755)
+        guest = sandbox.boot(
+            program,
+            folder,
+            [],
+            {},
+            keep=[],
+            cpu=lab.cpu,
+            memory_mib=64,
+            clock="real",
+            syscall_cost_us=0,
+            seed=1,
+            limit_s=30,
+        )
+        assert guest.wait() == 0, Done(folder).log
+    return list(json.loads((folder / "done.json").read_text()))
+
+
+def test_where_nothing_holds_it_an_escaped_guest_does_what_its_user_may(
+    lab: Lab, victim: Path, held
+) -> None:
+    held(NOTHING)
+
+    assert {
+        "write",
+        "create",
+        "chmod",
+        "utime",
+        "tcp",
+        "udp",
+        "abstract",
+        "signal",
+        "in the folder",
+    } <= set(escaped(lab, victim))
+
+
+@pytest.mark.skipif(
+    not (BEST.namespaces and BEST.landlock >= 6), reason="this host has not all of it"
+)
+def test_an_escaped_guest_can_write_its_folder_and_nothing_else(lab: Lab, victim: Path) -> None:
+    before = seen(victim)
+
+    assert escaped(lab, victim) == ["in the folder"]
+    assert seen(victim) == before
+
+
+@pytest.mark.parametrize(
+    ("isolation", "left"),
+    [
+        # Namespaces alone: what needs no mount and no network of the host's.
+        (Isolation(BEST.namespaces, 0), {"signal"}),
+        # Landlock alone: modes, owners and times, and datagrams.
+        (Isolation(False, BEST.landlock), {"chmod", "chown", "utime", "udp"}),
+    ],
+    ids=["namespaces", "landlock"],
+)
+def test_either_half_keeps_most_of_it(
+    lab: Lab, victim: Path, held, isolation: Isolation, left: set[str]
+) -> None:
+    if isolation == NOTHING:
+        pytest.skip("this host has not that half")
+    held(isolation)
+
+    got = set(escaped(lab, victim))
+
+    if isolation.landlock >= 6 or not isolation.landlock:
+        beside = (
+            {"disk", "ptrace", "other memory", "other root"} if not isolation.landlock else set()
+        )
+        assert got - {"in the folder"} <= left | beside
+    assert not got & {
+        "write",
+        "create",
+        "truncate",
+        "remove",
+        "rename out",
+        "link",
+        "mount",
+        "remount",
+        "tcp",
+        "sysctl",
+        "module",
+    }
+
+
+def test_the_run_says_what_held_it(lab: Lab, held) -> None:
+    path = direction(rate_bps=10_000_000, delay_ms=2.0)
+    for isolation in (BEST, NOTHING):
+        held(isolation)
+        done = lab.run(describe(path, path, duration_s=1.0))
+        assert done.outcome["outcome"] == "ok", done.outcome
+        assert done.json("env.json")["host"]["isolation"] == str(isolation)
+    assert str(NOTHING) == "only the guest's own read-only mount"
+
+
+def test_what_holds_the_sandbox_is_found_out_without_a_trace() -> None:
+    before = (
+        Path("/proc/self/mountinfo").read_text(),
+        os.listdir(tempfile.gettempdir()),
+        os.listdir("/proc/self/fd"),
+    )
+    sandbox.available_isolation.cache_clear()
+
+    assert sandbox.available_isolation() == BEST
+    assert before[0] == Path("/proc/self/mountinfo").read_text() and len(before[2]) == len(
+        os.listdir("/proc/self/fd")
+    )
+
+
+# Counters that move by themselves, with every file that is looked up or process that is started on
+# the machine.
+VOLATILE = {
+    "fs.dentry-state": "names the kernel has cached",
+    "fs.inode-nr": "files it has cached",
+    "fs.inode-state": "the same",
+    "fs.file-nr": "open files",
+    "fs.aio-nr": "asynchronous requests",
+    "fs.epoll.": "watches",
+    "kernel.ns_last_pid": "the last process started",
+    "kernel.random.uuid": "new with every look",
+    "kernel.random.entropy_avail": "what the random generator has",
+    "kernel.pty.nr": "terminals open",
+    "net.netfilter.nf_conntrack_count": "connections the firewall follows",
+    "kernel.sched_domain": "the scheduler's own tuning",
+}
+
+
+def host_state() -> dict[str, object]:
+    """What an experiment could change on a host: sysctls, qdiscs, links, addresses, routes, mounts,
+    processes, namespaces (of ours, there must be none; those of somebody else's sandboxes come and
+    go).
+    """
+
+    def said(*words: str) -> str:
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            check=False,
+            env={**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+        )
+        return done.stdout.decode(errors="replace")
+
+    return {
+        "sysctls": [
+            line
+            for line in said("sysctl", "-a").splitlines()
+            if not line.startswith(tuple(VOLATILE))
+        ],
+        "qdiscs": said("tc", "qdisc"),
+        "links": re.sub(r"\bstate \w+|\bqlen \d+", "", said("ip", "-o", "link")),
+        "addresses": re.sub(r"valid_lft.*", "", said("ip", "-o", "addr")),
+        "routes": said("ip", "route", "show", "table", "all"),
+        "mounts": Path("/proc/self/mountinfo").read_text(),
+        "namespaces of ours": foreign_namespaces(),
+        "namespaces": [
+            line.split()[:2]
+            for line in said("lsns", "--noheadings", "--output", "NS,TYPE,COMMAND").splitlines()
+            if not re.search("rootfstype=hostfs|uml-userspace|gostlab", line)
+        ],
+        "netns": said("ip", "netns"),
+        "processes of ours": [process.pid for process in offspring()],
+        "memory files": [name for name in os.listdir("/dev/shm") if name.startswith("vm_file")],
+    }
+
+
+def test_the_host_is_as_it_was_to_the_byte(lab: Lab) -> None:
+    """Other work on the machine may change something meanwhile; a run of ours would do it every
+    time.
+    """
+    adopt_orphans()
+    path = direction(rate_bps=10_000_000, delay_ms=2.0)
+    for _ in range(3):
+        before = host_state()
+        assert lab.run(describe(path, path, duration_s=1.0)).outcome["outcome"] == "ok"
+        deadline = time.monotonic() + 2
+        while (after := host_state()) != before and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if after == before:
+            break
+    assert after == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_an_ordinary_user_is_held_as_well(lab: Lab, tmp_path: Path) -> None:
+    """Nobody's sandbox, and a folder of nobody's own that it must not write."""
+    for parent in [tmp_path, *tmp_path.parents]:
+        if parent != Path("/") and parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o011)
+    kernel = shutil.copy(lab.kernel, tmp_path / "linux")
+    place, victim = tmp_path / "run", tmp_path / "victim"
+    for folder in (place, victim):
+        folder.mkdir()
+        shutil.chown(folder, "nobody")
+    (victim / "file").write_text("kept\n")
+    shutil.chown(victim / "file", "nobody")
+    before = seen(victim)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\nfrom pathlib import Path\nfrom"
+        " gostlab.machine import sandbox\nguest = sandbox.boot(Path(sys.argv[2]),"
+        " Path(sys.argv[3]), ['/bin/sh', '-c', sys.argv[4]], sandbox.sandbox_environ(), keep=[],"
+        f" cpu={lab.cpu}, memory_mib=256, clock='virtual', syscall_cost_us=0, seed=1,"
+        " limit_s=60)\nguest.wait(); print(sandbox.available_isolation())\n"
+    )
+    script = (
+        f"id -u; ip link add type veth && echo made; {WAYS['a second hostfs']}; {METADATA}{CONTENT}"
+        "touch /run/gostlab/kept; echo tried"
+    ).replace("VICTIM", str(victim))
+    as_nobody = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
+    if subprocess.run([*as_nobody, "test", "-r", str(sandbox.INIT)], check=False).returncode:
+        pytest.skip("an ordinary user cannot read this checkout")
+
+    done = subprocess.run(
+        [
+            *as_nobody,
+            "/usr/bin/python3",
+            "-B",
+            "-c",
+            code,
+            str(CHECKOUT),
+            str(kernel),
+            str(place),
+            script,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    log = (place / "log.txt").read_text()
+    assert done.returncode == 0, done.stderr
+    assert log.splitlines()[:2] == ["0", "made"] and "tried" in log, log
+    assert (place / "kept").exists()
+    if "namespaces" in done.stdout:
+        assert seen(victim) == before
+    else:
+        assert (victim / "file").read_text() == "kept\n"

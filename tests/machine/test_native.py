@@ -1,0 +1,113 @@
+"""The native machine, tried in a guest: a machine whose kernel has netem and whose root we may
+be.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from gostlab.declared.folders import cache_folder
+from gostlab.machine import CHECKOUT
+from gostlab.setup.parts import built_version
+from tests.sandboxed import Lab
+
+pytestmark = pytest.mark.sandbox
+
+RUN = (
+    "python3 -m gostlab run thesis-tunnel --quick --matrix main --set tunnel=gost+ws --set"
+    " streams=1 --set rate=20mbit --set delay=10ms --set cc=cubic --set duration=3s --machine"
+    " {machine} --results /run/gostlab/results"
+)
+# All that a run could change on its machine. Left out of the sysctls: counters that move with every
+# file looked up or process started (dentry, inode, file, last pid), and what is drawn anew with
+# every look (uuid, entropy).
+STATE = (
+    "sysctl -a 2>/dev/null | grep -v -E"
+    " '^(fs[.](dentry-state|inode-nr|inode-state|file-nr)|kernel[.](ns_last_pid|random[.](uuid|entropy_avail)))';"
+    " ip -o link; ip -o addr; ip route show table all; tc qdisc; cat /proc/mounts; ip netns; lsns"
+    " --noheadings --output NS,TYPE; ps --ppid 2 -p 2 --deselect -o comm=; ls /dev/shm; ls"
+    " /sys/module"
+)
+
+
+def native(lab: Lab, machine: str, before: str = "", after: str = ""):
+    script = (
+        f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache_folder()}; {before}\n({STATE})"
+        f" >/run/gostlab/before;{RUN.format(machine=machine)}; echo exit $?; ({STATE})"
+        f" >/run/gostlab/after; {after}"
+    )
+    return lab.command(script, memory_mib=1024, keep=[cache_folder(), *lab.keep])
+
+
+def test_auto_takes_native_for_root_on_a_kernel_with_netem_says_so_and_leaves_it_as_it_was(
+    lab: Lab,
+) -> None:
+    done = native(lab, "auto")
+
+    assert "machine: native (root, and this kernel has netem)" in done.log
+    assert "exit 0" in done.log, done.log
+    folder = next((done.folder / "results" / "thesis-tunnel").glob("main-*"))
+    assert json.loads((folder / "status.json").read_text())["outcome"] == "ok", (
+        folder / "log.txt"
+    ).read_text()
+    assert json.loads((folder / "run.json").read_text())["clock"] == "real"
+    assert (done.folder / "before").read_text() == (done.folder / "after").read_text()
+
+
+@pytest.mark.parametrize("kernel", ["5.10", "6.1", "6.12"])
+def test_a_native_run_takes_what_the_kernel_has_and_says_what_it_lacks(
+    lab: Lab, kernel: str
+) -> None:
+    if built_version(kernel) is None:
+        pytest.skip(f"kernel {kernel} is not built")
+    lossy = RUN.format(machine="native") + " --set loss=1%"
+
+    done = lab.command(
+        f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache_folder()}; {lossy}; echo exit $?",
+        clock="real",
+        memory_mib=1024,
+        keep=[cache_folder(), *lab.keep],
+        kernel=kernel,
+    )
+
+    assert "exit 0" in done.log, done.log
+    folder = next((done.folder / "results" / "thesis-tunnel").glob("main-*"))
+    assert json.loads((folder / "status.json").read_text())["outcome"] == "ok"
+    checks = json.loads((folder / "fidelity.json").read_text())["checks"]
+    said = [each["reason"] for each in checks if each["name"] == "kernel_lacks"]
+    assert ["no seed of netem" in each for each in said] == [True] * (kernel in ("5.10", "6.1"))
+
+
+def test_a_killed_native_run_leaves_no_process(lab: Lab) -> None:
+    left = "echo left $(pgrep -c iperf3) $(pgrep -c relay) $(pgrep -fc [m]ininet:)"
+    done = lab.command(
+        f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache_folder()}; {RUN.format(machine='native')} &"
+        f" pid=$!; sleep 2; {left}; kill -KILL $pid; sleep 1; {left}",
+        memory_mib=1024,
+        keep=[cache_folder(), *lab.keep],
+    )
+
+    counts = re.findall(r"left (\d+) (\d+) (\d+)", done.log)
+    assert counts == [("2", "2", "5"), ("0", "0", "0")], done.log  # in full swing, and gone
+
+
+def test_commands_sh_repeats_the_run_by_hand_and_leaves_nothing(lab: Lab) -> None:
+    state = "ip netns; ls /tmp; pgrep -c iperf3; pgrep -c relay; ip -o link"
+    done = native(
+        lab,
+        "native",
+        after=(
+            f"({state}) >/run/gostlab/clean; cd /;"
+            " sh /run/gostlab/results/thesis-tunnel/main-*/commands.sh /run/gostlab/again"
+            f" && echo again $?; ({state}) >/run/gostlab/left"
+        ),
+    )
+
+    assert "again 0" in done.log, done.log
+    assert re.search(r"^flow1: 1\d\.\d+ Mbit/s, Retr \d+$", done.log, re.MULTILINE), done.log
+    assert (done.folder / "clean").read_text() == (done.folder / "left").read_text()
+    report = json.loads((done.folder / "again" / "iperf3.json").read_text())
+    assert 10e6 < report["end"]["sum_received"]["bits_per_second"] < 20e6

@@ -1,0 +1,133 @@
+"""The format of a result folder: the page says it, the code writes it, and a check finds what is
+not in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from gostlab import results
+from gostlab.describe.checks import Check
+from gostlab.describe.resolve.flows import Flow
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.reports import FlowResult
+from gostlab.guest.watch.netlink import TcpSocket
+from gostlab.guest.watch.probes import COUNTED, TIMED
+from gostlab.results.check import complaints
+from gostlab.results.format import KINDS, SCHEMA, Field, files, to_markdown
+
+RUN, FLOWS, FIDELITY, LEGS, SOCKETS, QUEUES = (
+    next(file.fields for file in files() if file.name == name)
+    for name in (
+        "run.json",
+        "flows.json",
+        "fidelity.json",
+        "legs.json",
+        "sockets.jsonl",
+        "queues.jsonl",
+    )
+)
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "result-format.md"
+
+
+def names(table: Iterable[Field], prefix: str = "") -> set[str]:
+    """The keys that a table has right below a prefix."""
+    below = (each.path.removeprefix(prefix) for each in table if each.path.startswith(prefix))
+    return {path.split(".")[0].removesuffix("[]") for path in below}
+
+
+def of(cls: type) -> set[str]:
+    return {each.name for each in fields(cls)}
+
+
+def test_the_page_is_what_the_tables_say() -> None:
+    assert PAGE.read_text(encoding="utf-8") == to_markdown(), (
+        "run: python3 -m gostlab.results.format > docs/result-format.md"
+    )
+
+
+def test_what_the_lab_writes_is_in_the_tables() -> None:
+    assert names(RUN) == of(RunDescription)
+    assert names(RUN, "flows[].") == of(Flow)
+    assert names(FLOWS, "flows[].") == of(FlowResult)
+    assert names(FIDELITY, "checks[].") == of(Check)
+    assert {"sockets", *COUNTED, *TIMED} < names(LEGS, "legs[].")
+    sampled = {name for name in of(TcpSocket) if not name.startswith("bbr_")} - {"state"}
+    assert sampled | {"t_s", "host", "flow", "leg", "end", "bbr"} == names(SOCKETS)
+    modelled = {name.removeprefix("bbr_") for name in of(TcpSocket) if name.startswith("bbr_")}
+    assert modelled == names(SOCKETS, "bbr.")
+
+
+def test_a_table_says_each_field_once_and_what_it_is() -> None:
+    for file in files():
+        assert len({each.path for each in file.fields}) == len(file.fields)
+        assert all(each.says and each.kind in KINDS for each in file.fields)
+
+
+def finished(folder: Path, queue: dict[str, object], **status: object) -> list[str]:
+    """The complaints of a run that failed, with one sample of a queue."""
+    ended = {
+        "outcome": "failed",
+        "error": "x",
+        "wall_s": 1.5,
+        "guest_s": None,
+        "finished": "2026",
+        **status,
+    }
+    (folder / "status.json").write_text(json.dumps(ended))
+    (folder / "queues.jsonl").write_text(json.dumps(queue) + "\n")
+    return [line for line in complaints(folder) if "run.json" not in line]
+
+
+QUEUE: dict[str, object] = {
+    "t_s": 1,
+    "node": "a",
+    "dev": "a-eth0",
+    "role": "delay",
+    "direction": "forward",
+    "backlog_pkts": 0,
+    "backlog_bytes": 0,
+    "drops": 0,
+    "sent_pkts": 1,
+    "sent_bytes": 2.0,
+}
+
+
+def test_a_folder_of_the_format_has_no_complaint(tmp_path: Path) -> None:
+    assert finished(tmp_path, QUEUE) == []
+
+
+@pytest.mark.parametrize(
+    ("queue", "complaint"),
+    [
+        (QUEUE | {"ecn_marks": 0}, "queues.jsonl: ecn_marks: no field of the format"),
+        ({**QUEUE, "t_s": "1"}, "queues.jsonl: t_s is no number"),
+        ({**QUEUE, "drops": None}, "queues.jsonl: drops is null"),
+        ({**QUEUE, "drops": 0.5}, "queues.jsonl: drops is no count"),
+        ({key: QUEUE[key] for key in QUEUE if key != "dev"}, "queues.jsonl: dev is missing"),
+    ],
+)
+def test_a_field_that_is_not_what_the_table_says_is_told(
+    tmp_path: Path, queue: dict[str, object], complaint: str
+) -> None:
+    assert finished(tmp_path, queue) == [complaint]
+
+
+def test_files_that_are_unknown_missing_or_unreadable_are_told(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("x")
+    (tmp_path / "iperf3-late-server.json").write_text("iperf3's own")
+    (tmp_path / "legs.json").write_text("{")
+    found = finished(tmp_path, QUEUE, outcome="ok")
+    assert "notes.md: no file of the format" in found
+    assert "hosts.jsonl is missing" in found and "acks.csv.gz is missing" not in found
+    assert any(line.startswith("legs.json: cannot be read") for line in found)
+
+
+def test_a_run_that_ends_says_the_format_s_number(tmp_path: Path) -> None:
+    assert results.finish(tmp_path, 1.0, "it was ended")["schema"] == SCHEMA
+    assert [line for line in complaints(tmp_path) if line.startswith("status.json")] == []

@@ -1,0 +1,57 @@
+"""What runs leave behind is the format that docs/result-format.md says, file by file and field by
+field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gostlab import results
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.results.check import complaints
+from tests.sandboxed import Lab, describe, direction, flow
+
+pytestmark = pytest.mark.sandbox
+
+PATH = direction(rate_bps=20_000_000, buffer_pkts=50)
+# Between them they leave every file and every field that the lab writes.
+RUNS = {
+    "a flow whose ACKs are recorded, on a path that changes": replace(
+        describe(PATH, cc="bbr", duration_s=2.0, sample_ms=500.0, acks=True),
+        changes=[
+            {"at_s": 0.5, "direction": "forward", "rate_bps": 10_000_000},
+            {
+                "at_s": 1.0,
+                "direction": "reverse",
+                "delay_ms": 30.0,
+                "jitter_ms": 0.0,
+                "loss": {"model": "random", "p": 0.01},
+            },
+        ],
+    ),
+    "two streams through a tunnel": describe(PATH, tunnel="gost+ws", streams=2, duration_s=2.0),
+    "a token bucket over a queue that acts, another control at one end": describe(
+        PATH, duration_s=2.0, bottleneck="tbf", queue="fq_codel", cc_by_end={"target": "reno"}
+    ),
+    "http and short downloads beside udp and pings": describe(
+        PATH,
+        duration_s=2.0,
+        flows=[
+            flow("file", kind="http", size_bytes=500_000, direction="download", duration_s=60.0),
+            flow("noise", kind="udp", cc=None, rate_bps=1_000_000, duration_s=2.0),
+            flow("web", kind="short", sizes_bytes=[10_000], direction="download", duration_s=2.0),
+            flow("lag", kind="ping", cc=None, interval_ms=100.0, duration_s=2.0),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS.keys())
+def test_a_run_s_folder_has_the_format(lab: Lab, run: RunDescription) -> None:
+    done = lab.run(run)
+    assert done.outcome["outcome"] == "ok", done.outcome
+    results.clean_folder(done.folder)
+    results.finish(done.folder, 1.0, None)
+    assert complaints(done.folder) == []

@@ -1,0 +1,509 @@
+"""Kills, ruined result folders, two schedulers at once, and many runs in a row; with GOSTLAB_SOAK=1
+more than fifty kills and a thousand runs.
+
+After each: what was finished is unchanged, nothing is left behind, and the same command goes on to
+the same end. Every instant is drawn from a seed; what a process has come to by then is the
+machine's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gostlab.declared.folders import cache_folder
+from gostlab.machine import CHECKOUT
+from tests.lab_command import run_lab
+from tests.offspring import (
+    adopt_orphans,
+    all_gone,
+    foreign_namespaces,
+    mounts_in,
+    offspring,
+    sandboxes,
+    zombies_of_ours,
+)
+from tests.sandboxed import Lab
+
+pytestmark = pytest.mark.sandbox
+
+SETTINGS = "{profile: plain-100ms, rate: 10mbit, delay: 5ms, duration: 1s}"
+MATRIX = f"""name: small
+title: the smallest matrix
+settings: {SETTINGS}
+matrices:
+  - name: main
+    factors: {{cc: [cubic, bbr], streams: [1, 2, 3]}}
+"""
+ROW = f"""name: row
+title: the smallest run, many times
+settings: {SETTINGS}
+matrices:
+  - name: main
+    repetitions: COUNT
+    factors: {{cc: [cubic]}}
+"""
+SOAK = os.environ.get("GOSTLAB_SOAK") == "1"
+SCHEDULER_KILLS, SANDBOX_KILLS = (20, 24) if SOAK else (6, 7)
+TUNNELS_KILLED = (2, 3, 4) if SOAK else (2, 3)  # by the number of streams, of two controls each
+
+
+class Desk:
+    """An experiment's file and its results folder, and the command line on them."""
+
+    def __init__(self, place: Path, matrix: str = MATRIX) -> None:
+        self.file = place / "experiment.yaml"
+        self.file.write_text(matrix)
+        self.results = place / "results"
+        self.memory_files = set(os.listdir("/dev/shm"))
+
+    def words(self, *more: str) -> list[str]:
+        return [
+            "run",
+            str(self.file),
+            "--results",
+            str(self.results),
+            "--machine",
+            "sandbox",
+            *more,
+        ]
+
+    def start(self, *more: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "gostlab", *self.words(*more)]
+        return subprocess.Popen(
+            command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=stderr, text=True
+        )
+
+    def run(self, *more: str) -> subprocess.CompletedProcess[str]:
+        return self.checked(*self.words(*more))
+
+    def report(self) -> subprocess.CompletedProcess[str]:
+        return self.checked("report", "--results", str(self.results))
+
+    def checked(self, *words: str) -> subprocess.CompletedProcess[str]:
+        done = run_lab(*words, timeout=300)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    def reported_states(self) -> dict[str, str]:
+        """What the report says of each run."""
+        rows = (self.results / "report" / "tables" / "small-runs.csv").read_text().splitlines()
+        return {row.split(",")[0]: row.split(",")[1] for row in rows[1:]}
+
+    def folders(self) -> list[Path]:
+        return sorted(path for path in (self.results / "small").iterdir() if path.is_dir())
+
+    def finished(self) -> dict[str, str]:
+        """Every finished run, and the hash of its whole folder."""
+        return {
+            path.parent.name: folder_hash(path.parent)
+            for path in sorted(self.results.glob("*/*/status.json"))
+        }
+
+    def outcomes(self) -> dict[str, str]:
+        return {
+            path.parent.name: json.loads(path.read_text())["outcome"]
+            for path in sorted(self.results.glob("*/*/status.json"))
+        }
+
+    def check_nothing_left(self) -> None:
+        """No process, namespace, mount or memory file of ours."""
+        assert not all_gone()
+        assert not foreign_namespaces()
+        assert not mounts_in(self.results)
+        assert not {
+            name
+            for name in set(os.listdir("/dev/shm")) - self.memory_files
+            if name.startswith("vm_file")
+        }
+
+
+def folder_hash(folder: Path) -> str:
+    """The names and contents of all files below a folder."""
+    total = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        total.update(f"{path.relative_to(folder)}\0".encode())
+        if path.is_file():
+            total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+def names_asked_for(desk: Desk) -> set[str]:
+    """The runs of an undisturbed matrix."""
+    return set(desk.run("--dry-run").stdout.split())
+
+
+@pytest.fixture(autouse=True)
+def orphans(lab: Lab) -> None:
+    """Every test here needs the sandbox, and starts with no child."""
+    adopt_orphans()
+    assert not offspring()
+
+
+@pytest.fixture(scope="module")
+def whole(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A finished matrix, to be copied and ruined."""
+    desk = Desk(tmp_path_factory.mktemp("whole"))
+    assert desk.run().returncode == 0
+    return desk
+
+
+def copy_of(desk: Desk, place: Path) -> Desk:
+    shutil.copytree(desk.results, place / "results")
+    return Desk(place)
+
+
+def test_a_scheduler_killed_over_and_over_comes_to_the_same_end(tmp_path: Path) -> None:
+    desk, draw = Desk(tmp_path), random.Random(20)
+    kept: dict[str, str] = {}
+    kills = 0
+    while kills < SCHEDULER_KILLS:
+        process = desk.start()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(draw.choice((0.2, 0.4, 0.8)) + draw.uniform(0.0, 0.4))
+        if process.returncode == 0:  # all of it is done: begin again, with less
+            victim = draw.choice(sorted(kept))
+            shutil.rmtree(desk.results / "small" / victim)
+            del kept[victim]
+            continue
+        process.send_signal(signal.SIGKILL)
+        _, words = process.communicate(timeout=30)
+        kills += 1
+
+        assert "Traceback" not in words
+        desk.check_nothing_left()
+        now = desk.finished()
+        assert kept.items() <= now.items()
+        kept = now
+
+    assert desk.run().returncode == 0
+    assert kept.items() <= desk.finished().items()
+    assert desk.outcomes() == dict.fromkeys(names_asked_for(desk), "ok")
+    desk.check_nothing_left()
+
+
+def test_killed_sandboxes_fail_alone_and_are_run_again_when_asked(tmp_path: Path) -> None:
+    desk, draw = Desk(tmp_path), random.Random(21)
+    kills = 0
+    kept: dict[str, str] = {}
+    while kills < SANDBOX_KILLS:
+        process = desk.start("--retry-failed")
+        killed: set[int] = set()
+        while process.poll() is None:
+            time.sleep(draw.uniform(0.0, 0.5))
+            fresh = [victim.pid for victim in sandboxes() if victim.pid not in killed]
+            if fresh and kills < SANDBOX_KILLS:
+                killed.add(victim := draw.choice(fresh))
+                with suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
+                    kills += 1
+        _, words = process.communicate()
+
+        assert "Traceback" not in words
+        desk.check_nothing_left()
+        outcomes = desk.outcomes()
+        assert set(outcomes) == names_asked_for(desk)
+        # A kernel that was killed as it powered off has said its outcome already.
+        assert len(killed) - 2 <= list(outcomes.values()).count("failed") <= len(killed)
+        now = {name: found for name, found in desk.finished().items() if outcomes[name] == "ok"}
+        assert kept.items() <= now.items()
+        kept = now
+        if len(kept) == len(outcomes):
+            shutil.rmtree(desk.results)
+            kept = {}
+
+    assert desk.run("--retry-failed").returncode == 0
+    assert desk.outcomes() == dict.fromkeys(names_asked_for(desk), "ok")
+
+
+def test_runs_whose_tunnel_is_killed_fail_alone_with_the_ends_name(
+    lab: Lab, tmp_path: Path
+) -> None:
+    draw = random.Random(22)
+    assert lab.handed["tunnel"]
+    # Poses as GOST; with more than one stream, one end is killed at an instant of the guest's own
+    # clock.
+    instants = tmp_path / "instants"
+    ends = {
+        (cc, streams): draw.choice(("client", "target"))
+        for cc in ("cubic", "bbr")
+        for streams in TUNNELS_KILLED
+    }
+    instants.write_text(
+        "".join(
+            f"{cc} {streams} {'-F' if end == 'client' else 'none'} {draw.uniform(0.05, 1.2):.3f}\n"
+            for (cc, streams), end in ends.items()
+        )
+    )
+    program = tmp_path / "gost"
+    program.write_text(f"""#!/bin/sh
+case "$1" in -V) echo gost 3.99; exit;; esac
+end=none; for word; do [ "$word" = -F ] && end=-F; done
+run=$(python3 -c 'import json; run = json.load(open("/run/gostlab/run.json")); print(run["cc"], run["streams"])')
+instant=$(sed -n "s/^$run $end //p" {instants})
+if [ "$instant" ]; then
+    exec timeout -s KILL "$instant" {lab.handed["tunnel"]["path"]} "$@"
+fi
+exec {lab.handed["tunnel"]["path"]} "$@"
+""")
+    program.chmod(0o755)
+    desk = Desk(
+        tmp_path,
+        MATRIX.replace("[1, 2, 3]", str([1, *TUNNELS_KILLED])).replace(
+            "{cc:", "{tunnel: [gost+ws], cc:"
+        ),
+    )
+
+    done = desk.run("--gost", str(program))
+
+    assert done.returncode == 1
+    for path in sorted(desk.results.glob("*/*/status.json")):
+        run, status = (
+            json.loads((path.parent / "run.json").read_text()),
+            json.loads(path.read_text()),
+        )
+        end = ends.get((run["cc"], run["streams"]))
+        if end is None:
+            assert status["outcome"] == "ok", status
+        else:
+            assert status["outcome"] == "failed"
+            assert f"the tunnel's end on {end} died" in status["error"], status
+    kept = {name: found for name, found in desk.finished().items() if desk.outcomes()[name] == "ok"}
+    assert len(kept) == 2
+    desk.check_nothing_left()
+
+    instants.write_text("")
+    assert (
+        desk.run("--gost", str(program), "--retry-failed", "--set", "streams=1,2").returncode == 0
+    )
+    assert kept.items() <= desk.finished().items()
+
+
+def test_of_two_schedulers_on_one_folder_the_second_is_refused_with_the_firsts_name(
+    tmp_path: Path,
+) -> None:
+    desk = Desk(tmp_path, MATRIX)
+    first = desk.start()
+    while not sandboxes():
+        time.sleep(0.02)
+
+    second = desk.run()
+
+    assert second.returncode == 1
+    assert f"process {first.pid}" in second.stderr
+    first.communicate(timeout=60)
+    assert first.returncode == 0
+    assert desk.outcomes() == dict.fromkeys(names_asked_for(desk), "ok")
+    assert desk.run().returncode == 0  # the lock went with its owner
+    desk.check_nothing_left()
+
+
+def cut(path: Path, draw: random.Random) -> None:
+    os.truncate(path, draw.randrange(path.stat().st_size))
+
+
+def test_ruined_runs_are_corrupt_in_the_report_and_run_again(whole: Desk, tmp_path: Path) -> None:
+    """Each of the folders is ruined in another way; the one that is left alone stays as it is, to
+    the byte.
+    """
+    desk, draw = copy_of(whole, tmp_path), random.Random(23)
+    folders = desk.folders()
+    garbled, cut_short, no_description, a_folder, other_question, sound = folders
+    (garbled / "status.json").write_bytes(draw.randbytes(200))
+    cut(cut_short / "status.json", draw)
+    cut(no_description / "run.json", draw)
+    (a_folder / "status.json").unlink()
+    (a_folder / "status.json").mkdir()
+    (other_question / "run.json").write_text("{}")
+    kept = folder_hash(sound)
+
+    reported = desk.report()
+
+    assert reported.returncode == 0, reported.stderr
+    states = desk.reported_states()
+    assert states[sound.name] == "ok"
+    assert all(
+        states.get(folder.name, "corrupt") != "ok" for folder in folders if folder != sound
+    ), states
+    assert "corrupt" in (desk.results / "report" / "report.html").read_text()
+
+    done = desk.run()
+
+    assert done.returncode == 0, done.stderr
+    assert "1 of 6 runs are finished already" in done.stderr and "5 runs to do" in done.stderr
+    assert folder_hash(sound) == kept
+    assert desk.outcomes() == dict.fromkeys(names_asked_for(desk), "ok")
+    desk.check_nothing_left()
+
+
+def test_every_file_cut_short_is_seen_by_the_report(whole: Desk, tmp_path: Path) -> None:
+    """One file of a folder each: what is JSON as a whole is missed by nobody. (A series may end
+    early: a killed run's do.)
+    """
+    desk, draw = copy_of(whole, tmp_path), random.Random(24)
+    folders = desk.folders()
+    ruined = dict(
+        zip(
+            ("status.json", "run.json", "flows.json", "legs.json", "fidelity.json", "env.json"),
+            folders,
+            strict=True,
+        )
+    )
+    for name, folder in ruined.items():
+        cut(folder / name, draw)
+
+    assert desk.report().returncode == 0
+
+    states = desk.reported_states()
+    assert {
+        name: states.get(folder.name, "corrupt") for name, folder in ruined.items()
+    } == dict.fromkeys(ruined, "corrupt")
+
+
+def test_a_finished_run_whose_data_was_cut_short_is_run_again(whole: Desk, tmp_path: Path) -> None:
+    desk = copy_of(whole, tmp_path)
+    ruined = desk.folders()[0]
+    os.truncate(ruined / "iperf3.json", 100)
+
+    done = desk.run("--set", "cc=bbr", "--set", "streams=1")
+
+    assert done.returncode == 0
+    json.loads((ruined / "iperf3.json").read_text())
+
+
+@pytest.mark.parametrize("thing", ["file", "dangling link", "link elsewhere"])
+def test_a_run_folder_that_is_no_folder_is_replaced(
+    whole: Desk, tmp_path: Path, thing: str
+) -> None:
+    desk = copy_of(whole, tmp_path)
+    place = desk.folders()[0]
+    shutil.rmtree(place)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "dear").write_text("kept")
+    if thing == "file":
+        place.write_text("hello")
+    else:
+        place.symlink_to(elsewhere if thing == "link elsewhere" else tmp_path / "nowhere")
+
+    done = desk.run("--set", "cc=bbr", "--set", "streams=1")
+
+    assert (elsewhere / "dear").read_text() == "kept" and len(list(elsewhere.iterdir())) == 1
+    assert done.returncode == 0, done.stderr
+    assert not place.is_symlink() and (place / "status.json").exists()
+
+
+def test_a_description_nested_a_hundred_thousand_deep_is_only_garbage(
+    whole: Desk, tmp_path: Path
+) -> None:
+    desk = copy_of(whole, tmp_path)
+    place = desk.folders()[0]
+    (place / "run.json").write_text("[" * 100_000)
+
+    assert desk.run("--set", "cc=bbr", "--set", "streams=1").returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_results_that_may_not_be_written_are_one_sentence(whole: Desk, tmp_path: Path) -> None:
+    desk = copy_of(whole, tmp_path)
+    for parent in [tmp_path, *tmp_path.parents]:
+        if parent != Path("/") and parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o011)
+    become = "setpriv --reuid nobody --regid nogroup --clear-groups".split()
+    lab = ["/usr/bin/python3", "-B", "-m", "gostlab", "run", str(desk.file), "--machine", "sandbox"]
+    as_nobody = [*become, *lab]
+    if subprocess.run([*become, "test", "-r", str(CHECKOUT / "lab")], check=False).returncode:
+        pytest.skip("an ordinary user cannot read this checkout")
+    before = desk.finished()
+    environ = {**os.environ, "GOSTLAB_CACHE": str(reachable_cache(tmp_path))}
+
+    for results in (desk.results, tmp_path / "new"):  # root's, and one that would have to be made
+        done = subprocess.run(
+            [*as_nobody, "--results", str(results)],
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env=environ,
+        )
+        assert done.returncode in (1, 2) and "Traceback" not in done.stderr
+        assert "ermission denied" in done.stderr, done.stderr
+    assert desk.finished() == before
+
+
+def reachable_cache(place: Path) -> Path:
+    """The set-up's built parts where an ordinary user can read them."""
+    made = place / "cache"
+    for part in ("kernel", "relay", "iproute2", "iperf3"):
+        if (cache_folder() / part).is_dir():
+            shutil.copytree(cache_folder() / part, made / part, symlinks=True)
+    return made
+
+
+def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
+    """With GOSTLAB_SOAK=1 a thousand, else ten."""
+    count = 1000 if SOAK else 10
+    desk = Desk(tmp_path, ROW.replace("COUNT", str(count)))
+    dead_before = {each.pid for each in zombies_of_ours()}  # of what other tests have killed
+    began, seen = time.monotonic(), []
+    process = desk.start("--json", stderr=subprocess.DEVNULL)
+    while process.poll() is None:
+        with suppress(OSError, ValueError):  # it may end as we look
+            resident = (
+                int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+                * os.sysconf("SC_PAGE_SIZE")
+                // 2**20
+            )
+            seen.append(
+                {
+                    "descriptors": len(os.listdir(f"/proc/{process.pid}/fd")),
+                    "processes": len(offspring()),
+                    "namespaces": len(foreign_namespaces()),
+                    "resident_mib": resident,
+                    "memory_files": len(
+                        [name for name in os.listdir("/dev/shm") if name.startswith("vm_file")]
+                    ),
+                }
+            )
+        time.sleep(0.2)
+
+    assert process.returncode == 0
+    assert list(desk.outcomes().values()) == ["ok"] * count
+    desk.check_nothing_left()
+    # While there were runs: for the table after them the scheduler reads its statistics, once.
+    with_a_run = [number for number, row in enumerate(seen) if row["processes"] > 1]
+    seen = seen[: with_a_run[-1] + 1]
+    quarter = len(seen) // 4
+    most = {
+        key: (
+            max(row[key] for row in seen[quarter : 2 * quarter]),
+            max(row[key] for row in seen[-quarter:]),
+        )
+        for key in seen[0]
+    }
+    zombies = [each for each in zombies_of_ours() if each.pid not in dead_before]
+    print(
+        f"{count} runs, {time.monotonic() - began:.0f} s, {len(seen)} looks; most in the second and"
+        f" in the last quarter: {most}; zombies left: {len(zombies)}"
+    )
+    assert not zombies
+    # A look may catch a run between two steps, so two more say nothing; a leak of one per run is
+    # half of all runs, which is how many lie between the two quarters.
+    for key in ("descriptors", "namespaces", "memory_files"):
+        assert most[key][1] <= most[key][0] + 2, (key, most)
+    assert (
+        most["processes"][1] <= 1.5 * most["processes"][0]
+        and most["resident_mib"][1] <= most["resident_mib"][0] + 4
+    ), most

@@ -1,0 +1,123 @@
+"""The time that is promised: a guess from what is asked, set right by the runs that ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gostlab.describe.file.experiment import load_experiment
+from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.runs import pace, schedule
+from gostlab.runs.pace import Forecast, Moving, expected_s, sampled_s
+
+RUNS = expand(load_experiment("thesis-tunnel"), quick=True)
+
+
+@pytest.fixture
+def thirty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run is expected to take 30 s."""
+    monkeypatch.setattr(pace, "expected_s", lambda run: 30.0)
+
+
+def test_before_anything_has_ended_a_run_is_promised_what_it_asks() -> None:
+    assert Forecast(RUNS, 1).left_s((), RUNS[:1]) == expected_s(RUNS[0])
+
+
+def test_a_machine_that_takes_three_times_as_long_is_promised_three_times_as_much() -> None:
+    forecast = Forecast(RUNS, 1)
+    for run in RUNS[:2]:
+        forecast.finished(run, 3 * expected_s(run))
+    other = next(run for run in RUNS if run.matrix != RUNS[0].matrix and run.clock == "virtual")
+    assert forecast.left_s((), [other]) == pytest.approx(3 * expected_s(other))
+
+
+def test_runs_of_a_kind_say_more_of_a_run_than_others(thirty: None) -> None:
+    big, small = (
+        [run for run in RUNS if run.matrix == "main" and run.streams == streams]
+        for streams in (16, 1)
+    )
+    forecast = Forecast(RUNS, 1)
+    tunnel = big[0].tunnel
+    slow = [run for run in big if run.tunnel == tunnel]
+    fast = [run for run in small if run.tunnel == tunnel]
+    forecast.finished(slow[0], 90.0)
+    forecast.finished(fast[0], 15.0)
+    assert forecast.left_s((), slow[1:2]) == 90.0 and forecast.left_s((), fast[1:2]) == 15.0
+
+
+def test_what_the_real_clock_takes_is_not_learned_from_a_slow_machine(thirty: None) -> None:
+    alone = replace(RUNS[5], clock="real")
+    forecast = Forecast([*RUNS, alone], 1)
+    forecast.finished(RUNS[0], 150.0)
+    assert forecast.left_s((), [alone]) == 30.0 and forecast.left_s((), RUNS[1:2]) == 150.0
+
+
+def test_what_needs_the_machine_for_itself_is_not_dealt_to_slots(thirty: None) -> None:
+    alone = [replace(run, clock="real") for run in RUNS[:3]]
+    forecast = Forecast([*RUNS, *alone], 8)
+    assert forecast.left_s((), alone) == 90.0 and forecast.left_s((), RUNS[:3]) == 30.0
+
+
+def test_a_run_under_way_is_promised_the_rest_first_by_its_kind_then_by_its_pace(
+    thirty: None,
+) -> None:
+    forecast = Forecast(RUNS, 1)
+    unseen = Moving(RUNS[0], 10.0, None, None)
+    assert forecast.left_s([unseen], RUNS[1:3]) == 80.0
+    almost = Moving(RUNS[0], 90.0, 0.9 * RUNS[0].length_s, 90.0)
+    assert forecast.left_s([almost], ()) == pytest.approx(0.9 * 10.0)
+
+
+def test_losses_and_costly_calls_make_runs_shorter() -> None:
+    way = {**RUNS[0].path["forward"], "loss": {"model": "random", "p": 0.01}}
+    lossy = {**RUNS[0].path, "forward": way}
+    tcp = [replace(RUNS[0].flows[0], cc=cc) for cc in ("cubic", "bbr")]
+    cubic, bbr = (replace(RUNS[0], path=lossy, cc=str(flow.cc), flows=[flow]) for flow in tcp)
+    assert expected_s(cubic) < expected_s(bbr)
+
+    cpu = {run.syscall_cost_us: run for run in RUNS if run.matrix == "cpu"}
+    assert expected_s(cpu[20.0]) < 0.5 * expected_s(cpu[2.0])
+
+
+def test_how_far_a_run_is_is_read_from_its_last_whole_sample(tmp_path: Path) -> None:
+    assert sampled_s(tmp_path) is None
+    (tmp_path / "hosts.jsonl").write_text('{"t_s": 1.0}\n{"t_s": 2.0}\n{"t_s": 3')
+    (tmp_path / "queues.jsonl").write_text("x" * 9000 + '\n{"t_s": 2.5}\nnot json\n')
+    assert sampled_s(tmp_path) == 2.5
+
+
+def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    class Told(schedule.Quiet):
+        def planned(
+            self, runs: Sequence[RunDescription], done: Sequence[schedule.Finished]
+        ) -> None:
+            heard.append(f"planned {len(runs)} {len(done)}")
+
+        def moved(self, moving: Sequence[Moving], left_s: float) -> None:
+            heard.extend(f"{each.share}" for each in moving)
+
+    class Slow:
+        complaint: str | None = None
+        polls = 0
+
+        def __init__(self, folder: Path) -> None:
+            self.folder = folder
+
+        def poll(self) -> int | None:
+            self.polls += 1
+            half_s = RUNS[0].length_s / 2
+            (self.folder / "hosts.jsonl").write_text(json.dumps({"t_s": half_s}) + "\n")
+            return 0 if self.polls > 40 else None
+
+        def kill(self) -> None:
+            pass
+
+    schedule.run_all(RUNS[:1], tmp_path, (0,), lambda run, folder, slot: Slow(folder), Told())
+    assert heard[0] == "planned 1 0" and "0.5" in heard

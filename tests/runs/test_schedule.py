@@ -1,0 +1,243 @@
+"""The matrix: what is finished stays, what is not is run, a failure stays a failure, an interrupt
+leaves nothing running.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gostlab import results
+from gostlab.describe.file.experiment import load_experiment
+from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine import MachineError
+from gostlab.runs import schedule
+
+
+def runs(count: int, clock: str = "virtual") -> list[RunDescription]:
+    base = expand(load_experiment("thesis-tunnel"), quick=True)[0]
+    return [replace(base, repetition=number, clock=clock) for number in range(1, count + 1)]
+
+
+class Job:
+    """A run that ends after a few polls."""
+
+    def __init__(self, folder: Path, outcome: dict | None, polls: int = 2) -> None:
+        self.folder, self.outcome, self.left, self.killed = folder, outcome, polls, False
+        self.complaint = None
+
+    def poll(self) -> int | None:
+        self.left -= 1
+        if self.left > 0:
+            return None
+        if self.outcome is not None:
+            (self.folder / "outcome.json").write_text(json.dumps(self.outcome))
+        return 0
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+GOOD = {"outcome": "ok", "error": None, "guest_s": 1.0}
+
+
+def run_all(
+    tmp_path: Path, todo: list[RunDescription], start: Callable, slots=(0, 1), **kw
+) -> list[schedule.Finished]:
+    return schedule.run_all(todo, tmp_path, slots, start, schedule.Quiet(), **kw)
+
+
+def test_every_run_gets_a_status_last(tmp_path: Path) -> None:
+    done = run_all(tmp_path, runs(5), lambda run, folder, slot: Job(folder, GOOD))
+
+    assert [end.status["outcome"] for end in done] == ["ok"] * 5
+    assert all(
+        (end.folder / "status.json").exists() and not (end.folder / "outcome.json").exists()
+        for end in done
+    )
+
+
+def test_finished_runs_are_not_run_again(tmp_path: Path) -> None:
+    run_all(tmp_path, runs(3), lambda run, folder, slot: Job(folder, GOOD))
+    started = []
+
+    run_all(
+        tmp_path,
+        runs(5),
+        lambda run, folder, slot: started.append(run.repetition) or Job(folder, GOOD),
+    )
+
+    assert started == [4, 5]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "null", '{"outcome": "splendid"}'])
+def test_a_half_written_status_means_unfinished(tmp_path: Path, damage: str) -> None:
+    first = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))[0]
+    (first.folder / "status.json").write_text(damage)
+
+    again = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))[0]
+
+    assert again.status["outcome"] == "ok"
+
+
+def test_a_machine_that_ends_without_a_word_is_a_failed_run_with_its_last_words(
+    tmp_path: Path,
+) -> None:
+    def start(run: RunDescription, folder: Path, slot: int) -> Job:
+        (folder / "log.txt").write_text("all well\nKernel panic: no init\nreboot: Power down\n")
+        return Job(folder, None)
+
+    done = run_all(tmp_path, runs(1), start)[0]
+
+    assert done.status["outcome"] == "failed" and "Kernel panic" in done.status["error"]
+
+
+def test_a_failed_run_stays_failed_until_asked_for(tmp_path: Path) -> None:
+    bad = {"outcome": "failed", "error": "no", "guest_s": 1}
+    run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, bad))
+
+    assert (
+        run_all(tmp_path, runs(1), lambda *_: pytest.fail("ran again"))[0].status["outcome"]
+        == "failed"
+    )
+    assert (
+        run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD), retry_failed=True)[
+            0
+        ].status["outcome"]
+        == "ok"
+    )
+
+
+def test_a_run_that_the_labs_own_error_ended_is_no_answer_and_is_run_again(tmp_path: Path) -> None:
+    bug = {"outcome": "failed", "error": "KeyError: 'x'", "cause": results.OWN_ERROR, "guest_s": 1}
+    [first] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, bug))
+    assert first.status["outcome"] == "failed" and not results.is_finished(first.folder, first.run)
+    line = results.failure_line(first.folder, first.status)
+    assert "KeyError: 'x'" in line and str(first.folder / "log.txt") in line
+    assert "the same command runs it again" in line
+
+    [again] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+
+    assert again.status["outcome"] == "ok"
+
+
+def test_a_failure_says_where_its_log_is_and_how_to_run_it_again(tmp_path: Path) -> None:
+    bad = {"outcome": "failed", "error": "iperf3 failed", "cause": None, "guest_s": 1}
+    [end] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, bad))
+
+    line = results.failure_line(end.folder, end.status)
+
+    assert "--retry-failed" in line and str(end.folder / "log.txt") in line
+
+
+def test_a_run_that_cannot_start_fails_alone(tmp_path: Path) -> None:
+    def start(run: RunDescription, folder: Path, slot: int) -> Job:
+        if run.repetition == 1:
+            raise MachineError("/dev/shm has 3 MiB free")
+        return Job(folder, GOOD)
+
+    done = run_all(tmp_path, runs(2), start)
+
+    assert [end.status["outcome"] for end in done] == ["failed", "ok"]
+    assert "/dev/shm" in done[0].status["error"]
+
+
+def test_an_interrupt_ends_what_runs_and_keeps_what_is_finished(tmp_path: Path) -> None:
+    jobs: list[Job] = []
+
+    def start(run: RunDescription, folder: Path, slot: int) -> Job:
+        if run.repetition == 3:
+            raise KeyboardInterrupt
+        jobs.append(Job(folder, GOOD, polls=2 if run.repetition == 1 else 1000))
+        return jobs[-1]
+
+    with pytest.raises(KeyboardInterrupt):
+        run_all(tmp_path, runs(3), start)
+
+    assert [job.killed for job in jobs] == [False, True]
+    finished = [
+        results.read_status(folder) for folder in sorted((tmp_path / "thesis-tunnel").iterdir())
+    ]
+    assert sum(status is not None for status in finished) == 1
+
+
+def test_runs_on_the_real_clock_have_the_machine_for_themselves(tmp_path: Path) -> None:
+    active: set[int] = set()
+    most = 0
+
+    class Watched(Job):
+        def poll(self) -> int | None:
+            ended = super().poll()
+            if ended is not None:
+                active.discard(id(self))
+            return ended
+
+    def start(run: RunDescription, folder: Path, slot: int) -> Job:
+        nonlocal most
+        job = Watched(folder, GOOD)
+        active.add(id(job))
+        most = max(most, len(active))
+        return job
+
+    run_all(tmp_path, runs(4, clock="real"), start)
+
+    assert most == 1
+
+
+def test_two_schedulers_on_one_folder_are_refused(tmp_path: Path) -> None:
+    with (
+        results.owned(tmp_path, "x"),
+        pytest.raises(results.ResultsError, match="another run"),
+        results.owned(tmp_path, "x"),
+    ):
+        pass
+
+
+def test_a_full_disk_is_said_before_a_run_starts(tmp_path: Path) -> None:
+    with pytest.raises(results.ResultsError, match="MB free"):
+        results.check_space(tmp_path, 10**18)
+
+
+def test_what_an_older_lab_meant_is_run_again_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [before] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+    assert before.status["epoch"] == results.EPOCH
+    assert results.older_line(tmp_path, runs(1)) is None
+    monkeypatch.setattr(results, "EPOCHS", (*results.EPOCHS, "the clock ticks twice as often"))
+    monkeypatch.setattr(results, "EPOCH", results.EPOCH + 1)
+
+    line = results.older_line(tmp_path, runs(1))
+    [now] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+
+    assert line is not None and line.startswith("1 finished runs are of another lab")
+    assert "the clock ticks twice as often" in line and "0.1" not in line
+    assert now.folder == before.folder and now.status["epoch"] == results.EPOCH
+    kept = now.folder.parent / results.OLDER / f"epoch-{results.EPOCH - 1}" / now.folder.name
+    assert results.read_status(kept) == before.status
+
+
+def test_a_result_of_before_epochs_is_of_the_first(tmp_path: Path) -> None:
+    [done] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+    status = dict(done.status)
+    del status["epoch"]
+    results.write_json(done.folder / "status.json", status)
+
+    assert results.epoch_of(status) == 1
+    assert results.is_finished(done.folder, done.run) == (results.EPOCH == 1)
+
+
+def test_results_of_several_builds_are_kept_and_said(tmp_path: Path) -> None:
+    done = run_all(tmp_path, runs(3), lambda run, folder, slot: Job(folder, GOOD))
+    for end, commit in zip(done, ("aaa", "aaa", "bbb"), strict=True):
+        made = {"version": results.__version__, "commit": commit}
+        results.write_json(end.folder / "env.json", {"lab": made, "kernel": "6.12"})
+
+    assert results.makers_line(tmp_path, runs(2)) is None
+    line = results.makers_line(tmp_path, runs(3))
+    assert line is not None and f"2 by {results.__version__} (aaa, kernel 6.12), 1 by" in line

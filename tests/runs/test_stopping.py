@@ -1,0 +1,249 @@
+"""Repetitions until every cell is narrow enough: as many as needed, no more than asked, the same
+after an interruption.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.judge.statistics import relative_halfwidth
+from gostlab.apps import cli
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.runs import schedule
+
+EXPERIMENT = """name: narrow
+title: Until it is narrow
+settings: {profile: plain-100ms, duration: 5s}
+matrices:
+  - name: main
+    settings: {buffers: bdp}
+    factors: {cc: [cubic, bbr, reno]}
+    until: {halfwidth: 5%, of: goodput, most: 12}
+  - {name: plain, factors: {cc: [cubic]}, repetitions: 2}
+"""
+Answer = Callable[[RunDescription], "float | None"]
+
+
+def noisy(run: RunDescription) -> float | None:
+    """bbr is steady, cubic scatters a little, reno by half; the same run always says the same."""
+    return 1e6 * random.Random(f"{run.cc}/{run.seed}").gauss(
+        100, {"bbr": 1, "cubic": 5, "reno": 50}[run.cc]
+    )
+
+
+@dataclass
+class Job:
+    """A run that is over at once: None fails, a negative goodput is invalid."""
+
+    folder: Path
+    goodput: float | None
+    complaint: str | None = None
+
+    def poll(self) -> int:
+        if self.goodput is not None:
+            (self.folder / "flows.json").write_text(
+                json.dumps({"flows": [{"kind": "tcp", "goodput_bps": abs(self.goodput)}]})
+            )
+            verdict = "ok" if self.goodput > 0 else "invalid"
+            (self.folder / "fidelity.json").write_text(
+                json.dumps({"verdict": verdict, "checks": []})
+            )
+        outcome = {
+            "outcome": "failed" if self.goodput is None else "ok",
+            "error": None,
+            "guest_s": 1.0,
+        }
+        (self.folder / "outcome.json").write_text(json.dumps(outcome))
+        return 0
+
+    def kill(self) -> None:
+        pass
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, list[str]]]:
+    """`./lab run` with a machine that answers at once; returns the exit code and the runs that were
+    started.
+    """
+    from gostlab import machine
+    from gostlab.machine import sandbox
+    from gostlab.setup import parts
+
+    monkeypatch.setattr(parts, "require_kernel", lambda found: None)
+    monkeypatch.setattr(parts, "find_parts", lambda gost: SimpleNamespace(iperf3={"3.18": None}))
+    monkeypatch.setattr(machine, "hand_over", lambda found: {"tunnel": None})
+    monkeypatch.setattr(machine, "kept_visible", lambda found: ())
+    monkeypatch.setattr(
+        machine, "choose", lambda word: SimpleNamespace(name="sandbox", reason="a test")
+    )
+    monkeypatch.setattr(schedule, "POLL_S", 0.0)
+    file = tmp_path / "narrow.yaml"
+
+    def run(
+        answer: Answer,
+        *words: str,
+        text: str = EXPERIMENT,
+        stop_after: int = 10**6,
+        folder: str = "results",
+    ) -> tuple[int, list[str]]:
+        file.write_text(text)
+        started: list[str] = []
+
+        def start(kernel: Any, described: RunDescription, place: Path, *_: object) -> Job:
+            if len(started) == stop_after:
+                raise KeyboardInterrupt
+            started.append(described.name)
+            return Job(place, answer(described))
+
+        monkeypatch.setattr(sandbox, "start_run", start)
+        return (
+            cli.main(
+                ["run", str(file), "--results", str(tmp_path / folder), "--jobs", "1", *words]
+            ),
+            started,
+        )
+
+    return run
+
+
+def per_cc(started: list[str]) -> Counter[str]:
+    return Counter(name.split("-")[1] for name in started if name.startswith("main-"))
+
+
+def test_each_cell_is_repeated_until_it_is_narrow_or_there_are_most(
+    lab: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, started = lab(noisy)
+
+    count = per_cc(started)
+    assert status == 0 and len(started) == len(set(started))
+    assert count["bbr"] == 6 and 6 < count["cubic"] < 12 and count["reno"] == 12
+    assert sum(name.startswith("plain-") for name in started) == 2
+    said = capsys.readouterr()
+    last = said.out.splitlines()[-2]
+    assert last.startswith("not narrow enough after 12: main-reno-") and last.endswith(" %")
+    assert "round 2, of cells that are not narrow enough: 2 runs to do" in said.err
+
+
+def test_where_it_stops_is_where_the_interval_first_is_narrow(lab: Callable) -> None:
+    count = per_cc(lab(noisy)[1])["cubic"]
+
+    values = [
+        random.Random(f"cubic/{1000 + number}").gauss(100, 5) for number in range(1, count + 1)
+    ]
+    widths = [relative_halfwidth(values[:n]) for n in range(6, count + 1)]
+    assert widths[-1] is not None and widths[-1] <= 0.05
+    assert all(width is not None and width > 0.05 for width in widths[:-1])
+
+
+def test_repetitions_are_the_outer_loop(lab: Callable) -> None:
+    numbers = [int(name.rsplit("-r", 1)[1].split("-")[0]) for name in lab(noisy)[1]]
+    assert numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize("stop_after", [0, 3, 19, 21, 25])
+def test_an_interrupted_matrix_ends_with_the_same_runs(
+    lab: Callable, tmp_path: Path, stop_after: int
+) -> None:
+    undisturbed = lab(noisy)[1]
+
+    status, before = lab(noisy, stop_after=stop_after, folder="disturbed")
+    assert status == 130
+    after = lab(noisy, folder="disturbed")[1]
+
+    assert before + after == undisturbed
+    assert lab(noisy, folder="disturbed") == (0, [])
+
+
+def test_invalid_runs_do_not_count(lab: Callable) -> None:
+    def spoilt(run: RunDescription) -> float | None:
+        return -1e6 if run.cc == "bbr" and run.repetition in (2, 5) else 1e8
+
+    status, started = lab(spoilt)
+
+    assert status == 3
+    assert per_cc(started) == {"bbr": 8, "cubic": 6, "reno": 6}
+
+
+def test_failures_do_not_go_on_for_ever(lab: Callable, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(run: RunDescription) -> float | None:
+        return None if run.cc == "bbr" or (run.cc == "reno" and run.repetition > 1) else 1e8
+
+    assert per_cc(lab(broken)[1]) == {"bbr": 6, "cubic": 6, "reno": 12}
+    out = capsys.readouterr().out.splitlines()[:-1]
+    assert out[-2].startswith("not narrow enough after 6: main-bbr-") and out[-2].endswith(
+        " (0 of its runs count)"
+    )
+    assert out[-1].startswith("not narrow enough after 12: main-reno-") and out[-1].endswith(
+        " (1 of its runs count)"
+    )
+    assert lab(broken)[1] == []
+    assert per_cc(lab(lambda run: 1e8, "--retry-failed")[1]) == {"bbr": 6, "reno": 5}
+
+
+def test_least_is_what_must_count_before_a_cell_is_judged(lab: Callable) -> None:
+    text = EXPERIMENT.replace("most: 12}", "most: 12, least: 9}\n    repetitions: 6")
+    assert per_cc(lab(lambda run: 1e8, text=text)[1]) == {"bbr": 9, "cubic": 9, "reno": 9}
+
+
+def test_what_is_too_wide_is_in_the_json(lab: Callable, capsys: pytest.CaptureFixture[str]) -> None:
+    lab(noisy, "--json")
+
+    said = capsys.readouterr()
+    [cell] = json.loads(said.out)["not_narrow_enough"]
+    assert (
+        cell["cell"].startswith("main-reno-")
+        and cell["repetitions"] == cell["runs_that_count"] == 12
+        and cell["halfwidth"] > 0.05
+    )
+    assert said.err == ""
+    assert [warning["name"] for warning in json.loads(said.out)["guards"]] == []
+
+
+def test_a_dry_run_lists_the_first_block_and_says_so(
+    lab: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, started = lab(noisy, "--dry-run")
+
+    said = capsys.readouterr()
+    assert (status, started) == (0, [])
+    assert len(said.out.split()) == 3 * 6 + 2
+    assert (
+        "main: this is the first block; there may be more" in said.err
+        and "12 repetitions at most" in said.err
+    )
+
+
+def test_one_matrix_alone_is_repeated_alone(lab: Callable) -> None:
+    assert len(lab(noisy, "--matrix", "plain")[1]) == 2
+    assert not any(
+        name.startswith("plain") for name in lab(noisy, "--matrix", "main", folder="other")[1]
+    )
+
+
+@pytest.mark.parametrize("n", range(6, 40))
+def test_the_half_width_is_that_of_what_scipys_sign_test_does_not_reject(n: int) -> None:
+    values = np.random.default_rng(n).lognormal(3, 0.3, n)
+    ordered = sorted(values)
+    kept = [below for below in range(1, n) if stats.binomtest(below, n, 0.5).pvalue > 0.05]
+    expected = (ordered[kept[-1]] - ordered[kept[0] - 1]) / 2 / np.median(values)
+    assert relative_halfwidth(list(values)) == pytest.approx(expected)
+
+
+def test_the_half_width_of_the_edges() -> None:
+    assert relative_halfwidth([1.0] * 5) is None
+    assert relative_halfwidth([7.0] * 6) == 0.0 == relative_halfwidth([0.0] * 6)
+    # Hahn & Meeker: n = 10 takes x(2)..x(9).
+    assert relative_halfwidth(range(1, 11)) == pytest.approx((9 - 2) / 2 / 5.5)
+    assert relative_halfwidth([-1.0, -1.0, 0.0, 0.0, 1.0, 1.0]) == float("inf")

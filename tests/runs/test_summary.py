@@ -1,0 +1,163 @@
+"""The table after a run: each cell's goodput, delays, verdict and why it is degraded."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gostlab import api, results
+from gostlab.describe.file.experiment import load_experiment
+from gostlab.describe.resolve.expand import expand, levels_in_order
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.runs import schedule
+from gostlab.runs.outcome import Outcome
+from gostlab.runs.summary import MOST_ROWS, CellSummary, print_summary
+
+EXPERIMENT = """name: mine
+title: Mine
+settings: {profile: plain-100ms, duration: 10s, rate: 100mbit}
+matrices:
+  - name: main
+    factors: {streams: [4, 1], cc: [cubic, bbr]}
+    repetitions: REPETITIONS
+  - {name: alone, factors: {loss: [0%, 1%]}}
+"""
+BUSY = {"name": "cpu_idle_share", "reason": "the CPU was busy"}
+
+
+def finish(folder: Path, run: RunDescription, mbit: float, verdict: str = "ok") -> None:
+    """A run that ended well: `mbit`, an RTT of 120 ms and a queue of 125 kB (10 ms) throughout."""
+    place = results.prepare(folder, run)
+    flow = {"name": run.flows[0].name, "kind": "tcp", "goodput_bps": mbit * 1e6}
+    (place / "flows.json").write_text(
+        json.dumps({"flows": [{**flow, "started_s": 0.0, "ended_s": 10.0}]})
+    )
+    checks = [] if verdict == "ok" else [{**BUSY, "verdict": verdict}]
+    (place / "fidelity.json").write_text(json.dumps({"verdict": verdict, "checks": checks}))
+    samples = [{"t_s": float(t), "flow": flow["name"], "leg": "wan", "end": "near"} for t in (0, 5)]
+    (place / "sockets.jsonl").write_text(
+        "".join(json.dumps({**sample, "srtt_ms": 120.0}) + "\n" for sample in samples)
+    )
+    queue = {"role": "bottleneck", "direction": "forward", "node": "a", "dev": "b"}
+    (place / "queues.jsonl").write_text(
+        "".join(
+            json.dumps({**queue, "t_s": float(t), "sent_bytes": t, "backlog_bytes": 125_000}) + "\n"
+            for t in (0, 5)
+        )
+    )
+    (place / "outcome.json").write_text(json.dumps({"outcome": "ok", "error": None}))
+    results.finish(place, 1.0, None)
+
+
+def outcome_of(
+    tmp_path: Path, repetitions: int = 1, broken: str = "", verdict: str = "degraded"
+) -> Outcome:
+    """The experiment, finished: CUBIC has 10 Mbit/s, BBR 20 and one more per repetition."""
+    file = tmp_path / "mine.yaml"
+    file.write_text(EXPERIMENT.replace("REPETITIONS", str(repetitions)))
+    experiment = load_experiment(str(file))
+    runs = expand(experiment)
+    for run in runs:
+        mbit = 10.0 if run.cc == "cubic" else 19.0 + run.repetition
+        finish(tmp_path, run, mbit, verdict if run.cell == broken else "ok")
+    ends = tuple(schedule.end_of(run, tmp_path) for run in runs)
+    return Outcome("mine", ends, levels=levels_in_order(experiment))
+
+
+def printed(outcome: Outcome) -> str:
+    file = io.StringIO()
+    print_summary(api.summary(outcome), outcome.first_cc, file)
+    return file.getvalue()
+
+
+def row(outcome: Outcome, label: str) -> list[str]:
+    return next(line for line in printed(outcome).splitlines() if label in line).split()
+
+
+def test_cells_stand_in_the_order_of_their_file(tmp_path: Path) -> None:
+    labels = [cell.label for cell in api.summary(outcome_of(tmp_path))]
+    assert labels == [
+        "4 streams, cubic",
+        "4 streams, bbr",
+        "1 stream, cubic",
+        "1 stream, bbr",
+        "0\u00a0% loss",
+        "1\u00a0% loss",
+    ]
+
+
+def test_a_row_has_goodput_ratio_delays_and_verdict(tmp_path: Path) -> None:
+    outcome = outcome_of(tmp_path)
+
+    cells = row(outcome, "1 stream, bbr")
+    assert cells[-9:] == ["1", "20.0", "–", "2.00", "120,", "120", "10,", "10", "ok"]
+    assert "/ cubic" in printed(outcome)
+
+
+def test_a_matrix_of_one_congestion_control_has_no_ratio(tmp_path: Path) -> None:
+    assert row(outcome_of(tmp_path), "1\u00a0% loss")[-8:] == [
+        *("1", "10.0", "–", "120,", "120", "10,", "10", "ok")
+    ]
+
+
+def test_six_runs_have_an_interval(tmp_path: Path) -> None:
+    [cell] = [
+        cell
+        for cell in api.summary(outcome_of(tmp_path, repetitions=6))
+        if cell.label == "1 stream, bbr"
+    ]
+    assert cell.goodput_bps == 22.5e6 and cell.interval_bps == (20e6, 25e6)
+    assert [each.interval_bps for each in api.summary(outcome_of(tmp_path, 5))] == [None] * 6
+
+
+@pytest.mark.parametrize("verdict", ["degraded", "invalid"])
+def test_a_cell_that_is_not_ok_says_why_once(verdict: str, tmp_path: Path) -> None:
+    outcome = outcome_of(tmp_path, repetitions=2)
+    cell = next(end.run.cell for end in outcome.ends if end.run.cc == "bbr")
+    outcome = outcome_of(tmp_path, repetitions=2, broken=cell, verdict=verdict)
+
+    said = [line for line in printed(outcome).splitlines() if line.startswith(f"{verdict}: ")]
+    assert len(said) == 1 and said[0].endswith(", bbr: the CPU was busy")
+
+
+def test_what_failed_counts_for_nothing(tmp_path: Path) -> None:
+    outcome = outcome_of(tmp_path)
+    ends = [
+        replace(end, status={"outcome": "failed"}, verdict=None)
+        if end.run.cc == "bbr" and end.run.streams == 1
+        else end
+        for end in outcome.ends
+    ]
+
+    cells = row(replace(outcome, ends=tuple(ends)), "1 stream, bbr")
+    assert cells[-9:] == ["0", "of", "1", "–", "–", "–", "–", "–", "failed"]
+
+
+def test_a_long_table_says_how_much_is_left_out() -> None:
+    cell = CellSummary("main", {"cc": "x"}, 1, 1, "ok", (), 1e6, None, (), None, 1.0, None, None)
+    file = io.StringIO()
+
+    print_summary([cell] * (MOST_ROWS + 3), {}, file)
+
+    assert "and 3 more cells" in file.getvalue()
+
+
+def test_programs_get_the_same_table(tmp_path: Path) -> None:
+    cell = api.summary(outcome_of(tmp_path))[1].to_json()
+
+    assert json.loads(json.dumps(cell))["srtt_ms"] == {"median": 120.0, "p95": 120.0}
+    assert cell["verdict"] == "ok" and cell["factors"] == {"streams": 4, "cc": "bbr"}
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"checks": [3]}'])
+def test_a_damaged_verdict_is_no_verdict(damage: str, tmp_path: Path) -> None:
+    outcome = outcome_of(tmp_path)
+    for end in outcome.ends:
+        (end.folder / "fidelity.json").write_text(damage)
+    ends = tuple(schedule.end_of(end.run, tmp_path) for end in outcome.ends)
+
+    assert {cell.verdict for cell in api.summary(replace(outcome, ends=ends))} == {"no verdict"}

@@ -1,0 +1,241 @@
+"""Runs in the sandbox for tests: describe a run by what differs from a plain one, get its folder
+back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gostlab import machine
+from gostlab.declared.kernels import SHIPPED
+from gostlab.describe.resolve.cpu_model import ONE_FOR_ALL, CpuModel
+from gostlab.describe.resolve.expand import single_run
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine import sandbox
+from gostlab.setup.parts import find_parts, kernel_for, require_kernel
+from tests.offspring import sandboxes
+
+DEBIAN_BUFFERS = {"rmem": [4096, 131072, 6291456], "wmem": [4096, 16384, 4194304]}
+PLAIN = single_run(
+    profile="plain-100ms",
+    cc="cubic",
+    machine="sandbox",
+    clock="virtual",
+    overrides={
+        "duration": "5s",
+        "rate": "100mbit",
+        "delay": "20ms",
+        "buffer": "1000pkts",
+        "buffers": "debian",
+        "offloads": "off",
+    },
+)
+BIG_BUFFERS = {"rmem": [4096, 131072, 67108864], "wmem": [4096, 16384, 67108864]}
+
+
+def direction(
+    rate_bps: int = 100_000_000,
+    delay_ms: float = 20.0,
+    loss: float = 0.0,
+    buffer_pkts: int = 1000,
+    jitter_ms: float = 0.0,
+) -> dict[str, Any]:
+    """One direction of a path."""
+    return {
+        "rate_bps": rate_bps,
+        "delay_ms": delay_ms,
+        "jitter_ms": jitter_ms,
+        "ordered": False,
+        "distribution": None,
+        "loss": {"model": "random", "p": loss},
+        "buffer_pkts": buffer_pkts,
+    }
+
+
+def flow(name: str = "flow1", **changes: Any) -> dict[str, Any]:
+    """One flow of a run: cubic, client to target, 5 s, 40 ms."""
+    return PLAIN.to_json()["flows"][0] | {"name": name, "buffers": DEBIAN_BUFFERS, **changes}
+
+
+def describe(
+    forward: dict[str, Any] | None = None, reverse: dict[str, Any] | None = None, **changes: Any
+) -> RunDescription:
+    """A run: one cubic stream, direct, 5 s, 100 Mbit/s, 40 ms, virtual clock; `changes` replace
+    run.json's keys.
+    """
+    values = PLAIN.to_json() | {
+        "experiment": "test",
+        "matrix": "test",
+        "profile": "test",
+        "seed": 7,
+        "path": {"forward": forward or direction(), "reverse": reverse or direction()},
+        "memory_mib": 1024,
+        "tcp_memory_mib": 512,
+    }
+    del values["flows"]
+    values.update(changes)
+    rtt_ms = sum(values["path"][way]["delay_ms"] for way in ("forward", "reverse"))
+    as_run = ("cc", "streams", "direction", "duration_s", "buffers")
+    own = flow(rtt_ms=rtt_ms, **{key: values[key] for key in as_run})
+    values.setdefault("flows", [own])
+    if values["clock"] == "real":  # nothing is charged there (gostlab.describe.resolve.expand)
+        values["syscall_cost_us"] = 0.0
+        charged = ("host_cpus", "cpus_by_host", "packet_cost_ns", "byte_cost_ns", "clock_reads")
+        values = {key: value for key, value in values.items() if key not in charged}
+    return RunDescription.from_json(values)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A run that has ended."""
+
+    folder: Path
+
+    def json(self, name: str) -> Any:
+        return json.loads((self.folder / name).read_text(encoding="utf-8"))
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        text = (self.folder / name).read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+
+    @property
+    def outcome(self) -> dict[str, Any]:
+        path = self.folder / "outcome.json"
+        return self.json("outcome.json") if path.exists() else {"outcome": None, "error": self.log}
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log.txt").read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def goodput_bps(self) -> float:
+        return float(self.json("iperf3.json")["end"]["sum_received"]["bits_per_second"])
+
+    @property
+    def checks(self) -> dict[str, dict[str, Any]]:
+        """What fidelity.json says, by check."""
+        return {check["name"]: check for check in self.json("fidelity.json")["checks"]}
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        return {name: check["verdict"] for name, check in self.checks.items()}
+
+    def queue(self, role: str = "bottleneck", direction: str = "forward") -> list[dict[str, Any]]:
+        """The samples of a queue."""
+        rows = self.lines("queues.jsonl")
+        return [row for row in rows if (row["role"], row["direction"]) == (role, direction)]
+
+    def leg(self, name: str) -> dict[str, Any]:
+        return next(leg for leg in self.json("legs.json")["legs"] if leg["leg"] == name)
+
+
+def cpu_of_this_worker() -> int:
+    """A CPU that no other worker of pytest-xdist pins its sandboxes to, where there are enough."""
+    cpus = list(machine.usable_cpus())
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    return cpus[int(worker) % len(cpus)]
+
+
+class Lab:
+    """The sandbox as tests use it."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.parts = find_parts()
+        self.kernel = require_kernel(self.parts)
+        self.handed = machine.hand_over(self.parts)
+        self.keep = machine.kept_visible(self.parts)
+        self.cpu = cpu_of_this_worker()
+        self._count = 0
+
+    def folder(self) -> Path:
+        self._count += 1
+        made = self.scratch / f"run-{self._count}"
+        made.mkdir()
+        return made
+
+    def start(self, run: RunDescription, **handed: Any) -> tuple[machine.Watched, Path]:
+        folder = self.folder()
+        (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
+        parts = {**self.handed, **handed}
+        kernel = self.kernel_of(run)
+        return sandbox.start_run(kernel, run, folder, parts, self.keep, self.cpu, None), folder
+
+    def kernel_of(self, run: RunDescription) -> Path:
+        """The shipped kernel, or the one that a run asks for."""
+        return self.kernel if run.kernel == SHIPPED else kernel_for(run.kernel, self.parts)
+
+    def run(self, run: RunDescription, **handed: Any) -> Done:
+        guest, folder = self.start(run, **handed)
+        guest.wait()
+        return Done(folder)
+
+    def command(
+        self,
+        script: str,
+        *,
+        clock: str = "virtual",
+        syscall_cost_us: float = 5.0,
+        cpu_model: CpuModel = ONE_FOR_ALL,
+        seed: int = 1,
+        memory_mib: int = 512,
+        keep: list[Path] | None = None,
+        kernel: str = SHIPPED,
+    ) -> Done:
+        """Run a shell script in a guest; its output is the log."""
+        folder = self.folder()
+        guest = sandbox.boot(
+            self.kernel if kernel == SHIPPED else kernel_for(kernel, self.parts),
+            folder,
+            ["/bin/sh", "-c", script],
+            sandbox.sandbox_environ(),
+            keep=[machine.CHECKOUT, *(keep or [])],
+            cpu=self.cpu,
+            memory_mib=memory_mib,
+            clock=clock,
+            syscall_cost_us=syscall_cost_us,
+            cpu_model=cpu_model,
+            seed=seed,
+            limit_s=300,  # a machine with other work may be ten times as slow
+        )
+        guest.wait()
+        return Done(folder)
+
+
+STARTING = "while :; do /bin/true; done"
+PARENT = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from gostlab.machine import sandbox
+sandbox.boot(
+    Path(sys.argv[2]), Path(sys.argv[3]), ["/bin/sh", "-c", sys.argv[5]],
+    sandbox.sandbox_environ(), keep=[], cpu=int(sys.argv[4]), memory_mib=256,
+    clock="real", syscall_cost_us=0, seed=1, limit_s=1000,
+)
+print("up", flush=True)
+time.sleep(1000)
+"""
+
+
+def kill_a_guests_parent(lab: Lab, kernel: Path, command: str, *, after_s: float) -> Path:
+    """A guest on the real clock that runs a command, whose parent is killed so many seconds after
+    it was started: its folder.
+    """
+    folder = lab.folder()
+    given = (machine.CHECKOUT, kernel, folder, lab.cpu, command)
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, *map(str, given)], stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None and parent.stdout.readline() == b"up\n"
+        time.sleep(after_s)
+        assert sandboxes()
+        parent.kill()
+    return folder

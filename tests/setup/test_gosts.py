@@ -1,0 +1,122 @@
+"""GOSTs of several versions, side by side; what is none is one line."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from gostlab.declared.errors import BadInput
+from gostlab.setup import gosts, parts
+
+SAYS = "#!/bin/sh\necho 'gost v3.2.6 (go1.26.8 linux/amd64)'\n"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("GOSTLAB_SYSTEM", "")
+    monkeypatch.delenv("GOSTLAB_GOST", raising=False)
+    return tmp_path / "cache"
+
+
+def a_gost(path: Path, says: str = SAYS) -> Path:
+    path.write_text(says)
+    path.chmod(0o755)
+    return path
+
+
+def packed(form: str, folder: Path) -> Path:
+    """A GOST in a file of some form."""
+    if form == "plain":
+        return a_gost(folder / "gost")
+    if form == "xz":
+        file = folder / "gost-3.2.6-linux-amd64.xz"
+        file.write_bytes(lzma.compress(SAYS.encode()))
+        return file
+    file = folder / "gost.tar.gz"
+    with tarfile.open(file, "w:gz") as archive:
+        member = tarfile.TarInfo("gost")
+        member.size = len(SAYS)
+        archive.addfile(member, io.BytesIO(SAYS.encode()))
+    return file
+
+
+@pytest.mark.parametrize("form", ["plain", "xz", "tar.gz"])
+def test_a_gost_is_kept_by_its_version_however_it_is_packed(tmp_path: Path, form: str) -> None:
+    added = gosts.add(str(packed(form, tmp_path)))
+
+    assert (added.name, str(added.said)) == ("3.2.6", "gost 3.2.6, go1.26.8")
+    assert parts.find_gosts()["3.2.6"].sha256 == parts.file_sha256(added.path)
+    assert parts.tunnel_binary(parts.find_parts(), "3.2.6").path == added.path
+
+
+def test_two_of_one_version_stand_side_by_side_and_one_can_go(tmp_path: Path) -> None:
+    for name in (None, "mine"):
+        gosts.add(str(packed("plain", tmp_path)), name)
+    assert list(parts.find_gosts()) == ["3.2.6", "mine"]
+
+    gosts.remove("mine")
+
+    assert list(parts.find_gosts()) == ["3.2.6"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"#!/bin/sh\necho a relay 0.2\n", "not a GOST"),
+        (b"\x7fELF" + bytes(14) + (183).to_bytes(2, "little") + bytes(44), "another processor"),
+        (b"", "not a GOST"),
+    ],
+)
+def test_another_program_is_refused(tmp_path: Path, cache: Path, text: bytes, says: str) -> None:
+    (tmp_path / "gost").write_bytes(text)
+
+    with pytest.raises(BadInput, match=says):
+        gosts.add(str(tmp_path / "gost"))
+    assert not list(cache.rglob("gost"))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("9.9.9", None), "neither a file nor a release"),
+        (("FILE", "relay"), "not a name"),
+        (("FILE", "../out"), "not a name"),
+    ],
+)
+def test_a_version_or_a_name_that_cannot_be_is_refused(
+    tmp_path: Path, words: tuple[str, str | None], says: str
+) -> None:
+    what = str(packed("plain", tmp_path)) if words[0] == "FILE" else words[0]
+
+    with pytest.raises(BadInput, match=says):
+        gosts.add(what, words[1])
+
+
+def test_a_spoilt_archive_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "gost.xz").write_bytes(b"no xz at all")
+
+    with pytest.raises(BadInput, match="cannot be unpacked"):
+        gosts.add(str(tmp_path / "gost.xz"))
+
+
+def test_which_one_is_taken_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert "there is no GOST" in parts.find_parts().tunnel_why
+    added = gosts.add(str(packed("plain", tmp_path)))
+    assert parts.find_parts().gost == added.path
+    named = a_gost(tmp_path / "mine", SAYS.replace("3.2.6", "3.3.0"))
+    monkeypatch.setenv("GOSTLAB_GOST", str(named))
+    found = parts.find_parts()
+    assert (found.gost, found.tunnel_why) == (named, "GOSTLAB_GOST names it")
+    assert parts.find_parts(Path("3.2.6")).gost == added.path
+    assert parts.find_parts(Path("relay")).gost is None
+
+
+def test_one_that_was_not_added_is_named(tmp_path: Path) -> None:
+    with pytest.raises(parts.MissingPart, match=r"gost: 4\.0: not there .*gost add"):
+        parts.tunnel_binary(parts.find_parts(), "4.0")

@@ -1,0 +1,139 @@
+"""Congestion controls from C files: compiled, loaded, told apart, and what becomes of a bad one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab.declared import controls
+from gostlab.declared.errors import BadInput
+from gostlab.machine.loading import registered
+from gostlab.setup import modules
+from tests.sandboxed import Done, Lab, describe, direction
+
+pytestmark = pytest.mark.sandbox
+
+TEMPLATE = controls.CONTROLS / "template.c"
+CRASHES = ("my->losses++;", "my->losses++; *(volatile int *)8 = 1;")
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the user's own controls, and no other."""
+    monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def add(lab: Lab, file: Path, name: str | None = None) -> modules.Added:
+    return modules.check(file, name, lab.kernel, partial(registered, lab.kernel), keep=True)
+
+
+def template(folder: Path, *changes: tuple[str, str]) -> Path:
+    """The template in a folder, with changes."""
+    text = TEMPLATE.read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    file = folder / "my_cc.c"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def mine(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, modules.Added]:
+    """The template as `mine`, compiled once, in a folder of the user's own controls."""
+    folder = tmp_path_factory.mktemp("mine")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("GOSTLAB_CACHE", str(folder))
+        return folder, add(lab, template(folder), "mine")
+
+
+@pytest.fixture
+def added(mine: tuple[Path, modules.Added], monkeypatch: pytest.MonkeyPatch) -> modules.Added:
+    """`mine`, and no other control of the user's own."""
+    folder, found = mine
+    monkeypatch.setenv("GOSTLAB_CACHE", str(folder))
+    return found
+
+
+def states(done: Done) -> list[dict[str, Any]]:
+    with gzip.open(done.folder / "cc_state.jsonl.gz", "rt") as file:
+        return [json.loads(line) for line in file]
+
+
+LOSSY = direction(rate_bps=10_000_000, delay_ms=10.0, buffer_pkts=30)
+
+
+def test_a_control_of_ones_own_runs_with_its_parameters(lab: Lab, added: modules.Added) -> None:
+    assert (added.control.registers, added.control.parameters) == ("mycc", ("alpha", "beta"))
+
+    done = lab.run(describe(LOSSY, cc="mine(alpha=3)", acks=True, duration_s=3.0))
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert done.leg("wan")["cc"] == ["mine(alpha=3)"]
+    [module] = done.json("env.json")["modules"].values()
+    assert (
+        module["arguments"].startswith("alpha=3 ")
+        and module["source"] == added.control.source.read_text()
+    )
+    seen = states(done)
+    assert (
+        len(seen) > 500 and seen[-1]["losses"] > 0 and {"t_s", "flow", "cwnd_pkts"} <= set(seen[0])
+    )
+
+
+def test_an_error_is_the_compilers_at_the_files_own_line(lab: Lab, own: Path) -> None:
+    file = template(own, ("my->losses++;", "my->losse++;"))
+    line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if "losse++" in text)
+    with pytest.raises(modules.CompileError) as caught:
+        add(lab, file)
+    assert f"{file}:{line}:" in str(caught.value) and "losse" in str(caught.value)
+    assert not controls.own_controls()
+
+
+def test_a_file_that_registers_a_name_of_linux_is_loaded_under_another(lab: Lab, own: Path) -> None:
+    """A tree's own tcp_bbr.c, say, beside the kernel's."""
+    file = template(own, ('.name = "mycc"', '.name = "bbr"'))
+    with pytest.raises(BadInput, match="bbr: there is Linux's own of that name: choose another"):
+        add(lab, file)
+    assert add(lab, file, "mine").control.registers == "bbr"
+    done = lab.run(describe(LOSSY, cc="mine(beta=30)", duration_s=1.0))
+    assert done.outcome["outcome"] == "ok" and done.leg("wan")["cc"] == ["mine(beta=30)"]
+
+
+def test_what_the_kernel_says_of_a_file_is_said_of_that_file(lab: Lab, own: Path) -> None:
+    refusing = ("return tcp_register_congestion_control(&my_cc);", "return -EINVAL;")
+    file = template(own, refusing)
+    with pytest.raises(modules.CompileError) as caught:
+        add(lab, file)
+    assert str(caught.value).startswith(f"{file}: it compiles, but the kernel does not take it")
+
+
+def test_a_control_that_crashes_the_kernel_fails_its_run_and_says_so(lab: Lab, own: Path) -> None:
+    add(lab, template(own, CRASHES), "crasher")
+
+    guest, folder = lab.start(describe(LOSSY, cc="crasher", duration_s=3.0))
+    guest.wait()
+
+    assert not (folder / "outcome.json").exists()
+    assert guest.complaint and "died with crasher in it: Kernel panic" in guest.complaint
+
+
+def test_a_parameter_that_the_kernel_refuses_fails_its_run(lab: Lab, added: modules.Added) -> None:
+    done = lab.run(describe(LOSSY, cc="mine(alpha=x)", duration_s=1.0))
+    assert done.outcome["outcome"] == "failed"
+    assert "mine(alpha=x): the kernel did not take it" in done.outcome["error"]
+    assert "invalid for parameter" in done.outcome["error"]
+
+
+def test_a_run_with_a_module_repeats_bit_for_bit(lab: Lab) -> None:
+    run = describe(direction(rate_bps=20_000_000, loss=0.005), cc="bbr3", acks=True, duration_s=4.0)
+    one, other = lab.run(run), lab.run(run)
+    for name in ("sockets.jsonl", "queues.jsonl", "legs.json"):
+        assert (one.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
+    assert states(one) == states(other)

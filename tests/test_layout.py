@@ -1,0 +1,299 @@
+"""Who may import whom (docs/architecture.md draws it), lazy imports included."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Every room and the rooms that its modules may import from. A room is a package, or a module that
+# stands beside the packages; what is imported stands above.
+# A description has three rooms of its own, each of which knows those above it here alone: pure
+# formulas; the file as people write it; every number of a run, decided once.
+DESCRIBE = {
+    "gostlab.describe.physics": set(),
+    "gostlab.describe.file": {"gostlab.describe.physics", "gostlab.declared"},
+    "gostlab.describe.resolve": {
+        "gostlab.describe.file",
+        "gostlab.describe.physics",
+        "gostlab.declared",
+    },
+}
+WORDS = {"gostlab.describe", *DESCRIBE, "gostlab.declared"}
+RUNS = {"gostlab.runs", "gostlab.machine", "gostlab.results", "gostlab.setup", *WORDS}
+CORE = {"gostlab", "gostlab.api", "analysis.draw", "analysis.judge", "analysis.read", *RUNS}
+STANDING = "bench command course doctor fit new paths validate verbs".split()
+ROOMS: dict[str, set[str]] = {
+    "topo": {"gostlab.declared"},
+    "gostlab": {"gostlab.lazy"},  # the version
+    "gostlab.lazy": set(),
+    "gostlab.declared": set(),
+    "gostlab.setup": {"gostlab.declared"},
+    **DESCRIBE,
+    "gostlab.describe": {*DESCRIBE, "gostlab.declared"},
+    "gostlab.results": {"gostlab", *WORDS},
+    "gostlab.guest": {
+        "gostlab",
+        "gostlab.lazy",
+        "gostlab.results",
+        "gostlab.setup",
+        "topo",
+        *WORDS,
+    },
+    "gostlab.machine": {"gostlab.setup", *WORDS},
+    "gostlab.runs": {"gostlab.machine", "gostlab.results", "gostlab.setup", *WORDS},
+    "analysis.read": {"gostlab.results", *WORDS},
+    "analysis.judge": {"analysis.read", "gostlab.results", *WORDS},
+    "analysis.draw": {"analysis.judge", "analysis.read", "gostlab.results", *WORDS},
+    "analysis.page": {
+        "analysis.draw",
+        "analysis.judge",
+        "analysis.read",
+        "gostlab.results",
+        *WORDS,
+    },
+    "gostlab.api": {"analysis.page", "analysis.judge", "analysis.read", *RUNS},
+    "gostlab.apps": set(),
+    "gostlab.apps.command": set(),
+    "gostlab.apps.new": {"gostlab.apps.command", *CORE},
+    "gostlab.apps.paths": {"gostlab.apps.command", *CORE},
+    "gostlab.apps.fit": {"gostlab.apps.command", "gostlab.apps.paths", *CORE},
+    "gostlab.apps.course": {"gostlab.apps.command", *CORE},
+    "gostlab.apps.cluster": CORE,
+    "gostlab.apps.bench": {"gostlab.apps.command", "gostlab.apps.cluster", *CORE},
+    "gostlab.apps.validate": {"gostlab.apps.command", *CORE},
+    "gostlab.apps.replay": CORE,
+    "gostlab.apps.catalogue": CORE,
+    "gostlab.apps.doctor": CORE,
+    "gostlab.apps.verbs": {
+        "gostlab.apps.catalogue",
+        "gostlab.apps.cluster",
+        "gostlab.apps.command",
+        "gostlab.apps.replay",
+        *CORE,
+    },
+    "gostlab.apps.cli": {f"gostlab.apps.{name}" for name in STANDING} | CORE,
+    "gostlab.__main__": {"gostlab.apps.cli"},
+}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the lab by its dotted name."""
+    found = {}
+    for path in [ROOT / "topo.py", *ROOT.glob("gostlab/**/*.py"), *ROOT.glob("analysis/**/*.py")]:
+        words = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(words[:-1] if words[-1] == "__init__" else words)] = path
+    return found
+
+
+MODULES = modules()
+
+
+@cache
+def parsed(source: str) -> ast.Module:
+    """A text's syntax tree."""
+    return ast.parse(source)
+
+
+def imported(source: str, known: dict[str, Path]) -> set[str]:
+    """The lab's modules that a text imports, wherever in it."""
+    found = set()
+    for node in ast.walk(parsed(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in known else str(node.module) for name in full}
+    return found & set(known)
+
+
+def room_of(module: str) -> str:
+    """The room that a module stands in."""
+    words = module.split(".")
+    inner = ".".join(words[:3])
+    return inner if words[1:2] == ["apps"] or inner in DESCRIBE else ".".join(words[:2])
+
+
+def forbidden(graph: dict[str, set[str]]) -> Iterator[str]:
+    """Every import against the direction, in words."""
+    for module, others in sorted(graph.items()):
+        for other in sorted(others):
+            room, reached = room_of(module), room_of(other)
+            if room != reached and reached not in ROOMS.get(room, set()):
+                yield f"{module} imports {other}: {room} may import {sorted(ROOMS.get(room, ()))}"
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    """What each of the lab's modules imports of the others: two seconds of reading, for who asks."""
+    return {name: imported(path.read_text("utf-8"), MODULES) for name, path in MODULES.items()}
+
+
+def test_every_module_stands_in_a_room() -> None:
+    assert {room_of(name) for name in MODULES} - {"analysis"} == set(ROOMS)
+
+
+def test_imports_go_in_one_direction() -> None:
+    assert list(forbidden(graph())) == []
+
+
+# What of the core is public: all that stands on it in gostlab.apps may use this, and of the rest
+# only what is named below.
+PUBLIC = (
+    "analysis.",
+    "gostlab",  # its version
+    "gostlab.api",  # plan, run, execute, report, compare
+    "gostlab.declared.",  # what kinds say of themselves
+    "gostlab.describe.file.",  # units, documents, profiles, experiments, settings
+    "gostlab.describe.physics.",  # formulas
+    "gostlab.describe.resolve.expand",
+    "gostlab.describe.resolve.run_description",
+    "gostlab.machine",  # which there is, and what is wrong with it
+    "gostlab.results",  # a run's folder
+    "gostlab.results.measures",
+    "gostlab.runs.progress",
+    "gostlab.runs.schedule",
+    "gostlab.runs.summary",
+)
+# Who measures the machine, looks after it or makes a run otherwise reaches further in.
+INSIDE = {
+    "bench": "describe.resolve.cpu_model machine.sandbox setup.parts",
+    "catalogue": "runs.pace",
+    "cli": "setup.parts setup.steps",
+    "cluster": "machine.sandbox setup.parts",
+    "course": "describe.resolve.flows",
+    "doctor": "machine.allowance machine.sandbox setup.parts setup.steps setup.system",
+    "fit": "describe.guards describe.resolve.flows describe.resolve.run",
+    "replay": "describe.resolve.cpu_model machine.cpus machine.sandbox setup.parts",
+    "validate": "machine.cpus runs.outcome setup.parts",
+    "verbs": "describe.window runs.answer runs.outcome setup.archive setup.modules setup.workbench",
+}
+FURTHER = {app: {f"gostlab.{name}" for name in names.split()} for app, names in INSIDE.items()}
+
+
+def is_public(module: str) -> bool:
+    """Whether a module is named as public, or stands in a package that is."""
+    return any(
+        module == each or (each.endswith(".") and module.startswith(each)) for each in PUBLIC
+    )
+
+
+def test_what_stands_on_the_core_uses_its_public_api_and_no_more_than_is_named() -> None:
+    assert [
+        f"{module} imports {other}"
+        for module, others in graph().items()
+        if module.startswith("gostlab.apps.")
+        for other in others - FURTHER.get(module.split(".")[2], set())
+        if not other.startswith("gostlab.apps") and not is_public(other)
+    ] == []
+
+
+def test_the_rooms_themselves_have_no_circle() -> None:
+    TopologicalSorter(ROOMS).prepare()
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    TopologicalSorter(graph()).prepare()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import gostlab.apps.cli",
+        "from gostlab.apps.cli import main",
+        "def f():\n    from gostlab.apps import cli",
+    ],
+)
+def test_an_import_against_the_direction_is_seen(source: str) -> None:
+    spoilt = {**graph(), "gostlab.describe.file.units": imported(source, MODULES)}
+
+    assert [line.split(":")[0] for line in forbidden(spoilt)] == [
+        "gostlab.describe.file.units imports gostlab.apps.cli"
+    ]
+    with pytest.raises(CycleError):
+        TopologicalSorter(spoilt).prepare()
+
+
+# Imports within functions are for what may not be installed, what only this folder's sys.path can
+# tell, and process 1 of the guest. All others stand at the top: gostlab.lazy makes them free.
+LATE = {
+    "gostlab.machine.init": {"fcntl", "termios"},
+    "gostlab.apps.cluster.dask_cluster": {"distributed", "distributed.security"},
+    "gostlab.apps.bench.cluster": {"distributed"},
+    "topo": {"itertools", "os", "sys", "gostlab.declared"},
+}
+
+
+def test_imports_stand_at_the_top() -> None:
+    late: dict[str, set[str]] = {}
+    for module, path in MODULES.items():
+        for function in ast.walk(parsed(path.read_text("utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Import):
+                        late.setdefault(module, set()).update(each.name for each in node.names)
+                    elif isinstance(node, ast.ImportFrom):
+                        late.setdefault(module, set()).add(str(node.module))
+    assert late == LATE
+
+
+def test_the_command_line_and_what_it_asks_need_no_mininet() -> None:
+    """Mininet's modules load a tool that asks the machine; a laptop that only reads has none."""
+    script = (
+        "import sys; sys.modules['mininet'] = None\n"
+        "import gostlab.apps.cli, gostlab.api, analysis.page.report\n"
+        "from gostlab.lazy import Unread, read\n"
+        "while found := [each for each in sys.modules.values() if type(each) is Unread]:\n"
+        "    for each in found: read(each)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_guest_reads_no_words() -> None:
+    """A run has its numbers; who reads files and settings would take a fifth of a guest's start."""
+    script = (
+        "import sys, gostlab.guest.run; dir(gostlab.guest.run)\n"
+        "from gostlab.lazy import Unread\n"
+        "read = [n for n, module in sys.modules.items() if type(module) is not Unread]\n"
+        "print([name for name in read if name.startswith('gostlab.describe.file')])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+@pytest.mark.parametrize("room", ["describe", "declared", "apps/course"])
+def test_what_only_reads_needs_no_mininet(room: str) -> None:
+    needing = [
+        f"{path.name} imports {name}"
+        for path in sorted(Path(__file__).parent.glob(f"{room}/**/*.py"))
+        for name in imported_anywhere(path.read_text("utf-8"))
+        if name.split(".")[0] == "mininet" and "mark.sandbox" not in path.read_text("utf-8")
+    ]
+    assert needing == []
+
+
+def imported_anywhere(source: str) -> set[str]:
+    """What a text imports, and what the lab's modules that it imports import in turn at their
+    top.
+    """
+    waiting, seen, outside = [source], set(), set()
+    while waiting:
+        text = waiting.pop()
+        for module in imported(text, MODULES) - seen:
+            seen.add(module)
+            waiting.append(MODULES[module].read_text("utf-8"))
+        for node in parsed(text).body:
+            if isinstance(node, ast.Import):
+                outside |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                outside.add(str(node.module))
+    return outside

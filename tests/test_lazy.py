@@ -1,0 +1,85 @@
+"""Modules are read when they are first used (gostlab/lazy.py)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gostlab import lazy
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def said(script: str) -> str:
+    """What a Python of its own prints of a script."""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_what_is_imported_as_a_module_is_not_read_before_it_is_used() -> None:
+    script = (
+        "import sys; from gostlab.runs import schedule\n"
+        "print('tempfile' in sys.modules, type(schedule).__name__)\n"
+        "schedule.run_all; print(type(schedule).__name__)"
+    )
+    assert said(script).split() == ["False", "Unread", "module"]
+
+
+def test_the_list_of_verbs_reads_no_library_for_numbers() -> None:
+    script = (
+        "import sys; from gostlab.apps.cli import main; main(['--help'])\n"
+        "print({'pandas', 'numpy', 'matplotlib'} & set(sys.modules))"
+    )
+    assert said(script).endswith("set()")
+
+
+@pytest.fixture
+def unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """Makes a module of some source, and imports it unread."""
+
+    def make(source: str):  # type: ignore[no-untyped-def]
+        (tmp_path / "read_late.py").write_text(source, encoding="utf-8")
+        monkeypatch.setattr(lazy, "OTHERS", {"read_late"})
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "read_late", raising=False)
+        return __import__("read_late")
+
+    return make
+
+
+def test_a_module_is_read_once_however_many_threads_ask(unread) -> None:  # type: ignore[no-untyped-def]
+    module = unread(
+        "import time\ntime.sleep(0.05)\nimport sys\nme = sys.modules[__name__].__name__"
+    )
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.append(module.me)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == ["read_late"] * 8
+
+
+def test_a_module_that_cannot_be_read_says_so_each_time(unread) -> None:  # type: ignore[no-untyped-def]
+    module = unread("import no_such_module_at_all")
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError):
+            _ = module.anything
+
+
+def test_a_signal_waits_until_the_module_is_read(tmp_path: Path) -> None:
+    """In a Python of its own, as the signal would end the tests' own."""
+    late = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nlast = 1"
+    (tmp_path / "read_late.py").write_text(late, encoding="utf-8")
+    script = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from gostlab import lazy\n"
+        "lazy.OTHERS.add('read_late'); import read_late\n"
+        "try:\n    read_late.last\nexcept KeyboardInterrupt:\n    print('after', read_late.last)"
+    )
+    assert said(script) == "after 1"
