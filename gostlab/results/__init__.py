@@ -312,16 +312,18 @@ class Part:
         stays and this one goes. Raises OSError.
         """
         (self.folder / PART_LOCK).unlink(missing_ok=True)
-        # Another may take the place between the look and the rename: look again.
+        # The rename comes first, as it takes only a free place: whose answer came between the look
+        # and the rename keeps it.
         for last in (False,) * 9 + (True,):
             if is_settled(self.place, run, retry_failed=retry_failed):
                 break
             try:
-                make_way(self.place)
                 self.folder.rename(self.place)
             except OSError:
                 if last:
                     raise
+                if not is_settled(self.place, run, retry_failed=retry_failed):
+                    make_way(self.place)
             else:
                 sync_folder(self.place.parent)
                 break
