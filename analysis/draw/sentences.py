@@ -529,4 +529,6 @@ def cpus_words(asked: Mapping[str, Any]) -> str:
         if name.startswith("cpus_by_host.")
     ]
     said = f"{count} CPU{'' if count == 1 else 's'} per host"
+    if share := int(asked.get("cpu_share_permille") or 0):
+        said += f" with the time of {share / 1000:g}"
     return f"{said} ({', '.join(others)})" if others else said

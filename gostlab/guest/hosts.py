@@ -49,6 +49,8 @@ RECORDED_SYSCTLS = (
 HOST_TCP_MEMORY = "net.ipv4.tcp_host_mem"
 HOST_CPUS = "net.host.cpus"
 HOST_PACKET_NS = "net.host.packet_ns"
+HOST_SHARE = "net.host.cpu_share_permille"
+HOST_BURST_US = "net.host.cpu_burst_us"
 CC_SYSCTLS = {
     kind: Path(f"/proc/sys/net/ipv4/tcp_{kind}_congestion_control")
     for kind in ("available", "allowed")
@@ -98,6 +100,9 @@ def machine_sysctls(run: RunDescription, host: str) -> dict[str, str]:
         found[HOST_CPUS] = str(run.cpus_by_host[host])
     if run.packet_cost_ns and host in machines_of(run):
         found[HOST_PACKET_NS] = str(run.packet_cost_ns)
+    if run.cpu_share_permille and host in machines_of(run):
+        found[HOST_BURST_US] = str(run.cpu_burst_us)
+        found[HOST_SHARE] = str(run.cpu_share_permille)
     pool_mib = tcp_memory_of(run, host)
     if pool_mib:
         found[HOST_TCP_MEMORY] = tcp_memory_limits(pool_mib)

@@ -145,16 +145,26 @@ def test_who_selects_and_looks_at_the_clock_between_two_reads_makes_his_own(
 
 @pytest.fixture(scope="module")
 def ends(lab: Lab) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """What read_on_probe.py says of each case: with reading on, and without."""
-    said = [
-        [
-            json.loads(line)
-            for line in lab.command(f"ip link set lo up; python3 -S {PROBE} {size}").log.split("\n")
-            if line.startswith("{")
+    """What read_on_probe.py says of each case: with reading on, and without. Once in many boots a
+    guest is some clock reads of 256 ns out of step: such a pair is made again.
+    """
+    for _ in range(3):
+        said = [
+            [
+                json.loads(line)
+                for line in lab.command(f"ip link set lo up; python3 -S {PROBE} {size}").log.split(
+                    "\n"
+                )
+                if line.startswith("{")
+            ]
+            for size in (131072, 0)
         ]
-        for size in (131072, 0)
-    ]
-    return {on.pop("case"): (on, off) for on, off in zip(*said, strict=True) if off.pop("case")}
+        pairs = {
+            on.pop("case"): (on, off) for on, off in zip(*said, strict=True) if off.pop("case")
+        }
+        if all(on | {"made": 0} == off for on, off in pairs.values()):
+            break
+    return pairs
 
 
 READS_MADE = {

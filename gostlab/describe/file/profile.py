@@ -67,6 +67,8 @@ from gostlab.describe.file.document import (
 from gostlab.describe.file.fitted import Fitted
 from gostlab.describe.file.values import (
     BUFFER,
+    CPU_BURST,
+    CPU_SHARE,
     HOST_CPUS,
     MACHINE_MEMORY,
     SHARE,
@@ -422,6 +424,17 @@ class Machines:
     )
     memory_mib: int | Mapping[str, int] | None = key(
         per_host(MACHINE_MEMORY), "of each, or by host", "3.8GiB", default=None, named="memory"
+    )
+    cpu_share_permille: int = key(
+        CPU_SHARE,
+        "how many CPUs' time each has in the long run, if less than all of its CPUs'",
+        "1",
+        "CPUs",
+        default=0,
+        named="cpu_share",
+    )
+    cpu_burst_us: int = key(
+        CPU_BURST, "how much CPU time it may be ahead of that", "2s", default=0, named="cpu_burst"
     )
 
 

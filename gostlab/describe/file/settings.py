@@ -369,6 +369,21 @@ SETTINGS: Mapping[str, Field] = {
         unit="CPUs",
         default="auto",
     ),
+    "cpu_share": Field(
+        values.one_for_all(values.CPU_SHARE, auto=None, whole=0),
+        "how many CPUs' time a host's CPUs have together in the long run, as a cloud's shared-core"
+        " machine does; auto: as the profile knows its machines, else whole: all of them",
+        "1",
+        unit="CPUs",
+        default="auto",
+    ),
+    "cpu_burst": Field(
+        values.one_for_all(values.CPU_BURST, auto=None),
+        "how much CPU time a host may be ahead of its cpu_share; auto: as the profile knows its"
+        " machines, else none",
+        "2s",
+        default="auto",
+    ),
     "packet_cost": Field(
         values.read_packet_cost,
         "what each packet that a host receives takes of its own CPUs",

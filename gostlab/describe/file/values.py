@@ -19,6 +19,7 @@ from gostlab.describe.file.document import (
     Reader,
     bounded,
     by_name,
+    decimal,
     either,
     list_of,
     mapping,
@@ -175,6 +176,29 @@ def per_host(read: Reader[int], *words: str) -> Reader[Any]:
 
 
 HOST_CPUS = whole_number(1, MAX_HOST_CPUS)
+
+
+@takes({"type": "number", "minimum": 0.01, "maximum": MAX_HOST_CPUS})
+def CPU_SHARE(node: Node) -> int:
+    """How many thousandths of one CPU's time a host has in the long run. Raises BadInput."""
+    permille = decimal(node) * 1000
+    if not 10 <= permille <= 1000 * MAX_HOST_CPUS or permille % 1:
+        raise node.bad_value(f"not within 0.01 and {MAX_HOST_CPUS} CPUs, to the thousandth")
+    return int(permille)
+
+
+CPU_BURST = bounded(SECONDS, "0s", "3600s", int, per=10**6, step="1us")
+
+
+def one_for_all(read: Reader[int], **words: int | None) -> Reader[int | None]:
+    """Reads one value for all hosts, or a word for one; None: as the profile knows its machines."""
+    return Reader(
+        lambda node: words[node.text] if node.text in words else read(node),
+        {"anyOf": [{"enum": list(words)}, read.schema]},
+        read.unit,
+    )
+
+
 MACHINE_MEMORY = bounded(SIZE, "64MiB", "1024GiB", int, per=IN_MIB)
 
 

@@ -34,7 +34,16 @@ from gostlab.describe.resolve.run_description import RunDescription
 MAX_RUNS = 20_000
 
 # What only the virtual clock charges.
-CHARGES = ("machine", "syscall_cost", "byte_cost", "host_cpus", "packet_cost", "clock_reads")
+CHARGES = (
+    "machine",
+    "syscall_cost",
+    "byte_cost",
+    "host_cpus",
+    "cpu_share",
+    "cpu_burst",
+    "packet_cost",
+    "clock_reads",
+)
 
 
 def expand(

@@ -39,6 +39,11 @@ def resolve_cpus(asked: Asked, machines: Machines, hosts: Sequence[str]) -> dict
                 "packets are charged to CPUs of a host's own, and here all hosts share one"
                 " (host_cpus: a number)"
             )
+        if asked["cpu_share"]:
+            raise asked.node("cpu_share").bad_value(
+                "a share is of CPUs of a host's own, and here all hosts share one"
+                " (host_cpus: a number)"
+            )
         return {"host_cpus": 0}
     # A profile may know hosts that this topology does not have; an experiment must not.
     known = spread_over(machines.cpus, hosts, CPUS_OF_AN_UNKNOWN_MACHINE)
@@ -46,7 +51,15 @@ def resolve_cpus(asked: Asked, machines: Machines, hosts: Sequence[str]) -> dict
         check_hosts(cpus, hosts, asked.node("host_cpus"))
         known = spread_over(cpus, hosts, known)
     of_the_rest, by_host = first_and_differing(known)
-    return {"host_cpus": of_the_rest, "cpus_by_host": by_host, "packet_cost_ns": packet_cost}
+    found = {"host_cpus": of_the_rest, "cpus_by_host": by_host, "packet_cost_ns": packet_cost}
+    share, burst = asked["cpu_share"], asked["cpu_burst"]
+    share = machines.cpu_share_permille if share is None else share
+    if not share:
+        if burst:
+            raise asked.node("cpu_burst").bad_value("ahead of what? It needs a cpu_share")
+        return found
+    burst = machines.cpu_burst_us if burst is None else burst
+    return found | {"cpu_share_permille": share, "cpu_burst_us": burst}
 
 
 def resolve_tcp_memory(

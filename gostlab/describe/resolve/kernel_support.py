@@ -31,6 +31,7 @@ NEEDS = (
     Need("costs", "syscall_cost", "0us"),
     Need("costs", "byte_cost", "0ns"),
     Need("costs", "host_cpus", "shared"),
+    Need("costs", "cpu_share", "whole"),
     Need("costs", "packet_cost", "0ns"),
     Need("packet cost", "packet_cost", "0ns"),
     Need("free clock", "clock_reads", "charged"),

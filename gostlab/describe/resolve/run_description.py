@@ -62,7 +62,7 @@ class RunDescription:
     cc_by_end: Mapping[str, str] = later({})
     bottleneck: str = later("netem")  # what has the bottleneck's rate
     queue: str = later("fifo")  # what keeps the packets that wait for it
-    # docs/machine-model.md has the rules of the next seven; CPUs are the virtual clock's alone
+    # docs/machine-model.md has the rules of the next ones; CPUs are the virtual clock's alone
     host_cpus: int = later(0)  # of each host; 0: one CPU for all hosts together
     byte_cost_ns: float = later(0.0)  # per byte that a call moves, beside syscall_cost_us
     clock_reads: str = later("charged")  # as a system call each | free
@@ -71,6 +71,10 @@ class RunDescription:
     host_tcp_memory_mib: int = later(0)  # each host's own pool; 0: tcp_memory_mib is shared
     cpus_by_host: Mapping[str, int] = later({})  # of the hosts that have others than host_cpus
     packet_cost_ns: int = later(0)  # of a packet that a host with CPUs of its own receives
+    # what each host's CPUs have together in the long run, in thousandths of one CPU (0: all), and
+    # how much CPU time it may be ahead of that
+    cpu_share_permille: int = later(0)
+    cpu_burst_us: int = later(0)
     tcp_memory_mib_by_host: Mapping[str, int] = later({})  # of the hosts with another pool
     # end hosts' cards: packet | moderated, with GRO and interrupts at least rx_usecs apart
     receive: str = later("packet")
