@@ -4,6 +4,8 @@ kernel lacks. A kernel that is not built is passed over: the set-up builds the s
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,6 +112,18 @@ def test_no_program_goes_on_without_its_kernel(lab: Lab, kernel: str) -> None:
     for number in range(5):
         kill_a_guests_parent(lab, built, STARTING, after_s=0.4 + 0.05 * number)
         assert not all_gone(), number
+
+
+def test_floating_point_registers_are_each_threads_own(
+    lab: Lab, kernel: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "float_registers"
+    compiler = ["cc", "-O1", "-pthread", "-o", program]
+    subprocess.run([*compiler, Path(__file__).with_name("float_registers.c")], check=True)
+
+    done = lab.command(f"{program}", kernel=kernel, keep=[tmp_path])
+
+    assert "kept 6000 over 20 signals" in done.log
 
 
 def test_the_labs_own_congestion_controls_are_compiled_for_it(one_run: Done, kernel: str) -> None:

@@ -8,6 +8,7 @@ last sample", so they do not drift. Everything is read by netlink and /proc from
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 import time
@@ -89,12 +90,13 @@ def program_cost_use(pid: int) -> dict[str, dict[str, int]]:
 
 
 def host_cpu_time(pid: int) -> tuple[float, float]:
-    """Seconds that the CPUs of a process's host were busy so far, one with another, and those of
-    them that they received packets. Raises OSError.
+    """Seconds that the CPUs of a process's host were busy so far, as a part of all that they may be
+    (a cpu_share's, where the host has one), and those of them that they received packets. Raises
+    OSError.
     """
     used = host_cpu_use(pid)
-    cpus = 1e9 * used["cpus"]
-    return used["busy_ns"] / cpus, used["packets_busy_ns"] / cpus
+    most_ns = min(1e9 * used["cpus"], 1e6 * used.get("share_permille", math.inf))
+    return used["busy_ns"] / most_ns, used["packets_busy_ns"] / most_ns
 
 
 def tcp_memory_pages(pid: int | str = "self") -> int:

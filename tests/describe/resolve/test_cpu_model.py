@@ -90,6 +90,13 @@ def test_a_packet_costs_the_hosts_that_have_cpus_of_their_own() -> None:
     assert asked(clock="real", packet_cost="1.5us").packet_cost_ns == 0
 
 
+def test_a_machine_may_have_a_share_of_its_cpus_time() -> None:
+    run = asked(host_cpus="2", cpu_share="0.5", cpu_burst="2s")
+    assert (run.cpu_share_permille, run.cpu_burst_us) == (500, 2_000_000)
+    whole = asked(host_cpus="2", cpu_share="whole")
+    assert (whole.cpu_share_permille, whole.cpu_burst_us) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("wishes", "complaint"),
     [
@@ -102,6 +109,8 @@ def test_a_packet_costs_the_hosts_that_have_cpus_of_their_own() -> None:
         ({"host_tcp_memory": "1GiB", "memory": "1GiB"}, "2048 MiB together.* 1024 MiB"),
         ({"host_tcp_memory": "1GiB", "host_memory": "8GiB"}, "write one of them"),
         ({"host_cpus": "shared", "packet_cost": "1us"}, "all hosts share one"),
+        ({"host_cpus": "shared", "cpu_share": "1"}, "all hosts share one"),
+        ({"host_cpus": "2", "cpu_share": "whole", "cpu_burst": "2s"}, "needs a cpu_share"),
     ],
 )
 def test_machines_that_cannot_be_are_refused_in_one_line(
