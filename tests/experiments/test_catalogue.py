@@ -142,9 +142,17 @@ def test_the_tunnel_experiment_is_the_thesis_matrix_and_what_explains_it() -> No
     runs = expand(load_experiment("thesis-tunnel"))
     by_matrix = {
         name: [run for run in runs if run.matrix == name]
-        for name in ("main", "cpu", "own-cpus", "real-clock", "buffer")
+        for name in ("main", "today", "states", "cpu", "own-cpus", "real-clock", "buffer")
     }
-    assert len(by_matrix["main"]) == 2 * 3 * 4 * 3
+    assert len(by_matrix["main"]) == 2 * 2 * 4 * 5
+    as_measured = {
+        (run.kernel, run.iperf3, run.mtu, run.host_cpus, run.cpu_share_permille, run.gost)
+        for run in (*by_matrix["main"], *by_matrix["states"])
+    }
+    assert as_measured == {("5.10", "3.9", 1460, 2, 1000, "auto")}
+    assert {run.streams for run in by_matrix["states"]} == {128}
+    assert max(run.repetition for run in by_matrix["states"]) == 20
+    assert {run.kernel for run in by_matrix["today"]} == {"shipped"}
     short = ("cpu", "own-cpus")
     assert {run.duration_s for run in runs if run.matrix not in short} == {30.0}
     assert {(run.clock, run.syscall_cost_us) for run in by_matrix["main"]} == {

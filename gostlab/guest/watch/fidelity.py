@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gostlab.declared.kernels import DECIDING, FEATURES
+from gostlab.declared.kernels import DECIDING, FEATURES, SHIPPED
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.checks import Check
 from gostlab.describe.file.trace import CapacityOf
@@ -467,14 +467,19 @@ def check_kernel(
 
 
 def check_own_kernel(run: RunDescription, release: str) -> list[Check]:
-    """What this machine's own kernel cannot do for a native run that draws losses or delays."""
+    """What a native run's kernel is not: the asked version, or one that seeds losses and delays."""
+    if run.kernel != SHIPPED and not release.startswith(f"{run.kernel}."):
+        said = f"a native run has this machine's own kernel: Linux {release}, not {run.kernel}"
+        found = [Check("kernel", "ok", run.kernel, release, "", said)]
+    else:
+        found = []
     draws = any(way["loss"].get("p") or way["jitter_ms"] for way in run.path.values())
     if run.machine != "native" or not draws:
-        return []
+        return found
     if version_tuple(release) >= FEATURES["netem seed"].since:
-        return []
+        return found
     said = f"Linux {release} has no seed of netem's: what this run lost follows from no seed"
-    return [Check("kernel_lacks", "ok", [], ["netem seed"], "", said)]
+    return [*found, Check("kernel_lacks", "ok", [], ["netem seed"], "", said)]
 
 
 def check_tunnel(ends: Mapping[str, int | None]) -> Check:
