@@ -509,8 +509,14 @@ def reported(folder: Path, experiments: Sequence[str]) -> list[str]:
     return wanted or found
 
 
-def report(folder: Path, experiments: Sequence[str] = (), out: Path | None = None) -> Path:
-    """Write tables, figures and one page of some experiments' results; the page.
+def report(
+    folder: Path,
+    experiments: Sequence[str] = (),
+    out: Path | None = None,
+    say: Callable[[str], object] = str,
+) -> Path:
+    """Write tables, figures and one page of some experiments' results; the page. `say` is told how
+    far a study agrees with the lab.
 
     experiments: by name or by their file's path. What an experiment is called, asks and draws is
     said by the copy of its file that its last run left with the results, and by no other. out: the
@@ -518,7 +524,7 @@ def report(folder: Path, experiments: Sequence[str] = (), out: Path | None = Non
     """
     wanted = reported(folder, experiments)
 
-    return pages.write_report(folder, wanted, out or folder / REPORT)
+    return pages.write_report(folder, wanted, out or folder / REPORT, say)
 
 
 def open_run(folder: Path, run: Path, out: Path | None = None) -> Path:

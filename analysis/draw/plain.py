@@ -22,7 +22,6 @@ from analysis.draw.sentences import (
     UNMOVED,
     article,
     compare,
-    counted,
     degraded_words,
     gains_of,
     listed,
@@ -35,7 +34,7 @@ from analysis.judge.cells import Cell, natural, spoken_order
 from analysis.judge.statistics import Summary
 from analysis.judge.table import NBSP, cc_name, percent, rate
 from analysis.judge.targets import AGREES, DISAGREES, Target
-from analysis.read.study import level
+from analysis.read.study import TOLERANCE, level
 from analysis.read.values import Scalar
 from gostlab.describe.file.words import level_words, says_where
 
@@ -400,18 +399,19 @@ def share_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
 
 
 def study_sentence(rows: Sequence[Target], called: str) -> str:
-    """How many of a study's numbers agree; "" of none."""
-    agree = sum(row.verdict == AGREES for row in rows)
-    differ = sum(row.verdict == DISAGREES for row in rows)
-    rest = len(rows) - agree - differ
-    parts = [
-        counted(agree, "agrees", "agree"),
-        counted(differ, "disagrees", "disagree"),
-        counted(rest, "has no run that counts", "have no run that counts"),
-    ]
-    said = listed([part for part in parts if not part.startswith("0 ")])
-    of = counted(len(rows), "number")
-    return f"Of {of} of the {called}, beside the lab's, {said}." if rows else ""
+    """How many of a study's numbers agree, figure by figure; "" of none."""
+    by_figure: dict[str, list[Target]] = {}
+    for row in rows:
+        by_figure.setdefault(row.figure, []).append(row)
+    said = []
+    for figure, alike in by_figure.items():
+        verdicts = [row.verdict for row in alike]
+        missing = len(alike) - verdicts.count(AGREES) - verdicts.count(DISAGREES)
+        of = f"{verdicts.count(AGREES)} of {len(alike)} of {figure.partition(' (')[0]}"
+        said.append(f"{of} ({missing} with no run that counts)" if missing else of)
+    banded = any(row.target.least is not None or row.target.most is not None for row in rows)
+    rule = f"within {percent(TOLERANCE)}" + (", or within its band" if banded else "")
+    return f"The lab and the {called} agree ({rule}) in {listed(said)}." if rows else ""
 
 
 # -- how numbers are written in them

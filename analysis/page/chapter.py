@@ -158,9 +158,9 @@ def first_screen(
 ) -> FirstScreen:
     """The three sentences that say most, the figure of the first one, and how far to trust them.
 
-    First how the congestion controls compare in the first matrix that has several; else who takes
-    how much; else what moves the goodput. Then what moves it most in all of the experiment. Last
-    how far the study agrees, or what it costs in delay.
+    First how far the study agrees, where there is one. Then how the congestion controls compare in
+    the first matrix that has several; else who takes how much; else what moves the goodput. Then
+    what moves it most in all of the experiment, or what it costs in delay.
     """
     said = [(part, each) for part in parts for each in part.said]
     # What a later matrix's drawing says of its own is not what the whole is about.
@@ -180,9 +180,10 @@ def first_screen(
         for part, each in chosen
     ]
     compared = study_sentence(judged, study.called)
-    sentences += (
-        [compared] if compared else [each.sentence for each in first if each.about == "delay"]
-    )
+    if compared:
+        sentences.insert(0, compared)
+    else:
+        sentences += [each.sentence for each in first if each.about == "delay"]
     picture = next(iter(lead[0].pictures), None)
     return FirstScreen(tuple(sentences[:3]), picture, trust_line(results))
 

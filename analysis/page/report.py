@@ -12,7 +12,7 @@ import io
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import jinja2
 from markupsafe import Markup
 from PIL import Image
 
+from analysis.draw.plain import study_sentence
 from analysis.draw.spots import Spot, spots_of
 from analysis.draw.style import save
 from analysis.judge.cells import Cell, cell_key, file_name, spoken_order, to_matrices
@@ -46,14 +47,23 @@ MOST_FIGURE_BYTES = 2_400_000
 COLOURS = 48  # of a bitmap: lines and letters in a dozen colours, and their edges
 
 
-def write_report(results: Path, experiments: Sequence[str], out: Path) -> Path:
-    """Write some experiments' report to a folder; its page. Raises OSError, DrawingError."""
-    return write_studies(results, [load_study(name, results) for name in experiments], out)
+def write_report(
+    results: Path, experiments: Sequence[str], out: Path, say: Callable[[str], object] = str
+) -> Path:
+    """Write some experiments' report to a folder; its page. `say` is told how far each study agrees
+    with the lab. Raises OSError, DrawingError.
+    """
+    return write_studies(results, [load_study(name, results) for name in experiments], out, say)
 
 
-def write_studies(results: Path, studies: Sequence[Study], out: Path) -> Path:
+def write_studies(
+    results: Path, studies: Sequence[Study], out: Path, say: Callable[[str], object] = str
+) -> Path:
     """The same, of experiments already read."""
     chapters = [to_chapter(study, load_results(results, study.name)) for study in studies]
+    for chapter in chapters:
+        if chapter.targets:
+            say(study_sentence(chapter.targets, chapter.study.called))
     written = Writer(out)
     drawn: dict[str, tuple[bytes, bytes]] = {}
     spots: dict[str, tuple[Spot, ...]] = {}

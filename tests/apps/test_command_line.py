@@ -151,9 +151,7 @@ def test_a_trap_that_is_an_error_names_its_cell_before_anything_runs(
 
 
 def test_warnings_are_said_once_per_kind_and_matrix() -> None:
-    done = run_lab(
-        "run", "thesis-tunnel", "--matrix", "main", "--matrix", "memory", "--dry-run"
-    )
+    done = run_lab("run", "thesis-tunnel", "--matrix", "main", "--matrix", "memory", "--dry-run")
 
     assert [line.split(": ")[1] for line in done.stderr.splitlines()] == [
         "main, 60 of 80 runs",

@@ -51,8 +51,11 @@ def report_verb(arguments: argparse.Namespace) -> int:
             raise BadInput("--open RUN: a page of one run; name no experiment, and no --studies")
         page = api.open_run(arguments.results, arguments.open, arguments.out)
     else:
-        write = api.studies_page if arguments.studies else api.report
-        page = write(arguments.results, arguments.experiment, arguments.out)
+        given = arguments.results, arguments.experiment, arguments.out
+        if arguments.studies:
+            page = api.studies_page(*given)
+        else:
+            page = api.report(*given, say=str if arguments.json else print)
     print(json.dumps({"report": str(page)}) if arguments.json else page)
     return EXIT_OK
 

@@ -241,20 +241,15 @@ def row(verdict: str, value: float | None = 100.0, got: float = 50.0, why: str =
     ("verdicts", "sentence"),
     [
         ([], ""),
-        (["agrees"], "Of 1 number of the thesis, beside the lab's, 1 agrees."),
-        (["agrees"] * 3, "Of 3 numbers of the thesis, beside the lab's, 3 agree."),
-        (
-            ["agrees", "disagrees", "disagrees"],
-            "Of 3 numbers of the thesis, beside the lab's, 1 agrees and 2 disagree.",
-        ),
+        (["agrees"], "The lab and the thesis agree (within 10\N{NO-BREAK SPACE}%) in 1 of 1 of goodput."),
         (
             ["agrees", "disagrees", "no run"],
-            "Of 3 numbers of the thesis, beside the lab's, 1 agrees, 1 disagrees and 1 has no run"
-            " that counts.",
+            "The lab and the thesis agree (within 10\N{NO-BREAK SPACE}%) in 1 of 3 of goodput (1 with no run that"
+            " counts).",
         ),
     ],
 )
-def test_agreement_is_counted_in_english(verdicts: list[str], sentence: str) -> None:
+def test_agreement_is_counted_by_figure(verdicts: list[str], sentence: str) -> None:
     assert study_sentence([row(verdict) for verdict in verdicts], "thesis") == sentence
 
 
