@@ -8,6 +8,7 @@ be), MissingPart and MachineError (this machine cannot do it), ResultsError and 
 from __future__ import annotations
 
 import glob
+import os
 import shutil
 import subprocess
 import sys
@@ -49,7 +50,11 @@ from gostlab.runs.shard import Shard
 from gostlab.runs.single import Task
 from gostlab.runs.summary import CellSummary, cell_summaries
 from gostlab.setup import gosts, kernels, modules, parts
-from gostlab.setup.workbench import Workbench, locked
+from gostlab.setup.archive import ArchiveError
+from gostlab.setup.kernel_build import provide_kernel
+from gostlab.setup.parts import MissingPart
+from gostlab.setup.steps import provide_controls
+from gostlab.setup.workbench import SetupError, Workbench, locked
 
 REPORT = "report"  # the folder beside the experiments' in a results folder
 
@@ -450,6 +455,42 @@ def add_kernel(
         if path is None or name is None:
             return kernels.add_version(bench, what)
         return kernels.add_own(bench, path, name)
+
+
+def missing_kernels(plan: Plan) -> list[str]:
+    """The kernels that a plan's runs ask for, that the lab can build itself, and that are not
+    built.
+    """
+    asked = dict.fromkeys(run.kernel for run in plan.runs if run.machine == "sandbox")
+    found = parts.find_parts()
+    missing = []
+    for name in asked:
+        if name == SHIPPED:
+            there = found.kernel is not None or "GOSTLAB_KERNEL" in os.environ
+        else:
+            there = name not in declared_kernels() or parts.built_version(name) is not None
+        if not there:
+            missing.append(name)
+    return missing
+
+
+def build_kernel(name: str, *, jobs: int, say: Callable[[str], None]) -> None:
+    """Build a kernel that a run asks for: a declared version, or the shipped one with the lab's own
+    congestion controls. Raises MissingPart, OSError.
+    """
+    cache = folders.cache_folder()
+    for folder in ("log", "build"):
+        (cache / folder).mkdir(parents=True, exist_ok=True)
+    try:
+        if name != SHIPPED:
+            add_kernel(name, None, jobs=jobs, say=say)
+            return
+        with locked(cache, say) as lock_fd:
+            bench = Workbench(cache, jobs, say, lock_fd)
+            provide_kernel(bench)
+            provide_controls(bench)
+    except (SetupError, ArchiveError) as error:
+        raise MissingPart(f"kernel {name} cannot be built: {error}") from None
 
 
 def kernel_lines() -> list[str]:

@@ -422,6 +422,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     system_help = f"as root: for all users of this machine, in {system.DEFAULT}"
     add("--system", action="store_true", help=system_help)
     add("--no-gost", action="store_true", help="do not fetch GOST")
+    add("--no-kernel", action="store_true", help="no kernel: a run builds the one that it asks for")
     add("--quiet", action="store_true", help="say only what failed")
     arguments = parser.parse_args(argv)
     if arguments.jobs < 1:
@@ -433,6 +434,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         not arguments.no_gost,
         "bench" in arguments.extras,
     )
+    if arguments.no_kernel:
+        for name in ("kernel", "congestion controls"):
+            del chosen[name]
     if only:
         chosen = {name: step for name, step in chosen.items() if name in only}
     progress = Progress(len(chosen), arguments.quiet)

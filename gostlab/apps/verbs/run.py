@@ -25,6 +25,7 @@ from gostlab.apps.command import (
     complain,
     print_json,
 )
+from gostlab.apps.verbs.own import Said
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file import question, settings
 from gostlab.runs import answer, progress, summary
@@ -192,6 +193,8 @@ def run_verb(arguments: argparse.Namespace) -> int:
     )
     if arguments.dry_run:
         return list_runs(plan, arguments.results, as_json=arguments.json)
+    if not arguments.dask:
+        build_missing_kernels(plan)
     workers = dask_cluster.joined(
         arguments.dask, plan, arguments.gost, arguments.jobs, check_hosts=arguments.check_hosts
     )
@@ -208,6 +211,19 @@ def run_verb(arguments: argparse.Namespace) -> int:
     return conclude(outcome, arguments.results, as_json=arguments.json)
 
 
+def build_missing_kernels(plan: api.Plan) -> None:
+    """Build the kernels that a plan's runs ask for and that are not built. Raises MissingPart."""
+    for name in api.missing_kernels(plan):
+        complain(
+            f"kernel {name} is not built yet: building it, once (four minutes on two idle CPUs)"
+        )
+        said = Said()
+        try:
+            api.build_kernel(name, jobs=len(os.sched_getaffinity(0)), say=said)
+        finally:
+            said.end()
+
+
 def try_verb(arguments: argparse.Namespace) -> int:
     if arguments.json and arguments.csv:
         raise BadInput("--json and --csv: only one of them")
@@ -222,6 +238,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
         api.save_question(asked, arguments.save)
     if arguments.dry_run:
         return list_runs(plan, arguments.results, as_json=arguments.json)
+    build_missing_kernels(plan)
     quiet = arguments.json or arguments.csv
     with progress.progress_on_stderr(plan.experiment.name, quiet=quiet) as told:
         outcome = api.run_question(

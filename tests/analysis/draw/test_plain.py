@@ -241,7 +241,10 @@ def row(verdict: str, value: float | None = 100.0, got: float = 50.0, why: str =
     ("verdicts", "sentence"),
     [
         ([], ""),
-        (["agrees"], "The lab and the thesis agree (within 10\N{NO-BREAK SPACE}%) in 1 of 1 of goodput."),
+        (
+            ["agrees"],
+            "The lab and the thesis agree (within 10\N{NO-BREAK SPACE}%) in 1 of 1 of goodput.",
+        ),
         (
             ["agrees", "disagrees", "no run"],
             "The lab and the thesis agree (within 10\N{NO-BREAK SPACE}%) in 1 of 3 of goodput (1 with no run that"
