@@ -114,7 +114,7 @@ class CommandLog:
 
     def at(self, instant_s: float) -> None:
         """What follows happened so long after the load began."""
-        self.write(f"at {instant_s:g}")
+        self.write(f"at {instant_s:.9g}")
 
     def load_ends(self, reports: Mapping[str, tuple[str, str]]) -> None:
         """The lab waited until every flow was over. `reports`: each flow's kind and report."""

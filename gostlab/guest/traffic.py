@@ -169,7 +169,11 @@ class Timeline:
         self._order = order
         self._undo = undo
         self._log = log
-        self._waiting = sorted(order.run.flows, key=lambda flow: flow.start_s)
+        run = order.run
+        self._begins_s = {
+            flow.name: flow.start_s + run.start_offset_s(flow.name) for flow in run.flows
+        }
+        self._waiting = sorted(run.flows, key=lambda flow: self._begins_s[flow.name])
         self._changes = list(order.run.changes)
         self._active: dict[int, Active] = {}  # by `ending`
         self._endings = select.poll()
@@ -187,7 +191,7 @@ class Timeline:
         """
         while self._waiting or self._active:
             now_s = self.now_s
-            while self._waiting and self._waiting[0].start_s <= now_s:
+            while self._waiting and self._begins_s[self._waiting[0].name] <= now_s:
                 self._begin(self._waiting.pop(0))
             while self._changes and self._changes[0]["at_s"] <= now_s:
                 self._change(self._changes.pop(0))
@@ -199,7 +203,7 @@ class Timeline:
     def _begin(self, flow: Flow) -> None:
         """Start a flow's client; it is stopped by `undo`."""
         order, name = self._order, report_name(self._order.run, flow)
-        order.network.log.at(flow.start_s)
+        order.network.log.at(self._begins_s[flow.name])
         program = charged_as(flow, asks=True)
         with (order.folder / name).open("wb") as output:
             process = order.network.start(
@@ -229,7 +233,7 @@ class Timeline:
         """Wait until the next flow or change is due, a flow ends, or it is time to look round;
         the flows that have ended, each known to the instant.
         """
-        due_s = [flow.start_s for flow in self._waiting[:1]]
+        due_s = [self._begins_s[flow.name] for flow in self._waiting[:1]]
         due_s += [change["at_s"] for change in self._changes[:1]]
         at_most_s = min([POLL_S, *(instant - self.now_s for instant in due_s)])
         ended = self._endings.poll(max(0.0, 1000 * at_most_s))

@@ -11,6 +11,7 @@ import csv
 import gzip
 import itertools
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def written(settings: str) -> RunDescription:
     """
     text = (
         "name: test\ntitle: test\nsettings: {profile: plain-100ms, rtt: 40ms, rate: 100mbit,"
-        " duration: 5s, buffers: bdp, sample: 100ms}\nmatrices:\n  - name: m\n    settings:"
+        " duration: 5s, buffers: bdp, sample: 100ms, start_spread: 0s}\nmatrices:\n"
+        "  - name: m\n    settings:"
         f" {settings}\n"
     )
     return expand(read_experiment(parse_document(text, "test.yaml"), Path("test.yaml")))[0]
@@ -85,6 +87,21 @@ def test_each_flow_of_a_dumbbell_has_its_own_rtt_start_and_cc(lab: Lab) -> None:
     }
     together = (found["one"]["bytes"] + found["two"]["bytes"]) * 8
     assert together < 100e6 * 8.5 * PAYLOAD_SHARE
+
+
+def test_starts_differ_between_repetitions_without_losses_and_one_seed_is_still_one_run(
+    lab: Lab,
+) -> None:
+    plain = written("{topology: dumbbell, duration: 2s, flows: {a: {}, b: {}}}")
+
+    def moved(seed: int, start_spread_s: float) -> list[int]:
+        found = flows(lab.run(replace(plain, seed=seed, start_spread_s=start_spread_s)))
+        return [found[name]["bytes"] for name in ("a", "b")]
+
+    spread = [moved(seed, 0.02) for seed in (1, 2, 3, 4, 5)]
+    assert len({tuple(each) for each in spread}) == 5
+    assert moved(5, 0.02) == spread[-1]
+    assert moved(1, 0.0) == moved(2, 0.0)
 
 
 def test_udp_takes_its_rate_for_its_time_and_tcp_gets_the_rest(lab: Lab) -> None:

@@ -30,6 +30,8 @@ MAX_BYTES = 256 * 1024
 MAX_DEPTH = 12
 MAX_VALUES = 20_000
 NULLS = ("", "~", "null", "Null", "NULL")
+# Of the words that could have been meant, so many are named.
+MOST_NAMED = 40
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -447,14 +449,16 @@ def unknown_key(node: Node, name: str, known: Iterable[str]) -> BadInput:
 
 def meant(name: str, known: Iterable[str]) -> str:
     """The advice for an unknown word. Of those with a dot, like forward.rate, a list has each
-    beginning once.
+    beginning once; of very many it has the first.
     """
     words = [str(word) for word in known]
     close = difflib.get_close_matches(name[:60].lower(), words, n=1)
     if close:
         return f"did you mean {close[0]}?"
-    beginnings = dict.fromkeys(re.sub(r"\..*", ".…", word) for word in words)
-    return f"known: {', '.join(beginnings)}"
+    beginnings = list(dict.fromkeys(re.sub(r"\..*", ".…", word) for word in words))
+    more = len(beginnings) - MOST_NAMED
+    shown = [*beginnings[:MOST_NAMED], f"and {more} more"] if more > 0 else beginnings
+    return f"known: {', '.join(shown)}"
 
 
 def texts_of(fields: Mapping[str, Field]) -> Reader[dict[str, str]]:

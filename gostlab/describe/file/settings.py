@@ -313,6 +313,13 @@ SETTINGS: Mapping[str, Field] = {
     ),
     "streams": Field(values.STREAMS, "connections side by side", "16", default="1"),
     "duration": Field(values.read_duration, "how long the load lasts", "60s", default="30s"),
+    "start_spread": Field(
+        values.read_start_spread,
+        "each flow, and each end of a tunnel, starts so much later than asked at most: drawn from"
+        " the repetition's seed, so that repetitions differ as real ones do; 0s: none does",
+        "0s",
+        default="20ms",
+    ),
     "direction": Field(
         values.DIRECTION, "who sends the data: the client uploads", "download", default="upload"
     ),

@@ -45,7 +45,7 @@ AS_ASKED = (
     "clock topology placement tunnel streams direction mtu bottleneck queue ecn pacing"
     " loss_detection read_on hops"
 ).split()
-RENAMED = {"duration": "duration_s", "sample": "sample_ms"}
+RENAMED = {"duration": "duration_s", "sample": "sample_ms", "start_spread": "start_spread_s"}
 # What is asked of a tunnel besides, and what asks for nothing.
 TUNNEL_OPTIONS = {"sndbuf": None, "rcvbuf": None, "nagle": "off", "shared": "off"}
 

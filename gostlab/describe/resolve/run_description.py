@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -102,6 +103,8 @@ class RunDescription:
     read_on: str = later("on")
     # the links that have a path of their own, by name (hop2, n1-n2); `path` is that of the others
     links: Mapping[str, Any] = later({})
+    # within how much of its instant each flow, and each end of a tunnel, starts
+    start_spread_s: float = later(0.0)
 
     def to_json(self) -> dict[str, Any]:
         """The dict that run.json holds: a later field only where it is not at its default."""
@@ -117,6 +120,12 @@ class RunDescription:
             return from_json(cls, values, "run.json", flows=flows)
         except (TypeError, ValueError) as error:
             raise BadInput(str(error)) from None
+
+    def start_offset_s(self, who: str) -> float:
+        """How much later than asked a flow, or an end of the tunnel, starts: drawn evenly from the
+        start spread by the run's seed, and so the same in every cell of a repetition.
+        """
+        return round(random.Random(f"{self.seed} {who}").uniform(0, self.start_spread_s), 6)
 
     @property
     def length_s(self) -> float:

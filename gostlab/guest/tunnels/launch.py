@@ -215,6 +215,7 @@ class Launch:
             )
         end = f"{node}{part and f'-{part}'}{self.mark}"
         name, near = log_name(end), "near" if node == self.near else "far"
+        time.sleep(self.run.start_offset_s(end))
         with (self.folder / name).open("wb") as output:
             self.ends[end] = self.network.start(
                 node,

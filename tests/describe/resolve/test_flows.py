@@ -175,3 +175,26 @@ def test_what_cannot_be_is_one_sentence_that_says_where(settings: str, sentence:
         one(settings)
     assert sentence in str(refused.value)
     assert str(refused.value).startswith("f.yaml:") and "\n" not in str(refused.value)
+
+
+def test_starts_are_spread_by_the_repetitions_seed_and_alike_in_all_cells_of_a_repetition() -> None:
+    written = (
+        "repetitions: 3\nfactors: {cc: [cubic, bbr]}\n"
+        "settings: {topology: dumbbell, flows: {a: {}, b: {}}}"
+    )
+    offsets = {
+        (run.cc, run.seed): [run.start_offset_s(flow.name) for flow in run.flows]
+        for run in runs(written)
+    }
+    assert len(offsets) == 6
+    by_seed: dict[int, set[tuple[float, ...]]] = {}
+    for (_, seed), of_run in offsets.items():
+        by_seed.setdefault(seed, set()).add(tuple(of_run))
+        assert all(0 <= each <= 0.02 for each in of_run) and len(set(of_run)) == 2
+    assert [len(each) for each in by_seed.values()] == [1, 1, 1]  # paired
+    assert len(set.union(*by_seed.values())) == 3  # and repetitions differ
+
+
+def test_a_start_spread_of_nothing_starts_each_flow_when_it_was_asked_to() -> None:
+    assert one("{start_spread: 0s}").start_offset_s("flow1") == 0
+    assert one("{}").start_spread_s == 0.02
