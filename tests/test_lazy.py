@@ -78,7 +78,8 @@ def test_a_signal_waits_until_the_module_is_read(tmp_path: Path) -> None:
     late = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nlast = 1"
     (tmp_path / "read_late.py").write_text(late, encoding="utf-8")
     script = (
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from gostlab import lazy\n"
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"sys.path.insert(0, {str(tmp_path)!r}); from gostlab import lazy\n"
         "lazy.OTHERS.add('read_late'); import read_late\n"
         "try:\n    read_late.last\nexcept KeyboardInterrupt:\n    print('after', read_late.last)"
     )

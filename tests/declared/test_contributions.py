@@ -167,7 +167,7 @@ def test_topo_py_is_run_by_lab(copied: CopiedLab) -> None:
         cwd="/",
     )
 
-    assert shown.returncode == 0 and "main-cubic-direct" in shown.stdout
+    assert shown.returncode == 0 and "main-cubic-gost+ws" in shown.stdout
     assert "gostlab" not in re.findall(
         r"^(?:import|from) (\w+)", (copied.root / "topo.py").read_text(), re.MULTILINE
     )

@@ -16,6 +16,7 @@ from gostlab.runs import pace, schedule
 from gostlab.runs.pace import Forecast, Moving, expected_s, sampled_s
 
 RUNS = expand(load_experiment("thesis-tunnel"), quick=True)
+SWEPT = expand(load_experiment("thesis-tunnel"))
 
 
 @pytest.fixture
@@ -29,10 +30,10 @@ def test_before_anything_has_ended_a_run_is_promised_what_it_asks() -> None:
 
 
 def test_a_machine_that_takes_three_times_as_long_is_promised_three_times_as_much() -> None:
-    forecast = Forecast(RUNS, 1)
-    for run in RUNS[:2]:
+    forecast = Forecast(SWEPT, 1)
+    for run in SWEPT[:2]:
         forecast.finished(run, 3 * expected_s(run))
-    other = next(run for run in RUNS if run.matrix != RUNS[0].matrix and run.clock == "virtual")
+    other = next(run for run in SWEPT if run.matrix != SWEPT[0].matrix and run.clock == "virtual")
     assert forecast.left_s((), [other]) == pytest.approx(3 * expected_s(other))
 
 
@@ -80,7 +81,7 @@ def test_losses_and_costly_calls_make_runs_shorter() -> None:
     cubic, bbr = (replace(RUNS[0], path=lossy, cc=str(flow.cc), flows=[flow]) for flow in tcp)
     assert expected_s(cubic) < expected_s(bbr)
 
-    cpu = {run.syscall_cost_us: run for run in RUNS if run.matrix == "cpu"}
+    cpu = {run.syscall_cost_us: run for run in SWEPT if run.matrix == "cpu"}
     assert expected_s(cpu[20.0]) < 0.5 * expected_s(cpu[2.0])
 
 

@@ -81,7 +81,11 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
     from gostlab.setup import parts
 
     monkeypatch.setattr(parts, "require_kernel", lambda found: None)
-    monkeypatch.setattr(parts, "find_parts", lambda gost: SimpleNamespace(iperf3={"3.18": None}))
+    monkeypatch.setattr(
+        parts,
+        "find_parts",
+        lambda gost=None: SimpleNamespace(iperf3={"3.18": None}, kernel=tmp_path),
+    )
     monkeypatch.setattr(machine, "hand_over", lambda found: {"tunnel": None})
     monkeypatch.setattr(machine, "kept_visible", lambda found: ())
     monkeypatch.setattr(
