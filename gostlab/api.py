@@ -31,7 +31,6 @@ from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.describe import guards
 from gostlab.describe.file.document import BadInput, is_path
 from gostlab.describe.file.experiment import (
-    LEAST_FOR_INTERVAL,
     Experiment,
     Until,
     load_experiment,
@@ -48,7 +47,7 @@ from gostlab.runs.outcome import Outcome
 from gostlab.runs.schedule import Finished, Standing
 from gostlab.runs.shard import Shard
 from gostlab.runs.single import Task
-from gostlab.runs.summary import CellSummary, cell_summaries
+from gostlab.runs.summary import CellSummary, Scatter, cell_summaries
 from gostlab.setup import gosts, kernels, modules, parts
 from gostlab.setup.archive import ArchiveError
 from gostlab.setup.kernel_build import provide_kernel
@@ -56,6 +55,7 @@ from gostlab.setup.parts import MissingPart
 from gostlab.setup.steps import provide_controls
 from gostlab.setup.workbench import SetupError, Workbench, locked
 
+LEAST_SAID_OF = 5  # runs: of fewer no spread says anything, and scipy need not be read
 REPORT = "report"  # the folder beside the experiments' in a results folder
 
 
@@ -370,7 +370,7 @@ def standings(plan: Plan, ends: Sequence[Finished]) -> list[Standing]:
     if not plan.until:
         return []
 
-    return schedule.standings(ends, plan.until, statistics.relative_halfwidth)
+    return schedule.standings(ends, plan.until, statistics.relative_halfwidth, statistics.states_of)
 
 
 def summary(outcome: Outcome) -> list[CellSummary]:
@@ -378,14 +378,16 @@ def summary(outcome: Outcome) -> list[CellSummary]:
     streams. Raises OSError.
     """
 
-    def interval(values: Sequence[float]) -> tuple[float, float] | None:
-        if len(values) < LEAST_FOR_INTERVAL:
-            return None
+    def scatter_of(values: Sequence[float]) -> Scatter:
+        if len(values) < LEAST_SAID_OF:
+            return Scatter(None, ())
 
-        found = statistics.median_interval(values)
-        return None if found is None else (found.low, found.high)
+        found = statistics.summarise(values)
+        interval = found.interval if found else None
+        ends = (interval.low, interval.high) if interval else None
+        return Scatter(ends, found.states if found else ())
 
-    return cell_summaries(outcome.in_order, interval)
+    return cell_summaries(outcome.in_order, scatter_of)
 
 
 def checkout_commit() -> str | None:

@@ -40,6 +40,7 @@ class Look:
 
 
 PLAIN = Look("o", 5.5, 1.6)
+RUN_DOT = 2.8  # points; of each run, beside its cell's mark
 
 
 def look_of(place: int) -> Look:
@@ -68,6 +69,11 @@ def along(
     return (values, places) if flat else (places, values)
 
 
+def typical(row: pd.Series, figure: str) -> list[float]:
+    """What stands for a cell's runs: their median, or that of each state that they fall into."""
+    return [state.value for state in row[f"{figure}_states"]] or [number(row, figure)]
+
+
 def draw_point(
     ax: Axes,
     at: float,
@@ -80,15 +86,16 @@ def draw_point(
     marker: str = "",
     flat: bool = False,
 ) -> None:
-    """A cell's median, hollow if degraded, with its interval or runs; `flat`: along x, at a place
-    on y. marker: in place of the look's.
+    """A cell's median, or that of each state, hollow if degraded, with its runs and interval;
+    `flat`: along x, at a place on y. marker: in place of the look's.
     """
     value = number(row, figure)
     if not is_known(value):
         return
     draw_spread(ax, at, row, figure, colour, flat=flat)
+    shown = typical(row, figure)
     (point,) = ax.plot(
-        *along([at], [value], flat),
+        *along([at] * len(shown), shown, flat),
         linestyle="none",
         marker=marker or look.marker,
         color=colour,
@@ -111,7 +118,7 @@ def draw_spread(
     flat: bool = False,
     scale: float = 1.0,
 ) -> None:
-    """The median's interval where there is one, else each of several runs as a tick."""
+    """Each of several runs as a dot, and the median's interval where there is one."""
     low, high = scale * row[f"{figure}_low"], scale * row[f"{figure}_high"]
     if is_known(low):
         ax.plot(
@@ -123,15 +130,17 @@ def draw_spread(
             markersize=6,
             label="interval",
         )
-    elif row["n"] > 1:
+    if row["n"] > 1:
         values = [scale * value for value in row[f"{figure}_values"]]
         ax.plot(
             *along([at] * len(values), values, flat),
             linestyle="none",
-            marker="|" if flat else "_",
-            markersize=8,
-            color=colour,
-            zorder=4,
+            marker="o",
+            markersize=RUN_DOT,
+            markerfacecolor="white",
+            markeredgecolor=colour,
+            markeredgewidth=0.8,
+            zorder=4.5,
             label="runs",
         )
 
@@ -190,8 +199,8 @@ def draw_bar(
     number_above: str | None = "across",
     full: float | None = None,
 ) -> None:
-    """A cell's bar in a slot of that width: its median, its interval or runs, and at its right the
-    study's value and band. What has no valid run says why.
+    """A cell's bar in a slot of that width: its median (of several states that of most runs), its
+    runs and interval, and at its right the study's value and band. What has no valid run says why.
 
     name, colour, face: where they are not those of the row's congestion control. number_above:
     the median in figures, "across" or "upright", or None. full: where an open band ends.
@@ -200,7 +209,9 @@ def draw_bar(
     degraded = row["verdict"] == "degraded"
     lab_x, study_x = x - width * 0.12, x + width * 0.34
     filling = own if face is None else face
-    median = scale * number(row, figure)
+    states = row[f"{figure}_states"]
+    most = max(states, key=lambda state: state.runs).value if states else number(row, figure)
+    median = scale * most
     if row["n"] and is_known(median):
         (drawn,) = ax.bar(
             lab_x,
@@ -217,7 +228,8 @@ def draw_bar(
         draw_spread(ax, lab_x, row, figure, INK, scale=scale)
     reached = (median, row[f"{figure}_high"], *row[f"{figure}_values"])
     if number_above and row["n"] and is_known(median):
-        note_above(ax, lab_x, max(filter(is_known, reached)), short(median), number_above)
+        said = " or ".join(short(scale * value) for value in typical(row, figure))
+        note_above(ax, lab_x, max(filter(is_known, reached)), said, number_above)
     if not row["n"]:
         note_above(ax, lab_x, 0.0, row["absent"], "upright", FAINT)
     draw_band_beside(ax, study_x, row, figure, INK, scale=scale, full=full, zorder=2.5)
@@ -523,8 +535,9 @@ def spread_handles(table: pd.DataFrame, figure: str) -> list[Line2D]:
                 label=f"interval of the median (≥ {least:.1%})",
             )
         )
-    if ((table["n"] > 1) & table[f"{figure}_low"].isna()).any():
-        handles.append(Line2D([], [], color=INK, linestyle="none", marker="_", label="each run"))
+    if (table["n"] > 1).any():
+        look = {"marker": "o", "markersize": RUN_DOT, "markerfacecolor": "white"}
+        handles.append(Line2D([], [], color=INK, linestyle="none", label="each run", **look))
     return handles
 
 

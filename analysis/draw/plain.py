@@ -37,6 +37,7 @@ from analysis.judge.targets import AGREES, DISAGREES, Target
 from analysis.read.study import TOLERANCE, level
 from analysis.read.values import Scalar
 from gostlab.describe.file.words import level_words, says_where
+from gostlab.results.measures import states_words
 
 Factors = tuple[tuple[str, Scalar], ...]
 Measured = tuple[Summary, Cell]
@@ -418,8 +419,9 @@ def study_sentence(rows: Sequence[Target], called: str) -> str:
 
 
 def carried(goodput: Summary) -> str:
-    """A rate with its unit."""
-    return f"{rate(goodput.median)}{NBSP}Mbit/s"
+    """A rate with its unit; of several states each one's."""
+    said = states_words(goodput.states, rate) or rate(goodput.median)
+    return f"{said}{NBSP}Mbit/s"
 
 
 def spread(summary: Summary) -> str:

@@ -33,6 +33,7 @@ from analysis.judge.figures_of_merit import wan_share
 from analysis.judge.statistics import Summary, is_known, paired_ratio
 from analysis.judge.table import NBSP, cc_name, per_mille, percent, rate, ratio
 from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, Run
+from gostlab.results.measures import are_identical, identical_words
 
 # Two goodputs this close are called the same: about what separates the thesis's own ws and wss
 # rows.
@@ -293,7 +294,9 @@ def rests_on(summary: Summary, show: Callable[[float], str] = rate, *cells: Cell
     """The interval, if there is one, how many runs, and whether something spoilt them."""
     found = summary.interval
     ends = f"{show(found.low)} to {show(found.high)}, " if found else ""
-    return f"{ends}{n_words(summary.n)}{degraded_words(cells)}"
+    same = are_identical(summary.values)
+    counted = identical_words(summary.n) if same else n_words(summary.n)
+    return f"{ends}{counted}{degraded_words(cells)}"
 
 
 def n_words(*counts: int) -> str:

@@ -371,9 +371,9 @@ def to_table(
     segments.
 
     A figure of merit X (of one flow: "share:flow2") has X (the median), X_low, X_high, X_coverage
-    (NaN below six runs) and X_values; one that was not asked for is NaN. Runs that never converge
-    are in no convergence_s, but counted in never_converged. goodput_best3 is the mean of the three
-    fastest runs.
+    (NaN without an interval), X_values and X_states; one that was not asked for is NaN. Runs that
+    never converge are in no convergence_s, but counted in never_converged. goodput_best3 is the
+    mean of the three fastest runs.
 
     factor:KEY is a level as written; rtt:FLOW (ms) and cc:FLOW ("udp" of none) are a flow's own.
     X_study, X_least and X_most are what the study published of the cell: of its own matrix, and
@@ -382,7 +382,7 @@ def to_table(
     """
     rows = [row_of_cell(cell, study, borrow) for cell in cells]
     table = pd.DataFrame(rows)
-    values = [name for name in table.columns if name.endswith("_values")]
+    values = [name for name in table.columns if name.endswith(("_values", "_states"))]
     # a cell without a flow that another has, has no value of it
     for name in values:
         table[name] = [value if isinstance(value, tuple) else () for value in table[name]]
@@ -443,6 +443,7 @@ def figure_columns(figure: str, summary: Summary | None) -> dict[str, Any]:
         f"{figure}_high": interval.high if interval else None,
         f"{figure}_coverage": interval.coverage if interval else None,
         f"{figure}_values": summary.values if summary else (),
+        f"{figure}_states": summary.states if summary else (),
     }
 
 
@@ -467,13 +468,10 @@ def published_columns(
 
 
 def ratio_columns(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Goodput over the study's, with its interval and runs; nothing without a study's."""
+    """Goodput over the study's, with its interval, states and runs; nothing without a study's."""
     study = row["goodput_study"]
-    ends = {f"ratio{end}": row[f"goodput{end}"] for end in ("", "_low", "_high")}
-    return {
-        **{name: got / study if study and got is not None else None for name, got in ends.items()},
-        "ratio_values": tuple(value / study for value in row["goodput_values"]) if study else (),
-    }
+    values = [value / study for value in row["goodput_values"]] if study else []
+    return figure_columns("ratio", summarise(values))
 
 
 def rmem_bytes(run: Run) -> float | None:

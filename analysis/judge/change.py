@@ -13,7 +13,7 @@ from typing import Any
 
 from analysis.judge.cells import Cell, MatrixResults
 from analysis.judge.figures_of_merit import merit_of
-from analysis.judge.statistics import Summary, paired, paired_ratio
+from analysis.judge.statistics import MIN_RUNS, Summary, paired, paired_ratio
 from analysis.judge.table import RUNS, VERDICT, Column, Table, ratio, several, texts
 from analysis.read.folder import Run
 
@@ -177,8 +177,9 @@ def overlapping(old: Summary, new: Summary) -> bool:
 
 
 def verdict_of(times: Summary, watched: Watched, threshold: float) -> str:
-    """Better or worse if it moved by the threshold and its interval lies on that side of 1. Below
-    six pairs there is no interval: then every pair must have moved by FEW times the threshold.
+    """Better or worse if it moved by the threshold and its interval lies on that side of 1. Where
+    there is none, every pair must have moved to that side; below six pairs by FEW times the
+    threshold.
     """
     moved = times.median
     if 1 / (1 + threshold) <= moved <= 1 + threshold:
@@ -186,7 +187,7 @@ def verdict_of(times: Summary, watched: Watched, threshold: float) -> str:
     if times.interval is not None:
         agreed = not times.interval.low <= 1 <= times.interval.high
     else:
-        edge = 1 + FEW * threshold
+        edge = 1 + (FEW * threshold if times.n < MIN_RUNS else 0)
         agreed = min(times.values) > edge or max(times.values) < 1 / edge
     if not agreed:
         return UNSURE

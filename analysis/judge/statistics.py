@@ -2,7 +2,7 @@
 
 Medians come with an interval from order statistics, which assumes nothing of the runs but that they
 are independent; its coverage is exact and stated. Below six runs no such interval reaches 95 %, and
-none is given.
+none is given; nor is one of runs that are identical to the bit, or that fall into several states.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from typing import TypeGuard
 
 import numpy as np
 from scipy import stats
+
+from analysis.judge.states import groups_of
+from gostlab.results.measures import State, are_identical
 
 CONFIDENCE = 0.95
 # The least n whose least and greatest value cover the median with 95 %: 1 - 2 / 2^6 = 96.9 %.
@@ -37,11 +40,17 @@ class Summary:
 
     values: tuple[float, ...]
     median: float
-    interval: Interval | None = None  # None: fewer than six runs
+    interval: Interval | None = None  # None: fewer than six runs, identical ones, or several states
+    states: tuple[State, ...] = ()  # those that the runs fall into, the least first; (): one
 
     @property
     def n(self) -> int:
         return len(self.values)
+
+    @property
+    def typical(self) -> tuple[float, ...]:
+        """What stands for the runs: the median of all, or that of each state."""
+        return tuple(state.value for state in self.states) or (self.median,)
 
 
 def is_known(value: float | None) -> TypeGuard[float]:
@@ -53,10 +62,17 @@ def is_known(value: float | None) -> TypeGuard[float]:
 
 
 def summarise(values: Sequence[float]) -> Summary | None:
-    """Median and its interval; None of no values."""
+    """Median and its interval, or the states that the runs fall into; None of no values."""
     if not values:
         return None
-    return Summary(tuple(values), float(np.median(values)), median_interval(values))
+    states = states_of(values)
+    interval = None if states or are_identical(values) else median_interval(values)
+    return Summary(tuple(values), float(np.median(values)), interval, states)
+
+
+def states_of(values: Sequence[float]) -> tuple[State, ...]:
+    """The states that runs fall into, the least first; () where they are one."""
+    return tuple(State(float(np.median(group)), len(group)) for group in groups_of(values))
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:
@@ -104,15 +120,13 @@ def relative_halfwidth(values: Sequence[float]) -> float | None:
 
 
 def mean_interval(values: Sequence[float]) -> Interval | None:
-    """Bootstrap (BCa) interval of the mean, by scipy. None below six values: it would be too narrow
-    to mean anything.
+    """Bootstrap (BCa) interval of the mean, by scipy. None below six values (it would be too narrow
+    to mean anything), of identical ones, and of several states.
 
     Seeded, so that a page made twice reads the same.
     """
-    if len(values) < MIN_RUNS:
+    if len(values) < MIN_RUNS or are_identical(values) or groups_of(values):
         return None
-    if min(values) == max(values):
-        return Interval(float(values[0]), float(values[0]), CONFIDENCE)
     found = stats.bootstrap(
         (np.asarray(values, dtype=float),),
         np.mean,

@@ -13,8 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.judge.statistics import is_known
+from analysis.judge.statistics import Summary, is_known, summarise
 from analysis.read.runs import to_csv
+from gostlab.results.measures import are_identical, identical_words, states_words
 
 MISSING = "–"
 NBSP = "\u00a0"
@@ -152,6 +153,20 @@ def interval(
     return f"{show(low)} to {show(high)} ({100 * coverage:.1f}{NBSP}%)"
 
 
+def spread_words(summary: Summary | None, show: Callable[[float], str] = rate) -> str:
+    """What stands beside a median: its interval, the states that the runs fall into, or that they
+    are identical; empty of too few runs.
+    """
+    if summary is None:
+        return ""
+    if summary.states:
+        return states_words(summary.states, show)
+    if are_identical(summary.values):
+        return identical_words(summary.n)
+    found = summary.interval
+    return interval(found.low, found.high, found.coverage, show) if found else ""
+
+
 def span_words(least: int, most: int) -> str:
     """From the least to the most: "3 to 6", or "3"."""
     return str(least) if least == most else f"{least} to {most}"
@@ -250,7 +265,9 @@ def sweep_table(
 
     def value(row: pd.Series, key: str) -> Any:
         if key == INTERVAL.key:
-            return interval(row["goodput_low"], row["goodput_high"], row["goodput_coverage"])
+            return spread_words(summarise(row["goodput_values"]))
+        if key == GOODPUT.key and row["goodput_states"]:
+            return None
         if key == VERDICT.key:
             return row["verdict"] if row["n"] else row["absent"]
         return row[SOURCES.get(key, key)]

@@ -13,7 +13,17 @@ from typing import Any
 from analysis.judge.cells import Cell, MatrixResults, spoken_order
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.statistics import Summary
-from analysis.judge.table import RUNS, VERDICT, Column, Table, cc_name, count, interval, rate, texts
+from analysis.judge.table import (
+    RUNS,
+    VERDICT,
+    Column,
+    Table,
+    cc_name,
+    count,
+    rate,
+    spread_words,
+    texts,
+)
 from analysis.read.study import Claim, Study, claims_of, is_about, level
 from gostlab.describe.file.experiment import Published
 from gostlab.describe.file.words import cell_words
@@ -73,11 +83,13 @@ def judged(published: Published, cells: Sequence[Cell]) -> list[Target]:
 def judged_cell(
     published: Published, asked: Claim, cell: Cell | None, cells: Sequence[Cell]
 ) -> Target:
-    """One figure of one cell, judged by its median; None: there is no such cell."""
+    """One figure of one cell, judged by its median, or by the medians of the states that its runs
+    fall into; None: there is no such cell.
+    """
     got = summary_of(asked, cell, cells) if cell else None
     verdict = NO_RUN
     if got is not None:
-        verdict = AGREES if asked.holds(got.median) else DISAGREES
+        verdict = AGREES if any(map(asked.holds, got.typical)) else DISAGREES
     elif cell and not cell.counted and any(run.state == "ok" for run in cell.runs):
         verdict = INVALID
     matrix = published.matrix or ""
@@ -188,15 +200,14 @@ def to_table(
 
 def shown_row(row: Target) -> dict[str, Any]:
     """A target's row of the table."""
-    found = row.got.interval if row.got else None
     return {
         "matrix": row.matrix,
         "cell": row.cell + (f" ({row.variant})" if row.variant else ""),
         "figure": row.figure,
         "asked": row.asked,
-        "got": row.got.median if row.got else None,
+        "got": row.got.median if row.got and not row.got.states else None,
         "n": row.n,
-        "interval": interval(found.low, found.high, found.coverage, lasting) if found else "",
+        "interval": spread_words(row.got, lasting),
         "verdict": row.verdict,
         "source": row.source,
         "why": row.why,
@@ -214,7 +225,8 @@ def targets_note(rows: Sequence[Target]) -> str:
     return (
         f"Of {len(rows)}: "
         + ", ".join(verdicts_words(number, verdict) for verdict, number in counted if number)
-        + ". The median agrees if it is inside the band; without one, within 10 % of the value."
+        + ". The median agrees if it is inside the band; without one, within 10 % of the value. Of"
+        " several states one has to."
     )
 
 

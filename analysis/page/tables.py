@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis.judge.cells import Cell, MatrixResults, pairs_of, row_of, without
-from analysis.judge.statistics import Summary, mean_interval, paired_difference, paired_ratio
+from analysis.judge.statistics import mean_interval, paired_difference, paired_ratio
 from analysis.judge.table import (
     CC,
     DELAYS,
@@ -27,7 +28,6 @@ from analysis.judge.table import (
     count,
     delay,
     delays,
-    interval,
     is_missing,
     n_note,
     per_mille,
@@ -36,6 +36,7 @@ from analysis.judge.table import (
     rate,
     ratio,
     shown_columns,
+    spread_words,
     texts,
 )
 from analysis.read.folder import Broken, Environment, Run
@@ -63,20 +64,22 @@ def goodput_table(
         Column("study_mbit", f"{called.capitalize()} (Mbit/s)", rate),
         Column("ratio", f"Lab / {called}", ratio),
     ]
+    beside = {cell.key: spread_words(cell.summary("goodput")) for cell in cells}
     columns = [
         *level_columns(cells),
         *(RUNS, GOODPUT),
-        *([] if table["goodput_low"].isna().all() else [INTERVAL]),
+        *([INTERVAL] if any(beside.values()) else []),
         *([] if table["goodput_study"].isna().all() else published),
         *(*DELAYS, LINK, IDLE, VERDICT),
     ]
 
     def told(row: pd.Series) -> Row:
         ends = [row[f"goodput_{end}"] for end in ("low", "high", "coverage")]
-        mean = mean_interval(row["goodput_values"]) if row["n"] else None
+        values, states = row["goodput_values"], row["goodput_states"]
+        mean = mean_interval(values) if values else None
         return {
-            "goodput_mbit": row["goodput"],
-            "goodput_interval": interval(*ends),
+            "goodput_mbit": None if states else row["goodput"],
+            "goodput_interval": beside[row["key"]],
             "study_mbit": row["goodput_study"],
             "ratio": row["ratio"],
             **delays(row),
@@ -87,7 +90,7 @@ def goodput_table(
             "goodput_low_mbit": ends[0],
             "goodput_high_mbit": ends[1],
             "goodput_coverage": ends[2],
-            "mean_mbit": sum(row["goodput_values"]) / row["n"] if row["n"] else None,
+            "mean_mbit": float(np.mean(values)) if values and not states else None,
             "mean_low_mbit": mean.low if mean else None,
             "mean_high_mbit": mean.high if mean else None,
             "left_out": row["left_out"],
@@ -187,10 +190,10 @@ def pair_row(table: pd.DataFrame, first: Cell, second: Cell) -> Row | None:
     return {
         **levels(base, without(first, "cc")),
         "n": times.n,
-        "ratio": times.median,
-        "ratio_interval": summary_interval(times, ratio),
-        "difference_mbit": apart.median if apart else None,
-        "difference_interval": summary_interval(apart, signed),
+        "ratio": None if times.states else times.median,
+        "ratio_interval": spread_words(times, ratio),
+        "difference_mbit": apart.median if apart and not apart.states else None,
+        "difference_interval": spread_words(apart, signed),
         "study_ratio": published,
         "base_srtt_median_ms": base["srtt_median_ms"],
         "versus_srtt_median_ms": versus["srtt_median_ms"],
@@ -200,12 +203,6 @@ def pair_row(table: pd.DataFrame, first: Cell, second: Cell) -> Row | None:
         "ratio_high": found.high if found else None,
         "ratio_coverage": found.coverage if found else None,
     }
-
-
-def summary_interval(summary: Summary | None, show: Callable[[float], str]) -> str:
-    """A summary's interval in words; empty below six runs."""
-    found = summary.interval if summary else None
-    return interval(found.low, found.high, found.coverage, show) if found else ""
 
 
 def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str) -> Table:

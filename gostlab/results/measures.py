@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +39,29 @@ class Spread:
 
     median: float
     p95: float
+
+
+@dataclass(frozen=True)
+class State:
+    """One of several states that the runs of a cell fall into: no mean is of all of them."""
+
+    value: float  # the median of its runs
+    runs: int
+
+
+def states_words(states: Sequence[State], show: Callable[[float], str]) -> str:
+    """180 (7 of 10) or 570 (3 of 10)."""
+    of = sum(state.runs for state in states)
+    return " or ".join(f"{show(state.value)} ({state.runs} of {of})" for state in states)
+
+
+def are_identical(values: Sequence[float]) -> bool:
+    """Whether several runs say the same to the bit: then no interval says anything of others."""
+    return len(values) > 1 and min(values) == max(values)
+
+
+def identical_words(runs: int) -> str:
+    return f"{runs} identical runs"
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def answer_table(
         if bars:
             drawn = bar(cell.goodput_bps or 0, most_bps, BAR_CELLS, blocks=blocks)
             row.append(Text(drawn, style=cc_style(cell)))
-        row += [mbit(cell.goodput_bps), spread_words(cell)]
+        row += [cell.rate_words, spread_words(cell)]
         if times:
             row.append(f"{times[index]:.2f}" if index in times else "–")
         if rtt_bars:
@@ -103,10 +103,9 @@ def spread_heading(cells: Sequence[CellSummary]) -> str:
 
 
 def spread_words(cell: CellSummary) -> str:
-    """The interval; of too few runs for one, from the least to the most of them, and how many."""
-    if cell.interval_bps is not None:
-        low, high = cell.interval_bps
-        return f"{mbit(low)} – {mbit(high)}"
+    """How the runs lie; of too few for that, from the least to the most of them, and how many."""
+    if cell.spread_words:
+        return cell.spread_words
     if cell.counted > 1:
         return (
             f"{mbit(min(cell.goodputs_bps))} – {mbit(max(cell.goodputs_bps))}, n = {cell.counted}"
@@ -144,6 +143,8 @@ def fastest_lines(cells: Sequence[CellSummary]) -> list[str]:
     (most, fast), (least, slow) = (known[rates.index(f(rates))] for f in (max, min))
     if most / least < 1.05:
         return ["All within 5 % of each other."]
+    if fast.states_bps or slow.states_bps:
+        return []  # which is the fastest is another matter in each state
     return [
         f"Fastest: {fast.label} with {mbit(most)} Mbit/s, {most / least:.1f} times the slowest"
         f" ({slow.label}: {mbit(least)})."

@@ -8,7 +8,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from gostlab import results
 from gostlab.describe.file.experiment import Until
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import Job, MachineError
-from gostlab.results.measures import goodput_bps
+from gostlab.results.measures import State, goodput_bps, states_words
 from gostlab.runs.pace import GROWING, Forecast, Moving, sampled_s
 
 MANY = 300  # runs that wait
@@ -261,7 +261,8 @@ class Standing:
     until: Until
     repetitions: int  # so far, whatever became of them
     values: tuple[float, ...]  # of the runs that count, in the order of repetition
-    halfwidth: float | None  # relative; None: too few
+    halfwidth: float | None  # relative; None: too few, or in several states
+    states: tuple[State, ...]  # (): one
 
     @property
     def narrow(self) -> bool:
@@ -280,6 +281,9 @@ class Standing:
     @property
     def line(self) -> str:
         """For people, of a cell that is not narrow."""
+        if self.states:
+            got = states_words(self.states, lambda bps: f"{bps / 1e6:.3g} Mbit/s")
+            return f"in {len(self.states)} states after {self.repetitions}: {self.cell}: {got}"
         got = (
             f"± {100 * self.halfwidth:.2g} %"
             if self.halfwidth is not None
@@ -294,12 +298,16 @@ class Standing:
             "repetitions": self.repetitions,
             "runs_that_count": len(self.values),
             "halfwidth": self.halfwidth if known else None,
+            "states": [asdict(state) for state in self.states],
             "asked": self.until.halfwidth,
         }
 
 
 def standings(
-    done: Sequence[Finished], until: Mapping[str, Until], halfwidth: HalfWidth
+    done: Sequence[Finished],
+    until: Mapping[str, Until],
+    halfwidth: HalfWidth,
+    states: Callable[[Sequence[float]], tuple[State, ...]],
 ) -> list[Standing]:
     """Every cell of the matrices that have a stopping rule. It depends on what their finished runs
     say, and on nothing else, so an interrupted matrix comes to the same end as any.
@@ -313,7 +321,14 @@ def standings(
         goodputs = [goodput_bps(end.folder) for end in ends if end.counts]
         values = tuple(value for value in goodputs if value is not None)
         found.append(
-            Standing(cell, until[ends[0].run.matrix], len(ends), values, halfwidth(values))
+            Standing(
+                cell,
+                until[ends[0].run.matrix],
+                len(ends),
+                values,
+                None if (found_states := states(values)) else halfwidth(values),
+                found_states,
+            )
         )
     return found
 

@@ -15,7 +15,18 @@ from rich.table import Table
 from gostlab import results
 from gostlab.describe.checks import VERDICTS
 from gostlab.describe.file.words import cell_words
-from gostlab.results.measures import Latency, Resent, Spread, goodput_bps, latency, wan_resent
+from gostlab.results.measures import (
+    Latency,
+    Resent,
+    Spread,
+    State,
+    are_identical,
+    goodput_bps,
+    identical_words,
+    latency,
+    states_words,
+    wan_resent,
+)
 from gostlab.runs.schedule import Finished
 
 # What stands below each other on a terminal before somebody would rather read a report.
@@ -26,8 +37,16 @@ WIDTH = 160  # where there is no terminal to ask
 # Verdicts that have reasons.
 EXPLAINED = ("degraded", "invalid")
 
-# (from, to), which holds the median of such values 95 times of 100; None of too few
-Interval = Callable[[Sequence[float]], "tuple[float, float] | None"]
+
+@dataclass(frozen=True)
+class Scatter:
+    """How the values of a cell's runs lie."""
+
+    interval: tuple[float, float] | None  # holds their median 95 times of 100; None: none does
+    states: tuple[State, ...]  # that they fall into; (): one
+
+
+ScatterOf = Callable[[Sequence[float]], Scatter]
 
 
 @dataclass(frozen=True)
@@ -52,11 +71,28 @@ class CellSummary:
     reasons: tuple[Reason, ...]  # of runs that are degraded or invalid, each check's once
     goodput_bps: float | None
     interval_bps: tuple[float, float] | None
+    states_bps: tuple[State, ...]  # (): its runs are in one
     goodputs_bps: tuple[float, ...]  # of every run that counts
     wan_resent: Resent | None  # the median run's, by its share
     idle_rtt_ms: float | None
     srtt_ms: Spread | None
     queue_delay_ms: Spread | None
+
+    @property
+    def rate_words(self) -> str:
+        """Its goodput in Mbit/s; of runs in several states each one's."""
+        return states_words(self.states_bps, mbit) or mbit(self.goodput_bps)
+
+    @property
+    def spread_words(self) -> str:
+        """How its runs lie: an interval, identical, in states; "" where nothing can be said."""
+        if self.states_bps:
+            return f"{len(self.states_bps)} states"
+        if are_identical(self.goodputs_bps):
+            return identical_words(self.counted)
+        if self.interval_bps is None:
+            return ""
+        return " – ".join(map(mbit, self.interval_bps))
 
     @property
     def label(self) -> str:
@@ -67,18 +103,19 @@ class CellSummary:
         return asdict(self)
 
 
-def cell_summaries(ends: Iterable[Finished], interval: Interval) -> list[CellSummary]:
+def cell_summaries(ends: Iterable[Finished], scatter_of: ScatterOf) -> list[CellSummary]:
     """Every cell, in the order of its first run. Reads the runs' samples. Raises OSError."""
     cells: dict[str, list[Finished]] = {}
     for end in ends:
         cells.setdefault(end.run.cell, []).append(end)
-    return [summarise(runs, interval) for runs in cells.values()]
+    return [summarise(runs, scatter_of) for runs in cells.values()]
 
 
-def summarise(runs: Sequence[Finished], interval: Interval) -> CellSummary:
+def summarise(runs: Sequence[Finished], scatter_of: ScatterOf) -> CellSummary:
     counted = [end for end in runs if end.counts]
     goodputs = [value for end in counted if (value := goodput_bps(end.folder)) is not None]
     delays = [delay for end in counted if (delay := latency(end.folder)) is not None]
+    scatter = scatter_of(goodputs)
     return CellSummary(
         matrix=runs[0].run.matrix,
         factors=runs[0].run.factors,
@@ -87,7 +124,8 @@ def summarise(runs: Sequence[Finished], interval: Interval) -> CellSummary:
         verdict=verdict_of(runs),
         reasons=reasons_of(runs),
         goodput_bps=median(goodputs) if goodputs else None,
-        interval_bps=interval(goodputs),
+        interval_bps=scatter.interval,
+        states_bps=scatter.states,
         goodputs_bps=tuple(goodputs),
         wan_resent=middle(
             [found for end in counted if (found := wan_resent(end.folder)) is not None]
@@ -215,13 +253,12 @@ def new_table(matrix: str, first_cc: str | None) -> Table:
 
 def row_of(cell: CellSummary, ratio: float | None, *, compares: bool) -> list[str]:
     """A cell's row; – where there is nothing to say."""
-    interval = cell.interval_bps
     ratio_text = "–" if ratio is None else f"{ratio:.2f}"
     return [
         cell.label,
         str(cell.counted) if cell.counted == cell.runs else f"{cell.counted} of {cell.runs}",
-        mbit(cell.goodput_bps),
-        "–" if interval is None else f"{mbit(interval[0])} – {mbit(interval[1])}",
+        cell.rate_words,
+        cell.spread_words or "–",
         *([ratio_text] if compares else []),
         delay_text(cell.srtt_ms),
         delay_text(cell.queue_delay_ms),

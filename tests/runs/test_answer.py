@@ -15,7 +15,7 @@ from rich.console import Console
 from gostlab import api
 from gostlab.apps import cli
 from gostlab.apps.verbs.run import try_verb
-from gostlab.results.measures import Resent, Spread
+from gostlab.results.measures import Resent, Spread, State
 from gostlab.runs.answer import answer_table, bar, fastest_lines, print_answer, to_csv
 from gostlab.runs.summary import CellSummary
 
@@ -33,6 +33,7 @@ def cell(cc: str, mbit: float | None = 10.0, runs: int = 1, **changes: object) -
         reasons=(),
         goodput_bps=None if mbit is None else mbit * 1e6,
         interval_bps=None,
+        states_bps=(),
         goodputs_bps=values,
         wan_resent=Resent(12, 2400),
         idle_rtt_ms=80.0,
@@ -84,6 +85,15 @@ def test_two_runs_have_their_own_ends_and_six_an_interval() -> None:
     assert "9.00 – 11.0, n = 2" in row(printed(two), "bbr") and "least – most" in printed(two)
     six = replace(two, runs=6, counted=6, interval_bps=(9.5e6, 10.5e6))
     assert "9.50 – 10.5" in row(printed(six), "bbr") and "95 % interval" in printed(six)
+
+
+def test_runs_that_are_identical_or_in_states_are_called_so() -> None:
+    same = cell("bbr", 47, runs=6)
+    assert "6 identical runs" in row(printed(same), "bbr")
+    states = (State(180e6, 7), State(570e6, 3))
+    apart = cell("bbr", 181, runs=10, goodputs_bps=(1.8e8, 5.7e8), states_bps=states)
+    assert "180 (7 of 10) or 570 (3 of 10)" in row(printed(apart), "bbr")
+    assert fastest_lines([apart, cell("cubic", 10)]) == []
 
 
 def test_a_run_that_failed_has_no_bar_and_no_number() -> None:

@@ -215,6 +215,19 @@ def test_what_is_too_wide_is_in_the_json(lab: Callable, capsys: pytest.CaptureFi
     assert [warning["name"] for warning in json.loads(said.out)["guards"]] == []
 
 
+def test_a_cell_in_two_states_is_repeated_to_the_end_and_told_by_state(
+    lab: Callable, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def two_states(run: RunDescription) -> float:
+        return (570e6 if run.repetition % 3 == 0 else 180e6) + 1e5 * run.repetition
+
+    assert set(per_cc(lab(two_states)[1]).values()) == {12}
+    out = capsys.readouterr().out
+    assert "in 2 states after 12: main-bbr-" in out
+    assert "181 Mbit/s (8 of 12) or 571 Mbit/s (4 of 12)" in out
+    assert "181 (8 of 12) or 571 (4 of 12)" in " ".join(out.split())
+
+
 def test_a_dry_run_lists_the_first_block_and_says_so(
     lab: Callable, capsys: pytest.CaptureFixture[str]
 ) -> None:

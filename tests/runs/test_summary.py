@@ -138,7 +138,9 @@ def test_what_failed_counts_for_nothing(tmp_path: Path) -> None:
 
 
 def test_a_long_table_says_how_much_is_left_out() -> None:
-    cell = CellSummary("main", {"cc": "x"}, 1, 1, "ok", (), 1e6, None, (), None, 1.0, None, None)
+    cell = CellSummary(
+        "main", {"cc": "x"}, 1, 1, "ok", (), 1e6, None, (), (), None, 1.0, None, None
+    )
     file = io.StringIO()
 
     print_summary([cell] * (MOST_ROWS + 3), {}, file)

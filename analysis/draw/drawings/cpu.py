@@ -52,7 +52,8 @@ def in_percent(table: pd.DataFrame, figure: str) -> pd.DataFrame:
     """The cells with a share in per cent."""
     ends = {f"{figure}{end}": 100 * table[f"{figure}{end}"] for end in ("", "_low", "_high")}
     values = [tuple(100 * each for each in some) for some in table[f"{figure}_values"]]
-    return table.assign(**ends, **{f"{figure}_values": values})
+    states = [() for _ in values]  # an idle share is not drawn by states
+    return table.assign(**ends, **{f"{figure}_values": values, f"{figure}_states": states})
 
 
 def scale_idle(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:

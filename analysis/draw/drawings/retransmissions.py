@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from analysis.draw import facet
 from analysis.draw.levels import tunnel_title, tunnels_of
-from analysis.draw.marks import draw_study, number, study_handle
+from analysis.draw.marks import draw_spread, draw_study, number, study_handle, typical
 from analysis.draw.registry import Drawing, Sheet, with_absent
 from analysis.draw.spots import shows_row
 from analysis.draw.style import FAINT, INK, cc_colour, counts_axis
@@ -28,8 +28,8 @@ def counts(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.
         at = slot.at + aside * slot.width
         if is_known(number(row, name)):
             (point,) = ax.plot(
-                [at],
-                [row[name]],
+                [at] * len(typical(row, name)),
+                typical(row, name),
                 linestyle="none",
                 marker=marker,
                 color=colour,
@@ -40,20 +40,11 @@ def counts(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.
                 zorder=4,
             )
             shows_row(point, row)
-            draw_range(ax, at, row, name, colour)
+            draw_spread(ax, at, row, name, colour)
     draw_study(ax, slot.at + 0.26 * slot.width, row, "retr", colour)
     if row["verdict"] == "degraded":
         place = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top"}
         ax.annotate("*", (slot.at, 1.0), fontsize=11, color=INK, **place)
-
-
-def draw_range(ax: Axes, x: float, row: pd.Series, figure: str, colour: str) -> None:
-    """Interval, or least to greatest of the runs, as a thin line behind a marker."""
-    low, high = row[f"{figure}_low"], row[f"{figure}_high"]
-    if not is_known(low) and row["n"] > 1:
-        low, high = min(row[f"{figure}_values"]), max(row[f"{figure}_values"])
-    if is_known(low):
-        ax.plot([x, x], [low, high], color=colour, linewidth=1.2, zorder=3, label="spread")
 
 
 def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:

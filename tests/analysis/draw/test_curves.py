@@ -67,6 +67,7 @@ def row_of(
             f"{name}_high": interval.high if interval else math.nan,
             f"{name}_coverage": interval.coverage if interval else math.nan,
             f"{name}_values": summary.values if summary else (),
+            f"{name}_states": summary.states if summary else (),
         }
     return {**row, **more}
 
@@ -75,7 +76,7 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """A table of them."""
     table = pd.DataFrame(rows)
     for name in table:
-        if str(name).endswith("_values"):
+        if str(name).endswith(("_values", "_states")):
             table[name] = table[name].map(lambda value: value if isinstance(value, tuple) else ())
     return table
 
@@ -449,8 +450,8 @@ def test_a_condition_without_a_valid_run_says_so(drawn: dict[str, Figure]) -> No
     assert "no valid run" in words(drawn["bars"])
 
 
-def test_intervals_only_from_six_runs(drawn: dict[str, Figure]) -> None:
-    assert lines(drawn["map"], "interval") and not lines(drawn["map"], "runs")
+def test_every_run_is_a_dot_and_intervals_are_only_from_six_runs(drawn: dict[str, Figure]) -> None:
+    assert lines(drawn["map"], "interval") and lines(drawn["map"], "runs")
     assert lines(drawn["map-short"], "runs") and not lines(drawn["map-short"], "interval")
     assert not lines(drawn["by-loss-single"], "runs") and not lines(
         drawn["by-loss-single"], "interval"

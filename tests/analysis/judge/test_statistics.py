@@ -18,6 +18,7 @@ from analysis.judge.statistics import (
     paired_ratio,
     summarise,
 )
+from analysis.judge.table import spread_words
 
 
 def test_a_figure_is_known_unless_it_is_none_or_nan() -> None:
@@ -94,10 +95,19 @@ def test_the_mean_s_interval_is_near_student_s_on_normal_runs() -> None:
     )
 
 
-def test_runs_that_all_agree_have_an_interval_of_no_width() -> None:
-    mean, median = mean_interval([5.0] * 8), median_interval([5.0] * 8)
-    assert mean is not None and median is not None
-    assert (mean.low, mean.high, median.low, median.high) == (5.0, 5.0, 5.0, 5.0)
+def test_identical_runs_have_no_interval() -> None:
+    found = summarise([5.0] * 8)
+    assert found is not None and (found.median, found.n) == (5.0, 8)
+    assert found.interval is None and mean_interval([5.0] * 8) is None
+    assert spread_words(found) == "8 identical runs"
+
+
+def test_runs_in_two_states_have_no_interval_and_are_counted_by_state() -> None:
+    found = summarise([180.0, 178.0, 181.0, 571.0, 182.0, 560.0, 179.0, 177.0, 569.0, 183.0])
+    assert found is not None and found.interval is None
+    assert mean_interval(found.values) is None
+    assert spread_words(found) == "180 (7 of 10) or 569 (3 of 10)"
+    assert found.typical == (180.0, 569.0)
 
 
 def test_pairs_are_made_by_key_alone() -> None:
@@ -112,10 +122,10 @@ def test_pairs_are_made_by_key_alone() -> None:
 def test_pairing_removes_what_the_seed_brings() -> None:
     # given a spread between seeds far larger than the effect
     first = {seed: 100.0 * seed for seed in range(1, 9)}
-    second = {seed: 1.1 * value for seed, value in first.items()}
+    second = {seed: (1.1 + 0.001 * seed) * value for seed, value in first.items()}
     ratio = paired_ratio(first, second)
     assert ratio is not None and ratio.interval is not None
-    assert (ratio.interval.low, ratio.interval.high) == pytest.approx((1.1, 1.1))
+    assert (ratio.interval.low, ratio.interval.high) == pytest.approx((1.101, 1.108))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,73 @@
+"""Whether the runs of a cell fall into groups: states between which a system chooses, of which
+neither a mean nor an interval over all says anything.
+
+Runs are split where Dunn's index of compact, well-separated clusters is greatest: the least
+distance between runs of two groups over the greatest width of a group (J. C. Dunn, A fuzzy relative
+of the ISODATA process, J. Cybernetics 3(3), 1973). The split counts if its index is above that of
+19 of 20 samples as large of which nothing is split: even ones, and skewed (exponential) ones (a
+Monte Carlo test: G. A. Barnard, J. R. Stat. Soc. B 25, 1963). A state has two runs at least, one
+run alone is an outlier; and states lie apart by a share that matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import combinations, pairwise
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+LEAST_RUNS, MOST_STATES, LEAST_IN_STATE = 5, 3, 2
+# The nearest runs of two states are further apart than this share of the lesser one.
+APART = 0.05
+LEVEL, SAMPLES, SEED = 0.05, 2000, 1
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+def groups_of(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+    """The values of each state, in rising order of states; () where there is but one, or where
+    fewer than five values say nothing.
+    """
+    n = len(values)
+    if n < LEAST_RUNS or not np.isfinite(values).all():
+        return ()
+    ordered = np.sort(np.asarray(values, dtype=float))
+    index, cuts = max((float(dunn_index(ordered[None], cuts)[0]), cuts) for cuts in splits(n))
+    groups = tuple(tuple(map(float, part)) for part in np.split(ordered, cuts))
+    pairs = pairwise(groups)
+    apart = all(above[0] - below[-1] > APART * abs(below[-1]) for below, above in pairs)
+    return groups if apart and index > critical_index(n) else ()
+
+
+def splits(n: int) -> Iterator[tuple[int, ...]]:
+    """Every way to cut n ordered runs into two or three groups of two runs at least."""
+    for states in range(2, MOST_STATES + 1):
+        for cuts in combinations(range(LEAST_IN_STATE, n - LEAST_IN_STATE + 1), states - 1):
+            if all(b - a >= LEAST_IN_STATE for a, b in pairwise(cuts)):
+                yield cuts
+
+
+def dunn_index(ordered: Floats, cuts: tuple[int, ...]) -> Floats:
+    """Of each row of ordered values, cut there: inf where no group has a width."""
+    starts, ends = (0, *cuts), (*cuts, ordered.shape[1])
+    gaps = [ordered[:, cut] - ordered[:, cut - 1] for cut in cuts]
+    widths = [
+        ordered[:, end - 1] - ordered[:, start] for start, end in zip(starts, ends, strict=True)
+    ]
+    least, greatest = np.min(gaps, axis=0), np.max(widths, axis=0)
+    return np.divide(least, greatest, out=np.full_like(least, np.inf), where=greatest > 0)
+
+
+@cache
+def critical_index(n: int) -> float:
+    """What 19 of 20 samples without groups stay below: the greater one of two kinds of them."""
+    chance = np.random.default_rng(SEED)
+    found = []
+    for sample in (chance.uniform(size=(SAMPLES, n)), chance.exponential(size=(SAMPLES, n))):
+        ordered = np.sort(sample, axis=1)
+        best = np.max([dunn_index(ordered, cuts) for cuts in splits(n)], axis=0)
+        found.append(float(np.quantile(best, 1 - LEVEL)))
+    return max(found)
