@@ -228,7 +228,7 @@ def draw_bar(
         draw_spread(ax, lab_x, row, figure, INK, scale=scale)
     reached = (median, row[f"{figure}_high"], *row[f"{figure}_values"])
     if number_above and row["n"] and is_known(median):
-        said = " or ".join(short(scale * value) for value in typical(row, figure))
+        said = "\nor ".join(short(scale * value) for value in typical(row, figure))
         note_above(ax, lab_x, max(filter(is_known, reached)), said, number_above)
     if not row["n"]:
         note_above(ax, lab_x, 0.0, row["absent"], "upright", FAINT)

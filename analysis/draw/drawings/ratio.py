@@ -20,10 +20,12 @@ MOST_NUMBERED = 6
 
 
 def numbered(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series) -> None:
-    """A cell's ratio as a point, and in figures above it."""
+    """A cell's ratio as a point (of each state that its runs fall into), and in figures above."""
     facet.point(ax, slot, row, figure, line)
-    top = row["ratio_high"] if is_known(row["ratio_high"]) else row["ratio"]
-    note_above(ax, slot.at, top, f"{row['ratio']:.2f}")
+    for state in row["ratio_states"]:
+        note_above(ax, slot.at, state.value, f"{state.value:.2f}")
+    if not row["ratio_states"]:
+        note_above(ax, slot.at, max([row["ratio"], *row["ratio_values"]]), f"{row['ratio']:.2f}")
 
 
 def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
