@@ -18,7 +18,7 @@ from types import FrameType
 from gostlab import machine, results
 from gostlab.apps import doctor
 from gostlab.apps.bench import bench_verb
-from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, complain
+from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, Words, complain
 from gostlab.apps.course import words as course
 from gostlab.apps.fit import words as fit
 from gostlab.apps.new import new_verb
@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
 
 def parser(verb: str | None = None) -> argparse.ArgumentParser:
     """The command line; with the words of one verb, if not of all."""
-    top = argparse.ArgumentParser(
+    top = Words(
         prog="./lab",
         description=(
             "What does a congestion control do for a tunnel over a real WAN? Run it, and see."

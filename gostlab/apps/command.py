@@ -3,17 +3,78 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from gostlab.describe.file.document import meant
+from gostlab.describe.file.units import quoted
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 RESULTS = Path("results")
 JOBS = "runs side by side (default: one per CPU)"
+
+
+# What argparse says of a word that is none of those it knows.
+NOT_A_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)")
+
+
+class Once(argparse.Action):
+    """Stores an option's value; one that is given twice is an error, as the first would be lost."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        given = namespace.__dict__.setdefault("_given", set())
+        if option_string and self.dest in given:
+            several = f": write {option_string} A,B" if self.metavar == "A,B" else ""
+            parser.error(f"{option_string} is given twice{several}")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
+class Words(argparse.ArgumentParser):
+    """A parser whose every complaint is one line, with what was probably meant."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.register("action", None, Once)
+        self.register("action", "store", Once)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Any = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        found, unknown = super().parse_known_args(args, namespace)
+        for word in unknown:
+            if word.startswith("-"):
+                self.error(f"there is no option {quoted(word)}{self.likeliest(word)}")
+        if unknown:
+            self.error(f"{quoted(unknown[0])}: one word too many")
+        return found, unknown
+
+    def likeliest(self, word: str) -> str:
+        """The option that was probably meant; "" where none looks like it."""
+        known = [option for option in self._option_string_actions if option.startswith("--")]
+        close = difflib.get_close_matches(word.partition("=")[0][:60], known, n=1)
+        return f" (did you mean {close[0]}?)" if close else ""
+
+    def error(self, message: str) -> NoReturn:
+        chosen = NOT_A_CHOICE.fullmatch(message)
+        if chosen:
+            what, word, choices = chosen.groups()
+            known = choices.replace("'", "").split(", ")
+            message = f"{what} {quoted(word)}: not known ({meant(word, known)})"
+        self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message}: {self.prog} --help says more\n")
 
 
 @dataclass(frozen=True)

@@ -97,8 +97,13 @@ def not_installed(wanted: Sequence[str], dpkg_answer: str) -> list[str]:
 
 
 def wanted_packages(*extra: str) -> list[str]:
-    """Debian's packages that lab, relay and kernel need, and the tunnels theirs, each once."""
-    return list(dict.fromkeys([*LAB_PACKAGES, *BUILD_PACKAGES, *tunnel_packages(), *extra]))
+    """Debian's packages that lab, relay and kernel need, and the tunnels theirs, each once; and a
+    `python`, which a stock Debian lacks, for `sudo python topo.py`.
+    """
+    python = [] if shutil.which("python") else ["python-is-python3"]
+    return list(
+        dict.fromkeys([*LAB_PACKAGES, *BUILD_PACKAGES, *tunnel_packages(), *python, *extra])
+    )
 
 
 def install_packages(bench: Workbench, *extra: str) -> str:

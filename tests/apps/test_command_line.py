@@ -174,3 +174,24 @@ def test_topo_py_runs_under_whatever_python() -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "main-cubic-gost+ws-streams1" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["try", "--tunel", "direct"], ["--tunel", "--tunnel"]),
+        (["run", "li2018", "--quik"], ["--quik", "--quick"]),
+        (["try", "--cc", "cubic", "--cc", "bbr"], ["--cc", "twice", "--cc A,B"]),
+        (["run", "li2018", "--seed", "1", "--seed", "2"], ["--seed", "twice"]),
+        (["repor", "x"], ["repor", "report"]),
+        (["gost", "ad", "x"], ["ad", "add"]),
+        (["run", "li2018", "li2018"], ["li2018", "too many"]),
+        (["run", "li2018", "--clock", "fast"], ["--clock", "fast", "virtual, real"]),
+    ],
+)
+def test_words_that_are_not_understood_are_one_line_with_what_was_meant(
+    words: list[str], parts: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert [part for part in (*parts, "--help") if part not in line] == []
