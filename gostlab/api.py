@@ -8,6 +8,7 @@ be), MissingPart and MachineError (this machine cannot do it), ResultsError and 
 from __future__ import annotations
 
 import glob
+import math
 import os
 import shutil
 import subprocess
@@ -38,6 +39,7 @@ from gostlab.describe.file.experiment import (
     with_seed,
 )
 from gostlab.describe.file.question import Question
+from gostlab.describe.file.settings import DEFAULTS
 from gostlab.describe.resolve.expand import expand, levels_in_order, single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import loading, native, sandbox, terminal
@@ -84,6 +86,27 @@ class Plan:
     until: Mapping[str, Until]  # the matrices that may go on after it
     warned: tuple[guards.Warned, ...]
     shard: Shard | None = None  # of so many processes that share the runs; None: all
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines on what was chosen as nobody wrote it, and on what never happens."""
+        found = []
+        for matrix in self.experiment.matrices:
+            runs = [run for run in self.runs if run.matrix == matrix.name]
+            swept = {each.name: each for levels in matrix.factors.values() for each in levels}
+            written = {**self.experiment.settings, **matrix.settings, **swept}
+            queues = any(run.queue != DEFAULTS["queue"] for run in runs)
+            if queues and "bottleneck" not in {*written, *self.overrides}:
+                found.append(f"{matrix.name}: bottleneck: tbf, chosen as a queue acts under it")
+            ends_s = min((run.length_s for run in runs), default=math.inf)
+            changes = written["changes"].value if "changes" in written else ()
+            late_s = [at_s for change in changes if (at_s := float(change["at"])) >= ends_s]
+            if late_s and "changes" not in self.overrides:
+                found.append(
+                    f"warning: {matrix.name}: the change at {late_s[0]:g} s never comes: the load"
+                    f" is over at {ends_s:g} s"
+                )
+        return found
 
     def tasks(self, results_folder: Path) -> list[Task]:
         return [Task(run, schedule.place_of(run, results_folder)) for run in self.runs]
@@ -272,7 +295,7 @@ def run(
         results.keep_experiment(folder, plan.experiment.name, plan.experiment.path_on_disk)
         older = results.older_line(folder, plan.runs)
         makers = results.makers_line(folder, plan.runs)
-        for line in (*(warning.line for warning in plan.warned), older, makers):
+        for line in (*(warning.line for warning in plan.warned), *plan.notes, older, makers):
             if line:
                 told.say(line)
         ends = schedule.run_all(

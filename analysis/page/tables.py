@@ -40,7 +40,7 @@ from analysis.judge.table import (
     texts,
 )
 from analysis.read.folder import Broken, Environment, Run
-from analysis.read.runs import Results, direction_columns
+from analysis.read.runs import Results, differs, direction_columns
 from analysis.read.study import level
 from gostlab.describe.file.units import show_share
 from gostlab.describe.file.words import changes_words
@@ -140,6 +140,8 @@ def shown_level(value: object) -> str:
 def levels(row: pd.Series, cell: Cell) -> Row:
     """A cell's levels, for those columns."""
     usual = {key: row[key] for key in ("tunnel", "streams", "cc")}
+    if differs(cell.example, "streams"):
+        usual["streams"] = None
     others = ((key, value) for key, value in cell.factors if key not in usual)
     return {**usual, **{f"factor_{key}": level(value) for key, value in others}}
 

@@ -144,16 +144,18 @@ def asked_for(folder: Path) -> dict[str, Any]:
         rtt_ms, crossed = flows[0].rtt_ms, [loaded, *(each[heading] for each in by_link.values())]
         rated = [each for each in crossed if optional_number(each, "rate_bps")]
         loaded = min(rated, key=lambda each: number(each, "rate_bps", FILE), default=loaded)
+    streams = {flow.streams for flow in flows if flow.cc} or {flow.streams for flow in flows}
+    own_rtts_ms = {flow.rtt_ms for flow in flows}
     return {
         **{key: read(run, key, FILE) for key, read in AS_ASKED.items()},
         "factors": flatten(run.get("factors") or {}),
         "settings": settings_of(run, rtt_ms),
         "syscall_cost_us": optional_number(run, "syscall_cost_us") or 0.0,
         "cc": ccs_of(flows, text(run, "cc", FILE)),
-        "streams": flows[0].streams if len(flows) == 1 else count(run, "streams", FILE),
+        "streams": streams.pop() if len(streams) == 1 else count(run, "streams", FILE),
         "direction": flows[0].direction,
         "rate_bps": optional_number(loaded, "rate_bps"),
-        "rtt_ms": rtt_ms,
+        "rtt_ms": own_rtts_ms.pop() if len(own_rtts_ms) == 1 else rtt_ms,
         "buffer_pkts": optional_count(loaded, "buffer_pkts", FILE),
         "offloads": bool(run.get("offloads")),
         "mtu_bytes": count(run, "mtu", FILE) if run.get("mtu") else 1500,

@@ -94,6 +94,11 @@ ASKED = (
 GOT = ("buffer_pkts", "buffer_bdp", "goodput_mbit")
 
 
+def differs(run: Run, name: str) -> bool:
+    """Whether a run's flows are asked for different ones, so that the run has none."""
+    return len({getattr(flow, name) for flow in run.flows if flow.competes}) > 1
+
+
 def to_row(run: Run) -> dict[str, Any]:
     """A run's columns."""
     several = run.flows if len(run.flows) > 1 else ()
@@ -102,10 +107,15 @@ def to_row(run: Run) -> dict[str, Any]:
     return {
         "run": run.name,
         **{name: getattr(run, name) for name in ASKED},
+        **{name: None for name in ("streams", "rtt_ms") if differs(run, name)},
         **direction_columns(run.path),
         "flows": len(run.flows),
         **{name: getattr(run, name) for name in GOT},
-        **{f"cc:{flow.name}": flow.cc for flow in several},
+        **{
+            f"{name}:{flow.name}": getattr(flow, name)
+            for name in ("cc", "streams", "rtt_ms")
+            for flow in several
+        },
         **{f"goodput_mbit:{flow.name}": flow.goodput_mbit for flow in several},
         **delay_columns(latency(run) if run.state == "ok" else None),
         "iperf3_retr": run.retr,

@@ -93,6 +93,7 @@ def guards(run: RunDescription) -> tuple[Guard, ...]:
         *bursts(run),
         *(guard for each in alone for guard in reordering(each)),
         *lengths(run),
+        *meetings(run),
         *marks(run),
     ):
         if guard.name not in found or guard.distance > found[guard.name].distance:
@@ -390,6 +391,18 @@ def lengths(run: RunDescription) -> Iterator[Guard]:
             yield Guard(
                 "few_round_trips", "warning", sentence, flow.duration_s, round(least_s, 3), "s"
             )
+
+
+def meetings(run: RunDescription) -> Iterator[Guard]:
+    """A flow that starts when all others are over meets none of them."""
+    for flow in run.flows:
+        others_s = max((each.end_s for each in run.flows if each is not flow), default=math.inf)
+        if flow.start_s >= others_s:
+            sentence = (
+                f"{flow.name} starts at {flow.start_s:g} s, when every other flow is over"
+                f" ({others_s:g} s): they do not meet"
+            )
+            yield Guard("flow_alone", "warning", sentence, flow.start_s, others_s, "s")
 
 
 def marks(run: RunDescription) -> Iterator[Guard]:

@@ -56,11 +56,14 @@ matrices:
         (["report", "nothing-there", "--results", "/nowhere"], "nothing-there"),
         (["profile", "show", "nowhere"], "nowhere"),
         (["profile", "record", "nosuch.invalid"], "nosuch.invalid"),
-        (["profile", "record", "127.0.0.1", "--count", "1"], "--count 1"),
-        (["profile", "record", "127.0.0.1", "--rate", "100"], "100"),
-        (["profile", "record", "127.0.0.1", "--interval", "fast"], "fast"),
-        (["profile", "record", "127.0.0.1", "--out", "/nowhere/at/all"], "/nowhere/at/all"),
-        (["profile", "record", "127.0.0.1", "--name", "la-hamina"], "la-hamina"),
+        (["profile", "record", "127.0.0.2"], "127.0.0.2"),
+        (["profile", "record", "::1"], "this machine itself"),
+        (["profile", "record", "localhost"], "this machine itself"),
+        (["profile", "record", "192.0.2.1", "--count", "1"], "--count 1"),
+        (["profile", "record", "192.0.2.1", "--rate", "100"], "100"),
+        (["profile", "record", "192.0.2.1", "--interval", "fast"], "fast"),
+        (["profile", "record", "192.0.2.1", "--out", "/nowhere/at/all"], "/nowhere/at/all"),
+        (["profile", "record", "192.0.2.1", "--name", "la-hamina"], "la-hamina"),
         (["run", "li2018", "--set", "flow3.cc=bbr"], "flow3"),
         (["run", "li2018", "--set", "flow1.colour=red"], "flow1.colour"),
         (
@@ -195,3 +198,27 @@ def test_words_that_are_not_understood_are_one_line_with_what_was_meant(
     assert cli.main(words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert [part for part in (*parts, "--help") if part not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("matrix", "parts"),
+    [
+        ("settings: {queue: fq_codel}", ["main", "bottleneck: tbf"]),
+        ("settings: {changes: [{at: 7s, rate: 50mbit}]}", ["warning", "7 s", "5 s"]),
+        (
+            "settings: {topology: dumbbell, flows: {a: {}, b: {start: 6s}}}",
+            ["warning", "b starts at 6 s", "do not meet"],
+        ),
+    ],
+)
+def test_what_was_chosen_and_what_never_happens_is_said_before_a_run(
+    matrix: str, parts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "name: mine\ntitle: mine\nsettings: {rate: 10mbit, rtt: 40ms, duration: 5s}\n"
+        f"matrices:\n  - name: main\n    {matrix}\n"
+    )
+    assert cli.main(["run", str(file), "--dry-run"]) == 0
+    said = capsys.readouterr().err
+    assert [part for part in parts if part not in said] == []

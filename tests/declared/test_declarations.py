@@ -249,7 +249,7 @@ def test_another_bottleneck_is_another_run_and_todays_keeps_its_name() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"queue": "fq_codel"}, "it needs bottleneck: tbf"),
+        ({"queue": "fq_codel", "bottleneck": "netem"}, "it needs bottleneck: tbf"),
         ({"bottleneck": "htb"}, "tbf"),
         ({"bottleneck": "tbf", "rate": "unlimited", "clock": "real"}, "it needs a rate"),
     ],

@@ -156,7 +156,7 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
 
 DRAWING = Drawing(
     "bars",
-    caption="Goodput by condition; diamonds are the study's.",
+    caption="Goodput by condition.",
     draw=facet.Facet(
         panels=panels,
         degraded={"bar": True},

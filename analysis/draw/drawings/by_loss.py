@@ -187,10 +187,7 @@ def loss_words(loss: float) -> str:
 
 DRAWING = Drawing(
     "by-loss",
-    caption=(
-        "by packet loss. Broken lines are models, diamonds and shaded bands what was published, the"
-        " thin line a full link."
-    ),
+    caption=("by packet loss. Broken lines are models, the thin line a full link."),
     draw=draw,
     says=says,
 )

@@ -164,7 +164,7 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
 
 DRAWING = Drawing(
     "by-rtt",
-    caption="Goodput by round-trip time; diamonds are the study's.",
+    caption="Goodput by round-trip time.",
     draw=facet.Facet(
         panels=panels,
         keys=keys,

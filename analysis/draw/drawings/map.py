@@ -87,7 +87,7 @@ def sites_together(matrix: MatrixResults, matrices: Sequence[MatrixResults]) -> 
 
 DRAWING = Drawing(
     "map",
-    caption="Goodput to and from each site, nearest first; diamonds are the study's.",
+    caption="Goodput to and from each site, nearest first.",
     draw=Facet(
         panels=panels,
         keys=lambda table: cc_handles(ccs_of(table)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from fractions import Fraction
+from ipaddress import ip_address
 
 from gostlab.apps.paths.ping import USERS_INTERVAL_S, record, require_ping, say, why_none
 from gostlab.apps.paths.pings import MOST_PACKETS, parse_ping
@@ -73,12 +74,22 @@ def record_verb(arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is this machine's own to itself, as far as that is known here."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.rstrip(".").lower().split(".")[-1] == "localhost"
+
+
 def read_order(arguments: argparse.Namespace) -> Order:
     """The command line's words, checked, before anything is sent. Raises BadInput."""
     host = arguments.host.strip()
     # ping would take a leading - for an option; and the host stands in the profile's comment.
     if not re.fullmatch(r"[^\s\-][^\s]{0,253}", host) or not host.isprintable():
         raise BadInput(f"host {quoted(arguments.host)}: not a host's name or address")
+    if is_loopback(host):
+        raise BadInput(f"host {quoted(host)}: this machine itself, which is no path")
     name = name_of(arguments.name, host)
     if not LEAST_ANSWERS <= arguments.count <= MOST_PACKETS:
         raise BadInput(f"--count {arguments.count}: not within {LEAST_ANSWERS} to {MOST_PACKETS}")

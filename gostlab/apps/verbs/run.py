@@ -274,8 +274,8 @@ def list_runs(plan: api.Plan, results: Path, *, as_json: bool) -> int:
         print_json([task.to_json() for task in plan.tasks(results)])
     for run in () if as_json else plan.runs:
         print(run.name)
-    for warning in plan.warned:
-        print(warning.line, file=sys.stderr)
+    for line in (*(warning.line for warning in plan.warned), *plan.notes):
+        print(line, file=sys.stderr)
     for name, rule in plan.until.items():
         print(
             f"{name}: this is the first block; there may be more, until every cell's {rule.of}"

@@ -236,8 +236,8 @@ SETTINGS: Mapping[str, Field] = {
     ),
     "queue": Field(
         values.read_queue,
-        "what keeps the packets that wait at a bottleneck of tbf: `buffer` is its limit; `aqm`"
-        " is the same setting by another name",
+        "what keeps the packets that wait at a bottleneck: `buffer` is its limit; another than"
+        " fifo brings bottleneck: tbf; `aqm` is the same setting by another name",
         "fq_codel",
         default="fifo",
     ),

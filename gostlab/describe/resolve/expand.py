@@ -16,6 +16,7 @@ from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.file.document import Node, meant
 from gostlab.describe.file.experiment import Experiment, Matrix, with_presets
 from gostlab.describe.file.settings import (
+    DEFAULTS,
     Factors,
     Setting,
     Settings,
@@ -28,6 +29,7 @@ from gostlab.describe.file.settings import (
     read_override,
     setting_called,
 )
+from gostlab.describe.resolve.kernel_support import where_queues_act
 from gostlab.describe.resolve.run import resolve
 from gostlab.describe.resolve.run_description import RunDescription
 
@@ -205,7 +207,17 @@ def settings_and_factors(
         (quick and matrix.quick.settings) or {},
         settings,
     )
+    if queues_that_act(found, factors) and "bottleneck" not in found:
+        # For all of its levels: a fifo under another bottleneck would be another comparison.
+        [found["bottleneck"]] = read_override("bottleneck", where_queues_act()[0])
     return {name: each for name, each in found.items() if name not in varied}, factors
+
+
+def queues_that_act(settings: Settings, factors: Factors) -> list[str]:
+    """The queues of some levels that need packets to decide on."""
+    varied = {levels[0].name: levels for levels in factors.values()}
+    levels = varied.get("queue") or ([settings["queue"]] if "queue" in settings else [])
+    return [level.value for level in levels if level.value != DEFAULTS["queue"]]
 
 
 def factor_name(name: str, factors: Factors) -> str:

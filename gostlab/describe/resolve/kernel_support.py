@@ -12,7 +12,7 @@ from typing import Any
 from gostlab.declared import kernels
 from gostlab.declared.errors import SandboxOnly
 from gostlab.declared.kernels import FEATURES, SHIPPED, Kernel
-from gostlab.declared.qdiscs import qdisc_kind
+from gostlab.declared.qdiscs import BOTTLENECK, names_for, qdisc_kind
 from gostlab.describe.file.settings import DEFAULTS, Settings, default_setting, read_override
 from gostlab.describe.resolve.asked import Asked
 
@@ -84,6 +84,11 @@ def fit_settings(written: Settings, machine: str) -> tuple[Asked, Kernel]:
             f" kernel: {' or '.join(older)}"
         )
     return Asked(fitted, {name: fitted.get(name, each) for name, each in written.items()}), kernel
+
+
+def where_queues_act() -> list[str]:
+    """The bottlenecks under which a queue has packets to decide on, the usual one first."""
+    return [name for name in names_for(BOTTLENECK) if qdisc_kind(name).takes_queue]
 
 
 def lacks(kernel: Kernel, feature: str) -> str:

@@ -4,6 +4,7 @@ it while the load runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,7 +25,7 @@ from gostlab.describe.file.profile import (
     path_json,
 )
 from gostlab.describe.file.settings import Setting, Settings, merged, widened
-from gostlab.describe.file.trace import changes_of
+from gostlab.describe.file.trace import MAX_ROWS, Change, changes_of
 from gostlab.describe.resolve.asked import Asked, topologies_with
 
 # What says how long a path is.
@@ -98,9 +99,11 @@ def path_of_link(asked: Asked, profile: Profile, fields: Settings) -> dict[str, 
     return resolve_path(profile, merged(of_the_run, own))
 
 
-def resolve_changes(asked: Asked, names: Sequence[str]) -> list[Mapping[str, Any]]:
-    """The changes of the path while the load runs, those of a trace among them, in the order of
-    time. `names`: what the run's links are called. Raises BadInput.
+def resolve_changes(
+    asked: Asked, profile: Profile, names: Sequence[str], until_s: float
+) -> list[Mapping[str, Any]]:
+    """The changes of the path while the load runs (until then), those of a trace among them, in the
+    order of time. `names`: what the run's links are called. Raises BadInput.
     """
     data = "forward" if asked["direction"] == "upload" else "reverse"
     found: list[dict[str, Any]] = []
@@ -119,11 +122,32 @@ def resolve_changes(asked: Asked, names: Sequence[str]) -> list[Mapping[str, Any
             }
             for way in ways
         ]
-    for step in changes_of(trace_path(asked.written["trace"])) if "trace" in asked.written else ():
+    trace = asked.written.get("trace")
+    for step in trace_steps(trace, profile, until_s) if trace else ():
         loss = None if step.loss is None else LossModel("random", step.loss).to_json()
         found.append({**vars(step), "loss": loss})
     found.sort(key=lambda change: change["at_s"])
     return [{key: value for key, value in change.items() if value is not None} for change in found]
+
+
+def trace_steps(setting: Setting, profile: Profile, until_s: float) -> tuple[Change, ...]:
+    """The changes of a trace. One that was imported with the run's profile begins anew at its
+    recording's end, as Mahimahi's do; how long another one is nobody says, and its last row holds.
+    Raises BadInput.
+    """
+    path = trace_path(setting)
+    steps = changes_of(path)
+    if profile.imported is None or path.stem != profile.name:
+        return steps
+    length_s = float(profile.imported.length_s)
+    times = math.ceil(until_s / length_s)
+    if times * len(steps) > MAX_ROWS:
+        raise setting.node.bad_value(f"more than {MAX_ROWS} changes in {until_s:g} s")
+    return tuple(
+        replace(step, at_s=round(step.at_s + number * length_s, 6))
+        for number in range(max(1, times))
+        for step in steps
+    )
 
 
 def in_ms(time_s: Fraction | None) -> float | None:

@@ -10,9 +10,9 @@ from typing import Any
 
 from gostlab.declared.controls import own_controls, parse_control
 from gostlab.declared.iperf3_versions import OWN, SYSTEM
-from gostlab.declared.qdiscs import BOTTLENECK, names_for, qdisc_kind
 from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
 from gostlab.describe.file.costs import resolve_costs
+from gostlab.describe.file.profile import Machines
 from gostlab.describe.file.settings import DEFAULTS, Settings
 from gostlab.describe.physics.limits import MTU_BYTES
 from gostlab.describe.physics.sizing import (
@@ -29,7 +29,7 @@ from gostlab.describe.resolve.asked import Asked
 from gostlab.describe.resolve.ends import resolve_ends
 from gostlab.describe.resolve.flows import Flow, delays_ms
 from gostlab.describe.resolve.hosts import resolve_machines
-from gostlab.describe.resolve.kernel_support import fit_settings, kernel_fields
+from gostlab.describe.resolve.kernel_support import fit_settings, kernel_fields, where_queues_act
 from gostlab.describe.resolve.links import Path, memory_path
 from gostlab.describe.resolve.load import hosts_of_run, link_names, resolve_flows, resolve_hosts
 from gostlab.describe.resolve.path import (
@@ -56,13 +56,16 @@ def resolve(
     """Settings -> a run with numbers, still without repetition and seed. Raises BadInput."""
     asked, kernel = fit_settings(written, machine)
     profile = load_profile_of(asked.settings["profile"])
+    # A path that nobody named may stand behind a rate and a delay: its machines are nobody's.
+    machines = profile.machines if "profile" in asked.written else Machines()
     hosts = resolve_hosts(asked)
     ends = resolve_ends(asked, hosts)
     names = link_names(asked, hosts)
     path, links = resolve_links(asked, profile, names)
     sites = resolve_sites(asked, path)
     flows = resolve_flows(asked, hosts, path, links, lambda flow: ends.sent_with(flow, asked))
-    changes = resolve_changes(asked, names)
+    until_s = max(flow.end_s for flow in flows)
+    changes = resolve_changes(asked, profile, names, until_s)
     check_paths(asked, [path, *(sites or {}).values(), *links.values()])
     check_topology(asked, path, flows)
     check_iperf3(asked, flows)
@@ -93,7 +96,7 @@ def resolve(
         **cost_fields(asked, flows),
         **kernel_fields(kernel),
         **resolve_machines(
-            asked, profile.machines, hosts_of_run(asked, hosts), in_sandbox=machine == "sandbox"
+            asked, machines, hosts_of_run(asked, hosts), in_sandbox=machine == "sandbox"
         ),
         **receiving(asked, resolve_offloads(asked, path, flows, changes, links)),
         **guest_memory(asked, memory_path(path, links, asked["hops"]), flows),
@@ -220,7 +223,7 @@ def check_paths(asked: Asked, paths: Sequence[Path]) -> None:
         raise asked.node("mtu").bad_value(
             f"under bottleneck: {bottleneck} packets have at most {MTU_BYTES} bytes"
         )
-    fitting = [name for name in names_for(BOTTLENECK) if qdisc_kind(name).takes_queue]
+    fitting = where_queues_act()
     if bottleneck not in fitting and asked["queue"] != DEFAULTS["queue"]:
         raise asked.node("queue").bad_value(
             f"under {bottleneck}'s rate a queue never has a packet to decide on: it needs"

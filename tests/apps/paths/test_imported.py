@@ -20,8 +20,11 @@ from gostlab.apps import cli
 from gostlab.apps.paths.formats import FORMATS
 from gostlab.apps.paths.recordings import Recording, Unreadable
 from gostlab.apps.paths.steps import packet_bits, rate_steps, repeated, replay_error
+from gostlab.describe.file.document import parse_document
+from gostlab.describe.file.experiment import read_experiment
 from gostlab.describe.file.profile import load_profile
 from gostlab.describe.file.trace import CapacityOf, Change, changes_of
+from gostlab.describe.resolve.expand import expand
 from netem_profiles import make_starlink_like
 
 BITS = packet_bits(1500)
@@ -242,3 +245,18 @@ def test_the_starlink_like_path_is_what_its_script_writes() -> None:
         assert (folder / name).read_text(encoding="utf-8") == text
     losses = {row.loss for row in changes_of(folder / "starlink-like.csv") if row.loss is not None}
     assert all(0.002 <= loss <= 0.005 for loss in losses)
+
+
+def test_a_replay_longer_than_its_recording_begins_anew(tmp_path: Path) -> None:
+    (tmp_path / "cell.up").write_text(stamps([1] * 500 + [4] * 500))
+    assert imported(tmp_path, str(tmp_path / "cell.up"), "--rtt", "50ms") == 0
+    text = (
+        f"name: f\ntitle: f\nmatrices: [{{name: m}}]\nsettings: {{profile: {tmp_path}/cell.yaml,"
+        f" trace: {tmp_path}/cell.csv, bottleneck: tbf, duration: 3s}}\n"
+    )
+    (run,) = expand(read_experiment(parse_document(text, "f.yaml"), Path("f.yaml")))
+    once = [change.at_s for change in changes(tmp_path / "cell.csv")]
+    assert 0 < once[-1] < 1
+    assert [change["at_s"] for change in run.changes] == pytest.approx(
+        [at_s + second for second in range(3) for at_s in once]
+    )

@@ -198,3 +198,24 @@ def test_starts_are_spread_by_the_repetitions_seed_and_alike_in_all_cells_of_a_r
 def test_a_start_spread_of_nothing_starts_each_flow_when_it_was_asked_to() -> None:
     assert one("{start_spread: 0s}").start_offset_s("flow1") == 0
     assert one("{}").start_spread_s == 0.02
+
+
+def test_a_queue_brings_the_bottleneck_under_which_it_acts_for_all_that_it_is_compared_with() -> (
+    None
+):
+    compared = runs("factors: {queue: [fifo, fq_codel]}")
+    assert [(run.queue, run.bottleneck) for run in sorted(compared, key=lambda run: run.queue)] == [
+        ("fifo", "tbf"),
+        ("fq_codel", "tbf"),
+    ]
+    assert one("{queue: fifo}").bottleneck == "netem"
+
+
+def test_machines_are_those_of_a_profile_that_was_named() -> None:
+    text = "name: f\ntitle: f\nsettings: {%srate: 100mbit, rtt: 40ms}\nmatrices: [{name: m}]\n"
+    named, unnamed = (
+        expand(read_experiment(parse_document(text % profile, "f.yaml"), Path("f.yaml")))[0]
+        for profile in ("profile: la-hamina, ", "")
+    )
+    assert (named.host_cpus, named.host_tcp_memory_mib) == (2, 364)
+    assert (unnamed.host_cpus, unnamed.host_tcp_memory_mib) == (1, 0)
