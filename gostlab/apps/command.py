@@ -7,14 +7,11 @@ import difflib
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
-
-from gostlab.describe.file.document import meant
-from gostlab.describe.file.units import quoted
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 RESULTS = Path("results")
@@ -57,24 +54,26 @@ class Words(argparse.ArgumentParser):
         found, unknown = super().parse_known_args(args, namespace)
         for word in unknown:
             if word.startswith("-"):
-                self.error(f"there is no option {quoted(word)}{self.likeliest(word)}")
+                known = [each for each in self._option_string_actions if each.startswith("--")]
+                self.error(f"there is no option {word!r:.80}{likeliest(word, known)}")
         if unknown:
-            self.error(f"{quoted(unknown[0])}: one word too many")
+            self.error(f"{unknown[0]!r:.80}: one word too many")
         return found, unknown
-
-    def likeliest(self, word: str) -> str:
-        """The option that was probably meant; "" where none looks like it."""
-        known = [option for option in self._option_string_actions if option.startswith("--")]
-        close = difflib.get_close_matches(word.partition("=")[0][:60], known, n=1)
-        return f" (did you mean {close[0]}?)" if close else ""
 
     def error(self, message: str) -> NoReturn:
         chosen = NOT_A_CHOICE.fullmatch(message)
         if chosen:
             what, word, choices = chosen.groups()
             known = choices.replace("'", "").split(", ")
-            message = f"{what} {quoted(word)}: not known ({meant(word, known)})"
+            close = likeliest(word, known) or f" (known: {', '.join(known)})"
+            message = f"{what} {word!r:.80}: not known{close}"
         self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message}: {self.prog} --help says more\n")
+
+
+def likeliest(word: str, known: Sequence[str]) -> str:
+    """What was probably meant, in brackets; "" where nothing looks like it."""
+    close = difflib.get_close_matches(word.partition("=")[0][:60], known, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
 
 
 @dataclass(frozen=True)
