@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,9 @@ from gostlab.results import EPOCH, epoch_of, is_number, read_series
 from gostlab.results.measures import (
     BOTTLENECK_FULL,
     bottleneck_used,
-    counted_goodput,
     idle_share,
     path_leg,
+    total_goodput_bps,
 )
 
 # Where a commands.sh comes to what the lab did (gostlab.guest.commands).
@@ -255,7 +255,7 @@ def measured(folder: Path, asked: tuple[Flow, ...]) -> dict[str, Any]:
     queues = read_series(folder, "queues")
     return {
         "flows": flows,
-        "goodput_mbit": counted_goodput([(flow.kind, flow.goodput_mbit or 0.0) for flow in flows]),
+        "goodput_mbit": together_mbit(folder, flows),
         "retr": sum_of(
             flow.retransmits for flow in [flow for flow in flows if flow.competes] or flows
         ),
@@ -267,6 +267,17 @@ def measured(folder: Path, asked: tuple[Flow, ...]) -> dict[str, Any]:
         **read_legs(read_object(folder / "legs.json")),
         "environment": read_environment(read_object(folder / "env.json")),
     }
+
+
+def together_mbit(folder: Path, flows: Sequence[Flow]) -> float:
+    """What the flows got together, as the terminal says it. Raises Unreadable."""
+    rows = [{"kind": flow.kind, "goodput_bps": 1e6 * (flow.goodput_mbit or 0.0)} for flow in flows]
+    if (folder / "flows.json").exists():
+        rows = objects(read_object(folder / "flows.json"), "flows", "flows.json")
+    try:
+        return total_goodput_bps(rows) / 1e6
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise Unreadable(f"flows.json: no goodput of its flows: {printable(str(error))}") from None
 
 
 def measured_flows(folder: Path, flows: tuple[Flow, ...]) -> tuple[Flow, ...]:

@@ -37,14 +37,13 @@ def judge(
     """
     samples = rows_of(folder, "queues")
     last = {row["dev"]: row for row in samples}
-    load_s = load.ended_s - load.started_s
-    received_bits, rate_bps = most_received(run, load, queues)
+    received_bps, rate_bps = most_received(run, load, queues)
     return [
         *fidelity.check_cc(legs["legs"], run),
         check_tcp_memory(run, probes, legs),
         check_cpu(run, folder),
         fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
-        fidelity.check_rate(received_bits, rate_bps, load_s),
+        fidelity.check_rate(received_bps, rate_bps * fidelity.payload_share(run)),
         *fidelity.check_offered(run, load.flows, idle_shares(load.flows, rows_of(folder, "hosts"))),
         *fidelity.check_drops(last.values(), run),
         *fidelity.check_delay_line(samples, DELAY_LIMIT_PKTS),
@@ -72,17 +71,21 @@ def judge(
 def most_received(
     run: RunDescription, load: Load, queues: Sequence[Interface]
 ) -> tuple[float, float]:
-    """Bits through the fullest bottleneck that carries data, and its highest rate."""
-    got = {flow.name: 8.0 * flow.bytes for flow in load.flows}
+    """What came through the fullest bottleneck that carries data, over one window of all of its
+    flows, and its highest rate; bit/s.
+    """
+    did = {flow.name: flow.to_json() for flow in load.flows}
     mine = [flow for flow in run.flows if flow.direction == run.flows[0].direction]
     found = [(0.0, float(run.path[run.data_direction]["rate_bps"] or 0))]
     for queue in queues:
         if (queue.role, queue.direction) != ("bottleneck", run.data_direction):
             continue
-        bits = sum(got.get(flow.name, 0.0) for flow in mine if carries_data(queue, flow))
+        rows = [did[flow.name] for flow in mine if flow.name in did and carries_data(queue, flow)]
+        window_s = measures.window_s(rows) if rows else 0.0
+        got_bps = 8 * sum(row["bytes"] for row in rows) / window_s if window_s else 0.0
         own_bps = path_of(run, queue)["rate_bps"] or 0
         changes = run.changes_of(queue.link, run.data_direction)
-        found.append((bits, max([own_bps, *(change.get("rate_bps", 0) for change in changes)])))
+        found.append((got_bps, max([own_bps, *(change.get("rate_bps", 0) for change in changes)])))
     return max(found, key=lambda each: each[0] / each[1] if each[1] else 0.0)
 
 

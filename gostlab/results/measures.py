@@ -94,20 +94,30 @@ class Held:
 # -- goodput
 
 
-def counted_goodput(flows: Sequence[tuple[str, float]]) -> float:
-    """What a run's flows (their kind and goodput) got together, in the unit given: without udp
-    and ping, which send what they were told to, unless there is nothing else.
+def total_goodput_bps(did: Sequence[Row]) -> float:
+    """What a run's flows got together: the bytes of all of them over one window, from the first
+    one's start to the last one's end. Without udp and ping, which send what they were told to,
+    unless there is nothing else. Of several flows without times (an older lab's) the sum of their
+    own rates, which may be above the link's. Raises KeyError, TypeError or ValueError.
     """
-    competing = [goodput for kind, goodput in flows if kind not in ("udp", "ping")]
-    return math.fsum(competing or [goodput for _, goodput in flows])
+    rows = [row for row in did if row["kind"] not in ("udp", "ping")] or list(did)
+    times = all(is_number(row.get(key)) for row in rows for key in ("started_s", "seconds"))
+    if len(rows) == 1 or not times:
+        return math.fsum(float(row["goodput_bps"]) for row in rows)
+    return 8 * sum(int(row["bytes"]) for row in rows) / window_s(rows)
+
+
+def window_s(did: Sequence[Row]) -> float:
+    """From the first flow's start to the last one's end, as its receiver counted; some flows."""
+    ends = [float(row["started_s"]) + float(row["seconds"]) for row in did]
+    return max(ends) - min(float(row["started_s"]) for row in did)
 
 
 def goodput_bps(folder: Path) -> float | None:
     """The same of a run's folder, in bit/s at the receivers; None where it cannot be read."""
     try:
-        did = (read_object(folder / "flows.json") or {})["flows"]
-        return counted_goodput([(row["kind"], float(row["goodput_bps"])) for row in did])
-    except (KeyError, TypeError, ValueError):
+        return total_goodput_bps((read_object(folder / "flows.json") or {})["flows"])
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
 
 

@@ -15,7 +15,7 @@ from gostlab.guest.reports import percentile
 from gostlab.guest.traffic_kinds import result_of
 from gostlab.guest.traffic_kinds.ping import pings_in
 from gostlab.guest.tunnels.launch import pairs_of, sink_ports
-from gostlab.results.measures import counted_goodput
+from gostlab.results.measures import total_goodput_bps
 
 
 def run_of(settings: str) -> RunDescription:
@@ -76,8 +76,18 @@ def test_a_tunnel_that_nothing_goes_through_is_refused() -> None:
         run_of("{tunnel: gost+ws, flows: {one: {kind: udp, rate: 1mbit}}}")
 
 
-def test_pings_do_not_count_as_goodput() -> None:
-    assert counted_goodput([("tcp", 5.0), ("ping", 1.0)]) == 5.0
+def row(kind: str, bytes: int, started_s: float, seconds: float) -> dict[str, object]:
+    own = {"goodput_bps": 8 * bytes / seconds}
+    return {"kind": kind, "bytes": bytes, "started_s": started_s, "seconds": seconds, **own}
+
+
+def test_a_total_is_of_one_window_and_pings_do_not_count() -> None:
+    alone = row("tcp", 10**6, 0.0, 8.0)
+    assert total_goodput_bps([alone, row("ping", 10**5, 0.0, 10.0)]) == 1e6
+    # 1 Mbit/s for eight seconds, then another flow for two at 4: 16 Mbit in ten seconds
+    assert total_goodput_bps([alone, row("http", 10**6, 8.0, 2.0)]) == 1.6e6
+    old = [{"kind": "tcp", "goodput_bps": 2e6}, {"kind": "tcp", "goodput_bps": 3e6}]
+    assert total_goodput_bps(old) == 5e6
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
