@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from gostlab.apps import cli
 from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.guards import survey
 from gostlab.describe.resolve.expand import expand
@@ -31,14 +33,14 @@ def test_an_example_can_be_run(name: str, tmp_path: Path) -> None:
     assert sum(run.length_s for run in quick) <= 60
 
 
-def test_the_readme_s_experiment_runs_as_it_stands(tmp_path: Path) -> None:
-    lines = (README.read_text("utf-8").split("\n    name: mine\n")[1]).split("\n\n")[0]
-    file = tmp_path / "mine.yaml"
-    file.write_text("    name: mine\n" + lines)
-
-    runs = expand(load_experiment(str(file)))
-
-    assert {run.cc for run in runs} == {"cubic", "bbr"} and survey(runs)[0] == []
+def test_the_readme_is_one_screen_and_its_question_can_be_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = README.read_text("utf-8")
+    assert len(text.split()) <= 600 and max(map(len, text.splitlines())) <= 100
+    (question,) = re.findall(r"^    \./lab (try .*)$", text, re.MULTILINE)
+    assert cli.main([*question.split(), "--dry-run"]) == 0
+    assert len(capsys.readouterr().out.split()) == 24  # as it says below its table
 
 
 def test_the_grid_is_what_its_heading_says(tmp_path: Path) -> None:
