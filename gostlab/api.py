@@ -264,10 +264,8 @@ def run(
     program. workers: others that make the runs, in place of this machine's CPUs. Raises BadInput,
     MissingPart, MachineError, ResultsError, OSError.
     """
-    if jobs is not None and jobs < 1:
-        raise BadInput(f"--jobs {jobs}: at least 1")
-    found = parts.find_parts(gost)
-    machine.require_programs(plan.runs, found)
+    found = checked_parts(plan, jobs, gost)
+    machine.require_kernels(plan.runs, found)
     start = starter(plan.machine.name, found)
     told = progress or schedule.Quiet()
 
@@ -311,6 +309,17 @@ def run(
     wide = [standing for standing in standings(plan, ends) if not standing.narrow]
     levels = levels_in_order(plan.experiment, quick=plan.quick, overrides=plan.overrides)
     return Outcome(plan.experiment.name, tuple(ends), plan.warned, tuple(wide), levels)
+
+
+def checked_parts(plan: Plan, jobs: int | None, gost: Path | None) -> parts.Parts:
+    """What this machine has, all that a plan's runs need besides their kernels among it. Raises
+    BadInput, MissingPart.
+    """
+    if jobs is not None and jobs < 1:
+        raise BadInput(f"--jobs {jobs}: at least 1")
+    found = parts.find_parts(gost)
+    machine.require_programs(plan.runs, found)
+    return found
 
 
 def gost_words(runs: Sequence[RunDescription], found: parts.Parts) -> str:
@@ -385,6 +394,7 @@ def execute(
         machine.choose("native")
     found = parts.find_parts(gost)
     machine.require_programs([task.run], found)
+    machine.require_kernels([task.run], found)
     return single.execute(task, starter(task.run.machine, found), retry_failed=retry_failed)
 
 
@@ -482,12 +492,13 @@ def add_kernel(
         return kernels.add_own(bench, path, name)
 
 
-def missing_kernels(plan: Plan) -> list[str]:
+def missing_kernels(plan: Plan, *, jobs: int | None = None, gost: Path | None = None) -> list[str]:
     """The kernels that a plan's runs ask for, that the lab can build itself, and that are not
-    built.
+    built. Nobody waits for one and then learns that something else is amiss: that is looked for
+    first. Raises BadInput, MissingPart.
     """
+    found = checked_parts(plan, jobs, gost)
     asked = dict.fromkeys(run.kernel for run in plan.runs if run.machine == "sandbox")
-    found = parts.find_parts()
     missing = []
     for name in asked:
         if name == SHIPPED:

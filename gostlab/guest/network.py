@@ -118,6 +118,7 @@ class Network:
         flow: str | None = None,
         charged_as: str = "",
         reads_on: int | None = None,
+        recorded: bool = True,
     ) -> subprocess.Popen[bytes]:
         """Start a process on a node and leave it running, in a session of its own.
 
@@ -125,13 +126,13 @@ class Network:
         charged_as    the program whose costs on the virtual clock it and all its children have
         flow          the flow whose client it is; None: a server, or a tunnel's end
         reads_on      the size of its reads that the kernel goes on with; None: nothing is said
+        recorded      commands.sh is told now; else by `record_start`, when its time has come
         """
         cost = cost_words(self.program_costs, charged_as)
-        self.log.charge(cost)
-        if flow is None:
-            self.log.serve(node, argv, stdout_name, environ)
-        else:
-            self.log.flow(flow, node, argv, stdout_name)
+        if recorded:
+            self.record_start(
+                node, argv, stdout_name, environ=environ, flow=flow, charged_as=charged_as
+            )
         with nullcontext() if reads_on is None else reading_on(reads_on):
             return self._popen(
                 node,
@@ -141,6 +142,23 @@ class Network:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def record_start(
+        self,
+        node: str,
+        argv: Sequence[str],
+        stdout_name: str,
+        *,
+        environ: Mapping[str, str] = {},
+        flow: str | None = None,
+        charged_as: str = "",
+    ) -> None:
+        """Write into commands.sh that a process starts."""
+        self.log.charge(cost_words(self.program_costs, charged_as))
+        if flow is None:
+            self.log.serve(node, argv, stdout_name, environ)
+        else:
+            self.log.flow(flow, node, argv, stdout_name)
 
     def _popen(
         self, node: str, argv: Sequence[str], environ: Mapping[str, str], **options: Any

@@ -10,6 +10,7 @@ from typing import Any
 # A udp flow's datagrams fill the MTU like a TCP segment with timestamps.
 DATAGRAM_BYTES = 1448
 PING_BYTES = 64  # of a ping flow's requests, and of their answers
+OF_SOME = ("round_trips", "fetches", "data_began_s", "data_ended_s")
 SAID_NOTHING = "it said nothing"
 
 
@@ -33,13 +34,16 @@ class FlowResult:
     sent_datagrams: int | None = None
     round_trips: Mapping[str, Any] | None = None  # ping
     fetches: Sequence[Mapping[str, Any]] | None = None  # short, by size
+    # when its sender's socket sent its first and its last byte; None: nothing sampled tells it
+    data_began_s: float | None = None
+    data_ended_s: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Its row: what only some kinds have is absent from the others."""
         return {
             key: value
             for key, value in asdict(self).items()
-            if value is not None or key not in ("round_trips", "fetches")
+            if value is not None or key not in OF_SOME
         }
 
 

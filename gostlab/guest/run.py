@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,7 @@ from gostlab.guest.tunnels.launch import Tunnel, TunnelError
 from gostlab.guest.verdict import judge
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
+from gostlab.guest.watch.data_times import DataWatch
 from gostlab.guest.watch.probes import Probes, host_cpu_use, probing, program_cost_use
 from gostlab.guest.watch.realclock import Watch, Watched, watching
 from gostlab.guest.watch.states import StateTrace, keep_states, tracing_states
@@ -111,6 +112,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             acks = keep_acks(run, folder, tunnel, watches.acks, load) if run.acks else None
         states = keep_states(folder, load.started_s)
         results.write_json(folder / "legs.json", legs)
+        load = timed(run, load, watches.probes.data, tunnel)
         results.write_json(
             folder / "flows.json", {"flows": [flow.to_json() for flow in load.flows]}
         )
@@ -203,6 +205,19 @@ def needs_of(
         congestion_controls=[kernel_name(cc) for cc in run.congestion_controls],
         tcp_memory_mib=run.tcp_memory_mib if run.machine == "sandbox" else None,
     )
+
+
+def timed(run: RunDescription, load: Load, data: DataWatch, tunnel: Tunnel) -> Load:
+    """The load, each flow with when its data began and ended, where that is known."""
+    flows, found = [], {}
+    for flow, did in zip(run.flows, load.flows, strict=True):
+        times = data.of(flow, tunnel.legs, SENDING_END[flow.direction])
+        if times is None:
+            flows.append(did)
+        else:
+            found[flow.name] = times
+            flows.append(replace(did, data_began_s=times.began_s, data_ended_s=times.ended_s))
+    return replace(load, flows=tuple(flows), data_times=found)
 
 
 def nodes_crossed(network: Network, run: RunDescription) -> set[str]:

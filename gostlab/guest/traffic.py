@@ -1,8 +1,8 @@
 """The load: every flow of a run by iperf3 or by wget from nginx, each report kept as it came.
 
-Servers listen before the load begins. Then a timeline starts each flow at its instant and changes
-the path at its own; both are measured from the start of the load, and what was really done when is
-written down.
+Servers listen before the load begins; of several flows iperf3's connections are made by then, too.
+Then a timeline starts each flow at its instant and changes the path at its own; both are measured
+from the start of the load, and what was really done when is written down.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from gostlab.describe.resolve.flows import Flow
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.hold import Held, can_hold
 from gostlab.guest.order import Order
 from gostlab.guest.reports import FlowResult, TrafficError
 from gostlab.guest.traffic_kinds import carrier, failure_of, measured_rows, report_name, result_of
 from gostlab.guest.tunnels.launch import sink_ports, stop, wait_until_listening
+from gostlab.guest.watch.data_times import DataTimes
 
 # How much longer than its load iperf3 may take, on the run's clock: connecting n streams over a
 # long path, and draining what is queued when the time is up.
@@ -40,6 +43,7 @@ class Load:
     ended_s: float
     flows: tuple[FlowResult, ...]
     addresses: Mapping[str, str]  # node -> IPv4 address
+    data_times: Mapping[str, DataTimes] = field(default_factory=dict)  # by flow, where known
 
 
 def run_flows(order: Order) -> Load:
@@ -50,19 +54,22 @@ def run_flows(order: Order) -> Load:
     network, run = order.network, order.run
     with ExitStack() as undo:
         servers = start_servers(order, undo)
-        order.begin()
+        held = connect_all(order, servers, undo)
+        if not held:
+            order.begin()
         network.log.load_begins()
         with (order.folder / "changes.jsonl").open("w", encoding="utf-8") as log:
-            timeline = Timeline(order, undo, log)
+            timeline = Timeline(order, undo, log, held)
             timeline.follow()
         ended_s = time.monotonic()
         network.log.load_ends(
             {flow.name: (flow.kind, report_name(run, flow)) for flow in run.flows}
         )
-        for server in servers:
+        for flow in run.flows:
             # It is stopped on leaving; the client's report is complete.
-            with suppress(subprocess.TimeoutExpired):
-                server.wait(SERVER_PATIENCE_S)
+            if flow.traffic.server_ends:
+                with suppress(subprocess.TimeoutExpired):
+                    servers[flow.name].wait(SERVER_PATIENCE_S)
     results = tuple(
         result_of(flow, order.folder / report_name(run, flow), *timeline.ends[flow.name])
         for flow in run.flows
@@ -82,17 +89,15 @@ def run_flows(order: Order) -> Load:
 # -- sinks
 
 
-def start_servers(order: Order, undo: ExitStack) -> list[subprocess.Popen[bytes]]:
-    """Every flow's sink, or the web server it fetches from, stopped by `undo`; returns those that
-    end by themselves. All listen then. Raises TrafficError.
+def start_servers(order: Order, undo: ExitStack) -> dict[str, subprocess.Popen[bytes]]:
+    """Every flow's sink, or the web server it fetches from, by its flow; stopped by `undo`. All
+    listen then. Raises TrafficError.
     """
     ports = sink_ports(order.run)
-    ending = []
+    servers = {}
     for flow in order.run.flows:
-        server = start_server(order, flow, ports[flow.name])
-        undo.callback(stop, server)
-        if flow.traffic.server_ends:
-            ending.append(server)
+        servers[flow.name] = start_server(order, flow, ports[flow.name])
+        undo.callback(stop, servers[flow.name])
     # A udp test begins with a TCP connection to the same port.
     for host in dict.fromkeys(flow.receiver for flow in order.run.flows):
         for protocol in ("tcp", "udp"):
@@ -102,7 +107,7 @@ def start_servers(order: Order, undo: ExitStack) -> list[subprocess.Popen[bytes]
                 if flow.receiver == host and order.protocol_of(flow) == protocol
             ]
             wait_until_listening(order.network, host, *its, protocol=protocol)
-    return ending
+    return servers
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -144,6 +149,88 @@ def charged_as(flow: Flow, *, asks: bool) -> str:
 
 
 @dataclass(frozen=True)
+class Connected:
+    """A flow whose connections are made, and whose server is held."""
+
+    client: subprocess.Popen[bytes]
+    server: Held
+    lead_s: float  # how long after the server's release the client has its word
+
+
+def connect_all(
+    order: Order, servers: Mapping[str, subprocess.Popen[bytes]], undo: ExitStack
+) -> dict[str, Connected]:
+    """iperf3's flows by name, connected and held, where a run has several; {} where it has one, or
+    where servers cannot be held. Raises TrafficError.
+    """
+    flows = [flow for flow in order.run.flows if flow.traffic.by_iperf3]
+    if len(flows) < 2 or not can_hold():
+        return {}
+    found = {}
+    for flow in flows:
+        held = Held.seize(servers[flow.name].pid, flow.streams, by_datagrams=not flow.is_tcp)
+        undo.callback(held.release)
+        client = start_client(order, flow, recorded=False)
+        undo.callback(stop, client)
+        found[flow.name] = Connected(client, held, lead_s(order.run, flow))
+    began_s = time.monotonic()
+    for flow in flows:
+        client = found[flow.name].client
+
+        def check(flow: Flow = flow, client: subprocess.Popen[bytes] = client) -> None:
+            order.watch()
+            if client.poll() is not None:
+                raise TrafficError(failure_of(order.run, flow, order.folder))
+            if time.monotonic() - began_s > GRACE_S:
+                raise TrafficError(f"{flow.name}: iperf3 did not connect within {GRACE_S:.0f} s")
+
+        try:
+            found[flow.name].server.hold(check)
+        except ProcessLookupError as error:
+            raise TrafficError(failure_of(order.run, flow, order.folder)) from error
+    return found
+
+
+def lead_s(run: RunDescription, flow: Flow) -> float:
+    """How long a server's word to begin is on its way to a client that sends."""
+    if flow.direction == "download":
+        return 0.0
+    ways = [
+        (path["forward"]["delay_ms"], path["reverse"]["delay_ms"]) for path in run.paths_of(flow)
+    ]
+    forth, back = map(sum, zip(*ways, strict=True))
+    return flow.rtt_ms * back / (forth + back) / 1000 if forth + back else 0.0
+
+
+def record_client(order: Order, flow: Flow) -> None:
+    """Write a flow's client into commands.sh alone."""
+    argv = carrier(flow.traffic).ask(order, flow)
+    order.network.record_start(
+        flow.sender,
+        argv,
+        report_name(order.run, flow),
+        flow=flow.name,
+        charged_as=charged_as(flow, asks=True),
+    )
+
+
+def start_client(order: Order, flow: Flow, *, recorded: bool = True) -> subprocess.Popen[bytes]:
+    """A flow's client. recorded: commands.sh is told, too. Raises NetworkError."""
+    name, program = report_name(order.run, flow), charged_as(flow, asks=True)
+    with (order.folder / name).open("wb") as output:
+        return order.network.start(
+            flow.sender,
+            carrier(flow.traffic).ask(order, flow),
+            stdout=output,
+            stdout_name=name,
+            flow=flow.name,
+            charged_as=program,
+            reads_on=order.reads_on_of(program),
+            recorded=recorded,
+        )
+
+
+@dataclass(frozen=True)
 class Active:
     """A flow that runs. Times are seconds from the start of the load."""
 
@@ -165,20 +252,30 @@ class Timeline:
     ends  when each flow began and ended, seconds from the start of the load
     """
 
-    def __init__(self, order: Order, undo: ExitStack, log: IO[str]) -> None:
+    def __init__(
+        self, order: Order, undo: ExitStack, log: IO[str], held: Mapping[str, Connected] = {}
+    ) -> None:
         self._order = order
         self._undo = undo
         self._log = log
+        self._held = held
         run = order.run
         self._begins_s = {
             flow.name: flow.start_s + run.start_offset_s(flow.name) for flow in run.flows
         }
-        self._waiting = sorted(run.flows, key=lambda flow: self._begins_s[flow.name])
+        # When each flow is seen to: its server's word to begin takes its time to the client.
+        self._due_s = {
+            name: begin_s - (held[name].lead_s if name in held else 0.0)
+            for name, begin_s in self._begins_s.items()
+        }
+        self._waiting = sorted(run.flows, key=lambda flow: self._due_s[flow.name])
         self._changes = list(order.run.changes)
         self._active: dict[int, Active] = {}  # by `ending`
         self._endings = select.poll()
         self.ends: dict[str, tuple[float, float]] = {}
-        self.started_s = time.monotonic()
+        self._to_begin = [order.begin] if held else []
+        early_s = max(0.0, -min(self._due_s.values())) if held else 0.0
+        self.started_s = time.monotonic() + early_s
 
     @property
     def now_s(self) -> float:
@@ -191,7 +288,9 @@ class Timeline:
         """
         while self._waiting or self._active:
             now_s = self.now_s
-            while self._waiting and self._begins_s[self._waiting[0].name] <= now_s:
+            if self._to_begin and now_s >= 0:
+                self._to_begin.pop()()
+            while self._waiting and self._due_s[self._waiting[0].name] <= now_s:
                 self._begin(self._waiting.pop(0))
             while self._changes and self._changes[0]["at_s"] <= now_s:
                 self._change(self._changes.pop(0))
@@ -201,24 +300,20 @@ class Timeline:
             self._look_for_overdue()
 
     def _begin(self, flow: Flow) -> None:
-        """Start a flow's client; it is stopped by `undo`."""
-        order, name = self._order, report_name(self._order.run, flow)
-        order.network.log.at(self._begins_s[flow.name])
-        program = charged_as(flow, asks=True)
-        with (order.folder / name).open("wb") as output:
-            process = order.network.start(
-                flow.sender,
-                carrier(flow.traffic).ask(order, flow),
-                stdout=output,
-                stdout_name=name,
-                flow=flow.name,
-                charged_as=program,
-                reads_on=order.reads_on_of(program),
-            )
-        self._undo.callback(stop, process)
+        """Start a flow's client, or let its server go; the client is stopped by `undo`."""
+        order, begin_s = self._order, self._begins_s[flow.name]
+        order.network.log.at(begin_s)
+        if held := self._held.get(flow.name):
+            record_client(order, flow)
+            held.server.release()
+            process, started_s = held.client, begin_s
+        else:
+            process = start_client(order, flow)
+            self._undo.callback(stop, process)
+            started_s = self.now_s
         ending = os.pidfd_open(process.pid)
         self._undo.callback(os.close, ending)
-        self._active[ending] = Active(flow, process, ending, self.now_s)
+        self._active[ending] = Active(flow, process, ending, started_s)
         self._endings.register(ending, select.POLLIN)
 
     def _change(self, asked: Mapping[str, Any]) -> None:
@@ -233,7 +328,8 @@ class Timeline:
         """Wait until the next flow or change is due, a flow ends, or it is time to look round;
         the flows that have ended, each known to the instant.
         """
-        due_s = [self._begins_s[flow.name] for flow in self._waiting[:1]]
+        due_s = [self._due_s[flow.name] for flow in self._waiting[:1]]
+        due_s += [0.0 for _ in self._to_begin]
         due_s += [change["at_s"] for change in self._changes[:1]]
         at_most_s = min([POLL_S, *(instant - self.now_s for instant in due_s)])
         ended = self._endings.poll(max(0.0, 1000 * at_most_s))

@@ -43,6 +43,7 @@ def judge(
         check_tcp_memory(run, probes, legs),
         check_cpu(run, folder),
         fidelity.check_length(run, load.ended_s - load.started_s, load.flows),
+        *fidelity.check_instants(run, load.data_times),
         fidelity.check_rate(received_bps, rate_bps * fidelity.payload_share(run)),
         *fidelity.check_offered(run, load.flows, idle_shares(load.flows, rows_of(folder, "hosts"))),
         *fidelity.check_drops(last.values(), run),

@@ -12,13 +12,24 @@ import pytest
 from gostlab.apps import cli
 from gostlab.apps.cli import main
 from gostlab.apps.command import Verb
+from gostlab.declared.folders import cache_folder
 from gostlab.machine import host_has_netem
 from tests.lab_command import ROOT, run_lab
 
 
 @pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """The one line that some words are refused with, and exit code 2."""
+def refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """The one line that some words are refused with, and exit code 2, on a machine that has built
+    no kernel yet: none is built for what is refused.
+    """
+    monkeypatch.setattr("gostlab.setup.parts.built_version", lambda *_: None)
+
+    def never(name: str, **_: object) -> None:
+        raise AssertionError(f"kernel {name} was built")
+
+    monkeypatch.setattr("gostlab.api.build_kernel", never)
 
     def say(*words: object) -> str:
         assert main([str(word) for word in words]) == 2
@@ -107,7 +118,12 @@ def test_a_kernel_that_is_missing_and_cannot_be_built_is_said_in_one_line(tmp_pa
     (tmp_path / "apt-get").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "apt-get").chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
-    no_apt = {**os.environ, "GOSTLAB_CACHE": str(tmp_path / "none"), "PATH": path}
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for part in cache_folder().iterdir():
+        if part.name in ("iperf3", "relay", "gost"):
+            (cache / part.name).symlink_to(part)
+    no_apt = {**os.environ, "GOSTLAB_CACHE": str(cache), "PATH": path}
     done = run_lab(*words, env=no_apt)
     assert done.returncode == 2
     building, refused = done.stderr.splitlines()[-2:]

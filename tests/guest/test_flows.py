@@ -89,6 +89,37 @@ def test_each_flow_of_a_dumbbell_has_its_own_rtt_start_and_cc(lab: Lab) -> None:
     assert together < 100e6 * 8.5 * PAYLOAD_SHARE
 
 
+@pytest.mark.parametrize(
+    ("late", "more"),
+    [
+        ("streams: 8", ""),
+        ("direction: download", ""),
+        ("kind: udp, rate: 1mbit, streams: 2", ""),
+        ("streams: 2", ", tunnel: gost+wss"),
+        ("streams: 2", ", tunnel: wireguard"),
+    ],
+)
+def test_data_begin_at_the_asked_instant_behind_a_full_queue(
+    lab: Lab, late: str, more: str
+) -> None:
+    done = lab.run(
+        written(
+            "{topology: dumbbell, rate: 10mbit, buffer: 20bdp, duration: 9s, flows: {first: {},"
+            f" late: {{{late}, start: 5s, duration: 2s}}}}{more}}}"
+        )
+    )
+
+    found = flows(done)
+    assert min(row["backlog_bytes"] for row in done.queue() if 4 < row["t_s"] < 5) > 200_000
+    assert found["first"]["data_began_s"] == pytest.approx(0.0, abs=0.01)
+    assert check(done, "data_start_first")["verdict"] == "ok"
+    if "udp" in late:
+        assert found["late"]["sent_datagrams"] == pytest.approx(1e6 * 2 / 8 / 1448, rel=0.05)
+    else:
+        assert found["late"]["data_began_s"] == pytest.approx(5.0, abs=0.04)
+        assert check(done, "data_start_late")["verdict"] == "ok"
+
+
 def test_starts_differ_between_repetitions_without_losses_and_one_seed_is_still_one_run(
     lab: Lab,
 ) -> None:

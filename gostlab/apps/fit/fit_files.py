@@ -134,4 +134,4 @@ def number(value: float) -> int | float:
     rounded = float(f"{value:.4g}")
     if rounded >= 1000 or rounded == int(rounded):
         return int(rounded)
-    return round(rounded, 6)
+    return round(rounded, 4)  # Python writes what is smaller with an exponent

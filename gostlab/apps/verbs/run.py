@@ -194,7 +194,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return list_runs(plan, arguments.results, as_json=arguments.json)
     if not arguments.dask:
-        build_missing_kernels(plan)
+        build_missing_kernels(plan, arguments)
     workers = dask_cluster.joined(
         arguments.dask, plan, arguments.gost, arguments.jobs, check_hosts=arguments.check_hosts
     )
@@ -211,9 +211,11 @@ def run_verb(arguments: argparse.Namespace) -> int:
     return conclude(outcome, arguments.results, as_json=arguments.json)
 
 
-def build_missing_kernels(plan: api.Plan) -> None:
-    """Build the kernels that a plan's runs ask for and that are not built. Raises MissingPart."""
-    for name in api.missing_kernels(plan):
+def build_missing_kernels(plan: api.Plan, arguments: argparse.Namespace) -> None:
+    """Build the kernels that a plan's runs ask for and that are not built. Raises BadInput or
+    MissingPart.
+    """
+    for name in api.missing_kernels(plan, jobs=arguments.jobs, gost=arguments.gost):
         complain(
             f"kernel {name} is not built yet: building it, once (four minutes on two idle CPUs)"
         )
@@ -238,7 +240,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
         api.save_question(asked, arguments.save)
     if arguments.dry_run:
         return list_runs(plan, arguments.results, as_json=arguments.json)
-    build_missing_kernels(plan)
+    build_missing_kernels(plan, arguments)
     quiet = arguments.json or arguments.csv
     with progress.progress_on_stderr(plan.experiment.name, quiet=quiet) as told:
         outcome = api.run_question(

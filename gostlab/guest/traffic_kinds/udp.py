@@ -38,7 +38,8 @@ def offered(flow: Flow, iperf3: Iperf3) -> str:
     """A udp flow's rate in iperf3's words. One without threads sends so many datagrams back to
     back; one with them sleeps between any two, and in bursts would take no notice of the rate.
     """
-    return f"{flow.rate_bps}" if iperf3.has_threads else f"{flow.rate_bps}/{UDP_BURST_PKTS}"
+    rate_bps = (flow.rate_bps or 0) // flow.streams  # iperf3's is each stream's
+    return f"{rate_bps}" if iperf3.has_threads else f"{rate_bps}/{UDP_BURST_PKTS}"
 
 
 def read(flow: Flow, report: str, ran: Ran) -> FlowResult:

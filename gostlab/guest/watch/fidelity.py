@@ -18,6 +18,7 @@ from gostlab.describe.resolve.flows import Flow, cc_at
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.reports import DATAGRAM_BYTES, FlowResult
 from gostlab.guest.watch import binomial
+from gostlab.guest.watch.data_times import DataTimes
 from gostlab.guest.watch.realclock import Gap
 from gostlab.results.measures import BOTTLENECK_FULL
 from gostlab.setup.parts import version_tuple
@@ -40,6 +41,7 @@ SAMPLER_GAP_INTERVALS = 2.0  # from here on at least one instant was left out
 LATE_GAPS_DEGRADED, LATE_GAPS_INVALID = 0.01, 0.5
 RATE_OFF_DEGRADED, RATE_OFF_INVALID = 0.01, 0.1
 RATE_CLOCKS = 0.002  # sender and receiver begin and end to count at different instants
+LEAST_TRIP_MS = 10.0  # a jiffy or two of a sender, where there is no round trip to speak of
 MIN_GAPS = 100  # below this a share of 1 % is less than one packet
 # A kernel that sleeps through its short timers: seen at a fifth of the rate, with the CPU mostly
 # idle. The bottleneck of a sound one is at more than 99 %.
@@ -74,6 +76,17 @@ FAILURES: Mapping[str, tuple[str, str, str]] = {
         " grow: its limit of TCP memory had a say in the rate (the settings {settings} raise it)",
     ),
     "run_length": ("invalid", "s", "{which} ended early"),
+    "data_start": (
+        "degraded",
+        "s",
+        "{flow}'s first byte left {late:.3g} s late, more than its round trip of {rtt_ms:.3g} ms",
+    ),
+    "data_end": (
+        "degraded",
+        "s",
+        "{flow}'s last byte left {late:.3g} s late, more than its round trip of {rtt_ms:.3g} ms:"
+        " its sender had so much buffered when its time was up",
+    ),
     "rate_within_bottleneck": (
         "invalid",
         "bit/s",
@@ -293,6 +306,31 @@ def check_length(run: RunDescription, load_s: float, flows: Sequence[FlowResult]
     trips = f"{MIN_ROUND_TRIPS} round trips of {shortest.rtt_ms:.0f} ms"
     reason = f"{length_s:.3g} s is less than {trips}"
     return Check("run_length", "degraded", shortest.duration_s, round(load_s, 3), "s", reason)
+
+
+def check_instants(run: RunDescription, times: Mapping[str, DataTimes]) -> list[Check]:
+    """Where a run has several flows of iperf3: each one's data began and ended when asked, but for
+    a round trip. For a start that is the idle path's; for an end the one that its socket saw last,
+    as what it had buffered takes one. The end of the last flow is nobody's concern.
+    """
+    checks = []
+    timed = [flow for flow in run.flows if flow.traffic.by_iperf3]
+    last_s = max((flow.end_s for flow in timed), default=0.0)
+    for flow in timed if len(timed) > 1 else ():
+        found = times.get(flow.name)
+        if found is None:
+            continue
+        offset_s = run.start_offset_s(flow.name)
+        ends = [("data_start", flow.start_s + offset_s, found.began_s, flow.rtt_ms)]
+        if flow.end_s < last_s:
+            end_s, trip_ms = flow.end_s + offset_s, max(flow.rtt_ms, found.srtt_ms)
+            ends.append(("data_end", end_s, found.ended_s, trip_ms))
+        for what, asked_s, got_s, rtt_ms in ends:
+            late_s, trip_s = got_s - asked_s, max(rtt_ms, LEAST_TRIP_MS) / 1000
+            words: dict[str, Any] = {"flow": flow.name, "late": late_s, "rtt_ms": 1000 * trip_s}
+            name = f"{what}_{flow.name}"
+            checks.append(checked(what, late_s > trip_s, asked_s, got_s, name, **words))
+    return checks
 
 
 def payload_share(run: RunDescription) -> float:

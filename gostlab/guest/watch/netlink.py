@@ -60,6 +60,7 @@ class TcpSocket:
     reordering: int
     reord_seen: int
     busy_ms: float
+    since_sent_ms: int  # when it last sent data
     rwnd_limited_ms: float
     sndbuf_limited_ms: float
     delivered_pkts: int
@@ -172,7 +173,7 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
         lost,
         _retrans,
         _fackets,
-        _last_sent,
+        since_sent_ms,
         _last_ack_sent,
         _last_recv,
         _last_ack,
@@ -226,6 +227,7 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
         reordering=reordering,
         reord_seen=reord_seen,
         busy_ms=busy_us / 1000,
+        since_sent_ms=since_sent_ms,
         rwnd_limited_ms=rwnd_us / 1000,
         sndbuf_limited_ms=sndbuf_us / 1000,
         delivered_pkts=delivered,

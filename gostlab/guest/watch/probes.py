@@ -21,6 +21,7 @@ from typing import IO, Any
 from gostlab.guest.network import Interface, Network
 from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch import netlink
+from gostlab.guest.watch.data_times import DataWatch
 
 NSTAT_KEYS = (
     "TcpOutSegs",
@@ -55,6 +56,9 @@ PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 # connection, whose report of 128 streams takes half of it.
 CONTROL_BYTES = 50_000
 
+
+# What of a socket stands in no row: it says nothing besides.
+UNWRITTEN = ("state", "since_sent_ms")
 
 # What a leg's sending sockets did, from their last tcp_info, in all.
 COUNTED = ("segments_out", "data_segments_out", "segments_retransmitted", "bytes_acked")
@@ -169,6 +173,7 @@ class Probes:
         self.lateness_ms: list[float] = []
         self.longest_gap_s = 0.0
         self.missed_closes = False
+        self.data = DataWatch()
         # by host; of all hosts together: ""
         self.tcp_memory_peak_pages = dict.fromkeys(self._pools, 0)
         self.cpu_at_start = (0.0, 0.0)
@@ -218,6 +223,7 @@ class Probes:
         for node in self._hosts:
             self._collect_closed(node)
             self._sample_sockets(at_s, node)
+        self.data.sampled(at_s)
         for node, link in self._route.items():
             for qdisc in netlink.qdiscs(link):
                 interface = self._shaped.get((node, qdisc.ifindex))
@@ -239,6 +245,7 @@ class Probes:
             if tcp.cc:
                 self._cc_seen.setdefault((leg, end, sends_data), set()).add(tcp.cc)
             self._last[node, tcp.local, tcp.peer] = (leg, end, tcp)
+            self.data.note(at_s, leg, end, tcp, sends_data=sends_data)
             if sends_data:
                 self._write("sockets", socket_row(at_s, node, leg, end, tcp))
 
@@ -402,7 +409,7 @@ def socket_row(
     at_s: float, node: str, leg: Leg, end: str, tcp: netlink.TcpSocket
 ) -> dict[str, Any]:
     """One line of sockets.jsonl."""
-    said = vars(tcp).items()
+    said = [(key, value) for key, value in vars(tcp).items() if key not in UNWRITTEN]
     bbr = {key.removeprefix("bbr_"): value for key, value in said if key.startswith("bbr_")}
     return {
         "t_s": round(at_s, 6),
@@ -410,7 +417,9 @@ def socket_row(
         "flow": leg.flow,
         "leg": leg.name,
         "end": end,
-        **{key: value for key, value in said if not key.startswith("bbr_") and key != "state"},
+        **{
+            key: value for key, value in said if not key.startswith("bbr_") and key not in UNWRITTEN
+        },
         "bbr": None if tcp.bbr_bw_bps is None else bbr,
     }
 

@@ -301,6 +301,7 @@ def test_what_makes_no_sense_with_a_cluster_is_bad_input(
     monkeypatch.setattr(worker, "identify", lambda *_: asdict(ME))
     monkeypatch.setattr(api, "starter", lambda *_: None)
     monkeypatch.setattr(api.machine, "require_programs", lambda *_: None)
+    monkeypatch.setattr(api.machine, "require_kernels", lambda *_: None)
     with pytest.raises(BadInput, match=says):
         plan = api.plan("thesis-tunnel", quick=True, on="sandbox")
         where, jobs, check = words

@@ -12,6 +12,7 @@ from gostlab.describe.physics.limits import DELAY_LIMIT_PKTS
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.reports import FlowResult
 from gostlab.guest.watch import fidelity
+from gostlab.guest.watch.data_times import DataTimes
 from gostlab.guest.watch.realclock import (
     Gap,
     Packet,
@@ -36,6 +37,29 @@ def result(
 ) -> FlowResult:
     kind = more.pop("kind", "tcp")
     return FlowResult(name, kind, started_s, ended_s, 1e6, 625_000, 5.0, 0, **more)
+
+
+# -- when data began and ended
+
+
+@pytest.mark.parametrize(
+    ("began_s", "ended_s", "expected"),
+    [
+        (3.039, 5.1, {"data_start_late": "ok", "data_end_late": "ok"}),
+        (3.2, 5.1, {"data_start_late": "degraded", "data_end_late": "ok"}),
+        (3.0, 5.3, {"data_start_late": "ok", "data_end_late": "degraded"}),
+    ],
+)
+def test_data_begin_and_end_within_a_round_trip_of_what_was_asked(
+    began_s: float, ended_s: float, expected: dict[str, str]
+) -> None:
+    run = describe(flows=[flow("first", duration_s=9.0), flow("late", start_s=3.0, duration_s=2.0)])
+    times = {"first": DataTimes(0.0, 12.0, 40.0), "late": DataTimes(began_s, ended_s, 200.0)}
+
+    checks = fidelity.check_instants(run, times)
+    assert verdicts(checks) == {"data_start_first": "ok", **expected}
+    assert all(("late" in check.reason) == (check.verdict != "ok") for check in checks)
+    assert not fidelity.check_instants(describe(), {"flow1": DataTimes(1.0, 9.0, 40.0)})
 
 
 # -- the path
