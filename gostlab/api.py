@@ -44,6 +44,7 @@ from gostlab.describe.resolve.expand import expand, levels_in_order, single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import loading, native, sandbox, terminal
 from gostlab.machine.cpus import claimed_cpus
+from gostlab.results.measures import measured_words
 from gostlab.runs import schedule, single
 from gostlab.runs.outcome import Outcome
 from gostlab.runs.schedule import Finished, Standing
@@ -288,7 +289,8 @@ def run(
         told.say(
             f"{plan.experiment.title}{f' · shard {plan.shard}' if plan.shard else ''}\n"
             f"machine: {plan.machine.name} ({plan.machine.reason}) · {len(slots)} at a time ·"
-            f" {gost_words(plan.runs, found)} · results: {folder}"
+            f" {gost_words(plan.runs, found)} · taken over {taken_over(plan.runs)} ·"
+            f" results: {folder}"
         )
         results.keep_experiment(folder, plan.experiment.name, plan.experiment.path_on_disk)
         older = results.older_line(folder, plan.runs)
@@ -309,6 +311,11 @@ def run(
     wide = [standing for standing in standings(plan, ends) if not standing.narrow]
     levels = levels_in_order(plan.experiment, quick=plan.quick, overrides=plan.overrides)
     return Outcome(plan.experiment.name, tuple(ends), plan.warned, tuple(wide), levels)
+
+
+def taken_over(runs: Sequence[RunDescription]) -> str:
+    """Which part of their loads the results of some runs are of."""
+    return " or ".join(dict.fromkeys(measured_words(run.to_json()) for run in runs))
 
 
 def checked_parts(plan: Plan, jobs: int | None, gost: Path | None) -> parts.Parts:

@@ -37,8 +37,8 @@ def active_rates(run: Run) -> dict[str, float]:
     """Each flow's mean rate over the time when all flows that have a congestion control are active;
     empty if they never are.
 
-    The first quarter of that time (WARM_UP_SHARE) is left out. UDP in the background is not among
-    them.
+    Of that the part that the run measures; where it measures all, the first quarter
+    (WARM_UP_SHARE) is left out. UDP in the background is not among them.
     """
     flows = [flow for flow in run.flows if flow.competes]
     progress = {flow.name: progress_of(run, flow) for flow in flows}
@@ -47,7 +47,10 @@ def active_rates(run: Run) -> dict[str, float]:
         return {}
     first_s = max(each.start_s for each in known.values())
     last_s = min(each.end_s for each in known.values())
-    first_s += WARM_UP_SHARE * (last_s - first_s)
+    if run.measures_a_part:
+        first_s, last_s = max(first_s, run.measured_s[0]), min(last_s, run.measured_s[1])
+    else:
+        first_s += WARM_UP_SHARE * (last_s - first_s)
     if last_s <= first_s:
         return {}
     return {name: each.mbit_between(first_s, last_s) for name, each in known.items()}

@@ -280,6 +280,7 @@ def states_note(matrix: MatrixResults) -> str:
         (run.verdict or "ok") if run.counts else tables.state_of(run) for run in matrix.runs
     )
     length = " or ".join(f"{each:g} s" for each in sorted({run.duration_s for run in matrix.runs}))
+    length += f", over {' or '.join(dict.fromkeys(run.measured_words for run in matrix.runs))}"
     if len(matrix.runs) == 1:
         return f"1 run of {length}: {next(iter(counts))}."
     found = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))

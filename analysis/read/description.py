@@ -28,7 +28,7 @@ from analysis.read.values import (
     text,
 )
 from gostlab.results import is_number
-from gostlab.results.measures import data_direction
+from gostlab.results.measures import data_direction, measured_window_s, measured_words
 
 FILE = "run.json"
 WAYS = ("forward", "reverse")
@@ -164,6 +164,8 @@ def asked_for(folder: Path) -> dict[str, Any]:
         "changes": changes,
         "path": read_path(ways),
         "links": tuple((printable(link), read_path(each)) for link, each in by_link.items()),
+        "measured_s": measured_window_s(run),
+        "measured_words": measured_words(run),
         "loss_p": mean_loss(loaded.get("loss")),
         "jitter_ms": optional_number(loaded, "jitter_ms") or 0.0,
         "ordered": bool(loaded.get("ordered")),

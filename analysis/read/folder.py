@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -116,6 +117,8 @@ class Run:
     path: tuple[Direction, ...] = ()  # forward, reverse
     # the same of each link that has a path of its own
     links: tuple[tuple[str, tuple[Direction, ...]], ...] = ()
+    measured_s: tuple[float, float] = (0.0, math.inf)  # of the load, what results are taken over
+    measured_words: str = "the whole load"
     loss_p: float = 0.0  # mean, in the direction the data takes, as the load begins
     jitter_ms: float = 0.0  # of the same direction
     ordered: bool = False  # whether jitter leaves packets in order there
@@ -166,6 +169,10 @@ class Run:
     @property
     def load_s(self) -> float:
         return load_s(self.flows) if self.flows else self.duration_s
+
+    @property
+    def measures_a_part(self) -> bool:
+        return self.measured_s != (0.0, math.inf)
 
     def flow(self, name: str) -> Flow | None:
         return next((flow for flow in self.flows if flow.name == name), None)

@@ -382,19 +382,23 @@ def mean_window_pkts(run: Run, flow: str | None = None) -> float | None:
     nothing tells.
 
     flow: None is the first that has a congestion control. The start-up is the first quarter of the
-    flow's time (WARM_UP_SHARE), or until it leaves slow start (BBR: Startup and Drain) if that is
-    later. The windows are those of acks.csv.gz where it is recorded and the flow is one socket (its
-    rows do not tell sockets apart), else the samples of the sockets, added up.
+    flow's time (WARM_UP_SHARE), or what comes before the part of the load that is measured, or
+    until it leaves slow start (BBR: Startup and Drain) if that is later. The windows are those of
+    acks.csv.gz where it is recorded and the flow is one socket (its rows do not tell sockets
+    apart), else the samples of the sockets, added up.
     """
     asked = next((each for each in run.flows if each.competes and flow in (None, each.name)), None)
     if asked is None:
         return None
     start_s, end_s = span(asked)
+    warm_s = start_s + WARM_UP_SHARE * (end_s - start_s)
+    if run.measures_a_part:
+        warm_s, end_s = max(start_s, run.measured_s[0]), min(end_s, run.measured_s[1])
     windows, left_s = windows_of(run, asked)
     if not len(windows):
         return None
     end_s = min(end_s, float(windows.t_s[-1]))
-    return step_mean(windows, max(start_s + WARM_UP_SHARE * (end_s - start_s), left_s), end_s)
+    return step_mean(windows, max(warm_s, left_s), end_s)
 
 
 def windows_of(run: Run, flow: Flow) -> tuple[Series, float]:

@@ -145,11 +145,16 @@ def replay_run(folder: Path, kernel_for: Callable[[str], Path], keep: Sequence[P
         raise ResultsError(f"{folder}: the replay's machine ended without a word: {words}")
     if "error" in replayed:
         raise ResultsError(f"{folder}: {replayed['error']}")
-    flows = results.read_object(folder / "flows.json") or {}
+    flows = whole_load(results.read_object(folder / "flows.json") or {"flows": []})
     environment = results.read_object(folder / "env.json") or {}
     return Replay(
         run.name, compare(run, flows, environment, replayed), notes_on(run, environment, kernel)
     )
+
+
+def whole_load(flows: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a run's flows did in all of their time, as the script's reports tell it."""
+    return {"flows": [{**row, **row.get("whole", {})} for row in flows["flows"]]}
 
 
 def finished_run(folder: Path) -> RunDescription:

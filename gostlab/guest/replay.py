@@ -77,7 +77,7 @@ def replayed(run: RunDescription, folder: Path) -> dict[str, Any]:
     for flow in run.flows:
         if flow.name not in times:
             raise TrafficError(f"{flow.name}: commands.sh did not run it to its end")
-        flows.append(result_of(flow, folder / report_name(run, flow), *times[flow.name]))
+        flows.append(result_of(flow, folder / report_name(run, flow), times[flow.name]))
     return {
         "flows": [flow.to_json() for flow in flows],
         "uncertainty": {flow.name: uncertainty(run, flow, folder) for flow in run.flows},

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 # A udp flow's datagrams fill the MTU like a TCP segment with timestamps.
 DATAGRAM_BYTES = 1448
 PING_BYTES = 64  # of a ping flow's requests, and of their answers
-OF_SOME = ("round_trips", "fetches", "data_began_s", "data_ended_s")
+OF_SOME = (
+    "round_trips",
+    "fetches",
+    "data_began_s",
+    "data_ended_s",
+    "measured_from_s",
+    "measured_to_s",
+    "whole",
+)
 SAID_NOTHING = "it said nothing"
 
 
 class TrafficError(Exception):
     """A flow failed; the message is what the program said that carried it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a flow did in a part of the load."""
+
+    bytes: int
+    retransmits: int | None = None
+    lost_datagrams: int | None = None
+    sent_datagrams: int | None = None
 
 
 @dataclass(frozen=True)
@@ -37,6 +55,23 @@ class FlowResult:
     # when its sender's socket sent its first and its last byte; None: nothing sampled tells it
     data_began_s: float | None = None
     data_ended_s: float | None = None
+    # what of the load its rate and counts are of; None: all that it ran
+    measured_from_s: float | None = None
+    measured_to_s: float | None = None
+    whole: Mapping[str, Any] | None = None  # the same numbers of all that it ran
+
+    def of_part(self, from_s: float, to_s: float, part: Part) -> FlowResult:
+        """The same of a part of the load; nothing where the flow did not run then."""
+        seconds = max(0.0, round(to_s - from_s, 6))
+        return replace(
+            self,
+            goodput_bps=8 * part.bytes / seconds if seconds else 0.0,
+            seconds=seconds,
+            measured_from_s=from_s,
+            measured_to_s=max(from_s, round(to_s, 6)),
+            whole={name: getattr(self, name) for name in ("goodput_bps", "seconds", *vars(part))},
+            **vars(part),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Its row: what only some kinds have is absent from the others."""
@@ -55,6 +90,11 @@ class Ran:
     kind: str
     started_s: float
     ended_s: float
+    window_s: tuple[float, float] = (0.0, math.inf)  # of the load, what is measured
+
+    def is_measured(self, at_s: float) -> bool:
+        """Whether an instant, counted from the flow's start, is in what is measured."""
+        return self.window_s[0] <= self.started_s + at_s < self.window_s[1]
 
     def result(
         self,
@@ -66,7 +106,10 @@ class Ran:
     ) -> FlowResult:
         """What it did, by what its report says."""
         return FlowResult(
-            **vars(self),
+            name=self.name,
+            kind=self.kind,
+            started_s=self.started_s,
+            ended_s=self.ended_s,
             goodput_bps=goodput_bps,
             bytes=bytes,
             seconds=seconds,

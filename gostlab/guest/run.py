@@ -54,15 +54,16 @@ from gostlab.guest.idle import check_idle, refuse_wrong_path
 from gostlab.guest.network import Interface, Network, NetworkError, lay_out, set_mtu, set_offloads
 from gostlab.guest.order import Order
 from gostlab.guest.pacing import pace_senders
-from gostlab.guest.reports import TrafficError
+from gostlab.guest.reports import FlowResult, Part, TrafficError
 from gostlab.guest.shaping import Shaper, under_test
 from gostlab.guest.traffic import Load, run_flows
+from gostlab.guest.traffic_kinds import carrier, report_name
 from gostlab.guest.tunnels import own_programs, program_of, start_tunnel
 from gostlab.guest.tunnels.launch import Tunnel, TunnelError
 from gostlab.guest.verdict import judge
 from gostlab.guest.watch import fidelity
 from gostlab.guest.watch.acks import AckTrace, ack_filter, keep_acks, sample_s, tracing_acks
-from gostlab.guest.watch.data_times import DataWatch
+from gostlab.guest.watch.data_times import FIRST_LEGS, LAST_LEGS, DataWatch
 from gostlab.guest.watch.probes import Probes, host_cpu_use, probing, program_cost_use
 from gostlab.guest.watch.realclock import Watch, Watched, watching
 from gostlab.guest.watch.states import StateTrace, keep_states, tracing_states
@@ -113,9 +114,8 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         states = keep_states(folder, load.started_s)
         results.write_json(folder / "legs.json", legs)
         load = timed(run, load, watches.probes.data, tunnel)
-        results.write_json(
-            folder / "flows.json", {"flows": [flow.to_json() for flow in load.flows]}
-        )
+        flows = measured_part(run, load, watches.probes, tunnel, folder)
+        results.write_json(folder / "flows.json", {"flows": [flow.to_json() for flow in flows]})
         checks += check_idle(network, run, shaper, "idle_rtt_after")
         qdiscs_after = shaper.show("after")
         cpu_use = {
@@ -220,6 +220,39 @@ def timed(run: RunDescription, load: Load, data: DataWatch, tunnel: Tunnel) -> L
     return replace(load, flows=tuple(flows), data_times=found)
 
 
+def part_of(run: RunDescription, did: FlowResult) -> tuple[float, float]:
+    """From when to when of the load a flow is measured."""
+    from_s, to_s = run.window_s
+    return max(from_s, did.started_s), min(to_s, did.started_s + did.seconds)
+
+
+def measured_part(
+    run: RunDescription, load: Load, probes: Probes, tunnel: Tunnel, folder: Path
+) -> list[FlowResult]:
+    """What each flow did in the part of the load that is measured."""
+    if not run.measures_a_part:
+        return list(load.flows)
+    found = []
+    for flow, did in zip(run.flows, load.flows, strict=True):
+        from_s, to_s = part_of(run, did)
+        if flow.traffic.rows:  # its own measurements, of which only those were read
+            part = Part(did.bytes, did.retransmits)
+        elif flow.is_tcp:
+            sending = SENDING_END[flow.direction]
+            legs = {leg.name: leg for leg in tunnel.legs if leg.flow == flow.name}
+            last = next(legs[name] for name in LAST_LEGS[sending] if name in legs)
+            first = next(legs[name] for name in FIRST_LEGS[sending] if name in legs)
+            part = Part(
+                probes.counted(last, sending, "bytes_acked"),
+                probes.counted(first, sending, "segments_retransmitted"),
+            )
+        else:
+            report = folder / report_name(run, flow, "-server")
+            part = carrier(flow.traffic).part(report, from_s - did.started_s, to_s - did.started_s)
+        found.append(did.of_part(from_s, to_s, part))
+    return found
+
+
 def nodes_crossed(network: Network, run: RunDescription) -> set[str]:
     """The nodes that the flows' packets pass: all but a star's other sites and their routers."""
     crossed = {interface for interface in network.shaped if under_test(run, interface)}
@@ -284,6 +317,7 @@ def watching_all(
             {name: cc for cc in run.congestion_controls if (name := kernel_name(cc)) != cc},
             own_cpus=run.host_cpus > 0,
             own_tcp_memory=has_own_tcp_memory(run),
+            window_s=run.window_s,
         ) as probes,
         watching(run, bottleneck.name, bottleneck.link) as clock,
     ):

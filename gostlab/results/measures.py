@@ -108,9 +108,17 @@ def total_goodput_bps(did: Sequence[Row]) -> float:
 
 
 def window_s(did: Sequence[Row]) -> float:
-    """From the first flow's start to the last one's end, as its receiver counted; some flows."""
-    ends = [float(row["started_s"]) + float(row["seconds"]) for row in did]
-    return max(ends) - min(float(row["started_s"]) for row in did)
+    """From the first flow's start to the last one's end, as its receiver counted, or as much of
+    that as is measured; some flows.
+    """
+    spans = [
+        (float(row["measured_from_s"]), float(row["measured_to_s"]))
+        if is_number(row.get("measured_to_s"))
+        else (float(row["started_s"]), float(row["started_s"]) + float(row["seconds"]))
+        for row in did
+    ]
+    ran = [span for span in spans if span[1] > span[0]] or spans
+    return max(end for _, end in ran) - min(start for start, _ in ran)
 
 
 def goodput_bps(folder: Path) -> float | None:
@@ -478,10 +486,11 @@ def idle_rtt_ms(asked: Row) -> float:
 
 
 def active_flows(asked: Row, did: Sequence[Row]) -> list[Active]:
-    """When each flow was active: as measured where that is known, and never longer than asked. An
-    older lab had one flow and did not name it.
+    """When each flow was active in the part of the load that is measured: as its row says, never
+    longer than asked. An older lab had one flow and did not name it.
     """
     own = {"name": "flow1", "direction": asked["direction"], "duration_s": asked["duration_s"]}
+    from_s, to_s = measured_window_s(asked)
     measured = {row["name"]: row for row in did}
     found = []
     for flow in asked.get("flows") or [own]:
@@ -489,8 +498,22 @@ def active_flows(asked: Row, did: Sequence[Row]) -> list[Active]:
         started_s, ended_s = row.get("started_s"), row.get("ended_s")
         start_s = flow.get("start_s") or 0.0 if started_s is None else started_s
         end_s = min(start_s + flow["duration_s"], math.inf if ended_s is None else ended_s)
-        found.append(Active(flow["name"], start_s, end_s, flow["direction"]))
+        within = max(start_s, from_s), min(end_s, to_s)
+        found.append(Active(flow["name"], *within, flow["direction"]))
     return found
+
+
+def measured_window_s(asked: Row) -> tuple[float, float]:
+    """From when to when of the load a run's results are taken over."""
+    return float(asked.get("measure_from_s") or 0.0), float(asked.get("measure_to_s") or math.inf)
+
+
+def measured_words(asked: Row) -> str:
+    """The same for people: the whole load; 40 s to 100 s of the load."""
+    from_s, to_s = measured_window_s(asked)
+    if (from_s, to_s) == (0.0, math.inf):
+        return "the whole load"
+    return f"{from_s:g} s to {'the end' if to_s == math.inf else f'{to_s:g} s'} of the load"
 
 
 def next_instants(rows: Iterable[Row]) -> dict[float, float]:

@@ -120,6 +120,31 @@ def test_data_begin_at_the_asked_instant_behind_a_full_queue(
         assert check(done, "data_start_late")["verdict"] == "ok"
 
 
+@pytest.mark.parametrize("tunnel", ["direct", "gost+wss", "wireguard"])
+def test_a_part_of_the_load_is_measured_by_itself(lab: Lab, tunnel: str) -> None:
+    asked = (
+        f"{{topology: dumbbell, rate: 20mbit, loss: 0.1%, duration: 9s, tunnel: {tunnel},"
+        " flows: {one: {streams: 2}, two: {start: 3s, duration: 3s},"
+        " noise: {kind: udp, rate: 2mbit}, lag: {kind: ping, interval: 100ms}}"
+    )
+    whole = lab.run(written(f"{asked}}}"))
+    part = lab.run(written(f"{asked}, measure: 4s..6s}}"))
+
+    # the same run, but for a byte of what iperf3 says last: only what is taken of it differs
+    assert part.queue()[:-1] == whole.queue()[:-1]
+    found, all_of_it = flows(part), flows(whole)
+    for name in ("one", "two", "noise"):
+        assert found[name]["seconds"] == 2.0
+        assert found[name]["whole"]["bytes"] == all_of_it[name]["bytes"]
+        assert found[name]["bytes"] < all_of_it[name]["bytes"]
+    assert found["noise"]["goodput_bps"] == pytest.approx(2e6, rel=0.1)
+    assert found["lag"]["round_trips"]["sent"] == 20
+    passed = [row["sent_bytes"] for row in part.queue() if row["t_s"] in (4.0, 6.0)]
+    got = sum(found[name]["bytes"] for name in ("one", "two", "noise"))
+    assert got == pytest.approx(passed[1] - passed[0], rel=0.12)
+    assert 0 < found["one"]["retransmits"] < all_of_it["one"]["retransmits"]
+
+
 def test_starts_differ_between_repetitions_without_losses_and_one_seed_is_still_one_run(
     lab: Lab,
 ) -> None:

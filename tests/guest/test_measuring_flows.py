@@ -11,8 +11,8 @@ from gostlab.describe.file.document import BadInput, parse_document
 from gostlab.describe.file.experiment import read_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.reports import percentile
-from gostlab.guest.traffic_kinds import result_of
+from gostlab.guest.reports import Part, percentile
+from gostlab.guest.traffic_kinds import result_of, udp
 from gostlab.guest.traffic_kinds.ping import pings_in
 from gostlab.guest.tunnels.launch import pairs_of, sink_ports
 from gostlab.results.measures import total_goodput_bps
@@ -90,6 +90,22 @@ def test_a_total_is_of_one_window_and_pings_do_not_count() -> None:
     assert total_goodput_bps(old) == 5e6
 
 
+def test_a_total_of_a_part_is_of_that_part() -> None:
+    inside = {"measured_from_s": 40.0, "measured_to_s": 100.0}
+    one = {**row("tcp", 6 * 10**6, 0.0, 60.0), **inside}
+    late = {**row("tcp", 3 * 10**6, 70.0, 30.0), **inside, "measured_from_s": 70.0}
+    over = {**row("tcp", 0, 2.0, 1.0), "measured_from_s": 40.0, "measured_to_s": 40.0}
+    assert total_goodput_bps([one, late, over]) == pytest.approx(1.2e6)
+
+
+def test_a_udp_flow_s_part_is_of_its_receiver_s_intervals(tmp_path: Path) -> None:
+    report = tmp_path / "server.json"
+    counts = {"bytes": 1000, "packets": 10, "lost_packets": 2, "seconds": 1.0}
+    intervals = [{"sum": {"start": at, "end": at + 1.0, **counts}} for at in (0.0, 1.0, 2.0, 3.0)]
+    report.write_text(json.dumps({"intervals": intervals}))
+    assert udp.part(report, 1.0, 3.5) == Part(2500, None, 5, 25)
+
+
 def test_percentiles_are_values_that_were_measured() -> None:
     values = [float(number) for number in range(1, 101)]
 
@@ -118,7 +134,7 @@ def test_irtts_report_and_the_echos_say_the_same(tmp_path: Path) -> None:
     flow = run_of("{flows: {lag: {kind: ping}}}").flows[0]
     report = tmp_path / "ping.json"
     report.write_text(json.dumps(irtt), encoding="utf-8")
-    found = result_of(flow, report, 0.0, 1.0).to_json()["round_trips"]
+    found = result_of(flow, report, (0.0, 1.0)).to_json()["round_trips"]
     assert (found["sent"], found["lost"], found["median_ms"]) == (2, 1, 20.0)
     assert (found["over"], found["program"]) == ("udp", "irtt 0.9.0")
 
@@ -135,7 +151,7 @@ def test_downloads_are_summed_up_by_size(tmp_path: Path) -> None:
         encoding="utf-8",
     )
 
-    result = result_of(flow, report, 0.0, 1.1).to_json()
+    result = result_of(flow, report, (0.0, 1.1)).to_json()
     assert result["bytes"] == 4000
     assert [(row["size_bytes"], row["count"], row["median_s"]) for row in result["fetches"]] == [
         (1000, 2, pytest.approx(0.3)),

@@ -1,4 +1,4 @@
-"""One seed is one run, and where the lab lies hardly moves it."""
+"""One seed is one run, wherever the lab lies."""
 
 from __future__ import annotations
 
@@ -18,14 +18,9 @@ matrices: [{name: one}]
 """
 
 
-def test_where_the_lab_lies_hardly_moves_a_run(tmp_path: Path) -> None:
-    """docs/repeatability.md says why not to the bit: how often Python asks for memory before the
-    load. What is read while the clock goes, as a module, would move it by more.
-    """
-    names = ("here", "there-in-a-folder-of-a-longer-name")
-    one, other = (
-        read_json(copy_lab(tmp_path / name).run(LOSSY), "flows.json")["flows"][0] for name in names
-    )
+def test_a_run_does_not_depend_on_where_the_lab_lies(tmp_path: Path) -> None:
+    """Neither on how often Python asks for memory, nor on what it reads while the clock goes."""
+    names = ("here", "there-in-a-folder-of-a-longer-name", "y" * 90)
+    found = [read_json(copy_lab(tmp_path / name).run(LOSSY), "flows.json") for name in names]
 
-    assert one["goodput_bps"] == pytest.approx(other["goodput_bps"], rel=0.005)
-    assert one["ended_s"] == pytest.approx(other["ended_s"], abs=0.001)
+    assert found[1:] == found[:-1]

@@ -94,7 +94,10 @@ def expanded(
 ) -> tuple[RunDescription, ...]:
     """An experiment's runs, as the sandbox has them. Raises BadInput."""
     experiment = replace(load_experiment(str(path)), seed=seed)
-    return tuple(expand(experiment, overrides=dict(sets), machine="sandbox", clock="virtual"))
+    runs = expand(experiment, overrides=dict(sets), machine="sandbox", clock="virtual")
+    if any(run.measures_a_part for run in runs):
+        raise BadInput(f"{path}: measure, skip: a lab's runs are taken over their whole load")
+    return tuple(runs)
 
 
 def ticket_of(lab: Lab, student: str, course: str, secret: bytes | None) -> str:

@@ -313,6 +313,17 @@ SETTINGS: Mapping[str, Field] = {
     ),
     "streams": Field(values.STREAMS, "connections side by side", "16", default="1"),
     "duration": Field(values.read_duration, "how long the load lasts", "60s", default="30s"),
+    "measure": Field(
+        values.read_window,
+        "which part of the load the results are taken over, as published tables do: rates,"
+        " retransmissions, RTT and queue; all: the whole of it",
+        "40s..100s",
+        unit="from when to when",
+        default="all",
+    ),
+    "skip": Field(
+        values.read_instant, "the same, from then to the load's end", "40s", default="0s"
+    ),
     "start_spread": Field(
         values.read_start_spread,
         "each flow, and each end of a tunnel, starts so much later than asked at most: drawn from"

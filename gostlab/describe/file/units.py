@@ -74,6 +74,8 @@ def in_any_case(word: str) -> str:
 
 RATE_PATTERN = pattern(f"({'|'.join(in_any_case(unit) for unit in RATE_UNITS)})[sS]?(/[sS])?")
 TIME_PATTERN = pattern(*TIME_UNITS)
+_INSTANT = TIME_PATTERN.removeprefix(r"^\s*").removesuffix(r"\s*$")
+WINDOW_PATTERN = rf"^\s*(all|{_INSTANT}\s*\.\.\s*{_INSTANT})\s*$"
 SHARE_PATTERN = pattern("%")
 SIZE_PATTERN = pattern(*SIZE_UNITS)
 BUFFER_PATTERN = pattern(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -69,6 +71,23 @@ HOPS = whole_number(1, 2)
 # iperf3 takes whole seconds.
 read_duration = bounded(SECONDS, "1s", "86400s", float, step="1s", unit="whole seconds")
 read_instant = bounded(SECONDS, "0s", "86400s", float)
+
+
+@takes({"type": "string", "pattern": units.WINDOW_PATTERN})
+def read_window(node: Node) -> tuple[float, float]:
+    """From when to when of the load, 40s..100s, or all of it: (0, inf). Raises BadInput."""
+    text = text_of(node)
+    if text == "all":
+        return 0.0, math.inf
+    parts = text.split("..")
+    if len(parts) != 2:
+        raise node.bad_value("neither all nor from when to when (like 40s..100s)")
+    from_s, to_s = (read_instant(replace(node, text=part.strip())) for part in parts)
+    if from_s >= to_s:
+        raise node.bad_value("it ends before it begins (like 40s..100s)")
+    return from_s, to_s
+
+
 read_delay = bounded(TIME, "0s", f"{MAX_DELAY_S}s", Fraction)
 read_rtt = bounded(TIME, "0s", f"{2 * MAX_DELAY_S}s", Fraction)
 read_offered_rate = bounded(RATE, "1kbit", "100gbit", int)

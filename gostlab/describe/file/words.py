@@ -43,6 +43,8 @@ PHRASES = {
     "tcp_memory": "{} of TCP memory",
     "host_tcp_memory": "{} of TCP memory per host",
     "start": "start at {}",
+    "measure": "over {}",
+    "skip": "after {}",
     "size": "{}",
 }
 

@@ -5,6 +5,7 @@ of the links, the flows with all of their numbers, and what machine and memory a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
 from gostlab.describe.file.costs import resolve_costs
 from gostlab.describe.file.profile import Machines
 from gostlab.describe.file.settings import DEFAULTS, Settings
+from gostlab.describe.file.units import show_time
 from gostlab.describe.physics.limits import MTU_BYTES
 from gostlab.describe.physics.sizing import (
     FLOW_MEMORY_MIB,
@@ -92,6 +94,7 @@ def resolve(
         tunnel_options=tunnel_options(asked),
         **{name: asked[name] for name in AS_ASKED},
         **{field: asked[name] for name, field in RENAMED.items()},
+        **measured_part(asked, until_s),
         **clock_fields(asked),
         **cost_fields(asked, flows),
         **kernel_fields(kernel),
@@ -136,6 +139,17 @@ def clock_fields(asked: Asked) -> dict[str, Any]:
         "byte_cost_ns": asked["byte_cost"] if asked.is_virtual else 0.0,
         "clock_reads": asked["clock_reads"] if asked.is_virtual else "charged",
     }
+
+
+def measured_part(asked: Asked, length_s: float) -> dict[str, Any]:
+    """What of a load's length the results are taken over. Raises BadInput."""
+    said = [name for name in ("measure", "skip") if name in asked.written]
+    if len(said) > 1:
+        raise asked.node("skip").bad("both measure and skip (write one of them)")
+    from_s, to_s = asked["measure"] if "skip" not in said else (asked["skip"], math.inf)
+    if from_s >= length_s or length_s < to_s < math.inf:
+        raise asked.node(said[0]).bad_value(f"the load lasts {show_time(length_s)}")
+    return {"measure_from_s": from_s, "measure_to_s": 0.0 if to_s == math.inf else to_s}
 
 
 def cost_fields(asked: Asked, flows: Sequence[Flow]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import random
 import re
 from collections.abc import Mapping
@@ -105,6 +106,9 @@ class RunDescription:
     links: Mapping[str, Any] = later({})
     # within how much of its instant each flow, and each end of a tunnel, starts
     start_spread_s: float = later(0.0)
+    # what of the load the results are taken over; to 0: to its end
+    measure_from_s: float = later(0.0)
+    measure_to_s: float = later(0.0)
 
     def to_json(self) -> dict[str, Any]:
         """The dict that run.json holds: a later field only where it is not at its default."""
@@ -126,6 +130,15 @@ class RunDescription:
         start spread by the run's seed, and so the same in every cell of a repetition.
         """
         return round(random.Random(f"{self.seed} {who}").uniform(0, self.start_spread_s), 6)
+
+    @property
+    def window_s(self) -> tuple[float, float]:
+        """From when to when of the load the results are taken over."""
+        return self.measure_from_s, self.measure_to_s or math.inf
+
+    @property
+    def measures_a_part(self) -> bool:
+        return self.window_s != (0.0, math.inf)
 
     @property
     def length_s(self) -> float:

@@ -6,6 +6,8 @@ A file has, beside its declaration:
     ask(order, flow) -> argv           the command of the end that begins
     read(flow, report, ran)            the flow's row from its client's report; raises TrafficError,
                                        or KeyError, TypeError or ValueError for one it cannot read
+    part(report, from_s, to_s)         if it is no tcp and has no rows: what its server's report
+                                       says of a part of its time
     rows(report)                       if it declares `rows`: of each measurement its seconds from
                                        the flow's start, and what was measured
 """
@@ -13,6 +15,7 @@ A file has, beside its declaration:
 from __future__ import annotations
 
 import json
+import math
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -42,9 +45,17 @@ def report_name(run: RunDescription, flow: Flow, end: str = "") -> str:
     return f"{first}{own}{end}{last}"
 
 
-def result_of(flow: Flow, report: Path, started_s: float, ended_s: float) -> FlowResult:
-    """What a flow's report says it did. Raises TrafficError if it does not say it."""
-    ran = Ran(flow.name, flow.kind, round(started_s, 6), round(ended_s, 6))
+def result_of(
+    flow: Flow,
+    report: Path,
+    ran_s: tuple[float, float],
+    window_s: tuple[float, float] = (0.0, math.inf),
+) -> FlowResult:
+    """What a flow's report says it did; of measurements of its own, those in a window of the load.
+    ran_s: from when to when. Raises TrafficError if the report does not say it.
+    """
+    began_s, ended_s = ran_s
+    ran = Ran(flow.name, flow.kind, round(began_s, 6), round(ended_s, 6), window_s)
     kind = flow.traffic
     try:
         text = report.read_text(encoding="utf-8", errors="replace")

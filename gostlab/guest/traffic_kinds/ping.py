@@ -63,7 +63,7 @@ def pings_in(report: Mapping[str, Any]) -> list[tuple[float, float | None]]:
 
 def read(flow: Flow, report: str, ran: Ran) -> FlowResult:
     said = json.loads(report)
-    pings = pings_in(said)
+    pings = [each for each in pings_in(said) if ran.is_measured(each[0])]
     rtts_ms = [rtt_ms for _, rtt_ms in pings if rtt_ms is not None]
     if not rtts_ms:
         raise TrafficError(f"{flow.name}: none of {len(pings)} requests was answered")

@@ -44,7 +44,7 @@ def fetches_in(report: str) -> list[dict[str, Any]]:
 
 def read(flow: Flow, report: str, ran: Ran) -> FlowResult:
     by_size: dict[int, list[float]] = {}
-    for each in fetches_in(report):
+    for each in (one for one in fetches_in(report) if ran.is_measured(one["at_s"])):
         by_size.setdefault(each["size_bytes"], []).append(each["seconds"])
     rows = [
         {

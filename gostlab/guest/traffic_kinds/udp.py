@@ -1,13 +1,14 @@
 """udp: iperf3 by UDP at a rate, beside the tunnel."""
 
 import json
+from pathlib import Path
 
 from gostlab.declared.traffic import TrafficKind
 from gostlab.describe.physics.limits import UDP_BURST_PKTS
 from gostlab.describe.resolve.flows import Flow
 from gostlab.guest.environment import Iperf3
 from gostlab.guest.order import Order
-from gostlab.guest.reports import DATAGRAM_BYTES, FlowResult, Ran
+from gostlab.guest.reports import DATAGRAM_BYTES, FlowResult, Part, Ran
 from gostlab.guest.traffic_kinds.iperf3 import client_argv, server_argv
 
 TRAFFIC = TrafficKind(
@@ -40,6 +41,19 @@ def offered(flow: Flow, iperf3: Iperf3) -> str:
     """
     rate_bps = (flow.rate_bps or 0) // flow.streams  # iperf3's is each stream's
     return f"{rate_bps}" if iperf3.has_threads else f"{rate_bps}/{UDP_BURST_PKTS}"
+
+
+def part(report: Path, from_s: float, to_s: float) -> Part:
+    """From the receiver's intervals; of one that lies in it in part, as much as its share."""
+    got = lost = sent = 0.0
+    for each in json.loads(report.read_text(encoding="utf-8"))["intervals"]:
+        told = each["sum"]
+        inside_s = min(told["end"], to_s) - max(told["start"], from_s)
+        share = max(0.0, inside_s) / told["seconds"] if told["seconds"] else 0.0
+        got += share * told["bytes"]
+        lost += share * told["lost_packets"]
+        sent += share * told["packets"]
+    return Part(round(got), None, round(lost), round(sent))
 
 
 def read(flow: Flow, report: str, ran: Ran) -> FlowResult:

@@ -17,8 +17,10 @@ from gostlab.guest.watch.netlink import TcpSocket
 # iperf3's cookie, the first thing that each of its connections sends, has 37 bytes; the options of
 # its control connection some hundreds more.
 COOKIE_BYTES = 64
-# The leg that a flow's own program sends into, by the end of it that sends.
+# The leg that a flow's own program sends into, by the end of it that sends; and the one that its
+# receiver has.
 FIRST_LEGS = {"near": ("app", "inner", "wan"), "far": ("exit", "inner", "wan")}
+LAST_LEGS = {"near": FIRST_LEGS["far"], "far": FIRST_LEGS["near"]}
 
 
 @dataclass

@@ -41,7 +41,9 @@ SAMPLER_GAP_INTERVALS = 2.0  # from here on at least one instant was left out
 LATE_GAPS_DEGRADED, LATE_GAPS_INVALID = 0.01, 0.5
 RATE_OFF_DEGRADED, RATE_OFF_INVALID = 0.01, 0.1
 RATE_CLOCKS = 0.002  # sender and receiver begin and end to count at different instants
-LEAST_TRIP_MS = 10.0  # a jiffy or two of a sender, where there is no round trip to speak of
+# Less late than this is no flow: a tunnel may hold iperf3's word to begin for a delayed ACK
+# (TCP_DELACK_MIN, 40 ms), and timers fire by ticks of 4 ms.
+LEAST_TRIP_MS = 50.0
 MIN_GAPS = 100  # below this a share of 1 % is less than one packet
 # A kernel that sleeps through its short timers: seen at a fifth of the rate, with the CPU mostly
 # idle. The bottleneck of a sound one is at more than 99 %.
@@ -297,9 +299,15 @@ def check_length(run: RunDescription, load_s: float, flows: Sequence[FlowResult]
         if flow.traffic.by_iperf3 and length_s < 0.98 * flow.duration_s:
             which = flow.name if len(run.flows) > 1 else "the load"
             return checked("run_length", True, flow.duration_s, round(length_s, 3), which=which)
-    lengths_s = [min(flow.duration_s, ran.get(flow.name, load_s)) for flow in run.flows]
+    from_s, to_s = run.window_s
+    measured = []
+    for flow in run.flows:
+        end_s = flow.start_s + min(flow.duration_s, ran.get(flow.name, load_s))
+        measured.append((min(end_s, to_s) - max(flow.start_s, from_s), flow))
+    # Of a flow that is over before what is measured, or begins behind it, there is nothing to say.
     length_s, shortest = min(
-        zip(lengths_s, run.flows, strict=True), key=lambda each: each[0] / max(each[1].rtt_ms, 1e-9)
+        [each for each in measured if each[0] > 0] or measured,
+        key=lambda each: each[0] / max(each[1].rtt_ms, 1e-9),
     )
     if length_s >= MIN_ROUND_TRIPS * shortest.rtt_ms / 1000:
         return Check("run_length", "ok", run.length_s, round(load_s, 3), "s")

@@ -12,9 +12,9 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -122,6 +122,36 @@ def nstat(pid: int) -> dict[str, int]:
     return {key: found[key] for key in NSTAT_KEYS if key in found}
 
 
+@dataclass(frozen=True)
+class Counts:
+    """What had been counted at an instant: every socket by its host and addresses, with its leg and
+    end, and the hosts' own counters.
+    """
+
+    sockets: Mapping[tuple[str, str, str], tuple[Leg, str, netlink.TcpSocket]]
+    nstat: Mapping[str, Mapping[str, int]]
+
+    def of(self, leg: Leg, end: str) -> list[tuple[str, str, str]]:
+        """The sockets of one end of a leg."""
+        return [key for key, (of, its, _) in self.sockets.items() if (of, its) == (leg, end)]
+
+    def grown(
+        self,
+        keys: Iterable[tuple[str, str, str]],
+        names: Iterable[str],
+        before: Counts,
+        zero: float,
+    ) -> dict[str, float]:
+        """By how much some counts of some sockets have grown together."""
+        found = dict.fromkeys(names, zero)
+        for key in keys:
+            past = before.sockets.get(key)
+            for name in found:
+                found[name] += getattr(self.sockets[key][2], name)
+                found[name] -= getattr(past[2], name) if past else zero
+        return found
+
+
 class Probes:
     """The samplers of one run. Use through `probing`."""
 
@@ -136,8 +166,12 @@ class Probes:
         own_cpus: bool = False,
         own_tcp_memory: bool = False,
         cc_names: Mapping[str, str] = {},
+        window_s: tuple[float, float] = (0.0, math.inf),
     ) -> None:
         self.interval_s = interval_s
+        self._edges = [at_s for at_s in window_s if 0 < at_s < math.inf]
+        self._ends_early = window_s[1] < math.inf
+        self._counts: list[Counts] = []
         self._cc_names = cc_names
         self._legs = tunnel.legs
         self._places = places_of(tunnel.legs)
@@ -181,7 +215,7 @@ class Probes:
 
     def begin(self) -> None:
         """Take the counters before the load and start sampling."""
-        self._nstat_before = {node: nstat(self._pids[node]) for node in self._hosts}
+        self._nstat_before = self._nstat()
         for link in self._closed.values():
             netlink.closed_sockets(link)  # what ended before the load is not the load's
         self.cpu_at_start = cpu_seconds()
@@ -203,13 +237,19 @@ class Probes:
         try:
             count, last_s = 1, self.started_s
             while True:
-                due = self.started_s + count * self.interval_s
+                at_s = min([count * self.interval_s, *self._edges[:1]])
+                due = self.started_s + at_s
                 if self._stop.wait(max(0.0, due - time.monotonic())):
                     break
                 now_s = time.monotonic()
                 self.lateness_ms.append(1000 * (now_s - due))
                 self.longest_gap_s, last_s = max(self.longest_gap_s, now_s - last_s), now_s
-                self._sample(count * self.interval_s)
+                self._sample(at_s)
+                if self._edges[:1] == [at_s]:
+                    self._edges.pop(0)
+                    self._counts.append(Counts(dict(self._last), self._nstat()))
+                if at_s < count * self.interval_s:
+                    continue  # an edge of what is measured, between two samples
                 # An instant that has passed is left out, not made up for.
                 count = max(
                     count + 1, int((time.monotonic() - self.started_s) / self.interval_s) + 1
@@ -319,27 +359,39 @@ class Probes:
         """
         for node in self._hosts:
             self._collect_closed(node)
-        sockets: dict[Leg, list[netlink.TcpSocket]] = {leg: [] for leg in self._legs}
-        for leg, end, tcp in self._last.values():
-            if end == sending_ends[leg.flow]:
-                sockets[leg].append(tcp)
-        now = {node: nstat(self._pids[node]) for node in self._hosts}
+        before, after = self._window()
         return {
             "legs": [
                 {
                     **self._ends_of(leg, sending_ends[leg.flow]),
                     "sockets": len(its),
-                    **{name: sum(getattr(tcp, name) for tcp in its) for name in COUNTED},
-                    **{name: sum((getattr(tcp, name) for tcp in its), 0.0) for name in TIMED},
+                    **after.grown(its, COUNTED, before, 0),
+                    **after.grown(its, TIMED, before, 0.0),
                 }
-                for leg, its in sockets.items()
+                for leg in self._legs
+                for its in [after.of(leg, sending_ends[leg.flow])]
             ],
             "nstat": {
-                node: {key: value - before.get(key, 0) for key, value in now[node].items()}
-                for node, before in self._nstat_before.items()
+                node: {key: value - counts.get(key, 0) for key, value in after.nstat[node].items()}
+                for node, counts in before.nstat.items()
             },
             "closed_sockets_missed": self.missed_closes,
         }
+
+    def counted(self, leg: Leg, end: str, name: str) -> int:
+        """What the sockets of one end of a leg counted in the part of the load that is measured."""
+        before, after = self._window()
+        return int(after.grown(after.of(leg, end), [name], before, 0)[name])
+
+    def _window(self) -> tuple[Counts, Counts]:
+        """The counts at both ends of what is measured."""
+        found = list(self._counts)
+        after = found.pop() if self._ends_early and not self._edges else None
+        before = found.pop() if found else Counts({}, self._nstat_before)
+        return before, after or Counts(dict(self._last), self._nstat())
+
+    def _nstat(self) -> dict[str, dict[str, int]]:
+        return {node: nstat(self._pids[node]) for node in self._hosts}
 
     def close(self) -> None:
         self._stop.set()
@@ -432,13 +484,14 @@ def probing(
     folder: Path,
     interval_s: float,
     cc_names: Mapping[str, str] = {},
-    **own: bool,
+    **own: Any,
 ) -> Iterator[Probes]:
     """Open the samplers' files and sockets; close them on leaving.
 
     queues    the interfaces whose qdiscs are sampled
     cc_names  the kernel's name of a congestion control -> the run's, where that differs
-    own       own_cpus, own_tcp_memory: whether every host has CPUs or TCP memory of its own
+    own       own_cpus, own_tcp_memory: whether every host has CPUs or TCP memory of its own;
+              window_s: from when to when of the load is measured
     """
     probes = Probes(network, tunnel, queues, folder, interval_s, cc_names=cc_names, **own)
     try:

@@ -4,6 +4,7 @@ with a sentence.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -219,3 +220,36 @@ def test_machines_are_those_of_a_profile_that_was_named() -> None:
     )
     assert (named.host_cpus, named.host_tcp_memory_mib) == (2, 364)
     assert (unnamed.host_cpus, unnamed.host_tcp_memory_mib) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "window_s"),
+    [
+        ("{}", (0.0, math.inf)),
+        ("{measure: all}", (0.0, math.inf)),
+        ("{measure: 4s..9s}", (4.0, 9.0)),
+        ("{measure: 500ms .. 5s}", (0.5, 5.0)),
+        ("{skip: 4s}", (4.0, math.inf)),
+    ],
+)
+def test_results_are_taken_over_the_part_that_was_asked_for(
+    settings: str, window_s: tuple[float, float]
+) -> None:
+    assert one(settings).window_s == window_s
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "{measure: 9s..4s}",
+        "{measure: 4s}",
+        "{measure: 4..9}",
+        "{measure: 4s..9s, skip: 4s}",
+        "{measure: 4s..90s}",
+        "{skip: 30s}",
+        "{skip: later}",
+    ],
+)
+def test_a_part_that_is_none_is_refused_in_a_line(settings: str) -> None:
+    with pytest.raises(BadInput, match=r"measure|skip"):
+        one(settings)
