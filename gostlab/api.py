@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from analysis.judge import cells, change, statistics, table
+from analysis.judge import cells, change, contest, statistics, table
 from analysis.page import report as pages
 from analysis.page import studies
 from analysis.read import runs as answers
@@ -46,6 +46,7 @@ from gostlab.machine import loading, native, sandbox, terminal
 from gostlab.machine.cpus import claimed_cpus
 from gostlab.results.measures import measured_words
 from gostlab.runs import schedule, single
+from gostlab.runs.contest import Standings
 from gostlab.runs.outcome import Outcome
 from gostlab.runs.schedule import Finished, Standing
 from gostlab.runs.shard import Shard
@@ -428,6 +429,17 @@ def summary(outcome: Outcome) -> list[CellSummary]:
         return Scatter(ends, found.states if found else ())
 
     return cell_summaries(outcome.in_order, scatter_of)
+
+
+def contests(outcome: Outcome) -> list[Standings]:
+    """What each cell came to whose flows compete, flow by flow. Raises OSError."""
+    folders: dict[str, list[Path]] = {}
+    for end in outcome.in_order:
+        folders.setdefault(end.run.cell, []).extend([end.folder] if end.counts else [])
+    return [
+        Standings(cell, tuple(found for each in its if (found := contest.contest_of(each))))
+        for cell, its in zip(summary(outcome), folders.values(), strict=True)
+    ]
 
 
 def checkout_commit() -> str | None:

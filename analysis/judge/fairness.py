@@ -6,14 +6,23 @@ Times are seconds, rates Mbit/s of payload. What a run's series do not tell is N
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from analysis.judge.statistics import jain_index
 from analysis.read.folder import Run
-from analysis.read.series import WARM_UP_SHARE, Series, flow_rates, progress_of, rows_by_flow, span
+from analysis.read.series import (
+    WARM_UP_SHARE,
+    Progress,
+    Series,
+    flow_rates,
+    progress_of,
+    rows_by_flow,
+    span,
+)
+from gostlab.results.contest import Side
 
 # A share is fair within this part of 1/n: "0.1-fair" (Bansal, Balakrishnan, Floyd, Shenker, SIGCOMM
 # 2001).
@@ -40,20 +49,28 @@ def active_rates(run: Run) -> dict[str, float]:
     Of that the part that the run measures; where it measures all, the first quarter
     (WARM_UP_SHARE) is left out. UDP in the background is not among them.
     """
+    progress = competing(run)
+    first_s, last_s = active_window(run, progress)
+    if last_s <= first_s:
+        return {}
+    return {name: each.mbit_between(first_s, last_s) for name, each in progress.items()}
+
+
+def competing(run: Run) -> dict[str, Progress]:
+    """The progress of each flow with a congestion control; {} where one's is not known."""
     flows = [flow for flow in run.flows if flow.competes]
     progress = {flow.name: progress_of(run, flow) for flow in flows}
     known = {name: each for name, each in progress.items() if each is not None}
-    if not known or len(known) < len(flows):
-        return {}
-    first_s = max(each.start_s for each in known.values())
-    last_s = min(each.end_s for each in known.values())
+    return known if len(known) == len(flows) else {}
+
+
+def active_window(run: Run, progress: Mapping[str, Progress]) -> tuple[float, float]:
+    """From when to when active_rates are taken; (0, 0) of no flow."""
+    first_s = max((each.start_s for each in progress.values()), default=0.0)
+    last_s = min((each.end_s for each in progress.values()), default=0.0)
     if run.measures_a_part:
-        first_s, last_s = max(first_s, run.measured_s[0]), min(last_s, run.measured_s[1])
-    else:
-        first_s += WARM_UP_SHARE * (last_s - first_s)
-    if last_s <= first_s:
-        return {}
-    return {name: each.mbit_between(first_s, last_s) for name, each in known.items()}
+        return max(first_s, run.measured_s[0]), min(last_s, run.measured_s[1])
+    return first_s + WARM_UP_SHARE * (last_s - first_s), last_s
 
 
 def shares(run: Run) -> dict[str, float]:
@@ -94,6 +111,36 @@ def is_fair(rates: Sequence[float]) -> bool:
     """Whether each of n rates is 1/n of their sum, within DELTA of it."""
     total = math.fsum(rates)
     return total > 0 and all(abs(rate / total * len(rates) - 1) <= DELTA + 1e-9 for rate in rates)
+
+
+def sides(run: Run) -> dict[str, Side]:
+    """Which flows have yielded, and since when; {} where they are never active together for long
+    enough.
+
+    A share is that of windows of 1 s, their mean over the next 5 s, so that BBR's ProbeRTT is no
+    change of sides; a flow is at its fair share within DELTA of 1/n. A flow's side is the one that
+    it is on at the end, since the instant from which on it is on no other.
+    """
+    flows = [flow for flow in run.flows if flow.competes]
+    if len(flows) < 2:
+        return {}
+    since_s = max(span(flow)[0] for flow in flows)
+    rates = flow_rates(run, FAIR_WINDOW_S, since_s)
+    if any(flow.name not in rates for flow in flows):
+        return {}
+    windows = list(together([rates[flow.name] for flow in flows], since_s).values())
+    held = round(FAIR_HOLD_S / FAIR_WINDOW_S)
+    means = [np.mean(windows[at : at + held], axis=0) for at in range(len(windows) - held + 1)]
+    shared = [mean * len(flows) / mean.sum() - 1 for mean in means if mean.sum() > 0]
+    if not shared:
+        return {}
+    found = {}
+    for place, flow in enumerate(flows):
+        standing = [int(np.sign(off[place])) * bool(abs(off[place]) > DELTA) for off in shared]
+        stood = next((n for n, side in enumerate(reversed(standing)) if side != standing[-1]), None)
+        first = 0 if stood is None else len(standing) - stood
+        found[flow.name] = Side(standing[-1], since_s + first * FAIR_WINDOW_S)
+    return found
 
 
 def settle_s(run: Run, event_s: float, target_mbit: float) -> float | None:

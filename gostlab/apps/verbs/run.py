@@ -28,7 +28,7 @@ from gostlab.apps.command import (
 from gostlab.apps.verbs.own import Said
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file import question, settings
-from gostlab.runs import answer, progress, summary
+from gostlab.runs import answer, contest, progress, summary
 from gostlab.runs import outcome as finished
 
 USUALLY_ASKED = ("rate", "rtt", "loss", "buffer", "cc", "tunnel", "streams", "duration")
@@ -252,17 +252,23 @@ def try_verb(arguments: argparse.Namespace) -> int:
             retry_failed=arguments.retry_failed,
             progress=told,
         )
-    cells = api.summary(outcome)
+    found = api.contests(outcome) if asked.is_contest else []
+    cells = [each.cell for each in found] or api.summary(outcome)
     if arguments.json:
         about = {"experiment": asked.name, "folder": str(arguments.results / asked.name)}
-        print_json({**about, **outcome.to_json(), "cells": [cell.to_json() for cell in cells]})
+        print_json(
+            {**about, **outcome.to_json(), "cells": [each.to_json() for each in found or cells]}
+        )
         return exit_code(outcome)
     for line in outcome.complaints:
         complain(line)
     if arguments.csv:
-        print(answer.to_csv(cells), end="")
+        print(contest.to_csv(found) if found else answer.to_csv(cells), end="")
         return exit_code(outcome)
-    answer.print_answer(cells, outcome.first_cc, sys.stdout)
+    if asked.is_contest:
+        contest.print_contest(found, sys.stdout)
+    else:
+        answer.print_answer(cells, outcome.first_cc, sys.stdout)
     print(f"kept in {arguments.results / asked.name}", end="")
     print("" if arguments.repeat >= 6 else " · --repeat 6 gives intervals and keeps these runs")
     print(f"figures: {next_command(outcome, arguments.results)}", end="")

@@ -18,12 +18,19 @@ import yaml
 
 from gostlab.describe.file.document import BadInput, Node, is_path, parse_document
 from gostlab.describe.file.experiment import Experiment, read_experiment
+from gostlab.describe.file.flows_words import as_said, is_short, read_flows_words
 from gostlab.describe.file.settings import read_override
 from gostlab.describe.file.words import cell_words, level_words
 
 # What holds unless the question says otherwise. The path's rate, round trip and buffer are the
 # profile's own: 100 Mbit/s, 100 ms, no loss and 1 BDP.
 TRY_DEFAULTS: Mapping[str, str] = {"profile": "plain-100ms", "cc": "cubic,bbr", "duration": "10s"}
+# The same where flows compete: each has hosts of its own, and needs time to find its share.
+CONTEST_DEFAULTS: Mapping[str, str] = {
+    "profile": "plain-100ms",
+    "topology": "dumbbell",
+    "duration": "60s",
+}
 PATH_DEFAULTS: Mapping[str, str] = {
     "rate": "100mbit",
     "rtt": "100ms",
@@ -48,6 +55,7 @@ class Question:
     factors: Mapping[str, Sequence[Any]]
     repetitions: int
     seed: int
+    is_contest: bool = False  # flows that compete: who gets how much, not which is faster
 
     @property
     def name(self) -> str:
@@ -59,6 +67,8 @@ class Question:
     @property
     def title(self) -> str:
         """What is compared, in a line: cubic or bbr; 1 or 16 streams."""
+        if self.is_contest:
+            return f"Who gets how much: {as_said(self.settings['flows'])}"
         compared = "; ".join(
             listed(alternatives(name, levels))
             for name, levels in reversed(list(self.factors.items()))
@@ -68,13 +78,15 @@ class Question:
     @property
     def question(self) -> str:
         """The same as a question."""
-        over = cell_words(self.shown_settings) if self.factors else ""
+        over = cell_words(self.shown_settings) if self.factors or self.is_contest else ""
+        if self.is_contest:
+            return f"{self.title}{f' ({over})' if over else ''}?"
         return f"How fast, and with what delay: {self.title}{f' ({over})' if over else ''}?"
 
     @property
     def shown_settings(self) -> Mapping[str, Any]:
         """The settings that say which path and load it is."""
-        unsaid = (("duration", None), ("profile", TRY_DEFAULTS["profile"]))
+        unsaid = (("duration", None), ("profile", TRY_DEFAULTS["profile"]), ("flows", None))
         return {
             name: level
             for name, level in sorted(self.settings.items(), key=lambda pair: place_of(pair[0]))
@@ -87,7 +99,7 @@ class Question:
         if self.factors:
             matrix["factors"] = {name: list(levels) for name, levels in self.factors.items()}
         matrix["repetitions"] = self.repetitions
-        matrix["draw"] = ["bars", "latency"]
+        matrix["draw"] = ["shares", "series"] if self.is_contest else ["bars", "latency"]
         document = {
             "name": self.name,
             "title": self.title,
@@ -131,8 +143,20 @@ def to_question(given: Mapping[str, str], *, repetitions: int = 1, seed: int = 1
     """
     if not 1 <= repetitions <= 1000:
         raise BadInput(f"--repeat {repetitions}: not within 1 to 1000")
-    words = {**TRY_DEFAULTS, **given}
-    levels = {name: levels_of(name, text) for name, text in words.items()}
+    flows, of_flows = flows_asked(given.get("flows", ""))
+    is_contest = len(flows) > 1
+    every_flow_has_its_own = is_contest and all(
+        "cc" in fields or f"{name}.cc" in of_flows for name, fields in flows.items()
+    )
+    if every_flow_has_its_own and "cc" in given:
+        raise BadInput("--cc: every flow has its own (--flows a=cubic,b=bbr)")
+    defaults = CONTEST_DEFAULTS if is_contest else TRY_DEFAULTS
+    if is_contest and not every_flow_has_its_own:
+        defaults = {**TRY_DEFAULTS, **defaults}
+    words = {**defaults, **{name: text for name, text in given.items() if name != "flows"}}
+    levels = {name: levels_of(name, text) for name, text in words.items()} | of_flows
+    if flows:
+        levels["flows"] = [flows]
     varied = [name for name, found in levels.items() if len(found) > 1]
     outer = [name for name in varied if name not in INNERMOST]
     order = [*outer, *(name for name in INNERMOST if name in varied)]
@@ -141,7 +165,24 @@ def to_question(given: Mapping[str, str], *, repetitions: int = 1, seed: int = 1
         factors={name: levels[name] for name in order},
         repetitions=repetitions,
         seed=seed,
+        is_contest=is_contest,
     )
+
+
+def flows_asked(text: str) -> tuple[Mapping[str, Any], dict[str, list[Any]]]:
+    """The flows that an option asks for, in words or as a file has them, and the levels of those of
+    their congestion controls that are compared. Raises BadInput.
+    """
+    if not text:
+        return {}, {}
+    if not is_short(text):
+        (level, *more) = levels_of("flows", text)
+        if more:
+            raise BadInput("--flows: more than one set of flows")
+        return level, {}
+    contest = read_flows_words(text)
+    [level] = levels_of("flows", json.dumps(contest.flows))
+    return level, {name: list(ccs) for name, ccs in contest.factors.items()}
 
 
 def option_of(name: str) -> str:

@@ -160,10 +160,11 @@ def owners_of(name: str, settings: Settings, factors: Factors) -> list[str]:
     varied = {levels[0].name: levels for levels in factors.values()}
     tunnels = [*varied.get("tunnel", ()), *([settings["tunnel"]] if "tunnel" in settings else [])]
     ends_connections = any(not tunnel_kind(level.value).is_direct for level in tunnels)
-    if "flows" not in settings or name in varied or (name == "cc" and ends_connections):
+    if name in varied or (name == "cc" and ends_connections):
         return []
+    flows = settings["flows"].value if "flows" in settings else {"flow1": {}}
     found = []
-    for flow, fields in settings["flows"].value.items():
+    for flow, fields in flows.items():
         if not takes(fields.get("kind", "tcp"), name):
             continue
         field = f"{flow}.{name}"
@@ -200,6 +201,7 @@ def settings_and_factors(
             factors[name] = levels
         else:
             settings[name] = levels[0]
+    drop_unused(factors, merged(experiment.settings, matrix.settings, settings), given)
     varied = {levels[0].name: levels[0] for levels in factors.values()}
     found = merged(
         experiment.settings,
@@ -211,6 +213,22 @@ def settings_and_factors(
         # For all of its levels: a fifo under another bottleneck would be another comparison.
         [found["bottleneck"]] = read_override("bottleneck", where_queues_act()[0])
     return {name: each for name, each in found.items() if name not in varied}, factors
+
+
+def drop_unused(
+    factors: dict[str, tuple[Setting, ...]], settings: Settings, given: Mapping[str, Node]
+) -> None:
+    """Take away the factors of flows' settings that --set leaves no flow to: with flow1.cc set, a
+    file's factor cc of its one flow would only make copies.
+    """
+    for name in OF_FLOWS:
+        if not any(called.endswith(f".{name}") for called in given):
+            continue
+        own = [called for called, levels in factors.items() if levels[0].name == name]
+        others = {called: levels for called, levels in factors.items() if called not in own}
+        if own and owners_of(name, settings, others):
+            for called in own:
+                del factors[called]
 
 
 def queues_that_act(settings: Settings, factors: Factors) -> list[str]:

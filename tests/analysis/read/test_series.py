@@ -8,6 +8,7 @@ import gzip
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,33 @@ def test_shares_are_of_the_time_when_all_flows_are_active(tmp_path: Path) -> Non
     assert fairness.active_rates(run) == pytest.approx({"flow1": 60.0, "flow2": 30.0})
     assert fairness.shares(run) == pytest.approx({"flow1": 2 / 3, "flow2": 1 / 3})
     assert fairness.jain(run) == pytest.approx((60 + 30) ** 2 / (2 * (60**2 + 30**2)))
+
+
+def test_a_flow_yields_since_its_share_is_below_a_fair_one_for_good(tmp_path: Path) -> None:
+    # a moment's turn, as when BBR probes the round trip, is no change of sides
+    rates = {
+        "flow1": lambda t: 50.0 if t < 30 else (50.0 if 50 <= t < 50.5 else 80.0),
+        "flow2": lambda t: 50.0 if t < 30 else (50.0 if 50 <= t < 50.5 else 20.0),
+    }
+    run = made(tmp_path, synthetic.several({}, {}), rates)
+
+    found = fairness.sides(run)
+    assert {name: each.side for name, each in found.items()} == {"flow1": 1, "flow2": -1}
+    assert all(each.since_s == pytest.approx(27, abs=3) for each in found.values())
+    even = made(tmp_path / "even", synthetic.several({}, {}), dict.fromkeys(rates, lambda t: 50.0))
+    assert {each.side for each in fairness.sides(even).values()} == {0}
+
+
+def test_shares_of_a_part_are_of_that_part(tmp_path: Path) -> None:
+    rates = {
+        "flow1": lambda t: 90.0 if t < 30 else 60.0,
+        "flow2": lambda t: 10.0 if t < 30 else 40.0,
+    }
+    run = made(tmp_path, synthetic.several({}, {}), rates)
+
+    part = replace(run, measured_s=(32.0, 42.0))
+    assert fairness.active_rates(part) == pytest.approx({"flow1": 60.0, "flow2": 40.0})
+    assert fairness.active_rates(replace(run, measured_s=(100.0, 110.0))) == {}
 
 
 def test_one_flow_has_no_fairness(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""What a run whose flows compete came to, flow by flow: who gets how much, and who yields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from analysis.judge.fairness import active_rates, active_window, competing, jain, shares, sides
+from analysis.read.folder import Run, load_run
+from gostlab.results import measures, read_object, read_series
+from gostlab.results.contest import Competitor, Contest
+
+
+def contest_of(folder: Path) -> Contest | None:
+    """What a run's folder tells; None where its flows were never active together, or of one flow
+    that competes.
+    """
+    run = load_run(folder)
+    if not isinstance(run, Run):
+        return None
+    rates, part, even = active_rates(run), shares(run), jain(run)
+    if len(rates) < 2 or not part or even is None:
+        return None
+    asked = read_object(folder / "run.json") or {}
+    did = (read_object(folder / "flows.json") or {}).get("flows") or []
+    held = measures.srtt_held(asked, did, read_series(folder, "sockets"))
+    stand = sides(run)
+    flows = [
+        Competitor(
+            name=flow.name,
+            cc=str(flow.cc),
+            rtt_ms=flow.rtt_ms,
+            start_s=flow.start_s,
+            rate_mbit=rates[flow.name],
+            share=part[flow.name],
+            srtt_ms=measures.spread([each for each, name in held if name == flow.name]),
+            resent=resent_of(run, flow.name),
+            side=stand.get(flow.name),
+        )
+        for flow in run.flows
+        if flow.name in rates
+    ]
+    return Contest(tuple(flows), even, *active_window(run, competing(run)))
+
+
+def resent_of(run: Run, flow: str) -> measures.Resent | None:
+    """What a flow's connections across the path sent again; None where they are not its own."""
+    legs: Sequence[Any] = [leg for leg in run.of_leg("wan") if leg.flow == flow]
+    if not legs:
+        return None
+    return measures.Resent(
+        sum(leg.segments_retransmitted for leg in legs), sum(leg.segments_out for leg in legs)
+    )

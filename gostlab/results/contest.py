@@ -1,0 +1,48 @@
+"""What a run whose flows compete came to: plain data, which the analysis makes and the terminal
+prints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gostlab.results.measures import Resent, Spread
+
+
+@dataclass(frozen=True)
+class Side:
+    """Where a flow stands at the end: above its fair share (1), below it (-1) or at it (0), and
+    since when of the load.
+    """
+
+    side: int
+    since_s: float
+
+
+@dataclass(frozen=True)
+class Competitor:
+    """One flow. Its rate and share are of the time when all of its rivals are active."""
+
+    name: str
+    cc: str
+    rtt_ms: float  # of the idle path
+    start_s: float
+    rate_mbit: float
+    share: float  # of what all get
+    srtt_ms: Spread | None
+    resent: Resent | None
+    side: Side | None
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One run."""
+
+    flows: tuple[Competitor, ...]
+    jain: float
+    since_s: float  # from when to when of the load rates and shares are taken
+    until_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
