@@ -174,7 +174,7 @@ INSIDE = {
     "fit": "describe.guards describe.resolve.flows describe.resolve.run",
     "replay": "describe.resolve.cpu_model machine.cpus machine.sandbox setup.parts",
     "validate": "machine.cpus runs.outcome setup.parts",
-    "verbs": "describe.window runs.answer runs.outcome setup.archive setup.modules setup.workbench",
+    "verbs": "describe.window runs.answer runs.contest runs.outcome setup.archive setup.modules setup.workbench",
 }
 FURTHER = {app: {f"gostlab.{name}" for name in names.split()} for app, names in INSIDE.items()}
 
