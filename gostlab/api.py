@@ -529,6 +529,11 @@ def missing_kernels(plan: Plan, *, jobs: int | None = None, gost: Path | None = 
     return missing
 
 
+def kernel_version(kernel: Path) -> str:
+    """The version of a kernel that was built: 7.3.4."""
+    return str(parts.kernel_record(kernel)["version"])
+
+
 def build_kernel(name: str, *, jobs: int, say: Callable[[str], None]) -> None:
     """Build a kernel that a run asks for: a declared version, or the shipped one with the lab's own
     congestion controls. Raises MissingPart, OSError.

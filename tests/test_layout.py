@@ -30,7 +30,7 @@ DESCRIBE = {
 WORDS = {"gostlab.describe", *DESCRIBE, "gostlab.declared"}
 RUNS = {"gostlab.runs", "gostlab.machine", "gostlab.results", "gostlab.setup", *WORDS}
 CORE = {"gostlab", "gostlab.api", "analysis.draw", "analysis.judge", "analysis.read", *RUNS}
-STANDING = "bench command course doctor fit new paths validate verbs".split()
+STANDING = "bench command conform course doctor fit new paths validate verbs".split()
 ROOMS: dict[str, set[str]] = {
     "topo": {"gostlab.declared"},
     "gostlab": {"gostlab.lazy"},  # the version
@@ -70,6 +70,7 @@ ROOMS: dict[str, set[str]] = {
     "gostlab.apps.cluster": CORE,
     "gostlab.apps.bench": {"gostlab.apps.command", "gostlab.apps.cluster", *CORE},
     "gostlab.apps.validate": {"gostlab.apps.command", *CORE},
+    "gostlab.apps.conform": {"gostlab.apps.command", "gostlab.apps.verbs", *CORE},
     "gostlab.apps.replay": CORE,
     "gostlab.apps.catalogue": CORE,
     "gostlab.apps.doctor": CORE,
@@ -169,6 +170,7 @@ INSIDE = {
     "catalogue": "runs.pace",
     "cli": "setup.parts setup.steps",
     "cluster": "machine.sandbox setup.parts",
+    "conform": "describe.resolve.cpu_model machine.cpus machine.sandbox setup.archive setup.parts setup.workbench",
     "course": "describe.resolve.flows",
     "doctor": "machine.allowance machine.sandbox setup.parts setup.steps setup.system",
     "fit": "describe.guards describe.resolve.flows describe.resolve.run",

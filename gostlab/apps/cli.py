@@ -19,6 +19,7 @@ from gostlab import machine, results
 from gostlab.apps import doctor
 from gostlab.apps.bench import bench_verb
 from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, Words, complain
+from gostlab.apps.conform import conform_verb
 from gostlab.apps.course import words as course
 from gostlab.apps.fit import words as fit
 from gostlab.apps.new import new_verb
@@ -37,6 +38,7 @@ VERBS = (
     run.SHELL,
     profile_verb.VERB,
     validate_verb.VERB,
+    conform_verb.VERB,
     *own.VERBS,
     *report.VERBS[2:],
     *say.VERBS,

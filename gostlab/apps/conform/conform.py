@@ -1,0 +1,212 @@
+"""The scripts on a kernel of the sandbox, as many at a time as there are CPUs, and why some fail.
+
+What a script came to is kept in RESULTS/conform/KERNEL, a line as soon as it is known: what is
+there is not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gostlab import machine, results
+from gostlab.describe.resolve.cpu_model import CpuModel
+from gostlab.machine import sandbox
+from gostlab.machine.cpus import claimed_cpus
+from gostlab.setup.parts import version_tuple
+
+# A call that costs nothing lets packetdrill spin for ever: it polls.
+SYSCALL_US = 1.0
+MEMORY_MIB = 512
+LIMIT_S = 60.0  # of CPU time, for each script
+POLL_S = 0.2
+# The slow machines' tolerance of the kernel's own ksft_runner.sh.
+TOLERANT = "--tolerance_usecs=14000"
+FOUND = "found.jsonl"
+
+# Why a script fails on every kernel here, where its words do not tell; each looked at once.
+KNOWN = {
+    "tcp_advmss_pmtu_ipv4.pkt": "Linux: the source that has this script has not its mending:"
+    " ipv4_default_advmss() takes the path's MTU",
+    "tcp_advmss_pmtu_ipv6.pkt": "Linux: the same of ip6_default_advmss()",
+    "tcp_tcp_info_tcp-info-sndbuf-limited.pkt": "timing: busy times are counted in ticks, of 4 ms"
+    " here and 1 ms in the script's own configuration",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a script came to. why: of one that fails, its kind and what is known: timing, options
+    (that this kernel was built without), Linux (its own source fails it), older (the script is of a
+    newer Linux than the kernel), or unexplained.
+    """
+
+    name: str
+    passed: bool
+    why: str = ""
+
+    @property
+    def kind(self) -> str:
+        return "passed" if self.passed else self.why.partition(":")[0]
+
+
+@dataclass(frozen=True)
+class Conformed:
+    """All scripts on one kernel."""
+
+    kernel: str
+    version: str
+    found: tuple[Found, ...]
+
+    def count(self, kind: str) -> int:
+        return sum(each.kind == kind for each in self.found)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be run, and by what."""
+
+    kernel: str
+    file: Path  # the kernel
+    version: str
+    packetdrill: Path
+    scripts: Path
+    scripts_version: str  # of the source that they are of
+    names: Sequence[str]
+
+
+def conform(
+    order: Order, folder: Path, *, jobs: int | None, say: Callable[[str], None]
+) -> Conformed:
+    """Run what of an order is not known yet. folder: of the results. Raises MachineError,
+    ResultsError, OSError.
+    """
+    place = folder / "conform" / f"{order.kernel}-{order.version}"
+    place.mkdir(parents=True, exist_ok=True)
+    with results.owned(folder, f"conform-{order.kernel}", shared=False):
+        known = {row["name"]: row for row in lines(place / FOUND)}
+        missing = [name for name in order.names if name not in known]
+        run_scripts(order, missing, place, [], jobs, say)
+        known = {row["name"]: row for row in lines(place / FOUND)}
+        failed = [row for row in known.values() if not row["passed"] and "why" not in row]
+        again = {row["name"] for row in failed if "timing error" in row["said"]}
+        tolerant = place / "tolerant"
+        tolerant.mkdir(exist_ok=True)
+        left = sorted(again - {row["name"] for row in lines(tolerant / FOUND)})
+        run_scripts(order, left, tolerant, [TOLERANT], jobs, say)
+    passed_then = {row["name"] for row in lines(tolerant / FOUND) if row["passed"]}
+    return Conformed(
+        order.kernel,
+        order.version,
+        tuple(
+            Found(name, known[name]["passed"], why(order, known[name], name in passed_then))
+            for name in order.names
+        ),
+    )
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a file that may have been cut off, or not begun."""
+    if not path.exists():
+        return []
+    rows = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(row) for row in rows if row.endswith("\n")]
+
+
+def run_scripts(
+    order: Order,
+    names: Sequence[str],
+    place: Path,
+    more: Sequence[str],
+    jobs: int | None,
+    say: Callable[[str], None],
+) -> None:
+    """Run scripts, dealt out to a guest for each CPU; a line of found.jsonl for each."""
+    if not names:
+        return
+    with claimed_cpus(jobs) as cpus, ExitStack() as undo:
+        guests = []
+        for number, cpu in enumerate(cpus[: len(names)]):
+            part = place / f"guest-{number}"
+            guest = start_guest(order, names[number :: len(cpus)], part, more, cpu)
+            undo.callback(guest.kill)
+            guests.append((guest, part))
+        undo.callback(gather, place, [part for _, part in guests])
+        began_s = time.monotonic()
+        while any(guest.poll() is None for guest, _ in guests):
+            rows = [row for _, part in guests for row in lines(part / FOUND)]
+            say(progress(order, rows, len(names), time.monotonic() - began_s))
+            time.sleep(POLL_S)
+    done = {row["name"] for row in lines(place / FOUND)}
+    if lost := [name for name in names if name not in done]:
+        complaints = [guest.complaint for guest, _ in guests if guest.complaint]
+        words = complaints[0] if complaints else "its guest ended"
+        raise results.ResultsError(f"kernel {order.kernel}: {lost[0]}: {words}")
+
+
+def progress(order: Order, rows: Sequence[dict[str, Any]], of: int, took_s: float) -> str:
+    """[37/165] kernel 5.10: 35 passed · 120 s left."""
+    left = f" · {took_s / len(rows) * (of - len(rows)):.0f} s left" if rows else ""
+    passed = sum(row["passed"] for row in rows)
+    return f"[{len(rows)}/{of}] kernel {order.kernel}: {passed} passed{left}"
+
+
+def start_guest(
+    order: Order, names: Sequence[str], part: Path, more: Sequence[str], cpu: int
+) -> sandbox.Guest:
+    """A guest that runs some scripts. Raises MachineError, OSError."""
+    part.mkdir(exist_ok=True)
+    (part / FOUND).unlink(missing_ok=True)
+    (part / "exit").unlink(missing_ok=True)
+    asked = {"names": names, "words": more}
+    programs = {"packetdrill": str(order.packetdrill), "scripts": str(order.scripts)}
+    results.write_json(part / "order.json", {**asked, **programs})
+    return sandbox.boot(
+        order.file,
+        part,
+        ["/usr/bin/python3", "-m", "gostlab.guest.conform", sandbox.GUEST_FOLDER],
+        sandbox.sandbox_environ(),
+        keep=[machine.CHECKOUT, order.packetdrill.parent, order.scripts],
+        cpu=cpu,
+        memory_mib=MEMORY_MIB,
+        clock="virtual",
+        syscall_cost_us=SYSCALL_US,
+        cpu_model=CpuModel(clock_reads_are_free=True),
+        seed=1,
+        limit_s=LIMIT_S * len(names),
+    )
+
+
+def gather(place: Path, folders: Sequence[Path]) -> None:
+    """What the guests found, into one file."""
+    with (place / FOUND).open("a", encoding="utf-8") as file:
+        for part in folders:
+            file.writelines(json.dumps(row) + "\n" for row in lines(part / FOUND))
+
+
+def why(order: Order, row: dict[str, Any], passed_tolerant: bool) -> str:
+    """Why a script fails; "" of one that passes."""
+    if row["passed"]:
+        return ""
+    said = str(row["said"])
+    script = (order.scripts / row["name"]).read_text(encoding="utf-8", errors="replace")
+    for line in said.splitlines():
+        missing = line.rpartition("/proc/sys/")[2].partition(":")[0].replace("/", ".")
+        if "cannot stat /proc/sys/" in line and missing in script:
+            return f"options: this kernel has no {missing}"
+    if passed_tolerant:
+        return "timing: passes with the 14 ms of ksft_runner.sh's slow machines (a tick is 4 ms)"
+    if row["name"] in KNOWN:
+        return KNOWN[row["name"]]
+    last = next((line for line in said.splitlines() if row["name"] in line), said[-200:])
+    its, script_is_of = (version_tuple(each)[:2] for each in (order.version, order.scripts_version))
+    kind = "older" if its < script_is_of else "unexplained"
+    return f"{kind}: {last.strip()[:200]}"

@@ -1,0 +1,113 @@
+"""`./lab conform`: its words, and what is said of what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from rich.console import Console
+
+from gostlab import api
+from gostlab.apps.command import (
+    EXIT_FAILED,
+    EXIT_OK,
+    JOBS,
+    Verb,
+    add_json,
+    add_results,
+    complain,
+    print_json,
+)
+from gostlab.apps.conform import conform, scripts
+from gostlab.apps.verbs.own import Said
+from gostlab.declared.errors import BadInput
+from gostlab.declared.kernels import SHIPPED
+from gostlab.runs.summary import plain_table
+from gostlab.setup import archive, parts
+
+KINDS = ("passed", "timing", "options", "Linux", "older", "unexplained")
+
+
+def conform_arguments(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "scripts", nargs="*", metavar="SCRIPT", help="only these, or all that begin so"
+    )
+    verb.add_argument(
+        "--kernel", default=SHIPPED, metavar="A,B", help="on these kernels (default: shipped)"
+    )
+    verb.add_argument(
+        "--packetdrill", type=Path, metavar="FILE", help="the program (default: on PATH)"
+    )
+    verb.add_argument("--jobs", type=int, help=JOBS)
+    add_results(verb, "where results go")
+    add_json(verb)
+
+
+def conform_verb(arguments: argparse.Namespace) -> int:
+    """A table with a row for each kernel; 1 where a script fails and nobody knows why."""
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise BadInput(f"--jobs {arguments.jobs}: at least 1")
+    packetdrill = program(arguments.packetdrill)
+    found = parts.find_parts()
+    kernels = {name: parts.kernel_for(name, found) for name in arguments.kernel.split(",")}
+    said = Said()
+    try:
+        folder, version = scripts.provided_scripts(said)
+        names = scripts.chosen(folder, arguments.scripts)
+        all_of_it = []
+        for name, file in kernels.items():
+            its = api.kernel_version(file)
+            order = conform.Order(name, file, its, packetdrill, folder, version, names)
+            conformed = conform.conform(order, arguments.results, jobs=arguments.jobs, say=said)
+            all_of_it.append(conformed)
+    except archive.ArchiveError as error:
+        complain(str(error))
+        return EXIT_FAILED
+    finally:
+        said.end()
+    if arguments.json:
+        print_json([each.to_json() for each in all_of_it])
+    else:
+        print_conformed(all_of_it, len(names), version)
+    return EXIT_FAILED if any(each.count("unexplained") for each in all_of_it) else EXIT_OK
+
+
+def program(named: Path | None) -> Path:
+    """packetdrill, where it is. Raises BadInput."""
+    there = str(named) if named else shutil.which("packetdrill")
+    if there is None:
+        raise BadInput(
+            "packetdrill is not on PATH: Debian has none; build it from"
+            " github.com/google/packetdrill, and name it with --packetdrill"
+        )
+    file = Path(there).resolve()
+    if shutil.which(str(file)) is None:
+        raise BadInput(f"--packetdrill {there}: no program that can be run")
+    return file
+
+
+def print_conformed(found: list[conform.Conformed], count: int, version: str) -> None:
+    """A row for each kernel, then why each script fails."""
+    console = Console(highlight=False, markup=False, width=max(100, shutil.get_terminal_size()[0]))
+    table = plain_table()
+    for heading in ("kernel", "scripts", *KINDS):
+        table.add_column(heading, justify="left" if heading == "kernel" else "right")
+    for each in found:
+        counts = [str(each.count(kind)) for kind in KINDS]
+        table.add_row(f"{each.kernel} ({each.version})", str(count), *counts)
+    console.print(table)
+    console.print(f"Linux {version}'s own packetdrill scripts, IPv4 but where one says otherwise")
+    for each in found:
+        for script in each.found:
+            if not script.passed:
+                console.print(f"{each.kernel}: {script.name}: {script.why}", soft_wrap=True)
+
+
+VERB = Verb(
+    "conform",
+    "is the sandbox's TCP Linux's? its own packetdrill scripts, on the virtual clock",
+    conform_arguments,
+    conform_verb,
+    "./lab conform --kernel shipped,5.10 --packetdrill ./packetdrill",
+)

@@ -1,0 +1,100 @@
+"""Linux's own packetdrill scripts in the sandbox; what can go wrong before they run."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+
+from gostlab.apps import cli
+from gostlab.apps.conform import scripts
+from gostlab.apps.conform.conform import Found, Order, why
+from gostlab.declared.errors import BadInput
+from tests.lab_command import ROOT
+
+SHIPPED = ROOT.parent / "shared" / "packetdrill" / "packetdrill-linux-amd64.xz"
+
+
+@pytest.fixture
+def packetdrill(tmp_path: Path) -> Path:
+    if not SHIPPED.exists():
+        pytest.skip("there is no packetdrill here (it is not in Debian)")
+    program = tmp_path / "packetdrill"
+    program.write_bytes(lzma.decompress(SHIPPED.read_bytes()))
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Order:
+    (tmp_path / "one.pkt").write_text("`sysctl -q net.ipv4.tcp_syncookies=2`\n")
+    (tmp_path / "two.pkt").write_text("--ip_version=ipv4\n")
+    return Order("6.1", tmp_path, "6.1.9", tmp_path, tmp_path, "7.3.4", ["one.pkt", "two.pkt"])
+
+
+@pytest.mark.parametrize(
+    ("row", "tolerant", "kind"),
+    [
+        ({"name": "one.pkt", "passed": True, "said": ""}, False, "passed"),
+        (
+            {
+                "name": "one.pkt",
+                "passed": False,
+                "said": "sysctl: cannot stat /proc/sys/net/ipv4/tcp_syncookies: No such file",
+            },
+            False,
+            "options",
+        ),
+        ({"name": "two.pkt", "passed": False, "said": "two.pkt:7: timing error"}, True, "timing"),
+        ({"name": "two.pkt", "passed": False, "said": "two.pkt:7: bad value"}, False, "older"),
+    ],
+)
+def test_a_failure_has_its_kind(
+    order: Order, row: dict[str, object], tolerant: bool, kind: str
+) -> None:
+    passed = bool(row["passed"])
+    assert Found(str(row["name"]), passed, why(order, row, tolerant)).kind == kind
+
+
+def test_scripts_are_chosen_by_name_or_by_their_beginning(order: Order) -> None:
+    assert scripts.chosen(order.scripts, []) == ["one.pkt", "two.pkt"]
+    assert scripts.chosen(order.scripts, ["tw", "one.pkt"]) == ["two.pkt", "one.pkt"]
+    with pytest.raises(BadInput, match="no such script"):
+        scripts.chosen(order.scripts, ["three"])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--packetdrill", "/nowhere/packetdrill"], "/nowhere/packetdrill"),
+        (["--packetdrill", "/etc/passwd"], "no program"),
+        (["--packetdrill", "/bin/true", "--kernel", "5.99"], "5.99"),
+        (["--packetdrill", "/bin/true", "--jobs", "0"], "at least 1"),
+    ],
+)
+def test_what_is_missing_is_one_line(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["conform", *words]) == cli.EXIT_BAD_INPUT
+    said = capsys.readouterr().err.strip()
+    assert says in said and len(said.splitlines()) == 1
+
+
+@pytest.mark.sandbox
+def test_the_sandbox_s_tcp_is_linux_s_own(
+    packetdrill: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some of each kind; all of them take minutes (docs/validation.md has what they gave)."""
+    names = ["tcp_slow_start", "tcp_fast_recovery", "tcp_sack_sack-shift-sacked-7", "tcp_advmss"]
+    asked = ["conform", *names, "--packetdrill", str(packetdrill), "--results", str(tmp_path)]
+
+    assert cli.main([*asked, "--json"]) == 0
+    ((found,),) = [json.loads(capsys.readouterr().out)]
+    kinds = [(each["name"], each["why"].partition(":")[0]) for each in found["found"]]
+    assert sum(not kind for _, kind in kinds) >= 10
+    assert {kind for _, kind in kinds} == {"", "timing", "Linux"}
+    # What is known is not run again.
+    assert cli.main(asked) == 0
+    assert "shipped (7.3" in capsys.readouterr().out
