@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 LEAST_RUNS, MOST_STATES, LEAST_IN_STATE = 5, 3, 2
 # The nearest runs of two states are further apart than this share of the lesser one.
-APART = 0.05
+APART = 0.2
 LEVEL, SAMPLES, SEED = 0.05, 2000, 1
 
 Floats: TypeAlias = npt.NDArray[np.float64]

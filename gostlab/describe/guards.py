@@ -25,6 +25,7 @@ from gostlab.describe.physics.limits import (
     DISTRIBUTION_SCALE,
     MIN_ROUND_TRIPS,
     MTU_BYTES,
+    SUPER_PACKETS,
     UDP_BURST_PKTS,
     UNLIMITED_BPS,
 )
@@ -49,12 +50,12 @@ MOST_NETEM_RATES = 10
 # Steps of the integral over jitter: the share is then exact to a few in ten thousand.
 JITTER_STEPS = 1000
 # The warnings after which a number may be another than the one asked for, each with what has a say
-# then: lumps instead of packets (offloads_queue, burst), slow start (few_round_trips). The others
-# leave it what was asked: window_limit, as those sizes were written down, and the default is
-# Debian's on purpose; reordering, as netem's jitter is such, and `ordered` asks for the other;
-# tcp_memory and no_rate, as the run itself measures whether memory or the CPU had a say (the checks
-# tcp_memory and cpu_idle_share).
-SPOILING = frozenset({"offloads_queue", "burst", "few_round_trips"})
+# then: lumps instead of packets (offloads_loss, offloads_queue, burst), slow start
+# (few_round_trips). The others leave it what was asked: window_limit, as those sizes were written
+# down, and the default is Debian's on purpose; reordering, as netem's jitter is such, and `ordered`
+# asks for the other; tcp_memory and no_rate, as the run itself measures whether memory or the CPU
+# had a say (the checks tcp_memory and cpu_idle_share).
+SPOILING = frozenset({"offloads_loss", "offloads_queue", "burst", "few_round_trips"})
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,8 @@ def offloads(run: RunDescription) -> Iterator[Guard]:
     """
     if not run.offloads:
         return
+    allowed = SUPER_PACKETS in run.allow
+    instead = "allowed, for repeating somebody's testbed" if allowed else "offloads: off, or auto"
     for way in run.path:
         for loss in (
             run.path[way]["loss"],
@@ -219,11 +222,11 @@ def offloads(run: RunDescription) -> Iterator[Guard]:
             if not lossless(loss):
                 sentence = (
                     f"offloads are on and the {way} direction loses packets: each loss would take"
-                    f" up to {LUMP_PKTS} segments at once (offloads: off, or auto)"
+                    f" up to {LUMP_PKTS} segments at once ({instead})"
                 )
                 yield Guard(
                     "offloads_loss",
-                    "warning" if "offloads" in run.factors else "error",
+                    "warning" if allowed or "offloads" in run.factors else "error",
                     sentence,
                     LUMP_PKTS,
                     1,

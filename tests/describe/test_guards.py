@@ -57,6 +57,15 @@ def test_offloads_with_loss_are_an_error_unless_they_are_what_is_asked() -> None
     assert "offloads_loss" in found(one(offloads="on", changes="[{at: 1s, loss: 1%}]"))
 
 
+def test_losses_of_lumps_may_be_asked_for_and_are_marked_then() -> None:
+    run = one(offloads="on", loss="1%", allow="super-packets")
+
+    guard = found(run)["offloads_loss"]
+    assert guard.level == "warning" and "allowed" in guard.sentence
+    assert {check.name: check.verdict for check in checks(run)}["guard_offloads_loss"] == "degraded"
+    assert one(allow="[super-packets]").allow == run.allow
+
+
 def test_offloads_where_the_queue_decides_are_a_warning_that_degrades() -> None:
     run = one(profile="la-hamina", offloads="on", buffers="debian", streams="16")
     guard = found(run)["offloads_queue"]

@@ -436,6 +436,12 @@ SETTINGS: Mapping[str, Field] = {
         "off",
         default="auto",
     ),
+    "allow": Field(
+        values.read_traps,
+        "traps to walk into on purpose, to repeat somebody's testbed with its own: super-packets,"
+        " losses that take lumps of 64 kB; such runs are degraded, and every table says so",
+        "super-packets",
+    ),
     "receive": Field(
         one_of("packet", "moderated"),
         "how end hosts' cards receive: an interrupt for each packet, or as real cards do,"

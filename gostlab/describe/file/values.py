@@ -33,7 +33,7 @@ from gostlab.describe.file.document import (
     text_of,
     whole_number,
 )
-from gostlab.describe.physics.limits import MIB
+from gostlab.describe.physics.limits import MIB, SUPER_PACKETS
 
 # An end that may have a congestion control of its own is a host, or one of a tunnel's legs.
 END = re.compile(r"[a-z][a-z0-9_]{0,15}")
@@ -71,6 +71,15 @@ HOPS = whole_number(1, 2)
 # iperf3 takes whole seconds.
 read_duration = bounded(SECONDS, "1s", "86400s", float, step="1s", unit="whole seconds")
 read_instant = bounded(SECONDS, "0s", "86400s", float)
+
+TRAP = one_of(SUPER_PACKETS)
+TRAPS = list_of(TRAP)
+
+
+@takes({"anyOf": [TRAP.schema, TRAPS.schema]})
+def read_traps(node: Node) -> tuple[str, ...]:
+    """Traps to walk into on purpose: one, or a list. Raises BadInput."""
+    return (TRAP(node),) if node.text is not None else TRAPS(node)
 
 
 @takes({"type": "string", "pattern": units.WINDOW_PATTERN})

@@ -7,6 +7,8 @@ MAX_BUFFER_BYTES = 2**30  # TCP's window scale ends there
 # netem: a delay table's number that stands for one jitter.
 DISTRIBUTION_SCALE = 8192
 # The MTU of the lab's links; a buffer counts packets of this size.
+# A trap that a run may walk into on purpose: the setting `allow`.
+SUPER_PACKETS = "super-packets"
 MTU_BYTES = 1500
 # What a path without a rate is taken to carry.
 UNLIMITED_BPS = 10**10

@@ -89,6 +89,7 @@ def resolve(
         changes=changes,
         buffers=resolve_buffers(asked["buffers"], path),
         acks=asked["acks"] == "on",
+        allow=list(asked.written["allow"].value) if "allow" in asked.written else [],
         gost=asked["gost"] if tunnel_kind(asked["tunnel"]).program == GOST else "auto",
         iperf3=asked["iperf3"] if any(flow.traffic.by_iperf3 for flow in flows) else SYSTEM,
         tunnel_options=tunnel_options(asked),

@@ -109,6 +109,7 @@ class RunDescription:
     # what of the load the results are taken over; to 0: to its end
     measure_from_s: float = later(0.0)
     measure_to_s: float = later(0.0)
+    allow: list[str] = later([])  # traps that it walks into on purpose
 
     def to_json(self) -> dict[str, Any]:
         """The dict that run.json holds: a later field only where it is not at its default."""

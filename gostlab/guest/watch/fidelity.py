@@ -444,6 +444,10 @@ def check_drops(queues: Iterable[Mapping[str, Any]], run: RunDescription) -> lis
     drops = sum(row["drops"] for row in senders)
     # An end host's own queue paces and never drops: what it drops no path has lost.
     own = [checked("sender_queue_drops", drops > 0, 0, drops)] if senders else []
+    if run.offloads:  # a drop is of a lump, and what passed is counted in segments
+        lossy = [row for row in lines if not all(map(lossless, losses_of(run, row["direction"])))]
+        lines = [row for row in lines if row not in lossy]
+        own += [Check(f"lumps_lost_{row['dev']}", "ok", None, row["drops"], "") for row in lossy]
     return own + [
         check_drops_of(
             f"delay_line_drops_{line['direction']}" + (f"_{line['dev']}" if several else ""),

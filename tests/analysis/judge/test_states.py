@@ -32,6 +32,7 @@ def test_groups_are_found_with_their_runs() -> None:
         [5.0] * 9,
         [100, 101, 99, 100.5, 98.7, 101.3, 570],  # an outlier is no state
         [100.00, 100.01, 100.02, 102.00, 102.01, 102.02],  # 2 % apart are the same to everyone
+        [3.21, 3.28, 3.30, 3.31, 3.57, 3.59],  # a lossy path's luck: 8 % apart
         [100, 101, 99, float("inf"), float("inf")],
     ],
 )
