@@ -29,6 +29,7 @@ POLL_S = 0.2
 TOLERANT = "--tolerance_usecs=14000"
 FOUND = "found.jsonl"
 
+NEWER_TCP_INFO = "assertion len >= sizeof(struct _tcp_info) failed"
 # Why a script fails on every kernel here, where its words do not tell; each looked at once.
 KNOWN = {
     "tcp_advmss_pmtu_ipv4.pkt": "Linux: the source that has this script has not its mending:"
@@ -206,7 +207,11 @@ def why(order: Order, row: dict[str, Any], passed_tolerant: bool) -> str:
         return "timing: passes with the 14 ms of ksft_runner.sh's slow machines (a tick is 4 ms)"
     if row["name"] in KNOWN:
         return KNOWN[row["name"]]
-    last = next((line for line in said.splitlines() if row["name"] in line), said[-200:])
+    if NEWER_TCP_INFO in said:
+        return "older: packetdrill reads a longer struct tcp_info than this kernel has"
+    lines_said = said.splitlines() or [""]
+    last = next((line for line in lines_said if row["name"] in line), lines_said[-1])
+    last = last.replace(f"{row['name']}:", "line ").replace(row["name"], "the script")
     its, script_is_of = (version_tuple(each)[:2] for each in (order.version, order.scripts_version))
     kind = "older" if its < script_is_of else "unexplained"
     return f"{kind}: {last.strip()[:200]}"

@@ -26,6 +26,7 @@ from gostlab.declared.kernels import SHIPPED
 from gostlab.runs.summary import plain_table
 from gostlab.setup import archive, parts
 
+MOST_NAMED = 3  # of the scripts that one reason holds for; --json has all
 KINDS = ("passed", "timing", "options", "Linux", "older", "unexplained")
 
 
@@ -99,9 +100,14 @@ def print_conformed(found: list[conform.Conformed], count: int, version: str) ->
     console.print(table)
     console.print(f"Linux {version}'s own packetdrill scripts, IPv4 but where one says otherwise")
     for each in found:
+        reasons: dict[str, list[str]] = {}
         for script in each.found:
             if not script.passed:
-                console.print(f"{each.kernel}: {script.name}: {script.why}", soft_wrap=True)
+                reasons.setdefault(script.why, []).append(script.name.removesuffix(".pkt"))
+        for reason, names in sorted(reasons.items(), key=lambda pair: -len(pair[1])):
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            named = ", ".join(names[:MOST_NAMED])
+            console.print(f"{each.kernel}: {reason}: {named}{more}", soft_wrap=True)
 
 
 VERB = Verb(
