@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from pathlib import Path
-
-from rich.console import Console
 
 from gostlab import api
 from gostlab.apps.command import (
@@ -23,7 +22,7 @@ from gostlab.apps.conform import conform, scripts
 from gostlab.apps.verbs.own import Said
 from gostlab.declared.errors import BadInput
 from gostlab.declared.kernels import SHIPPED
-from gostlab.runs.summary import plain_table
+from gostlab.runs import summary
 from gostlab.setup import archive, parts
 
 MOST_NAMED = 3  # of the scripts that one reason holds for; --json has all
@@ -90,8 +89,8 @@ def program(named: Path | None) -> Path:
 
 def print_conformed(found: list[conform.Conformed], count: int, version: str) -> None:
     """A row for each kernel, then why each script fails."""
-    console = Console(highlight=False, markup=False, width=max(100, shutil.get_terminal_size()[0]))
-    table = plain_table()
+    console = summary.console_on(sys.stdout)
+    table = summary.plain_table()
     for heading in ("kernel", "scripts", *KINDS):
         table.add_column(heading, justify="left" if heading == "kernel" else "right")
     for each in found:
