@@ -14,9 +14,9 @@ from gostlab.setup.workbench import replacing
 
 FOLDER = "tools/testing/selftests/net/packetdrill"
 UNPACK = (
-    'set -eu; tarball=$(dpkg-deb --fsys-tarfile "$1" | tar --extract --to-stdout --wildcards'
+    'set -eu; dpkg-deb --fsys-tarfile "$1" | tar --extract --to-stdout --wildcards'
     " '*/linux-source-*.tar.xz' | xz --decompress --threads=0 | tar --extract --wildcards"
-    f" --directory \"$2\" --strip-components=1 '*/{FOLDER}/*')"
+    f" --directory \"$2\" --strip-components=1 '*/{FOLDER}/*'"
 )
 
 
