@@ -4,12 +4,13 @@
 #   make test      set up with the test tools, then every check there is
 #   make bench     how fast the lab is, as ratios          make validate   does it emulate what was asked?
 #   make kernel    build the sandbox's kernel              make doctor     what is there, what is missing
+#   make results   the site's pages from result folders, docs/results.md and the tables of docs/
 #   make catalogue every experiment's quick form, and one report of them all (FORM= for the full ones)
 #   make fast      lint and the tests without a machine    make clean      delete results and caches in this folder
 #   make lint      only the checkers
 
 .DEFAULT_GOAL := run
-.PHONY: run test fast bench validate catalogue kernel doctor lint check-format check-python check-gofmt unit go-test go-fuzz vagrant beside-unit clean setup setup-test
+.PHONY: run test fast bench validate catalogue results kernel doctor lint check-format check-python check-gofmt unit go-test go-fuzz vagrant beside-unit clean setup setup-test
 
 PYTHON := /usr/bin/python3
 # The set-up's own Go: one compiler for everyone.
@@ -60,6 +61,11 @@ catalogue: setup
 	done; \
 	echo "the whole catalogue: $$((($$(date +%s) - began) / 60)) min"; \
 	./lab catalogue && ./lab report && exit $$worst
+
+# The site's pages of everything that has been run, and what of it stands in docs/.
+results: setup
+	./lab report --studies
+	./lab report --docs
 
 kernel:
 	@./lab setup --only packages --only kernel

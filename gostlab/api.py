@@ -20,8 +20,9 @@ from functools import partial
 from pathlib import Path
 
 from analysis.judge import cells, change, contest, statistics, table
+from analysis.page import marked, studies
 from analysis.page import report as pages
-from analysis.page import studies
+from analysis.page import summary as summaries
 from analysis.read import runs as answers
 from gostlab import machine, results
 from gostlab.declared import controls, folders
@@ -36,6 +37,7 @@ from gostlab.describe.file.experiment import (
     Until,
     load_experiment,
     stopping_rules,
+    with_repetitions,
     with_seed,
 )
 from gostlab.describe.file.question import Question
@@ -135,6 +137,7 @@ def plan(
     on: str = "auto",
     clock: str | None = None,
     seed: int | None = None,
+    repeat: int | None = None,
     shard: str | None = None,
 ) -> Plan:
     """Read an experiment (a name in experiments/, a file's path, or one that is read) and expand
@@ -142,12 +145,13 @@ def plan(
 
     overrides: factors and settings, as --set writes them. matrices: only these. on: the machine,
     native, sandbox or auto. clock: virtual or real, in place of the file's. seed: in place of the
-    file's. shard: "3/40", the third of forty parts. Raises BadInput, also for a run that one of the
-    guards refuses, and MachineError.
+    file's. repeat: runs of each cell, in place of the file's (and of `until`). shard: "3/40", the
+    third of forty parts. Raises BadInput, also for a run that one of the guards refuses, and
+    MachineError.
     """
     dealt = None if shard is None else Shard.read(shard)
     read = experiment if isinstance(experiment, Experiment) else load_experiment(experiment)
-    read = with_seed(read, seed)
+    read = with_repetitions(with_seed(read, seed), repeat)
     check_matrices(read, matrices, quick=quick)
     choice = machine.choose(on)
     if choice.name == "native" and clock == "virtual":
@@ -656,13 +660,31 @@ def studies_page(folder: Path, experiments: Sequence[str] = (), out: Path | None
     """Write the page of studies, a section and the figures of each experiment; the page.
 
     experiments: of these, and the others' sections of the page that is there stay; none: of all
-    that have results, and of no others. out: the Markdown file (default: docs/studies.md of the
+    that have results, and of no others. out: the Markdown file (default: site/studies.md of the
     checkout). Raises BadInput, OSError.
     """
     wanted = reported(folder, experiments)
 
-    page = out or machine.CHECKOUT / "docs/studies.md"
+    page = out or machine.CHECKOUT / "site/studies.md"
     return studies.write_studies_page(folder, wanted, page, keep=bool(experiments))
+
+
+def docs_pages(
+    folder: Path, experiments: Sequence[str] = (), out: Path | None = None
+) -> list[Path]:
+    """Write what runs say into the pages of docs/: the page of results, and the tables between
+    marks of the other pages; the pages that were written.
+
+    experiments: sections of the page of results to make anew (none: of all that have results). out:
+    the folder with the pages (default: docs/ of the checkout). Raises BadInput, OSError.
+    """
+    wanted = reported(folder, experiments)
+
+    place = out or machine.CHECKOUT / "docs"
+    results_page = place / "results.md"
+    pages = sorted(page for page in place.glob("*.md") if page != results_page)
+    changed = marked.write_marked(pages, folder, machine.CHECKOUT)
+    return [summaries.write_summary(folder, wanted, results_page), *changed]
 
 
 # -- compare

@@ -1,7 +1,7 @@
 """The page of studies: what each study asked and did, what the lab did, its figures, and where the
 two agree or not.
 
-    docs/studies.md · docs/studies/*.png
+    site/studies.md · site/studies/*.png
 
 Markdown that a forge shows as it is. All of it is made from result folders and experiment files,
 and can be made again.

@@ -33,8 +33,14 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--studies",
         action="store_true",
-        help="write docs/studies.md instead: a section and the figures of each; where experiments"
+        help="write site/studies.md instead: every figure and number of each; where experiments"
         " are named, the others' sections stay as they are",
+    )
+    verb.add_argument(
+        "--docs",
+        action="store_true",
+        help="write docs/results.md and the tables between marks in docs/*.md instead, of cells"
+        " with five runs and more; what has none here stays as it is",
     )
     verb.add_argument(
         "--open",
@@ -47,12 +53,18 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
 
 def report_verb(arguments: argparse.Namespace) -> int:
     if arguments.open:
-        if arguments.studies or arguments.experiment:
-            raise BadInput("--open RUN: a page of one run; name no experiment, and no --studies")
+        if arguments.studies or arguments.docs or arguments.experiment:
+            raise BadInput("--open RUN: a page of one run; name no experiment, --studies or --docs")
         page = api.open_run(arguments.results, arguments.open, arguments.out)
     else:
         given = arguments.results, arguments.experiment, arguments.out
-        if arguments.studies:
+        if arguments.studies and arguments.docs:
+            raise BadInput("--studies and --docs: only one of them (make results writes both)")
+        if arguments.docs:
+            page, *others = api.docs_pages(*given)
+            if not arguments.json:
+                print(*others, sep="\n", end="\n" if others else "")
+        elif arguments.studies:
             page = api.studies_page(*given)
         else:
             page = api.report(*given, say=str if arguments.json else print)

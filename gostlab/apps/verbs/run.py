@@ -61,6 +61,9 @@ def add_run_arguments(verb: argparse.ArgumentParser) -> None:
         "--seed", type=int, help="other random numbers: in place of the experiment's seed"
     )
     verb.add_argument(
+        "--repeat", type=int, help="runs of each cell, in place of what the file says"
+    )
+    verb.add_argument(
         "--jobs", type=int, help="runs side by side (default: one per CPU; native: 1)"
     )
     add_results(verb, "where results go")
@@ -189,6 +192,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
         on=arguments.machine,
         clock=arguments.clock,
         seed=arguments.seed,
+        repeat=arguments.repeat,
         shard=arguments.shard,
     )
     if arguments.dry_run:

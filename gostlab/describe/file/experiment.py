@@ -85,7 +85,8 @@ read_name = text_like(
 ANYTHING = as_written({})
 NOWHERE = Node("", None, "")
 STOPPING_FIGURES = ("goodput",)  # of all flows together
-REPETITIONS = whole_number(1, 1000)
+MOST_REPETITIONS = 1000
+REPETITIONS = whole_number(1, MOST_REPETITIONS)
 # So large that nobody tries them all (course.assignment), and so small that no number that
 # is made of one, up to a million times as large, leaves the 63 bits that tc and the kernel read.
 MAX_SEED = 2**43 - 1
@@ -619,6 +620,21 @@ def with_seed(experiment: Experiment, seed: int | None) -> Experiment:
     if not 1 <= seed <= MAX_SEED:
         raise BadInput(f"--seed {seed}: not within 1 to {MAX_SEED}")
     return replace(experiment, seed=seed)
+
+
+def with_repetitions(experiment: Experiment, count: int | None) -> Experiment:
+    """The experiment with so many runs of each cell in both forms, as --repeat says, and no more of
+    any; None: as its file says. Raises BadInput.
+    """
+    if count is None:
+        return experiment
+    if not 1 <= count <= MOST_REPETITIONS:
+        raise BadInput(f"--repeat {count}: not within 1 to {MOST_REPETITIONS}")
+    matrices = tuple(
+        replace(each, repetitions=count, until=None, quick=replace(each.quick, repetitions=count))
+        for each in experiment.matrices
+    )
+    return replace(experiment, matrices=matrices)
 
 
 def stopping_rules(experiment: Experiment, *, quick: bool = False) -> dict[str, Until]:

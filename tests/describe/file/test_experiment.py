@@ -15,7 +15,12 @@ import pytest
 from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.describe.file import experiment as experiments
 from gostlab.describe.file.document import BadInput, parse_document
-from gostlab.describe.file.experiment import load_experiment, read_experiment, with_seed
+from gostlab.describe.file.experiment import (
+    load_experiment,
+    read_experiment,
+    with_repetitions,
+    with_seed,
+)
 from gostlab.describe.file.settings import show_level
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
@@ -353,6 +358,20 @@ def test_the_seed_option_stands_in_for_the_experiments() -> None:
     for seed in (0, 2**43):
         with pytest.raises(BadInput, match=f"--seed {seed}: not within 1 to 8796093022207"):
             with_seed(written(SMALL), seed)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_the_repeat_option_stands_in_for_the_repetitions_of_both_forms(quick: bool) -> None:
+    of_file = expand(written(SMALL), quick=quick)
+    of_option = expand(with_repetitions(written(SMALL), 5), quick=quick)
+    cells = {run.cell for run in of_file}
+    assert {run.cell for run in of_option} == cells and len(of_option) == 5 * len(cells)
+    kept = {run.name for run in of_file if run.repetition <= 5}
+    assert kept <= {run.name for run in of_option}  # finished runs stay the answer
+    assert with_repetitions(written(SMALL), None) == written(SMALL)
+    for count in (0, 1001):
+        with pytest.raises(BadInput, match=f"--repeat {count}: not within 1 to 1000"):
+            with_repetitions(written(SMALL), count)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,336 @@
+"""Tables of the handwritten pages that runs write: what stands between two marks.
+
+    <!-- runs: tunnels/all rows=tunnel -->
+    …
+    <!-- end of runs -->
+
+`EXPERIMENT/MATRIX` says whose cells are shown. `rows=` names the factors down the side (default:
+all but `cc`), `figure=` the figures of merit (default: goodput_mbit). `targets` in their place
+shows each published number beside the lab's (several matrices: `validation/cacm,first-window`),
+and `since=FILE` what an earlier table had (measurements/, as CSV). A cell with fewer than LEAST
+runs has no number there. A table whose experiment has no such run in the results stays as it is.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.draw.sentences import made_by_line
+from analysis.judge import targets
+from analysis.judge.cells import Cell, MatrixResults, to_matrices
+from analysis.judge.figures_of_merit import BY_KEY, merit_of
+from analysis.judge.statistics import Summary
+from analysis.judge.table import MISSING, NBSP, Column, Table, cc_name, count, span_words, texts
+from analysis.page.report import write_whole
+from analysis.read.description import question, read_asked
+from analysis.read.folder import Run
+from analysis.read.runs import load_results
+from analysis.read.study import load_study, questions
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.words import level_words
+from gostlab.results.measures import are_identical
+
+BEGIN = re.compile(r"<!-- runs: (?P<asked>[^>]+?) -->")
+END = "<!-- end of runs -->"
+# Runs of a cell, below which nothing is claimed.
+LEAST = 5
+# A median has moved if it is further than this from the earlier one, which lies outside of least to
+# most; `./lab compare` takes the same.
+MOVED = 0.05
+WIDTH = 100
+DEGRADED = "†"
+
+Show = Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a mark asks for."""
+
+    place: str  # for messages: file and line
+    experiment: str
+    matrices: tuple[str, ...]
+    rows: tuple[str, ...] | None = None  # None: all factors but cc
+    figures: tuple[str, ...] = ("goodput_mbit",)
+    targets: bool = False
+    since: Path | None = None
+
+
+def read_mark(words: str, place: str, folder: Path) -> Asked:
+    """A mark's words. folder: what `since` is relative to. Raises BadInput."""
+    first, *others = words.split()
+    experiment, slash, matrices = first.partition("/")
+    if not slash or not matrices:
+        raise BadInput(f"{place}: {first}: not of the form EXPERIMENT/MATRIX")
+    given: dict[str, str] = {}
+    for each in others:
+        name, equals, value = each.partition("=")
+        if bool(equals) == (name == "targets") or name not in (
+            "targets",
+            "rows",
+            "figure",
+            "since",
+        ):
+            raise BadInput(f"{place}: {each}: not targets, rows=, figure= or since=")
+        given[name] = value
+    figures = tuple(given.get("figure", "goodput_mbit").split(","))
+    for figure in figures:
+        if figure.partition(":")[0] not in BY_KEY:
+            raise BadInput(f"{place}: figure={figure}: no figure of merit ({', '.join(BY_KEY)})")
+    return Asked(
+        place,
+        experiment,
+        tuple(matrices.split(",")),
+        tuple(given["rows"].split(",")) if "rows" in given else None,
+        figures,
+        "targets" in given,
+        folder / given["since"] if "since" in given else None,
+    )
+
+
+def write_marked(pages: Iterable[Path], results: Path, root: Path) -> list[Path]:
+    """Fill the marked tables of some pages from a results folder; the pages that changed.
+
+    root: the checkout. Raises BadInput, OSError; then no page is changed.
+    """
+    filled = {page: fill(page, results, root) for page in pages}
+    changed = [page for page, text in filled.items() if text != page.read_text(encoding="utf-8")]
+    for page in changed:
+        write_whole(page, filled[page].encode("utf-8"))
+    return changed
+
+
+def fill(page: Path, results: Path, root: Path) -> str:
+    """A page's text with its tables filled. Raises BadInput, OSError."""
+    out: list[str] = []
+    lines = iter(enumerate(page.read_text(encoding="utf-8").splitlines(), 1))
+    for number, line in lines:
+        out.append(line)
+        mark = BEGIN.fullmatch(line.strip())
+        if mark is None:
+            continue
+        place = f"{page}:{number}"
+        old = until_end(lines, place)
+        indent = line[: len(line) - len(line.lstrip())]
+        table = table_of(read_mark(mark["asked"], place, root), results)
+        out += old if table is None else [f"{indent}{each}".rstrip() for each in table]
+        out.append(indent + END)
+    return "\n".join(out) + "\n"
+
+
+def until_end(lines: Iterator[tuple[int, str]], place: str) -> list[str]:
+    """What stands until the end's mark. Raises BadInput if there is none."""
+    found: list[str] = []
+    for _, line in lines:
+        if line.strip() == END:
+            return found
+        found.append(line)
+    raise BadInput(f"{place}: the table has no end: write {END} after it")
+
+
+def table_of(asked: Asked, results: Path) -> list[str] | None:
+    """The lines of a table; None if no run in the results is one of its. Raises BadInput."""
+    study = load_study(asked.experiment)
+    known = [name for name, _ in study.matrix_titles]
+    for name in asked.matrices:
+        if name not in known:
+            raise BadInput(f"{asked.place}: {asked.experiment} has no matrix {name}")
+    found = load_results(results, asked.experiment, asked_by_file(asked.experiment))
+    matrices: dict[str, MatrixResults] = {}
+    for matrix in to_matrices(found.runs, study):  # of a matrix the fullest variant comes first
+        if matrix.name in asked.matrices:
+            matrices.setdefault(matrix.name, matrix)
+    if not any(cell.counted for each in matrices.values() for cell in each.cells):
+        return None
+    shown = [matrices[name] for name in asked.matrices if name in matrices]
+    if asked.targets:
+        table = targets_table(asked, targets.target_rows(study, shown))
+    else:
+        (matrix,) = shown
+        table = cells_table(matrix, asked.rows, asked.figures, asked.place)
+    return ["", *table.to_markdown().strip().splitlines()[2:], "", *foot_of(asked, shown), ""]
+
+
+def asked_by_file(experiment: str) -> frozenset[str]:
+    """What the two forms of an experiment's file ask."""
+    forms = (questions(experiment, quick=quick) for quick in (False, True))
+    return frozenset().union(*(each for each in forms if each))
+
+
+# -- cells
+
+
+def cells_table(
+    matrix: MatrixResults, rows: Sequence[str] | None, figures: Sequence[str], place: str = ""
+) -> Table:
+    """A matrix's cells, some factors down and the others across. Raises BadInput."""
+    factors = list(dict.fromkeys(name for cell in matrix.cells for name, _ in cell.factors))
+    down = [name for name in factors if name != "cc"] if rows is None else list(rows)
+    if unknown := [name for name in down if name not in factors]:
+        raise BadInput(f"{place}: rows={unknown[0]}: {matrix.name} has {', '.join(factors)}")
+    across = [name for name in factors if name not in down]
+    table: dict[str, dict[str, str]] = {}
+    headings: dict[str, str] = {}
+    for cell in matrix.cells:
+        row = table.setdefault(words_of(cell, down) or matrix.name, {})
+        for figure in figures:
+            named = [words_of(cell, across)] if across else []
+            if len(figures) > 1 or not across:
+                named.append(figure_words(figure))
+            key = f"{words_of(cell, across)} {figure}"
+            headings[key] = ", ".join(named)
+            row[key] = cell_words(cell, figure)
+    columns = (
+        *texts(row=", ".join(name.replace("_", " ") for name in down) or "matrix"),
+        *(Column(key, heading) for key, heading in headings.items()),
+    )
+    told = tuple({"row": name, **of_row} for name, of_row in table.items())
+    return Table("", "", "", columns, told)
+
+
+def words_of(cell: Cell, factors: Sequence[str]) -> str:
+    """A cell's levels of some factors, in words."""
+    levels = dict(cell.factors)
+    said = (level_words(name, levels[name], cc_name) for name in factors if name in levels)
+    return ", ".join(said).replace(NBSP, " ")
+
+
+def figure_words(figure: str) -> str:
+    """A figure's name; of a flow, with the flow's."""
+    words, flow = merit_of(figure).words, figure.partition(":")[2]
+    return f"{words}, {flow}" if flow else words
+
+
+def cell_words(cell: Cell, figure: str) -> str:
+    """What a cell's runs say together; MISSING of fewer than LEAST."""
+    merit, flow = merit_of(figure), figure.partition(":")[2]
+    found = cell.summary(f"{merit.key}:{flow}" if flow else merit.key)
+    if found is None or found.n < LEAST:
+        return MISSING
+    mark = DEGRADED if cell.verdict == "degraded" else ""
+    return spread(found, merit.show) + mark
+
+
+def spread(found: Summary, show: Show) -> str:
+    """A median with least and most: 180 (170–195); of several states how many runs are in each."""
+    if found.states:
+        return ", ".join(f"{show(each.value)} ×{each.runs}" for each in found.states)
+    median = show(found.median)
+    if are_identical(found.values):
+        return f"{median} (identical)"
+    low, high = show(min(found.values)), show(max(found.values))
+    return f"{median} ({low}–{high})"
+
+
+# -- targets
+
+
+def targets_table(asked: Asked, rows: Sequence[targets.Target]) -> Table:
+    """Each published number of some matrices beside the lab's, and beside an earlier table's."""
+    before = earlier(asked.since) if asked.since else {}
+    told = []
+    for row in rows:
+        if row.matrix not in asked.matrices:
+            continue
+        counts = row.got is not None and row.n >= LEAST
+        old = before.get((row.matrix, plain_words(row.cell), row.figure))
+        told.append(
+            {
+                "matrix": row.matrix,
+                "cell": plain_words(row.cell),
+                "figure": row.figure,
+                "asked": plain_words(row.asked),
+                "got": spread(row.got, targets.lasting) if counts and row.got else MISSING,
+                "n": row.n,
+                "verdict": row.verdict if counts else ("no run" if not row.n else "too few runs"),
+                "before": targets.lasting(old) if old is not None else "",
+                "moved": moved_words(old, row.got) if counts and row.got else "",
+            }
+        )
+    several = len({row["figure"] for row in told}) > 1
+    columns = [
+        *(texts(matrix="matrix") if len(asked.matrices) > 1 else ()),
+        *texts(cell="cell"),
+        *(texts(figure="figure") if several else ()),
+        Column("asked", "published, or band"),
+        Column("got", "lab, median (least–most)"),
+        Column("n", "n", count),
+        *texts(verdict="verdict"),
+    ]
+    if before:
+        columns += [Column("before", "in 0.2"), *texts(moved="moved")]
+    return Table("", "", "", tuple(columns), tuple(told))
+
+
+def plain_words(text: str) -> str:
+    """Words without no-break spaces, as a CSV has them."""
+    return text.replace(NBSP, " ")
+
+
+def earlier(file: Path) -> dict[tuple[str, str, str], float]:
+    """The medians of an earlier table, by matrix, cell and figure. Raises OSError, BadInput."""
+    found = {}
+    with file.open(encoding="utf-8", newline="") as rows:
+        for row in csv.DictReader(rows):
+            try:
+                found[row["matrix"], row["cell"], row["figure"]] = float(row["median"])
+            except (KeyError, ValueError) as error:
+                raise BadInput(f"{file}: no column or number {error}") from error
+    return found
+
+
+def moved_words(before: float | None, now: Summary) -> str:
+    """By how much a median has moved, where it has."""
+    if before is None or before == 0:
+        return ""
+    within = min(now.values) <= before <= max(now.values)
+    share = now.median / before - 1
+    return "" if within or abs(share) <= MOVED else f"{100 * share:+.0f} %"
+
+
+# -- what it rests on
+
+
+def foot_of(asked: Asked, shown: Sequence[MatrixResults]) -> list[str]:
+    """How many runs a table rests on, which command makes them, and what made these."""
+    cells = [cell for matrix in shown for cell in matrix.cells]
+    enough = [len(cell.counted) for cell in cells if len(cell.counted) >= LEAST]
+    few = len(cells) - len(enough)
+    counted = [run for cell in cells for run in cell.counted]
+    degraded = sum(run.verdict == "degraded" for run in counted)
+    figures = ", ".join(dict.fromkeys(figure_words(each) for each in asked.figures))
+    said = [f"Medians of the {figures}, least to most in brackets" if not asked.targets else ""]
+    said.append(f"n = {span_words(min(enough), max(enough))}" if enough else "")
+    said.append(f"{len(counted)} runs count" + (f", {degraded} degraded" if degraded else ""))
+    said.append(f"{DEGRADED}: degraded" if degraded and not asked.targets else "")
+    if few:
+        said.append(
+            f"{few} cell{' has' if few == 1 else 's have'} fewer than {LEAST} runs, and no number"
+        )
+    words = "; ".join(filter(None, said))
+    commands = "; ".join(commands_of(asked.experiment, shown))
+    foot = f"{words}. {commands}. Made by: {made_by_line(counted)}."
+    return textwrap.wrap(foot, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def commands_of(experiment: str, shown: Sequence[MatrixResults]) -> list[str]:
+    """The commands that make some matrices' runs, each once."""
+    forms: dict[tuple[bool, int], list[str]] = {}
+    quickly = questions(experiment, quick=True) or frozenset()
+    fully = questions(experiment) or frozenset()
+    for matrix in shown:
+        run: Run = next(run for run in matrix.runs)
+        asks = question(read_asked(run.folder))
+        sizes = [len(cell.runs) for cell in matrix.cells]
+        key = (asks in quickly and asks not in fully, max(sizes))
+        forms.setdefault(key, []).append(matrix.name)
+    return [
+        f"`./lab run {experiment}{' --quick' if quick else ''}"
+        f"{''.join(f' --matrix {name}' for name in names)} --repeat {size}`"
+        for (quick, size), names in forms.items()
+    ]
