@@ -5,10 +5,11 @@
     <!-- end of runs -->
 
 `EXPERIMENT/MATRIX` says whose cells are shown. `rows=` names the factors down the side (default:
-all but `cc`), `figure=` the figures of merit (default: goodput_mbit). `targets` in their place
-shows each published number beside the lab's (several matrices: `validation/cacm,first-window`),
-and `since=FILE` what an earlier table had (measurements/, as CSV). A cell with fewer than LEAST
-runs has no number there. A table whose experiment has no such run in the results stays as it is.
+all that vary but `cc`), `figure=` the figures of merit (default: goodput_mbit). `targets` in their
+place shows each published number beside the lab's (several matrices: `validation/cacm,quick-bbr`),
+and `since=FILE` what an earlier table had (measurements/, as CSV); `moved` keeps only the rows that
+differ from it. A cell with fewer than LEAST runs has no number there. A table whose experiment has
+no such run in the results stays as it is.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from __future__ import annotations
 import csv
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from analysis.draw.sentences import made_by_line
 from analysis.judge import targets
@@ -31,6 +33,7 @@ from analysis.read.description import question, read_asked
 from analysis.read.folder import Run
 from analysis.read.runs import load_results
 from analysis.read.study import load_study, questions
+from analysis.read.values import Scalar
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.words import level_words
 from gostlab.results.measures import are_identical
@@ -43,7 +46,10 @@ LEAST = 5
 # most; `./lab compare` takes the same.
 MOVED = 0.05
 WIDTH = 100
+TOO_FEW = "too few runs"
+JUDGED = (targets.AGREES, targets.DISAGREES)
 DEGRADED = "†"
+ALONE, WITH_VALUE = ("targets", "moved"), ("rows", "figure", "since")
 
 Show = Callable[[float], str]
 
@@ -58,6 +64,7 @@ class Asked:
     rows: tuple[str, ...] | None = None  # None: all factors but cc
     figures: tuple[str, ...] = ("goodput_mbit",)
     targets: bool = False
+    moved: bool = False  # of the targets only those whose median or verdict is another
     since: Path | None = None
 
 
@@ -70,13 +77,8 @@ def read_mark(words: str, place: str, folder: Path) -> Asked:
     given: dict[str, str] = {}
     for each in others:
         name, equals, value = each.partition("=")
-        if bool(equals) == (name == "targets") or name not in (
-            "targets",
-            "rows",
-            "figure",
-            "since",
-        ):
-            raise BadInput(f"{place}: {each}: not targets, rows=, figure= or since=")
+        if name not in (WITH_VALUE if equals else ALONE):
+            raise BadInput(f"{place}: {each}: not {', '.join((*ALONE, *WITH_VALUE))}")
         given[name] = value
     figures = tuple(given.get("figure", "goodput_mbit").split(","))
     for figure in figures:
@@ -89,6 +91,7 @@ def read_mark(words: str, place: str, folder: Path) -> Asked:
         tuple(given["rows"].split(",")) if "rows" in given else None,
         figures,
         "targets" in given,
+        "moved" in given,
         folder / given["since"] if "since" in given else None,
     )
 
@@ -169,10 +172,13 @@ def cells_table(
     matrix: MatrixResults, rows: Sequence[str] | None, figures: Sequence[str], place: str = ""
 ) -> Table:
     """A matrix's cells, some factors down and the others across. Raises BadInput."""
-    factors = list(dict.fromkeys(name for cell in matrix.cells for name, _ in cell.factors))
+    levels: dict[str, set[Scalar]] = {}
+    for name, value in (pair for cell in matrix.cells for pair in cell.factors):
+        levels.setdefault(name, set()).add(value)
+    factors = [name for name in levels if len(levels[name]) > 1] or list(levels)
     down = [name for name in factors if name != "cc"] if rows is None else list(rows)
-    if unknown := [name for name in down if name not in factors]:
-        raise BadInput(f"{place}: rows={unknown[0]}: {matrix.name} has {', '.join(factors)}")
+    if unknown := [name for name in down if name not in levels]:
+        raise BadInput(f"{place}: rows={unknown[0]}: {matrix.name} has {', '.join(levels)}")
     across = [name for name in factors if name not in down]
     table: dict[str, dict[str, str]] = {}
     headings: dict[str, str] = {}
@@ -238,7 +244,7 @@ def targets_table(asked: Asked, rows: Sequence[targets.Target]) -> Table:
         if row.matrix not in asked.matrices:
             continue
         counts = row.got is not None and row.n >= LEAST
-        old = before.get((row.matrix, plain_words(row.cell), row.figure))
+        old, said = before.get((row.matrix, plain_words(row.cell), row.figure), (None, ""))
         told.append(
             {
                 "matrix": row.matrix,
@@ -247,18 +253,23 @@ def targets_table(asked: Asked, rows: Sequence[targets.Target]) -> Table:
                 "asked": plain_words(row.asked),
                 "got": spread(row.got, targets.lasting) if counts and row.got else MISSING,
                 "n": row.n,
-                "verdict": row.verdict if counts else ("no run" if not row.n else "too few runs"),
+                "verdict": row.verdict if counts else TOO_FEW if row.n else targets.NO_RUN,
+                "said": said,
                 "before": targets.lasting(old) if old is not None else "",
                 "moved": moved_words(old, row.got) if counts and row.got else "",
             }
         )
-    several = len({row["figure"] for row in told}) > 1
+    if asked.moved:
+        told = [row for row in told if changed(row)]
+    figures = {str(row["figure"]) for row in told}
+    several = len(figures) != 1
+    of_one = "" if several else f"{''.join(figures)}, "
     columns = [
         *(texts(matrix="matrix") if len(asked.matrices) > 1 else ()),
         *texts(cell="cell"),
         *(texts(figure="figure") if several else ()),
         Column("asked", "published, or band"),
-        Column("got", "lab, median (least–most)"),
+        Column("got", f"lab: {of_one}median (least–most)"),
         Column("n", "n", count),
         *texts(verdict="verdict"),
     ]
@@ -267,18 +278,27 @@ def targets_table(asked: Asked, rows: Sequence[targets.Target]) -> Table:
     return Table("", "", "", tuple(columns), tuple(told))
 
 
+def changed(row: Mapping[str, Any]) -> bool:
+    """Whether a target's median has moved, or its verdict is another."""
+    judged = row["said"] in JUDGED and row["verdict"] in JUDGED
+    return bool(row["moved"]) or (judged and row["said"] != row["verdict"])
+
+
 def plain_words(text: str) -> str:
     """Words without no-break spaces, as a CSV has them."""
     return text.replace(NBSP, " ")
 
 
-def earlier(file: Path) -> dict[tuple[str, str, str], float]:
-    """The medians of an earlier table, by matrix, cell and figure. Raises OSError, BadInput."""
+def earlier(file: Path) -> dict[tuple[str, str, str], tuple[float, str]]:
+    """The medians and verdicts of an earlier table, by matrix, cell and figure. Raises OSError,
+    BadInput.
+    """
     found = {}
     with file.open(encoding="utf-8", newline="") as rows:
         for row in csv.DictReader(rows):
             try:
-                found[row["matrix"], row["cell"], row["figure"]] = float(row["median"])
+                key = (row["matrix"], row["cell"], row["figure"])
+                found[key] = float(row["median"]), row["verdict"]
             except (KeyError, ValueError) as error:
                 raise BadInput(f"{file}: no column or number {error}") from error
     return found

@@ -76,6 +76,12 @@ def test_published_numbers_stand_beside_the_labs_and_what_moved_is_said(tmp_path
     write_marked([page], tmp_path / "results", tmp_path)
     (row,) = (line for line in page.read_text().splitlines() if "fastest three" in line)
     assert "| 0.08 to 0.8 |" in row and "| agrees | 0.1 | +10" in row
+    page = marked(tmp_path, "download/main targets moved since=then.csv")
+    write_marked([page], tmp_path / "results", tmp_path)
+    heading, _, moved = [line for line in page.read_text().splitlines() if "|" in line]
+    assert "fastest three" in heading and "+10" in moved
+    page = marked(tmp_path, "download/main targets")
+    write_marked([page], tmp_path / "results", tmp_path)
     (ratio,) = (line for line in page.read_text().splitlines() if "at least 10" in line)
     assert "| 100 (100–100) |" in ratio or "| 100 (identical) |" in ratio
 
