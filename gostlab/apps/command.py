@@ -45,6 +45,8 @@ class Words(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        # -1mbit is a value, and no option: its reader says what is wrong with it.
+        self._negative_number_matcher = re.compile(r"-[.\d]")
         self.register("action", None, Once)
         self.register("action", "store", Once)
 
@@ -114,8 +116,16 @@ def add_json(verb: argparse.ArgumentParser) -> None:
 
 def add_results(verb: argparse.ArgumentParser, purpose: str) -> None:
     verb.add_argument(
-        "--results", type=Path, default=RESULTS, help=f"{purpose} (default: {RESULTS})"
+        "--results", type=folder, default=RESULTS, help=f"{purpose} (default: {RESULTS})"
     )
+
+
+def folder(text: str) -> Path:
+    """The folder that a word names, which need not be there. Raises ArgumentTypeError."""
+    path = Path(text)
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a file (name a folder)")
+    return path
 
 
 def add_machine(verb: argparse.ArgumentParser) -> None:

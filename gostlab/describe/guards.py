@@ -23,6 +23,7 @@ from gostlab.describe.file import units
 from gostlab.describe.physics.limits import (
     DELAY_LIMIT_PKTS,
     DISTRIBUTION_SCALE,
+    FIRST_WINDOW_PKTS,
     MIN_ROUND_TRIPS,
     MTU_BYTES,
     SUPER_PACKETS,
@@ -92,6 +93,7 @@ def guards(run: RunDescription) -> tuple[Guard, ...]:
         *replays(run),
         *windows(run),
         *bursts(run),
+        *short_queues(run),
         *(guard for each in alone for guard in reordering(each)),
         *lengths(run),
         *meetings(run),
@@ -355,6 +357,20 @@ def bursts(run: RunDescription) -> Iterator[Guard]:
                 f"{limit / BURST_SHARE:.3g}: bursts, not rates, make the queue"
             )
             yield Guard("burst", "warning", sentence, burst, round(limit, 3), "packets")
+
+
+def short_queues(run: RunDescription) -> Iterator[Guard]:
+    """A queue that a first window fills: what TCP sends at once is lost, at every start."""
+    for flow in run.flows:
+        room = room_pkts(run, flow)
+        if flow.is_tcp and 0 < room < FIRST_WINDOW_PKTS:
+            sentence = (
+                f"{flow.name} meets a queue of {room} packets, less than TCP's first window of "
+                f"{FIRST_WINDOW_PKTS}: it loses at every start"
+            )
+            yield Guard(
+                "short_queue", "warning", sentence, room, float(FIRST_WINDOW_PKTS), "packets"
+            )
 
 
 def reordering(run: RunDescription) -> Iterator[Guard]:

@@ -109,6 +109,13 @@ def test_bdp_buffers_are_large_enough_for_the_longest_flow() -> None:
     assert "flow2" in guard.sentence and guard.limit == pytest.approx(1e9 * 0.1 / 8 + 150_000)
 
 
+def test_a_queue_shorter_than_a_first_window_is_a_warning() -> None:
+    guard = found(one(buffer="9pkts"))["short_queue"]
+    assert (guard.level, guard.asked, guard.limit) == ("warning", 9, 10)
+    assert "short_queue" not in found(one(buffer="10pkts"))
+    assert "short_queue" not in found(one(rate="10mbit", delay="0.5ms", buffer="1bdp"))
+
+
 def test_bursts_are_measured_against_a_tenth_of_what_the_path_holds() -> None:
     def udp(delay: str, **more: str) -> RunDescription:
         return one(delay=delay, flows="{flow1: {kind: udp, rate: 10mbit}}", iperf3="3.12", **more)

@@ -26,7 +26,8 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "experiment",
         nargs="*",
-        help="which, by name or by the path of its YAML file (default: every one with results)",
+        help="which, by name or by the path of its YAML file (default: every one with results);"
+        " a run's folder is a page of that run, as --open makes it",
     )
     add_results(verb, "where the runs are")
     verb.add_argument("--out", type=Path, help="the folder to write into (default: RESULTS/report)")
@@ -51,7 +52,14 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--json", action="store_true", help='print {"report": path}')
 
 
+def is_run(word: str) -> bool:
+    """Whether a word names the folder of a run."""
+    return (Path(word) / "run.json").is_file()
+
+
 def report_verb(arguments: argparse.Namespace) -> int:
+    if not arguments.open and [is_run(each) for each in arguments.experiment] == [True]:
+        arguments.open = Path(arguments.experiment.pop())
     if arguments.open:
         if arguments.studies or arguments.docs or arguments.experiment:
             raise BadInput("--open RUN: a page of one run; name no experiment, --studies or --docs")

@@ -143,6 +143,8 @@ def parse_document(text: str, origin: str, *, line_numbers: bool = True) -> Node
         mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
         where = f"{origin}:{mark.line + 1}" if mark is not None and line_numbers else origin
+        if mark is not None and text[mark.index : mark.index + 1] == "\t":
+            problem = "a tab where spaces should be"
         raise BadInput(f"{where}: not YAML: {problem}") from None
     except (ValueError, OverflowError) as error:
         # PyYAML lets some through, as of a character beyond Unicode.

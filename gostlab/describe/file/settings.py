@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from gostlab.declared.errors import BadInput
 from gostlab.declared.traffic import traffic_kinds
 from gostlab.declared.tunnels import LEGS
 from gostlab.describe.file import units, values
@@ -658,6 +659,14 @@ def parse_override(name: str, text: str, *, origin: str | None = None) -> Node:
     --set.
     """
     origin = origin or f"--set {units.quoted(name)[1:-1]}"
+    if re.search(r"^\s*,|,\s*,", text):
+        raise BadInput(f"{origin} {units.quoted(text)}: nothing beside a comma (write A,B)")
+    if comma := units.DECIMAL_COMMA.fullmatch(text):
+        one = ".".join(comma.groups())
+        raise BadInput(
+            f"{origin} {units.quoted(text)}: write {one} if it is one number, or a unit"
+            " for each of two"
+        )
     document = parse_document(f"[{text}\n]", origin, line_numbers=False)
     return replace(document, items=tuple(replace(item, key="") for item in document.items or ()))
 

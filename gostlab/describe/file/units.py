@@ -17,10 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from gostlab.describe.physics.limits import FIRST_WINDOW_PKTS
+
 # One number, then what is left as its unit. 15 digits each side: beyond any quantity here, and
 # bounded work.
 NUMBER = re.compile(
-    r"([+-]?)(\d{1,15}(?:\.\d{1,15})?|\.\d{1,15})(?:e([+-]?\d{1,2}))?\s*(.*)",
+    r"([+-]?)(\d{1,15}(?:\.\d{1,15})?|\.\d{1,15})(?:e([+-]?\d+))?\s*(.*)",
     re.IGNORECASE | re.DOTALL | re.ASCII,
 )
 
@@ -103,12 +105,21 @@ def quoted(text: str) -> str:
     return f'"{safe[:40]}…"' if len(safe) > 40 else f'"{safe}"'
 
 
+# 10,5mbit: a comma where a point should be. In a list it separates values.
+DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+\s*[a-zA-Zµμ%]+(?:/s)?)\s*")
+
+
 def split_number(quantity: str, text: str, example: str) -> tuple[Fraction, str]:
     """A number, not negative, and the word after it. Raises UnitError."""
     match = NUMBER.fullmatch(text.strip())
+    comma = DECIMAL_COMMA.fullmatch(text)
+    if comma:
+        raise UnitError(quantity, text, f"a comma in a number (write {'.'.join(comma.groups())})")
     if match is None:
         raise UnitError(quantity, text, f"not a number with a unit (like {example})")
     sign, digits, exponent, unit = match.groups()
+    if exponent and len(exponent.lstrip("+-0")) > 2:
+        raise UnitError(quantity, text, f"an exponent beyond any quantity (write like {example})")
     number = Fraction(digits) * Fraction(10) ** int(exponent or 0)
     if sign == "-" and number:
         raise UnitError(quantity, text, f"negative (write something like {example})")
@@ -206,14 +217,17 @@ class Buffer:
         return self.unit in ("bdp", "s")
 
     def packets(self, rate_bps: int, rtt_s: Fraction, mtu: int) -> int:
-        """How many packets of MTU size that is, at least one. The BDP is rate × RTT / (8 · MTU)."""
+        """How many packets of MTU size that is, at least one. The BDP is rate × RTT / (8 · MTU); a
+        whole one or more has room for a first window.
+        """
+        least = FIRST_WINDOW_PKTS if self.unit == "bdp" and self.amount >= 1 else 1
         exact = {
             "bdp": self.amount * rate_bps * rtt_s / (8 * mtu),
             "s": self.amount * rate_bps / (8 * mtu),
             "bytes": self.amount / mtu,
             "pkts": self.amount,
         }[self.unit]
-        return max(1, round(exact))
+        return max(least, round(exact))
 
 
 def buffer(text: str) -> Buffer:

@@ -6,10 +6,12 @@ MIB = 2**20
 MAX_BUFFER_BYTES = 2**30  # TCP's window scale ends there
 # netem: a delay table's number that stands for one jitter.
 DISTRIBUTION_SCALE = 8192
-# The MTU of the lab's links; a buffer counts packets of this size.
 # A trap that a run may walk into on purpose: the setting `allow`.
 SUPER_PACKETS = "super-packets"
+# The MTU of the lab's links; a buffer counts packets of this size.
 MTU_BYTES = 1500
+# TCP's first window, which leaves at once (RFC 6928).
+FIRST_WINDOW_PKTS = 10
 # What a path without a rate is taken to carry.
 UNLIMITED_BPS = 10**10
 # The delay line must never drop. netem's queue is a tree, so a large limit costs nothing until it

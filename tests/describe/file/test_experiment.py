@@ -186,7 +186,7 @@ def test_set_overrides_the_path() -> None:
         "ordered": False,
         "distribution": None,
         "loss": {"model": "random", "p": 0.02},
-        "buffer_pkts": 8,
+        "buffer_pkts": 10,
     }
     assert small(overrides=asked)[0].path == {"forward": each_way, "reverse": each_way}
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 
 from gostlab.describe.file import units
+from gostlab.describe.physics.limits import FIRST_WINDOW_PKTS
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,11 @@ def test_a_buffer_is_never_smaller_than_a_packet() -> None:
     assert units.buffer("0.001bdp").packets(10**6, Fraction(1, 1000), 1500) == 1
 
 
+def test_a_whole_bdp_has_room_for_a_first_window() -> None:
+    for rtt_s in (Fraction(0), Fraction(1, 1000)):
+        assert units.buffer("1bdp").packets(10**7, rtt_s, 1500) == FIRST_WINDOW_PKTS
+
+
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
@@ -73,6 +79,8 @@ def test_a_buffer_is_never_smaller_than_a_packet() -> None:
         (units.rate, "-5mbit", 'rate "-5mbit": negative (write something like 100mbit)'),
         (units.rate, "0mbit", 'rate "0mbit": outside 1kbit to 1tbit'),
         (units.rate, "12mbits", None),
+        (units.rate, "1e400mbit", 'rate "1e400mbit": an exponent beyond any quantity'),
+        (units.rate, "10,5mbit", 'rate "10,5mbit": a comma in a number (write 10.5mbit'),
         (units.rate, "12parsecs", 'rate "12parsecs": unknown unit "parsecs" (write it like'),
         (units.rate, "100mbps", 'rate "100mbps": tc reads bps as bytes per second and most'),
         (units.seconds, "84", 'time "84": no unit (write 84ms, or us, s)'),
