@@ -44,6 +44,8 @@ def gosts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TunnelBinary]:
     found = dict(find_gosts())
     named = os.environ.get("GOSTLAB_GOST")
     for packed in [*sorted(PACKED_GOSTS.glob("*.xz")), *([Path(named)] if named else [])]:
+        if any(f"gost-{version}-" in packed.name for version in found):
+            continue
         program = gosts_of_setup.unpacked(packed, tmp_path_factory.mktemp("gost"))
         said = what_gost_says(program)
         if said is not None:

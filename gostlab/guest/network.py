@@ -23,6 +23,7 @@ from gostlab.declared.topologies import topology_of
 from gostlab.describe.resolve.cpu_model import cost_words
 from gostlab.describe.resolve.flows import topology_size
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest import cycle_counter
 from gostlab.guest.commands import CommandLog, Needs
 from gostlab.guest.ethtool import set_offloads_of
 from gostlab.guest.namespaces import inside, read_sysctls, reading_on, without_shells, write_sysctls
@@ -119,6 +120,7 @@ class Network:
         charged_as: str = "",
         reads_on: int | None = None,
         recorded: bool = True,
+        cycle_counter_at: int | None = None,
     ) -> subprocess.Popen[bytes]:
         """Start a process on a node and leave it running, in a session of its own.
 
@@ -127,6 +129,7 @@ class Network:
         flow          the flow whose client it is; None: a server, or a tunnel's end
         reads_on      the size of its reads that the kernel goes on with; None: nothing is said
         recorded      commands.sh is told now; else by `record_start`, when its time has come
+        cycle_counter_at  where it reads the CPU's cycle counter, which reads 0 then; None: nowhere
         """
         cost = cost_words(self.program_costs, charged_as)
         if recorded:
@@ -134,14 +137,18 @@ class Network:
                 node, argv, stdout_name, environ=environ, flow=flow, charged_as=charged_as
             )
         with nullcontext() if reads_on is None else reading_on(reads_on):
-            return self._popen(
+            process = self._popen(
                 node,
                 charged_argv(argv, cost),
                 environ,
                 stdout=stdout,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                **({} if cycle_counter_at is None else cycle_counter.STANDING_STILL),
             )
+        if cycle_counter_at is not None:
+            cycle_counter.let_go(process.pid, cycle_counter_at, execs=1 if cost is None else 2)
+        return process
 
     def record_start(
         self,

@@ -29,6 +29,7 @@ from gostlab.declared.programs import IRTT
 from gostlab.describe.checks import Check, report, worst
 from gostlab.describe.physics.limits import MTU_BYTES
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest import cycle_counter
 from gostlab.guest.cards import moderate_cards
 from gostlab.guest.commands import Needs
 from gostlab.guest.environment import (
@@ -147,6 +148,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     checks += judge(
         run, folder, load, watches.probes, watches.queues, legs, watches.clock_watched, lacks(parts)
     )
+    checks += check_repeats(run, program)
     checks += fidelity.check_kernel(run, parts.get("kernel"), platform.release())
     results.write_json(folder / "fidelity.json", report(checks))
     return worst(checks)
@@ -389,6 +391,15 @@ def check_tunnel(tunnel: Tunnel) -> list[Check]:
     """Whether the tunnel is alive; nothing where there is none."""
     ends = {node: end.poll() for node, end in tunnel.ends.items()}
     return [fidelity.check_tunnel(ends)] if ends else []
+
+
+def check_repeats(run: RunDescription, program: TunnelBinary | None) -> list[Check]:
+    """Whether another run through the tunnel would be this one; nothing where no clock or program
+    makes that a question.
+    """
+    if program is None or run.clock != "virtual" or not cycle_counter.seeds_by_it(program.version):
+        return []
+    return [fidelity.check_repeats(program.version, program.cycle_counter_at)]
 
 
 def raise_file_limit() -> None:

@@ -95,7 +95,9 @@ class OwnProgram:
 class TunnelBinary:
     """A tunnel's program: a real GOST, the lab's relay, one of the machine's or of the lab's own.
 
-    helpers  the further programs that its ends are started with, by name
+    helpers           the further programs that its ends are started with, by name
+    cycle_counter_at  where it reads the CPU's cycle counter for random numbers, which in a run is 0
+                      (gostlab.guest.cycle_counter); None: nowhere
     """
 
     path: Path
@@ -103,6 +105,7 @@ class TunnelBinary:
     version: str  # "gost 3.2.6", "relay 0.1, go1.26.8", "socat 1.7.4.4"
     sha256: str
     helpers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # path, sha256
+    cycle_counter_at: int | None = None  # bytes into its file
 
     @property
     def paths(self) -> list[Path]:
@@ -112,7 +115,7 @@ class TunnelBinary:
     def to_json(self) -> dict[str, Any]:
         """As parts.json and env.json have it."""
         found = {**vars(self), "path": str(self.path)}
-        return found if self.helpers else {k: v for k, v in found.items() if k != "helpers"}
+        return {name: value for name, value in found.items() if value not in ({}, None)}
 
 
 def folders_of(part: str, cache: Path | None = None) -> list[Path]:

@@ -224,6 +224,7 @@ class Launch:
                 stdout_name=name,
                 environ=environ,
                 charged_as=f"{tunnel_kind(self.run.tunnel).cost_name}/{near}",
+                cycle_counter_at=self.program.cycle_counter_at if self.program else None,
             )
 
     def write_file(self, name: str, content: str | bytes, mode: int = 0o644) -> Path:

@@ -553,6 +553,22 @@ def check_tunnel(ends: Mapping[str, int | None]) -> Check:
     return checked("tunnel_alive", bool(dead), sorted(ends), alive, said=", ".join(died))
 
 
+def check_repeats(program: str, counter_at: int | None) -> Check:
+    """Whether runs of one seed are equal through a program whose Go seeds its random numbers with
+    the CPU's cycle counter: where that is read in its file, None: nobody knows.
+    """
+    reason = (
+        ""
+        if counter_at is not None
+        else (
+            f"{program} seeds its random numbers with the CPU's cycle counter, in a place that is"
+            " not known here: another run of this seed differs a little (docs/repeatability.md)"
+        )
+    )
+    got = "equal runs of one seed" if counter_at is not None else "nearly equal runs of one seed"
+    return Check("tunnel_repeats", "ok", None, got, "", reason)
+
+
 # -- the real clock
 
 

@@ -1,0 +1,85 @@
+"""Programs of an older Go, whose runtime reads the CPU's cycle counter: real ones, on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gostlab.guest import cycle_counter
+from gostlab.guest.hold import can_hold
+from gostlab.setup.parts import TunnelBinary
+
+pytestmark = pytest.mark.skipif(not can_hold(), reason="the instruction is x86-64's")
+OLD, NEW = "3.0.0-rc8", "3.2.6"
+
+
+@pytest.mark.parametrize(
+    ("version", "seeds"),
+    [
+        ("gost 3.0.0-rc8, go1.19.8", True),
+        ("gost 2.11.5, go1.21", True),
+        ("relay 0.2, go1.22.1", False),
+        ("gost 3.2.6, go1.26.8", False),
+        ("socat 1.7.4.4", False),
+    ],
+)
+def test_whose_random_numbers_the_counter_seeds(version: str, seeds: bool) -> None:
+    assert cycle_counter.seeds_by_it(version) is seeds
+
+
+@pytest.mark.parametrize("charged", [False, True], ids=["at once", "behind a shell"])
+@pytest.mark.real_gost
+def test_it_reads_0_in_memory_and_the_file_stays(
+    gosts: dict[str, TunnelBinary], charged: bool
+) -> None:
+    if OLD not in gosts:
+        pytest.skip(f"there is no GOST {OLD} here")
+    program = gosts[OLD].path
+    place = cycle_counter.place_in(program)
+    assert place is not None
+    before = program.read_bytes()
+    argv = [str(program), "-L", "tcp://127.0.0.1:0"]
+
+    started = subprocess.Popen(
+        ["/bin/sh", "-c", 'exec "$@"', "sh", *argv] if charged else argv,
+        **cycle_counter.STANDING_STILL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert cycle_counter.let_go(started.pid, place, execs=2 if charged else 1)
+        maps = Path(f"/proc/{started.pid}/maps").read_text(encoding="utf-8")
+        address = cycle_counter.address_of(place, maps)
+        assert address is not None
+        with Path(f"/proc/{started.pid}/mem").open("rb", buffering=0) as memory:
+            memory.seek(address)
+            assert memory.read(3) == cycle_counter.READS_ZERO
+        assert started.poll() is None
+    finally:
+        started.send_signal(signal.SIGKILL)
+        started.wait()
+    assert program.read_bytes() == before
+
+
+def test_a_program_that_never_execs_is_found_by_whoever_waits_for_it() -> None:
+    started = subprocess.Popen(["/bin/sh", "-c", "exit 3"], **cycle_counter.STANDING_STILL)
+
+    assert not cycle_counter.let_go(started.pid, 0, execs=2)
+    assert started.wait(10) == 3
+
+
+def test_another_program_at_that_place_stays_as_it_is() -> None:
+    started = subprocess.Popen(["/bin/true"], **cycle_counter.STANDING_STILL)
+
+    assert not cycle_counter.let_go(started.pid, 1 << 40, execs=1)
+    assert started.wait(10) == 0
+
+
+def test_a_program_without_it_has_no_such_place(tmp_path: Path) -> None:
+    assert cycle_counter.place_in(Path(os.path.realpath("/bin/true"))) is None
+    (tmp_path / "empty").touch()
+    assert cycle_counter.place_in(tmp_path / "empty") is None
