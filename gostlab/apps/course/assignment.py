@@ -28,6 +28,8 @@ from gostlab.describe.resolve.run_description import RunDescription
 PUBLIC_KEY = b"gostlab's public key for courses without a secret"
 LEAST_SECRET_BYTES = 16
 TICKET = re.compile(r"[0-9a-f]{32}")
+# As a teacher hands it out: the lab, the digits, and four more that check all of it.
+HANDED_OUT = re.compile(r"([a-z0-9-]+)-([0-9a-f]{32})-([0-9a-f]{4})")
 STUDENT = re.compile(r"[A-Za-z0-9._@+-]{1,64}")
 # So that nobody finds other predictions that lead to the same seed: 2^43 seeds, 20 ms each.
 ROUNDS = 20_000
@@ -106,6 +108,31 @@ def ticket_of(lab: Lab, student: str, course: str, secret: bytes | None) -> str:
     key = PUBLIC_KEY if secret is None else secret
     words = json.dumps([course, student, lab.name]).encode()
     return hmac.new(key, words, hashlib.sha256).hexdigest()[:32]
+
+
+def hand_out(lab: Lab, student: str, course: str, ticket: str) -> str:
+    """A ticket as it is handed out: LAB-DIGITS-CHECK. The last four digits check the others, the
+    student and the course, so that one who mistypes or leaves out either is told at once.
+    """
+    words = json.dumps([course, student, lab.name, ticket]).encode()
+    return f"{lab.name}-{ticket}-{hashlib.sha256(words).hexdigest()[:4]}"
+
+
+def read_ticket(lab: Lab, student: str, course: str, text: str) -> str:
+    """The digits of a ticket that was handed out. Raises BadInput."""
+    found = HANDED_OUT.fullmatch(text.strip().lower())
+    if found is None:
+        raise BadInput(
+            f"--ticket {text!r:.80}: not a ticket (like {lab.name}-0123…-45ef: copy all of it)"
+        )
+    if found[1] != lab.name:
+        raise BadInput(f"--ticket: of lab {found[1]}, not of {lab.name}")
+    if found[0] != hand_out(lab, student, course, found[2]):
+        raise BadInput(
+            f"--ticket: mistyped, or not of student {student} in course {course}: copy ticket,"
+            " --student and --course as your teacher gave them"
+        )
+    return found[2]
 
 
 def check_student(student: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from gostlab.apps.course.answers import (
 from gostlab.apps.course.assignment import Assignment, assign
 from gostlab.apps.course.formula import filled, shown
 from gostlab.apps.course.grading import RESULTS, what_was_asked
-from gostlab.apps.course.lab import ANSWERS, GUIDE, Lab, load_lab
+from gostlab.apps.course.lab import ANSWERS, GUIDE, Lab, Point, load_lab
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.run_description import RunDescription
 
@@ -123,17 +124,23 @@ def seal_predictions(folder: Path, assignment: Assignment, *, again: bool) -> Se
     return read_sealed(folder / SEALED, assignment.lab)
 
 
-def check_predictions(lab: Lab, answers: Answers, folder: Path) -> None:
-    """Raises BadInput for predictions that nobody could judge."""
+def unjudged(lab: Lab, answers: Answers) -> Iterator[tuple[Point, str]]:
+    """The points whose answer nobody could judge, and why."""
     for point in lab.points:
-        if not point.is_prediction or point.by_hand or point.answer is None:
+        if point.answer is None:
             continue
         text = answers.text(*point.answer)
-        where = f"{folder / ANSWERS}: {'.'.join(point.answer)}"
         if not text:
-            raise BadInput(f"{where}: nothing there (a guess is better than nothing)")
-        if point.within is not None and as_number(text) is None:
-            raise BadInput(f"{where}: {text[:60]!r}: not a number (like 41.2, without a unit)")
+            yield point, "nothing there (a guess is better than nothing)"
+        elif point.within is not None and as_number(text) is None:
+            yield point, f"{text[:60]!r}: not a number (like 41.2, without a unit)"
+
+
+def check_predictions(lab: Lab, answers: Answers, folder: Path) -> None:
+    """Raises BadInput for predictions that nobody could judge."""
+    for point, why in unjudged(lab, answers):
+        if point.is_prediction and not point.by_hand and point.answer:
+            raise BadInput(f"{folder / ANSWERS}: {'.'.join(point.answer)}: {why}")
 
 
 def sealed_seed(folder: Path, assignment: Assignment) -> int:
@@ -172,7 +179,7 @@ def unfinished(folder: Path, assignment: Assignment) -> list[str]:
     )
     if done < len(runs):
         left.append(f"{done} of {len(runs)} runs are there: ./lab lab run {lab.number}")
-    for point in lab.points:
-        if point.answer and not answers.text(*point.answer):
-            left.append(f"{'.'.join(point.answer)} has no answer")
+    left += [
+        f"{ANSWERS}: {'.'.join(point.answer or ())}: {why}" for point, why in unjudged(lab, answers)
+    ]
     return left

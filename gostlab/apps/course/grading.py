@@ -193,6 +193,11 @@ def wrong_student(assignment: Assignment, answers: Answers, folder: Path) -> lis
     for where, name in ((ANSWERS, answers.student), ("assignment.json", told.get("student"))):
         if name != assignment.student:
             found.append(f"{where}: of student {str(name)!r:.80}, not {assignment.student}")
+    if told.get("ticket") != assignment.ticket:
+        found.append(
+            "assignment.json: its ticket is not this student's of course"
+            f" {assignment.course}: ask him to start with the ticket that he was given"
+        )
     return found
 
 
@@ -312,6 +317,11 @@ def squeezed(text: str) -> str:
     return "".join(text.split())
 
 
+def plain_word(text: str) -> str:
+    """A word without capitals, blanks and a full stop at its end."""
+    return squeezed(text).removesuffix(".").casefold()
+
+
 # -- points
 
 
@@ -365,7 +375,7 @@ def score_answer(point: Point, text: str, names: Mapping[str, Value]) -> tuple[s
     if not text.strip():
         return shown(expected), "", band, "no answer"
     if point.within is None:
-        same = squeezed(text).casefold() == squeezed(str(expected)).casefold()
+        same = plain_word(text) == plain_word(str(expected))
         return shown(expected), text[:80], band, "" if same else "another was right"
     got = as_number(text)
     if got is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gostlab import api
 from gostlab.apps.course.answers import TIME
-from gostlab.apps.course.assignment import Assignment, assign, read_secret, ticket_of
+from gostlab.apps.course.assignment import Assignment, assign, read_secret, read_ticket, ticket_of
 from gostlab.apps.course.coursework import (
     FOLDER,
     TASK,
@@ -63,8 +63,13 @@ def labs_verb(arguments: argparse.Namespace) -> int:
 def start(arguments: argparse.Namespace) -> int:
     lab = load_lab(arguments.lab)
     secret = read_secret(arguments.secret) if arguments.secret else None
-    ticket = arguments.ticket or ticket_of(lab, arguments.student, arguments.course, secret)
-    assignment = assign(lab, arguments.student, arguments.course, ticket)
+    who = arguments.student, arguments.course
+    ticket = (
+        read_ticket(lab, *who, arguments.ticket)
+        if arguments.ticket
+        else ticket_of(lab, *who, secret)
+    )
+    assignment = assign(lab, *who, ticket)
     folder = arguments.folder or FOLDER / lab.name
     begin(assignment, folder)
     print(f"{lab.title}: {folder}")

@@ -10,14 +10,23 @@ import json
 import os
 import secrets
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from gostlab import api
 from gostlab.apps.course.answers import SEALED, read_sealed
-from gostlab.apps.course.assignment import STUDENT, Assignment, assign, read_secret, ticket_of
+from gostlab.apps.course.assignment import (
+    STUDENT,
+    Assignment,
+    assign,
+    hand_out,
+    read_secret,
+    ticket_of,
+)
 from gostlab.apps.course.bundle import write_bundle
 from gostlab.apps.course.coursework import ASSIGNMENT
 from gostlab.apps.course.evidence import Records
@@ -25,7 +34,7 @@ from gostlab.apps.course.formats import written
 from gostlab.apps.course.grading import RESULTS, Grade, find_runs, grade, nothing
 from gostlab.apps.course.lab import load_lab
 from gostlab.apps.course.rerun import compare
-from gostlab.apps.course.upload import opened
+from gostlab.apps.course.upload import NoHandIn, opened
 from gostlab.describe.file.document import BadInput
 from gostlab.results import ResultsError, read_object
 
@@ -41,7 +50,9 @@ def ticket(arguments: argparse.Namespace) -> int:
     table = csv.writer(sys.stdout, lineterminator="\n")
     table.writerow(["student", "lab", "course", "ticket"])
     for student in dict.fromkeys(name.strip() for name in names if name.strip()):
-        made = ticket_of(lab, student, arguments.course, key)
+        made = hand_out(
+            lab, student, arguments.course, ticket_of(lab, student, arguments.course, key)
+        )
         table.writerow([student, lab.name, arguments.course, made])
     return EXIT_OK
 
@@ -88,19 +99,56 @@ def graded(arguments: argparse.Namespace) -> Grade:
             lab, student, arguments.course, ticket_of(lab, student, arguments.course, key)
         )
 
+    # An autograder has no teacher beside it who could give another option.
+    asks_a_person = arguments.format in ("text", "json", "junit")
     try:
         with opened(arguments.submission) as folder:
-            told = str((read_object(folder / ASSIGNMENT) or {}).get("student", ""))
-            student = known or (told if STUDENT.fullmatch(told) else "unknown")
+            told = read_object(folder / ASSIGNMENT) or {}
+            named = str(told.get("student", ""))
+            student = known or (named if STUDENT.fullmatch(named) else "unknown")
             assignment = asked_of(student)
+            lacking = (
+                "" if not asks_a_person else lacks(assignment, told, key, arguments.submission)
+            )
+            if lacking:
+                raise NotGraded(lacking)
             found = grade(assignment, folder)
             if known is None:
                 note = "the student is whom the hand-in names: --student says who it must be"
                 found = replace(found, notes=(note,))
             return rerun(found, assignment, folder) if arguments.rerun else found
+    except NotGraded:
+        raise
     except BadInput as error:
+        if asks_a_person and isinstance(error, NoHandIn):
+            raise
         # of the upload: the lab and what the teacher wrote were read before
         return nothing(asked_of(known or "unknown"), [str(error)])
+
+
+class NotGraded(BadInput):
+    """The command does not name the hand-in's lab, course or secret."""
+
+
+def lacks(
+    assignment: Assignment, told: Mapping[str, Any], key: bytes | None, submission: Path
+) -> str:
+    """What the teacher's command has to say for this hand-in to be judged; "" for nothing."""
+    lab, course = (str(told.get(name, ""))[:80] for name in ("lab", "course"))
+    if told and lab != assignment.lab.name:
+        return f"{submission}: a hand-in of lab {lab!r}, not of {assignment.lab.name}"
+    if told and course != assignment.course:
+        return (
+            f"{submission}: work of course {course!r}, and the command says"
+            f" {assignment.course!r}: grade it with its --course (and that course's --secret)"
+        )
+    public = ticket_of(assignment.lab, assignment.student, assignment.course, None)
+    if told and key is None and told.get("ticket") != public:
+        return (
+            f"{submission}: begun with a ticket of course {course!r}: grade it with that"
+            " course's --secret"
+        )
+    return ""
 
 
 def student_of(metadata: Path | None) -> str | None:

@@ -34,22 +34,26 @@ CHUNK_BYTES = 2**16
 NOT_HANDED_IN = ("__MACOSX", ".DS_Store", "Thumbs.db", ".git", "__pycache__")
 
 
+class NoHandIn(BadInput):
+    """Something else than a hand-in: no folder, zip or tar with answers in it."""
+
+
 @contextmanager
 def opened(upload: Path) -> Iterator[Path]:
     """The folder of a hand-in. Raises BadInput."""
     if upload.is_symlink():
-        raise BadInput(f"{upload}: a link: name the folder or the archive itself")
+        raise NoHandIn(f"{upload}: a link: name the folder or the archive itself")
     if upload.is_dir():
         check_folder(upload)
-        yield hand_in_of(upload)
+        yield hand_in_of(upload, upload)
         return
     if not upload.is_file():
-        raise BadInput(f"{upload}: no such folder, zip or tar")
+        raise NoHandIn(f"{upload}: no such folder, zip or tar")
     if upload.stat().st_size > MOST_ARCHIVE_BYTES:
         raise BadInput(f"{upload}: larger than any hand-in ({MOST_ARCHIVE_BYTES >> 20} MiB)")
     with tempfile.TemporaryDirectory(prefix="gostlab-hand-in-") as scratch:
         unpack(upload, Path(scratch))
-        yield hand_in_of(Path(scratch))
+        yield hand_in_of(Path(scratch), upload)
 
 
 def check_folder(folder: Path) -> None:
@@ -89,7 +93,7 @@ def unpack(archive: Path, to: Path) -> None:
         elif tarfile.is_tarfile(archive):
             unpack_tar(archive, to)
         else:
-            raise BadInput(f"{archive}: neither a folder nor a zip nor a tar")
+            raise NoHandIn(f"{archive}: neither a folder nor a zip nor a tar")
     except (
         zipfile.BadZipFile,
         tarfile.TarError,
@@ -189,8 +193,10 @@ def parts_of(name: str) -> tuple[str, ...]:
     return parts
 
 
-def hand_in_of(folder: Path) -> Path:
-    """The folder that has the answers: this one, or one inside. Raises BadInput."""
+def hand_in_of(folder: Path, upload: Path) -> Path:
+    """The folder that has the answers: this one, or one inside. Raises NoHandIn naming the
+    upload.
+    """
     for depth in range(3):
         found = sorted(
             path.parent
@@ -199,7 +205,7 @@ def hand_in_of(folder: Path) -> Path:
         )
         if found:
             return found[0]
-    raise BadInput(f"no {ANSWERS} in it: hand in the folder that ./lab lab start made")
+    raise NoHandIn(f"{upload}: no {ANSWERS} in it: hand in the folder that ./lab lab start made")
 
 
 def pack(folder: Path, archive: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_student_who_works_has_all_points_and_one_who_edits_has_none(
     assert lab("lab", "predict", 0) == 0
     assert lab("lab", "run", 0, "--jobs", 1) == 0
     assert lab("lab", "hand-in", 0) == 1  # the answers are missing, and it says so
-    assert "answers.goodput_mbit has no answer" in capsys.readouterr().err
+    assert "answers.goodput_mbit: nothing there" in capsys.readouterr().err
 
     # when the answers are read from what the lab itself shows
     (run,) = folder.glob("results/*/*/status.json")

@@ -19,10 +19,17 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
+from gostlab.apps.cli import main
 from gostlab.apps.course import formats
 from gostlab.apps.course.answers import as_number, read_answers
-from gostlab.apps.course.assignment import ROUNDS, assign, seed_of, ticket_of
-from gostlab.apps.course.coursework import begin, open_coursework, seal_predictions, sealed_seed
+from gostlab.apps.course.assignment import ROUNDS, assign, hand_out, read_ticket, seed_of, ticket_of
+from gostlab.apps.course.coursework import (
+    begin,
+    open_coursework,
+    seal_predictions,
+    sealed_seed,
+    unfinished,
+)
 from gostlab.apps.course.evidence import FIGURES
 from gostlab.apps.course.formula import FormulaError, evaluate, filled
 from gostlab.apps.course.grading import Grade, grade
@@ -262,13 +269,81 @@ def test_another_students_folder_earns_nothing(tmp_path: Path) -> None:
         (folder / name).write_text(text, encoding="utf-8")
     found = graded(folder, "alice")
     assert found.points == 0
-    assert "belong to other predictions, another student" in found.problems[0]
+    assert any("belong to other predictions, another student" in each for each in found.problems)
 
 
 def test_a_course_with_a_secret_takes_no_tickets_that_anybody_can_make(hand_in: Path) -> None:
     lab = warm_up()
     secret = b"0123456789abcdef"
-    assert grade(asked_of(lab, secret=secret), hand_in).points == 0
+    found = grade(asked_of(lab, secret=secret), hand_in)
+    assert found.points == 0
+    assert "ticket" in found.problems[0]
+
+
+def test_a_ticket_checks_itself_its_lab_its_student_and_its_course() -> None:
+    lab, other = warm_up(), BY_NUMBER[1]
+    digits = ticket_of(lab, "alice", "c", b"0123456789abcdef")
+    handed = hand_out(lab, "alice", "c", digits)
+    assert read_ticket(lab, "alice", "c", f" {handed.upper()}\n") == digits
+    at = len(lab.name) + 5
+    wrong = handed[:at] + ("0" if handed[at] != "0" else "1") + handed[at + 1 :]
+    for named, student, course, text, says in (
+        (lab, "alice", "c", wrong, "mistyped"),
+        (lab, "alice", "public", handed, "--course"),
+        (lab, "alicia", "c", handed, "alicia"),
+        (other, "alice", "c", handed, f"of lab {lab.name}"),
+        (lab, "alice", "c", digits, "copy all of it"),
+    ):
+        with pytest.raises(BadInput, match=re.escape(says)):
+            read_ticket(named, student, course, text)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "'spring'"),
+        (["--course", "spring"], "--secret"),
+        (["--secret", "SECRET"], "--course"),
+        (["--course", "autumn", "--secret", "SECRET"], "'autumn'"),
+    ],
+)
+def test_an_honest_students_work_is_not_graded_by_a_command_that_lacks_the_course(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    secret = tmp_path / "SECRET"
+    secret.write_text("0123456789abcdef")
+    lab = warm_up()
+    asked = assign(lab, "alice", "spring", ticket_of(lab, "alice", "spring", secret.read_bytes()))
+    folder = make_hand_in(tmp_path / "alice", asked, full_link)
+    words = [str(secret) if word == "SECRET" else word for word in words]
+
+    assert main(["grade", "0", str(folder), *words]) == 2
+    told = capsys.readouterr()
+    assert says in told.err and told.out == ""
+    assert main(["grade", "1", str(folder), *words]) == 2
+    assert "0-warm-up" in capsys.readouterr().err
+    right = ["--course", "spring", "--secret", str(secret), "--format", "json"]
+    assert main(["grade", "0", str(folder), *right]) == 0
+    assert json.loads(capsys.readouterr().out)["points"] == lab.most
+
+
+@pytest.mark.parametrize("text", ["46,1", "46.1 Mbit/s", "nan", "1e400", ""])
+def test_a_hand_in_is_not_complete_with_an_answer_that_nobody_can_judge(
+    hand_in: Path, text: str
+) -> None:
+    sheet = (hand_in / "answers.yaml").read_text("utf-8")
+    changed = re.sub(r"(?m)^  goodput_mbit: .*$", f"  goodput_mbit: {json.dumps(text)}", sheet)
+    (hand_in / "answers.yaml").write_text(changed, encoding="utf-8")
+    assert sheet != changed
+    (line,) = unfinished(hand_in, asked_of(warm_up()))
+    assert "answers.goodput_mbit" in line
+
+
+def test_a_word_counts_in_any_case_and_with_a_full_stop(hand_in: Path) -> None:
+    sheet = (hand_in / "answers.yaml").read_text("utf-8")
+    (hand_in / "answers.yaml").write_text(sheet.replace('"window"', '" Window."'), encoding="utf-8")
+    assert "Window." in (hand_in / "answers.yaml").read_text("utf-8")
+    assert graded(hand_in).points == warm_up().most
 
 
 def edit(path: Path, change: Callable[[Any], Any]) -> None:

@@ -31,9 +31,13 @@ def hand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def points(submission: Path, *words: str) -> int:
-    """What `./lab grade` gives; never an exception."""
+    """What `./lab grade` gives; never an exception but for what is no hand-in at all."""
     arguments = parser().parse_args(["grade", "0", str(submission), "--student", "alice", *words])
-    found = graded(arguments)
+    try:
+        found = graded(arguments)
+    except upload.NoHandIn as error:
+        assert str(submission) in str(error)
+        return 0
     to_json(found)
     assert found.points == 0 or not found.problems
     return int(found.points)
@@ -145,6 +149,8 @@ def test_what_is_no_archive_is_said_to_be_none(tmp_path: Path) -> None:
     ):
         (tmp_path / str(number)).write_bytes(data)
         assert points(tmp_path / str(number)) == 0
+        with pytest.raises(upload.NoHandIn), upload.opened(tmp_path / str(number)):
+            pass
     with pytest.raises(BadInput, match="no such"):
         points(tmp_path / "nothing")
 
