@@ -19,6 +19,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,13 @@ LEAST = 5
 MOVED = 0.05
 WIDTH = 100
 TOO_FEW = "too few runs"
+NONE_MOVED = "None of those with runs enough."
 JUDGED = (targets.AGREES, targets.DISAGREES)
 DEGRADED = "†"
 ALONE, WITH_VALUE = ("targets", "moved"), ("rows", "figure", "since")
 
 Show = Callable[[float], str]
+Load = Callable[[str], Mapping[str, MatrixResults]]  # an experiment's matrices, by name
 
 
 @dataclass(frozen=True)
@@ -101,17 +104,30 @@ def write_marked(pages: Iterable[Path], results: Path, root: Path) -> list[Path]
 
     root: the checkout. Raises BadInput, OSError; then no page is changed.
     """
-    filled = {page: fill(page, results, root) for page in pages}
+    load = cache(partial(load_fullest, results))  # many tables are of one experiment
+    filled = {page: fill(page, load, root) for page in pages}
     changed = [page for page, text in filled.items() if text != page.read_text(encoding="utf-8")]
     for page in changed:
         write_whole(page, filled[page].encode("utf-8"))
     return changed
 
 
-def fill(page: Path, results: Path, root: Path) -> str:
+def load_fullest(results: Path, experiment: str) -> Mapping[str, MatrixResults]:
+    """Of each matrix of an experiment the variant with most runs, of those that its file asks."""
+    found = load_results(results, experiment, asked_by_file(experiment))
+    matrices: dict[str, MatrixResults] = {}
+    for matrix in to_matrices(found.runs, load_study(experiment)):  # the fullest comes first
+        matrices.setdefault(matrix.name, matrix)
+    return matrices
+
+
+def fill(page: Path, load: Load, root: Path) -> str:
     """A page's text with its tables filled. Raises BadInput, OSError."""
     out: list[str] = []
-    lines = iter(enumerate(page.read_text(encoding="utf-8").splitlines(), 1))
+    text = page.read_text(encoding="utf-8")
+    if not BEGIN.search(text):
+        return text
+    lines = iter(enumerate(text.splitlines(), 1))
     for number, line in lines:
         out.append(line)
         mark = BEGIN.fullmatch(line.strip())
@@ -120,7 +136,7 @@ def fill(page: Path, results: Path, root: Path) -> str:
         place = f"{page}:{number}"
         old = until_end(lines, place)
         indent = line[: len(line) - len(line.lstrip())]
-        table = table_of(read_mark(mark["asked"], place, root), results)
+        table = table_of(read_mark(mark["asked"], place, root), load)
         out += old if table is None else [f"{indent}{each}".rstrip() for each in table]
         out.append(indent + END)
     return "\n".join(out) + "\n"
@@ -136,27 +152,24 @@ def until_end(lines: Iterator[tuple[int, str]], place: str) -> list[str]:
     raise BadInput(f"{place}: the table has no end: write {END} after it")
 
 
-def table_of(asked: Asked, results: Path) -> list[str] | None:
+def table_of(asked: Asked, load: Load) -> list[str] | None:
     """The lines of a table; None if no run in the results is one of its. Raises BadInput."""
     study = load_study(asked.experiment)
     known = [name for name, _ in study.matrix_titles]
     for name in asked.matrices:
         if name not in known:
             raise BadInput(f"{asked.place}: {asked.experiment} has no matrix {name}")
-    found = load_results(results, asked.experiment, asked_by_file(asked.experiment))
-    matrices: dict[str, MatrixResults] = {}
-    for matrix in to_matrices(found.runs, study):  # of a matrix the fullest variant comes first
-        if matrix.name in asked.matrices:
-            matrices.setdefault(matrix.name, matrix)
-    if not any(cell.counted for each in matrices.values() for cell in each.cells):
+    found = load(asked.experiment)
+    shown = [found[name] for name in asked.matrices if name in found]
+    if not any(len(cell.counted) >= LEAST for each in shown for cell in each.cells):
         return None
-    shown = [matrices[name] for name in asked.matrices if name in matrices]
     if asked.targets:
         table = targets_table(asked, targets.target_rows(study, shown))
     else:
         (matrix,) = shown
         table = cells_table(matrix, asked.rows, asked.figures, asked.place)
-    return ["", *table.to_markdown().strip().splitlines()[2:], "", *foot_of(asked, shown), ""]
+    lines = table.to_markdown().strip().splitlines()[2:] if table.rows else [NONE_MOVED]
+    return ["", *lines, "", *foot_of(asked, shown), ""]
 
 
 def asked_by_file(experiment: str) -> frozenset[str]:
@@ -333,7 +346,8 @@ def foot_of(asked: Asked, shown: Sequence[MatrixResults]) -> list[str]:
             f"{few} cell{' has' if few == 1 else 's have'} fewer than {LEAST} runs, and no number"
         )
     words = "; ".join(filter(None, said))
-    commands = "; ".join(commands_of(asked.experiment, shown))
+    run = [each for each in shown if any(len(cell.counted) >= LEAST for cell in each.cells)]
+    commands = "; ".join(commands_of(asked.experiment, run))
     foot = f"{words}. {commands}. Made by: {made_by_line(counted)}."
     return textwrap.wrap(foot, WIDTH, break_long_words=False, break_on_hyphens=False)
 

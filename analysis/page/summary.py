@@ -19,9 +19,9 @@ from analysis.judge import targets
 from analysis.judge.cells import MatrixResults, to_matrices
 from analysis.judge.table import Column, Table, count, markdown, span_words, texts
 from analysis.page.chapter import Chapter, to_chapter
-from analysis.page.marked import LEAST, Asked, asked_by_file, cells_table, foot_of
+from analysis.page.marked import LEAST, Asked, cells_table, foot_of, load_fullest
 from analysis.page.report import page_template, write_whole
-from analysis.read.runs import Results, load_results
+from analysis.read.runs import Results
 from analysis.read.study import load_study
 
 COMMAND = "./lab report --docs"
@@ -89,23 +89,17 @@ def kept_sections(page: Path) -> dict[str, Section]:
 def chapter_of(results: Path, name: str) -> Chapter | None:
     """An experiment's chapter of the cells with runs enough; None if there is no such cell."""
     study = load_study(name)
-    found = load_results(results, name, asked_by_file(name))
     enough = tuple(
         run
-        for matrix in fullest(to_matrices(found.runs, study))
+        for matrix in load_fullest(results, name).values()
         for cell in matrix.cells
         if len(cell.counted) >= LEAST
         for run in cell.counted
     )
-    return to_chapter(study, Results(name, enough, ())) if enough else None
-
-
-def fullest(matrices: Sequence[MatrixResults]) -> list[MatrixResults]:
-    """Of each matrix the variant with most runs."""
-    found: dict[str, MatrixResults] = {}
-    for matrix in matrices:
-        found.setdefault(matrix.name, matrix)
-    return list(found.values())
+    ran = {run.matrix for run in enough}
+    published = tuple(each for each in study.published if each.matrix in (None, *ran))
+    judged = replace(study, published=published)
+    return to_chapter(judged, Results(name, enough, ())) if enough else None
 
 
 def section_of(chapter: Chapter, folder: str) -> str:
