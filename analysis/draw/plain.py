@@ -34,7 +34,7 @@ from analysis.judge.cells import Cell, natural, spoken_order
 from analysis.judge.statistics import Summary
 from analysis.judge.table import NBSP, cc_name, percent, rate
 from analysis.judge.targets import AGREES, DISAGREES, Target
-from analysis.read.study import TOLERANCE, level
+from analysis.read.study import FACTORS, TOLERANCE, level
 from analysis.read.values import Scalar
 from gostlab.describe.file.words import level_words, says_where
 from gostlab.results.measures import states_words
@@ -400,19 +400,39 @@ def share_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
 
 
 def study_sentence(rows: Sequence[Target], called: str) -> str:
-    """How many of a study's numbers agree, figure by figure; "" of none."""
+    """How many of a study's numbers agree, figure by figure, and how many more lie in the spread of
+    the lab's own runs; "" of none.
+    """
     by_figure: dict[str, list[Target]] = {}
     for row in rows:
-        by_figure.setdefault(row.figure, []).append(row)
-    said = []
+        by_figure.setdefault(row.target.figure, []).append(row)
+    said: list[str] = []
     for figure, alike in by_figure.items():
         verdicts = [row.verdict for row in alike]
-        missing = len(alike) - verdicts.count(AGREES) - verdicts.count(DISAGREES)
-        of = f"{verdicts.count(AGREES)} of {len(alike)} of {figure.partition(' (')[0]}"
-        said.append(f"{of} ({missing} with no run that counts)" if missing else of)
+        agree = verdicts.count(AGREES)
+        missing = len(alike) - agree - verdicts.count(DISAGREES)
+        whose = f"the {called}'s " if not said else "its "
+        words = f"{agree} of {len(alike)} of {whose}{plural_of(alike[0])}"
+        words += f" agree {rule_of(figure, alike)}" if not said else f" {rule_of(figure, alike)}"
+        more = [row for row in alike if row.verdict == DISAGREES and row.in_spread]
+        notes = [f"{len(more)} more in the spread of the lab's runs"] if more else []
+        notes += [f"{missing} with no run that counts"] if missing else []
+        said.append(words + (f" ({', '.join(notes)})" if notes else ""))
+    return f"{first_up(listed(said))}." if said else ""
+
+
+def plural_of(row: Target) -> str:
+    """What the numbers of a figure are."""
+    named = {"goodput_mbit": "rates", "retr": "counts of retransmissions"}
+    return named.get(row.target.figure) or f"values of {row.figure.partition(' (')[0]}"
+
+
+def rule_of(figure: str, rows: Sequence[Target]) -> str:
+    """By what rule the numbers of a figure agree."""
+    factor = FACTORS.get(figure)
+    said = f"within a factor of {factor:g}" if factor else f"within {percent(TOLERANCE)}"
     banded = any(row.target.least is not None or row.target.most is not None for row in rows)
-    rule = f"within {percent(TOLERANCE)}" + (", or within its band" if banded else "")
-    return f"The lab and the {called} agree ({rule}) in {listed(said)}." if rows else ""
+    return said + (", or within its band" if banded else "")
 
 
 # -- how numbers are written in them

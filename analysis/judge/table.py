@@ -97,6 +97,21 @@ class Table:
         )
 
 
+def lines_of(table: Table) -> str:
+    """A table for a terminal, its columns in line, and its note."""
+    rows = [[column.heading for column in table.columns], *table.shown()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = zip(table.columns, row, widths, strict=True)
+        aligned = (
+            f"{words:>{width}}" if column.numeric else f"{words:{width}}"
+            for column, words, width in cells
+        )
+        lines.append("  " + "   ".join(aligned).rstrip())
+    return "\n".join([*lines, *([table.note] if table.note else [])])
+
+
 def markdown(text: str) -> str:
     """Words that are no mark-up, whatever they say."""
     escaped = re.sub(r"([\\|`*_\[\]])", r"\\\1", html.escape(text, quote=False))

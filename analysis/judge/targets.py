@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis.judge.cells import Cell, MatrixResults, spoken_order
@@ -21,10 +21,12 @@ from analysis.judge.table import (
     cc_name,
     count,
     rate,
+    span_words,
     spread_words,
     texts,
 )
-from analysis.read.study import Claim, Study, claims_of, is_about, level
+from analysis.read.measured import LEAST_RUNS, Measured, shipped
+from analysis.read.study import TOLERANCE, Claim, Study, claims_of, is_about, level
 from gostlab.describe.file.experiment import Published
 from gostlab.describe.file.words import cell_words
 
@@ -48,16 +50,38 @@ class Target:
     target: Claim  # the same as `figure` and `asked`, for figures
     variant: str = ""
     key: str = ""  # of its cell; "": there is none
+    full: Measured | None = None  # what is shipped of the lab's own full form
 
     @property
     def n(self) -> int:
         return self.got.n if self.got else 0
 
+    @property
+    def spread(self) -> tuple[float, float, int] | None:
+        """The lab's least and greatest value, of so many runs: of these, where they are enough,
+        else of the full form that is shipped.
+        """
+        if self.got is not None and self.n >= LEAST_RUNS:
+            return min(self.got.values), max(self.got.values), self.n
+        return (self.full.least, self.full.most, self.full.n) if self.full else None
+
+    @property
+    def in_spread(self) -> bool:
+        """Whether the study's value lies between the lab's least and greatest."""
+        if self.spread is None or self.target.value is None:
+            return False
+        return self.spread[0] <= self.target.value <= self.spread[1]
+
 
 def target_rows(study: Study, matrices: Iterable[MatrixResults]) -> tuple[Target, ...]:
     """Everything that the study says, row by row in the file's order; also of what has not run."""
     cells = [cell for matrix in matrices for cell in matrix.cells]
-    return tuple(target for published in study.published for target in judged(published, cells))
+    full = shipped(study.name)
+    return tuple(
+        replace(target, full=full.get((target.matrix, target.cell, target.target.figure)))
+        for published in study.published
+        for target in judged(published, cells)
+    )
 
 
 def validation_verdict(rows: Sequence[Target]) -> bool:
@@ -225,8 +249,8 @@ def targets_note(rows: Sequence[Target]) -> str:
     return (
         f"Of {len(rows)}: "
         + ", ".join(verdicts_words(number, verdict) for verdict, number in counted if number)
-        + ". The median agrees if it is inside the band; without one, within 10 % of the value. Of"
-        " several states one has to."
+        + ". The median agrees if it is inside the band; without one, within 10 % of the value, a"
+        " count within a factor of 1.5. Of several states one has to."
     )
 
 
@@ -239,3 +263,96 @@ def verdicts_words(number: int, verdict: str) -> str:
 def lasting(value: float) -> str:
     """A figure; a time that is endless."""
     return "never" if math.isinf(value) else rate(value)
+
+
+# -- a study's rates, each beside the lab's
+
+MOST_RATES = 20  # more are no table that one takes in
+ABOUT_RATES = "goodput_mbit"
+
+
+def rates_of(rows: Iterable[Target]) -> tuple[Target, ...]:
+    """The rates that a study published of whole runs; () where they are too many to look at."""
+    found = tuple(
+        row
+        for row in rows
+        if row.target.figure == ABOUT_RATES and not row.target.flow and row.target.value is not None
+    )
+    return found if len(found) <= MOST_RATES else ()
+
+
+def rates_table(rows: Sequence[Target], called: str) -> Table | None:
+    """Each of a study's rates beside the lab's and the spread of the lab's own runs; None of none,
+    and where nothing has run.
+    """
+    rates = rates_of(rows)
+    if not any(row.got for row in rates):
+        return None
+    runs = sorted({row.spread[2] for row in rates if row.spread})
+    whose = "full form," if any(map(borrows, rates)) else "its"
+    spread = [Column("spread", f"{whose} {span_words(runs[0], runs[-1])} runs")] if runs else []
+    columns = (
+        *texts(cell="Mbit/s"),
+        Column("value", called.capitalize(), rate),
+        Column("got", "Lab"),
+        *spread,
+        *texts(holds="Agrees"),
+    )
+    told = tuple(
+        {
+            "cell": row.cell,
+            "value": row.target.value,
+            "got": " or ".join(map(rate, row.got.typical)) if row.got else "",
+            "spread": span_of(row),
+            "holds": holds_words(row),
+        }
+        for row in rates
+    )
+    return Table("rates", f"The {called}'s rates", rates_note(rates), columns, told)
+
+
+def span_of(row: Target) -> str:
+    """From least to most of the lab's runs; "" where they are too few."""
+    return "" if row.spread is None else "–".join(dict.fromkeys(map(rate, row.spread[:2])))
+
+
+def holds_words(row: Target) -> str:
+    """How a value of the study's stands to the lab's."""
+    if row.verdict == AGREES:
+        return "yes"
+    if row.verdict == DISAGREES:
+        return "in spread" if row.in_spread else "no"
+    return row.verdict
+
+
+def rates_note(rates: Sequence[Target]) -> str:
+    """What the columns are."""
+    said = f"“Yes”: the lab's median is within {100 * TOLERANCE:.0f} % of the value."
+    if any(row.spread for row in rates):
+        said += " “In spread”: it lies between the least and the most of the lab's runs."
+    for made_by in sorted({row.full.made_by for row in rates if row.full and borrows(row)}):
+        said += f" The full form's runs are shipped, none was made here: {made_by}."
+    return said
+
+
+def borrows(row: Target) -> bool:
+    """Whether the spread beside a value is the shipped one."""
+    return row.full is not None and row.n < LEAST_RUNS
+
+
+def measured_rows(rows: Iterable[Target], made_by: str) -> tuple[Measured, ...]:
+    """What enough runs measured, to be shipped (analysis.read.measured)."""
+    return tuple(
+        Measured(
+            row.matrix,
+            row.cell,
+            row.target.figure,
+            min(row.got.values),
+            row.got.median,
+            max(row.got.values),
+            row.n,
+            made_by,
+        )
+        for row in rows
+        if row.got is not None and row.n >= LEAST_RUNS and not row.target.flow
+    )

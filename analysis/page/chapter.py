@@ -61,6 +61,7 @@ class FirstScreen:
     sentences: tuple[str, ...]  # three at most
     picture: Picture | None
     trust: str
+    rates: Table | None = None  # a study's rates beside the lab's
 
 
 @dataclass(frozen=True)
@@ -163,11 +164,12 @@ def first_screen(
     what moves it most in all of the experiment, or what it costs in delay.
     """
     said = [(part, each) for part in parts for each in part.said]
+    rates = targets.rates_table(judged, study.called)
     # What a later matrix's drawing says of its own is not what the whole is about.
     kinds = LEADS if said and said[0][1].about == "own" else LEADS[1:]
     lead = next((pair for kind in kinds for pair in said if pair[1].about == kind), None)
     if lead is None:
-        return FirstScreen((), None, trust_line(results))
+        return FirstScreen((), None, trust_line(results), rates)
     first = [each for part, each in said if part is lead[0]]
     chosen = [lead]
     if lead[1].about == "own":
@@ -185,7 +187,7 @@ def first_screen(
     else:
         sentences += [each.sentence for each in first if each.about == "delay"]
     picture = next(iter(lead[0].pictures), None)
-    return FirstScreen(tuple(sentences[:3]), picture, trust_line(results))
+    return FirstScreen(tuple(sentences[: 2 if rates else 3]), picture, trust_line(results), rates)
 
 
 LEADS = ("own", "ccs", "share", "lever", "delay")

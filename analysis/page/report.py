@@ -22,12 +22,15 @@ from markupsafe import Markup
 from PIL import Image
 
 from analysis.draw.plain import study_sentence
+from analysis.draw.sentences import made_by_line
 from analysis.draw.spots import Spot, spots_of
 from analysis.draw.style import save
 from analysis.judge.cells import Cell, cell_key, file_name, spoken_order, to_matrices
-from analysis.judge.table import cc_name, markdown, rate
+from analysis.judge.table import cc_name, lines_of, markdown, rate
+from analysis.judge.targets import measured_rows
 from analysis.page import interactive, tables
 from analysis.page.chapter import Chapter, to_chapter
+from analysis.read import measured
 from analysis.read.folder import Broken, Run, load_run
 from analysis.read.runs import load_results, to_csv, to_frame
 from analysis.read.study import Study, load_study
@@ -64,12 +67,17 @@ def write_studies(
     for chapter in chapters:
         if chapter.targets:
             say(study_sentence(chapter.targets, chapter.study.called))
+        if len(chapters) == 1 and chapter.first.rates:
+            say(lines_of(chapter.first.rates))
     written = Writer(out)
     drawn: dict[str, tuple[bytes, bytes]] = {}
     spots: dict[str, tuple[Spot, ...]] = {}
     for chapter in chapters:
         name = file_name(chapter.study.name)
         written.text(f"tables/{name}-runs.csv", to_csv(to_frame(chapter.results.runs)))
+        made_by = made_by_line(chapter.results.runs)
+        if several := measured_rows(chapter.targets, made_by):
+            written.text(f"tables/{name}-measured.csv", measured.to_csv(several))
         for picture in chapter.pictures:
             if picture.name not in drawn:
                 svg, png = save(picture.figure, "svg"), save(picture.figure, "png")

@@ -26,8 +26,9 @@ from gostlab.describe.file.experiment import Experiment, Published, load_experim
 from gostlab.describe.resolve.expand import expand
 from gostlab.results import EXPERIMENT_FILE
 
-# Without a band of its own, a value agrees within this.
+# Without a band of its own, a value agrees within this; a count of what is rare within a factor.
 TOLERANCE = 0.10
+FACTORS = MappingProxyType({"retr": 1.5})
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,9 @@ class Claim:
         """From where to where a figure agrees."""
         low, high = self.least, self.most
         if low is None and high is None and self.value is not None:
-            low, high = sorted((self.value * (1 - TOLERANCE), self.value * (1 + TOLERANCE)))
+            factor = FACTORS.get(self.figure)
+            ends = (1 / factor, factor) if factor else (1 - TOLERANCE, 1 + TOLERANCE)
+            low, high = sorted(self.value * end for end in ends)
         return -math.inf if low is None else low, math.inf if high is None else high
 
     def holds(self, got: float) -> bool:
@@ -56,12 +59,16 @@ class Claim:
 
     @property
     def sentence(self) -> str:
-        """The same for people: "4 to 11", "144 ± 10 %", "0.9 (at least 0.75)"."""
+        """The same for people: "4 to 11", "144 ± 10 %", "63 (a factor of 1.5)", "0.9 (at least
+        0.75)".
+        """
         value, low, high = (
             None if each is None else f"{each:,.6g}" for each in (self.value, self.least, self.most)
         )
         if low is None and high is None:
-            return "" if value is None else f"{value} ± {100 * TOLERANCE:.0f}\u00a0%"
+            factor = FACTORS.get(self.figure)
+            within = f" (a factor of {factor:g})" if factor else f" ± {100 * TOLERANCE:.0f}\u00a0%"
+            return "" if value is None else f"{value}{within}"
         band = f"at least {low}" if high is None else f"at most {high}"
         if low is not None and high is not None:
             band = f"{low} to {high}"

@@ -238,22 +238,16 @@ def row(verdict: str, value: float | None = 100.0, got: float = 50.0, why: str =
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "sentence"),
+    ("verdicts", "parts"),
     [
-        ([], ""),
-        (
-            ["agrees"],
-            "The lab and the thesis agree (within 10\N{NO-BREAK SPACE}%) in 1 of 1 of goodput.",
-        ),
-        (
-            ["agrees", "disagrees", "no run"],
-            "The lab and the thesis agree (within 10\N{NO-BREAK SPACE}%) in 1 of 3 of goodput (1 with no run that"
-            " counts).",
-        ),
+        ([], ()),
+        (["agrees"], ("1 of 1 of the thesis's rates", "10\N{NO-BREAK SPACE}%")),
+        (["agrees", "disagrees", "no run"], ("1 of 3", "1 with no run that counts")),
     ],
 )
-def test_agreement_is_counted_by_figure(verdicts: list[str], sentence: str) -> None:
-    assert study_sentence([row(verdict) for verdict in verdicts], "thesis") == sentence
+def test_agreement_is_counted_by_figure(verdicts: list[str], parts: tuple[str, ...]) -> None:
+    said = study_sentence([row(verdict) for verdict in verdicts], "thesis")
+    assert bool(said) == bool(parts) and all(part in said for part in parts)
 
 
 def test_each_reason_stands_once_the_most_frequent_first() -> None:

@@ -1,0 +1,75 @@
+"""What the lab's own full forms measured, as it is shipped: the spread that stands beside a quick
+form's single runs.
+
+    ./lab run thesis-tunnel && ./lab report thesis-tunnel
+    cp results/report/tables/thesis-tunnel-measured.csv experiments/measured/thesis-tunnel.csv
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, fields
+from functools import cache
+from io import StringIO
+from types import MappingProxyType
+
+from analysis.read.values import printable
+from gostlab.declared.folders import EXPERIMENTS
+
+FOLDER = EXPERIMENTS / "measured"
+# A spread of fewer runs is none.
+LEAST_RUNS = 5
+
+Key = tuple[str, str, str]  # a matrix, a cell's levels in a line, a figure of merit's name
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One figure of one cell over several runs."""
+
+    matrix: str
+    cell: str
+    figure: str
+    least: float
+    median: float
+    most: float
+    n: int
+    made_by: str  # kernel, programs and version of the lab
+
+    @property
+    def key(self) -> Key:
+        """What it is found by."""
+        return self.matrix, self.cell, self.figure
+
+
+@cache
+def shipped(experiment: str) -> Mapping[Key, Measured]:
+    """What is shipped of an experiment; nothing where there is no file, or no good one."""
+    path = FOLDER / f"{experiment}.csv"
+    try:
+        rows = [to_measured(row) for row in csv.DictReader(StringIO(path.read_text("utf-8")))]
+    except (OSError, ValueError, KeyError, AttributeError):
+        return MappingProxyType({})
+    return MappingProxyType({row.key: row for row in rows if row.n >= LEAST_RUNS})
+
+
+def to_measured(row: Mapping[str, str]) -> Measured:
+    """A line of the file. Raises ValueError, KeyError; AttributeError of one that is too
+    short.
+    """
+    matrix, cell, figure, made_by = (
+        printable(row[name]) for name in ("matrix", "cell", "figure", "made_by")
+    )
+    least, median, most = (float(row[name]) for name in ("least", "median", "most"))
+    return Measured(matrix, cell, figure, least, median, most, int(row["n"]), made_by)
+
+
+def to_csv(rows: Iterable[Measured]) -> str:
+    """The file of some rows."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(field.name for field in fields(Measured))
+    for row in rows:
+        writer.writerow(f"{each:.6g}" if isinstance(each, float) else each for each in astuple(row))
+    return out.getvalue()
