@@ -2,7 +2,7 @@
 form's single runs.
 
     ./lab run thesis-tunnel && ./lab report thesis-tunnel
-    cp results/report/tables/thesis-tunnel-measured.csv experiments/measured/thesis-tunnel.csv
+    cp results/report/tables/thesis-tunnel-measured.csv measurements/thesis-tunnel.csv
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from io import StringIO
 from types import MappingProxyType
 
 from analysis.read.values import printable
-from gostlab.declared.folders import EXPERIMENTS
+from gostlab.declared.folders import ROOT
 
-FOLDER = EXPERIMENTS / "measured"
+FOLDER = ROOT / "measurements"
 # A spread of fewer runs is none.
 LEAST_RUNS = 5
 
