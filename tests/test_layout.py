@@ -30,7 +30,7 @@ DESCRIBE = {
 WORDS = {"gostlab.describe", *DESCRIBE, "gostlab.declared"}
 RUNS = {"gostlab.runs", "gostlab.machine", "gostlab.results", "gostlab.setup", *WORDS}
 CORE = {"gostlab", "gostlab.api", "analysis.draw", "analysis.judge", "analysis.read", *RUNS}
-STANDING = "bench command conform course doctor fit new paths validate verbs".split()
+STANDING = "bench command completion conform course doctor fit new paths validate verbs".split()
 ROOMS: dict[str, set[str]] = {
     "topo": {"gostlab.declared"},
     "gostlab": {"gostlab.lazy"},  # the version
@@ -74,6 +74,7 @@ ROOMS: dict[str, set[str]] = {
     "gostlab.apps.replay": CORE,
     "gostlab.apps.catalogue": CORE,
     "gostlab.apps.doctor": CORE,
+    "gostlab.apps.completion": {"gostlab.apps.command", *CORE},
     "gostlab.apps.verbs": {
         "gostlab.apps.catalogue",
         "gostlab.apps.cluster",
@@ -230,6 +231,7 @@ LATE = {
     "gostlab.machine.init": {"fcntl", "termios"},
     "gostlab.apps.cluster.dask_cluster": {"distributed", "distributed.security"},
     "gostlab.apps.bench.cluster": {"distributed"},
+    "gostlab.apps.completion": {"argcomplete"},
     "topo": {"itertools", "os", "sys", "gostlab.declared"},
 }
 

@@ -16,9 +16,16 @@ from collections.abc import Sequence
 from types import FrameType
 
 from gostlab import machine, results
-from gostlab.apps import doctor
+from gostlab.apps import completion, doctor
 from gostlab.apps.bench import bench_verb
-from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, Words, complain
+from gostlab.apps.command import (
+    EXIT_BAD_INPUT,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    Words,
+    asked_by_shell,
+    complain,
+)
 from gostlab.apps.conform import conform_verb
 from gostlab.apps.course import words as course
 from gostlab.apps.fit import words as fit
@@ -46,6 +53,7 @@ VERBS = (
     run.TOPO,
     new_verb.VERB,
     *course.VERBS,
+    completion.VERB,
 )
 
 FIRST_WORDS = """\
@@ -60,6 +68,8 @@ gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says 
 
 def main(argv: Sequence[str]) -> int:
     """Run one verb; returns the exit code."""
+    if asked_by_shell():
+        completion.answer(parser())
     if argv and argv[0] == "setup":  # before Debian's packages are there
         return int(setup.main(list(argv[1:])))
     if argv and argv[0] == "doctor":

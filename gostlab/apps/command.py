@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +48,9 @@ class Words(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
         # -1mbit is a value, and no option: its reader says what is wrong with it.
         self._negative_number_matcher = re.compile(r"-[.\d]")
-        self.register("action", None, Once)
-        self.register("action", "store", Once)
+        if not asked_by_shell():  # it looks at what argparse's own actions have taken
+            self.register("action", None, Once)
+            self.register("action", "store", Once)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Any = None, namespace: Any = None
@@ -70,6 +72,11 @@ class Words(argparse.ArgumentParser):
             close = likeliest(word, known) or f" (known: {', '.join(known)})"
             message = f"{what} {word!r:.80}: not known{close}"
         self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message}: {self.prog} --help says more\n")
+
+
+def asked_by_shell() -> bool:
+    """Whether a shell asks what may follow a word, and no person for a verb (see completion)."""
+    return "_ARGCOMPLETE" in os.environ
 
 
 def likeliest(word: str, known: Sequence[str]) -> str:

@@ -47,7 +47,7 @@ from gostlab.setup.workbench import (
 LAB_PACKAGES = (
     "mininet iperf3 iproute2 ethtool iputils-ping procps wget python3-matplotlib python3-pandas"
     " python3-scipy python3-yaml python3-jinja2 python3-rich python3-jsonschema python3-pyroute2"
-    " python3-pytest"
+    " python3-pytest python3-argcomplete"
 ).split()
 BUILD_PACKAGES = (
     "gcc libc6-dev make flex bison bc xz-utils patch"  # the sandbox's kernel

@@ -57,7 +57,7 @@ def test_auto_takes_native_for_root_on_a_kernel_with_netem_says_so_and_leaves_it
     assert (done.folder / "before").read_text() == (done.folder / "after").read_text()
 
 
-@pytest.mark.parametrize("kernel", ["5.10", "6.1", "6.12"])
+@pytest.mark.parametrize("kernel", ["5.10", "6.1", "6.12", "7.3"])
 def test_a_native_run_takes_what_the_kernel_has_and_says_what_it_lacks(
     lab: Lab, kernel: str
 ) -> None:

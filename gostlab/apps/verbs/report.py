@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -27,7 +30,7 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
         "experiment",
         nargs="*",
         help="which, by name or by the path of its YAML file (default: every one with results);"
-        " a run's folder is a page of that run, as --open makes it",
+        " a run's folder is a page of that run with every sample",
     )
     add_results(verb, "where the runs are")
     verb.add_argument("--out", type=Path, help="the folder to write into (default: RESULTS/report)")
@@ -45,9 +48,12 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
     )
     verb.add_argument(
         "--open",
+        nargs="?",
         type=Path,
+        const=True,
         metavar="RUN",
-        help="a page of one run with every sample instead: its folder, or its name in the results",
+        help="open the page in the desktop's browser; with RUN (a run's folder, or its name in the"
+        " results) it is a page of that run with every sample",
     )
     verb.add_argument("--json", action="store_true", help='print {"report": path}')
 
@@ -58,12 +64,13 @@ def is_run(word: str) -> bool:
 
 
 def report_verb(arguments: argparse.Namespace) -> int:
-    if not arguments.open and [is_run(each) for each in arguments.experiment] == [True]:
-        arguments.open = Path(arguments.experiment.pop())
-    if arguments.open:
+    run = arguments.open if isinstance(arguments.open, Path) else None
+    if not run and [is_run(each) for each in arguments.experiment] == [True]:
+        run = Path(arguments.experiment.pop())
+    if run:
         if arguments.studies or arguments.docs or arguments.experiment:
             raise BadInput("--open RUN: a page of one run; name no experiment, --studies or --docs")
-        page = api.open_run(arguments.results, arguments.open, arguments.out)
+        page = api.open_run(arguments.results, run, arguments.out)
     else:
         given = arguments.results, arguments.experiment, arguments.out
         if arguments.studies and arguments.docs:
@@ -77,7 +84,23 @@ def report_verb(arguments: argparse.Namespace) -> int:
         else:
             page = api.report(*given, say=str if arguments.json else print)
     print(json.dumps({"report": str(page)}) if arguments.json else page)
+    if arguments.open and not arguments.json:
+        open_page(page)
     return EXIT_OK
+
+
+def open_page(page: Path) -> None:
+    """Show a page in the desktop's browser, if there is a desktop; its path has been printed."""
+    has_desktop = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    opener = shutil.which("xdg-open")
+    if has_desktop and opener:
+        subprocess.Popen(
+            [opener, page.absolute()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
 
 def compare_arguments(verb: argparse.ArgumentParser) -> None:

@@ -11,15 +11,17 @@ from gostlab.describe.file import manual, units
 
 
 def settings_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("name", nargs="?", help="one of them, or forward.loss, cc.client")
+    verb.add_argument(
+        "setting", nargs="?", metavar="NAME", help="one of them, or forward.loss, cc.client"
+    )
     add_json(verb)
 
 
 def settings_verb(arguments: argparse.Namespace) -> int:
     if arguments.json:
-        print_json(manual.settings_json(arguments.name))
+        print_json(manual.settings_json(arguments.setting))
     else:
-        print(manual.say_setting(arguments.name) if arguments.name else manual.say_settings())
+        print(manual.say_setting(arguments.setting) if arguments.setting else manual.say_settings())
     return EXIT_OK
 
 

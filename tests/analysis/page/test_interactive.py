@@ -8,7 +8,9 @@ import base64
 import hashlib
 import itertools
 import json
+import os
 import re
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -252,6 +254,39 @@ def test_the_command_opens_a_run_by_its_folder_and_by_its_name(
         assert words in said.err and said.err.count("\n") == 1 and not said.out
     assert main(["report", "one", "--open", "main-one", *here]) == 2
     assert "name no experiment" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("desktop", [{"DISPLAY": ":7"}, {"WAYLAND_DISPLAY": "wayland-0"}, {}])
+@pytest.mark.parametrize("asked", [["--open"], ["--open", "main-run"], ["--open", "--json"]])
+def test_the_page_is_opened_where_there_is_a_desktop(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    desktop: dict[str, str],
+    asked: list[str],
+) -> None:
+    """The desktop's opener is given the page; its path is printed anyway."""
+    results, opened = tmp_path / "results", tmp_path / "opened"
+    synthetic.write_run(results, synthetic.description(duration_s=5.0), name="main-run")
+    opener = tmp_path / "xdg-open"
+    opener.write_text(f'#!/bin/sh\necho "$*" > {opened}.part; mv {opened}.part {opened}\n')
+    opener.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in desktop.items():
+        monkeypatch.setenv(name, value)
+
+    assert main(["report", "--results", str(results), *asked]) == 0
+
+    page = capsys.readouterr().out.splitlines()[-1]
+    if "--json" in asked or not desktop:
+        assert page.removesuffix('"}').endswith(".html")
+        assert not opened.exists()
+        return
+    while not opened.exists():
+        time.sleep(0.01)
+    assert opened.read_text().strip() == page
 
 
 # -- in a browser
