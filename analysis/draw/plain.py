@@ -401,7 +401,7 @@ def share_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
 
 def study_sentence(rows: Sequence[Target], called: str) -> str:
     """How many of a study's numbers agree, figure by figure, and how many more lie in the spread of
-    the lab's own runs; "" of none.
+    the lab's own runs; "" where nothing of it has run.
     """
     by_figure: dict[str, list[Target]] = {}
     for row in rows:
@@ -411,6 +411,8 @@ def study_sentence(rows: Sequence[Target], called: str) -> str:
         verdicts = [row.verdict for row in alike]
         agree = verdicts.count(AGREES)
         missing = len(alike) - agree - verdicts.count(DISAGREES)
+        if missing == len(alike):
+            continue
         whose = f"the {called}'s " if not said else "its "
         words = f"{agree} of {len(alike)} of {whose}{plural_of(alike[0])}"
         words += f" agree {rule_of(figure, alike)}" if not said else f" {rule_of(figure, alike)}"

@@ -65,8 +65,8 @@ def write_studies(
     """The same, of experiments already read."""
     chapters = [to_chapter(study, load_results(results, study.name)) for study in studies]
     for chapter in chapters:
-        if chapter.targets:
-            say(study_sentence(chapter.targets, chapter.study.called))
+        if sentence := study_sentence(chapter.targets, chapter.study.called):
+            say(sentence)
         if len(chapters) == 1 and chapter.first.rates:
             say(lines_of(chapter.first.rates))
     written = Writer(out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ from analysis.read.description import Change, Flow, data_direction
 from analysis.read.folder import Run
 from analysis.read.series import Series, flow_rates, queue_series, socket_series, span
 from analysis.read.study import level
+from gostlab.describe.checks import Check
 from gostlab.results import is_number, read_series
 
 # Short enough for BBR's ProbeRTT (200 ms) to show.
@@ -102,6 +104,8 @@ def panels_of(
         yield Panel("Smoothed RTT\n(ms)", 1.0, lambda ax: draw_flows(ax, srtt, looks))
     if len(queue):
         yield Panel("Bottleneck\nqueue (packets)", 1.0, lambda ax: draw_queue(ax, run, queue))
+    if memory_check(run) is not None:
+        yield Panel("TCP memory\n(MiB)", 1.0, lambda ax: draw_memory(ax, run))
     if idle:
         yield Panel("CPU idle\n(%)", 1.0, lambda ax: draw_idle(ax, idle))
 
@@ -262,20 +266,7 @@ def draw_queue(ax: Axes, run: Run, queue: Series) -> None:
     ax.plot(t_s, value, color=INK, linewidth=1.1, label="queue")
     top = max(float(np.max(queue.value)), 1.0)
     if run.buffer_pkts is not None and top > 0.3 * run.buffer_pkts:
-        ax.axhline(
-            run.buffer_pkts, color=FAINT, linestyle=(0, (4, 2)), linewidth=1.1, label="limit"
-        )
-        ax.annotate(
-            "limit",
-            (1.0, run.buffer_pkts),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-            color=FAINT,
-            annotation_clip=False,
-        )
+        draw_limit(ax, run.buffer_pkts)
         top = max(top, float(run.buffer_pkts))
     ax.set_ylim(0, top * 1.12)
     thousands(ax.yaxis)
@@ -355,6 +346,59 @@ def change_words(change: Change) -> str:
     if change.loss is not None:
         parts.append(f"{100 * change.loss:g}\u00a0% loss")
     return ", ".join(parts)
+
+
+def draw_limit(ax: Axes, value: float) -> None:
+    """Where something is full, by name."""
+    ax.axhline(value, color=FAINT, linestyle=(0, (4, 2)), linewidth=1.1, label="limit")
+    ax.annotate(
+        "limit",
+        (1.0, value),
+        xycoords=("axes fraction", "data"),
+        xytext=(4, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=9,
+        color=FAINT,
+        annotation_clip=False,
+    )
+
+
+def memory_check(run: Run) -> Check | None:
+    """The check of the kernel's limit of TCP memory, where that had a say in the run."""
+    found = (check for check in run.checks if check.name == "tcp_memory")
+    return next((check for check in found if check.verdict != "ok"), None)
+
+
+def draw_memory(ax: Axes, run: Run) -> None:
+    """What each host's TCP sockets hold together (of shared memory: all hosts'), and from where on
+    the kernel lets no window grow.
+    """
+    held: dict[str, list[tuple[float, float]]] = {}
+    for row in read_series(run.folder, "hosts"):
+        by_host = row.get("host_tcp_memory_mib") or {"all": row.get("tcp_memory_mib")}
+        for host, mib in by_host.items():
+            if is_number(mib):
+                held.setdefault(str(host), []).append((float(row["t_s"]), float(mib)))
+    top = 1.0
+    for (host, points), dashes in zip(held.items(), itertools.cycle(FLOW_DASHES)):
+        t_s, mib = zip(*points, strict=True)
+        ax.plot(t_s, mib, color=INK, linewidth=1.3, linestyle=dashes, label=host)
+        ax.annotate(
+            host,
+            (t_s[len(t_s) // 2], mib[len(mib) // 2]),
+            xytext=(0, 4),
+            textcoords="offset points",
+            fontsize=9,
+            color=INK,
+        )
+        top = max(top, *mib)
+    limit = memory_check(run)
+    with suppress(ValueError):
+        limit_mib = float(limit.asked) if limit else math.nan
+        draw_limit(ax, limit_mib)
+        top = max(top, limit_mib)
+    ax.set_ylim(0, top * 1.2)
 
 
 def idle_by_interval(run: Run) -> list[tuple[float, float]]:

@@ -314,3 +314,28 @@ def test_the_bottleneck_is_the_slowest_link_of_each_moment(tmp_path: Path) -> No
     full = steps[0][1]
     assert [rate / full for _, rate in steps] == pytest.approx([1, 0.25, 0.1, 0.25, 0.25])
     assert series.marks_of(run)[2.0] == ["hop2: 5 Mbit/s"]
+
+
+def test_tcp_memory_is_shown_where_the_kernel_s_limit_had_a_say(tmp_path: Path) -> None:
+    folder = synthetic.write_run(tmp_path, synthetic.cell("bbr", 128), seconds=4)
+    before = series.plot_series(loaded(folder))
+    assert not any("TCP memory" in axes.get_ylabel() for axes in before.axes)
+    held = [{"client": 60.0 * t, "target": 10.0} for t in range(1, 5)]
+    rows = [
+        {
+            "t_s": float(t),
+            "cpu_busy_s": t / 2,
+            "cpu_idle_s": t / 2,
+            "host_tcp_memory_mib": held[t - 1],
+        }
+        for t in range(1, 5)
+    ]
+    synthetic.put_lines(folder, "hosts", rows)
+    check = {"name": "tcp_memory", "verdict": "degraded", "asked": 182.0, "got": 240.0}
+    check |= {"unit": "MiB", "reason": "client's TCP sockets held up to 240 MiB"}
+    synthetic.put(folder, "fidelity.json", {"verdict": "degraded", "checks": [check]})
+    drawn = series.plot_series(loaded(folder))
+    (panel,) = [axes for axes in drawn.axes if "TCP memory" in axes.get_ylabel()]
+    lines = {str(line.get_label()): list(line.get_ydata()) for line in panel.lines}
+    assert lines["client"] == [60.0, 120.0, 180.0, 240.0] and lines["target"] == [10.0] * 4
+    assert lines["limit"] == [182.0, 182.0]
