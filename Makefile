@@ -29,7 +29,7 @@ setup-test:
 # A run that failed (exit status 1) is in the report too, as failed. Some that are invalid (3) are a result: one CPU does not
 # carry the real clock's 2 Gbit/s everywhere, and the report says so.
 run:
-	@./lab setup --no-kernel
+	@./lab setup --for thesis-tunnel --quick
 	@./lab run thesis-tunnel --quick; status=$$?; \
 	case $$status in 0|1|3) ;; *) exit $$status;; esac; \
 	./lab report thesis-tunnel && [ $$status -ne 1 ]
@@ -68,7 +68,7 @@ results: setup
 	./lab report --docs
 
 kernel:
-	@./lab setup --only packages --only kernel
+	@./lab setup --only tools --only kernel
 
 doctor:
 	@./lab doctor

@@ -29,6 +29,7 @@ from gostlab.declared import controls, folders
 from gostlab.declared.errors import SandboxOnly
 from gostlab.declared.folders import from_root
 from gostlab.declared.kernels import FEATURES, SHIPPED, Kernel, declared_kernels, own_kernels
+from gostlab.declared.needs import Needs
 from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.describe import guards
 from gostlab.describe.file.document import BadInput, is_path
@@ -43,6 +44,7 @@ from gostlab.describe.file.experiment import (
 from gostlab.describe.file.question import Question
 from gostlab.describe.file.settings import DEFAULTS
 from gostlab.describe.resolve.expand import expand, levels_in_order, single_run
+from gostlab.describe.resolve.needs import needs_of
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import loading, native, sandbox, terminal
 from gostlab.machine.cpus import claimed_cpus
@@ -54,11 +56,8 @@ from gostlab.runs.schedule import Finished, Standing
 from gostlab.runs.shard import Shard
 from gostlab.runs.single import Task
 from gostlab.runs.summary import CellSummary, Scatter, cell_summaries
-from gostlab.setup import gosts, kernels, modules, parts
-from gostlab.setup.archive import ArchiveError
-from gostlab.setup.kernel_build import provide_kernel
+from gostlab.setup import gosts, kernels, modules, parts, steps
 from gostlab.setup.parts import MissingPart
-from gostlab.setup.steps import provide_controls
 from gostlab.setup.workbench import SetupError, Workbench, locked
 
 LEAST_SAID_OF = 5  # runs: of fewer no spread says anything, and scipy need not be read
@@ -327,11 +326,16 @@ def checked_parts(plan: Plan, jobs: int | None, gost: Path | None) -> parts.Part
     """What this machine has, all that a plan's runs need besides their kernels among it. Raises
     BadInput, MissingPart.
     """
-    if jobs is not None and jobs < 1:
-        raise BadInput(f"--jobs {jobs}: at least 1")
+    check_jobs(jobs)
     found = parts.find_parts(gost)
     machine.require_programs(plan.runs, found)
     return found
+
+
+def check_jobs(jobs: int | None) -> None:
+    """Raises BadInput for less than one at a time."""
+    if jobs is not None and jobs < 1:
+        raise BadInput(f"--jobs {jobs}: at least 1")
 
 
 def gost_words(runs: Sequence[RunDescription], found: parts.Parts) -> str:
@@ -515,46 +519,67 @@ def add_kernel(
         return kernels.add_own(bench, path, name)
 
 
-def missing_kernels(plan: Plan, *, jobs: int | None = None, gost: Path | None = None) -> list[str]:
-    """The kernels that a plan's runs ask for, that the lab can build itself, and that are not
-    built. Nobody waits for one and then learns that something else is amiss: that is looked for
-    first. Raises BadInput, MissingPart.
+def missing_parts(plan: Plan, *, jobs: int | None = None, gost: Path | None = None) -> Needs:
+    """What a plan's runs ask for, that the set-up can bring, and that is not there. Nobody waits
+    for it and then learns that something else is amiss: that is looked for first. Raises BadInput,
+    MissingPart.
     """
-    found = checked_parts(plan, jobs, gost)
-    asked = dict.fromkeys(run.kernel for run in plan.runs if run.machine == "sandbox")
-    missing = []
-    for name in asked:
-        if name == SHIPPED:
-            there = found.kernel is not None or "GOSTLAB_KERNEL" in os.environ
-        else:
-            there = name not in declared_kernels() or parts.built_version(name) is not None
-        if not there:
-            missing.append(name)
+    check_jobs(jobs)
+    found = parts.find_parts(gost)
+    wanted = needs_of(plan.runs)
+    missing = Needs(
+        kernels=tuple(name for name in wanted.kernels if not has_kernel(name, found)),
+        iperf3s=tuple(version for version in wanted.iperf3s if version not in found.iperf3),
+        gosts=tuple(name for name in wanted.gosts if not has_gost(name, found)),
+        tunnels=tuple(
+            name for name in wanted.tunnels if not has_programs(tunnel_kind(name).programs, found)
+        ),
+        clients=tuple(name for name in wanted.clients if not has_programs([name], found)),
+        nginx=wanted.nginx and found.nginx is None,
+    )
+    machine.require_programs((run for run in plan.runs if not waits_for(run, missing)), found)
     return missing
+
+
+def waits_for(run: RunDescription, missing: Needs) -> bool:
+    """Whether a run's iperf3 or tunnel is among what is missing."""
+    kind = tunnel_kind(run.tunnel)
+    by_gost = kind.program == GOST and run.gost in missing.gosts
+    return run.iperf3 in missing.iperf3s or kind.name in missing.tunnels or by_gost
+
+
+def has_kernel(name: str, found: parts.Parts) -> bool:
+    """Whether a kernel is there, or is none that the lab could build."""
+    if name == SHIPPED:
+        return found.kernel is not None or "GOSTLAB_KERNEL" in os.environ
+    return name not in declared_kernels() or parts.built_version(name) is not None
+
+
+def has_gost(name: str, found: parts.Parts) -> bool:
+    """Whether what a run calls a GOST is there, or is none that the set-up could bring."""
+    if name == parts.AUTO:
+        return found.gost is not None or found.relay is not None
+    return name != parts.RELAY or found.relay is not None
+
+
+def has_programs(names: Sequence[str], found: parts.Parts) -> bool:
+    """Whether programs are there, the machine's or the lab's own."""
+    return all(parts.find_program(name, found.programs) is not None for name in names)
+
+
+def provide_parts(wanted: Needs, *, jobs: int, quiet: bool = False) -> None:
+    """Fetch and build parts; it says how it goes, on standard output. Raises MissingPart,
+    OSError.
+    """
+    try:
+        steps.provide(wanted, jobs, quiet=quiet)
+    except SetupError as error:
+        raise MissingPart(str(error)) from None
 
 
 def kernel_version(kernel: Path) -> str:
     """The version of a kernel that was built: 7.3.4."""
     return str(parts.kernel_record(kernel)["version"])
-
-
-def build_kernel(name: str, *, jobs: int, say: Callable[[str], None]) -> None:
-    """Build a kernel that a run asks for: a declared version, or the shipped one with the lab's own
-    congestion controls. Raises MissingPart, OSError.
-    """
-    cache = folders.cache_folder()
-    for folder in ("log", "build"):
-        (cache / folder).mkdir(parents=True, exist_ok=True)
-    try:
-        if name != SHIPPED:
-            add_kernel(name, None, jobs=jobs, say=say)
-            return
-        with locked(cache, say) as lock_fd:
-            bench = Workbench(cache, jobs, say, lock_fd)
-            provide_kernel(bench)
-            provide_controls(bench)
-    except (SetupError, ArchiveError) as error:
-        raise MissingPart(f"kernel {name} cannot be built: {error}") from None
 
 
 def kernel_lines() -> list[str]:

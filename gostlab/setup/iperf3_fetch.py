@@ -7,6 +7,7 @@ every release of Debian, and nothing is installed. Python's own library alone.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 
 from gostlab.declared.iperf3_versions import OWN, Iperf3Kind
 from gostlab.setup import archive, parts
@@ -14,12 +15,12 @@ from gostlab.setup.unpacked import bind, libraries_in, sum_of
 from gostlab.setup.workbench import SetupError, Workbench, replacing, run_logged, write_json
 
 
-def provide_iperf3(bench: Workbench) -> str:
-    """Every iperf3 of the lab's own that is to be had. Raises SetupError naming those that must be
-    and are not.
+def provide_iperf3(bench: Workbench, versions: Sequence[str] = tuple(OWN)) -> str:
+    """Those of the lab's own iperf3s that are to be had. Raises SetupError naming those that must
+    be and are not.
     """
     got, failed = [], []
-    for kind in OWN.values():
+    for kind in (OWN[version] for version in versions):
         found = parts.find_own_iperf3(kind.version, bench.cache)
         try:
             got.append(found.version if found else _unpack(bench, kind))
@@ -37,7 +38,7 @@ def _unpack(bench: Workbench, kind: Iperf3Kind) -> str:
     if mirror is None:
         raise SetupError("there is no Debian mirror to take it from: runs here need iperf3: system")
     bench.say(f"fetching iperf3 {kind.version} from {kind.suite}")
-    apt = archive.PrivateApt(bench.cache / "build" / "apt", mirror)
+    apt = archive.PrivateApt(bench.apt_folder, mirror)
     wanted = archive.Wanted("iperf3", "iperf3", parts.version_tuple(kind.version))
     candidate = next(
         (one for one in apt.look_for(wanted, [[kind.suite]]) if one.upstream == wanted.oldest), None

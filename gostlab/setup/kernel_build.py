@@ -35,7 +35,10 @@ from gostlab.setup.workbench import (
 # Measured with linux-source-7.3: package and tarball 0.33 GB, the tree 1.7 GB unpacked and 2.0 GB
 # built.
 BUILD_BYTES = 3_000_000_000
+BUILD_WORDS = "about three minutes on two idle CPUs"
 SOURCE_DOES_NOT_FIT = 3  # build.sh's exit status
+UNREAD = folders.ROOT / "kernel" / "unread"
+BEGUN = "begun"  # in a build's folder: its source has been patched, or compiled
 OLDEST = ".".join(map(str, parts.OLDEST_KERNEL))
 
 
@@ -53,8 +56,10 @@ class Source:
     is_left_over: bool = False  # by a build that was cut off
 
 
-def provide_kernel(bench: Workbench) -> str:
-    """Build the sandbox's kernel, unless one of the same options, patches and script is there."""
+def there_already(bench: Workbench) -> str | None:
+    """The sandbox's kernel in words, if one of the same options, patches and script is there; None
+    if it has to be built. Raises SetupError.
+    """
     named = os.environ.get("GOSTLAB_KERNEL")
     if named:
         version = parts.output_of([named, "--version"]).strip()
@@ -72,6 +77,13 @@ def provide_kernel(bench: Workbench) -> str:
             f"User-Mode Linux is for x86_64, this machine is {platform.machine()}: no sandbox "
             "here; runs need --machine native, as root"
         )
+    return None
+
+
+def build_folder(bench: Workbench) -> Path:
+    """Where the sandbox's kernel is built; what others left beside it is deleted. Raises SetupError
+    if its disk is too full.
+    """
     folder = bench.cache / "build" / f"kernel-{parts.kernel_inputs_hash()}"
     for abandoned in (bench.cache / "build").glob("kernel-*"):
         if abandoned != folder:
@@ -79,6 +91,26 @@ def provide_kernel(bench: Workbench) -> str:
     require_space(
         bench.cache, BUILD_BYTES - _size_of(folder), "the kernel's source while it builds"
     )
+    return folder
+
+
+def fetch_source(bench: Workbench) -> str:
+    """Fetch and unpack the kernel's source, unless the kernel or the source is there: its build
+    finds it. Raises SetupError or ArchiveError.
+    """
+    if there_already(bench):
+        return "not needed"
+    return next(_sources(bench, build_folder(bench))).origin
+
+
+def provide_kernel(bench: Workbench) -> str:
+    """Build the sandbox's kernel, unless one of the same options, patches and script is there.
+    Raises SetupError.
+    """
+    there = there_already(bench)
+    if there:
+        return there
+    folder = build_folder(bench)
     complaints = []
     for source in _sources(bench, folder):
         try:
@@ -104,7 +136,7 @@ def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
         yield left
     mirror = archive.find_mirror()
     if mirror is not None:
-        apt = archive.PrivateApt(bench.cache / "build" / "apt", mirror)
+        apt = archive.PrivateApt(bench.apt_folder, mirror)
         wanted = archive.Wanted("linux-source-", r"linux-source-\d+\.\d+", parts.OLDEST_KERNEL)
         tried: set[str] = set()
         for candidate in apt.look_for(wanted, archive.suite_groups(mirror.codename), bench.say):
@@ -112,17 +144,27 @@ def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
                 tried.add(candidate.package)
                 bench.say(f"fetching {candidate}, about 170 MB")
                 package = apt.download(candidate, folder / "download")
-                yield unpack_package(bench, folder, package, str(candidate))
+                yield unpack_package(bench, folder, package, str(candidate), unread_words())
         bench.notes += apt.complaints
     yield _fetch_pinned(bench, folder)
 
 
 def left_over(folder: Path) -> Source | None:
-    """The source that a cut-off build left in its folder."""
+    """The source that lies in a build's folder: fetched ahead, or left by a build that was cut
+    off.
+    """
     record = parts.read_json(folder / "source.json")
     if record is None:
         return None
-    return Source(folder / "source", record["origin"], record["sha256"], is_left_over=True)
+    begun = (folder / BEGUN).exists()
+    return Source(folder / "source", record["origin"], record["sha256"], is_left_over=begun)
+
+
+def unread_words() -> list[str]:
+    """What tells tar to leave out what no build reads (kernel/unread)."""
+    lines = UNREAD.read_text(encoding="utf-8").splitlines()
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    return ["--anchored", *(f"--exclude={pattern}" for pattern in patterns)]
 
 
 def unpack_package(
@@ -156,7 +198,7 @@ def _fetch_pinned(bench: Workbench, folder: Path) -> Source:
     except OSError as error:
         raise SetupError(f"{none_in_apt}, and kernel.org cannot be reached ({error})") from error
     bench.say(f"unpacking {origin}")
-    return unpack_tarball(bench, folder, tarball, origin, pin["sha256"])
+    return unpack_tarball(bench, folder, tarball, origin, pin["sha256"], unread_words())
 
 
 def unpack_tarball(
@@ -235,6 +277,7 @@ def run_build_script(bench: Workbench, source: Source, built: Path, script: Path
     """Run a build.sh, telling how far it is. Raises SourceDoesNotFit or SetupError."""
     argv: list[str | Path] = [script, source.tree, built, str(bench.jobs)]
     log = bench.log("kernel-build")
+    (built.parent / BEGUN).touch()
     started = time.monotonic()
     objects = 0
     with open(log, "w", encoding="utf-8") as output:
@@ -258,7 +301,7 @@ def run_build_script(bench: Workbench, source: Source, built: Path, script: Path
                 output.write(line)
                 objects += bool(re.match(r"\s+(CC|AS|LD|AR)\s", line))
                 bench.say(
-                    f"building {source.origin}: {objects} objects,"
+                    f"building {source.origin}, {BUILD_WORDS}: {objects} objects,"
                     f" {time.monotonic() - started:.0f} s"
                 )
         finally:

@@ -23,6 +23,7 @@ from gostlab.declared.folders import from_root
 from gostlab.declared.kernels import ALL_PATCHES, Declared, Patch
 from gostlab.setup import archive, parts
 from gostlab.setup.kernel_build import (
+    BEGUN,
     BUILD_BYTES,
     Source,
     SourceDoesNotFit,
@@ -32,11 +33,11 @@ from gostlab.setup.kernel_build import (
     run_build_script,
     unpack_package,
     unpack_tarball,
+    unread_words,
 )
 from gostlab.setup.workbench import SetupError, Workbench, require_space
 
 SCRIPT = folders.KERNELS / "build.sh"
-UNREAD = folders.ROOT / "kernel" / "unread"
 OPTIONS = folders.ROOT / "kernel" / "options"
 OLDEST = (4, 9)  # the first that a gcc of today compiles
 VERSION_LINES = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
@@ -84,8 +85,7 @@ def add_version(bench: Workbench, name: str) -> Added:
     there = parts.built_version(name, bench.cache)
     if there is not None:
         return described(name, there, (), None)
-    folder = bench.cache / "build" / f"version-{name}-{parts.version_inputs_hash(declared)}"
-    require_space(bench.cache, BUILD_BYTES, f"the source of kernel {name} while it builds")
+    folder = build_folder(bench, declared)
     source = left_over(folder) or fetched(bench, folder, declared)
     try:
         return build_version(bench, folder, source, declared)
@@ -97,8 +97,36 @@ def add_version(bench: Workbench, name: str) -> Added:
     return build_version(bench, folder, fetched(bench, folder, declared), declared)
 
 
+def build_folder(bench: Workbench, declared: Declared) -> Path:
+    """Where a declared version is built. Raises SetupError if its disk is too full."""
+    folder = (
+        bench.cache / "build" / f"version-{declared.name}-{parts.version_inputs_hash(declared)}"
+    )
+    require_space(bench.cache, BUILD_BYTES, f"the source of kernel {declared.name} while it builds")
+    return folder
+
+
+def fetch_version(bench: Workbench, name: str) -> str:
+    """Fetch and unpack a declared version's source, unless the kernel or the source is there: its
+    build finds it. Raises SetupError, ArchiveError.
+    """
+    declared = kernels.declared_kernels()[name]
+    if parts.built_version(name, bench.cache) is not None:
+        return "not needed"
+    folder = build_folder(bench, declared)
+    return (left_over(folder) or fetched(bench, folder, declared)).origin
+
+
+def provide_version(bench: Workbench, name: str) -> str:
+    """Build a declared version, unless it is there. Raises SetupError, ArchiveError."""
+    found = add_version(bench, name)
+    how = "built before" if found.build_s is None else f"built in {found.build_s:.0f} s"
+    return f"{found.version} ({how})"
+
+
 def build_version(bench: Workbench, folder: Path, source: Source, declared: Declared) -> Added:
     """Patch a version's source, and build it. Raises SetupError."""
+    (folder / BEGUN).touch()
     patch_all(source.tree, declared.series)
     write_options(source.tree, declared.more, declared.may_be_missing)
     hashed = parts.version_inputs_hash(declared)
@@ -185,7 +213,7 @@ def fetched(bench: Workbench, folder: Path, declared: Declared) -> Source:
         )
     wanted = archive.Wanted(declared.package, re.escape(declared.package), (0,))
     complaints: list[str] = []
-    for apt, groups in archive.places(bench.cache / "build" / "apt-kernels", mirror):
+    for apt, groups in archive.places(bench.apt_folder, mirror):
         for candidate in apt.look_for(wanted, groups, bench.say):
             bench.say(f"fetching {candidate}, about 150 MB")
             package = apt.download(candidate, folder / "download")
@@ -225,13 +253,6 @@ def copied(bench: Workbench, folder: Path, tree: Path) -> Source:
     if packed.wait() != 0 or done.returncode != 0:
         raise SetupError(f"{tree} could not be copied to {copy}")
     return Source(copy, str(tree), hash_of_tree(copy))
-
-
-def unread_words() -> list[str]:
-    """What tells tar to leave out what no build reads (kernel/unread)."""
-    lines = UNREAD.read_text(encoding="utf-8").splitlines()
-    patterns = [line for line in lines if line and not line.startswith("#")]
-    return ["--anchored", *(f"--exclude={pattern}" for pattern in patterns)]
 
 
 def hash_of_tree(tree: Path) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import os
 import platform
 import shutil
@@ -20,17 +21,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from gostlab.declared import folders
+from gostlab.declared import folders, needs
 from gostlab.declared.errors import BadInput
+from gostlab.declared.kernels import SHIPPED
+from gostlab.declared.needs import Needs
 from gostlab.declared.tunnels import tunnel_packages
-from gostlab.setup import archive, gosts, modules, parts, system
+from gostlab.setup import archive, gosts, kernels, modules, parts, system
 from gostlab.setup.iperf3_fetch import provide_iperf3
-from gostlab.setup.kernel_build import provide_kernel
+from gostlab.setup.kernel_build import fetch_source, provide_kernel
 from gostlab.setup.relay_build import provide_relay
-from gostlab.setup.unpacked import provide_tunnels
+from gostlab.setup.side_by_side import Progress, Step, take_steps
+from gostlab.setup.unpacked import provide_programs
 from gostlab.setup.workbench import (
     HashMismatch,
     SetupError,
@@ -49,11 +54,14 @@ LAB_PACKAGES = (
     " python3-scipy python3-yaml python3-jinja2 python3-rich python3-jsonschema python3-pyroute2"
     " python3-pytest python3-argcomplete"
 ).split()
-BUILD_PACKAGES = (
-    "gcc libc6-dev make flex bison bc xz-utils patch"  # the sandbox's kernel
-    " patchelf"  # the lab's own iperf3s
-    " golang-go ca-certificates"  # the relay
-).split()
+# What the sandbox's kernel is built with: a few seconds' worth, so that its build begins early; and
+# what an experiment's file is read with.
+TOOL_PACKAGES = "gcc libc6-dev make flex bison bc xz-utils patch python3-yaml".split()
+BUILD_PACKAGES = [
+    *TOOL_PACKAGES,
+    "patchelf",  # the lab's own iperf3s
+    *("golang-go", "ca-certificates"),  # the relay
+]
 TEST_PACKAGES = (
     "shellcheck python3-venv python3-pytest-xdist"
     " chromium"  # the report's page as people see it
@@ -106,11 +114,10 @@ def wanted_packages(*extra: str) -> list[str]:
     )
 
 
-def install_packages(bench: Workbench, *extra: str) -> str:
+def install_packages(bench: Workbench, wanted: Sequence[str]) -> str:
     """Install what is missing, and nothing recommended (Mininet's Open vSwitch would start a
     service).
     """
-    wanted = wanted_packages(*extra)
     if shutil.which("dpkg-query") is None or shutil.which("apt-get") is None:
         missing = missing_programs()
         if missing:
@@ -223,7 +230,7 @@ def unpack_private(
 
     What is unpacked and not installed starts nothing and replaces nothing on the machine.
     """
-    apt = archive.PrivateApt(bench.cache / "build" / "apt", mirror)
+    apt = archive.PrivateApt(bench.apt_folder, mirror)
     # One suite at a time: the nearest one is the likeliest to run here.
     suites = [[suite] for group in archive.suite_groups(mirror.codename) for suite in group]
     for candidate in apt.look_for(archive.Wanted(package, package, oldest), suites, bench.say):
@@ -323,29 +330,78 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 # -- the whole
 
-Step = Callable[[Workbench], str]
+
+def steps(
+    wanted: Needs | None = None, extra: Sequence[str] = (), *, with_gost: bool = True
+) -> list[Step]:
+    """The set-up's steps.
+
+    wanted  what runs need (None: all that there is)
+    extra   test: what `make test` needs, too; bench: what `./lab bench` counts with
+    """
+    wanted = wanted or needs.everything()
+    python_packages = TEST_PACKAGES if "test" in extra else []
+    more = [*python_packages, *(BENCH_PACKAGES if "bench" in extra else [])]
+    tools, packages = ("tools",), ("packages",)
+    found = [
+        Step("tools", lambda bench: install_packages(bench, TOOL_PACKAGES)),
+        Step(
+            "packages", lambda bench: install_packages(bench, wanted_packages(*more)), tools, tools
+        ),
+        Step("iproute2", provide_iproute2),
+    ]
+    if wanted.iperf3s:
+        iperf3 = partial(provide_iperf3, versions=wanted.iperf3s)
+        found.append(Step("iperf3", iperf3, packages, packages))
+    if wanted.nginx:
+        found.append(Step("nginx", provide_nginx))
+    if wanted.tunnels or wanted.clients:
+        programs = partial(provide_programs, tunnels=wanted.tunnels, clients=wanted.clients)
+        found.append(Step("tunnels", programs, packages, packages))
+    if with_gost and parts.AUTO in wanted.gosts:
+        found.append(Step("gost", provide_gost))
+    if {parts.AUTO, parts.RELAY} & set(wanted.gosts):
+        asked = parts.RELAY in wanted.gosts
+        found.append(
+            Step("relay", partial(relay_if_needed, asked=asked), (*packages, "gost"), packages)
+        )
+    if "test" in extra:
+        found.append(Step("test-tools", provide_test_tools, packages, packages))
+    return found + kernel_steps(wanted.kernels)
 
 
-def steps(with_test: bool, with_gost: bool, with_bench: bool = False) -> dict[str, Step]:
-    """The set-up's steps in their order."""
-    extra = (*(TEST_PACKAGES if with_test else ()), *(BENCH_PACKAGES if with_bench else ()))
+def kernel_steps(names: Sequence[str]) -> list[Step]:
+    """Fetching and building kernels, one after the other: each has all CPUs."""
+    found: list[Step] = []
+    for name in names:
+        if name != SHIPPED and name not in kernels.declared_names():
+            continue  # of the user's own: it is there, or the run says what to do
+        fetch, build = fetch_source, provide_kernel
+        if name != SHIPPED:
+            fetch = partial(alone_with_kernels, does=partial(kernels.fetch_version, name=name))
+            build = partial(alone_with_kernels, does=partial(kernels.provide_version, name=name))
+        step = "kernel" if name == SHIPPED else f"kernel {name}"
+        before = tuple(each.name for each in found[-2:])
+        found += [
+            Step(f"{step}'s source", fetch, before[:1]),
+            Step(step, build, ("tools", f"{step}'s source", *before[1:]), ("tools",)),
+        ]
+    controls = "congestion controls"
+    return found + [Step(controls, provide_controls, ("kernel",), ("kernel",))] * (SHIPPED in names)
 
-    def packages(bench: Workbench) -> str:
-        return install_packages(bench, *extra)
 
-    return {
-        "packages": packages,
-        "iproute2": provide_iproute2,
-        "iperf3": provide_iperf3,
-        "nginx": provide_nginx,
-        "tunnels": provide_tunnels,
-        "relay": provide_relay,
-        **({"gost": provide_gost} if with_gost else {}),
-        **({"test-tools": provide_test_tools} if with_test else {}),
-        # The longest comes last: whatever else is wrong has been said by then.
-        "kernel": provide_kernel,
-        "congestion controls": provide_controls,
-    }
+def alone_with_kernels(bench: Workbench, does: Callable[[Workbench], str]) -> str:
+    """Do something that `./lab kernel` must not do at the same time."""
+    with locked(bench.cache, bench.say, "kernels.lock"):
+        return does(bench)
+
+
+def relay_if_needed(bench: Workbench, asked: bool) -> str:
+    """The relay, unless there is a GOST and nothing asks for the relay itself."""
+    found = parts.find_parts()
+    if found.gost is not None and not asked:
+        return f"not needed: {found.gost_says} is there"
+    return provide_relay(bench)
 
 
 def provide_controls(bench: Workbench) -> str:
@@ -358,41 +414,44 @@ def provide_controls(bench: Workbench) -> str:
     return "none: another kernel is named by GOSTLAB_KERNEL"
 
 
-class Progress:
-    """Says on standard output what the set-up does: a line per step, and how far a long one is."""
+def provide(wanted: Needs, jobs: int, *, quiet: bool = False) -> None:
+    """Bring what runs need and the packages alone do not give. Raises SetupError, OSError."""
+    chosen = [step for step in steps(wanted) if step.name not in ("tools", "packages")]
+    chosen = [step for step in chosen if step.name != "congestion controls"]  # as they are loaded
+    failed = take(chosen, folders.cache_folder(), jobs, quiet=quiet)
+    if failed:
+        raise SetupError(f"the set-up failed: {', '.join(failed)}")
 
-    def __init__(self, total: int, quiet: bool) -> None:
-        self.total = total
-        self.quiet = quiet
-        self.is_terminal = sys.stdout.isatty()
-        self._head = ""
-        self._started = 0.0
-        self._next_plain_line = 0.0
 
-    def begin(self, number: int, name: str) -> None:
-        self._head = f"[{number}/{self.total}] {name}: "
-        self._started = time.monotonic()
-        self._next_plain_line = self._started
+def take(chosen: Sequence[Step], cache: Path, jobs: int, *, quiet: bool) -> list[str]:
+    """Take steps while no other set-up is at work; those that failed, by name. Raises OSError."""
+    for folder in ("log", "build"):
+        (cache / folder).mkdir(parents=True, exist_ok=True)
+    progress = Progress(len(chosen), quiet)
+    with locked(cache, print) as lock_fd:
+        failed = take_steps(chosen, progress, Workbench(cache, jobs, print, lock_fd))
+        for apt in (cache / "build").glob("apt-*"):
+            shutil.rmtree(apt, ignore_errors=True)
+    return failed
 
-    def say(self, text: str) -> None:
-        """Overwritten on a terminal; elsewhere a line, but not more than one in half a minute."""
-        if self.quiet:
-            return
-        now = time.monotonic()
-        if self.is_terminal:
-            width = shutil.get_terminal_size().columns - 1
-            print("\r\033[K" + (self._head + text)[:width], end="", flush=True)
-        elif now >= self._next_plain_line:
-            print(self._head + text, flush=True)
-            self._next_plain_line = now + 30
 
-    def end(self, text: str, word: str) -> None:
-        if self.quiet and word == "ok":
-            return
-        took = time.monotonic() - self._started
-        clear = "\r\033[K" if self.is_terminal else ""
-        long = f", {took:.0f} s" if took >= 1 else ""
-        print(f"{clear}{self._head}{text}  {word}{long}", flush=True)
+def needs_of(experiment: str, *, quick: bool) -> Needs:
+    """What an experiment needs, by a Python of its own: who reads its file uses YAML, which is not
+    there at first. `try`: what a question of the defaults needs. Raises SetupError.
+    """
+    if experiment == "try":
+        return needs.A_QUESTION
+    words = ["-m", "gostlab.describe.resolve.needs", experiment, *(["--quick"] if quick else [])]
+    done = subprocess.run(
+        [sys.executable, "-P", *words],
+        env={**os.environ, "PYTHONPATH": str(folders.ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SetupError((done.stderr.strip().splitlines() or [f"{experiment}: unreadable"])[-1])
+    return needs.from_json(json.loads(done.stdout))
 
 
 def _hand_to_owner(cache: Path) -> None:
@@ -410,67 +469,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     """`./lab setup`. Exit status: 0 all is there, 1 a step failed, 2 bad arguments, 130
     interrupted.
     """
-    every_step = list(steps(with_test=True, with_gost=True))
-    parser = argparse.ArgumentParser(
-        prog="lab setup",
-        description="Bring every part of the lab to this machine. Run again, it only looks.",
-        epilog="example: ./lab setup --only kernel --jobs 4",
-    )
-    add = parser.add_argument
-    only_help = f"only this step (may be given again): {', '.join(every_step)}"
-    add("--only", action="append", choices=every_step, metavar="STEP", help=only_help)
-    jobs_help = "compile with so many processes (default: one per CPU)"
-    add("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help=jobs_help)
-    with_help = "test: what `make test` needs, too; bench: what `./lab bench` counts with"
-    extras = ["test", "bench"]
-    add("--with", dest="extras", action="append", default=[], choices=extras, help=with_help)
-    system_help = f"as root: for all users of this machine, in {system.DEFAULT}"
-    add("--system", action="store_true", help=system_help)
-    add("--no-gost", action="store_true", help="do not fetch GOST")
-    add("--no-kernel", action="store_true", help="no kernel: a run builds the one that it asks for")
-    add("--quiet", action="store_true", help="say only what failed")
-    arguments = parser.parse_args(argv)
-    if arguments.jobs < 1:
-        parser.error("--jobs must be at least 1")
-
-    only = arguments.only or []
-    chosen = steps(
-        "test" in arguments.extras or "test-tools" in only,
-        not arguments.no_gost,
-        "bench" in arguments.extras,
-    )
-    if arguments.no_kernel:
-        for name in ("kernel", "congestion controls"):
-            del chosen[name]
-    if only:
-        chosen = {name: step for name, step in chosen.items() if name in only}
-    progress = Progress(len(chosen), arguments.quiet)
+    arguments = read_arguments(argv)
     cache = folders.cache_folder()
     if arguments.system:
-        shared = system.system_folder()
-        if os.geteuid() != 0:
-            parser.error("--system needs root: what all users run, nobody else may have written")
-        if shared is None:
-            parser.error("--system: GOSTLAB_SYSTEM is set to nothing: unset it, or name a folder")
         # What is made here is for everybody to read, whatever root's umask is.
         os.umask(0o022)
-        cache = shared
+        cache = system.system_folder() or cache
     signal.signal(signal.SIGTERM, _exit_on_signal)
+    began = time.monotonic()
     try:
-        for folder in ("log", "build"):
-            (cache / folder).mkdir(parents=True, exist_ok=True)
-        with locked(cache, print) as lock_fd:
-            failed = _take_steps(
-                chosen, progress, Workbench(cache, arguments.jobs, progress.say, lock_fd)
-            )
-            shutil.rmtree(cache / "build" / "apt", ignore_errors=True)
-            if arguments.system:
-                system.seal(cache)
-            else:
-                _hand_to_owner(cache)
+        failed = take_all(arguments, cache)
+        if arguments.system:
+            system.seal(cache)
+        else:
+            _hand_to_owner(cache)
     except KeyboardInterrupt:
         print("\nset-up: interrupted; the next one goes on from here", file=sys.stderr)
         return 130
+    except SetupError as error:
+        print(f"set-up: {error}", file=sys.stderr)
+        return 1
     except OSError as error:
         print(f"set-up: {error.filename or cache}: {error.strerror or error}", file=sys.stderr)
         return 1
@@ -485,24 +503,75 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"set-up: failed: {', '.join(failed)}", file=sys.stderr)
         return 1
     if not arguments.quiet:
-        print(f"set-up: {'done' if only else 'everything is there'} ({cache})")
+        whole = "everything" if not (arguments.only or arguments.experiment) else "what was asked"
+        print(f"set-up: {whole} is there, {time.monotonic() - began:.0f} s ({cache})")
     return 0
 
 
-def _take_steps(chosen: dict[str, Step], progress: Progress, bench: Workbench) -> list[str]:
-    """Take the steps in order; returns the names of those that failed."""
-    failed: list[str] = []
-    for number, (name, step) in enumerate(chosen.items(), 1):
-        progress.begin(number, name)
-        bench.notes.clear()
-        try:
-            progress.end(step(bench), "ok")
-        except (SetupError, archive.ArchiveError) as error:
-            progress.end("; ".join([str(error), *bench.notes]), "FAILED")
-            failed.append(name)
-            if name == "packages":  # the other steps are made with them
-                break
-    return failed
+def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The words of `./lab setup`; it ends with 2 where one is wrong."""
+    names = [step.name for step in steps(extra=["test"])]
+    parser = argparse.ArgumentParser(
+        prog="lab setup",
+        description="Bring the parts of the lab to this machine. Run again, it only looks.",
+        epilog="example: ./lab setup --for thesis-tunnel --quick",
+    )
+    add = parser.add_argument
+    for_help = "only what this experiment's runs need (try: what ./lab try needs)"
+    add("--for", dest="experiment", metavar="EXPERIMENT", help=for_help)
+    add("--quick", action="store_true", help="with --for: of its quick form")
+    only_help = f"only this step (may be given again): {', '.join(names)}"
+    add("--only", action="append", default=[], choices=names, metavar="STEP", help=only_help)
+    jobs_help = "compile with so many processes (default: one per CPU)"
+    add("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help=jobs_help)
+    with_help = "test: what `make test` needs, too; bench: what `./lab bench` counts with"
+    extras = ["test", "bench"]
+    add("--with", dest="extras", action="append", default=[], choices=extras, help=with_help)
+    system_help = f"as root: for all users of this machine, in {system.DEFAULT}"
+    add("--system", action="store_true", help=system_help)
+    add("--no-gost", action="store_true", help="do not fetch GOST")
+    add("--quiet", action="store_true", help="say only what failed")
+    arguments = parser.parse_args(argv)
+    if arguments.jobs < 1:
+        parser.error("--jobs must be at least 1")
+    if arguments.quick and not arguments.experiment:
+        parser.error("--quick goes with --for EXPERIMENT")
+    if arguments.system and os.geteuid() != 0:
+        parser.error("--system needs root: what all users run, nobody else may have written")
+    if arguments.system and system.system_folder() is None:
+        parser.error("--system: GOSTLAB_SYSTEM is set to nothing: unset it, or name a folder")
+    return arguments
+
+
+def take_all(arguments: argparse.Namespace, cache: Path) -> list[str]:
+    """Take the steps that the words ask for; those that failed. Raises SetupError, OSError."""
+    jobs, quiet, only = arguments.jobs, arguments.quiet, arguments.only
+    extras = [*arguments.extras, *(["test"] if "test-tools" in only else [])]
+    with_gost = not arguments.no_gost
+    ask_for_password()
+    wanted = None
+    if arguments.experiment:
+        # Its file is read with one of the tools.
+        tools = [step for step in steps() if step.name == "tools"]
+        failed = (
+            [] if missing_packages(TOOL_PACKAGES) == [] else take(tools, cache, jobs, quiet=quiet)
+        )
+        if failed:
+            return failed
+        wanted = needs_of(arguments.experiment, quick=arguments.quick)
+    chosen = steps(wanted, extras, with_gost=with_gost)
+    if only:
+        chosen = [step for step in chosen if step.name in only]
+    return take(chosen, cache, jobs, quiet=quiet)
+
+
+def ask_for_password() -> None:
+    """Ask for sudo's password at once, where it will be needed: nobody sees the question later,
+    among the lines of the steps.
+    """
+    is_asked = os.geteuid() != 0 and sys.stdin.isatty() and shutil.which("sudo") is not None
+    if is_asked and shutil.which("dpkg-query") and missing_packages(wanted_packages()):
+        subprocess.run(["sudo", "--validate"], check=False)
 
 
 def _exit_on_signal(number: int, _frame: FrameType | None) -> None:

@@ -26,27 +26,32 @@ PROGRAM_FOLDERS = ("usr/bin", "usr/sbin", "bin", "sbin")
 ELF = b"\x7fELF"
 
 
-def provide_tunnels(bench: Workbench) -> str:
-    """The programs of every tunnel, and those that measure, that the machine lacks. Raises
-    SetupError naming those that are not to be had.
+def provide_programs(
+    bench: Workbench, tunnels: Iterable[str] | None = None, clients: Iterable[str] = MEASURING
+) -> str:
+    """The programs of some tunnels (None: of all), and those that measure, that the machine lacks.
+    Raises SetupError naming those that are not to be had.
     """
-    kinds = list(dict.fromkeys(kind for kind in tunnel_kinds().values() if kind.unpacked))
+    known = tunnel_kinds()
+    asked = known.values() if tunnels is None else [known[name] for name in tunnels]
+    kinds = list(dict.fromkeys(kind for kind in asked if kind.unpacked))
+    clients = list(clients)
     wanting = [kind for kind in kinds if missing_programs(kind, bench.cache)]
     packages = [each for kind in wanting for each in kind.unpacked]
-    packages += [MEASURING[name] for name in missing_measuring(bench.cache)]
+    packages += [MEASURING[name] for name in missing_clients(clients, bench.cache)]
     if packages and archive.find_mirror() is None:
         # Everything else works without them: a run that asks for one says what it lacks.
         lacking = {name for kind in wanting for name in missing_programs(kind, bench.cache)}
-        listed = ", ".join(sorted(lacking | set(missing_measuring(bench.cache))))
+        listed = ", ".join(sorted(lacking | set(missing_clients(clients, bench.cache))))
         return f"no Debian mirror to take {listed} from: what needs them waits until they are here"
     if packages:
         unpack_packages(bench, dict.fromkeys(packages))
     still = {name for kind in wanting for name in missing_programs(kind, bench.cache)}
-    still |= set(missing_measuring(bench.cache))
+    still |= set(missing_clients(clients, bench.cache))
     if still:
         raise SetupError(f"{', '.join(sorted(still))}: not in Debian's packages as they came")
     own = sorted(parts.find_programs(bench.cache))
-    names = sorted({name for kind in kinds for name in kind.programs} | set(MEASURING))
+    names = sorted({name for kind in kinds for name in kind.programs} | set(clients))
     private = f", {len(own)} of them private to the lab" if own else ""
     return f"{', '.join(names)}{private}"
 
@@ -57,10 +62,10 @@ def missing_programs(kind: TunnelKind, cache: Path) -> list[str]:
     return [name for name in kind.programs if parts.find_program(name, own) is None]
 
 
-def missing_measuring(cache: Path) -> list[str]:
-    """The programs that measure that neither the machine nor the lab has."""
+def missing_clients(clients: Iterable[str], cache: Path) -> list[str]:
+    """Those of some programs that measure that neither the machine nor the lab has."""
     own = parts.find_programs(cache)
-    return [name for name in MEASURING if parts.find_program(name, own) is None]
+    return [name for name in clients if parts.find_program(name, own) is None]
 
 
 def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:
@@ -71,7 +76,7 @@ def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:
     mirror = archive.find_mirror()
     if mirror is None:
         raise SetupError(f"there is no Debian mirror to take {', '.join(packages)} from")
-    apt = archive.PrivateApt(bench.cache / "build" / "apt", mirror)
+    apt = archive.PrivateApt(bench.apt_folder, mirror)
     bench.say(f"fetching {', '.join(packages)}")
     apt.read_suites([mirror.codename])
     scratch = bench.cache / "build" / "programs"

@@ -43,6 +43,12 @@ class Workbench:
     say: Callable[[str], None]  # progress within a step; on a terminal it overwrites itself
     lock_fd: int  # handed to long builds, so that the lock lives as long as they do
     notes: list[str] = field(default_factory=list)  # said with the step's failure, if it fails
+    step: str = "setup"  # the step that works with it
+
+    @property
+    def apt_folder(self) -> Path:
+        """Where a private apt of this step's own may lie: steps work side by side."""
+        return self.cache / "build" / f"apt-{self.step.replace(' ', '-')}"
 
     def log(self, name: str) -> Path:
         """The log of a step."""

@@ -26,10 +26,10 @@ def refused(
     """
     monkeypatch.setattr("gostlab.setup.parts.built_version", lambda *_: None)
 
-    def never(name: str, **_: object) -> None:
-        raise AssertionError(f"kernel {name} was built")
+    def never(wanted: object, **_: object) -> None:
+        raise AssertionError(f"{wanted} was brought")
 
-    monkeypatch.setattr("gostlab.api.build_kernel", never)
+    monkeypatch.setattr("gostlab.api.provide_parts", never)
 
     def say(*words: object) -> str:
         assert main([str(word) for word in words]) == 2

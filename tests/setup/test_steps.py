@@ -18,14 +18,17 @@ import tarfile
 import threading
 import time
 from collections import namedtuple
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gostlab.apps import doctor
 from gostlab.declared import folders
+from gostlab.declared.needs import Needs
 from gostlab.setup import archive, gosts, kernel_build, parts, relay_build, workbench
 from gostlab.setup import steps as setup
+from gostlab.setup.side_by_side import Progress, Step, take_steps
 from gostlab.setup.workbench import HashMismatch, SetupError, Workbench
 
 
@@ -68,16 +71,21 @@ def test_only_what_dpkg_calls_installed_counts() -> None:
     ]
 
 
+def step_called(name: str, chosen: list[Step]) -> Step:
+    return next(step for step in chosen if step.name == name)
+
+
 @pytest.mark.parametrize("asked", [False, True])
 def test_what_the_bench_counts_with_is_installed_where_it_is_asked_for(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, asked: bool
 ) -> None:
-    extra: list[str] = []
-    monkeypatch.setattr(setup, "install_packages", lambda _bench, *names: extra.extend(names))
+    wanted: list[str] = []
+    monkeypatch.setattr(setup, "install_packages", lambda _bench, names: wanted.extend(names))
 
-    setup.steps(with_test=False, with_gost=False, with_bench=asked)["packages"](bench)
+    step_called("packages", setup.steps(extra=["bench"] if asked else [])).does(bench)
 
-    assert extra == (["linux-perf", "util-linux"] if asked else [])
+    assert {"linux-perf", "util-linux"}.issubset(wanted) is asked
+    assert set(setup.TOOL_PACKAGES) <= set(wanted)
 
 
 def test_nothing_is_run_when_every_package_is_there(
@@ -86,7 +94,122 @@ def test_nothing_is_run_when_every_package_is_there(
     monkeypatch.setattr(setup, "missing_packages", lambda _wanted: [])
     monkeypatch.setattr(setup, "_apt_get", lambda *_: pytest.fail("apt-get was run"))
     monkeypatch.setattr(shutil, "which", lambda name, **_: f"/usr/bin/{name}")
-    assert "installed" in setup.install_packages(bench)
+    assert "installed" in setup.install_packages(bench, ["mininet"])
+
+
+# -- what an experiment needs, and no more
+
+
+def test_the_thesis_needs_its_kernel_its_iperf3_and_a_gost_and_no_more() -> None:
+    wanted = setup.needs_of("thesis-tunnel", quick=True)
+
+    assert wanted == Needs(kernels=("5.10",), iperf3s=("3.9",), gosts=("auto",))
+    names = [step.name for step in setup.steps(wanted)]
+    assert names == (
+        "tools packages iproute2 iperf3 gost relay".split()
+        + ["kernel 5.10's source", "kernel 5.10"]
+    )
+
+
+def test_a_question_of_the_defaults_needs_no_relay() -> None:
+    names = [step.name for step in setup.steps(setup.needs_of("try", quick=False))]
+
+    assert "kernel" in names and not {"relay", "gost", "nginx", "tunnels"} & set(names)
+
+
+def test_all_of_it_has_every_part() -> None:
+    names = [step.name for step in setup.steps(extra=["test"])]
+
+    assert {"nginx", "tunnels", "relay", "gost", "test-tools", "kernel"} <= set(names)
+
+
+def test_an_experiment_that_is_not_there_is_said(tmp_path: Path) -> None:
+    done = run_setup(tmp_path, "--for", "no-such", "--only", "gost")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "no-such" in done.stderr
+
+
+# -- side by side
+
+
+def quiet(total: int) -> Progress:
+    return Progress(total, quiet=True)
+
+
+def test_a_step_begins_when_those_it_waits_for_are_done(bench: Workbench) -> None:
+    marks = bench.cache / "marks"
+
+    def mark(name: str) -> Callable[[Workbench], str]:
+        def does(own: Workbench) -> str:
+            with marks.open("a", encoding="utf-8") as file:
+                file.write(f"{name}\n")
+            return own.step
+
+        return does
+
+    chosen = [
+        Step("last", mark("last"), after=("first", "not taken")),
+        Step("first", mark("first")),
+    ]
+    assert take_steps(chosen, quiet(2), bench) == []
+    assert marks.read_text().split() == ["first", "last"]
+
+
+def test_steps_that_wait_for_nothing_are_under_way_at_once(bench: Workbench) -> None:
+    def meet(own: str, other: str) -> Callable[[Workbench], str]:
+        def does(bench: Workbench) -> str:
+            (bench.cache / own).touch()
+            patience = time.monotonic() + 60
+            while not (bench.cache / other).exists():
+                assert time.monotonic() < patience
+                time.sleep(0.01)
+            return "met"
+
+        return does
+
+    chosen = [Step("one", meet("one", "other")), Step("other", meet("other", "one"))]
+    assert take_steps(chosen, quiet(2), bench) == []
+
+
+def test_what_fails_stops_what_needs_it_and_nothing_else(
+    bench: Workbench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_bench: Workbench) -> str:
+        raise SetupError("the mirror is gone")
+
+    def fine(_bench: Workbench) -> str:
+        return "fine"
+
+    chosen = [
+        Step("packages", broken),
+        Step("relay", fine, after=("packages",), needs=("packages",)),
+        Step("gost", fine),
+        Step("kernel", fine, after=("packages",)),
+    ]
+    assert sorted(take_steps(chosen, quiet(4), bench)) == ["packages", "relay"]
+    said = capsys.readouterr().out
+    assert "packages: the mirror is gone" in said and "without packages" in said
+
+
+def test_an_interrupted_set_up_ends_what_is_under_way(bench: Workbench) -> None:
+    def long(bench: Workbench) -> str:
+        bench.say("begun")
+        subprocess.run(["sh", "-c", f"echo $$ >{bench.cache}/pid; exec sleep 600"], check=True)
+        return "never"
+
+    class Interrupted(Progress):
+        def say(self, name: str, text: str) -> None:
+            while not (bench.cache / "pid").exists() or not (bench.cache / "pid").read_text():
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, setup._exit_on_signal)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            take_steps([Step("long", long)], Interrupted(1, quiet=True), bench)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not Path("/proc", (bench.cache / "pid").read_text().strip()).exists()
 
 
 def test_installing_needs_root_or_sudo() -> None:
@@ -262,6 +385,7 @@ def test_a_left_over_tree_that_does_not_build_is_replaced(bench: Workbench, sour
     folder = bench.cache / "build" / "kernel-0123456789ab"
     (folder / "source").mkdir(parents=True)
     (folder / "source" / "broken").touch()
+    (folder / kernel_build.BEGUN).touch()
     workbench.write_json(folder / "source.json", {"origin": "left", "sha256": "ab" * 32})
     script = sources / "kernel" / "build.sh"
     script.write_text(FITS.replace("set -e\n", 'set -e\n[ ! -e "$1/broken" ]\n'), encoding="utf-8")

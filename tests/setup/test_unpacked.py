@@ -66,7 +66,7 @@ def test_without_a_mirror_it_names_what_to_install_and_goes_on(
 ) -> None:
     monkeypatch.setattr(archive, "find_mirror", lambda: None)
 
-    said = unpacked.provide_tunnels(bench)
+    said = unpacked.provide_programs(bench)
 
     assert said.startswith("no Debian mirror to take ") and "openvpn" in said and "wg" in said
 

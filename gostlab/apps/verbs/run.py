@@ -25,7 +25,6 @@ from gostlab.apps.command import (
     complain,
     print_json,
 )
-from gostlab.apps.verbs.own import Said
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file import question, settings
 from gostlab.runs import answer, contest, progress, summary
@@ -198,7 +197,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return list_runs(plan, arguments.results, as_json=arguments.json)
     if not arguments.dask:
-        build_missing_kernels(plan, arguments)
+        provide_missing(plan, arguments, quiet=arguments.json)
     workers = dask_cluster.joined(
         arguments.dask, plan, arguments.gost, arguments.jobs, check_hosts=arguments.check_hosts
     )
@@ -215,19 +214,15 @@ def run_verb(arguments: argparse.Namespace) -> int:
     return conclude(outcome, arguments.results, as_json=arguments.json)
 
 
-def build_missing_kernels(plan: api.Plan, arguments: argparse.Namespace) -> None:
-    """Build the kernels that a plan's runs ask for and that are not built. Raises BadInput or
+def provide_missing(plan: api.Plan, arguments: argparse.Namespace, *, quiet: bool) -> None:
+    """Fetch and build what a plan's runs need and nobody has asked for yet. Raises BadInput or
     MissingPart.
     """
-    for name in api.missing_kernels(plan, jobs=arguments.jobs, gost=arguments.gost):
-        complain(
-            f"kernel {name} is not built yet: building it, once (four minutes on two idle CPUs)"
-        )
-        said = Said()
-        try:
-            api.build_kernel(name, jobs=len(os.sched_getaffinity(0)), say=said)
-        finally:
-            said.end()
+    missing = api.missing_parts(plan, jobs=arguments.jobs, gost=arguments.gost)
+    if missing.any:
+        long = " (a kernel: about three minutes on two idle CPUs)" if missing.kernels else ""
+        complain(f"{missing.words}: not there yet: fetched and built now, once{long}")
+        api.provide_parts(missing, jobs=len(os.sched_getaffinity(0)), quiet=quiet)
 
 
 def try_verb(arguments: argparse.Namespace) -> int:
@@ -244,8 +239,8 @@ def try_verb(arguments: argparse.Namespace) -> int:
         api.save_question(asked, arguments.save)
     if arguments.dry_run:
         return list_runs(plan, arguments.results, as_json=arguments.json)
-    build_missing_kernels(plan, arguments)
     quiet = arguments.json or arguments.csv
+    provide_missing(plan, arguments, quiet=quiet)
     with progress.progress_on_stderr(plan.experiment.name, quiet=quiet) as told:
         outcome = api.run_question(
             asked,

@@ -1,0 +1,67 @@
+"""What runs need of the set-up: which kernels, programs and servers.
+
+Python's own library alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from gostlab.declared.iperf3_versions import OWN
+from gostlab.declared.kernels import SHIPPED
+from gostlab.declared.programs import MEASURING
+from gostlab.declared.tunnels import tunnel_kinds
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What some runs need. Debian's packages and a new iproute2 are every run's.
+
+    kernels  by name        iperf3s  of the lab's own, by version
+    gosts    what they call the GOST of their tunnels: auto, relay, a name; () without such a tunnel
+    tunnels  the kinds whose programs are Debian's, by name
+    clients  programs that measure, by name
+    nginx    whether a flow's data is on a web server
+    """
+
+    kernels: tuple[str, ...] = ()
+    iperf3s: tuple[str, ...] = ()
+    gosts: tuple[str, ...] = ()
+    tunnels: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+    nginx: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Whether it is anything at all."""
+        return any(getattr(self, each.name) for each in fields(self))
+
+    @property
+    def words(self) -> str:
+        """For people: kernel 5.10, iperf3 3.9, relay."""
+        named = [f"kernel {name}" if name != SHIPPED else "kernel" for name in self.kernels]
+        named += [f"iperf3 {version}" for version in self.iperf3s]
+        named += ["relay"] if self.gosts else []
+        named += [*self.tunnels, *self.clients, *(["nginx"] if self.nginx else [])]
+        return ", ".join(named)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def from_json(values: Mapping[str, Any]) -> Needs:
+    """The reverse of `to_json`."""
+    read: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return Needs(**read)
+
+
+def everything() -> Needs:
+    """All that the set-up brings where nobody says what for."""
+    unpacked = [kind.name for kind in dict.fromkeys(tunnel_kinds().values()) if kind.unpacked]
+    return Needs((SHIPPED,), tuple(OWN), ("auto", "relay"), tuple(unpacked), tuple(MEASURING), True)
+
+
+# What `./lab try` needs when nothing but its defaults is asked for.
+A_QUESTION = Needs((SHIPPED,), (next(iter(OWN)),))

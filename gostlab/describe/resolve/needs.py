@@ -1,0 +1,56 @@
+"""What some runs need of the set-up.
+
+`python3 -m gostlab.describe.resolve.needs EXPERIMENT [--quick]` prints it of an experiment, as
+JSON: the set-up asks so, as it does not read YAML itself.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+
+from gostlab.declared.errors import BadInput
+from gostlab.declared.iperf3_versions import OWN
+from gostlab.declared.needs import Needs
+from gostlab.declared.programs import MEASURING
+from gostlab.declared.tunnels import GOST, tunnel_kind
+from gostlab.describe.file.experiment import load_experiment
+from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.run_description import RunDescription
+
+
+def needs_of(runs: Iterable[RunDescription]) -> Needs:
+    """What some runs need, each once."""
+    runs = list(runs)
+    flows = [flow.traffic for run in runs for flow in run.flows]
+    by_iperf3 = [run.iperf3 for run in runs if any(flow.traffic.by_iperf3 for flow in run.flows)]
+    kinds = [(tunnel_kind(run.tunnel), run.gost) for run in runs]
+    return Needs(
+        kernels=once(run.kernel for run in runs if run.machine == "sandbox"),
+        iperf3s=once(version for version in by_iperf3 if version in OWN),
+        gosts=once(gost for kind, gost in kinds if kind.program == GOST),
+        tunnels=once(kind.name for kind, _ in kinds if kind.unpacked),
+        clients=once(kind.client for kind in flows if kind.client in MEASURING),
+        nginx=any(kind.by_nginx for kind in flows),
+    )
+
+
+def once(names: Iterable[str]) -> tuple[str, ...]:
+    """Each name once, in their order."""
+    return tuple(dict.fromkeys(names))
+
+
+def main(words: Sequence[str]) -> int:
+    name, *more = words
+    try:
+        runs = expand(load_experiment(name), quick="--quick" in more)
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(json.dumps(needs_of(runs).to_json()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,172 @@
+"""The set-up's steps side by side: each in a process of its own, as soon as what it waits for is
+done. Python's own library alone.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+
+from gostlab.setup.archive import ArchiveError
+from gostlab.setup.workbench import SetupError, Workbench
+
+PLAIN_LINE_S = 30.0  # between two lines of one step that is under way, where nothing is overwritten
+FORK = multiprocessing.get_context("fork")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the set-up.
+
+    does   what it does; it returns what is there then, in words, and raises SetupError
+    after  the steps that it waits for, if they are taken at all
+    needs  those of them without which it is not begun
+    """
+
+    name: str
+    does: Callable[[Workbench], str]
+    after: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+class Progress:
+    """Says what the steps do: a line for each that is done, and how far the long ones are."""
+
+    def __init__(self, total: int, quiet: bool) -> None:
+        self.total = total
+        self.quiet = quiet
+        self.is_terminal = sys.stdout.isatty()
+        self._done = 0
+        self._began: dict[str, float] = {}
+        self._said: dict[str, str] = {}
+        self._next_plain_line: dict[str, float] = {}
+
+    def begin(self, name: str) -> None:
+        self._began[name] = time.monotonic()
+
+    def say(self, name: str, text: str) -> None:
+        """Overwritten on a terminal; elsewhere a line, but not more than one in half a minute."""
+        if self.quiet:
+            return
+        now = time.monotonic()
+        self._said[name] = text
+        if self.is_terminal:
+            self._show()
+        elif now >= self._next_plain_line.get(name, now):
+            print(f"{name}: {text}", flush=True)
+            self._next_plain_line[name] = now + PLAIN_LINE_S
+
+    def end(self, name: str, text: str, word: str) -> None:
+        self._done += 1
+        self._said.pop(name, None)
+        if self.quiet and word == "ok":
+            return
+        took = time.monotonic() - self._began.get(name, time.monotonic())
+        clear = "\r\033[K" if self.is_terminal else ""
+        long = f", {took:.0f} s" if took >= 1 else ""
+        print(f"{clear}[{self._done}/{self.total}] {name}: {text}  {word}{long}", flush=True)
+        if self.is_terminal:
+            self._show()
+
+    def _show(self) -> None:
+        line = " · ".join(f"{name}: {text}" for name, text in self._said.items())
+        width = shutil.get_terminal_size().columns - 1
+        print("\r\033[K" + line[:width], end="", flush=True)
+
+
+@dataclass
+class Working:
+    """The steps that are under way, by the end of the pipe on which each says how it goes."""
+
+    bench: Workbench
+    progress: Progress
+    steps: dict[Connection, tuple[Step, ForkProcess]] = field(default_factory=dict)
+
+    def begin(self, step: Step) -> None:
+        heard, said = FORK.Pipe(duplex=False)
+        process = FORK.Process(target=_work, args=(step, self.bench, said), name=step.name)
+        self.progress.begin(step.name)
+        process.start()
+        said.close()  # so that its end is seen
+        self.steps[heard] = step, process
+
+    def hear(self) -> dict[str, str]:
+        """Wait until some step says something; the words of those that ended, by name."""
+        ended = {}
+        for heard in wait(list(self.steps)):
+            assert isinstance(heard, Connection)
+            step, process = self.steps[heard]
+            try:
+                word, text = heard.recv()
+            except EOFError:
+                process.join()
+                word, text = "FAILED", f"it ended with status {process.exitcode}"
+            if word == "…":
+                self.progress.say(step.name, text)
+                continue
+            process.join()
+            del self.steps[heard]
+            self.progress.end(step.name, text, word)
+            ended[step.name] = word
+        return ended
+
+    def stop(self) -> None:
+        """End what is under way, and wait until it is gone."""
+        for _, process in self.steps.values():
+            process.terminate()
+        for _, process in self.steps.values():
+            process.join()
+
+
+def take_steps(steps: Sequence[Step], progress: Progress, bench: Workbench) -> list[str]:
+    """Take steps, as many side by side as wait for nothing; the names of those that failed, or were
+    not begun as what they need failed.
+    """
+    by_name = {step.name: step for step in steps}
+    order = TopologicalSorter(
+        {step.name: [name for name in step.after if name in by_name] for step in steps}
+    )
+    order.prepare()
+    working = Working(bench, progress)
+    failed: list[str] = []
+    try:
+        while order.is_active():
+            for name in order.get_ready():
+                lacks = [need for need in by_name[name].needs if need in failed]
+                if lacks:
+                    failed.append(name)
+                    order.done(name)
+                    progress.end(name, f"not begun, without {' and '.join(lacks)}", "FAILED")
+                else:
+                    working.begin(by_name[name])
+            for name, word in (working.hear() if working.steps else {}).items():
+                order.done(name)
+                if word != "ok":
+                    failed.append(name)
+    finally:
+        working.stop()
+    return failed
+
+
+def _work(step: Step, bench: Workbench, said: Connection) -> None:
+    """What a step's process does."""
+
+    def say(text: str) -> None:
+        said.send(("…", text))
+
+    own = replace(bench, say=say, notes=[], step=step.name)
+    try:
+        said.send(("ok", step.does(own)))
+    except (SetupError, ArchiveError) as error:
+        said.send(("FAILED", "; ".join([str(error), *own.notes])))
+    except OSError as error:
+        said.send(("FAILED", f"{error.filename or own.cache}: {error.strerror or error}"))
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
