@@ -167,7 +167,7 @@ PUBLIC = (
 )
 # Who measures the machine, looks after it or makes a run otherwise reaches further in.
 INSIDE = {
-    "bench": "describe.resolve.cpu_model machine.sandbox setup.parts",
+    "bench": "describe.resolve.cpu_model machine.sandbox setup.parts setup.workbench",
     "catalogue": "runs.pace",
     "cli": "setup.parts setup.steps",
     "cluster": "machine.sandbox setup.parts",

@@ -14,6 +14,7 @@ import pytest
 
 from gostlab.declared import folders
 from gostlab.setup import parts, steps, system
+from gostlab.setup.side_by_side import Step
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can build for all")
 SOMEBODY = 12345
@@ -170,7 +171,7 @@ def test_the_set_up_for_all_seals_what_it_made_and_says_if_nobody_would_trust_it
         made.chmod(0o777)
         return "made"
 
-    monkeypatch.setattr(steps, "steps", lambda *_, **__: {"relay": provide})
+    monkeypatch.setattr(steps, "steps", lambda *_, **__: [Step("relay", provide)])
     umask = os.umask(0o077)
     try:
         assert steps.main(["--system"]) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from gostlab.apps.bench import calibrate, speed
 from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, Verb, add_json, complain
@@ -19,8 +20,19 @@ def bench_arguments(verb: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PART",
-        help="take these figures alone: overhead, speed, packet, flows, nodes, streams, pair,"
-        " repeatability, calls, interrupts, cpus, loopback, relay or tunnels; may be given again",
+        help="take these figures alone: before, native, pair, growth or overhead; or, taken only"
+        " where they are named, streams, tunnels, repeatability, calls, interrupts, cpus, loopback"
+        " or relay; may be given again",
+    )
+    verb.add_argument(
+        "--before",
+        metavar="COMMIT|none",
+        default=speed.BEFORE[1],
+        help="the version to compare with, by turns; its kernel is built once, in the cache"
+        f" (default: {speed.BEFORE[1]}, version {speed.BEFORE[0]})",
+    )
+    verb.add_argument(
+        "--write", type=Path, metavar="FILE", help="write the page docs/speed.md as well"
     )
     verb.add_argument(
         "--costs",
@@ -49,20 +61,26 @@ def bench_verb(arguments: argparse.Namespace) -> int:
         complain(f"--dask {arguments.dask}: at least 1")
         return EXIT_BAD_INPUT
     for part in arguments.part:
-        if part not in speed.PARTS:
-            complain(f"--part {part}: not one of {', '.join(speed.PARTS)}")
+        if part not in {**speed.PARTS, **speed.FURTHER}:
+            known = ", ".join([*speed.PARTS, *speed.FURTHER])
+            complain(f"--part {part}: not one of {known}")
             return EXIT_BAD_INPUT
     if arguments.repeat < 1:
         complain(f"--repeat {arguments.repeat}: at least 1")
         return EXIT_BAD_INPUT
     return speed.main(
-        arguments.repeat, as_json=arguments.json, parts=arguments.part, stubs=arguments.dask
+        arguments.repeat,
+        as_json=arguments.json,
+        parts=arguments.part,
+        stubs=arguments.dask,
+        before=None if arguments.before == "none" else arguments.before,
+        write=arguments.write,
     )
 
 
 VERB = Verb(
     "bench",
-    "how fast the lab is on this machine",
+    "how fast the lab is on this machine, beside the version before it",
     bench_arguments,
     bench_verb,
     "./lab bench --json",

@@ -20,7 +20,7 @@ from gostlab.describe.physics.limits import MTU_BYTES
 # client – wan_a – wan_b – gost – target, as topo.py has them
 NODES = ("client", "wan_a", "wan_b", "gost", "target")
 PAIR = ("client", "target")
-SECONDS, PACED_S, PAIR_S = 3, 6, 10
+PACED_S, PAIR_S = 6, 10
 # MTU less the headers of IPv4 (20) and TCP (20, and 12 of options for timestamps)
 PAYLOAD_BYTES = MTU_BYTES - 52
 # What the chain does when it is paced: iperf3's --fq-rate sends packet by packet, as BBR does, and
@@ -103,12 +103,6 @@ def received(process: subprocess.Popen[str]) -> tuple[float, float, int]:
     devices = [line.split() for line in said[end:].splitlines() if ":" in line]
     packets = sum(int(words[2]) for words in devices if words[0].startswith(("left", "right")))
     return data["seconds"], data["bytes"] / PAYLOAD_BYTES, packets
-
-
-def packet_us(iperf3: str, cpu: int) -> float:
-    """Wall µs per packet of a stream over five nodes, as fast as one CPU carries it."""
-    seconds, packets, _ = received(start(script(NODES, iperf3, f"-t {SECONDS}"), cpu))
-    return 1e6 * seconds / packets
 
 
 def paced_packet_us(iperf3: str, cpu: int) -> float:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.apps.bench import speed
+from gostlab.apps.bench import page, speed, versions
+from gostlab.apps.bench.figures import Figure, meets
 
 LAB = Path(__file__).parents[3] / "lab"
 
@@ -22,53 +23,138 @@ def test_a_part_that_is_not_there_is_refused_with_those_that_are() -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "--part sped: not one of overhead, speed," in done.stderr
+    assert "--part sped: not one of before, native," in done.stderr
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> dict[str, speed.Part]:
+    """The benchmark's parts, none to begin with, and nothing that takes long."""
+    found: dict[str, speed.Part] = {}
+    monkeypatch.setattr(speed, "Bench", lambda *_: Timer())
+    monkeypatch.setattr(speed, "PARTS", found)
+    monkeypatch.setattr(speed.machine, "compile_lab", lambda: None)
+    return found
+
+
+class Timer(speed.Bench):
+    def __init__(self) -> None:
+        self.repeat = 2
 
 
 def test_the_parts_asked_for_are_taken_alone_and_in_that_order(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    parts: dict[str, speed.Part], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def part(name: str):
-        return lambda bench: [speed.Figure(name, "s", "", [bench.repeat])]
+    def part(name: str) -> speed.Part:
+        return lambda bench: [Figure(name, "s", "", [bench.repeat])]
 
-    monkeypatch.setattr(speed, "Bench", lambda scratch, repeat: type("B", (), {"repeat": repeat}))
-    monkeypatch.setattr(speed, "PARTS", {name: part(name) for name in ("one", "two", "three")})
-    monkeypatch.setattr(speed.machine, "compile_lab", lambda: None)
-    speed.main(7, as_json=False, parts=["three", "one"])
+    parts |= {name: part(name) for name in ("one", "two", "three")}
+    speed.main(2, as_json=False, parts=["three", "one"])
     rows = capsys.readouterr().out.splitlines()[2:]
-    assert [row.split(" | ")[0:2] for row in rows] == [["| three", "7"], ["| one", "7"]]
-    speed.main(7, as_json=False)
+    assert [row.split(" | ")[0:2] for row in rows] == [["| three", "2 s"], ["| one", "2 s"]]
+    speed.main(2, as_json=False)
     assert len(capsys.readouterr().out.splitlines()) == 2 + 3
 
 
 def test_a_figure_that_fails_is_shown_as_failed_and_costs_no_other(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    parts: dict[str, speed.Part], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bench = object.__new__(speed.Bench)
-    bench.repeat = 2
-
     def broken() -> float:
         raise RuntimeError("a run of the benchmark failed:\niperf3 said nothing")
 
-    def part(_bench: speed.Bench) -> list[speed.Figure]:
+    def part(bench: speed.Bench) -> list[Figure]:
         return [
             bench.figure("boots", "s", "≤ 1", lambda: 0.5),
             bench.figure("crowd", "µs", "", broken),
         ]
 
-    def none(_bench: speed.Bench) -> list[speed.Figure]:
+    def none(_bench: speed.Bench) -> list[Figure]:
         raise OSError("no such program")
 
-    monkeypatch.setattr(speed, "Bench", lambda scratch, repeat: bench)
-    monkeypatch.setattr(speed, "PARTS", {"one": part, "two": none})
-    monkeypatch.setattr(speed.machine, "compile_lab", lambda: None)
+    parts |= {"one": part, "two": none}
     assert speed.main(2, as_json=False) == 1
-    said = capsys.readouterr()
-    assert said.out.splitlines()[2:] == [
-        "| boots | 0.5 | 0.5 – 0.5 | s | ≤ 1 |",
-        "| crowd | failed: a run of the benchmark failed: iperf3 said nothing | | |  |",
-        "| the part two | failed: no such program | | |  |",
-    ]
-    assert "bench: boots: 0.5 s (0.5 – 0.5; target ≤ 1)" in said.err
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert rows[0] == "| boots | 0.5 s | 0.5 – 0.5 | 2 | ≤ 1 | pass |"
+    assert "a run of the benchmark failed: iperf3 said nothing" in rows[1]
+    assert "the part two" in rows[2] and "no such program" in rows[2]
     assert speed.main(2, as_json=True, parts=["two"]) == 1
     assert '"median": null' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "met"),
+    [
+        (0.36, "≤ 0.36", True),
+        (0.37, "≤ 0.36", False),
+        (2.6, "≥ 2.6", True),
+        (1.2, "0.8 – 1.2", True),
+        (1.3, "0.8 – 1.2", False),
+    ],
+)
+def test_a_figure_is_judged_by_its_median(value: float, target: str, met: bool) -> None:
+    assert meets(value, target) is met
+    assert Figure("one", "×", target, [0.0, value, 99.0]).verdict == ("pass" if met else "FAIL")
+
+
+def test_a_figure_without_target_or_numbers_is_not_judged() -> None:
+    assert Figure("one", "×", "", [1.0]).verdict == ""
+    assert Figure("one", "×", "≤ 1", failed="no").verdict == ""
+
+
+def test_every_target_can_be_read() -> None:
+    targets = [each.packets or each.speed for each in speed.COMPARED] + [speed.MOST_GROWTH]
+    for target in filter(None, targets):
+        meets(1.0, target)
+
+
+def test_a_packets_cost_is_what_a_long_run_takes_more_over_the_packets_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = versions.Load("full", "bbr", "rate: 1gbit", 4, 10)
+    took = {"short0": (2.0, 100_000), "long0": (5.0, 400_000)}
+    monkeypatch.setattr(versions.Version, "run", lambda _self, matrix, _scratch: took[matrix])
+
+    slope = versions.Version(tmp_path, {}).slope(load, 0, tmp_path)
+
+    assert (slope.packet_us, slope.times_real) == (pytest.approx(10.0), pytest.approx(2.0))
+
+
+def test_each_version_goes_first_as_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def slope(self: versions.Version, *_: object) -> versions.Slope:
+        order.append(self.checkout.name)
+        return versions.Slope(1.0, 1.0, 1)
+
+    monkeypatch.setattr(versions.Version, "slope", slope)
+    both = [versions.Version(tmp_path / name, {}) for name in ("now", "before")]
+    found = versions.by_turns(versions.Load("", "", "", 1, 2), 0, both, 2, tmp_path)
+
+    assert order == ["now", "before", "before", "now"]
+    assert [len(each) for each in found] == [2, 2]
+
+
+def test_a_version_plans_its_own_runs_of_the_loads(tmp_path: Path) -> None:
+    loads = [each.load for each in speed.COMPARED]
+    mine = versions.planned(LAB.parent, loads, tmp_path)
+
+    assert len(mine.tasks) == 2 * len(loads)
+    first = mine.tasks["long0"]["run"]
+    assert (first["flows"][0]["duration_s"], first["path"]["forward"]["rate_bps"]) == (loads[0].long_s, 1e9)
+    assert first["offloads"] is False and first["clock"] == "virtual"
+
+
+def test_a_commit_that_is_not_there_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path))
+    with pytest.raises(RuntimeError, match="no-such-commit: git does not have it"):
+        versions.checked_out("no-such-commit", lambda _: None)
+    assert not (tmp_path / "versions" / "no-such-commit").exists()
+
+
+def test_the_page_has_all_that_was_printed_and_says_little_else() -> None:
+    figures = [Figure(f"a load by its name, {n}", "µs", "≤ 1.5", [1.0, 2.0]) for n in range(14)]
+    text = page.to_page(figures, "0.2.0", 0.0, list(speed.FURTHER))
+
+    assert all(figure.row in text for figure in figures)
+    assert len(text.split()) - sum(len(figure.row.split()) for figure in figures) < 170

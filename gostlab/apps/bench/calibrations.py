@@ -1,0 +1,187 @@
+"""What numbers of the machine model were taken from, taken anew: `./lab bench --part NAME`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from gostlab import machine
+from gostlab.apps.bench import against_sandbox, calibrate, packets
+from gostlab.apps.bench.figures import Figure, tell
+from gostlab.apps.bench.timed import Bench, load, read_json
+
+REPEATED_S = 10.0
+# What is run again and again with one seed.
+REPEATED = {
+    "one CUBIC flow, 0.1 % loss": "cc=cubic rate=20mbit delay=20ms loss=0.1%",
+    "one BBR flow": "cc=bbr rate=20mbit delay=20ms",
+    "16 streams through gost+ws": "cc=cubic rate=50mbit delay=20ms tunnel=gost+ws streams=16",
+}
+
+
+def settings_of(words: str) -> dict[str, str]:
+    """Settings that are written as words: rate=1gbit delay=84ms."""
+    return dict(word.split("=") for word in words.split())
+
+
+def repeatability_figures(bench: Bench) -> list[Figure]:
+    """How closely runs of one seed agree on the virtual clock: in goodput, in segments, and for how
+    long they are the same. Two are the same while every sampled counter of a queue and every field
+    of every ACK is.
+    """
+    return [
+        figure
+        for name, settings in REPEATED.items()
+        for figure in agreement(bench, name, settings_of(settings), max(2, bench.repeat))
+    ]
+
+
+def agreement(bench: Bench, name: str, settings: dict[str, str], runs: int) -> list[Figure]:
+    """The figures of one kind of run."""
+    tell(f"{name}, {runs} times with one seed …")
+    run = replace(load(REPEATED_S, sample="100ms", **settings), acks=True)
+    folders = [bench.time(run).folder for _ in range(runs)]
+    legs = [leg for folder in folders for leg in read_json(folder / "legs.json")["legs"]]
+    wan = [leg for leg in legs if leg["leg"] == "wan"]
+    flows = [read_json(folder / "flows.json")["flows"][0] for folder in folders]
+    goodput = [flow["goodput_bps"] / 1000 for flow in flows]
+    queues, acks = (
+        [same_for_s(rows_of, folders[0], other) for other in folders[1:]]
+        for rows_of in (queue_rows, ack_rows)
+    )
+    long_enough = f"≥ {REPEATED_S:g}"
+    retransmitted = [leg["segments_retransmitted"] for leg in wan]
+    taken: list[tuple[str, str, str, list[float]]] = [
+        ("goodput", "kbit/s", "equal", goodput),
+        ("segments retransmitted", "", "equal", retransmitted),
+        ("data segments sent", "", "equal", [leg["data_segments_out"] for leg in wan]),
+        ("queues the same for", "s", long_enough, queues),
+        ("ACKs the same for", "s", long_enough, acks),
+    ]
+    return [
+        Figure(f"one seed, {runs} runs, {name}: {what}", unit, target, values)
+        for what, unit, target, values in taken
+    ]
+
+
+Rows = Sequence[tuple[float, str]]  # instant, s, and all that the row says
+
+
+def queue_rows(folder: Path) -> Rows:
+    """queues.jsonl."""
+    lines = (folder / "queues.jsonl").read_text(encoding="utf-8").splitlines()
+    return [(json.loads(line)["t_s"], line) for line in lines]
+
+
+def ack_rows(folder: Path) -> Rows:
+    """acks.csv.gz without its header."""
+    with gzip.open(folder / "acks.csv.gz", "rt", encoding="ascii") as file:
+        return [(float(line.partition(",")[0]), line) for line in list(file)[1:]]
+
+
+def same_for_s(rows_of: Callable[[Path], Rows], one: Path, other: Path) -> float:
+    """Until when two runs' rows are the same, s; the last row's instant where all are."""
+    mine, its = rows_of(one), rows_of(other)
+    for (at_s, row), (_, twin) in zip(mine, its, strict=False):
+        if row != twin:
+            return at_s
+    return min(mine, its, key=len)[-1][0]
+
+
+def call_figures(bench: Bench) -> list[Figure]:
+    """What a system call costs the relay on this machine; nothing without perf."""
+    if shutil.which("perf") is None:
+        tell(
+            "without perf nothing counts system calls: that figure is left out"
+            " (./lab setup --with bench)"
+        )
+        return []
+    relay = calibrate.require_relay(bench.parts)
+    name = "CPU time per system call of the relay's near end, ws"
+    return [
+        bench.figure(
+            f"{name}, {rate}bit/s", "µs", "", partial(calibrate.call_us, bench.iperf3, relay, rate)
+        )
+        for rate in ("150M", "1G")
+    ]
+
+
+def interrupt_figures(bench: Bench) -> list[Figure]:
+    """What a packet costs in soft interrupts here; nothing without the right to namespaces."""
+    if not packets.may_make_namespaces():
+        return []
+    name = "CPU time in soft interrupts per packet received (packet_cost)"
+    take = partial(packets.received_packet_us, shlex.quote(bench.iperf3), bench.cpus[0])
+    return [bench.figure(name, "µs", "", take)]
+
+
+def cpu_figures(bench: Bench) -> list[Figure]:
+    """Whether two programs with a CPU each do in the sandbox what they do here, given two CPUs."""
+    if len(bench.cpus) < 2:
+        return []
+    tell("two programs over loopback, here and in the sandbox …")
+    taken = [against_sandbox.compare_cpus() for _ in range(bench.repeat)]
+    names = {
+        2: "two programs, a CPU each: the sandbox over this machine",
+        1: "the same two on one CPU",
+    }
+    return [
+        Figure(name, "×", "0.8 – 1.2", [each[key] for each in taken]) for key, name in names.items()
+    ]
+
+
+def loopback_figures(bench: Bench) -> list[Figure]:
+    """Whether programs reach in the sandbox what they reach here, and how far the shipped table of
+    this CPU, if there is one, is from what they cost in these minutes.
+    """
+    found = against_sandbox.compare_loopback(bench.repeat)
+    figures = [
+        Figure(
+            f"loopback, {row}: the sandbox over this machine",
+            "×",
+            f"0.85 – 1.15 ({wanted:.0f} Mbit/s here)",
+            [got / wanted],
+        )
+        for row, (got, wanted) in found.mbit.items()
+    ]
+    if found.table_over_here:
+        name = "what programs cost: the shipped table over these minutes"
+        figures.append(Figure(name, "×", "", found.table_over_here))
+    return figures
+
+
+def relay_figures(_bench: Bench) -> list[Figure]:
+    """The relay's throughput over loopback by `go test -bench`."""
+    done = subprocess.run(
+        ["go", "test", "-run", "^$", "-bench", "Throughput", "-cpu", "1", "-benchtime", "2s", "."],
+        cwd=machine.CHECKOUT / "tunnel",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = re.findall(
+        r"^BenchmarkThroughput/(\S+?)(?:-\d+)?\s+\d+\s+.*?([\d.]+) MB/s", done.stdout, re.MULTILINE
+    )
+    return [
+        Figure(f"relay over loopback, {name}, one CPU", "Mbit/s", "", [8 * float(rate)])
+        for name, rate in found
+    ]
+
+
+# What `--part` may name besides the benchmark's own.
+PARTS: Mapping[str, Callable[[Bench], list[Figure]]] = {
+    "repeatability": repeatability_figures,
+    "calls": call_figures,
+    "interrupts": interrupt_figures,
+    "cpus": cpu_figures,
+    "loopback": loopback_figures,
+    "relay": relay_figures,
+}

@@ -1,0 +1,117 @@
+"""The runs of the benchmark: timed, in a scratch folder."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gostlab import machine
+from gostlab.apps.bench.figures import Figure, taken
+from gostlab.apps.bench.versions import children_s
+from gostlab.describe.resolve.expand import single_run
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine import sandbox
+from gostlab.setup.parts import find_parts, require_kernel
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a run took."""
+
+    wall_s: float
+    cpu_s: float  # of the guest's processes
+    folder: Path
+
+
+class Bench:
+    """The runs of the benchmark, in a scratch folder."""
+
+    def __init__(self, scratch: Path, repeat: int, before: str | None = None) -> None:
+        self._scratch = scratch
+        self.repeat = repeat
+        self.before = before
+        self.parts = find_parts()
+        self._kernel = require_kernel(self.parts)
+        self._handed = machine.hand_over(self.parts)
+        self.cpus = list(machine.usable_cpus())
+        self._count = 0
+
+    def figure(self, name: str, unit: str, target: str, take: Callable[[], float]) -> Figure:
+        return taken(name, unit, target, self.repeat, take)
+
+    @property
+    def iperf3(self) -> str:
+        """The iperf3 that the benchmark's runs use."""
+        own = self.parts.iperf3.get(load(1.0).iperf3)
+        return str(own.path) if own else "iperf3"
+
+    def folder(self) -> Path:
+        self._count += 1
+        made = self._scratch / str(self._count)
+        made.mkdir()
+        return made
+
+    def boot_s(self) -> float:
+        """Boot, run `true`, power off; wall seconds."""
+        began = time.monotonic()
+        guest = sandbox.boot(
+            self._kernel,
+            self.folder(),
+            ["/bin/true"],
+            sandbox.sandbox_environ(),
+            keep=[],
+            cpu=self.cpus[0],
+            memory_mib=1024,
+            clock="virtual",
+            syscall_cost_us=0,
+            seed=1,
+            limit_s=60,
+        )
+        if guest.wait() != 0:
+            raise RuntimeError("the sandbox did not boot")
+        return time.monotonic() - began
+
+    def start(self, run: RunDescription, cpu: int) -> tuple[machine.Watched, Path]:
+        folder = self.folder()
+        (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
+        keep = machine.kept_visible(self.parts)
+        return sandbox.start_run(self._kernel, run, folder, self._handed, keep, cpu, None), folder
+
+    def time(self, *runs: RunDescription) -> Taken:
+        """Time a run alone, or several side by side, a CPU each. Raises RuntimeError if one
+        fails.
+        """
+        began, before_s = time.monotonic(), children_s()
+        started = [self.start(run, cpu) for run, cpu in zip(runs, self.cpus, strict=False)]
+        for guest, _ in started:
+            guest.wait()
+        spent_s = children_s() - before_s
+        for _, folder in started:
+            check(folder)
+        return Taken(time.monotonic() - began, spent_s, started[0][1])
+
+
+def load(duration_s: float, cc: str = "bbr", **settings: str) -> RunDescription:
+    """The benchmark's run: one stream over 100 ms, per packet, at the default system-call cost."""
+    return single_run(
+        profile="plain-100ms",
+        cc=cc,
+        machine="sandbox",
+        clock="virtual",
+        overrides={"duration": f"{duration_s:g}s", "offloads": "off", "buffers": "bdp", **settings},
+    )
+
+
+def check(folder: Path) -> None:
+    """Raises RuntimeError with the run's own words if it did not end well."""
+    outcome = read_json(folder / "outcome.json")
+    if outcome["outcome"] != "ok":
+        raise RuntimeError(f"a run of the benchmark failed: {outcome['error']}")
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))

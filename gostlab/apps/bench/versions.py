@@ -1,0 +1,168 @@
+"""Two versions of the lab by turns: this one, and one of its history with its own kernel.
+
+Each makes its runs by its own `./lab exec`, so that nothing of one is in the other. What a packet
+costs is a slope: the CPU time of a long run less that of a short one, by the packets between, so
+that what surrounds a run does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gostlab.declared.folders import ROOT, cache_folder
+from gostlab.setup.workbench import replacing
+
+EXPERIMENT = """name: bench
+title: The benchmark's loads
+settings: {{profile: plain-100ms, clock: virtual, offloads: off, buffers: bdp}}
+matrices:
+{matrices}"""
+MATRIX = """  - name: {name}
+    settings: {{duration: {seconds:g}s, {settings}}}
+    factors: {{cc: [{cc}]}}
+"""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is timed: one stream of a congestion control, per packet.
+
+    short_s, long_s  the two runs whose difference counts
+    """
+
+    name: str
+    cc: str
+    settings: str  # rate: 1gbit
+    short_s: float
+    long_s: float
+
+
+@dataclass(frozen=True)
+class Slope:
+    """What a load's further seconds took."""
+
+    cpu_s: float
+    load_s: float
+    packets: int
+
+    @property
+    def packet_us(self) -> float:
+        """CPU µs per packet that the forward bottleneck sent."""
+        return 1e6 * self.cpu_s / self.packets
+
+    @property
+    def times_real(self) -> float:
+        """Seconds of load per second of CPU time."""
+        return self.load_s / self.cpu_s
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of the lab in a folder, and the runs that it makes of the benchmark's loads."""
+
+    checkout: Path
+    tasks: Mapping[str, Mapping[str, Any]]  # by matrix
+
+    def slope(self, load: Load, place: int, scratch: Path) -> Slope:
+        """What a load takes of it. Raises RuntimeError if a run fails."""
+        short, long = (self.run(f"{word}{place}", scratch) for word in ("short", "long"))
+        return Slope(long[0] - short[0], load.long_s - load.short_s, long[1] - short[1])
+
+    def run(self, matrix: str, scratch: Path) -> tuple[float, int]:
+        """Make a run: its CPU time, s, and the packets that its bottleneck sent."""
+        count = len(list(scratch.iterdir()))
+        task, folder = scratch / f"{count}.json", scratch / f"{count}-run"
+        task.write_text(json.dumps(self.tasks[matrix]), encoding="utf-8")
+        before_s = children_s()
+        said = self.lab("exec", str(task), str(folder))
+        spent_s = children_s() - before_s
+        status = json.loads((folder / "status.json").read_text(encoding="utf-8"))
+        if status["outcome"] != "ok":
+            raise RuntimeError(f"a run of the benchmark failed: {said}")
+        return spent_s, packets_sent(folder)
+
+    def lab(self, *words: str) -> str:
+        """What its `./lab` prints. Raises RuntimeError with its complaint."""
+        return asked([str(self.checkout / "lab"), *words], self.checkout)
+
+
+def planned(checkout: Path, loads: Sequence[Load], scratch: Path) -> Version:
+    """A version with what it makes of some loads. Raises RuntimeError."""
+    file = scratch / "bench.yaml"
+    matrices = [
+        MATRIX.format(name=f"{word}{place}", seconds=seconds, settings=load.settings, cc=load.cc)
+        for place, load in enumerate(loads)
+        for word, seconds in (("short", load.short_s), ("long", load.long_s))
+    ]
+    file.write_text(EXPERIMENT.format(matrices="".join(matrices)), encoding="utf-8")
+    words = ["run", str(file), "--machine", "sandbox", "--dry-run", "--json"]
+    listed = json.loads(asked([str(checkout / "lab"), *words], checkout))
+    return Version(checkout, {task["run"]["matrix"]: task for task in listed})
+
+
+def checked_out(commit: str, say: Callable[[str], None]) -> Path:
+    """A version of the history in the cache, with its kernel built under its own hash. Raises
+    RuntimeError where there is no such commit, or it does not build.
+    """
+    folder = cache_folder() / "versions" / commit
+    if not folder.is_dir():
+        say(f"taking {commit} from git")
+        with replacing(folder) as unpacked:
+            git = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "archive", commit]
+            archive = subprocess.run(git, capture_output=True, check=False)
+            if archive.returncode != 0:
+                complaint = archive.stderr.decode(errors="replace").strip()
+                raise RuntimeError(f"{commit}: git does not have it: {complaint}")
+            subprocess.run(["tar", "-x", "-C", unpacked], input=archive.stdout, check=True)
+    say(f"the kernel of {commit}: about four minutes on two idle CPUs, once")
+    asked([str(folder / "lab"), "setup", "--only", "kernel", "--only", "iperf3"], folder)
+    return folder
+
+
+def asked(argv: Sequence[str], folder: Path) -> str:
+    """What a program prints. Raises RuntimeError with its last line."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        argv, cwd=folder, env=environ, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        raise RuntimeError(f"{Path(argv[0]).name} {argv[1]} in {folder}: {''.join(last)}")
+    return done.stdout
+
+
+def by_turns(
+    load: Load, place: int, versions: Sequence[Version], turns: int, scratch: Path
+) -> list[list[Slope]]:
+    """What a load takes of each version, one after the other, each going first as often."""
+    found: list[list[Slope]] = [[] for _ in versions]
+    for turn in range(turns):
+        order = list(range(len(versions)))
+        for number in reversed(order) if turn % 2 else order:
+            found[number].append(versions[number].slope(load, place, scratch))
+    return found
+
+
+def children_s() -> float:
+    """CPU time of all processes so far that this one has started and seen end."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def packets_sent(folder: Path, by_s: float = float("inf")) -> int:
+    """What a run's forward bottleneck has sent, at its end or at an instant."""
+    rows = [json.loads(line) for line in (folder / "queues.jsonl").read_text().splitlines()]
+    return int(
+        max(
+            row["sent_pkts"]
+            for row in rows
+            if (row["role"], row["direction"]) == ("bottleneck", "forward") and row["t_s"] <= by_s
+        )
+    )
