@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
+from typing import TextIO
 
 from gostlab.setup.archive import ArchiveError
 from gostlab.setup.workbench import SetupError, Workbench
@@ -39,10 +40,11 @@ class Step:
 class Progress:
     """Says what the steps do: a line for each that is done, and how far the long ones are."""
 
-    def __init__(self, total: int, quiet: bool) -> None:
+    def __init__(self, total: int, quiet: bool, out: TextIO | None = None) -> None:
         self.total = total
         self.quiet = quiet
-        self.is_terminal = sys.stdout.isatty()
+        self.out = out or sys.stdout
+        self.is_terminal = self.out.isatty()
         self._done = 0
         self._began: dict[str, float] = {}
         self._said: dict[str, str] = {}
@@ -60,7 +62,7 @@ class Progress:
         if self.is_terminal:
             self._show()
         elif now >= self._next_plain_line.get(name, now):
-            print(f"{name}: {text}", flush=True)
+            print(f"{name}: {text}", file=self.out, flush=True)
             self._next_plain_line[name] = now + PLAIN_LINE_S
 
     def end(self, name: str, text: str, word: str) -> None:
@@ -71,14 +73,15 @@ class Progress:
         took = time.monotonic() - self._began.get(name, time.monotonic())
         clear = "\r\033[K" if self.is_terminal else ""
         long = f", {took:.0f} s" if took >= 1 else ""
-        print(f"{clear}[{self._done}/{self.total}] {name}: {text}  {word}{long}", flush=True)
+        line = f"[{self._done}/{self.total}] {name}: {text}  {word}{long}"
+        print(f"{clear}{line}", file=self.out, flush=True)
         if self.is_terminal:
             self._show()
 
     def _show(self) -> None:
         line = " · ".join(f"{name}: {text}" for name, text in self._said.items())
         width = shutil.get_terminal_size().columns - 1
-        print("\r\033[K" + line[:width], end="", flush=True)
+        print("\r\033[K" + line[:width], end="", file=self.out, flush=True)
 
 
 @dataclass
@@ -97,9 +100,9 @@ class Working:
         said.close()  # so that its end is seen
         self.steps[heard] = step, process
 
-    def hear(self) -> dict[str, str]:
-        """Wait until some step says something; the words of those that ended, by name."""
-        ended = {}
+    def hear(self) -> dict[str, str | None]:
+        """Wait until some step says something; why those failed that ended, or None, by name."""
+        ended: dict[str, str | None] = {}
         for heard in wait(list(self.steps)):
             assert isinstance(heard, Connection)
             step, process = self.steps[heard]
@@ -114,7 +117,7 @@ class Working:
             process.join()
             del self.steps[heard]
             self.progress.end(step.name, text, word)
-            ended[step.name] = word
+            ended[step.name] = None if word == "ok" else text
         return ended
 
     def stop(self) -> None:
@@ -125,9 +128,9 @@ class Working:
             process.join()
 
 
-def take_steps(steps: Sequence[Step], progress: Progress, bench: Workbench) -> list[str]:
-    """Take steps, as many side by side as wait for nothing; the names of those that failed, or were
-    not begun as what they need failed.
+def take_steps(steps: Sequence[Step], progress: Progress, bench: Workbench) -> dict[str, str]:
+    """Take steps, as many side by side as wait for nothing; by name why some failed, or were not
+    begun as what they need failed.
     """
     by_name = {step.name: step for step in steps}
     order = TopologicalSorter(
@@ -135,21 +138,21 @@ def take_steps(steps: Sequence[Step], progress: Progress, bench: Workbench) -> l
     )
     order.prepare()
     working = Working(bench, progress)
-    failed: list[str] = []
+    failed: dict[str, str] = {}
     try:
         while order.is_active():
             for name in order.get_ready():
                 lacks = [need for need in by_name[name].needs if need in failed]
                 if lacks:
-                    failed.append(name)
+                    failed[name] = f"not begun, without {' and '.join(lacks)}"
                     order.done(name)
-                    progress.end(name, f"not begun, without {' and '.join(lacks)}", "FAILED")
+                    progress.end(name, failed[name], "FAILED")
                 else:
                     working.begin(by_name[name])
-            for name, word in (working.hear() if working.steps else {}).items():
+            for name, why in (working.hear() if working.steps else {}).items():
                 order.done(name)
-                if word != "ok":
-                    failed.append(name)
+                if why is not None:
+                    failed[name] = why
     finally:
         working.stop()
     return failed

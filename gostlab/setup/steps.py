@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import TextIO
 
 from gostlab.declared import folders, needs
 from gostlab.declared.errors import BadInput
@@ -418,16 +419,18 @@ def provide(wanted: Needs, jobs: int, *, quiet: bool = False) -> None:
     """Bring what runs need and the packages alone do not give. Raises SetupError, OSError."""
     chosen = [step for step in steps(wanted) if step.name not in ("tools", "packages")]
     chosen = [step for step in chosen if step.name != "congestion controls"]  # as they are loaded
-    failed = take(chosen, folders.cache_folder(), jobs, quiet=quiet)
+    failed = take(chosen, folders.cache_folder(), jobs, quiet=quiet, out=sys.stderr)
     if failed:
-        raise SetupError(f"the set-up failed: {', '.join(failed)}")
+        raise SetupError("; ".join(f"{name}: {why}" for name, why in failed.items()))
 
 
-def take(chosen: Sequence[Step], cache: Path, jobs: int, *, quiet: bool) -> list[str]:
-    """Take steps while no other set-up is at work; those that failed, by name. Raises OSError."""
+def take(
+    chosen: Sequence[Step], cache: Path, jobs: int, *, quiet: bool, out: TextIO | None = None
+) -> dict[str, str]:
+    """Take steps while no other set-up is at work; why some failed, by name. Raises OSError."""
     for folder in ("log", "build"):
         (cache / folder).mkdir(parents=True, exist_ok=True)
-    progress = Progress(len(chosen), quiet)
+    progress = Progress(len(chosen), quiet, out)
     with locked(cache, print) as lock_fd:
         failed = take_steps(chosen, progress, Workbench(cache, jobs, print, lock_fd))
         for apt in (cache / "build").glob("apt-*"):
@@ -543,7 +546,7 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return arguments
 
 
-def take_all(arguments: argparse.Namespace, cache: Path) -> list[str]:
+def take_all(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
     """Take the steps that the words ask for; those that failed. Raises SetupError, OSError."""
     jobs, quiet, only = arguments.jobs, arguments.quiet, arguments.only
     extras = [*arguments.extras, *(["test"] if "test-tools" in only else [])]
@@ -553,10 +556,8 @@ def take_all(arguments: argparse.Namespace, cache: Path) -> list[str]:
     if arguments.experiment:
         # Its file is read with one of the tools.
         tools = [step for step in steps() if step.name == "tools"]
-        failed = (
-            [] if missing_packages(TOOL_PACKAGES) == [] else take(tools, cache, jobs, quiet=quiet)
-        )
-        if failed:
+        lacks = shutil.which("dpkg-query") and missing_packages(TOOL_PACKAGES)
+        if lacks and (failed := take(tools, cache, jobs, quiet=quiet)):
             return failed
         wanted = needs_of(arguments.experiment, quick=arguments.quick)
     chosen = steps(wanted, extras, with_gost=with_gost)

@@ -131,9 +131,9 @@ def test_a_kernel_that_is_missing_and_cannot_be_built_is_said_in_one_line(tmp_pa
     no_apt = {**os.environ, "GOSTLAB_CACHE": str(cache), "PATH": path}
     done = run_lab(*words, env=no_apt)
     assert done.returncode == 2
-    building, refused = done.stderr.splitlines()[-2:]
-    assert "kernel 5.10 is not built yet: building it" in building
-    assert "kernel 5.10 cannot be built: " in refused and "mirror" in refused
+    began, *_, refused = done.stderr.splitlines()
+    assert "kernel 5.10" in began and "minutes" in began
+    assert "kernel 5.10: " in refused and "mirror" in refused
 
 
 def test_native_says_why_it_cannot() -> None:
