@@ -25,6 +25,7 @@ NUMBER = re.compile(r"^[†*~≈<>±+-]*\d[\d,.]*(?: \(.*\))?[†*]*(?: ?(?:%|Mb
 # Their tables are timings, bits and counts of bytes, not runs of experiments.
 OTHER_TABLES = {
     "docs/kernels.md",
+    "docs/speed.md",
     "docs/tried.md",
     "docs/machine-model.md",
     "docs/syscall-cost.md",
