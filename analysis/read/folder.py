@@ -26,7 +26,7 @@ from analysis.read.values import (
     text,
 )
 from gostlab.describe.checks import VERDICTS, Check
-from gostlab.results import EPOCH, epoch_of, is_number, read_series
+from gostlab.results import EPOCH, damage, epoch_of, is_number, read_series
 from gostlab.results.measures import (
     BOTTLENECK_FULL,
     bottleneck_used,
@@ -222,6 +222,9 @@ def load_run(folder: Path) -> Run | Broken:
     try:
         status = read_object(folder / "status.json")
         found |= ended(status)
+        wrong = damage(folder, status)
+        if wrong:
+            raise Unreadable(wrong)
         is_ok = found["state"] == "ok"
         found |= measured(folder, found["flows"]) if is_ok else left_behind(folder)
     except Unreadable as error:

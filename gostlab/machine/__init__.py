@@ -78,6 +78,10 @@ class Job(Protocol):
         """End it now and everything it started."""
 
     @property
+    def from_outside(self) -> bool:
+        """Whether what ended it has nothing to do with it: no memory, a limit, a kill."""
+
+    @property
     def complaint(self) -> str | None:
         """Why the machine itself gave up, if it did."""
 
@@ -99,6 +103,7 @@ class Watched:
         self._worked_s = 0.0
         self._deadline = time.monotonic() + limit_s
         self.complaint: str | None = None
+        self.from_outside = False  # whether it was ended by what has nothing to do with it
 
     @property
     def group(self) -> int:

@@ -87,6 +87,7 @@ ENDED_BY = {
         " folder with GOSTLAB_TMP"
     ),
     signal.SIGXCPU: "this process's limit of CPU time is used up: ulimit -t unlimited",
+    signal.SIGXFSZ: "a file of the run met this process's limit of size: ulimit -f unlimited",
 }
 
 # -- the host's kernel: <linux/sched.h>, <linux/mount.h>, <linux/prctl.h>, <linux/capability.h>,
@@ -359,13 +360,15 @@ class Guest(Watched):
                 cause = why_no_boot(status, self._folder, self.memory)
                 if cause:
                     raise CannotBoot(cause)
-                self.complaint = why_it_ended(status, self.memory) or self._last_words()
+                self.complaint = why_it_ended(status, self.memory)
+                if self.complaint:
+                    self.from_outside = True
+                elif self._modules:
+                    self.complaint = self._last_words()
         return status
 
-    def _last_words(self) -> str | None:
-        """What a kernel died of that had been given modules; None for one that had none."""
-        if not self._modules:
-            return None
+    def _last_words(self) -> str:
+        """What a kernel died of that had been given modules."""
         named = " and ".join(module.cc for module in self._modules)
         return f"the guest's kernel died with {named} in it: {last_kernel_words(self._folder)}"
 

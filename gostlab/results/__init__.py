@@ -7,6 +7,7 @@ finished is run again. Names end in a hash of the inputs, so the same question f
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -17,6 +18,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
@@ -28,6 +30,10 @@ OUTCOMES = ("ok", "failed", "unsupported", "interrupted")
 # The `cause` of a failed run that an exception of the lab's own ended. It says nothing about what
 # was asked, so it is no answer: the run is run again.
 OWN_ERROR = "the lab's own error"
+# The same of one that this machine ended: a full disk, too little memory, a limit, a kill.
+FROM_OUTSIDE = "ended from outside"
+# A run's last words are shorter: where less is free, they did not fit.
+LEAST_FREE_BYTES = 2**20
 
 
 # What a run.json means, in the lab's order of time. Whoever changes what the lab does for the same
@@ -61,17 +67,23 @@ def write_json(path: Path, value: Any) -> None:
     part.replace(path)
 
 
-def finish(folder: Path, wall_s: float, complaint: str | None) -> dict[str, Any]:
+def finish(
+    folder: Path, wall_s: float, complaint: str | None, *, from_outside: bool = False
+) -> dict[str, Any]:
     """Turn how a run ended into status.json, the last file of a folder; returns its contents.
 
-    A run that left no outcome.json (the machine died, or was ended: `complaint`) has failed.
+    A run that left no outcome.json (the machine died, or was ended: `complaint`) has
+    failed.
     """
     path = folder / "outcome.json"
     status = read_object(path)
     if status is None or status.get("outcome") not in OUTCOMES:
         status = {
             "outcome": "failed",
-            "error": complaint or f"the machine ended without a word: {last_words(folder)}",
+            "error": complaint
+            or full_disk(folder)
+            or f"ended without a word: {last_words(folder)}",
+            "cause": FROM_OUTSIDE if from_outside or not complaint else None,
             "guest_s": None,
         }
     status |= {
@@ -81,15 +93,22 @@ def finish(folder: Path, wall_s: float, complaint: str | None) -> dict[str, Any]
         "finished": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     path.unlink(missing_ok=True)
-    # The machine's own files are gone by now (`clean_folder`): these are the answer, whole as long
-    # as they are this long.
-    status["files"] = {
-        file.name: file.stat().st_size
+    # The machine's own files are gone by now (`clean_folder`): these are the answer.
+    kept = [
+        file
         for file in sorted(folder.iterdir())
         if file.is_file() and not file.name.startswith(".")
-    }
+    ]
+    status["files"] = {file.name: file.stat().st_size for file in kept}
+    status["sha256"] = {file.name: sum_of(file) for file in kept}
     write_json(folder / "status.json", status)
     return dict(status)
+
+
+def full_disk(folder: Path) -> str | None:
+    """That the disk under a run's folder has no room for an answer; None where it has."""
+    free = shutil.disk_usage(folder).free
+    return f"the disk under {folder} is full: free some space" if free < LEAST_FREE_BYTES else None
 
 
 def last_words(folder: Path) -> str:
@@ -144,19 +163,51 @@ def read_status(folder: Path) -> dict[str, Any] | None:
 
 
 def is_finished(folder: Path, run: RunDescription) -> bool:
-    """Whether the folder holds this run's answer, whole: every file as long as when it finished.
-    (Runs of an older lab say no lengths.) What the lab's own error ended is no answer, nor is what
-    an older lab measured that meant something else by the same run.json.
+    """Whether the folder holds this run's answer, whole (`damage`). What the lab's own error or
+    this machine ended is no answer, nor is what an older lab measured that meant something else by
+    the same run.json.
     """
     status = None if folder.is_symlink() else read_status(folder)
-    if status is None or ended_by_own_error(status) or epoch_of(status) != EPOCH:
+    if status is None or is_no_answer(status) or epoch_of(status) != EPOCH:
         return False
-    lengths = status.get("files", {})
-    return (
-        read_object(folder / "run.json") == run.to_json()
-        and isinstance(lengths, dict)
-        and all(length_of(folder / name) == length for name, length in lengths.items())
-    )
+    return read_object(folder / "run.json") == run.to_json() and damage(folder, status) is None
+
+
+def damage(folder: Path, status: Mapping[str, Any]) -> str | None:
+    """What of a finished folder is not as it was when the run finished, in a line; None for
+    nothing. Runs of an older lab say no sums, or no lengths either.
+    """
+    lengths, sums = status.get("files", {}), status.get("sha256", {})
+    if not isinstance(lengths, dict) or not isinstance(sums, dict):
+        return "status.json: no lengths and sums of files"
+    for name in {**lengths, **sums}:
+        file = folder / name
+        if "/" in name or name in (".", ".."):
+            return f"status.json: {name!r:.80}: no file of a run"
+        length = length_of(file)
+        if length is None:
+            return f"{name:.80}: not there any more"
+        if name in lengths and length != lengths[name]:
+            return f"{name:.80}: not as long as when the run finished"
+        if name in sums and sum_of(file) != sums[name]:
+            return f"{name:.80}: changed since the run finished"
+    return None
+
+
+def sum_of(file: Path) -> str | None:
+    """The SHA-256 of a file's bytes; None where they cannot be read."""
+    try:
+        state = file.stat()
+        return sum_as_of(str(file), state.st_mtime_ns, state.st_ctime_ns, state.st_size)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=100_000)
+def sum_as_of(path: str, _mtime_ns: int, _ctime_ns: int, _size: int) -> str:
+    """The same, read once as long as the file's times and size stay. Raises OSError."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def epoch_of(status: Mapping[str, Any]) -> int:
@@ -210,20 +261,18 @@ def maker_of(environment: Mapping[str, Any]) -> str:
     return f"{lab.get('version')} ({lab.get('commit')}, kernel {environment.get('kernel')})"
 
 
-def ended_by_own_error(status: Mapping[str, Any]) -> bool:
-    """Whether an exception of the lab itself ended the run: a bug, or a fault of the
-    environment.
-    """
-    return status.get("cause") == OWN_ERROR
+def is_no_answer(status: Mapping[str, Any]) -> bool:
+    """Whether the lab itself (a bug, a fault of the environment) or this machine ended the run."""
+    return status.get("cause") in (OWN_ERROR, FROM_OUTSIDE)
 
 
 def failure_line(folder: Path, status: Mapping[str, Any]) -> str:
     """What became of a failed run, and what to do, in one line."""
     said = f"{folder.name}: {status.get('outcome')}: {status.get('error')}"
-    if ended_by_own_error(status):
+    if is_no_answer(status):
         return (
-            f"{said} ({OWN_ERROR}, and no answer: all of it is in {folder / 'log.txt'}; the same"
-            " command runs it again)"
+            f"{said} ({status['cause']}, and no answer: all of it is in {folder / 'log.txt'}; the"
+            " same command runs it again)"
         )
     return f"{said} (see {folder / 'log.txt'}; --retry-failed runs it again)"
 

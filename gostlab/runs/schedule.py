@@ -219,7 +219,7 @@ class Block:
         spent_s = time.monotonic() - active.started_s
         # A job on another machine comes back with its status.
         status = getattr(active.job, "status", None) or results.finish(
-            active.making.folder, spent_s, complaint
+            active.making.folder, spent_s, complaint, from_outside=active.job.from_outside
         )
         active.making.settle(active.run, retry_failed=self.retry_failed)
         if status.get("outcome") == "ok":  # what broke says nothing of the others
@@ -343,6 +343,7 @@ class NeverStarted:
 
     def __init__(self, complaint: str) -> None:
         self.complaint: str | None = complaint
+        self.from_outside = True
 
     def poll(self) -> int | None:
         return 1

@@ -106,7 +106,8 @@ def execute(task: Task, start: Starter, *, retry_failed: bool = False) -> Finish
             time.sleep(POLL_S)
         complaint = job.complaint
         results.clean_folder(part.folder)
-        results.finish(part.folder, time.monotonic() - began, complaint)
+        wall_s = time.monotonic() - began
+        results.finish(part.folder, wall_s, complaint, from_outside=job.from_outside)
         part.settle(run, retry_failed=retry_failed)
     return end_in(place, run)
 

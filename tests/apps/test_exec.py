@@ -40,6 +40,7 @@ class Job:
     """A run that has ended."""
 
     complaint = None
+    from_outside = False
 
     def __init__(self, folder: Path, outcome: dict | None = None) -> None:
         self.killed = False

@@ -106,6 +106,7 @@ def test_progress_hears_of_every_run_and_how_far_it_is(tmp_path: Path) -> None:
 
     class Slow:
         complaint: str | None = None
+        from_outside = False
         polls = 0
 
         def __init__(self, folder: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.read.folder import Run, load_run
 from gostlab import results
 from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.resolve.expand import expand
@@ -30,6 +31,7 @@ class Job:
     def __init__(self, folder: Path, outcome: dict | None, polls: int = 2) -> None:
         self.folder, self.outcome, self.left, self.killed = folder, outcome, polls, False
         self.complaint = None
+        self.from_outside = False
 
     def poll(self) -> int | None:
         self.left -= 1
@@ -124,6 +126,49 @@ def test_a_run_that_the_labs_own_error_ended_is_no_answer_and_is_run_again(tmp_p
     [again] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
 
     assert again.status["outcome"] == "ok"
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_run_that_this_machine_ended_is_no_answer_and_is_run_again(
+    tmp_path: Path, killed: bool
+) -> None:
+    class Ended(Job):
+        complaint = "killed from outside" if killed else None
+        from_outside = killed
+
+    [first] = run_all(tmp_path, runs(1), lambda run, folder, slot: Ended(folder, None))
+    assert first.status["outcome"] == "failed"
+    line = results.failure_line(first.folder, first.status)
+    assert results.FROM_OUTSIDE in line and "the same command runs it again" in line
+
+    [again] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+    assert again.status["outcome"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda file: file.unlink(), "not there any more"),
+        (lambda file: file.write_text("{"), "not as long"),
+        (lambda file: file.write_text(file.read_text().replace("1", "7")), "changed"),
+    ],
+)
+def test_a_finished_folder_that_was_changed_is_damaged_for_every_verb(
+    tmp_path: Path, spoil: Callable[[Path], None], says: str
+) -> None:
+    def start(run: RunDescription, folder: Path, slot: int) -> Job:
+        (folder / "log.txt").write_text("1 line\n")
+        return Job(folder, GOOD)
+
+    [end] = run_all(tmp_path, runs(1), start)
+    assert results.damage(end.folder, end.status) is None
+
+    spoil(end.folder / "log.txt")
+
+    assert says in (results.damage(end.folder, end.status) or "")
+    assert not results.is_finished(end.folder, end.run)
+    read = load_run(end.folder)
+    assert isinstance(read, Run) and read.state == "corrupt" and says in (read.error or "")
 
 
 def test_a_failure_says_where_its_log_is_and_how_to_run_it_again(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ class Job:
     folder: Path
     goodput: float | None
     complaint: str | None = None
+    from_outside = False
 
     def poll(self) -> int:
         if self.goodput is not None:

@@ -155,6 +155,7 @@ class FutureJob:
     """A run on a worker."""
 
     complaint: str | None = None
+    from_outside = False
     status: Mapping[str, Any] | None = None
 
     def __init__(

@@ -19,7 +19,7 @@ from gostlab.apps.course.answers import TIME
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.results import EPOCH, is_number, length_of, measures, read_object, read_series
+from gostlab.results import EPOCH, damage, is_number, measures, read_object, read_series
 
 # The first part of a flow's time, which no mean of a steady state includes, as in the report.
 WARM_UP_SHARE = 0.25
@@ -188,11 +188,9 @@ def wrong_lengths(records: Records, status: Mapping[str, Any]) -> Iterator[str]:
     for name in (*NEEDED, *SERIES, *reports):
         if name != "status.json" and name not in lengths:
             yield f"status.json: no length of {name}"
-    for name, length in lengths.items():
-        if "/" in name or name in (".", ".."):
-            yield f"status.json: {name!r:.80}: no file of a run"
-        elif length_of(records.folder / name) != length:
-            yield f"{name:.80}: not as long as when the run finished"
+    wrong = damage(records.folder, status)
+    if wrong:
+        yield wrong
 
 
 def wrong_verdict(records: Records, verdicts: Sequence[str]) -> Iterator[str]:
