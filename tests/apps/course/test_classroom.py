@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -142,4 +143,5 @@ def forge(run: Path) -> None:
     status = read_object(run / "status.json") or {}
     for name in status["files"]:
         status["files"][name] = (run / name).stat().st_size
+        status["sha256"][name] = hashlib.sha256((run / name).read_bytes()).hexdigest()
     write_json(run / "status.json", status)
