@@ -168,7 +168,7 @@ PUBLIC = (
 # Who measures the machine, looks after it or makes a run otherwise reaches further in.
 INSIDE = {
     "bench": "describe.resolve.cpu_model machine.sandbox setup.parts setup.workbench",
-    "catalogue": "runs.pace",
+    "catalogue": "runs.pace setup.parts",
     "cli": "setup.parts setup.steps",
     "cluster": "machine.sandbox setup.parts",
     "conform": "describe.resolve.cpu_model machine.cpus machine.sandbox setup.archive setup.parts setup.workbench",

@@ -1,19 +1,24 @@
 """The catalogue: every experiment, how many runs its two forms have, how many seconds they load,
-and how long that took here.
+and how long that took here, or would take by a sample of its runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+import random
+import resource
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gostlab import machine, results
+from gostlab import api, machine, results
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file.experiment import list_experiments, load_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.runs.pace import expected_load_s, expected_s
+from gostlab.setup.parts import MissingPart
 
 
 @dataclass(frozen=True)
@@ -51,14 +56,19 @@ def survey(folder: Path, cpus: int | None = None) -> list[Form]:
     A form's wall time is its runs' own, added up and divided by the CPUs; runs on the real clock
     have the machine for themselves. Raises BadInput if an experiment's file is wrong.
     """
-    if cpus is not None and cpus < 1:
-        raise BadInput(f"--cores {cpus}: at least 1")
-    cpus = cpus or len(machine.usable_cpus())
+    cpus = checked_cpus(cpus)
     return [
         survey_form(folder, expand(load_experiment(name), quick=quick), quick, cpus)
         for name in list_experiments()
         for quick in (True, False)
     ]
+
+
+def checked_cpus(cpus: int | None) -> int:
+    """How many CPUs are meant (None: this machine's). Raises BadInput."""
+    if cpus is not None and cpus < 1:
+        raise BadInput(f"--cores {cpus}: at least 1")
+    return cpus or len(machine.usable_cpus())
 
 
 def survey_form(folder: Path, runs: Sequence[RunDescription], quick: bool, cpus: int) -> Form:
@@ -98,6 +108,190 @@ def loaded_s(folder: Path) -> float:
     """
     flows = (results.read_object(folder / "flows.json") or {}).get("flows") or ()
     return max((float(flow["ended_s"]) for flow in flows), default=0.0)
+
+
+# -- by a sample
+
+COSTS = "costs.json"  # in the sample's folder: the CPU time of each run that was taken, s
+SURE = 1.96  # standard deviations: 95 %
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """A matrix of an experiment, and what some of its runs took.
+
+    expected_s  the scheduler's guess of every run      took  of those that were taken, by number
+    """
+
+    experiment: str
+    matrix: str
+    expected_s: Sequence[float]
+    took_s: Mapping[int, float]
+
+    @property
+    def ratio(self) -> float | None:
+        """What the runs that were taken took, over the guess; None if none was."""
+        guessed_s = sum(self.expected_s[number] for number in self.took_s)
+        return sum(self.took_s.values()) / guessed_s if guessed_s else None
+
+    @property
+    def spread(self) -> list[float]:
+        """How far each run that was taken is from that ratio, as a share."""
+        if not self.ratio:
+            return []
+        return [
+            took_s / (self.ratio * self.expected_s[number]) - 1
+            for number, took_s in self.took_s.items()
+        ]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The CPU time that some runs would take.
+
+    runs, taken  how many there are, and how many of them were taken
+    guessed      of how many no other run of the matrix was taken: their ratio is the others'
+    half_s       half of the interval that has it in 95 of 100 samples; None: too few were taken
+    """
+
+    name: str
+    runs: int
+    taken: int
+    guessed: int
+    cpu_s: float
+    half_s: float | None
+
+    def to_json(self) -> dict[str, object]:
+        return dict(vars(self))
+
+    def row(self, cpus: int) -> str:
+        """A line of the table."""
+        sure = "" if self.half_s is None else f" ± {self.half_s / 60:.2g}"
+        guess = f" ({self.guessed} by the others)" if self.guessed else ""
+        return (
+            f"| {self.name} | {self.runs} | {self.taken}{guess} | {self.cpu_s / 60:.3g}{sure} min |"
+            f" {span(self.cpu_s / cpus)} |"
+        )
+
+
+def take_sample(
+    names: Sequence[str],
+    folder: Path,
+    per_matrix: int,
+    *,
+    quick: bool,
+    seed: int,
+    say: Callable[[str], object],
+) -> list[Stratum]:
+    """Run some runs of each matrix, drawn by a seed, one after the other, and count their CPU time.
+
+    What was taken before, in this folder, is not run again. A run on the real clock has its length.
+    A run that is not possible here is not taken. Raises BadInput, MachineError, ResultsError,
+    OSError.
+    """
+    costs = Costs(folder)
+    found = []
+    for name in names:
+        by_matrix: dict[str, list[RunDescription]] = {}
+        for run in expand(load_experiment(name), quick=quick):
+            by_matrix.setdefault(run.matrix, []).append(run)
+        for matrix, runs in by_matrix.items():
+            drawn = random.Random(f"{seed} {name} {matrix}")
+            chosen = drawn.sample(range(len(runs)), min(per_matrix, len(runs)))
+            took_s = {number: costs.of(runs[number], say) for number in chosen}
+            known_s = {number: each for number, each in took_s.items() if each is not None}
+            found.append(Stratum(name, matrix, [expected_s(run) for run in runs], known_s))
+    return found
+
+
+class Costs:
+    """What runs took, kept in a folder with their results."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.took_s: dict[str, float] = dict(results.read_object(folder / COSTS) or {})
+
+    def of(self, run: RunDescription, say: Callable[[str], object]) -> float | None:
+        """A run's CPU time, s: taken now, if it was not before; None if it cannot be."""
+        if run.clock == "real":
+            return expected_s(run)
+        if run.name not in self.took_s:
+            place = self.folder / run.experiment / run.name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            task = place.with_suffix(".task")
+            task.write_text(json.dumps(run.to_json()), encoding="utf-8")
+            before_s = children_s()
+            try:
+                end = api.execute(str(task), place)
+            except MissingPart as error:
+                say(f"{run.experiment} {run.name}: not taken: {error}")
+                return None
+            finally:
+                task.unlink()
+            spent_s = children_s() - before_s
+            if end.outcome != "ok":
+                say(f"{run.experiment} {run.name}: {end.outcome}: not taken")
+                return None
+            self.took_s[run.name] = round(spent_s, 3)
+            results.write_json(self.folder / COSTS, self.took_s)
+            say(f"{run.experiment} {run.name}: {spent_s:.1f} s, {expected_s(run):.1f} expected")
+        return self.took_s[run.name]
+
+
+def children_s() -> float:
+    """CPU time of all processes so far that this one has started and seen end."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def estimated(strata: Sequence[Stratum]) -> list[Estimate]:
+    """What each experiment takes, and all of them: each matrix by the ratio of what its sample took
+    to what was expected of it, with the relative spread that runs have within a matrix.
+    """
+    names = dict.fromkeys(stratum.experiment for stratum in strata)
+    groups = {name: [each for each in strata if each.experiment == name] for name in names}
+    known = [each for each in strata if each.ratio is not None]
+    guessed_s = sum(each.expected_s[number] for each in known for number in each.took_s)
+    whole = sum(sum(each.took_s.values()) for each in known) / guessed_s if guessed_s else 1.0
+    free = sum(len(each.took_s) - 1 for each in known)
+    squares = sum(value * value for each in known for value in each.spread)
+    variance = squares / free if free else None
+    return [estimate(name, each, whole, variance) for name, each in groups.items()] + [
+        estimate("all", strata, whole, variance)
+    ]
+
+
+def estimate(
+    name: str, strata: Sequence[Stratum], whole: float, variance: float | None
+) -> Estimate:
+    """The sum of some matrices.
+
+    whole     the ratio of all that was taken, for matrices of which nothing was
+    variance  of a run within its matrix, relative to what it should take
+    """
+    cpu_s, square = 0.0, 0.0
+    for each in strata:
+        taken, runs = len(each.took_s), len(each.expected_s)
+        mine_s = (each.ratio or whole) * sum(each.expected_s)
+        cpu_s += mine_s
+        square += mine_s**2 * (variance or 0.0) * (1 - taken / runs) / max(1, taken)
+    return Estimate(
+        name,
+        sum(len(each.expected_s) for each in strata),
+        sum(len(each.took_s) for each in strata),
+        sum(len(each.expected_s) for each in strata if not each.took_s),
+        cpu_s,
+        None if variance is None else SURE * math.sqrt(square),
+    )
+
+
+def sample_to_markdown(estimates: Sequence[Estimate], cpus: int) -> str:
+    """The table for people."""
+    head = f"| experiment | runs | taken | CPU time | on {cpus} CPUs |"
+    return "\n".join([head, "|---|---|---|---|---|", *(each.row(cpus) for each in estimates)])
+
+
+# -- for people
 
 
 def to_markdown(forms: Sequence[Form]) -> str:

@@ -4,6 +4,7 @@ where a kernel lacks something.
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from gostlab import results
 from gostlab.apps import catalogue
+from gostlab.apps.catalogue import Stratum, estimated, take_sample
 from gostlab.apps.verbs import run as run_verb
 from gostlab.describe.file.experiment import list_experiments, load_experiment
 from gostlab.describe.resolve.expand import expand
@@ -69,6 +71,73 @@ def test_the_table_has_every_experiment_and_their_sum(tmp_path: Path) -> None:
         "all",
     ]
     assert all(line.count("not run yet") == 2 for line in table[2:])
+
+
+def stratum(expected_s: list[float], took_s: dict[int, float], name: str = "one") -> Stratum:
+    return Stratum(name, "main", expected_s, took_s)
+
+
+def test_what_a_sample_took_over_its_guess_is_what_the_rest_takes() -> None:
+    found = estimated([stratum([10.0, 20.0, 30.0, 40.0], {0: 5.0, 2: 15.0})])
+
+    assert [each.name for each in found] == ["one", "all"]
+    assert (found[0].cpu_s, found[0].half_s) == (pytest.approx(50.0), pytest.approx(0.0))
+    assert (found[0].runs, found[0].taken, found[0].guessed) == (4, 2, 0)
+
+
+def test_a_sample_that_has_all_runs_is_exact_and_one_of_one_run_has_no_interval() -> None:
+    [whole, _] = estimated([stratum([10.0, 10.0], {0: 5.0, 1: 9.0})])
+    [single, _] = estimated([stratum([10.0, 10.0], {0: 5.0})])
+
+    assert (whole.cpu_s, whole.half_s) == (pytest.approx(14.0), pytest.approx(0.0))
+    assert (single.cpu_s, single.half_s) == (pytest.approx(10.0), None)
+
+
+def test_the_interval_has_what_all_runs_take() -> None:
+    rng = random.Random(1)
+    expected_s = [rng.uniform(1, 100) for _ in range(200)]
+    takes_s = [each * rng.uniform(0.3, 0.9) for each in expected_s]
+    within = 0
+    for _ in range(100):
+        strata = [
+            stratum(expected_s, {n: takes_s[n] for n in rng.sample(range(200), 5)}, name)
+            for name in ("one", "other")
+        ]
+        [*_, all_of_it] = estimated(strata)
+        assert all_of_it.half_s is not None
+        within += abs(all_of_it.cpu_s - 2 * sum(takes_s)) <= all_of_it.half_s
+    assert within >= 85
+
+
+def test_a_matrix_that_cannot_be_taken_is_reckoned_by_the_others_and_said() -> None:
+    found = estimated([stratum([10.0], {0: 5.0}), stratum([10.0, 30.0], {}, "other")])
+
+    assert [each.cpu_s for each in found] == pytest.approx([5.0, 20.0, 25.0])
+    assert found[1].guessed == 2 and "2 by the others" in found[1].row(2)
+
+
+def test_a_sample_is_drawn_by_its_seed_and_what_was_taken_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def execute(_file: str, folder: Path) -> Finished:
+        made.append(folder.name)
+        return Finished(
+            expand(load_experiment("ccs"), quick=True)[0], folder, {"outcome": "ok"}, "ok"
+        )
+
+    monkeypatch.setattr(catalogue.api, "execute", execute)
+
+    def drawn(count: int, seed: int) -> list[str]:
+        made.clear()
+        take_sample(["ccs"], tmp_path, count, quick=True, seed=seed, say=str)
+        return list(made)
+
+    first = drawn(2, 1)
+    assert len(first) == 2 * len({run.matrix for run in expand(load_experiment("ccs"), quick=True)})
+    assert drawn(2, 1) == []
+    assert drawn(2, 2) != []
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,11 @@ from gostlab.apps.command import (
     add_flag,
     add_json,
     add_results,
+    complain,
     print_json,
 )
 from gostlab.declared.errors import BadInput
+from gostlab.describe.file.experiment import list_experiments
 from gostlab.runs import summary
 
 
@@ -161,21 +163,54 @@ def replay_verb(arguments: argparse.Namespace) -> int:
 
 
 def catalogue_arguments(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("experiment", nargs="*", help="with --sample: which (default: every one)")
     add_results(verb, "where the runs are")
     verb.add_argument(
         "--cores",
         type=int,
         help="the CPUs that the results were made with (default: this machine's)",
     )
+    verb.add_argument(
+        "--sample",
+        type=int,
+        metavar="N",
+        help="what it would take: run N runs of each matrix, and reckon with an interval; they are"
+        " kept in RESULTS/sample, so that a larger N only adds",
+    )
+    verb.add_argument("--seed", type=int, default=1, help="which runs --sample draws (default: 1)")
+    add_flag(verb, "--quick", "with --sample: of the quick forms, in place of the full ones")
     add_json(verb)
 
 
 def catalogue_verb(arguments: argparse.Namespace) -> int:
+    if arguments.sample is not None:
+        return sample_verb(arguments)
     forms = catalogue.survey(arguments.results, arguments.cores)
     if arguments.json:
         print_json([form.to_json() for form in forms])
     else:
         print(catalogue.to_markdown(forms))
+    return EXIT_OK
+
+
+def sample_verb(arguments: argparse.Namespace) -> int:
+    """`./lab catalogue --sample N`."""
+    if arguments.sample < 1:
+        raise BadInput(f"--sample {arguments.sample}: at least 1")
+    strata = catalogue.take_sample(
+        arguments.experiment or list_experiments(),
+        arguments.results / "sample",
+        arguments.sample,
+        quick=arguments.quick,
+        seed=arguments.seed,
+        say=complain,
+    )
+    estimates = catalogue.estimated(strata)
+    if arguments.json:
+        print_json([each.to_json() for each in estimates])
+    else:
+        cpus = catalogue.checked_cpus(arguments.cores)
+        print(catalogue.sample_to_markdown(estimates, cpus))
     return EXIT_OK
 
 
