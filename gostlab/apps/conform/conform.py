@@ -7,6 +7,7 @@ there is not run again.
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -27,7 +28,7 @@ LIMIT_S = 60.0  # of CPU time, for each script
 POLL_S = 0.2
 # The slow machines' tolerance of the kernel's own ksft_runner.sh.
 TOLERANT = "--tolerance_usecs=14000"
-FOUND = "found.jsonl"
+FOUND, PROGRAM = "found.jsonl", "packetdrill"
 
 NEWER_TCP_INFO = "assertion len >= sizeof(struct _tcp_info) failed"
 # Why a script fails on every kernel here, where its words do not tell; each looked at once.
@@ -168,14 +169,16 @@ def start_guest(
     (part / FOUND).unlink(missing_ok=True)
     (part / "exit").unlink(missing_ok=True)
     asked = {"names": names, "words": more}
-    programs = {"packetdrill": str(order.packetdrill), "scripts": str(order.scripts)}
+    shutil.copy2(order.packetdrill, part / PROGRAM)  # wherever it lies: the guest has its own /tmp
+    there = f"{sandbox.GUEST_FOLDER}/{PROGRAM}"
+    programs = {"packetdrill": there, "scripts": str(order.scripts)}
     results.write_json(part / "order.json", {**asked, **programs})
     return sandbox.boot(
         order.file,
         part,
         ["/usr/bin/python3", "-m", "gostlab.guest.conform", sandbox.GUEST_FOLDER],
         sandbox.sandbox_environ(),
-        keep=[machine.CHECKOUT, order.packetdrill.parent, order.scripts],
+        keep=[machine.CHECKOUT, order.scripts],
         cpu=cpu,
         memory_mib=MEMORY_MIB,
         clock="virtual",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +21,17 @@ SHIPPED = ROOT.parent / "shared" / "packetdrill" / "packetdrill-linux-amd64.xz"
 
 
 @pytest.fixture
-def packetdrill(tmp_path: Path) -> Path:
+def packetdrill() -> Iterator[Path]:
+    """The program in /tmp itself, which a guest has one of its own of."""
     if not SHIPPED.exists():
         pytest.skip("there is no packetdrill here (it is not in Debian)")
-    program = tmp_path / "packetdrill"
+    handle, name = tempfile.mkstemp(prefix="packetdrill-")
+    os.close(handle)
+    program = Path(name)
     program.write_bytes(lzma.decompress(SHIPPED.read_bytes()))
     program.chmod(0o755)
-    return program
+    yield program
+    program.unlink()
 
 
 @pytest.fixture
