@@ -13,10 +13,11 @@ from matplotlib.patches import Patch
 from analysis.draw.spots import shows
 from analysis.draw.style import INK, cut, finish, new_figure, styled
 from analysis.judge.targets import AGREES, DISAGREES, Target, reference_of
-from analysis.read.study import TOLERANCE
+from analysis.read.study import FACTORS, TOLERANCE
 
 # Blue and vermilion, distinct to people with any kind of colour vision; the markers differ too.
 LOOKS = {AGREES: ("#0072B2", "o"), DISAGREES: ("#D55E00", "D")}
+BAND, WIDE_BAND = "#d9e6d3", "#eef3eb"  # within which a number agrees, and a count
 # Dots further out lie at the edge, as arrows.
 EDGE = 100.0
 LEAST_EDGE = 2.0
@@ -29,8 +30,8 @@ MOST_DOTS_ABREAST = 3  # of a line that is not crowded
 @styled
 def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figure:
     """A line per matrix and figure, or where those were too many a line per figure, on a log axis
-    of lab / study, the band of 10 % shaded. Of rows of which at least one has its place
-    (over_study).
+    of lab / study, the band of 10 % shaded, that of counts more palely. Of rows of which at least
+    one has its place (over_study).
     """
     shown = [(row, over) for row in rows if (over := over_study(row)) is not None]
     line_of = naming([row for row, _ in shown])
@@ -41,7 +42,12 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
     line_in = LINE_IN if max(dots.values()) <= MOST_DOTS_ABREAST else CROWDED_LINE_IN
     fig, axes = new_figure(1.5 + line_in * len(lines))
     ax = axes[0, 0]
-    ax.axvspan(1 - TOLERANCE, 1 + TOLERANCE, color="#d9e6d3", zorder=0)
+    factors = sorted(
+        {FACTORS[row.target.figure] for row, _ in shown if row.target.figure in FACTORS}
+    )
+    for factor in factors:
+        ax.axvspan(1 / factor, factor, color=WIDE_BAND, zorder=0)
+    ax.axvspan(1 - TOLERANCE, 1 + TOLERANCE, color=BAND, zorder=0)
     ax.axvline(1, color=INK, linewidth=1, zorder=1)
     for place, line in enumerate(lines):
         own = [(row, over) for row, over in shown if line_of(row) == line]
@@ -89,7 +95,8 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
         )
         if (number := counts[verdict])
     ]
-    handles.append(Patch(color="#d9e6d3", label=f"within {100 * TOLERANCE:g} %"))
+    handles.append(Patch(color=BAND, label=f"within {100 * TOLERANCE:g} %"))
+    handles += [Patch(color=WIDE_BAND, label=f"counts: a factor of {each:g}") for each in factors]
     finish(fig, handles, footer)
     return fig
 
