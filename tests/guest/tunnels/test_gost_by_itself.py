@@ -1,0 +1,309 @@
+"""GOST of three versions and the lab's relay on this machine's loopback: at both ends, and crosswise.
+
+What each does was found to be the same. An end of stream on one side closes the whole relay: what
+was sent before it arrives whole, an answer to it does not. A reset arrives as an end of stream.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gostlab.apps.bench.calibrate import free_ports, wait_for
+from gostlab.declared.tunnels import GOST, tunnel_kinds
+from gostlab.guest.tunnels.gost import ENVIRON
+from gostlab.setup.parts import TunnelBinary, find_parts
+
+pytestmark = pytest.mark.real_gost
+
+KINDS = sorted(
+    kind.name
+    for kind in tunnel_kinds().values()
+    if kind.program == GOST and kind.name.startswith("gost+")
+)
+NEWEST, OF_THE_THESIS, OLD, RELAY = "3.2.6", "3.0.0-rc8", "2.11.5", "relay"
+VERSIONS = (NEWEST, OF_THE_THESIS, OLD)
+# server, client
+ENDS = [(version, version) for version in VERSIONS]
+ENDS += [pair for version in VERSIONS for pair in ((version, RELAY), (RELAY, version))]
+# The kinds that treat an end of stream in ways of their own: bare, framed, and multiplexed.
+UNLIKE = ("gost+tcp", "gost+wss", "gost+mws")
+MANY = 128
+PATIENCE_S = 20.0
+UP, DOWN = (random.Random(seed).randbytes(3_000_000) for seed in (1, 2))
+Handle = Callable[[socket.socket], Any]
+
+
+class Target:
+    """A server behind the tunnel that keeps what `handle` makes of each connection."""
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+        self.found: list[Any] = []
+        self.socket = socket.create_server(("127.0.0.1", 0), backlog=2 * MANY)
+        self.port = int(self.socket.getsockname()[1])
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                taken, _ = self.socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._handle, args=(taken,), daemon=True).start()
+
+    def _handle(self, taken: socket.socket) -> None:
+        with taken:
+            taken.settimeout(PATIENCE_S)
+            self.found.append(self.handle(taken))
+
+    def saw(self, count: int = 1) -> list[Any]:
+        """What became of so many connections; all of them have ended."""
+        deadline = time.monotonic() + PATIENCE_S
+        while len(self.found) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self.found
+
+
+@contextmanager
+def target(handle: Handle) -> Iterator[Target]:
+    made = Target(handle)
+    try:
+        yield made
+    finally:
+        made.socket.close()
+
+
+@contextmanager
+def running(*ends: tuple[str, int, list[str]]) -> Iterator[None]:
+    """Programs, each with the port that it listens on."""
+    started = []
+    try:
+        for program, port, words in ends:
+            process = subprocess.Popen(
+                [program, *words],
+                env={**os.environ, **ENVIRON},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            started.append(process)
+            wait_for(port, process, PATIENCE_S)
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def programs(gosts: dict[str, TunnelBinary]) -> Callable[[str], str]:
+    """A program by its version, or the test is skipped."""
+
+    def path_of(version: str) -> str:
+        relay = find_parts(Path(RELAY)).relay
+        found = relay if version == RELAY else version in gosts and gosts[version].path
+        if not found:
+            pytest.skip(f"there is no {version if version == RELAY else f'GOST {version}'} here")
+        return str(found)
+
+    return path_of
+
+
+@pytest.fixture
+def tunnel(programs: Callable[[str], str]) -> Any:
+    """Both ends of a tunnel to a target; what one connects to."""
+
+    @contextmanager
+    def through(
+        ends: tuple[str, str], kind: str, to: Target, users: tuple[str, str] = ("", "")
+    ) -> Iterator[int]:
+        far, near = free_ports(2)
+        scheme, place = kind.replace("gost+", "relay+"), f"/127.0.0.1:{to.port}"
+        # A server of version 2 with a target of its own refuses any that it is sent, and the
+        # relay's client, as that of version 3, sends one in any case.
+        told = ends == (OLD, RELAY)
+        listen = f"{scheme}://{users[0]}127.0.0.1:{far}{'' if told else place}"
+        entry = f"tcp://127.0.0.1:{near}{place if told else ''}"
+        forward = f"{scheme}://{users[1]}127.0.0.1:{far}"
+        server, client = map(programs, ends)
+        with running((server, far, ["-L", listen]), (client, near, ["-L", entry, "-F", forward])):
+            yield near
+
+    return through
+
+
+@contextmanager
+def connected(port: int) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as made:
+        yield made
+
+
+def all_of(connection: socket.socket, count: int = 1 << 40) -> bytes:
+    """What comes until so many bytes are there, or the end."""
+    got = bytearray()
+    while len(got) < count and (more := connection.recv(65536)):
+        got += more
+    return bytes(got)
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def answering(connection: socket.socket) -> str:
+    """Take all that is sent, answer it, and say what it was."""
+    got = digest(all_of(connection, len(UP)))
+    connection.sendall(DOWN)
+    all_of(connection)  # until the client is done
+    return got
+
+
+def reset(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+@pytest.mark.parametrize("ends", ENDS, ids=" serves ".join)
+@pytest.mark.parametrize("kind", KINDS)
+def test_bytes_arrive_as_they_were_sent_both_ways(
+    tunnel: Any, ends: tuple[str, str], kind: str
+) -> None:
+    with target(answering) as to, tunnel(ends, kind, to) as port:
+        with connected(port) as client:
+            client.sendall(UP)
+            answer = digest(all_of(client, len(DOWN)))
+
+        assert (to.saw(), answer) == ([digest(UP)], digest(DOWN))
+
+
+@pytest.mark.parametrize("ends", [*ENDS, (RELAY, RELAY)], ids=" serves ".join)
+@pytest.mark.parametrize("kind", UNLIKE)
+def test_an_end_of_stream_comes_behind_all_bytes_and_closes_the_relay(
+    tunnel: Any, ends: tuple[str, str], kind: str
+) -> None:
+    ended = threading.Event()
+
+    def late_answer(connection: socket.socket) -> str:
+        got = digest(all_of(connection))
+        ended.wait(PATIENCE_S)
+        return got
+
+    with target(late_answer) as to, tunnel(ends, kind, to) as port, connected(port) as client:
+        client.sendall(UP)
+        client.shutdown(socket.SHUT_WR)
+        try:
+            assert all_of(client) == b""  # before the target has said anything
+        finally:
+            ended.set()
+
+        assert to.saw() == [digest(UP)]
+
+
+@pytest.mark.parametrize("ends", [*ENDS, (RELAY, RELAY)], ids=" serves ".join)
+@pytest.mark.parametrize("kind", UNLIKE[1:])
+@pytest.mark.parametrize("who", ["client", "target"])
+def test_a_reset_arrives_as_an_end_of_stream(
+    tunnel: Any, ends: tuple[str, str], kind: str, who: str
+) -> None:
+    came = threading.Event()
+
+    def sees(connection: socket.socket) -> bytes:
+        got = all_of(connection, 4)
+        came.set()
+        if who == "target":
+            reset(connection)
+            return got
+        return got + all_of(connection)
+
+    with target(sees) as to, tunnel(ends, kind, to) as port, connected(port) as client:
+        client.sendall(b"sent")
+        assert came.wait(PATIENCE_S)
+        if who == "client":
+            reset(client)
+        else:
+            assert all_of(client) == b""
+
+        assert to.saw() == [b"sent"]
+
+
+@pytest.mark.parametrize("ends", ENDS, ids=" serves ".join)
+@pytest.mark.parametrize("given", ["user:right@", "user:wrong@", ""])
+def test_who_does_not_say_the_password_gets_nothing_through(
+    tunnel: Any, ends: tuple[str, str], given: str
+) -> None:
+    users = "user:right@", given
+    with target(answering) as to, tunnel(ends, "gost+ws", to, users) as port:
+        with connected(port) as client:
+            try:
+                client.sendall(UP)
+                answer = all_of(client, len(DOWN))
+            except ConnectionError:
+                answer = b""
+
+        if given == users[0]:
+            assert (to.saw(), digest(answer)) == ([digest(UP)], digest(DOWN))
+        else:
+            assert (to.found, answer) == ([], b"")
+
+
+@pytest.mark.parametrize("ends", ENDS, ids=" serves ".join)
+@pytest.mark.parametrize("kind", ["gost+wss", "gost+mws"])
+def test_128_streams_at_once_do_not_mix(tunnel: Any, ends: tuple[str, str], kind: str) -> None:
+    def own(number: int) -> bytes:
+        return random.Random(number).randbytes(60_000 + number)
+
+    def back(connection: socket.socket) -> str:
+        number = int.from_bytes(all_of(connection, 4), "big")
+        got = all_of(connection, len(own(number)))
+        connection.sendall(got[::-1])
+        all_of(connection)
+        return digest(got)
+
+    with target(back) as to, tunnel(ends, kind, to) as port:
+        clients = [socket.create_connection(("127.0.0.1", port), PATIENCE_S) for _ in range(MANY)]
+        for number, client in enumerate(clients):
+            client.sendall(number.to_bytes(4, "big") + own(number))
+        for number, client in enumerate(clients):
+            assert all_of(client, len(own(number))) == own(number)[::-1]
+            client.close()
+
+        assert sorted(to.saw(MANY)) == sorted(digest(own(number)) for number in range(MANY))
+
+
+@pytest.mark.parametrize("ends", ENDS, ids=" serves ".join)
+def test_a_chain_of_two_hops_of_two_kinds(
+    programs: Callable[[str], str], ends: tuple[str, str]
+) -> None:
+    first, last, near = free_ports(3)
+    server, client = map(programs, ends)
+    hops = f"relay+ws://127.0.0.1:{first}", f"relay+wss://127.0.0.1:{last}"
+
+    with (
+        target(answering) as to,
+        running(
+            (server, last, ["-L", hops[1]]),
+            (server, first, ["-L", hops[0]]),
+            (
+                client,
+                near,
+                ["-L", f"tcp://127.0.0.1:{near}/127.0.0.1:{to.port}", "-F", hops[0], "-F", hops[1]],
+            ),
+        ),
+    ):
+        with connected(near) as sender:
+            sender.sendall(UP)
+            answer = digest(all_of(sender, len(DOWN)))
+
+        assert (to.saw(), answer) == ([digest(UP)], digest(DOWN))
