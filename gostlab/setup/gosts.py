@@ -8,7 +8,6 @@ Python's own library alone.
 from __future__ import annotations
 
 import lzma
-import os
 import platform
 import shutil
 import tarfile
@@ -29,7 +28,6 @@ OFFICIAL_SHA256 = {
     ("3.2.6", "arm64"): "f674c8f4a033dc1dfd4f0d5e9602fbe5b0d0f81307bf3794f44b5b5d6d622eae",
 }
 URL = "https://github.com/go-gost/gost/releases/download/v{version}/gost_{version}_linux_{machine}.tar.gz"
-ELF = b"\x7fELF"
 
 
 @dataclass(frozen=True)
@@ -52,8 +50,8 @@ def add(what: str, name: str | None = None, cache: Path | None = None) -> Added:
             path = fetched(what, Path(scratch))
         program = unpacked(path, Path(scratch))
         said = parts.what_gost_says(program)
-        if said is None:
-            raise BadInput(f"{what}: {why_none(program)}")
+        if said is None or parts.too_old(said):
+            raise BadInput(f"{what}: {parts.why_no_gost(program)}")
         kept = name or said.version
         if kept in parts.GOST_WORDS or not parts.GOST_NAME.fullmatch(kept):
             raise BadInput(
@@ -116,19 +114,3 @@ def unpacked(path: Path, scratch: Path) -> Path:
         raise BadInput(f"{path}: it cannot be unpacked, or has no gost in it") from error
     program.chmod(0o755)
     return program
-
-
-def why_none(program: Path) -> str:
-    """Why a file is no GOST that runs here."""
-    with program.open("rb") as file:
-        head = file.read(20)
-    machine = int.from_bytes(head[18:20], "little") if head.startswith(ELF) else None
-    if machine is not None and machine != own_machine():
-        return "a program for another processor architecture than this machine's"
-    return "not a GOST that runs here (its -V does not say so)"
-
-
-def own_machine() -> int:
-    """The architecture in this machine's own ELF programs (e_machine)."""
-    with open(os.path.realpath("/proc/self/exe"), "rb") as file:
-        return int.from_bytes(file.read(20)[18:20], "little")

@@ -480,6 +480,9 @@ def relay_version(relay: Path) -> str:
 GOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,31}")
 AUTO, RELAY = "auto", "relay"
 GOST_WORDS = (AUTO, RELAY)
+SEVERAL_GOSTS = "several are levels of gost: --set gost=A,B (./lab try: --setting.gost A,B)"
+OLDEST_GOST = (2, 11)
+ELF = b"\x7fELF"
 
 
 @dataclass(frozen=True)
@@ -497,6 +500,34 @@ def what_gost_says(binary: Path) -> GostSays | None:
     """A GOST's version and the Go that built it; None for a program that is not GOST."""
     found = re.match(r"gost\s+v?(\d+\.\d+\S*)(?:\s+\((go\S+))?", output_of([binary, "-V"]))
     return GostSays(found[1], found[2] or "") if found else None
+
+
+def too_old(said: GostSays) -> bool:
+    """Whether a GOST has none of the lab's tunnels: its relay protocol came with 2.11."""
+    return version_tuple(said.version) < OLDEST_GOST
+
+
+def why_no_gost(program: Path) -> str:
+    """Why a program is no GOST for the lab, in words behind its name."""
+    if not program.is_file():
+        there = f"neither a file nor a GOST that was added ({', '.join(find_gosts()) or 'none'})"
+        return f"{there}; {SEVERAL_GOSTS}" if "," in program.name else there
+    said = what_gost_says(program)
+    if said is not None and too_old(said):
+        oldest = ".".join(map(str, OLDEST_GOST))
+        return f"{said} is too old: it has no relay protocol, which came with {oldest}"
+    with program.open("rb") as file:
+        head = file.read(20)
+    machine = int.from_bytes(head[18:20], "little") if head.startswith(ELF) else None
+    if machine is not None and machine != own_machine():
+        return "a program for another processor architecture than this machine's"
+    return "not a GOST that runs here (its -V does not say so)"
+
+
+def own_machine() -> int:
+    """The architecture in this machine's own ELF programs (e_machine)."""
+    with open(os.path.realpath("/proc/self/exe"), "rb") as file:
+        return int.from_bytes(file.read(20)[18:20], "little")
 
 
 def find_gosts(cache: Path | None = None) -> dict[str, TunnelBinary]:
@@ -520,15 +551,13 @@ def _find_gost(named: Path | None) -> tuple[Path | None, GostSays | None, str]:
             added = find_gosts().get(str(asked))
             binary = added.path if added else asked.expanduser().resolve()
             said = what_gost_says(binary)
-            if said is None:
-                raise MissingPart(
-                    f"{asked} ({why}): not a GOST that runs here (its -V does not say so)"
-                )
+            if said is None or too_old(said):
+                raise MissingPart(f"{asked} ({why}): {why_no_gost(binary)}")
             return binary, said, f"{why} names it"
     on_path = shutil.which("gost")
     candidates = [(Path(on_path).resolve(), "it is on PATH")] if on_path else []
-    kept = sorted(versions_of("gost", "*/gost"), reverse=True)
-    candidates += [(binary, "it was added or fetched") for binary in kept]
+    newest = sorted(find_gosts().items(), key=lambda each: version_tuple(each[0]), reverse=True)
+    candidates += [(kept.path, "it was added or fetched") for _, kept in newest]
     for binary, why in candidates:
         said = what_gost_says(binary)
         # A version 2 is passed over: its logs and exit codes differ. --gost still takes it.

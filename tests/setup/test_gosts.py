@@ -70,14 +70,20 @@ def test_two_of_one_version_stand_side_by_side_and_one_can_go(tmp_path: Path) ->
         (b"#!/bin/sh\necho a relay 0.2\n", "not a GOST"),
         (b"\x7fELF" + bytes(14) + (183).to_bytes(2, "little") + bytes(44), "another processor"),
         (b"", "not a GOST"),
+        (b"#!/bin/sh\necho 'gost 2.8.1 (go1.13 linux/amd64)'\n", r"gost 2\.8\.1.* too old.*2\.11"),
     ],
 )
 def test_another_program_is_refused(tmp_path: Path, cache: Path, text: bytes, says: str) -> None:
     (tmp_path / "gost").write_bytes(text)
 
+    kept = gosts.add(str(packed("xz", tmp_path))).path
+    (tmp_path / "gost").chmod(0o755)
+
     with pytest.raises(BadInput, match=says):
         gosts.add(str(tmp_path / "gost"))
-    assert not list(cache.rglob("gost"))
+    with pytest.raises(parts.MissingPart, match=says):  # of --gost
+        parts.find_parts(tmp_path / "gost")
+    assert [path for path in cache.rglob("gost") if path.is_file()] == [kept]
 
 
 @pytest.mark.parametrize(
@@ -120,3 +126,29 @@ def test_which_one_is_taken_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_one_that_was_not_added_is_named(tmp_path: Path) -> None:
     with pytest.raises(parts.MissingPart, match=r"gost: 4\.0: not there .*gost add"):
         parts.tunnel_binary(parts.find_parts(), "4.0")
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("9.9", r"9\.9 \(--gost\): neither a file nor .*added \(3\.2\.6\)"),
+        ("3.2.6,relay", r"\(--gost\): .*levels of gost: --set gost="),
+    ],
+)
+def test_what_gost_cannot_be_is_said_with_what_there_is(
+    tmp_path: Path, asked: str, says: str
+) -> None:
+    gosts.add(str(packed("plain", tmp_path)))
+
+    with pytest.raises(parts.MissingPart, match=says):
+        parts.find_parts(Path(asked))
+
+
+def test_of_several_the_newest_is_taken_whatever_others_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    for version, name in (("3.9.0", None), ("3.10.0", None), ("3.0.0-rc8", "mine")):
+        gosts.add(str(a_gost(tmp_path / "gost", SAYS.replace("3.2.6", version))), name)
+
+    assert str(parts.find_parts().gost_says).startswith("gost 3.10.0")
