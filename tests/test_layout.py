@@ -28,15 +28,34 @@ DESCRIBE = {
     },
 }
 WORDS = {"gostlab.describe", *DESCRIBE, "gostlab.declared"}
-RUNS = {"gostlab.runs", "gostlab.machine", "gostlab.results", "gostlab.setup", *WORDS}
-CORE = {"gostlab", "gostlab.api", "analysis.draw", "analysis.judge", "analysis.read", *RUNS}
+RUNS = {
+    "gostlab.console",
+    "gostlab.visible",
+    "gostlab.runs",
+    "gostlab.machine",
+    "gostlab.results",
+    "gostlab.setup",
+    *WORDS,
+}
+CORE = {
+    "gostlab",
+    "gostlab.console",
+    "gostlab.visible",
+    "gostlab.api",
+    "analysis.draw",
+    "analysis.judge",
+    "analysis.read",
+    *RUNS,
+}
 STANDING = "bench command completion conform course doctor fit new paths validate verbs".split()
 ROOMS: dict[str, set[str]] = {
     "topo": {"gostlab.declared"},
     "gostlab": {"gostlab.lazy"},  # the version
     "gostlab.lazy": set(),
+    "gostlab.visible": set(),
+    "gostlab.console": {"gostlab.visible"},
     "gostlab.declared": set(),
-    "gostlab.setup": {"gostlab.declared"},
+    "gostlab.setup": {"gostlab.declared", "gostlab.visible"},
     **DESCRIBE,
     "gostlab.describe": {*DESCRIBE, "gostlab.declared"},
     "gostlab.results": {"gostlab", *WORDS},
@@ -49,7 +68,14 @@ ROOMS: dict[str, set[str]] = {
         *WORDS,
     },
     "gostlab.machine": {"gostlab.setup", *WORDS},
-    "gostlab.runs": {"gostlab.machine", "gostlab.results", "gostlab.setup", *WORDS},
+    "gostlab.runs": {
+        "gostlab.console",
+        "gostlab.machine",
+        "gostlab.results",
+        "gostlab.setup",
+        "gostlab.visible",
+        *WORDS,
+    },
     "analysis.read": {"gostlab.results", *WORDS},
     "analysis.judge": {"analysis.read", "gostlab.results", *WORDS},
     "analysis.draw": {"analysis.judge", "analysis.read", "gostlab.results", *WORDS},
@@ -152,6 +178,8 @@ def test_imports_go_in_one_direction() -> None:
 PUBLIC = (
     "analysis.",
     "gostlab",  # its version
+    "gostlab.console",  # tables and progress
+    "gostlab.visible",  # foreign text
     "gostlab.api",  # plan, run, execute, report, compare
     "gostlab.declared.",  # what kinds say of themselves
     "gostlab.describe.file.",  # units, documents, profiles, experiments, settings

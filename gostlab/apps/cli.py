@@ -13,7 +13,9 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from types import FrameType
+from typing import Any
 
 from gostlab import machine, results
 from gostlab.apps import completion, doctor
@@ -36,6 +38,7 @@ from gostlab.apps.verbs import own, report, run, say
 from gostlab.declared.errors import BadInput
 from gostlab.setup import steps as setup
 from gostlab.setup.parts import MissingPart
+from gostlab.visible import Visible
 
 # As --help lists them.
 VERBS = (
@@ -77,6 +80,17 @@ def main(argv: Sequence[str]) -> int:
     if not argv:
         print(FIRST_WORDS)
         return EXIT_BAD_INPUT
+    with redirect_stdout(shown(sys.stdout)), redirect_stderr(shown(sys.stderr)):
+        return in_words(argv)
+
+
+def shown(stream: Any) -> Any:
+    """A stream on which foreign text can do nothing."""
+    return stream if isinstance(stream, Visible) else Visible(stream)
+
+
+def in_words(argv: Sequence[str]) -> int:
+    """Run one verb by its words; returns the exit code."""
     try:
         arguments = parser(argv[0]).parse_args(argv)
     except SystemExit as stop:  # argparse has said what is wrong

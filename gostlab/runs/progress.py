@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from gostlab.console import Console
 from gostlab.describe.file.words import cell_words
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.runs.pace import Moving
@@ -65,7 +66,7 @@ class Board(Lines):
     def __init__(self, title: str, console: Console | None = None) -> None:
         super().__init__()
         self._title = title
-        self._console = console or Console(stderr=True)
+        self._console = console or Console()
         self._runs: list[RunDescription] = []
         self._states: dict[str, int] = {}
         self._moving: Sequence[Moving] = ()

@@ -9,10 +9,10 @@ from statistics import median
 from typing import Any, TextIO
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from gostlab import results
+from gostlab.console import Console
 from gostlab.describe.checks import VERDICTS
 from gostlab.describe.file.words import cell_words
 from gostlab.results.measures import (

@@ -17,6 +17,7 @@ from typing import TextIO
 
 from gostlab.setup.archive import ArchiveError
 from gostlab.setup.workbench import SetupError, Workbench
+from gostlab.visible import beneath
 
 PLAIN_LINE_S = 30.0  # between two lines of one step that is under way, where nothing is overwritten
 FORK = multiprocessing.get_context("fork")
@@ -71,17 +72,22 @@ class Progress:
         if self.quiet and word == "ok":
             return
         took = time.monotonic() - self._began.get(name, time.monotonic())
-        clear = "\r\033[K" if self.is_terminal else ""
+        self._clear()
         long = f", {took:.0f} s" if took >= 1 else ""
         line = f"[{self._done}/{self.total}] {name}: {text}  {word}{long}"
-        print(f"{clear}{line}", file=self.out, flush=True)
+        print(line, file=self.out, flush=True)
         if self.is_terminal:
             self._show()
 
     def _show(self) -> None:
         line = " · ".join(f"{name}: {text}" for name, text in self._said.items())
         width = shutil.get_terminal_size().columns - 1
-        print("\r\033[K" + line[:width], end="", file=self.out, flush=True)
+        self._clear()
+        print(line[:width], end="", file=self.out, flush=True)
+
+    def _clear(self) -> None:
+        if self.is_terminal:
+            print("\r\033[K", end="", file=beneath(self.out))
 
 
 @dataclass

@@ -66,7 +66,7 @@ def test_a_line_per_run_says_what_it_is_how_far_and_how_fast() -> None:
     moving = Moving(run, 9.0, 6.2, 4.0)
     words = moving_words(moving)
     assert "16 streams" in words and "gost+ws" in words
-    assert words.endswith(", run 1 · 6 of 20 s · 1.6 × real time")
+    assert words.endswith(", run 1 · 6 of 30 s · 1.6 × real time")
     assert moving_words(replace(moving, loaded_s=None)).endswith("· starting")
 
 

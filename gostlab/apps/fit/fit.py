@@ -35,6 +35,7 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.results import EXPERIMENT_FILE, measures
 from gostlab.runs.progress import clock_words
 from gostlab.runs.schedule import Finished, Quiet
+from gostlab.visible import beneath
 
 SAMPLE = 40  # of what fits as well, in the profile
 
@@ -87,8 +88,9 @@ class Told(Quiet):
             self._line(self._progress(), end="")
 
     def _line(self, text: str, end: str) -> None:
-        before = "\r\x1b[K" if self._live else ""
-        print(f"{before}{text}", end=end, file=sys.stderr, flush=True)
+        if self._live:
+            print("\r\x1b[K", end="", file=beneath(sys.stderr))
+        print(text, end=end, file=sys.stderr, flush=True)
 
 
 class RunsOfTheLab:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from analysis.draw.style import save
@@ -24,6 +23,7 @@ from gostlab.apps.fit.free import POINTS_PER_PARAMETER, check_free, reaching, re
 from gostlab.apps.fit.measurements import check_apart, chosen, load_measurements, on_path
 from gostlab.apps.fit.order import FitOrder, check_order
 from gostlab.apps.paths.profile_writer import check_place, name_of
+from gostlab.console import Console
 from gostlab.declared.folders import PROFILES
 from gostlab.describe.file import profile as profiles
 from gostlab.describe.file.document import BadInput

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gostlab.apps.paths.recorded import Order, show_interval
+from gostlab.console import Console
 from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput
 
@@ -159,9 +159,7 @@ def console_progress(order: Order) -> Iterator[Callable[[int], None]]:
         yield lambda _: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True
-    ) as bar:
+    with Progress(*columns, TimeRemainingColumn(), console=Console(), transient=True) as bar:
         task = bar.add_task(f"ping {order.host}", total=order.count)
         yield lambda seq: bar.update(task, completed=seq)
 

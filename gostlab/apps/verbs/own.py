@@ -13,6 +13,7 @@ from gostlab import api
 from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, Verb, add_actions, complain
 from gostlab.declared.kernels import FEATURES
 from gostlab.setup import archive, modules, workbench
+from gostlab.visible import beneath, visible
 
 
 def cc_arguments(verb: argparse.ArgumentParser) -> None:
@@ -137,7 +138,7 @@ class Said:
     def __call__(self, text: str) -> None:
         if self._on_terminal:
             width = shutil.get_terminal_size().columns - 1
-            print("\r\033[K" + text[:width], end="", file=sys.stderr, flush=True)
+            print("\r\033[K" + visible(text)[:width], end="", file=beneath(sys.stderr), flush=True)
         elif time.monotonic() >= self._next:
             self._next = time.monotonic() + 30
             print(text, file=sys.stderr, flush=True)
@@ -145,7 +146,7 @@ class Said:
     def end(self) -> None:
         """Clear the line."""
         if self._on_terminal:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            print("\r\033[K", end="", file=beneath(sys.stderr), flush=True)
 
 
 VERBS = (

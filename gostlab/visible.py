@@ -1,0 +1,45 @@
+"""Foreign text, an answer or a module's last words, as a terminal may have it: what would move the
+cursor, erase a line or hide a word stands there as its escape, \\x1b.
+
+All that the lab prints goes through `Visible`; its own tables and progress, whose colours and
+cursor are meant, through gostlab.console.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TextIO
+
+# Control characters but tab and the end of a line, and what turns the direction of writing.
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+    "|\r(?!\n)"
+)
+
+
+def visible(text: str) -> str:
+    """A text whose control characters can be seen and do nothing."""
+    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+class Visible:
+    """A stream that shows what is written to it, whoever it came from."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.beneath = stream
+
+    def write(self, text: str) -> int:
+        self.beneath.write(visible(text))
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.beneath, name)
+
+
+def beneath(stream: Any) -> Any:
+    """The stream itself, for who moves the cursor on purpose and writes no foreign text."""
+    return stream.beneath if isinstance(stream, Visible) else stream

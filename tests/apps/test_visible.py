@@ -1,0 +1,104 @@
+"""Foreign text reaches no terminal raw: whichever way it takes, its control characters are seen."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.table import Table
+
+from gostlab import results
+from gostlab.apps.cli import main
+from gostlab.apps.command import complain
+from gostlab.apps.course.assignment import Assignment
+from gostlab.console import Console
+from gostlab.describe.file.experiment import load_experiment
+from gostlab.describe.resolve.expand import expand
+from gostlab.runs.progress import Board
+from gostlab.visible import Visible, visible
+from tests.apps.course.handins import asked_of, make_hand_in, write_answers
+from tests.apps.course.test_course import full_link, warm_up
+
+# Goes a line up, erases it, and goes on unseen.
+EVIL = "\x1b[1A\x1b[2K17 of 17\x1b[8m\x9b2J\u202e\r\b"
+HARMFUL = set(EVIL) - set("[1A2K7 of8mJ")
+
+
+def harmless(text: str) -> bool:
+    return not HARMFUL & set(text)
+
+
+def test_control_characters_become_their_escapes_and_lines_stay_lines() -> None:
+    assert visible("a\tb\nc\r\nd") == "a\tb\nc\r\nd"
+    assert visible("\x1b[2K\r") == "\\x1b[2K\\r"
+    assert harmless(visible(EVIL))
+
+
+def by_print(_tmp: Path) -> None:
+    print(EVIL)
+    print(EVIL, file=sys.stderr)
+
+
+def by_a_complaint(_tmp: Path) -> None:
+    complain(f"x: failed: {EVIL}")
+
+
+def by_writing(_tmp: Path) -> None:
+    sys.stdout.writelines([EVIL, EVIL])
+
+
+@pytest.mark.parametrize("way", [by_print, by_a_complaint, by_writing])
+def test_what_a_verb_prints_is_visible(
+    way: Callable[[Path], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def verb(_argv: object) -> int:
+        way(tmp_path)
+        return 0
+
+    monkeypatch.setattr("gostlab.apps.cli.in_words", verb)
+    assert main(["labs"]) == 0
+    told = capsys.readouterr()
+    assert "17 of 17" in told.out + told.err
+    assert harmless(told.out) and harmless(told.err)
+    assert not isinstance(sys.stdout, Visible)
+
+
+def test_tables_and_progress_keep_their_own_colours_alone() -> None:
+    out = io.StringIO()
+    console = Console(out, force_terminal=True, width=100, color_system="standard")
+    console.print("good", style="red")
+    ours = out.getvalue()
+    table = Table(EVIL, title=EVIL)
+    table.add_row(EVIL, style="red")
+    console.print(table)
+    run = expand(load_experiment("thesis-tunnel"), quick=True)[0]
+    Board("a title", console).say(f"{run.name}: failed: {EVIL}")
+    written = out.getvalue()
+    assert "\x1b[31m" in ours and "17 of 17" in written
+    for raw in ("\x1b[1A", "\x1b[2K", "\x1b[8m", "\x9b", "\u202e", "\b"):
+        assert raw not in written
+
+
+def test_an_answer_and_a_file_of_a_hand_in_are_shown_to_the_teacher(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: Assignment = asked_of(warm_up())
+    folder = make_hand_in(tmp_path / "alice", asked, full_link)
+    point = next(each for each in asked.lab.points if each.by_hand and each.answer)
+    keys = {section: asked.lab.keys(section) for section in ("predictions", "answers")}
+    answers = dict.fromkeys(keys["answers"], EVIL)
+    predictions = (results.read_object(folder / "predictions.json") or {})["predictions"]
+    write_answers(folder, "alice", predictions, answers)
+    assert point.answer is not None
+
+    assert main(["grade", "0", str(folder), "--student", "alice"]) == 0
+
+    told = capsys.readouterr()
+    assert "17 of 17" in told.out
+    assert harmless(told.out) and harmless(told.err)
