@@ -7,15 +7,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gostlab import machine
 from gostlab.declared.kernels import SHIPPED
-from gostlab.describe.resolve.cpu_model import ONE_FOR_ALL, CpuModel
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
@@ -177,52 +176,52 @@ class Lab:
         guest.wait()
         return Done(folder)
 
-    def command(
-        self,
-        script: str,
-        *,
-        clock: str = "virtual",
-        syscall_cost_us: float = 5.0,
-        cpu_model: CpuModel = ONE_FOR_ALL,
-        seed: int = 1,
-        memory_mib: int = 512,
-        keep: list[Path] | None = None,
-        kernel: str = SHIPPED,
-    ) -> Done:
-        """Run a shell script in a guest; its output is the log."""
-        folder = self.folder()
-        guest = sandbox.boot(
+    def boot(self, argv: Sequence[str], folder: Path | None = None, **asked: Any) -> sandbox.Guest:
+        """A guest that runs a command; `asked`: what sandbox.boot takes, and kernel, by its name.
+
+        What `argv` may name is the checkout's, and the run's folder at /run/gostlab.
+        """
+        kernel = asked.pop("kernel", SHIPPED)
+        plain = {"keep": [], "cpu": self.cpu, "memory_mib": 256, "clock": "virtual", "seed": 1}
+        plain |= {"syscall_cost_us": 0, "limit_s": 300}  # a busy machine is ten times as slow
+        return sandbox.boot(
             self.kernel if kernel == SHIPPED else kernel_for(kernel, self.parts),
-            folder,
-            ["/bin/sh", "-c", script],
+            folder or self.folder(),
+            argv,
             sandbox.sandbox_environ(),
-            keep=[machine.CHECKOUT, *(keep or [])],
-            cpu=self.cpu,
-            memory_mib=memory_mib,
-            clock=clock,
-            syscall_cost_us=syscall_cost_us,
-            cpu_model=cpu_model,
-            seed=seed,
-            limit_s=300,  # a machine with other work may be ten times as slow
+            **plain | asked,
         )
-        guest.wait()
+
+    def command(self, script: str, keep: Sequence[Path] = (), **asked: Any) -> Done:
+        """Run a shell script in a guest; its output is the log."""
+        usual = {"memory_mib": 512, "syscall_cost_us": 5.0, "keep": [machine.CHECKOUT, *keep]}
+        folder = self.folder()
+        self.boot(["/bin/sh", "-c", script], folder, **usual | asked).wait()
         return Done(folder)
 
 
 STARTING = "while :; do /bin/true; done"
-PARENT = """
-import sys, time
+BOOTING = """
+import json, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from gostlab.machine import sandbox
-sandbox.boot(
-    Path(sys.argv[2]), Path(sys.argv[3]), ["/bin/sh", "-c", sys.argv[5]],
-    sandbox.sandbox_environ(), keep=[], cpu=int(sys.argv[4]), memory_mib=256,
-    clock="real", syscall_cost_us=0, seed=1, limit_s=1000,
+guest = sandbox.boot(
+    Path(sys.argv[2]), Path(sys.argv[3]), ["/bin/sh", "-c", sys.argv[4]], sandbox.sandbox_environ(),
+    keep=[], memory_mib=256, syscall_cost_us=0, seed=1, **json.loads(sys.argv[5]),
 )
-print("up", flush=True)
-time.sleep(1000)
+print("up,", sandbox.available_isolation(), flush=True)
+guest.wait()
 """
+
+
+def booting(lab: Lab, kernel: Path, folder: Path, script: str, **asked: Any) -> list[str]:
+    """The words of a process that boots a guest, says "up" and how the guest is held, and waits for
+    its end.
+    """
+    options = {"cpu": lab.cpu, "clock": "real", "limit_s": 1000, **asked}
+    given = (machine.CHECKOUT, kernel, folder, script, json.dumps(options))
+    return ["/usr/bin/python3", "-B", "-c", BOOTING, *map(str, given)]
 
 
 def kill_a_guests_parent(lab: Lab, kernel: Path, command: str, *, after_s: float) -> Path:
@@ -230,11 +229,9 @@ def kill_a_guests_parent(lab: Lab, kernel: Path, command: str, *, after_s: float
     it was started: its folder.
     """
     folder = lab.folder()
-    given = (machine.CHECKOUT, kernel, folder, lab.cpu, command)
-    with subprocess.Popen(
-        [sys.executable, "-c", PARENT, *map(str, given)], stdout=subprocess.PIPE
-    ) as parent:
-        assert parent.stdout is not None and parent.stdout.readline() == b"up\n"
+    words = booting(lab, kernel, folder, command)
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None and parent.stdout.readline().startswith(b"up")
         time.sleep(after_s)
         assert sandboxes()
         parent.kill()

@@ -9,6 +9,7 @@ measured.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import shutil
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
+import yaml
 from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -174,44 +176,20 @@ def write_run(
     (folder / "log.txt").write_text(log)
     if outcome == "ok" and "flows" in run:
         share = goodput_mbit / max(1, sum(each["kind"] != "udp" for each in run["flows"]))
-        put(
-            folder,
-            "flows.json",
-            {
-                "flows": [
-                    measured_flow(
-                        each,
-                        share,
-                        (
-                            None
-                            if each["kind"] != "tcp"
-                            else wan
-                            if run["tunnel"] == "direct"
-                            else retr
-                        ),
-                    )
-                    for each in run["flows"]
-                ]
-            },
-        )
+        again = wan if run["tunnel"] == "direct" else retr
+        flows = [
+            measured_flow(each, share, again if each["kind"] == "tcp" else None)
+            for each in run["flows"]
+        ]
+        put(folder, "flows.json", {"flows": flows})
     if outcome == "ok":
         write_measured(
             folder, run, goodput_mbit, retr, wan, idle, verdict, reason, program, seconds, env or {}
         )
     if outcome is not None:
-        put(
-            folder,
-            "status.json",
-            {
-                "schema": SCHEMA,
-                "epoch": 1,
-                "outcome": outcome,
-                "error": error,
-                "wall_s": 11.0,
-                "guest_s": 33.0,
-                "finished": "2001-01-01T00:00:00Z",
-            },
-        )
+        ended = {"schema": SCHEMA, "epoch": 1, "outcome": outcome, "error": error}
+        took = {"wall_s": 11.0, "guest_s": 33.0, "finished": "2001-01-01T00:00:00Z"}
+        put(folder, "status.json", ended | took)
     return folder
 
 
@@ -219,21 +197,43 @@ def measured_flow(
     asked: Mapping[str, Any], goodput_mbit: float, retransmits: int | None
 ) -> dict[str, Any]:
     """One entry of flows.json; UDP has the rate it was told."""
-    bps = asked["rate_bps"] if asked["kind"] == "udp" else goodput_mbit * 1e6
+    udp = asked["kind"] == "udp"
+    bps = asked["rate_bps"] if udp else goodput_mbit * 1e6
+    size = int(bps * asked["duration_s"] / 8)
     return {
-        "name": asked["name"],
-        "kind": asked["kind"],
+        **{key: asked[key] for key in ("name", "kind")},
         "started_s": asked["start_s"],
         "ended_s": asked["start_s"] + asked["duration_s"],
         "goodput_bps": bps,
-        "bytes": int(bps * asked["duration_s"] / 8),
+        "bytes": size,
         "seconds": asked["duration_s"],
         "retransmits": retransmits,
-        "lost_datagrams": 0 if asked["kind"] == "udp" else None,
-        "sent_datagrams": int(bps * asked["duration_s"] / 8 / 1448)
-        if asked["kind"] == "udp"
-        else None,
+        "lost_datagrams": 0 if udp else None,
+        "sent_datagrams": int(bps * asked["duration_s"] / 8 / 1448) if udp else None,
     }
+
+
+# What stays the same in every sample and record.
+INTERVAL = yaml.safe_load("{seconds: 1, retransmits: 0, omitted: false, sender: true}")
+LEG = yaml.safe_load("{flow: flow1, busy_ms: 1000.0, rwnd_limited_ms: 0.0, sndbuf_limited_ms: 0.0}")
+NSTAT = yaml.safe_load("{TcpExtTCPOFOQueue: 0, TcpExtTCPDSACKRecv: 0, TcpExtTCPDSACKOfoRecv: 0}")
+SOCKET = yaml.safe_load("""{host: client, leg: wan, flow: flow1, end: near, peer: "10.0.4.2:443", ssthresh_pkts: null,
+ rttvar_ms: 1.0, min_rtt_ms: 168.0, rto_ms: 372.0, unacked_pkts: 100, bytes_received: 0, lost_pkts: 0,
+ reordering: 3, reord_seen: 0, snd_wnd_bytes: 3145728, mss: 1448, segments_retransmitted: 0,
+ rwnd_limited_ms: 0.0, sndbuf_limited_ms: 0.0, bbr: null}""")
+QUEUE = yaml.safe_load(
+    "{node: wan_a, dev: wan_a-eth1, role: bottleneck, direction: forward, drops: 0}"
+)
+ENV = yaml.safe_load("""{kernel: 0.0.0-fixture, kernel_build: "#0 fixture", hz: 250, iproute2: "0.0", iperf3: "3.12",
+ lab: {version: fixture, commit: null}, mininet: 2.3.0, python: 3.11.2, tcp_mem_pages: ["1", "2", "3"],
+ sysctls: {}, offloads: {}, qdiscs_before: {}, qdiscs_after: {}, acks: null,
+ host: {kernel: 0.0.0-fixture, cpu: none}}""")
+
+
+def check_of(name: str, verdict: str, asked: Any, got: Any, unit: str, reason: str) -> Any:
+    """One check of fidelity.json; only one that is not good has its reason."""
+    values = {"name": name, "verdict": verdict, "asked": asked, "got": got, "unit": unit}
+    return values | {"reason": "" if verdict == "ok" else reason}
 
 
 def write_measured(
@@ -251,261 +251,89 @@ def write_measured(
 ) -> None:
     """What a run that ended well leaves."""
     bps, direct, streams = goodput_mbit * 1e6, run["tunnel"] == "direct", run["streams"]
-    end = float(run["duration_s"])
-    put(
-        folder,
-        "iperf3.json",
-        {
-            "start": {
-                "version": "iperf 3.12",
-                "test_start": {"protocol": "TCP", "num_streams": streams, "duration": int(end)},
-            },
-            "intervals": [
-                {
-                    "streams": [],
-                    "sum": {
-                        "start": t,
-                        "end": t + 1,
-                        "seconds": 1,
-                        "bytes": int(bps / 8),
-                        "bits_per_second": bps * (0.3 if t == 0 else 1.0),
-                        "retransmits": 0,
-                        "omitted": False,
-                        "sender": True,
-                    },
-                }
-                for t in range(seconds)
-            ],
-            "end": {
-                "streams": [],
-                "sum_sent": {
-                    "start": 0,
-                    "end": end,
-                    "seconds": end,
-                    "bytes": int(bps * end / 8),
-                    "bits_per_second": bps * 1.02,
-                    "retransmits": wan if direct else retr,
-                    "sender": True,
-                },
-                "sum_received": {
-                    "start": 0,
-                    "end": end + 0.168,
-                    "seconds": end + 0.168,
-                    "bytes": int(bps * end / 8),
-                    "bits_per_second": bps,
-                    "sender": True,
-                },
-            },
-        },
-    )
+    end, cc = float(run["duration_s"]), run["cc"]
+    asked = {"protocol": "TCP", "num_streams": streams, "duration": int(end)}
+    whole = {"start": 0, "bytes": int(bps * end / 8), "sender": True}
+    sent = {"end": end, "seconds": end, "bits_per_second": bps * 1.02}
+    sent |= {"retransmits": wan if direct else retr}
+    got = {"end": end + 0.168, "seconds": end + 0.168, "bits_per_second": bps}
+    intervals = [
+        {"streams": [], "sum": INTERVAL | {"start": t, "end": t + 1, **rate}}
+        for t in range(seconds)
+        for rate in [{"bytes": int(bps / 8), "bits_per_second": bps * (1.0 if t else 0.3)}]
+    ]
+    report = {
+        "start": {"version": "iperf 3.12", "test_start": asked},
+        "intervals": intervals,
+        "end": {"streams": [], "sum_sent": whole | sent, "sum_received": whole | got},
+    }
+    put(folder, "iperf3.json", report)
     put(folder, "iperf3-server.json", {"start": {}, "intervals": [], "end": {}})
-    sent = max(1, int(bps * end / 8 / 1448))
-    legs = (
-        [("wan", "client", wan)]
-        if direct
-        else [("app", "client", retr), ("wan", "client", wan), ("exit", "target", 0)]
-    )
-    put(
-        folder,
-        "legs.json",
-        {
-            "legs": [
-                {
-                    "leg": leg,
-                    "flow": "flow1",
-                    "sender": sender,
-                    "loopback": leg != "wan",
-                    "sockets": streams,
-                    "cc": [run["cc"]],
-                    "segments_out": sent,
-                    "data_segments_out": sent,
-                    "segments_retransmitted": again,
-                    "bytes_acked": sent * 1448,
-                    "busy_ms": 1000.0,
-                    "rwnd_limited_ms": 0.0,
-                    "sndbuf_limited_ms": 0.0,
-                }
-                for leg, sender, again in legs
-            ],
-            "nstat": {
-                "client": {
-                    "TcpRetransSegs": sum(again for _, _, again in legs),
-                    "TcpOutSegs": sent,
-                    "TcpInSegs": sent // 2,
-                    "TcpExtTCPOFOQueue": 0,
-                    "TcpExtTCPDSACKRecv": 0,
-                    "TcpExtTCPDSACKOfoRecv": 0,
-                },
-                "target": {
-                    "TcpRetransSegs": 0,
-                    "TcpOutSegs": sent,
-                    "TcpInSegs": sent,
-                    "TcpExtTCPOFOQueue": 3 * wan,
-                    "TcpExtTCPDSACKRecv": 0,
-                    "TcpExtTCPDSACKOfoRecv": 0,
-                },
-            },
-            "closed_sockets_missed": False,
-        },
-    )
-    put_lines(
-        folder,
-        "sockets",
-        [
-            {
-                "t_s": float(t + 1),
-                "host": "client",
-                "leg": "wan",
-                "flow": "flow1",
-                "end": "near",
-                "local": f"10.0.1.1:{40000 + s}",
-                "peer": "10.0.4.2:443",
-                "cc": run["cc"],
-                "cwnd_pkts": 100 * (t + 1) + 10 * s,
-                "ssthresh_pkts": None,
-                "srtt_ms": 168.0 + 2 * t,
-                "rttvar_ms": 1.0,
-                "min_rtt_ms": 168.0,
-                "rto_ms": 372.0,
-                "unacked_pkts": 100,
-                "bytes_received": 0,
-                "data_segments_out": 1000 * (t + 1),
-                "lost_pkts": 0,
-                "reordering": 3,
-                "reord_seen": 0,
-                "snd_wnd_bytes": 3145728,
-                "pacing_rate_bps": int(bps),
-                "delivery_rate_bps": int(bps),
-                "bytes_acked": 1448 * 1000 * (t + 1),
-                "delivered_pkts": 1000 * (t + 1),
-                "mss": 1448,
-                "segments_out": 1000 * (t + 1),
-                "segments_retransmitted": 0,
-                "rwnd_limited_ms": 0.0,
-                "sndbuf_limited_ms": 0.0,
-                "busy_ms": 1000.0 * t,
-                "bbr": None,
-            }
-            for t in range(seconds)
-            for s in range(min(streams, 3))
-        ],
-    )
-    put_lines(
-        folder,
-        "queues",
-        [
-            {
-                "t_s": float(t + 1),
-                "node": "wan_a",
-                "dev": "wan_a-eth1",
-                "role": "bottleneck",
-                "direction": "forward",
-                "backlog_pkts": 50 * t,
-                "backlog_bytes": 75000 * t,
-                "drops": 0,
-                "sent_pkts": 1000 * t,
-                "sent_bytes": int(bps / 8 * 1514 / 1448) * t,
-            }
-            for t in range(seconds)
-        ],
-    )
+    segments = max(1, int(bps * end / 8 / 1448))
+    legs = [("wan", "client", wan)]
+    if not direct:
+        legs = [("app", "client", retr), *legs, ("exit", "target", 0)]
+    out = {"segments_out": segments, "data_segments_out": segments, "bytes_acked": segments * 1448}
+    out |= {"sockets": streams, "cc": [cc]}
+    counted = [
+        LEG
+        | {"leg": leg, "sender": sender, "loopback": leg != "wan", **out}
+        | {"segments_retransmitted": again}
+        for leg, sender, again in legs
+    ]
+    ends = {
+        host: NSTAT
+        | {"TcpRetransSegs": again, "TcpOutSegs": segments, "TcpInSegs": heard, **queued}
+        for host, again, heard, queued in (
+            ("client", sum(again for *_, again in legs), segments // 2, {}),
+            ("target", 0, segments, {"TcpExtTCPOFOQueue": 3 * wan}),
+        )
+    }
+    put(folder, "legs.json", {"legs": counted, "nstat": ends, "closed_sockets_missed": False})
+    sockets = [
+        SOCKET
+        | dict.fromkeys(("data_segments_out", "delivered_pkts", "segments_out"), 1000 * t)
+        | dict.fromkeys(("pacing_rate_bps", "delivery_rate_bps"), int(bps))
+        | {"t_s": float(t), "local": f"10.0.1.1:{40000 + s}", "cc": cc, "bytes_acked": 1448000 * t}
+        | {"cwnd_pkts": 100 * t + 10 * s, "srtt_ms": 166.0 + 2 * t, "busy_ms": 1000.0 * (t - 1)}
+        for t in range(1, seconds + 1)
+        for s in range(min(streams, 3))
+    ]
+    put_lines(folder, "sockets", sockets)
+    on_wire = int(bps / 8 * 1514 / 1448)
+    queues = [
+        QUEUE
+        | {"t_s": t + 1.0, "backlog_pkts": 50 * t, "backlog_bytes": 75000 * t}
+        | {"sent_pkts": 1000 * t, "sent_bytes": on_wire * t}
+        for t in range(seconds)
+    ]
+    put_lines(folder, "queues", queues)
     put_lines(folder, "changes", [])
-    put_lines(
-        folder,
-        "hosts",
-        [
-            {
-                "t_s": float(t + 1),
-                "cpu_busy_s": round((1 - idle) * (t + 1), 4),
-                "cpu_idle_s": round(idle * (t + 1), 4),
-                "tcp_memory_mib": 1.0,
-            }
-            for t in range(seconds)
-        ],
-    )
-    starved = idle < 0.05
+    hosts = [
+        {"t_s": float(t), "tcp_memory_mib": 1.0}
+        | {"cpu_busy_s": round((1 - idle) * t, 4), "cpu_idle_s": round(idle * t, 4)}
+        for t in range(1, seconds + 1)
+    ]
+    put_lines(folder, "hosts", hosts)
+    starved, invalid = idle < 0.05, verdict == "invalid"
+    far = reason or "the idle path is +831.000 ms off its configured round trip"
+    rtt = ("invalid", 168.0, 999.0) if invalid else ("ok", 168.0, 168.0)
+    busy = ("degraded" if starved else "ok", 0.05, idle, "share")
     checks = [
-        {
-            "name": "idle_rtt_before",
-            "verdict": "invalid" if verdict == "invalid" else "ok",
-            "asked": 168.0,
-            "got": 999.0 if verdict == "invalid" else 168.0,
-            "unit": "ms",
-            "reason": (
-                reason or "the idle path is +831.000 ms off its configured round trip"
-                if verdict == "invalid"
-                else ""
-            ),
-        },
-        {
-            "name": "cc_on_wan_sockets",
-            "verdict": "ok",
-            "asked": run["cc"],
-            "got": [run["cc"]],
-            "unit": "name",
-            "reason": "",
-        },
-        {
-            "name": "cpu_idle_share",
-            "verdict": "degraded" if starved else "ok",
-            "asked": 0.05,
-            "got": idle,
-            "unit": "share",
-            "reason": f"the CPU was idle for only {idle:.1%} of the load" if starved else "",
-        },
+        check_of("idle_rtt_before", *rtt, "ms", far),
+        check_of("cc_on_wan_sockets", "ok", cc, [cc], "name", ""),
+        check_of("cpu_idle_share", *busy, f"the CPU was idle for only {idle:.1%} of the load"),
     ]
     if verdict == "degraded" and not starved:
-        checks.append(
-            {
-                "name": "run_length",
-                "verdict": "degraded",
-                "asked": 30.0,
-                "got": 3.0,
-                "unit": "s",
-                "reason": reason or "3 s is less than 20 round trips of 168 ms",
-            }
-        )
-    put(
-        folder,
-        "fidelity.json",
-        {"verdict": "degraded" if starved and verdict == "ok" else verdict, "checks": checks},
-    )
-    put(
-        folder,
-        "env.json",
-        {
-            "kernel": "0.0.0-fixture",
-            "kernel_build": "#0 fixture",
-            "hz": 250,
-            "machine": run["machine"],
-            "clock": run["clock"],
-            "syscall_cost_us": run["syscall_cost_us"],
-            "lab": {"version": "fixture", "commit": None},
-            "iproute2": "0.0",
-            "iperf3": "3.12",
-            "mininet": "2.3.0",
-            "python": "3.11.2",
-            "cc": {"client": run["cc"], "gost": run["cc"], "target": run["cc"]},
-            "tunnel": (
-                None
-                if direct
-                else {
-                    "kind": "relay",
-                    "version": program,
-                    "path": "/nowhere/relay",
-                    "sha256": "0f" * 32,
-                }
-            ),
-            "tcp_mem_pages": ["1", "2", "3"],
-            "sysctls": {},
-            "offloads": {},
-            "qdiscs_before": {},
-            "qdiscs_after": {},
-            "acks": None,
-            "host": {"kernel": "0.0.0-fixture", "cpu": "none"},
-            **env,
-        },
-    )
+        short = reason or "3 s is less than 20 round trips of 168 ms"
+        checks.append(check_of("run_length", "degraded", 30.0, 3.0, "s", short))
+    judged = "degraded" if starved and verdict == "ok" else verdict
+    put(folder, "fidelity.json", {"verdict": judged, "checks": checks})
+    tunnel = {"kind": "relay", "version": program, "path": "/nowhere/relay", "sha256": "0f" * 32}
+    as_asked = {key: run[key] for key in ("machine", "clock", "syscall_cost_us")}
+    made = {"cc": dict.fromkeys(("client", "gost", "target"), cc)}
+    made |= {"tunnel": None if direct else tunnel}
+    put(folder, "env.json", {**ENV, **as_asked, **made, **env})
 
 
 def write_over_time(
@@ -523,52 +351,26 @@ def write_over_time(
     """
     rows = []
     for each in run["flows"]:
-        rate, start, end = (
-            rates[each["name"]],
-            each["start_s"],
-            each["start_s"] + each["duration_s"],
-        )
+        rate, start = rates[each["name"]], each["start_s"]
         if each["kind"] == "udp":
-            put(
-                folder,
-                f"iperf3-{each['name']}-server.json",
-                {
-                    "intervals": [
-                        {
-                            "sum": {
-                                "start": float(t),
-                                "end": t + 1.0,
-                                "seconds": 1.0,
-                                "bits_per_second": rate(start + t) * 1e6,
-                                "lost_packets": 0,
-                            }
-                        }
-                        for t in range(int(each["duration_s"]))
-                    ]
-                },
-            )
+            sums = [
+                {"start": float(t), "end": t + 1.0, "seconds": 1.0, "lost_packets": 0}
+                | {"bits_per_second": rate(start + t) * 1e6}
+                for t in range(int(each["duration_s"]))
+            ]
+            report = {"intervals": [{"sum": each_sum} for each_sum in sums]}
+            put(folder, f"iperf3-{each['name']}-server.json", report)
             continue
         delivered, t_s = 0.0, start
-        while t_s < end - sample_s / 2:
+        while t_s < start + each["duration_s"] - sample_s / 2:
             delivered += rate(t_s + sample_s / 2) * 1e6 / 8 * sample_s / each["streams"] / 1000
             t_s = round(t_s + sample_s, 6)
             cwnd = windows.get(each["name"], lambda at: 100)(t_s)
             rows += [
-                {
-                    "t_s": t_s,
-                    "host": each["sender"],
-                    "leg": "wan",
-                    "flow": each["name"],
-                    "local": f"10.0.0.1:{stream}",
-                    "peer": f"10.0.1.1:{each['name']}",
-                    "cc": each["cc"],
-                    "cwnd_pkts": cwnd,
-                    "ssthresh_pkts": None,
-                    "srtt_ms": 10.0 + stream,
-                    "delivered_pkts": delivered,
-                    "mss": 1000,
-                    "bbr": None,
-                }
+                {"t_s": t_s, "host": each["sender"], "leg": "wan", "flow": each["name"]}
+                | {"local": f"10.0.0.1:{stream}", "peer": f"10.0.1.1:{each['name']}"}
+                | {"cc": each["cc"], "cwnd_pkts": cwnd, "ssthresh_pkts": None, "bbr": None}
+                | {"srtt_ms": 10.0 + stream, "delivered_pkts": delivered, "mss": 1000}
                 for stream in range(each["streams"])
             ]
     put_lines(folder, "sockets", sorted(rows, key=lambda row: row["t_s"]))
@@ -598,18 +400,9 @@ def several(*flows: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
     """run.json of a dumbbell: flows over 100 Mbit/s and 10 ms, each as `flow` takes it; the first
     one is flow1.
     """
-    base = description(
-        **{
-            "topology": "dumbbell",
-            "tunnel": "direct",
-            "rate_bps": 100_000_000,
-            "rtt_ms": 10.0,
-            "sample_ms": 100.0,
-            "matrix": "fair",
-            "duration_s": 60.0,
-            **changes,
-        }
-    )
+    plain = {"topology": "dumbbell", "tunnel": "direct", "rate_bps": 100_000_000, "rtt_ms": 10.0}
+    plain |= {"sample_ms": 100.0, "matrix": "fair", "duration_s": 60.0}
+    base = description(**plain | changes)
     asked = [
         flow(f"flow{index}", base, sender=f"s{index}", receiver="r1", **each)
         for index, each in enumerate(flows, 1)
@@ -634,15 +427,13 @@ def cell(
     cc: str, streams: int, tunnel: str = "gost+ws", repetition: int = 1, **changes: Any
 ) -> dict[str, Any]:
     """run.json of one cell of the streams matrix."""
-    return description(
-        cc=cc,
-        streams=streams,
-        tunnel=tunnel,
-        repetition=repetition,
-        seed=1000 + repetition,
-        factors={"cc": cc, "streams": streams, "tunnel": tunnel},
-        **changes,
-    )
+    factors = {"cc": cc, "streams": streams, "tunnel": tunnel}
+    return description(**factors, **repeated(repetition), factors=factors, **changes)
+
+
+def repeated(repetition: int) -> dict[str, int]:
+    """A repetition, and its seed."""
+    return {"repetition": repetition, "seed": 1000 + repetition}
 
 
 def write_matrix(results: Path, repetitions: int = 6) -> None:
@@ -650,91 +441,60 @@ def write_matrix(results: Path, repetitions: int = 6) -> None:
     one run invalid, one failed.
     """
     rates = {1: 100, 4: 400, 16: 1600, 128: 500}
-    for tunnel in ("direct", "gost+ws", "gost+wss"):
-        for cc, gain in (("cubic", 1.0), ("bbr", 1.1)):
-            for streams, rate in rates.items():
-                for repetition in range(1, repetitions + 1):
-                    run = cell(cc, streams, tunnel, repetition)
-                    if (tunnel, cc, streams, repetition) == ("gost+wss", "bbr", 4, 1):
-                        write_run(
-                            results,
-                            run,
-                            outcome="failed",
-                            error="the tunnel's end on client died (exit status 9)",
-                            log="fixture line 1\nfixture: panic at the last line\n",
-                        )
-                        continue
-                    bad = (tunnel, cc, streams, repetition) == ("gost+ws", "cubic", 4, 1)
-                    write_run(
-                        results,
-                        run,
-                        goodput_mbit=9999.0 if bad else rate * gain + 5 * (repetition - 1),
-                        retr=0 if tunnel == "direct" else 50 * streams,
-                        wan=0 if cc == "cubic" else 10 * repetition,
-                        idle=0.01 if streams == 128 else 0.5,
-                        verdict="invalid" if bad else "ok",
-                        seconds=8,
-                    )
+    died = {"outcome": "failed", "error": "the tunnel's end on client died (exit status 9)"}
+    died["log"] = "fixture line 1\nfixture: panic at the last line\n"
+    for tunnel, (cc, gain), (streams, rate), repetition in itertools.product(
+        ("direct", "gost+ws", "gost+wss"),
+        (("cubic", 1.0), ("bbr", 1.1)),
+        rates.items(),
+        range(1, repetitions + 1),
+    ):
+        run = cell(cc, streams, tunnel, repetition)
+        if (tunnel, cc, streams, repetition) == ("gost+wss", "bbr", 4, 1):
+            write_run(results, run, **died)
+            continue
+        bad = (tunnel, cc, streams, repetition) == ("gost+ws", "cubic", 4, 1)
+        write_run(
+            results,
+            run,
+            goodput_mbit=9999.0 if bad else rate * gain + 5 * (repetition - 1),
+            retr=0 if tunnel == "direct" else 50 * streams,
+            wan=0 if cc == "cubic" else 10 * repetition,
+            idle=0.01 if streams == 128 else 0.5,
+            verdict="invalid" if bad else "ok",
+            seconds=8,
+        )
 
 
 def write_cpu(results: Path, repetitions: int = 3) -> None:
     """A sweep of the system call's cost at 16 and 128 streams, and the real clock."""
-    for cc, gain in (("cubic", 1.0), ("bbr", 1.1)):
-        for streams in (16, 128):
-            for repetition in range(1, repetitions + 1):
-                for cost in (0.0, 2.0, 5.0, 20.0):
-                    idle = 0.9 - cost * streams / 200
-                    write_run(
-                        results,
-                        description(
-                            matrix="cpu",
-                            cc=cc,
-                            streams=streams,
-                            repetition=repetition,
-                            seed=1000 + repetition,
-                            syscall_cost_us=cost,
-                            factors={"cc": cc, "streams": streams, "syscall_cost": f"{cost:g}us"},
-                        ),
-                        goodput_mbit=(1800 if idle > 0 else 600) * gain + repetition * 10,
-                        idle=max(idle, 0.0),
-                    )
-                write_run(
-                    results,
-                    description(
-                        matrix="real-clock",
-                        cc=cc,
-                        streams=streams,
-                        repetition=repetition,
-                        seed=1000 + repetition,
-                        clock="real",
-                        syscall_cost_us=0.0,
-                        factors={"cc": cc, "streams": streams},
-                    ),
-                    goodput_mbit=700 * gain + repetition * 40,
-                    idle=0.02,
-                )
+    for (cc, gain), streams, repetition in itertools.product(
+        (("cubic", 1.0), ("bbr", 1.1)), (16, 128), range(1, repetitions + 1)
+    ):
+        factors = {"cc": cc, "streams": streams}
+        asked = {**factors, **repeated(repetition)}
+        for cost in (0.0, 2.0, 5.0, 20.0):
+            idle = 0.9 - cost * streams / 200
+            levels = {**factors, "syscall_cost": f"{cost:g}us"}
+            run = description(matrix="cpu", syscall_cost_us=cost, factors=levels, **asked)
+            goodput_mbit = (1800 if idle > 0 else 600) * gain + repetition * 10
+            write_run(results, run, goodput_mbit=goodput_mbit, idle=max(idle, 0.0))
+        real = {"matrix": "real-clock", "clock": "real", "syscall_cost_us": 0.0}
+        run = description(**real, factors=factors, **asked)
+        write_run(results, run, goodput_mbit=700 * gain + repetition * 40, idle=0.02)
 
 
 def write_buffer(results: Path, repetitions: int = 6) -> None:
     """A sweep of the bottleneck's buffer at 16 streams; cubic climbs with it, bbr does not."""
-    for level in (0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 4.0):
-        for cc in ("cubic", "bbr"):
-            for repetition in range(1, repetitions + 1):
-                goodput = 600 + 450 * (2 + min(0.0, level - 1)) if cc == "cubic" else 1800.0
-                write_run(
-                    results,
-                    description(
-                        matrix="buffer",
-                        cc=cc,
-                        streams=16,
-                        repetition=repetition,
-                        seed=1000 + repetition,
-                        buffer_pkts=int(level * BDP_PKTS),
-                        factors={"cc": cc, "buffer": f"{level:g}bdp"},
-                    ),
-                    goodput_mbit=goodput + 12 * repetition,
-                    wan=int(200 / level) * (1 if cc == "cubic" else 5),
-                )
+    for level, cc, repetition in itertools.product(
+        (0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 4.0), ("cubic", "bbr"), range(1, repetitions + 1)
+    ):
+        goodput = 600 + 450 * (2 + min(0.0, level - 1)) if cc == "cubic" else 1800.0
+        asked = {"matrix": "buffer", "cc": cc, "streams": 16, **repeated(repetition)}
+        asked |= {"buffer_pkts": int(level * BDP_PKTS)}
+        run = description(**asked, factors={"cc": cc, "buffer": f"{level:g}bdp"})
+        wan = int(200 / level) * (1 if cc == "cubic" else 5)
+        write_run(results, run, goodput_mbit=goodput + 12 * repetition, wan=wan)
 
 
 def write_everything(results: Path) -> None:
@@ -789,26 +549,17 @@ def write_fixture(results: Path) -> None:
     write_run(results, cell("cubic", 1, "direct"), goodput_mbit=111.0, wan=7, name="ok-direct")
     write_run(results, cell("cubic", 16), goodput_mbit=1111.0, retr=800, name="ok-tunnel-cubic")
     write_run(results, cell("bbr", 16), goodput_mbit=2222.0, retr=900, wan=44, name="ok-tunnel-bbr")
-    write_run(results, cell("bbr", 128), goodput_mbit=333.0, retr=20000, idle=0.01, name="degraded")
-    write_run(
-        results, cell("cubic", 128), goodput_mbit=9999.0, retr=1, verdict="invalid", name="invalid"
-    )
-    write_run(
-        results,
-        cell("cubic", 4),
-        outcome="failed",
-        error="the tunnel's end on client died (exit status 9)",
-        log="fixture line 1\nfixture: the last line before the end\n",
-        name="failed",
-    )
-    write_run(
-        results,
-        cell("bbr", 4),
-        outcome="unsupported",
-        error="congestion control bbr: this kernel has reno, cubic",
-        name="unsupported",
-    )
-    write_run(results, cell("bbr", 1), outcome=None, name="unfinished")
+    for name, cc, streams, measured in (
+        ("degraded", "bbr", 128, {"goodput_mbit": 333.0, "retr": 20000, "idle": 0.01}),
+        ("invalid", "cubic", 128, {"goodput_mbit": 9999.0, "retr": 1, "verdict": "invalid"}),
+        ("failed", "cubic", 4, {"error": "the tunnel's end on client died (exit status 9)"}),
+        ("unsupported", "bbr", 4, {"error": "congestion control bbr: this kernel has reno, cubic"}),
+        ("unfinished", "bbr", 1, {"outcome": None}),
+    ):
+        ended: dict[str, Any] = {"outcome": name} if "error" in measured else {}
+        if name == "failed":
+            ended["log"] = "fixture line 1\nfixture: the last line before the end\n"
+        write_run(results, cell(cc, streams), name=name, **ended, **measured)
     folder = write_run(results, cell("cubic", 1), name="corrupt-flows")
     (folder / "flows.json").write_text('{"flows": [{"bytes":')
     folder = write_run(results, cell("cubic", 1, "gost+wss"), name="corrupt-run")

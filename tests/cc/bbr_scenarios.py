@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from gostlab import machine
 from gostlab.guest.watch.states import parse_shown
-from gostlab.machine import sandbox
 from gostlab.setup.modules import module_for
 from tests.sandboxed import Lab
 
@@ -22,88 +23,50 @@ RATE = 12e6
 # 1448 bytes of payload in a packet of 1514 on the wire
 PAYLOAD = 1448 / 1514
 ACKS = "netem delay 40ms limit 100000"
-
-
 # What is in flight over the plain path when it is full, in packets.
 BDP = RATE * PAYLOAD / 8 / 1448 * 0.04
 
 
-def path(rate: float = RATE, limit: int = 400, more: str = "") -> str:
-    return f"netem rate {round(rate)} limit {limit} {more}".strip()
-
-
-SCENARIOS: dict[str, dict[str, Any]] = {
-    "plain": {"seconds": 8, "path": path()},
-    "loss in startup": {
-        "seconds": 4,
-        "path": path(40e6),
-        "app": [[0, 13e6]],
-        "when": [{"after_s": 1, "path": path(40e6, more="loss 18%")}],
-    },
-    "slower in drain": {
-        "seconds": 4,
-        "path": path(limit=2000),
-        "when": [{"state": "DRAIN", "after_s": 0, "path": path(0.45 * RATE, 2000)}],
-    },
-    "loss in up": {
-        "seconds": 8,
-        "path": path(),
-        "when": [{"state": "UP", "after_s": 1, "app": [[0, 8e6]], "path": path(more="loss 12%")}],
-    },
-    "limited": {"seconds": 7, "path": path(), "app": [[0, 3e6]]},
-    "slower in down": {
-        "seconds": 5,
-        "path": path(RATE / 2, limit=2000),
-        "when": [{"state": "UP", "after_s": 0.5, "path": path(0.42 * RATE, 2000)}],
-    },
-    "pause": {
-        "seconds": 11,
-        "path": path(),
-        "app": [[0, None]],
-        "when": [{"state": "CRUISE", "after_s": 2, "app": [[0, 0], [6, None]]}],
-    },
-    "aggregation": {
-        "seconds": 6,
-        "path": path(),
-        "acks": "netem delay 40ms limit 100000 slot 20ms 20ms",
-    },
-    "sub-packet": {"seconds": 30, "path": path(64e3, 50), "acks": "netem delay 10ms"},
-    "ten times more": {
-        "seconds": 9,
-        "path": path(6e6, 2000),
-        "when": [{"state": "CRUISE", "after_s": 2, "path": path(60e6, 2000)}],
-    },
-    "ten times less": {
-        "seconds": 10,
-        "path": path(60e6, 150),
-        "when": [{"state": "CRUISE", "after_s": 2, "path": path(6e6, 150)}],
-    },
-    "policer": {"seconds": 10, "path": "tbf rate 10mbit burst 60000 limit 3100"},
-    "reordering": {
-        "seconds": 8,
-        "path": path(),
-        "when": [
-            {"state": "CRUISE", "after_s": 1, "path": path(more="delay 25ms reorder 97%")},
-            {"after_s": 4, "path": path(more="delay 0ms")},
-        ],
-    },
-    "delay spike": {
-        "seconds": 7,
-        "path": path(),
-        "when": [
-            {"state": "CRUISE", "after_s": 2, "acks": "netem delay 1200ms limit 100000"},
-            {"after_s": 2.6, "acks": ACKS},
-        ],
-    },
-    "shallow": {"seconds": 10, "path": path(limit=12)},
-    "long": {"seconds": 42, "path": path()},
-    "one percent": {"seconds": 42, "path": path(more="loss 1%")},
-    "pause in refill": {
-        "seconds": 7,
-        "path": path(),
-        "when": [{"state": "REFILL", "after_s": 1, "app": [[0, 0], [0.06, 1e6], [0.3, None]]}],
-    },
-}
+# A path of 12 Mbit/s that holds 400 packets, unless a scenario has its own.
+PATH = f"netem rate {round(RATE)} limit 400"
+SCENARIOS: dict[str, dict[str, Any]] = yaml.safe_load("""
+plain: {seconds: 8}
+loss in startup:
+  {seconds: 4, path: netem rate 40000000 limit 400, app: [[0, 13.0e+6]],
+   when: [{after_s: 1, path: netem rate 40000000 limit 400 loss 18%}]}
+slower in drain:
+  {seconds: 4, path: netem rate 12000000 limit 2000,
+   when: [{state: DRAIN, after_s: 0, path: netem rate 5400000 limit 2000}]}
+loss in up:
+  {seconds: 8, when: [{state: UP, after_s: 1, app: [[0, 8.0e+6]],
+                       path: netem rate 12000000 limit 400 loss 12%}]}
+limited: {seconds: 7, app: [[0, 3.0e+6]]}
+slower in down:
+  {seconds: 5, path: netem rate 6000000 limit 2000,
+   when: [{state: UP, after_s: 0.5, path: netem rate 5040000 limit 2000}]}
+pause: {seconds: 11, when: [{state: CRUISE, after_s: 2, app: [[0, 0], [6, null]]}]}
+aggregation: {seconds: 6, acks: netem delay 40ms limit 100000 slot 20ms 20ms}
+sub-packet: {seconds: 30, path: netem rate 64000 limit 50, acks: netem delay 10ms}
+ten times more:
+  {seconds: 9, path: netem rate 6000000 limit 2000,
+   when: [{state: CRUISE, after_s: 2, path: netem rate 60000000 limit 2000}]}
+ten times less:
+  {seconds: 10, path: netem rate 60000000 limit 150,
+   when: [{state: CRUISE, after_s: 2, path: netem rate 6000000 limit 150}]}
+policer: {seconds: 10, path: tbf rate 10mbit burst 60000 limit 3100}
+reordering:
+  {seconds: 8,
+   when: [{state: CRUISE, after_s: 1, path: netem rate 12000000 limit 400 delay 25ms reorder 97%},
+          {after_s: 4, path: netem rate 12000000 limit 400 delay 0ms}]}
+delay spike:
+  {seconds: 7, when: [{state: CRUISE, after_s: 2, acks: netem delay 1200ms limit 100000},
+                      {after_s: 2.6, acks: netem delay 40ms limit 100000}]}
+shallow: {seconds: 10, path: netem rate 12000000 limit 12}
+long: {seconds: 42}
+one percent: {seconds: 42, path: netem rate 12000000 limit 400 loss 1%}
+pause in refill:
+  {seconds: 7, when: [{state: REFILL, after_s: 1, app: [[0, 0], [0.06, 1.0e+6], [0.3, null]]}]}
+""")
 
 
 class Seen:
@@ -143,23 +106,11 @@ def seen(lab: Lab, name: str, cc: str = "bbr3") -> Seen:
     module = module_for(cc, lab.kernel)
     assert module is not None
     folder = lab.folder()
-    scenario = {"cc": cc, "acks": ACKS, **SCENARIOS[name]}
+    scenario = {"cc": cc, "path": PATH, "acks": ACKS, **SCENARIOS[name]}
     (folder / "scenario.json").write_text(json.dumps(scenario), encoding="utf-8")
-    guest = sandbox.boot(
-        lab.kernel,
-        folder,
-        ["/usr/bin/python3", str(SCRIPT), "/run/gostlab/scenario.json", "/run/gostlab/rows"],
-        sandbox.sandbox_environ(),
-        keep=[machine.CHECKOUT],
-        cpu=lab.cpu,
-        memory_mib=256,
-        clock="virtual",
-        syscall_cost_us=5.0,
-        seed=1,
-        limit_s=300,
-        modules=[module],
-    )
-    guest.wait()
+    words = ["/usr/bin/python3", str(SCRIPT), "/run/gostlab/scenario.json", "/run/gostlab/rows"]
+    options = {"keep": [machine.CHECKOUT], "syscall_cost_us": 5.0, "modules": [module]}
+    lab.boot(words, folder, **options).wait()
     log = (folder / "log.txt").read_text(errors="replace")
     assert (folder / "rows.netstat").exists(), log
     lines = (folder / "rows").read_text(encoding="ascii").splitlines()

@@ -17,17 +17,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from gostlab import results
 from gostlab.declared.folders import cache_folder
-from gostlab.machine import CHECKOUT, sandbox
+from gostlab.machine import sandbox
 from gostlab.machine.sandbox import Isolation
 from tests.offspring import adopt_orphans, foreign_namespaces, offspring
-from tests.sandboxed import Done, Lab, describe, direction
+from tests.sandboxed import Done, Lab, booting, describe, direction
 
 pytestmark = pytest.mark.sandbox
 
@@ -44,18 +44,13 @@ ISOLATIONS = [
 WAYS = {
     "the root": "mount -o remount,rw /; at=",
     "the second view": "mount -o remount,rw /run/host; at=/run/host",
-    "a second hostfs": "mkdir /tmp/again; mount -t hostfs -o / none /tmp/again; at=/tmp/again",
-    "a hostfs of that folder alone": (
-        "mkdir /tmp/again; mount -t hostfs -o VICTIM none /tmp/again; direct=/tmp/again"
-    ),
+    "a second hostfs": "mount -t hostfs -o / none $again; at=$again",
+    "a hostfs of that folder alone": "mount -t hostfs -o VICTIM none $again; direct=$again",
     "init's root": "mount -o remount,rw /; at=/proc/1/root/run/host",
-    "a bind mount": (
-        "mkdir /tmp/again; mount -o bind / /tmp/again; mount -o remount,bind,rw /tmp/again;"
-        " at=/tmp/again"
-    ),
+    "a bind mount": "mount -o bind / $again; mount -o remount,bind,rw $again; at=$again",
 }
+GO = 'cd "${direct:-$at}VICTIM" 2>/dev/null || cd "$direct" || exit 3\n'
 CONTENT = """
-cd "${direct:-$at}VICTIM" 2>/dev/null || cd "$direct" || exit 3
 echo changed > file; echo more >> file; truncate -s 0 file; sed -i s/kept/changed/ file; echo new > new
 rm -f other; mv file elsewhere; ln file hard; ln -s /etc soft; mkdir made; rmdir empty; mkfifo pipe
 mknod raw b 254 0; cp /etc/hostname copied; mv other "/run/gostlab/taken"; ln other /run/gostlab/linked
@@ -71,32 +66,29 @@ def seen(folder: Path, *, metadata: bool = True) -> dict[str, object]:
     for path in sorted([folder, *folder.rglob("*")]):
         facts = path.lstat()
         content = path.read_bytes() if stat.S_ISREG(facts.st_mode) else stat.S_IFMT(facts.st_mode)
-        found[str(path)] = (
-            (
-                content,
-                facts.st_mode,
-                facts.st_uid,
-                facts.st_gid,
-                facts.st_nlink,
-                facts.st_mtime_ns,
-                facts.st_ctime_ns,
-                os.listxattr(path, follow_symlinks=False),
-            )
-            if metadata
-            else content
-        )
+        kept = (facts.st_mode, facts.st_uid, facts.st_gid, facts.st_nlink)
+        times = (facts.st_mtime_ns, facts.st_ctime_ns, os.listxattr(path, follow_symlinks=False))
+        found[str(path)] = (content, *kept, *times) if metadata else content
     return found
 
 
 @pytest.fixture
-def victim() -> Iterator[Path]:
-    """A folder of the host, the caller's own, where the guest has nothing to write."""
-    folder = Path(tempfile.mkdtemp(dir=cache_folder(), prefix="victim-"))
-    (folder / "file").write_text("kept\n")
-    (folder / "other").write_text("kept too\n")
-    (folder / "empty").mkdir()
-    yield folder
-    shutil.rmtree(folder)
+def victims() -> Iterator[list[Path]]:
+    """A folder of the host, the caller's own, for each way; the guest has nothing to write there."""
+    made = [Path(tempfile.mkdtemp(dir=cache_folder(), prefix="victim-")) for _ in WAYS]
+    for folder in made:
+        (folder / "file").write_text("kept\n")
+        (folder / "other").write_text("kept too\n")
+        (folder / "empty").mkdir()
+    yield made
+    for folder in made:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def victim(victims: list[Path]) -> Path:
+    """One of them."""
+    return victims[0]
 
 
 @pytest.fixture
@@ -109,38 +101,46 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Callable[[Isolation], None]:
     return hold
 
 
-def attack(lab: Lab, victim: Path, way: str, script: str) -> Done:
-    done = lab.command(f"{WAYS[way]}\n{script}\necho tried".replace("VICTIM", str(victim)))
-    assert "tried" in done.log, done.log
-    return done
+def attempt(victim: Path, way: str, script: str, number: int = 0) -> str:
+    """The commands that try a script on the victim by one of the ways."""
+    words = f"again=/tmp/again-{number}; mkdir $again\n{WAYS[way]}\n{GO}{script}\necho tried"
+    return f"(\n{words}\n)\n".replace("VICTIM", str(victim))
 
 
-@pytest.mark.parametrize("way", ["a second hostfs", "a hostfs of that folder alone"])
+def attack(lab: Lab, victims: Sequence[Path], ways: Sequence[str], script: str) -> None:
+    """Try a script by each of the ways, each on a victim of its own, in one guest."""
+    tried = enumerate(zip(victims, ways, strict=True))
+    done = lab.command("".join(attempt(*each, script, number) for number, each in tried))
+    assert done.log.count("tried") == len(ways), done.log
+
+
 def test_where_nothing_holds_it_the_guests_root_can_write_the_hosts_files(
-    lab: Lab, victim: Path, held, way: str
+    lab: Lab, victims: list[Path], held
 ) -> None:
     """The reason for all this, and the proof that the attempts below are real ones."""
     held(NOTHING)
-    before = seen(victim)
+    victims = victims[:2]
+    before = [seen(victim) for victim in victims]
 
-    attack(lab, victim, way, METADATA + CONTENT)
+    attack(lab, victims, ["a second hostfs", "a hostfs of that folder alone"], METADATA + CONTENT)
 
-    assert seen(victim).keys() != before.keys()
-    assert not (victim / "other").exists()
+    for victim, was in zip(victims, before, strict=True):
+        assert seen(victim).keys() != was.keys() and not (victim / "other").exists()
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS, ids=str)
-@pytest.mark.parametrize("way", WAYS)
 def test_the_hosts_files_cannot_be_written_by_any_way(
-    lab: Lab, victim: Path, held, way: str, isolation: Isolation
+    lab: Lab, victims: list[Path], held, isolation: Isolation
 ) -> None:
     held(isolation)
     # Landlock has no word for modes, owners and times: only read-only mounts keep those.
-    before = seen(victim, metadata=isolation.namespaces)
+    every = isolation.namespaces
+    before = [seen(victim, metadata=every) for victim in victims]
 
-    attack(lab, victim, way, (METADATA if isolation.namespaces else "") + CONTENT)
+    attack(lab, victims, [*WAYS], (METADATA if every else "") + CONTENT)
 
-    assert seen(victim, metadata=isolation.namespaces) == before
+    for way, victim, was in zip(WAYS, victims, before, strict=True):
+        assert seen(victim, metadata=every) == was, way
 
 
 def test_the_runs_folder_stays_writable_whatever_holds_the_rest(lab: Lab, held) -> None:
@@ -293,9 +293,7 @@ json.dump(sorted(done), open(folder + "/done.json", "w"))
 
 def escaped(lab: Lab, victim: Path) -> list[str]:
     folder = lab.folder()
-    disk = next(
-        (str(path) for path in Path("/dev").iterdir() if path.is_block_device()), "/dev/sda"
-    )
+    disks = [str(path) for path in Path("/dev").iterdir() if path.is_block_device()]
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
@@ -304,18 +302,11 @@ def escaped(lab: Lab, victim: Path) -> list[str]:
         datagrams.bind(("127.0.0.1", 0))
         abstract.bind("\0gostlab-test")
         abstract.listen()
+        ports = {"tcp": server.getsockname()[1], "udp": datagrams.getsockname()[1]}
+        own = {"victim": str(victim), "folder": str(folder), "parent": os.getpid()}
+        disk = next(iter(disks), "/dev/sda")
         program = folder / "kernel"
-        program.write_text(
-            ESCAPED.format(
-                python=sys.executable,
-                victim=str(victim),
-                folder=str(folder),
-                parent=os.getpid(),
-                tcp=server.getsockname()[1],
-                udp=datagrams.getsockname()[1],
-                disk=disk,
-            )
-        )
+        program.write_text(ESCAPED.format(python=sys.executable, disk=disk, **own, **ports))
         program.chmod(0o755)
         guest = sandbox.boot(
             program,
@@ -339,17 +330,8 @@ def test_where_nothing_holds_it_an_escaped_guest_does_what_its_user_may(
 ) -> None:
     held(NOTHING)
 
-    assert {
-        "write",
-        "create",
-        "chmod",
-        "utime",
-        "tcp",
-        "udp",
-        "abstract",
-        "signal",
-        "in the folder",
-    } <= set(escaped(lab, victim))
+    can = {"write", "create", "chmod", "utime", "tcp", "udp", "abstract", "signal"}
+    assert {*can, "in the folder"} <= set(escaped(lab, victim))
 
 
 @pytest.mark.skipif(
@@ -386,19 +368,8 @@ def test_either_half_keeps_most_of_it(
             {"disk", "ptrace", "other memory", "other root"} if not isolation.landlock else set()
         )
         assert got - {"in the folder"} <= left | beside
-    assert not got & {
-        "write",
-        "create",
-        "truncate",
-        "remove",
-        "rename out",
-        "link",
-        "mount",
-        "remount",
-        "tcp",
-        "sysctl",
-        "module",
-    }
+    never = {"write", "create", "truncate", "remove", "rename out", "link", "mount", "remount"}
+    assert not got & (never | {"tcp", "sysctl", "module"})
 
 
 def test_the_run_says_what_held_it(lab: Lab, held) -> None:
@@ -512,38 +483,17 @@ def test_an_ordinary_user_is_held_as_well(lab: Lab, tmp_path: Path) -> None:
     (victim / "file").write_text("kept\n")
     shutil.chown(victim / "file", "nobody")
     before = seen(victim)
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\nfrom pathlib import Path\nfrom"
-        " gostlab.machine import sandbox\nguest = sandbox.boot(Path(sys.argv[2]),"
-        " Path(sys.argv[3]), ['/bin/sh', '-c', sys.argv[4]], sandbox.sandbox_environ(), keep=[],"
-        f" cpu={lab.cpu}, memory_mib=256, clock='virtual', syscall_cost_us=0, seed=1,"
-        " limit_s=60)\nguest.wait(); print(sandbox.available_isolation())\n"
-    )
     script = (
-        f"id -u; ip link add type veth && echo made; {WAYS['a second hostfs']}; {METADATA}{CONTENT}"
-        "touch /run/gostlab/kept; echo tried"
-    ).replace("VICTIM", str(victim))
+        "id -u; ip link add type veth && echo made\n"
+        + attempt(victim, "a second hostfs", METADATA + CONTENT)
+        + "touch /run/gostlab/kept"
+    )
     as_nobody = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
     if subprocess.run([*as_nobody, "test", "-r", str(sandbox.INIT)], check=False).returncode:
         pytest.skip("an ordinary user cannot read this checkout")
 
-    done = subprocess.run(
-        [
-            *as_nobody,
-            "/usr/bin/python3",
-            "-B",
-            "-c",
-            code,
-            str(CHECKOUT),
-            str(kernel),
-            str(place),
-            script,
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    words = booting(lab, kernel, place, script, clock="virtual", limit_s=60)
+    done = subprocess.run([*as_nobody, *words], capture_output=True, text=True, timeout=60)
 
     log = (place / "log.txt").read_text()
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ from gostlab import machine
 from gostlab.machine import MachineError, sandbox
 from gostlab.machine.memory import memory_place
 from tests.offspring import adopt_orphans, all_gone, mounts_in, sandboxes
-from tests.sandboxed import STARTING, Lab, kill_a_guests_parent
+from tests.sandboxed import STARTING, Done, Lab, booting, kill_a_guests_parent
 
 pytestmark = pytest.mark.sandbox
 
@@ -30,15 +30,40 @@ def orphans() -> None:
     adopt_orphans()
 
 
-def test_it_boots_runs_and_powers_off(lab: Lab) -> None:
-    done = lab.command("echo hello from $(hostname)")
+LOOK_AROUND = """
+echo hello from $(hostname)
+zcat /proc/config.gz | grep CONFIG_HZ=
+touch /etc/gostlab-was-here; touch /home/x /root/x /usr/x; echo kept > /run/gostlab/kept
+ls /sys/class/net | sed 's/^/link /'; ip route
+exit 7
+"""
 
-    assert "hello from gostlab" in done.log
-    assert (done.folder / "exit").read_text() == "0\n"
+
+@pytest.fixture(scope="module")
+def looked(lab: Lab) -> Done:
+    """A guest that has looked around."""
+    return lab.command(LOOK_AROUND)
 
 
-def test_it_says_the_commands_exit_status(lab: Lab) -> None:
-    assert (lab.command("exit 7").folder / "exit").read_text() == "7\n"
+def test_it_boots_runs_and_says_the_commands_exit_status(looked: Done) -> None:
+    assert "hello from gostlab" in looked.log
+    assert (looked.folder / "exit").read_text() == "7\n"
+
+
+def test_the_kernel_ticks_at_250_hz_as_debians(looked: Done) -> None:
+    assert "CONFIG_HZ=250" in looked.log
+
+
+def test_the_hosts_files_are_read_only_but_for_the_runs_folder(looked: Done) -> None:
+    assert not Path("/etc/gostlab-was-here").exists()
+    assert looked.log.count("Read-only file system") >= 3
+    assert (looked.folder / "kept").read_text() == "kept\n"
+
+
+def test_the_hosts_network_is_not_there(looked: Done) -> None:
+    links = [line for line in looked.log.splitlines() if line.startswith("link ")]
+    assert "link lo" in links
+    assert not any("eth" in each for each in links) and "default" not in looked.log
 
 
 def test_the_virtual_clock_waits_for_nobody(lab: Lab) -> None:
@@ -63,26 +88,6 @@ print('each', (time.monotonic_ns() - begin) / 10000)
     assert float(done.log.split("each")[1].split()[0]) == pytest.approx(20_000, rel=0.01)
 
 
-def test_the_kernel_ticks_at_250_hz_as_debians(lab: Lab) -> None:
-    assert "CONFIG_HZ=250" in lab.command("zcat /proc/config.gz | grep CONFIG_HZ=").log
-
-
-def test_the_hosts_files_are_read_only_but_for_the_runs_folder(lab: Lab) -> None:
-    done = lab.command(
-        "touch /etc/gostlab-was-here; touch /home/x /root/x /usr/x; echo kept > /run/gostlab/kept"
-    )
-
-    assert not Path("/etc/gostlab-was-here").exists()
-    assert done.log.count("Read-only file system") >= 3
-    assert (done.folder / "kept").read_text() == "kept\n"
-
-
-def test_the_hosts_network_is_not_there(lab: Lab) -> None:
-    done = lab.command("ls /sys/class/net; ip route")
-
-    assert "eth" not in done.log and "default" not in done.log
-
-
 def test_it_ends_with_a_killed_parent(lab: Lab) -> None:
     folder = kill_a_guests_parent(lab, lab.kernel, "exec sleep 1000", after_s=0.5)
 
@@ -101,19 +106,7 @@ def test_a_guest_killed_while_it_starts_processes_leaves_none(lab: Lab) -> None:
 
 def limited(lab: Lab, command: str, clock: str = "virtual") -> sandbox.Guest:
     """A guest that runs a command and is ended after two seconds."""
-    return sandbox.boot(
-        lab.kernel,
-        lab.folder(),
-        ["/bin/sh", "-c", command],
-        sandbox.sandbox_environ(),
-        keep=[],
-        cpu=lab.cpu,
-        memory_mib=256,
-        clock=clock,
-        syscall_cost_us=0,
-        seed=1,
-        limit_s=2.0,
-    )
+    return lab.boot(["/bin/sh", "-c", command], clock=clock, limit_s=2.0)
 
 
 def test_a_wall_clock_limit_ends_it_and_says_so(lab: Lab) -> None:
@@ -169,46 +162,14 @@ def test_a_folder_the_kernels_command_line_cannot_carry_is_refused(
         sandbox.boot_words(folder, memory_mib=64, clock="real", syscall_cost_us=0, seed=1)
 
 
-def test_a_folder_with_a_space_works(lab: Lab) -> None:
-    folder = lab.scratch / "with a space"
-    folder.mkdir()
-    guest = sandbox.boot(
-        lab.kernel,
-        folder,
-        ["/bin/sh", "-c", "echo hi > /run/gostlab/hi"],
-        sandbox.sandbox_environ(),
-        keep=[],
-        cpu=lab.cpu,
-        memory_mib=256,
-        clock="virtual",
-        syscall_cost_us=0,
-        seed=1,
-        limit_s=60,
-    )
-    guest.wait()
-
-    assert (folder / "hi").exists()
-
-
-def test_a_folder_in_the_hosts_memory_works(lab: Lab) -> None:
+@pytest.mark.parametrize("above", ["with a space", "/dev/shm"])
+def test_a_folder_with_a_space_and_one_in_the_hosts_memory_work(lab: Lab, above: str) -> None:
     """/dev/shm is covered inside, and where the guest's own memory would go without a place of its
     own.
     """
-    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="gostlab-test-") as place:
-        guest = sandbox.boot(
-            lab.kernel,
-            Path(place),
-            ["/bin/sh", "-c", "echo hi > /run/gostlab/hi"],
-            sandbox.sandbox_environ(),
-            keep=[],
-            cpu=lab.cpu,
-            memory_mib=256,
-            clock="virtual",
-            syscall_cost_us=0,
-            seed=1,
-            limit_s=60,
-        )
-        guest.wait()
+    (lab.scratch / above).mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=lab.scratch / above, prefix="gostlab-test-") as place:
+        lab.boot(["/bin/sh", "-c", "echo hi > /run/gostlab/hi"], Path(place)).wait()
 
         assert (Path(place) / "hi").read_text() == "hi\n"
 
@@ -221,21 +182,11 @@ def test_more_memory_than_there_is_is_refused(tmp_path: Path) -> None:
 
 
 def test_it_has_the_callers_terminal(lab: Lab) -> None:
-    folder = lab.folder()
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\nfrom pathlib import Path\nfrom"
-        " gostlab.machine import sandbox\nsandbox.boot(Path(sys.argv[2]), Path(sys.argv[3]),"
-        " ['/bin/sh', '-c', 'tty; read word; echo heard $word'], sandbox.sandbox_environ(),"
-        f" keep=[], cpu={lab.cpu}, memory_mib=256, clock='real', syscall_cost_us=0, seed=1,"
-        " limit_s=30, terminal=True).wait()\n"
-    )
+    script = "tty; read word; echo heard $word"
+    words = booting(lab, lab.kernel, lab.folder(), script, limit_s=30, terminal=True)
     ours, theirs = os.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", code, str(machine.CHECKOUT), str(lab.kernel), str(folder)],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
+        words, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
     )
     os.close(theirs)
     said = b""
@@ -251,22 +202,9 @@ def test_it_has_the_callers_terminal(lab: Lab) -> None:
 
 
 def test_sigint_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
-    results = tmp_path / "results"
+    lab_words = "-m gostlab run thesis-tunnel --quick --machine sandbox --results".split()
     process = subprocess.Popen(
-        [
-            "env",
-            "--default-signal=INT",
-            sys.executable,
-            "-m",
-            "gostlab",
-            "run",
-            "thesis-tunnel",
-            "--quick",
-            "--results",
-            str(results),
-            "--machine",
-            "sandbox",
-        ],
+        ["env", "--default-signal=INT", sys.executable, *lab_words, str(tmp_path / "results")],
         cwd=machine.CHECKOUT,
         stderr=subprocess.PIPE,
         text=True,
