@@ -1,4 +1,4 @@
-"""`./lab` as a process of its own."""
+"""A process of its own: `./lab`, or any other, and what it came to."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run_lab(*words: object, timeout: float = 60, **more: Any) -> subprocess.CompletedProcess[str]:
-    """What a command came to; more: what subprocess.run takes."""
-    command = [sys.executable, "-m", "gostlab", *map(str, words)]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout, **more
-    )
+def said_by(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    """What a command came to, in the checkout; more: what subprocess.run takes."""
+    usual = {"cwd": ROOT, "capture_output": True, "text": True, "check": False, "timeout": 600}
+    return subprocess.run([*map(str, words)], **usual | more)
+
+
+def run_lab(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    """What ./lab came to."""
+    return said_by(sys.executable, "-m", "gostlab", *words, **more)

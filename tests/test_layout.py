@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -11,6 +10,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from tests.lab_command import said_by
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -286,7 +287,7 @@ def test_the_command_line_and_what_it_asks_need_no_mininet() -> None:
         "while found := [each for each in sys.modules.values() if type(each) is Unread]:\n"
         "    for each in found: read(each)"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    done = said_by(sys.executable, "-c", script)
     assert done.returncode == 0, done.stderr
 
 
@@ -298,7 +299,7 @@ def test_a_guest_reads_no_words() -> None:
         "read = [n for n, module in sys.modules.items() if type(module) is not Unread]\n"
         "print([name for name in read if name.startswith('gostlab.describe.file')])"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    done = said_by(sys.executable, "-c", script)
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -10,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from gostlab import lazy
+from tests.lab_command import said_by
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def said(script: str) -> str:
     """What a Python of its own prints of a script."""
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = said_by(sys.executable, "-c", script, check=True)
     return done.stdout.strip()
 
 

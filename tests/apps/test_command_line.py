@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from gostlab.apps.cli import main
 from gostlab.apps.command import Verb
 from gostlab.declared.folders import cache_folder
 from gostlab.machine import host_has_netem
-from tests.lab_command import ROOT, run_lab
+from tests.lab_command import run_lab, said_by
 
 
 @pytest.fixture
@@ -195,7 +194,7 @@ def test_warnings_are_said_once_per_kind_and_matrix() -> None:
 
 def test_topo_py_runs_under_whatever_python() -> None:
     words = ["python3", "topo.py", "--dry-run", "--matrix", "main"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = said_by(*words)
     assert done.returncode == 0, done.stderr
     assert "main-cubic-gost+ws-streams1" in done.stdout
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,7 @@ from gostlab.runs import schedule, single
 from gostlab.runs.pace import expected_s
 from gostlab.runs.shard import Shard, deal
 from gostlab.runs.single import Task
-from tests.lab_command import ROOT, run_lab
+from tests.lab_command import run_lab, said_by
 
 GOOD = {"outcome": "ok", "error": None, "guest_s": 1.0}
 BAD = {"outcome": "failed", "error": "iperf3 failed", "guest_s": 1.0}
@@ -172,22 +171,16 @@ def test_what_a_killed_process_left_is_taken_away_and_what_a_living_one_makes_is
     run: RunDescription, tmp_path: Path
 ) -> None:
     living = results.prepare_beside(tmp_path / "mine", run)
-    left = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import json, os, sys\nfrom pathlib import Path\nfrom gostlab import results\n"
-            "from gostlab.describe.resolve.run_description import RunDescription\n"
-            "run = RunDescription.from_json(json.load(sys.stdin))\n"
-            "print(results.prepare_beside(Path(sys.argv[1]), run).folder, flush=True)\n"
-            "os.kill(os.getpid(), 9)",
-            tmp_path / "mine",
-        ],
-        cwd=ROOT,
+    left = said_by(
+        sys.executable,
+        "-c",
+        "import json, os, sys\nfrom pathlib import Path\nfrom gostlab import results\n"
+        "from gostlab.describe.resolve.run_description import RunDescription\n"
+        "run = RunDescription.from_json(json.load(sys.stdin))\n"
+        "print(results.prepare_beside(Path(sys.argv[1]), run).folder, flush=True)\n"
+        "os.kill(os.getpid(), 9)",
+        tmp_path / "mine",
         input=json.dumps(run.to_json()),
-        capture_output=True,
-        text=True,
-        check=False,
     ).stdout.strip()
     assert Path(left).is_dir()
 

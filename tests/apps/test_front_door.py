@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 import gostlab
+from tests.lab_command import said_by
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +38,7 @@ def test_the_commits_that_blame_ignores_are_in_the_history() -> None:
     commits = [line for line in lines if line and not line.startswith("#")]
     git = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT)]
     shown = [*git, "rev-parse", "--is-shallow-repository"]
-    history = subprocess.run(shown, capture_output=True, text=True, check=False)
+    history = said_by(*shown)
     if history.stdout.strip() != "false":
         pytest.skip("no whole history here")
     assert commits

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.declared.contributed import FORWARDER, PARKING_LOT, CopiedLab, copy_lab, read_json
+from tests.lab_command import said_by
 from tests.sandboxed import Lab
 
 pytestmark = pytest.mark.sandbox
@@ -159,13 +159,7 @@ def test_a_flow_beyond_the_last_host_is_refused(copied: CopiedLab) -> None:
 
 def test_topo_py_is_run_by_lab(copied: CopiedLab) -> None:
     """It hands its words to ./lab beside it, and its top level imports nothing of the lab's."""
-    shown = subprocess.run(
-        ["python3", copied.root / "topo.py", "--dry-run", "--matrix", "main"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd="/",
-    )
+    shown = said_by("python3", copied.root / "topo.py", "--dry-run", "--matrix", "main", cwd="/")
 
     assert shown.returncode == 0 and "main-cubic-gost+ws" in shown.stdout
     assert "gostlab" not in re.findall(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.examples import experiments, write_examples
+from tests.lab_command import said_by
 
 pytestmark = pytest.mark.sandbox
 
@@ -17,7 +17,7 @@ LAB = Path(__file__).resolve().parents[2] / "lab"
 
 
 def lab(folder: Path, *words: str) -> str:
-    done = subprocess.run([LAB, *words], cwd=folder, capture_output=True, text=True, timeout=900)
+    done = said_by(LAB, *words, cwd=folder, timeout=900)
     assert done.returncode in (0, 3), done.stderr
     return done.stdout
 
@@ -50,9 +50,7 @@ def test_an_example_runs_and_is_reported_by_its_own_file(file: str, tmp_path: Pa
     assert list((tmp_path / "results/report/figures").glob(f"{name}-*.png"))
     script = tmp_path / f"{name}.py"
     if script.exists():
-        said = subprocess.run(
-            [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
-        ).stdout
+        said = said_by(sys.executable, script, cwd=tmp_path, check=True).stdout
         assert "westwood" in said and "NaN" not in said
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from gostlab.describe.file.settings import DEFAULT_SYSCALL_COST_US
 from gostlab.describe.guards import survey
 from gostlab.describe.resolve.expand import expand
 from tests.experiments.run_names import kept
+from tests.lab_command import said_by
 
 STREAMS = (1, 4, 16, 128)
 # The thesis's sections 4.2 and 4.3: receivers' goodput (Mbit/s) and Retr, by streams.
@@ -77,12 +77,7 @@ def test_a_shipped_experiment_opens_with_its_question_and_a_drawing(name: str) -
 
 
 def test_what_is_committed_is_shipped() -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "experiments/*.yaml"],
-        cwd=EXPERIMENTS.parent,
-        capture_output=True,
-        text=True,
-    )
+    listed = said_by("git", "ls-files", "experiments/*.yaml", cwd=EXPERIMENTS.parent)
     if listed.returncode:
         pytest.skip("not a git checkout")
     unlisted = {Path(line).stem for line in listed.stdout.splitlines()} - set(SHIPPED)

@@ -20,6 +20,7 @@ import pytest
 
 from gostlab import results
 from gostlab.machine import CHECKOUT
+from tests.lab_command import said_by
 from tests.offspring import adopt_orphans, all_gone
 from tests.sandboxed import Lab, describe, direction
 
@@ -41,7 +42,7 @@ def run_words(file: Path, place: Path) -> list[str]:
 
 def ran(words: list[str]) -> subprocess.CompletedProcess[str]:
     """The lab's own end of it."""
-    return subprocess.run(words, cwd=CHECKOUT, capture_output=True, text=True, timeout=120)
+    return said_by(*words, timeout=120)
 
 
 @contextmanager

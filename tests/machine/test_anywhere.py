@@ -19,6 +19,7 @@ import pytest
 
 from gostlab.declared.folders import cache_folder
 from gostlab.machine import CHECKOUT
+from tests.lab_command import said_by
 from tests.sandboxed import Lab, describe, direction
 
 pytestmark = [
@@ -82,13 +83,9 @@ def inside(lab: Lab, results: Path, tmp_path: Path) -> Inside:
             "environ": {**told, **environ},
         }
         file.write_text(json.dumps(asked | orders))
-        return subprocess.run(
-            [sys.executable, "-m", "tests.machine.confined", str(file), "./lab", *words],
-            cwd=CHECKOUT,
+        return said_by(
+            *(sys.executable, "-m", "tests.machine.confined", file, "./lab", *words),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
             timeout=300,
         )
 

@@ -26,6 +26,7 @@ from gostlab import results
 from gostlab.declared.folders import cache_folder
 from gostlab.machine import sandbox
 from gostlab.machine.sandbox import Isolation
+from tests.lab_command import said_by
 from tests.offspring import adopt_orphans, foreign_namespaces, offspring
 from tests.sandboxed import Done, Lab, booting, describe, direction
 
@@ -196,10 +197,7 @@ mkdir /tmp/disk-here; mount /tmp/disk /tmp/disk-here && echo mounted; echo tried
     assert not (done.folder / "stolen").exists() or (done.folder / "stolen").stat().st_size == 0
     assert not Path("/dev/gostlab").exists()
     if os.geteuid() == 0:
-        assert (
-            "gostlab-was-here"
-            not in subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout
-        )
+        assert "gostlab-was-here" not in said_by("dmesg").stdout
 
 
 def test_the_hosts_network_cannot_be_reached(lab: Lab) -> None:
@@ -212,9 +210,7 @@ def test_the_hosts_network_cannot_be_reached(lab: Lab) -> None:
         abstract.bind("\0gostlab-test")
         abstract.listen()
         tcp, udp = server.getsockname()[1], datagrams.getsockname()[1]
-        out = subprocess.run(
-            ["hostname", "-I"], capture_output=True, text=True, check=False
-        ).stdout.split()
+        out = said_by("hostname", "-I").stdout.split()
         attempts = "\n".join(
             f"""
 ip route add {address} dev lo; ping -c 1 -W 1 {address} >/dev/null && [ {address} != 127.0.0.1 ] && echo {address} answers
@@ -493,7 +489,7 @@ def test_an_ordinary_user_is_held_as_well(lab: Lab, tmp_path: Path) -> None:
         pytest.skip("an ordinary user cannot read this checkout")
 
     words = booting(lab, kernel, place, script, clock="virtual", limit_s=60)
-    done = subprocess.run([*as_nobody, *words], capture_output=True, text=True, timeout=60)
+    done = said_by(*as_nobody, *words, timeout=60)
 
     log = (place / "log.txt").read_text()
     assert done.returncode == 0, done.stderr

@@ -24,7 +24,7 @@ import pytest
 
 from gostlab.declared.folders import cache_folder
 from gostlab.machine import CHECKOUT
-from tests.lab_command import run_lab
+from tests.lab_command import run_lab, said_by
 from tests.offspring import (
     adopt_orphans,
     all_gone,
@@ -429,15 +429,7 @@ def test_results_that_may_not_be_written_are_one_sentence(whole: Desk, tmp_path:
     environ = {**os.environ, "GOSTLAB_CACHE": str(reachable_cache(tmp_path))}
 
     for results in (desk.results, tmp_path / "new"):  # root's, and one that would have to be made
-        done = subprocess.run(
-            [*as_nobody, "--results", str(results)],
-            cwd=CHECKOUT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-            env=environ,
-        )
+        done = said_by(*as_nobody, "--results", str(results), timeout=60, env=environ)
         assert done.returncode in (1, 2) and "Traceback" not in done.stderr
         assert "ermission denied" in done.stderr, done.stderr
     assert desk.finished() == before

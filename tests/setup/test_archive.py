@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,37 +11,17 @@ import pytest
 
 from gostlab.setup import archive
 from gostlab.setup.archive import Candidate, Mirror
+from tests.lab_command import said_by
 
+# REPO_URI, RELEASE, CODENAME, ORIGIN, COMPONENT, ARCHITECTURE, SIGNED_BY
 BOOKWORM = [
-    # REPO_URI, RELEASE, CODENAME, ORIGIN, COMPONENT, ARCHITECTURE, SIGNED_BY
-    [
-        "https://m.example/security/",
-        "bookworm-security",
-        "bookworm-security",
-        "Debian",
-        "main",
-        "amd64",
-        "",
-    ],
-    [
-        "https://m.example/debian/",
-        "bookworm-updates",
-        "bookworm-updates",
-        "Debian",
-        "main",
-        "amd64",
-        "",
-    ],
-    ["https://m.example/debian/", "bookworm", "bookworm", "Debian", "contrib", "amd64", ""],
-    [
-        "https://m.example/debian/",
-        "bookworm",
-        "bookworm",
-        "Debian",
-        "main",
-        "amd64",
-        "$(SIGNED_BY)",
-    ],
+    [f"https://m.example/{place}/", suite, suite, "Debian", component, "amd64", signed]
+    for place, suite, component, signed in (
+        ("security", "bookworm-security", "main", ""),
+        ("debian", "bookworm-updates", "main", ""),
+        ("debian", "bookworm", "contrib", ""),
+        ("debian", "bookworm", "main", "$(SIGNED_BY)"),
+    )
 ]
 
 
@@ -90,26 +69,16 @@ def test_before_the_first_update_the_codename_comes_from_the_suite_or_the_system
     assert (by_suite.codename, by_system.codename) == ("trixie", "bookworm")
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
+def test_no_mirror_of_debians() -> None:
+    others = [("ubuntu", "noble", "Ubuntu"), ("debian", "bookworm-backports", "Debian")]
+    for rows in (
         [],
-        [["http://m.example/ubuntu/", "noble", "noble", "Ubuntu", "main", "amd64", ""]],
-        [
-            [
-                "http://m.example/debian/",
-                "bookworm-backports",
-                "bookworm-backports",
-                "Debian",
-                "main",
-                "amd64",
-                "",
-            ]
-        ],
-    ],
-)
-def test_no_mirror_of_debians(rows: list[list[str]]) -> None:
-    assert archive.parse_mirror(targets(rows), "bookworm", []) is None
+        *(
+            [[f"http://m.example/{place}/", suite, suite, origin, "main", "amd64", ""]]
+            for place, suite, origin in others
+        ),
+    ):
+        assert archive.parse_mirror(targets(rows), "bookworm", []) is None
 
 
 def test_backports_come_before_newer_releases() -> None:
@@ -197,11 +166,9 @@ def test_the_private_apt_reads_no_configuration_of_the_machines(tmp_path: Path) 
     private = archive.PrivateApt(
         tmp_path, Mirror("http://m.example/debian", "bookworm", "amd64", None)
     )
-    done = subprocess.run(
-        ["apt-config", "dump"],
+    done = said_by(
+        *("apt-config", "dump"),
         env={"APT_CONFIG": str(private.folder / "apt.conf"), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
         check=True,
     )
     assert "Post-Invoke" not in done.stdout

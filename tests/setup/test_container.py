@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from gostlab.declared import folders
 from gostlab.setup import archive, parts, system
+from tests.lab_command import said_by
 
 FILE = folders.ROOT / "Containerfile"
 
@@ -75,7 +75,7 @@ def debian(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("this machine has no Debian mirror")
     root = tmp_path / "debian"
     argv = ["debootstrap", "--variant=minbase", mirror.codename, str(root), mirror.uri]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    done = said_by(*argv)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     for name in ("sources.list.d", "apt.conf.d"):
         shutil.copytree(Path("/etc/apt", name), root / "etc/apt" / name, dirs_exist_ok=True)
@@ -119,11 +119,8 @@ chroot {debian} sh -euc {shlex.quote(steps)}
 rm -f {secret}
 exec chroot --userspec=lab {debian} env HOME=/home/lab /opt/gostlab/lab doctor
 """
-    done = subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
+    done = said_by(
+        *("unshare", "--mount", "--propagation", "private", "sh", "-c", script),
         env={"PATH": parts.SYSTEM_PATH, "LC_ALL": "C.UTF-8", **passed_on()},
     )
     said = done.stdout[-4000:] + done.stderr[-4000:]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.declared import folders
+from tests.lab_command import said_by
 
 KERNEL = folders.ROOT / "kernel"
 # `make` that takes A and B of the options, and builds at once.
@@ -58,7 +59,7 @@ def build(folder: Path, options: str) -> subprocess.CompletedProcess[str]:
     (folder / "kernel/options").write_text(options, encoding="utf-8")
     environ = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
     argv = [folder / "kernel/build.sh", folder / "source", folder / "linux", "1"]
-    return subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
+    return said_by(*argv, env=environ)
 
 
 def test_every_option_is_named_once() -> None:

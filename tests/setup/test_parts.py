@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +12,7 @@ import pytest
 
 from gostlab.declared import folders
 from gostlab.setup import parts
+from tests.lab_command import said_by
 
 
 def program(path: Path, says: str) -> Path:
@@ -213,9 +213,7 @@ def test_the_shim_works_from_anywhere_and_ignores_modules_there(
         "relative": os.path.relpath(lab, tmp_path),
         "symlink": "./link",
     }[invoke]
-    done = subprocess.run(
-        [command, "doctor", "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = said_by(command, "doctor", "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "example: ./lab doctor" in done.stdout
 

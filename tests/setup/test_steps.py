@@ -30,6 +30,7 @@ from gostlab.setup import archive, gosts, kernel_build, parts, relay_build, work
 from gostlab.setup import steps as setup
 from gostlab.setup.side_by_side import Progress, Step, take_steps
 from gostlab.setup.workbench import HashMismatch, SetupError, Workbench
+from tests.lab_command import said_by
 
 
 @pytest.fixture
@@ -433,13 +434,9 @@ def test_the_pinned_go_repeats_runs_and_has_a_sum_for_each_machine() -> None:
 
 
 def run_setup(cache: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gostlab.setup", *arguments],
-        cwd=folders.ROOT,
-        text=True,
+    return said_by(
+        *(sys.executable, "-m", "gostlab.setup", *arguments),
         env={**os.environ, "GOSTLAB_CACHE": str(cache), **environment},
-        capture_output=True,
-        check=False,
     )
 
 
@@ -499,14 +496,7 @@ def test_two_set_ups_do_not_collide(tmp_path: Path) -> None:
 
 def test_doctor_says_what_is_missing_and_exits_with_1(tmp_path: Path) -> None:
     environment = {**os.environ, "GOSTLAB_CACHE": str(tmp_path / "none"), "GOSTLAB_KERNEL": ""}
-    done = subprocess.run(
-        [sys.executable, "-m", "gostlab.apps.doctor"],
-        cwd=folders.ROOT,
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
+    done = said_by(sys.executable, "-m", "gostlab.apps.doctor", env=environment)
     assert done.returncode == 1
     assert re.search(r"sandbox kernel +missing .*\n +→ run \./lab setup", done.stdout)
     assert done.stdout.splitlines()[-1].startswith("missing: ")
@@ -564,9 +554,7 @@ def test_vagrants_provisioner_works_where_the_lab_is_set_up() -> None:
     if parts.find_parts().kernel is None:
         pytest.skip("./lab setup has not built the kernel")
     script = provision_script().replace("/vagrant", str(folders.ROOT))
-    done = subprocess.run(
-        ["sh", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    done = said_by("sh", "-c", script, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "everything that the lab needs is there"
 
@@ -579,14 +567,7 @@ def test_vagrant_accepts_its_file(tmp_path: Path) -> None:
         "VAGRANT_HOME": str(tmp_path),
         "VAGRANT_DOTFILE_PATH": str(tmp_path / "dot"),
     }
-    done = subprocess.run(
-        ["vagrant", "validate"],
-        cwd=folders.ROOT,
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
+    done = said_by("vagrant", "validate", env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from gostlab.declared import folders
 from gostlab.setup import parts, steps, system
 from gostlab.setup.side_by_side import Step
+from tests.lab_command import said_by
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can build for all")
 SOMEBODY = 12345
@@ -51,13 +51,7 @@ def test_what_root_built_is_everybodys_and_read_only(shared: Path) -> None:
     assert stat.S_IMODE((kernel.parent / "kernel.json").stat().st_mode) == 0o444
     asked = "from gostlab.setup import parts; print(parts.find_parts().kernel)"
     as_somebody = ["setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups"]
-    done = subprocess.run(
-        [*as_somebody, sys.executable, "-c", asked],
-        cwd=folders.ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = said_by(*as_somebody, sys.executable, "-c", asked)
     if "Permission denied" in done.stderr or "No module" in done.stderr:
         pytest.skip("an ordinary user cannot read this checkout")
     assert done.stdout.strip() == str(kernel), done.stderr

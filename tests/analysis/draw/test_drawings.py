@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -40,6 +39,7 @@ from gostlab.declared import drawings as declared
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import Published, load_experiment
 from gostlab.describe.resolve.expand import expand
+from tests.lab_command import said_by
 
 # Whole pages and every drawing of made-up sweeps: `make test` has them, `make fast` does not.
 pytestmark = pytest.mark.slow
@@ -157,7 +157,7 @@ def test_reading_an_experiment_imports_nothing_that_draws() -> None:
         " load_experiment('thesis-tunnel'); load_experiment('li2018');"
         " print([m for m in ('matplotlib', 'pandas', 'analysis') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = said_by(sys.executable, "-c", code)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 

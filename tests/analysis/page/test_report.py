@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,6 +21,7 @@ from analysis.read.runs import load_results
 from analysis.read.study import Study, same
 from gostlab.apps import cli
 from gostlab.results import EPOCH, EPOCHS
+from tests.lab_command import said_by
 
 # Whole pages: `make test` has them, `make fast` does not.
 pytestmark = pytest.mark.slow
@@ -326,7 +326,7 @@ def test_the_analysis_imports_nothing_that_runs_anything() -> None:
     found = f"[m for m in sys.modules if m.startswith({rooms!r})]"
     code = f"import sys, analysis.page.report; print({found})"
     root = Path(__file__).resolve().parents[3]
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    done = said_by(sys.executable, "-c", code, cwd=root)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 

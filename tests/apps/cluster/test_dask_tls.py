@@ -23,6 +23,7 @@ import pytest
 
 from gostlab.declared import folders
 from gostlab.machine import CHECKOUT
+from tests.lab_command import said_by
 from tests.sandboxed import Lab
 
 pytestmark = [
@@ -139,14 +140,11 @@ def ask(folder: Path) -> Asked:
 
     def run(address: str, home: str, *words: str) -> subprocess.CompletedProcess[str]:
         asked = ["run", str(folder / "over.yaml"), "--machine", "sandbox", "--dask", address]
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "gostlab", *asked, *words, "--results", "results"],
+        return said_by(
+            *(sys.executable, "-P", "-m", "gostlab", *asked, *words, "--results", "results"),
             cwd=folder,
             env=environ(folder / home) | {"PYTHONPATH": str(CHECKOUT)},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
             timeout=300,
         )
 

@@ -7,7 +7,6 @@ import os
 import random
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,6 +37,7 @@ from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import MAX_SEED, load_experiment
 from gostlab.results import read_object, write_json
 from tests.apps.course.handins import NOW, Steady, asked_of, finish, make_hand_in, write_answers
+from tests.lab_command import said_by
 
 ROOT = Path(__file__).resolve().parents[3]
 LABS = [load_lab(str(folder)) for folder in list_labs()]
@@ -706,8 +706,6 @@ def test_a_grader_needs_neither_mininet_nor_what_draws(hand_in: Path) -> None:
         "from gostlab.apps.cli import main\n"
         f"sys.exit(main(['grade', '0', {str(hand_in)!r}, '--student', 'alice', '--format', 'json']))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = said_by(sys.executable, "-c", script)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["points"] == warm_up().most

@@ -22,6 +22,7 @@ from gostlab.apps.course.teacher_verbs import graded
 from gostlab.describe.file.document import BadInput
 from tests.apps.course.handins import asked_of, make_hand_in
 from tests.apps.course.test_course import full_link, warm_up
+from tests.lab_command import said_by
 
 
 @pytest.fixture(scope="module")
@@ -203,14 +204,7 @@ def test_an_autograders_zip_grades_by_itself(form: str, hand_in: Path, tmp_path:
             "autograder/submission/result.json",
         ),
     }[form]
-    done = subprocess.run(
-        words,
-        cwd=tmp_path / "autograder/submission",
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = said_by(*words, cwd=tmp_path / "autograder/submission", env=environ)
     assert done.returncode == 0, done.stderr
     assert f'"score": {warm_up().most}' in (tmp_path / result).read_text("utf-8")
 

@@ -5,12 +5,12 @@ told.
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from gostlab.describe.file.profile import load_profile
+from tests.lab_command import said_by
 
 pytestmark = pytest.mark.sandbox
 
@@ -24,7 +24,7 @@ FACTOR = 2.0
 
 
 def lab(folder: Path, *words: str) -> str:
-    done = subprocess.run([LAB, *words], cwd=folder, capture_output=True, text=True, timeout=600)
+    done = said_by(LAB, *words, cwd=folder, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

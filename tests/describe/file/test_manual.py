@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from gostlab.describe.file import experiment, manual, profile, settings
 from gostlab.describe.file.document import BadInput, Field, keys_of, parse_document
 from gostlab.describe.file.experiment import read_experiment
 from gostlab.describe.file.profile import read_profile
+from tests.lab_command import said_by
 
 EXPERIMENTS = sorted((ROOT / "experiments").glob("*.yaml"))
 PROFILES = sorted((ROOT / "netem_profiles").glob("*.yaml"))
@@ -305,9 +305,9 @@ def test_the_verb_says_every_setting_and_each_of_its_parts() -> None:
 
 
 def test_lab_settings_prints_it() -> None:
-    done = subprocess.run([ROOT / "lab", "settings", "loss"], capture_output=True, text=True)
+    done = said_by(ROOT / "lab", "settings", "loss")
     assert (done.returncode, done.stdout.strip()) == (0, manual.say_setting("loss"))
-    wrong = subprocess.run([ROOT / "lab", "settings", "los"], capture_output=True, text=True)
+    wrong = said_by(ROOT / "lab", "settings", "los")
     assert wrong.returncode == 2 and wrong.stderr.startswith(
         "gostlab: los: nothing that can be set"
     )
