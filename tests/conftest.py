@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +23,10 @@ from gostlab.setup.parts import (
 from tests.sandboxed import Lab
 
 TESTS = Path(__file__).resolve().parent
-# Where a machine that cannot reach GOST's releases may have them.
 PACKED_GOSTS = TESTS.parents[1] / "shared" / "gost"
+BEGAN = pytest.StashKey[float]()
+CPU_S = "cpu_s"
+LONG_S = 3.0
 
 
 @pytest.fixture(scope="session")
@@ -76,34 +80,76 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = why_no_kernel() if needing else None
     for item in needing if reason else ():
         item.add_marker(pytest.mark.skip(reason=reason))
+    # A file is one worker's: those with the most long tests come first, so that no long one is last.
+    long = Counter(
+        item.path
+        for item in items
+        if item.get_closest_marker("sandbox") or item.get_closest_marker("slow")
+    )
+    items.sort(key=lambda item: -long[item.path])
+
+
+def spent_s() -> float:
+    """The CPU time of this process and of all that it has waited for."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    item.stash[BEGAN] = spent_s()
+    yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """With the last part of a test comes the CPU time of all of it."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    if report.when == "teardown":
+        report.user_properties.append((CPU_S, spent_s() - item.stash[BEGAN]))
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say what each folder took: set-up, call and tear-down of its tests, added up; and how many
-    tests ran with a real GOST.
+    """Say what each folder took: set-up, call and tear-down of its tests, added up, and its CPU time,
+    which other work on the machine does not change; the tests that took the most of it; and how
+    many tests ran with a real GOST.
     """
-    with_gost = {
-        outcome: sum(
-            "real_gost" in each.keywords for each in terminalreporter.stats.get(outcome, ())
-        )
-        for outcome in ("passed", "failed", "skipped")
-    }
-    if any(with_gost.values()):
+    say = terminalreporter.write_line
+    reports = [
+        each
+        for found in terminalreporter.stats.values()
+        for each in found
+        if isinstance(each, pytest.TestReport)
+    ]
+    with_gost = Counter(
+        each.outcome for each in reports if "real_gost" in each.keywords and decides(each)
+    )
+    if with_gost:
         ran = with_gost["passed"] + with_gost["failed"]
-        terminalreporter.write_line(
-            f"with a real GOST: {ran} tests ran, {with_gost['skipped']} could not"
-        )
-    took_s: dict[str, float] = defaultdict(float)
-    count: dict[str, int] = defaultdict(int)
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if isinstance(report, pytest.TestReport):
-                folder = folder_of(Path(config.rootpath, report.nodeid.split("::")[0]))
-                took_s[folder] += report.duration
-                count[folder] += report.when == "call"
+        say(f"with a real GOST: {ran} tests ran, {with_gost['skipped']} could not")
+    took_s, cpu_s, count = Counter[str](), Counter[str](), Counter[str]()
+    by_test: Counter[str] = Counter()
+    for report in reports:
+        folder = folder_of(Path(config.rootpath, report.nodeid.split("::")[0]))
+        took_s[folder] += report.duration
+        count[folder] += report.when == "call"
+        for name, value in report.user_properties:
+            if name == CPU_S and report.when == "teardown":
+                cpu_s[folder] += value
+                by_test[report.nodeid] = value
     if took_s:
-        terminalreporter.section("time by folder")
-    for folder in sorted(took_s, key=lambda name: -took_s[name]):
-        terminalreporter.write_line(f"{took_s[folder]:8.1f} s  {folder} ({count[folder]} tests)")
+        terminalreporter.section("time and CPU time by folder")
+    for folder, seconds in took_s.most_common():
+        say(f"{seconds:8.1f} s {cpu_s[folder]:8.1f} s  {folder} ({count[folder]} tests)")
+    slow = [(name, seconds) for name, seconds in by_test.most_common(20) if seconds > LONG_S]
+    if slow:
+        terminalreporter.section(f"tests of more than {LONG_S:g} s of CPU time")
+    for name, seconds in slow:
+        say(f"{seconds:8.1f} s  {name}")
+
+
+def decides(report: pytest.TestReport) -> bool:
+    """Whether this part of a test says how it ended."""
+    return report.when == "call" or report.outcome != "passed"

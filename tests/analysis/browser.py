@@ -28,6 +28,8 @@ for place, end in zip((3, 4), ends):
     os.dup2(end, place)
 os.execv(sys.argv[3], sys.argv[3:])
 """
+ALONE = """--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run
+ --disable-extensions --disable-background-networking --remote-debugging-pipe"""
 KEYS = {
     "Tab": ("Tab", 9, ""),
     "Enter": ("Enter", 13, "\r"),
@@ -176,21 +178,9 @@ def chromium(profile: Path) -> Iterator[Browser]:
     ours_in, theirs_out = os.pipe()
     running = subprocess.Popen(
         [
-            sys.executable,
-            "-c",
-            WITH_PIPES,
-            str(theirs_in),
-            str(theirs_out),
-            CHROMIUM,
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--no-first-run",
-            "--disable-extensions",
-            "--disable-background-networking",
+            *(sys.executable, "-c", WITH_PIPES, str(theirs_in), str(theirs_out), CHROMIUM),
+            *ALONE.split(),
             f"--user-data-dir={profile}",
-            "--remote-debugging-pipe",
         ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

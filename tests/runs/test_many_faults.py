@@ -69,15 +69,8 @@ class Desk:
         self.memory_files = set(os.listdir("/dev/shm"))
 
     def words(self, *more: str) -> list[str]:
-        return [
-            "run",
-            str(self.file),
-            "--results",
-            str(self.results),
-            "--machine",
-            "sandbox",
-            *more,
-        ]
+        own = ("--results", str(self.results), "--machine", "sandbox")
+        return ["run", str(self.file), *own, *more]
 
     def start(self, *more: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "gostlab", *self.words(*more)]
@@ -270,8 +263,7 @@ exec {lab.handed["tunnel"]["path"]} "$@"
     assert done.returncode == 1
     for path in sorted(desk.results.glob("*/*/status.json")):
         run, status = (
-            json.loads((path.parent / "run.json").read_text()),
-            json.loads(path.read_text()),
+            json.loads((path.parent / name).read_text()) for name in ("run.json", "status.json")
         )
         end = ends.get((run["cc"], run["streams"]))
         if end is None:
@@ -352,66 +344,43 @@ def test_every_file_cut_short_is_seen_by_the_report(whole: Desk, tmp_path: Path)
     early: a killed run's do.)
     """
     desk, draw = copy_of(whole, tmp_path), random.Random(24)
-    folders = desk.folders()
-    ruined = dict(
-        zip(
-            ("status.json", "run.json", "flows.json", "legs.json", "fidelity.json", "env.json"),
-            folders,
-            strict=True,
-        )
-    )
-    for name, folder in ruined.items():
+    names = [f"{name}.json" for name in ("status", "run", "flows", "legs", "fidelity", "env")]
+    for name, folder in zip(names, desk.folders(), strict=True):
         cut(folder / name, draw)
 
     assert desk.report().returncode == 0
 
     states = desk.reported_states()
-    assert {
-        name: states.get(folder.name, "corrupt") for name, folder in ruined.items()
-    } == dict.fromkeys(ruined, "corrupt")
+    assert {states.get(folder.name, "corrupt") for folder in desk.folders()} == {"corrupt"}
 
 
-def test_a_finished_run_whose_data_was_cut_short_is_run_again(whole: Desk, tmp_path: Path) -> None:
-    desk = copy_of(whole, tmp_path)
-    ruined = desk.folders()[0]
-    os.truncate(ruined / "iperf3.json", 100)
-
-    done = desk.run("--set", "cc=bbr", "--set", "streams=1")
-
-    assert done.returncode == 0
-    json.loads((ruined / "iperf3.json").read_text())
-
-
-@pytest.mark.parametrize("thing", ["file", "dangling link", "link elsewhere"])
-def test_a_run_folder_that_is_no_folder_is_replaced(
+@pytest.mark.parametrize("thing", ["file", "dangling link", "link elsewhere", "cut", "nested"])
+def test_a_run_folder_that_is_none_or_spoilt_is_replaced(
     whole: Desk, tmp_path: Path, thing: str
 ) -> None:
+    """Data cut short, or a description nested a hundred thousand deep, are garbage only."""
     desk = copy_of(whole, tmp_path)
     place = desk.folders()[0]
-    shutil.rmtree(place)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "dear").write_text("kept")
-    if thing == "file":
-        place.write_text("hello")
+    if thing == "cut":
+        os.truncate(place / "iperf3.json", 100)
+    elif thing == "nested":
+        (place / "run.json").write_text("[" * 100_000)
     else:
-        place.symlink_to(elsewhere if thing == "link elsewhere" else tmp_path / "nowhere")
+        shutil.rmtree(place)
+        if thing == "file":
+            place.write_text("hello")
+        else:
+            place.symlink_to(elsewhere if thing == "link elsewhere" else tmp_path / "nowhere")
 
     done = desk.run("--set", "cc=bbr", "--set", "streams=1")
 
     assert (elsewhere / "dear").read_text() == "kept" and len(list(elsewhere.iterdir())) == 1
     assert done.returncode == 0, done.stderr
     assert not place.is_symlink() and (place / "status.json").exists()
-
-
-def test_a_description_nested_a_hundred_thousand_deep_is_only_garbage(
-    whole: Desk, tmp_path: Path
-) -> None:
-    desk = copy_of(whole, tmp_path)
-    place = desk.folders()[0]
-    (place / "run.json").write_text("[" * 100_000)
-
-    assert desk.run("--set", "cc=bbr", "--set", "streams=1").returncode == 0
+    json.loads((place / "iperf3.json").read_text())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
@@ -453,22 +422,15 @@ def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
     process = desk.start("--json", stderr=subprocess.DEVNULL)
     while process.poll() is None:
         with suppress(OSError, ValueError):  # it may end as we look
-            resident = (
-                int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
-                * os.sysconf("SC_PAGE_SIZE")
-                // 2**20
-            )
-            seen.append(
-                {
-                    "descriptors": len(os.listdir(f"/proc/{process.pid}/fd")),
-                    "processes": len(offspring()),
-                    "namespaces": len(foreign_namespaces()),
-                    "resident_mib": resident,
-                    "memory_files": len(
-                        [name for name in os.listdir("/dev/shm") if name.startswith("vm_file")]
-                    ),
-                }
-            )
+            pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+            counted = {
+                "descriptors": os.listdir(f"/proc/{process.pid}/fd"),
+                "processes": offspring(),
+                "namespaces": foreign_namespaces(),
+                "memory_files": list(Path("/dev/shm").glob("vm_file*")),
+            }
+            resident = {"resident_mib": pages * os.sysconf("SC_PAGE_SIZE") // 2**20}
+            seen.append({name: len(found) for name, found in counted.items()} | resident)
         time.sleep(0.2)
 
     assert process.returncode == 0
@@ -479,10 +441,9 @@ def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
     seen = seen[: with_a_run[-1] + 1]
     quarter = len(seen) // 4
     most = {
-        key: (
-            max(row[key] for row in seen[quarter : 2 * quarter]),
-            max(row[key] for row in seen[-quarter:]),
-        )
+        key: [
+            max(row[key] for row in part) for part in (seen[quarter : 2 * quarter], seen[-quarter:])
+        ]
         for key in seen[0]
     }
     zombies = [each for each in zombies_of_ours() if each.pid not in dead_before]

@@ -86,67 +86,48 @@ def loss_sweep(
 ) -> pd.DataFrame:
     """Goodputs and windows near the models', scattered; bands of CACM's figure 8 at 100 ms."""
     random = np.random.default_rng(7)
+    bands = {"cubic": (7.0, 4.0, 11.0), "bbr": (94.0, 70.0)}
     rows = []
-    for rtt in rtts:
-        for loss in (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2):
-            for cc in ccs:
-                path = models.Path(100e6, rtt, loss, 6e6)
-                model = {"cubic": "rfc9438", "reno": "reno", "bbr": "bbr"}[cc]
-                (found,) = models.models_for([cc], (model,))
-                rate = found.mbit(path) or 95.0
-                runs = [min(95.6, rate * value) for value in random.normal(1.1, 0.05, n)]
-                band = (
-                    {"goodput_study": 7.0, "goodput_least": 4.0, "goodput_most": 11.0}
-                    if (cc, loss, rtt) == ("cubic", 1e-3, 100)
-                    else (
-                        {"goodput_study": 94.0, "goodput_least": 70.0}
-                        if (cc, loss, rtt) == ("bbr", 1e-3, 100)
-                        else {}
-                    )
-                )
-                rows.append(
-                    row_of(
-                        {
-                            "goodput": runs,
-                            "window_pkts": [models.window_pkts(run, rtt) for run in runs],
-                        },
-                        cc,
-                        {"cc": cc, "loss": loss, "rtt": f"{rtt}ms"},
-                        rtt_ms=float(rtt),
-                        loss_p=loss,
-                        rmem_bytes=6e6,
-                        verdict="degraded" if (cc, loss) == ("reno", 1e-2) else "ok",
-                        **band,
-                    )
-                )
+    for rtt, loss, cc in itertools.product(rtts, (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2), ccs):
+        model = {"cubic": "rfc9438", "reno": "reno", "bbr": "bbr"}[cc]
+        (found,) = models.models_for([cc], (model,))
+        rate = found.mbit(models.Path(100e6, rtt, loss, 6e6)) or 95.0
+        runs = [min(95.6, rate * value) for value in random.normal(1.1, 0.05, n)]
+        windows = [models.window_pkts(run, rtt) for run in runs]
+        band = bands.get(cc, ()) if (loss, rtt) == (1e-3, 100) else ()
+        names = ("goodput_study", "goodput_least", "goodput_most")
+        more = {"rtt_ms": float(rtt), "loss_p": loss, "rmem_bytes": 6e6}
+        more |= dict(zip(names, band, strict=False))
+        more["verdict"] = "degraded" if (cc, loss) == ("reno", 1e-2) else "ok"
+        levels = {"cc": cc, "loss": loss, "rtt": f"{rtt}ms"}
+        rows.append(row_of({"goodput": runs, "window_pkts": windows}, cc, levels, **more))
     return table_of(rows)
 
 
 def rtt_sweep(n: int = 6) -> pd.DataFrame:
     """CUBIC and BBR by RTT at two receive buffers, Li 2018's values beside."""
     rows = []
-    for rmem in (1e6, 80e6):
-        for rtt in (5, 10, 20, 50, 100, 200):
-            for cc in ("cubic", "bbr"):
-                path = models.Path(1e9, rtt, 1e-4, rmem)
-                (found,) = models.models_for(
-                    [cc], ("rfc9438" if cc == "cubic" else "li-bbr-linux",)
-                )
-                rate = found.mbit(path) or 900.0
-                study = {"goodput_study": 900.0 if cc == "bbr" else 200.0} if rtt == 10 else {}
-                rows.append(
-                    row_of(
-                        {"goodput": [rate * (1 + 0.01 * run) for run in range(n)]},
-                        cc,
-                        {"cc": cc, "rtt": f"{rtt}ms", "rmem": f"{rmem / 1e6:g}MB"},
-                        rtt_ms=float(rtt),
-                        loss_p=1e-4,
-                        rate_mbit=1000.0,
-                        rmem_bytes=rmem,
-                        **study,
-                    )
-                )
+    for rmem, rtt, cc in itertools.product(
+        (1e6, 80e6), (5, 10, 20, 50, 100, 200), ("cubic", "bbr")
+    ):
+        model = "rfc9438" if cc == "cubic" else "li-bbr-linux"
+        (found,) = models.models_for([cc], (model,))
+        rate = found.mbit(models.Path(1e9, rtt, 1e-4, rmem)) or 900.0
+        study = {"goodput_study": 900.0 if cc == "bbr" else 200.0} if rtt == 10 else {}
+        more = {"rtt_ms": float(rtt), "loss_p": 1e-4, "rate_mbit": 1000.0, "rmem_bytes": rmem}
+        levels = {"cc": cc, "rtt": f"{rtt}ms", "rmem": f"{rmem / 1e6:g}MB"}
+        goodputs = [rate * (1 + 0.01 * run) for run in range(n)]
+        rows.append(row_of({"goodput": goodputs}, cc, levels, **more, **study))
     return table_of(rows)
+
+
+def shared(names: tuple[str, str], first: Sequence[float], mbit: float) -> dict[str, list[float]]:
+    """What two flows get of a rate: the first one's shares, and the second the rest."""
+    found = {}
+    for name, shares in zip(names, (first, [1 - share for share in first]), strict=True):
+        found[f"share:{name}"] = list(shares)
+        found[f"goodput:{name}"] = [mbit * share for share in shares]
+    return found | {"goodput": [mbit] * len(first)}
 
 
 def fairness(
@@ -156,69 +137,30 @@ def fairness(
 ) -> pd.DataFrame:
     """Two flows of one congestion control, the second's RTT swept."""
     rows = []
-    for cc in ccs:
-        for rtt in levels:
-            first = [
-                min(
-                    0.95,
-                    0.5 + 0.1 * math.log2(rtt / 10) * (1 if cc == "cubic" else -0.9) + 0.01 * run,
-                )
-                for run in range(n)
-            ]
-            goodputs = {
-                "goodput:flow1": [930 * share for share in first],
-                "goodput:flow2": [930 * (1 - share) for share in first],
-            }
-            study = (
-                {"goodput:flow1_study": 600.0, "goodput:flow2_study": 300.0} if rtt == 20 else {}
-            )
-            rows.append(
-                row_of(
-                    {
-                        "goodput": [930.0] * n,
-                        **goodputs,
-                        "share:flow1": first,
-                        "share:flow2": [1 - share for share in first],
-                        "jain": [1 / (2 * (share**2 + (1 - share) ** 2)) for share in first],
-                    },
-                    cc,
-                    {"cc": cc, "flow2.rtt": f"{rtt}ms"},
-                    rtt_ms=10.0,
-                    rate_mbit=1000.0,
-                    **{"rtt:flow1": 10.0, "rtt:flow2": float(rtt), "cc:flow1": cc, "cc:flow2": cc},
-                    **study,
-                )
-            )
+    for cc, rtt in itertools.product(ccs, levels):
+        lead = 0.1 * math.log2(rtt / 10) * (1 if cc == "cubic" else -0.9)
+        first = [min(0.95, 0.5 + lead + 0.01 * run) for run in range(n)]
+        jain = [1 / (2 * (share**2 + (1 - share) ** 2)) for share in first]
+        values = {**shared(("flow1", "flow2"), first, 930.0), "jain": jain}
+        more = {"rtt:flow1": 10.0, "rtt:flow2": float(rtt), "cc:flow1": cc, "cc:flow2": cc}
+        if rtt == 20:
+            more |= {"goodput:flow1_study": 600.0, "goodput:flow2_study": 300.0}
+        asked = {"cc": cc, "flow2.rtt": f"{rtt}ms"}
+        rows.append(row_of(values, cc, asked, rtt_ms=10.0, rate_mbit=1000.0, **more))
     return table_of(rows)
 
 
 def rivals(n: int = 3) -> pd.DataFrame:
     """BBR against CUBIC by the buffer, at two RTTs."""
     rows = []
-    for rtt in ("50ms", "100ms"):
-        for buffer, share in (("0.1bdp", 0.93), ("0.5bdp", 0.8), ("1bdp", 0.6), ("4bdp", 0.35)):
-            first = [share + 0.02 * run for run in range(n)]
-            rows.append(
-                row_of(
-                    {
-                        "share:bbr1": first,
-                        "share:cubic1": [1 - each for each in first],
-                        "goodput:bbr1": [900 * each for each in first],
-                        "goodput:cubic1": [900 * (1 - each) for each in first],
-                        "jain": [0.8] * n,
-                        "goodput": [900.0] * n,
-                    },
-                    "bbr",
-                    {"buffer": buffer, "rtt": rtt},
-                    verdict="degraded" if buffer == "4bdp" else "ok",
-                    **{
-                        "rtt:bbr1": float(rtt[:-2]),
-                        "rtt:cubic1": float(rtt[:-2]),
-                        "cc:bbr1": "bbr",
-                        "cc:cubic1": "cubic",
-                    },
-                )
-            )
+    shares = {"0.1bdp": 0.93, "0.5bdp": 0.8, "1bdp": 0.6, "4bdp": 0.35}
+    for rtt, (buffer, share) in itertools.product((50, 100), shares.items()):
+        values = shared(("bbr1", "cubic1"), [share + 0.02 * run for run in range(n)], 900.0)
+        ends = {"cc:bbr1": "bbr", "cc:cubic1": "cubic"}
+        ends |= dict.fromkeys(("rtt:bbr1", "rtt:cubic1"), float(rtt))
+        ends["verdict"] = "degraded" if buffer == "4bdp" else "ok"
+        asked = {"buffer": buffer, "rtt": f"{rtt}ms"}
+        rows.append(row_of({**values, "jain": [0.8] * n}, "bbr", asked, **ends))
     return table_of(rows)
 
 
@@ -234,66 +176,48 @@ COURSE = {
 
 def conditions(n: int = 6) -> pd.DataFrame:
     """The course's six conditions and three congestion controls."""
-    return table_of(
-        [
-            row_of(
-                {
-                    "goodput": (
-                        []
-                        if (cc, name) == ("reno", "plain")
-                        else [value * (0.9 + 0.02 * run) for run in range(n)]
-                    )
-                },
-                cc,
-                {"cc": cc, "condition": name},
-                rate_mbit=42.0,
-                goodput_study=value,
-                verdict="degraded" if name.endswith("30 ms") else "ok",
-            )
-            for name, row in COURSE.items()
-            for cc, value in zip(("cubic", "reno", "westwood"), row, strict=True)
-        ]
-    )
+    rows = []
+    for name, row in COURSE.items():
+        verdict = "degraded" if name.endswith("30 ms") else "ok"
+        for cc, value in zip(("cubic", "reno", "westwood"), row, strict=True):
+            runs = [value * (0.9 + 0.02 * run) for run in range(n)]
+            values = {"goodput": [] if (cc, name) == ("reno", "plain") else runs}
+            more = {"rate_mbit": 42.0, "goodput_study": value, "verdict": verdict}
+            rows.append(row_of(values, cc, {"cc": cc, "condition": name}, **more))
+    return table_of(rows)
+
+
+SITES = {
+    "los-angeles": 7.05,
+    "dallas": 32.0,
+    "montreal": 72.0,
+    "tokyo": 105.96,
+    "paris": 137.06,
+    "amsterdam": 143.84,
+    "hongkong": 144.51,
+    "shanghai": 164.74,
+    "singapore": 174.27,
+    "guangzhou": 180.48,
+    "nanjing": 191.7,
+}
 
 
 def star(n: int = 6, many: bool = True) -> pd.DataFrame:
     """Sites of the thesis as seen from two places."""
-    sites = {
-        "los-angeles": 7.05,
-        "dallas": 32.0,
-        "montreal": 72.0,
-        "tokyo": 105.96,
-        "paris": 137.06,
-        "amsterdam": 143.84,
-        "hongkong": 144.51,
-        "shanghai": 164.74,
-        "singapore": 174.27,
-        "guangzhou": 180.48,
-        "nanjing": 191.7,
-    }
     rows = []
-    for place in ("client", "target") if many else ("client",):
-        for number, (site, rtt) in enumerate(sites.items()):
-            for direction in ("upload", "download"):
-                for cc in ("cubic", "bbr"):
-                    value = (
-                        1900
-                        / (1 + number) ** (2.2 if cc == "cubic" else 1.2)
-                        * (4 if direction == "download" else 1)
-                    )
-                    rows.append(
-                        row_of(
-                            {"goodput": [value * (1 + 0.03 * run) for run in range(n)]},
-                            cc,
-                            {"cc": cc, "profile": f"{place}-{site}", "direction": direction},
-                            rtt_ms=rtt,
-                            rate_mbit=2000.0,
-                            profile=f"{place}-{site}",
-                            direction=direction,
-                            goodput_study=value * (0.5 + 0.1 * number),
-                            verdict="degraded" if number == 3 else "ok",
-                        )
-                    )
+    for place, (number, (site, rtt)), direction, cc in itertools.product(
+        ("client", "target") if many else ("client",),
+        enumerate(SITES.items()),
+        ("upload", "download"),
+        ("cubic", "bbr"),
+    ):
+        value = 1900 / (1 + number) ** (2.2 if cc == "cubic" else 1.2)
+        value *= 4 if direction == "download" else 1
+        asked = {"profile": f"{place}-{site}", "direction": direction}
+        more = {"rtt_ms": rtt, "rate_mbit": 2000.0, "goodput_study": value * (0.5 + 0.1 * number)}
+        more["verdict"] = "degraded" if number == 3 else "ok"
+        goodputs = [value * (1 + 0.03 * run) for run in range(n)]
+        rows.append(row_of({"goodput": goodputs}, cc, {"cc": cc, **asked}, **more, **asked))
     return table_of(rows)
 
 

@@ -78,6 +78,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.slow
 def test_every_run_comes_back_whole_as_a_tar(
     workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_every_run_comes_back_whole_as_a_tar(
     assert not any(found.client.has_what().values())
 
 
+@pytest.mark.slow
 def test_a_shared_file_system_brings_no_bytes(
     workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
 ) -> None:
@@ -141,6 +143,7 @@ def test_a_worker_that_dies_with_what_it_made_is_not_waited_for_for_ever(
         job.poll()
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
     workers: Callable[..., Any], daemon: Any, runs: list[RunDescription], tmp_path: Path
 ) -> None:
@@ -168,6 +171,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
         assert flows[0] == flows[1]
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_what_is_finished_and_no_part(
     workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
 ) -> None:
@@ -184,6 +188,7 @@ def test_an_interrupt_leaves_what_is_finished_and_no_part(
     assert len(left) == 1 and results.read_status(tmp_path / runs[0].experiment / left[0])
 
 
+@pytest.mark.slow
 def test_a_run_that_no_worker_can_begin_fails_and_says_why(
     workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
 ) -> None:
@@ -202,6 +207,7 @@ def test_what_makes_other_runs_is_a_difference(name: str) -> None:
     assert ME.differences(replace(ME, host="there", cpu="another CPU")) == []
 
 
+@pytest.mark.slow
 def test_a_worker_of_another_lab_is_refused(
     workers: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +219,7 @@ def test_a_worker_of_another_lab_is_refused(
 # -- do two agree?
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "says"),
     [(stub_worker.make, None), (stub_worker.make_differently, r"do not agree, in flows\.json")],
@@ -233,6 +240,7 @@ def test_two_workers_must_agree_bit_for_bit(
     assert str(caught.value).count("(here)") == 2  # both are named
 
 
+@pytest.mark.slow
 def test_one_worker_has_nobody_to_agree_with(
     workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
 ) -> None:

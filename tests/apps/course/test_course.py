@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+import yaml
 
 from gostlab.apps.cli import main
 from gostlab.apps.course import formats
@@ -504,68 +505,52 @@ def test_own_runs_may_be_called_anything_and_must_be_what_was_asked(tmp_path: Pa
 
 # -- formats
 
-VISIBILITY = {"enum": ["hidden", "after_due_date", "after_published", "visible"]}
-FORMAT = {"enum": ["text", "html", "simple_format", "md", "ansi"]}
-NUMBER, STRING = {"type": "number"}, {"type": "string"}
-GRADESCOPE = {
-    "type": "object",
-    "required": ["tests"],
-    "additionalProperties": False,
-    "properties": {
-        **dict.fromkeys(("score", "execution_time"), NUMBER),
-        "output": STRING,
-        "output_format": FORMAT,
-        "leaderboard": {"type": "array"},
-        "visibility": VISIBILITY,
-        "stdout_visibility": VISIBILITY,
-        "extra_data": {"type": "object"},
-        "tests": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "properties": {
-                    **dict.fromkeys(("score", "max_score"), NUMBER),
-                    **dict.fromkeys(("name", "number", "output"), STRING),
-                    "status": {"enum": ["passed", "failed"]},
-                    "output_format": FORMAT,
-                    "visibility": VISIBILITY,
-                    "extra_data": {"type": "object"},
-                    "tags": {"type": "array", "items": STRING},
-                },
-            },
-        },
-    },
-}
-STAMP = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$"}
-TEXT = {"type": "string", "minLength": 1}
-COUNT = {"type": "integer", "minimum": 0}
-WORDS = ("classroom", "assignment", "owner", "submission", "commit", "release", "review")
-CLASSROOM50 = {
-    "type": "object",
-    "required": ["schema", *WORDS, "datetime", "score", "max-score", "tests"],
-    "properties": {
-        "schema": {"const": "classroom50/result/v1"},
-        **dict.fromkeys(WORDS, TEXT),
-        "datetime": STAMP,
-        "graded_at": STAMP,
-        "score": COUNT,
-        "max-score": COUNT,
-        "tests": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["test-name", "passed", "score", "max-score"],
-                "properties": {
-                    "test-name": TEXT,
-                    "passed": {"type": "boolean"},
-                    "score": COUNT,
-                    "max-score": COUNT,
-                },
-            },
-        },
-    },
-}
+GRADESCOPE = yaml.safe_load("""
+type: object
+required: [tests]
+additionalProperties: false
+properties:
+  score: &number {type: number}
+  execution_time: *number
+  output: &string {type: string}
+  output_format: &format {enum: [text, html, simple_format, md, ansi]}
+  leaderboard: {type: array}
+  visibility: &visibility {enum: [hidden, after_due_date, after_published, visible]}
+  stdout_visibility: *visibility
+  extra_data: &object {type: object}
+  tests:
+    type: array
+    items:
+      type: object
+      additionalProperties: false
+      properties: {score: *number, max_score: *number, name: *string, number: *string,
+        output: *string, status: {enum: [passed, failed]}, output_format: *format,
+        visibility: *visibility, extra_data: *object, tags: {type: array, items: *string}}
+""")
+CLASSROOM50 = yaml.safe_load(r"""
+type: object
+required: [schema, classroom, assignment, owner, submission, commit, release, review, datetime,
+  score, max-score, tests]
+properties:
+  schema: {const: classroom50/result/v1}
+  classroom: &text {type: string, minLength: 1}
+  assignment: *text
+  owner: *text
+  submission: *text
+  commit: *text
+  release: *text
+  review: *text
+  datetime: &stamp {type: string, pattern: '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$'}
+  graded_at: *stamp
+  score: &count {type: integer, minimum: 0}
+  max-score: *count
+  tests:
+    type: array
+    items:
+      type: object
+      required: [test-name, passed, score, max-score]
+      properties: {test-name: *text, passed: {type: boolean}, score: *count, max-score: *count}
+""")
 
 
 @pytest.mark.parametrize("student", ["alice", "bob"])
