@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -517,9 +518,21 @@ def drawn(results: Path, word: str) -> Drawn:
     return draw_matrix(drawing_of(word), sweep, "made-up")
 
 
-def labelled(figure: Figure, label: str, panel: int = 0) -> list[Any]:
-    """The lines of a panel that are called so."""
-    return [line for line in figure.axes[panel].lines if line.get_label() == label]
+def labelled(figure: Figure, label: str, panel: int | None = 0) -> list[Any]:
+    """The lines of a panel, or of all of them, that are called so."""
+    axes = figure.axes if panel is None else [figure.axes[panel]]
+    return [line for ax in axes for line in ax.lines if line.get_label() == label]
+
+
+def words_on(figure: Figure) -> list[str]:
+    """Each text on a figure that says something."""
+    found = [text.get_text() for text in figure.findobj(Text)]
+    return [text for text in found if text]
+
+
+def titles_of(figure: Figure) -> list[str]:
+    """What stands above each panel, at its left."""
+    return [ax.get_title(loc="left") for ax in figure.axes]
 
 
 def check_texts(figure: Figure) -> set[int]:

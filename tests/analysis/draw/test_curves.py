@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from synthetic import check_texts, figure_of
+from synthetic import check_texts, figure_of, labelled, titles_of, words_on
 
 from analysis.draw import style
 from analysis.draw.drawings import bars
@@ -256,29 +256,15 @@ def drawn() -> dict[str, Figure]:
     return {name: figure_of(word, table, **study) for name, (word, table, study) in DRAWN.items()}
 
 
-def lines(figure: Figure, label: str) -> list[Any]:
-    return [line for ax in figure.axes for line in ax.lines if line.get_label() == label]
-
-
-def words(figure: Figure) -> list[str]:
-    return [
-        text.get_text()
-        for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))
-        if text.get_text()
-    ]
-
-
 def test_a_facet_per_round_trip_time(drawn: dict[str, Figure]) -> None:
-    assert [ax.get_title(loc="left") for ax in drawn["by-loss"].axes] == [
-        "RTT 10 ms",
-        "RTT 50 ms",
-        "RTT 100 ms",
-    ]
+    assert titles_of(drawn["by-loss"]) == ["RTT 10 ms", "RTT 50 ms", "RTT 100 ms"]
 
 
 def test_model_curves_are_the_models(drawn: dict[str, Figure]) -> None:
     (model,) = models.models_for(["cubic"], ("rfc9438",))
-    for line, rtt in zip(lines(drawn["by-loss"], "model rfc9438"), (10, 50, 100), strict=True):
+    for line, rtt in zip(
+        labelled(drawn["by-loss"], "model rfc9438", None), (10, 50, 100), strict=True
+    ):
         loss, rate = line.get_xdata()[120], line.get_ydata()[120]
         assert rate == pytest.approx(model.mbit(models.Path(100e6, rtt, loss)))
 
@@ -286,7 +272,7 @@ def test_model_curves_are_the_models(drawn: dict[str, Figure]) -> None:
 def test_loss_is_on_a_log_axis_and_none_has_a_place(drawn: dict[str, Figure]) -> None:
     ax = drawn["by-loss"].axes[0]
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    assert "0" in words(drawn["by-loss"]) and "10⁻⁴" in words(drawn["by-loss"])
+    assert "0" in words_on(drawn["by-loss"]) and "10⁻⁴" in words_on(drawn["by-loss"])
     assert drawn["by-loss-linear"].axes[0].get_yscale() == "linear"
 
 
@@ -319,29 +305,26 @@ def test_published_bands_are_shaded_where_they_are_said(drawn: dict[str, Figure]
 
 def test_windows_have_segments_and_their_own_curve(drawn: dict[str, Figure]) -> None:
     assert drawn["by-loss-window"].axes[0].get_ylabel() == "Mean window (segments)"
-    line = lines(drawn["by-loss-window"], "model reno")[0]
+    line = labelled(drawn["by-loss-window"], "model reno", None)[0]
     assert line.get_ydata()[-1] == pytest.approx(models.reno_window(line.get_xdata()[-1]))
 
 
 def test_li_s_equations_are_drawn_for_each_receive_buffer(drawn: dict[str, Figure]) -> None:
     assert (
-        len(lines(drawn["by-rtt"], "model li-bbr"))
-        == len(lines(drawn["by-rtt"], "model li-bbr-linux"))
+        len(labelled(drawn["by-rtt"], "model li-bbr", None))
+        == len(labelled(drawn["by-rtt"], "model li-bbr-linux", None))
         == 2
     )
-    assert [ax.get_title(loc="left") for ax in drawn["by-rtt"].axes] == [
-        "rmem 1\u00a0MB",
-        "rmem 80\u00a0MB",
-    ]
+    assert titles_of(drawn["by-rtt"]) == ["rmem 1\u00a0MB", "rmem 80\u00a0MB"]
 
 
 def test_flows_that_share_a_bottleneck_are_lines_of_their_own(drawn: dict[str, Figure]) -> None:
     figure = drawn["by-rtt-flows"]
     assert figure.axes[0].get_xlabel() == "Round-trip time of flow2 (ms)"
-    assert lines(figure, "lab flow1") and {
-        line.get_marker() for line in lines(figure, "lab flow2")
+    assert labelled(figure, "lab flow1", None) and {
+        line.get_marker() for line in labelled(figure, "lab flow2", None)
     } == {"s"}
-    assert len(lines(figure, "study")) == 4
+    assert len(labelled(figure, "study", None)) == 4
 
 
 def test_jain_stands_above_every_group(drawn: dict[str, Figure]) -> None:
@@ -354,36 +337,38 @@ def test_jain_stands_above_every_group(drawn: dict[str, Figure]) -> None:
 
 
 def test_the_study_s_goodputs_become_shares(drawn: dict[str, Figure]) -> None:
-    marks = sorted(float(line.get_ydata()[0]) for line in lines(drawn["shares"], "study"))
+    marks = sorted(float(line.get_ydata()[0]) for line in labelled(drawn["shares"], "study", None))
     assert marks == pytest.approx([100 / 3, 100 / 3, 200 / 3, 200 / 3])
 
 
 def test_a_published_band_of_a_share_stands_beside_its_bar() -> None:
     table = rivals()
     table["share:bbr1_least"] = 0.6
-    band, *more = lines(figure_of("shares", table), "band")
+    band, *more = labelled(figure_of("shares", table), "band", None)
     assert list(band.get_ydata()) == [60, 100] and len(more) == len(table) - 1
 
 
 @pytest.mark.parametrize(("name", "marks"), [("bars", 18), ("map", 88)])
 def test_the_study_s_values_stand_beside(drawn: dict[str, Figure], name: str, marks: int) -> None:
-    assert len(lines(drawn[name], "study")) == marks
+    assert len(labelled(drawn[name], "study", None)) == marks
 
 
 def test_a_condition_without_a_valid_run_says_so(drawn: dict[str, Figure]) -> None:
-    assert "no valid run" in words(drawn["bars"])
+    assert "no valid run" in words_on(drawn["bars"])
 
 
 def test_every_run_is_a_dot_and_intervals_are_only_from_six_runs(drawn: dict[str, Figure]) -> None:
-    assert lines(drawn["map"], "interval") and lines(drawn["map"], "runs")
-    assert lines(drawn["map-short"], "runs") and not lines(drawn["map-short"], "interval")
-    assert not lines(drawn["by-loss-single"], "runs") and not lines(
-        drawn["by-loss-single"], "interval"
+    assert labelled(drawn["map"], "interval", None) and labelled(drawn["map"], "runs", None)
+    assert labelled(drawn["map-short"], "runs", None) and not labelled(
+        drawn["map-short"], "interval", None
+    )
+    assert not labelled(drawn["by-loss-single"], "runs", None) and not labelled(
+        drawn["by-loss-single"], "interval", None
     )
 
 
 def test_degraded_cells_are_hollow(drawn: dict[str, Figure]) -> None:
-    faces = [line.get_markerfacecolor() for line in lines(drawn["by-loss"], "lab reno")]
+    faces = [line.get_markerfacecolor() for line in labelled(drawn["by-loss"], "lab reno", None)]
     assert faces.count("white") == 3
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import synthetic
 from matplotlib.figure import Figure
-from synthetic import FOOTER
+from synthetic import FOOTER, check_texts, labelled, titles_of, words_on
 
 from analysis.draw import marks, style
 from analysis.draw.drawings import cwnd, series
@@ -32,25 +33,13 @@ def bbr_rate(t: float, share: float = 1.0) -> float:
 
 
 def write_queue(folder: Path, seconds: float, backlog: Any) -> None:
-    synthetic.put_lines(
-        folder,
-        "queues",
-        [
-            {
-                "t_s": round(0.1 * index, 3),
-                "node": "wan_a",
-                "dev": "wan_a-eth1",
-                "role": "bottleneck",
-                "direction": "forward",
-                "backlog_pkts": backlog(0.1 * index),
-                "backlog_bytes": 0,
-                "drops": 0,
-                "sent_pkts": index,
-                "sent_bytes": index,
-            }
-            for index in range(1, int(10 * seconds))
-        ],
-    )
+    rows = [
+        synthetic.QUEUE
+        | {"t_s": round(0.1 * index, 3), "backlog_pkts": backlog(0.1 * index), "backlog_bytes": 0}
+        | {"sent_pkts": index, "sent_bytes": index}
+        for index in range(1, int(10 * seconds))
+    ]
+    synthetic.put_lines(folder, "queues", rows)
 
 
 def fair(results: Path) -> Run:
@@ -114,48 +103,27 @@ def changed(results: Path) -> Run:
 
 
 def grid(results: Path) -> list[Run]:
-    """The course's conditions and congestion controls, an ACK every millisecond, timeouts among
-    them.
+    """The course's conditions and congestion controls, an ACK every second millisecond, timeouts
+    among them.
     """
     runs = []
-    for index, condition in enumerate(("plain", "loss 0.5 %", "delay 100 ms ± 30 ms")):
-        for cc in ("cubic", "reno", "westwood"):
-            if (cc, index) == ("westwood", 1):
-                continue
-            run = synthetic.description(
-                cc=cc,
-                acks=True,
-                tunnel="direct",
-                duration_s=60.0,
-                matrix="cwnd",
-                rtt_ms=10.0,
-                factors={"cc": cc, "condition": condition},
-                rate_bps=40_000_000,
-            )
-            folder = synthetic.write_run(
-                results, run, name=f"{cc}-{index}", verdict="degraded" if index == 2 else "ok"
-            )
-            times = np.arange(0.05, 60, 0.002)
-            period = 3 + 4 * index
-            rows = [
-                (
-                    f"{t:.4f}",
-                    "flow1",
-                    (
-                        1
-                        if 30 < t < 30.004
-                        else int(
-                            5
-                            + (60 - 15 * index)
-                            * (0.5 + 0.5 * ((t % period) / period) ** (3 if cc == "cubic" else 1))
-                        )
-                    ),
-                    "" if t < 1 else int(30 - 5 * index),
-                )
-                for t in times
-            ]
-            synthetic.write_acks(folder, rows)
-            runs.append(loaded(folder))
+    conditions = enumerate(("plain", "loss 0.5 %", "delay 100 ms ± 30 ms"))
+    for (index, condition), cc in itertools.product(conditions, ("cubic", "reno", "westwood")):
+        if (cc, index) == ("westwood", 1):
+            continue
+        path = {"tunnel": "direct", "rtt_ms": 10.0, "rate_bps": 40_000_000}
+        asked = {"cc": cc, "acks": True, "duration_s": 60.0, "matrix": "cwnd", **path}
+        run = synthetic.description(**asked, factors={"cc": cc, "condition": condition})
+        verdict = "degraded" if index == 2 else "ok"
+        folder = synthetic.write_run(results, run, name=f"{cc}-{index}", verdict=verdict)
+        period, steep = 3 + 4 * index, 3 if cc == "cubic" else 1
+        rows = []
+        for t in np.arange(0.05, 60, 0.002):
+            grown = 0.5 + 0.5 * ((t % period) / period) ** steep
+            cwnd = 1 if 30 < t < 30.004 else int(5 + (60 - 15 * index) * grown)
+            rows.append((f"{t:.4f}", "flow1", cwnd, "" if t < 1 else int(30 - 5 * index)))
+        synthetic.write_acks(folder, rows)
+        runs.append(loaded(folder))
     return runs
 
 
@@ -169,24 +137,11 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
     }
 
 
-def lines(figure: Figure, label: str, panel: int | None = None) -> list[Any]:
-    axes = figure.axes if panel is None else [figure.axes[panel]]
-    return [line for ax in axes for line in ax.lines if line.get_label() == label]
-
-
-def words(figure: Figure) -> list[str]:
-    return [
-        text.get_text()
-        for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))
-        if text.get_text()
-    ]
-
-
 def test_every_flow_is_in_every_panel_in_its_congestion_control_s_colour(
     drawn: dict[str, Figure],
 ) -> None:
     for name, cc in (("flow1", "bbr"), ("flow2", "bbr"), ("flow3", "cubic")):
-        found = lines(drawn["fair"], f"lab {name}")
+        found = labelled(drawn["fair"], f"lab {name}", None)
         assert len(found) == 3 and {
             matplotlib.colors.to_hex(line.get_color()).upper() for line in found
         } == {CC_COLOURS[cc]}
@@ -195,32 +150,32 @@ def test_every_flow_is_in_every_panel_in_its_congestion_control_s_colour(
 def test_two_flows_of_one_congestion_control_differ_in_their_lines_and_are_named(
     drawn: dict[str, Figure],
 ) -> None:
-    first, second = (lines(drawn["fair"], f"lab {name}", 0)[0] for name in ("flow1", "flow2"))
+    first, second = (labelled(drawn["fair"], f"lab {name}", 0)[0] for name in ("flow1", "flow2"))
     assert first.get_linestyle() != second.get_linestyle()
-    assert {"flow1", "flow2", "flow3"} <= set(words(drawn["fair"]))
+    assert {"flow1", "flow2", "flow3"} <= set(words_on(drawn["fair"]))
 
 
 def test_probe_rtt_dips_show(drawn: dict[str, Figure]) -> None:
-    (line,) = lines(drawn["fair"], "lab flow1", 0)
+    (line,) = labelled(drawn["fair"], "lab flow1", 0)
     dips = line.get_ydata() < 10
     assert np.count_nonzero(np.diff(dips.astype(int)) == 1) == 6
 
 
 def test_starts_stops_and_changes_are_marked_in_every_panel(drawn: dict[str, Figure]) -> None:
-    assert {float(line.get_xdata()[0]) for line in lines(drawn["fair"], "mark")} == {
+    assert {float(line.get_xdata()[0]) for line in labelled(drawn["fair"], "mark", None)} == {
         5.0,
         20.0,
         45.0,
     }
-    assert len(lines(drawn["fair"], "mark")) == 3 * 4
-    assert {"flow2 starts", "flow3 starts", "flow3 stops"} <= set(words(drawn["fair"]))
+    assert len(labelled(drawn["fair"], "mark", None)) == 3 * 4
+    assert {"flow2 starts", "flow3 starts", "flow3 stops"} <= set(words_on(drawn["fair"]))
     assert {"flow2 starts", "flow2 stops", "50 Mbit/s", "20 Mbit/s", "100 Mbit/s"} <= set(
-        words(drawn["changed"])
+        words_on(drawn["changed"])
     )
 
 
 def test_a_changed_bottleneck_is_a_step_line_of_what_it_carries(drawn: dict[str, Figure]) -> None:
-    (step,) = lines(drawn["changed"], "bottleneck")
+    (step,) = labelled(drawn["changed"], "bottleneck", None)
     assert list(step.get_xdata()) == [0, 20, 25, 40, 60]
     assert list(step.get_ydata()) == pytest.approx(
         [rate * 1448 / 1514 for rate in (100, 50, 20, 100, 100)]
@@ -228,21 +183,17 @@ def test_a_changed_bottleneck_is_a_step_line_of_what_it_carries(drawn: dict[str,
 
 
 def test_a_timeout_of_a_few_acks_is_seen(drawn: dict[str, Figure]) -> None:
-    for line in lines(drawn["grid"], "lab cubic"):
+    for line in labelled(drawn["grid"], "lab cubic", None):
         assert min(line.get_ydata()) == 1 and len(line.get_xdata()) < 4 * marks.PIXELS + 1
 
 
 def test_the_grid_has_a_place_for_what_did_not_run(drawn: dict[str, Figure]) -> None:
-    assert "no valid run" in words(drawn["grid"]) and "degraded" in words(drawn["grid"])
-    assert [ax.get_title(loc="left") for ax in drawn["grid"].axes[:3]] == [
-        "CUBIC",
-        "Reno",
-        "Westwood",
-    ]
+    assert "no valid run" in words_on(drawn["grid"]) and "degraded" in words_on(drawn["grid"])
+    assert titles_of(drawn["grid"])[:3] == ["CUBIC", "Reno", "Westwood"]
 
 
 def test_an_infinite_ssthresh_is_no_line(drawn: dict[str, Figure]) -> None:
-    values = lines(drawn["grid"], "ssthresh")[0].get_ydata()
+    values = labelled(drawn["grid"], "ssthresh", None)[0].get_ydata()
     assert np.isnan(values[0]) and not np.isnan(values[-1])
 
 
@@ -258,7 +209,7 @@ def test_a_run_without_series_says_so(tmp_path: Path) -> None:
     folder = synthetic.write_run(tmp_path, synthetic.cell("bbr", 1))
     for name in ("sockets.jsonl", "queues.jsonl", "hosts.jsonl"):
         (folder / name).unlink()
-    assert "this run left no series" in words(series.plot_series(loaded(folder)))
+    assert "this run left no series" in words_on(series.plot_series(loaded(folder)))
 
 
 def test_names_at_the_ends_of_lines_keep_apart() -> None:
@@ -275,25 +226,7 @@ def test_names_at_the_ends_of_lines_keep_apart() -> None:
 
 @pytest.mark.parametrize("name", ["fair", "changed", "grid"])
 def test_no_text_is_outside_or_small(drawn: dict[str, Figure], name: str) -> None:
-    figure = drawn[name]
-    figure.canvas.draw()
-    renderer, page = figure.canvas.get_renderer(), figure.bbox  # type: ignore[attr-defined]
-    ticks = {
-        id(tick.label1)
-        for ax in figure.axes
-        for axis in (ax.xaxis, ax.yaxis)
-        for tick in axis.get_major_ticks()
-    }
-    for text in figure.findobj(lambda artist: hasattr(artist, "get_fontsize")):
-        if text.get_text() and text.get_visible() and id(text) not in ticks:
-            box = text.get_window_extent(renderer)
-            assert (
-                text.get_fontsize() >= 8
-                and box.x0 >= page.x0 - 1
-                and box.x1 <= page.x1 + 1
-                and box.y0 >= -1
-                and box.y1 <= page.y1 + 1
-            ), text
+    check_texts(drawn[name])
 
 
 def test_the_bottleneck_is_the_slowest_link_of_each_moment(tmp_path: Path) -> None:
