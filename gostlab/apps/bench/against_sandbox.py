@@ -3,11 +3,11 @@ and in the sandbox, where each pays what was measured of it here in the same min
 byte have cost twice as much an hour later on a machine that shares its caches with others, and no
 table knows the hour; what a shipped table says of these minutes is told beside it.
 
-Loopback: iperf3 alone, and through the relay by each of its transports, with 1, 16 and 128 streams
-at full rate, and with 64, which the costs were not fitted to. Here: 8 bits over the CPU time that
-all programs of the chain take per byte delivered, which is what one CPU carries and what other work
-on it does not lower; of several windows the cheapest, as other work only adds. In the sandbox: what
-iperf3 reports on a host of one CPU.
+Loopback: iperf3 alone, and through the relay, and each GOST that was added, by each transport, with
+1, 16 and 128 streams at full rate, and with 64, which the costs were not fitted to. Here: 8 bits
+over the CPU time that all programs of the chain take per byte delivered, which is what one CPU
+carries and what other work on it does not lower; of several windows the cheapest, as other work
+only adds. In the sandbox: what iperf3 reports on a host of one CPU.
 
 CPUs: iperf3 alone, its two ends each on a CPU of its own, and both on one: the first needs an idle
 machine, as only that lets two programs run at once. In the sandbox a host has as many CPUs, and a
@@ -28,18 +28,18 @@ from gostlab.apps.bench.calibrate import (
     ENVIRON,
     FULL,
     JUDGE,
-    TRANSPORTS,
     WINDOW_S,
     Load,
-    Spent,
+    Way,
     by_program,
     chain,
     chain_argv,
+    chain_mbit,
     costs_of,
     measure,
     misfit,
-    require_relay,
     take,
+    ways_of,
 )
 from gostlab.declared.folders import MACHINES
 from gostlab.declared.iperf3_versions import OWN
@@ -57,9 +57,6 @@ MEMORY_MIB = 4096
 # What a kernel settles at its boot by the memory it has: the sandbox takes over what holds here.
 TCP_LIMITS = ("tcp_mem", "tcp_rmem", "tcp_wmem")
 LIMIT_S = 400.0
-NAMES: Mapping[str | None, str] = {None: "iperf3 alone"} | {
-    transport: f"relay, {transport}" for transport in TRANSPORTS
-}
 
 
 @dataclass(frozen=True)
@@ -73,18 +70,18 @@ class Compared:
 def compare_loopback(repeat: int) -> Compared:
     """Measure here, then in the sandbox. Raises RuntimeError, MachineError or ValueError."""
     parts = find_parts()
-    relay, iperf3 = require_relay(parts), parts.iperf3[VERSION].path
+    ways, iperf3 = ways_of(parts), parts.iperf3[VERSION].path
     print("bench: loopback: this machine's own kernel …", file=sys.stderr, flush=True)
-    taken = take(str(iperf3), relay, usable_cpus()[-1], repeat)
+    taken = take(str(iperf3), ways, usable_cpus()[-1], repeat)
     loads_of = by_program(taken)
     programs = costs_of(loads_of)
     mbit = {}
-    for transport, load in chains():
-        name = f"{NAMES[transport]}, {load.streams} stream{'s' * (load.streams > 1)}"
+    for way, load in chains(ways):
+        name = f"{name_of(way)}, {load.streams} stream{'s' * (load.streams > 1)}"
         print(f"bench: loopback: {name} …", file=sys.stderr, flush=True)
         # What the sandbox does is the same every time.
-        got = sandbox_mbit(iperf3, relay, transport, load, programs)
-        mbit[name] = got, max(map(chain_mbit, taken[transport, load]))
+        got = sandbox_mbit(iperf3, way, load, programs)
+        mbit[name] = got, max(map(chain_mbit, taken[way, load]))
     table = table_here()
     shipped = load_measured(table).programs if table else {}
     by_table = [
@@ -96,9 +93,13 @@ def compare_loopback(repeat: int) -> Compared:
     return Compared(mbit, by_table)
 
 
-def chains() -> list[tuple[str | None, Load]]:
-    """What is compared: a transport (None: iperf3 alone) and a load; JUDGE's are not in the fit."""
-    return [(transport, load) for transport in NAMES for load in (*FULL, JUDGE)]
+def chains(ways: Sequence[Way]) -> list[tuple[Way | None, Load]]:
+    """What is compared: a way (None: iperf3 alone) and a load; JUDGE's are not in the fit."""
+    return [(way, load) for way in (None, *ways) for load in (*FULL, JUDGE)]
+
+
+def name_of(way: Way | None) -> str:
+    return way.says() if way else "iperf3 alone"
 
 
 def table_here() -> str | None:
@@ -108,29 +109,22 @@ def table_here() -> str | None:
     return next((name for name in names if load_measured(name).cpu == cpu), None)
 
 
-def chain_mbit(spent: Mapping[str, Spent]) -> float:
-    """What one CPU carries, by what the programs of a chain spent in a window."""
-    cpu_ns = sum(each.cpu_ns for each in spent.values())
-    return 8e3 * spent["iperf3/receiver"].bytes / cpu_ns
-
-
 def sandbox_mbit(
     iperf3: Path,
-    relay: Path,
-    transport: str | None,
+    way: Way | None,
     load: Load,
     programs: Mapping[str, MeasuredCost],
     host_cpus: int = 1,
 ) -> float:
     """What a host carries in the sandbox at these costs. Raises RuntimeError or MachineError."""
-    words = script(str(iperf3), str(relay), transport, load, programs)
+    words = script(str(iperf3), way, load, programs)
     with tempfile.TemporaryDirectory(prefix="gostlab-bench-") as folder:
         sandbox.boot(
             require_kernel(find_parts()),
             Path(folder),
             ["/bin/sh", "-c", words],
             sandbox.sandbox_environ(ENVIRON),
-            keep=[iperf3.parent, relay.parent],
+            keep=[iperf3.parent, *([way.program] if way else [])],
             cpu=usable_cpus()[-1],
             memory_mib=MEMORY_MIB,
             clock="virtual",
@@ -144,13 +138,11 @@ def sandbox_mbit(
             received = json.loads(report.read_text(encoding="utf-8"))["end"]["sum_received"]
         except (OSError, ValueError, KeyError):
             said = log.read_text(encoding="utf-8", errors="replace").strip()[-300:]
-            raise RuntimeError(f"{NAMES[transport]} did not run in the sandbox: {said}") from None
+            raise RuntimeError(f"{name_of(way)} did not run in the sandbox: {said}") from None
     return float(received["bits_per_second"]) / 1e6
 
 
-def script(
-    iperf3: str, relay: str, transport: str | None, load: Load, programs: Mapping[str, MeasuredCost]
-) -> str:
+def script(iperf3: str, way: Way | None, load: Load, programs: Mapping[str, MeasuredCost]) -> str:
     """What builds the chain in the guest and loads it; its report goes to the guest's folder."""
 
     def paying(name: str, argv: Sequence[str]) -> str:
@@ -165,10 +157,10 @@ def script(
     for name in TCP_LIMITS:
         limit = Path("/proc/sys/net/ipv4", name)
         lines.append(f"echo {' '.join(limit.read_text(encoding='ascii').split())} >{limit}")
-    listening = chain_argv(iperf3, relay, transport, SINK, FAR, NEAR)
+    listening = chain_argv(iperf3, way, SINK, FAR, NEAR)
     for name, (argv, _) in listening.items():
         lines += [f"{paying(name, argv)} >/dev/null 2>&1 &", "sleep 0.2"]
-    client = load.argv(iperf3, str(NEAR if transport else SINK), SECONDS)
+    client = load.argv(iperf3, str(NEAR if way else SINK), SECONDS)
     lines.append(f"{paying('iperf3/sender', client)} >{sandbox.GUEST_FOLDER}/report.json")
     return "\n".join(lines)
 
@@ -177,12 +169,11 @@ def compare_cpus() -> dict[int, float]:
     """What the sandbox carries over what this machine does, iperf3's two ends on two CPUs and on
     one. Raises RuntimeError or MachineError.
     """
-    parts = find_parts()
-    relay, iperf3 = require_relay(parts), parts.iperf3[VERSION].path
+    iperf3 = find_parts().iperf3[VERSION].path
     one, other = usable_cpus()[:2]
     load, found = Load(1), {}
     for count, client in ((2, other), (1, one)):
-        with chain(str(iperf3), relay, None, str(one), str(client)) as built:
+        with chain(str(iperf3), None, str(one), str(client)) as built:
             spent = measure(built, load)
         # A byte's cost alone, and where it is used: on one CPU what was written is in its cache.
         programs = {
@@ -191,5 +182,5 @@ def compare_cpus() -> dict[int, float]:
         }
         by_wall = 8e-6 * spent["iperf3/receiver"].bytes / WINDOW_S
         here = by_wall if count == 2 else chain_mbit(spent)
-        found[count] = sandbox_mbit(iperf3, relay, None, load, programs, count) / here
+        found[count] = sandbox_mbit(iperf3, None, load, programs, count) / here
     return found

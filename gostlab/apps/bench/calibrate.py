@@ -1,7 +1,8 @@
 """What the lab's programs cost on this machine's own kernel: c0 per system call and c1 per byte.
 
-iperf3 alone, and through the relay by each of its transports, over loopback, all on one CPU
-(taskset, GOMAXPROCS=1), as fast as it goes, with few and many streams, in large and small writes.
+iperf3 alone, and through the relay and each GOST that was added by each transport, by turns, over
+loopback, all on one CPU (taskset, GOMAXPROCS=1), as fast as it goes, with few and many streams, in
+large and small writes.
 While a load runs, two windows are taken of each process: its CPU time, calls to read and write and
 their bytes (which counting does not slow), then all its system calls by `perf stat`. cpu =
 c0 · calls + c1 · bytes is then fitted to the loads, of each the cheapest repeat, by relative least
@@ -24,16 +25,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 
 from gostlab.declared.folders import MACHINES
-from gostlab.describe.file.costs import Cost, MeasuredCost, load_measured
+from gostlab.describe.file.costs import PROGRAM, Cost, MeasuredCost, load_measured
 from gostlab.machine import usable_cpus
 from gostlab.machine.sandbox import host_facts
-from gostlab.setup.parts import find_parts
+from gostlab.setup.parts import Parts, find_parts
 
 ENVIRON = {"GOMAXPROCS": "1", "GODEBUG": "multipathtcp=0"}
 WINDOW_S, COUNT_S = 1.5, 0.8
@@ -71,28 +71,63 @@ FULL = (Load(1), Load(16), Load(128))
 JUDGE = Load(64)  # measured as they are, and no part of the fit
 DIRECT = (*FULL, JUDGE, Load(1, length="4K"), Load(1, length="16K"), Load(16, length="16K"))
 THROUGH = (*FULL, JUDGE, Load(1, length="4K"))
+# Each of the first does all that the one before it does, and more; the others are compared to none.
 TRANSPORTS = ("tcp", "ws", "wss")
+ALL_TRANSPORTS = (*TRANSPORTS, "tls", "mws", "mwss")
+RELAYS_NAME = "gost"  # how tables spell the lab's relay; a GOST has its own name behind it
+
+
+@dataclass(frozen=True)
+class Way:
+    """What is between iperf3's two ends: a program at both ends of a tunnel, by a transport."""
+
+    name: str  # as tables spell the program: gost, gost-3.2.6
+    program: Path
+    transport: str
+
+    def end(self, end: str) -> str:
+        """near or far, as it is charged."""
+        return f"{self.name}+{self.transport}/{end}"
+
+    def says(self) -> str:
+        program = self.name.replace("gost-", "GOST ") if self.name != RELAYS_NAME else "relay"
+        return f"{program}, {self.transport}"
+
+
 Group = tuple[str, int]  # a program, and how many streams it has
-Loads = Mapping[tuple[str | None, Load], Spent]  # by transport (None: iperf3 alone) and load
-Taken = Mapping[tuple[str | None, Load], Sequence[Mapping[str, Spent]]]
+Loads = Mapping[tuple[Way | None, Load], Spent]  # by way (None: iperf3 alone) and load
+Taken = Mapping[tuple[Way | None, Load], Sequence[Mapping[str, Spent]]]
+
+
+def ways_of(parts: Parts, transports: Sequence[str] = TRANSPORTS) -> list[Way]:
+    """All there is to go through: the relay, and each GOST that was added; by transport, so that
+    what is compared is taken one after the other. Raises RuntimeError without relay.
+    """
+    programs = {RELAYS_NAME: require_relay(parts)}
+    programs |= {f"{RELAYS_NAME}-{name.lower()}": one.path for name, one in parts.gosts.items()}
+    return [
+        Way(name, path, transport)
+        for transport in transports
+        for name, path in programs.items()
+        if PROGRAM.fullmatch(f"{name}+mwss/near")
+    ]
 
 
 # -- a chain of programs over loopback
 
 
 def chain_argv(
-    iperf3: str, relay: str, transport: str | None, sink: int, far: int, near: int
+    iperf3: str, way: Way | None, sink: int, far: int, near: int
 ) -> dict[str, tuple[list[str], int]]:
     """A sink, and a tunnel's two ends before it or none, in the order in which they start: their
     words and the port that each listens on, by the name under which a program is charged.
     """
     found = {"iperf3/receiver": ([iperf3, "-s", "-B", "127.0.0.1", "-p", str(sink)], sink)}
-    if transport:
-        scheme = "relay" if transport == "tcp" else f"relay+{transport}"
-        far_end = [relay, "-L", f"{scheme}://127.0.0.1:{far}/127.0.0.1:{sink}"]
-        near_end = [relay, "-L", f"tcp://127.0.0.1:{near}", "-F", f"{scheme}://127.0.0.1:{far}"]
-        found |= {f"gost+{transport}/far": (far_end, far)}
-        found |= {f"gost+{transport}/near": (near_end, near)}
+    if way:
+        program, scheme = str(way.program), f"relay+{way.transport}"
+        far_end = [program, "-L", f"{scheme}://127.0.0.1:{far}/127.0.0.1:{sink}"]
+        near_end = [program, "-L", f"tcp://127.0.0.1:{near}", "-F", f"{scheme}://127.0.0.1:{far}"]
+        found |= {way.end("far"): (far_end, far), way.end("near"): (near_end, near)}
     return found
 
 
@@ -116,13 +151,11 @@ class Chain:
 
 
 @contextmanager
-def chain(
-    iperf3: str, relay: Path, transport: str | None, cpus: str, client_cpus: str = ""
-) -> Iterator[Chain]:
-    """A sink, and before it a relay by a transport; client_cpus: where the client is to run, if
+def chain(iperf3: str, way: Way | None, cpus: str, client_cpus: str = "") -> Iterator[Chain]:
+    """A sink, and what is before it; client_cpus: where the client is to run, if
     elsewhere. Raises RuntimeError where one does not listen.
     """
-    programs = chain_argv(iperf3, str(relay), transport, *free_ports(3))
+    programs = chain_argv(iperf3, way, *free_ports(3))
     *_, (_, entry) = programs.values()
     built = Chain(iperf3, client_cpus or cpus, entry, {})
     try:
@@ -221,18 +254,18 @@ def calls_per_move_of(said: str) -> float:
     return counted[0] / sum(counted[1:])
 
 
-def take(
-    iperf3: str, relay: Path, cpu: int, repeat: int, transports: Sequence[str] = TRANSPORTS
-) -> Taken:
-    """What every program spent: by transport (None: iperf3 alone) and load, of each repeat. The
-    repeats are the outer loop, so that drift hits all alike.
+def take(iperf3: str, ways: Sequence[Way], cpu: int, repeat: int) -> Taken:
+    """What every program spent: by way (None: iperf3 alone) and load, of each repeat. The repeats
+    are the outer loop, so that drift hits all alike.
     """
-    found: dict[tuple[str | None, Load], list[Mapping[str, Spent]]] = {}
-    for _ in range(repeat):
-        for transport in (None, *transports):
-            for load in THROUGH if transport else DIRECT:
-                with chain(iperf3, relay, transport, str(cpu)) as built:
-                    found.setdefault((transport, load), []).append(measure(built, load))
+    found: dict[tuple[Way | None, Load], list[Mapping[str, Spent]]] = {}
+    for number in range(1, repeat + 1):
+        for way in (None, *ways):
+            about = f"{number} of {repeat}, {way.says() if way else 'iperf3 alone'}"
+            print(f"bench: costs: {about} …", file=sys.stderr, flush=True)
+            for load in THROUGH if way else DIRECT:
+                with chain(iperf3, way, str(cpu)) as built:
+                    found.setdefault((way, load), []).append(measure(built, load))
     return found
 
 
@@ -240,20 +273,21 @@ def call_us(iperf3: str, relay: Path, rate: str) -> float:
     """CPU µs per system call of the relay's near end at a rate (iperf3's word, like 150M), bytes
     and all: the figure behind the virtual clock's cost per call. Raises RuntimeError.
     """
-    with chain(iperf3, relay, "ws", ",".join(map(str, usable_cpus()))) as built:
-        spent = measure(built, Load(1, rate))["gost+ws/near"]
+    way = Way(RELAYS_NAME, relay, "ws")
+    with chain(iperf3, way, ",".join(map(str, usable_cpus()))) as built:
+        spent = measure(built, Load(1, rate))[way.end("near")]
     return spent.cpu_ns / spent.calls / 1000
 
 
-def by_program(taken: Taken) -> dict[str, dict[tuple[str | None, Load], Spent]]:
+def by_program(taken: Taken) -> dict[str, dict[tuple[Way | None, Load], Spent]]:
     """Every program's loads, of each the cheapest repeat; iperf3's own where it was alone."""
-    found: dict[str, dict[tuple[str | None, Load], Spent]] = {}
-    for (transport, load), repeats in taken.items():
+    found: dict[str, dict[tuple[Way | None, Load], Spent]] = {}
+    for (way, load), repeats in taken.items():
         for name in repeats[0]:
-            if transport and name.startswith("iperf3"):
+            if way and name.startswith("iperf3"):
                 continue
             spent = cheapest([each[name] for each in repeats])
-            found.setdefault(name, {})[transport, load] = spent
+            found.setdefault(name, {})[way, load] = spent
     return found
 
 
@@ -313,14 +347,17 @@ def in_order(names: Sequence[Group]) -> list[list[Group]]:
     """The groups, a tunnel end's transports in the order of what they do; any other alone."""
     found: dict[tuple[str, int], list[Group]] = {}
     for name, streams in names:
-        transport, _, end = name.removeprefix("gost+").partition("/")
-        known = name.startswith("gost+") and transport in TRANSPORTS
-        found.setdefault((end if known else name, streams), []).append((name, streams))
-    rank = {f"gost+{each}": number for number, each in enumerate(TRANSPORTS)}
-    return [
-        sorted(chain, key=lambda group: rank.get(group[0].partition("/")[0], 0))
-        for chain in found.values()
-    ]
+        program, _, transport_end = name.partition("+")
+        transport, _, end = transport_end.partition("/")
+        known = transport in TRANSPORTS
+        chain = f"{program}/{end}" if known else name
+        found.setdefault((chain, streams), []).append((name, streams))
+
+    def rank(group: Group) -> int:
+        transport = group[0].partition("+")[2].partition("/")[0]
+        return TRANSPORTS.index(transport) if transport in TRANSPORTS else 0
+
+    return [sorted(chain, key=rank) for chain in found.values()]
 
 
 def misfit(cost: Cost, sample: Spent) -> float:
@@ -329,9 +366,10 @@ def misfit(cost: Cost, sample: Spent) -> float:
 
 
 def costs_of(loads_of: Mapping[str, Loads]) -> dict[str, MeasuredCost]:
-    """The costs of iperf3's roles and the relay's ends that were taken. Raises ValueError."""
+    """The costs of iperf3's roles and of each tunnel's ends that were taken. Raises ValueError."""
     found: dict[str, MeasuredCost] = {}
-    for of_one in ("iperf3/sender", "iperf3/receiver", "gost+"):
+    tunnels = dict.fromkeys(f"{name.partition('+')[0]}+" for name in loads_of if "+" in name)
+    for of_one in ("iperf3/sender", "iperf3/receiver", *tunnels):
         groups: dict[Group, list[Spent]] = {}
         for name, loads in loads_of.items():
             for (_, load), spent in loads.items() if name.startswith(of_one) else ():
@@ -379,17 +417,35 @@ def name_of_cpu(cpu: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", words).strip("-") or "unknown"
 
 
-def require_relay(parts: Any) -> Path:
+def require_relay(parts: Parts) -> Path:
     """The lab's relay. Raises RuntimeError without it."""
     if parts.relay is None:
         raise RuntimeError("the lab's relay is not built: ./lab setup")
     return Path(parts.relay)
 
 
+def tell_spread(taken: Taken) -> None:
+    """What one CPU carries by each load in all repeats: how far other work on it had a say."""
+    for (way, load), repeats in taken.items():
+        mbit = sorted(chain_mbit(each) for each in repeats)
+        print(
+            f"{way.says() if way else 'iperf3 alone'}, {load.streams} streams by {load.length}:"
+            f" {mbit[len(mbit) // 2]:.0f} Mbit/s a CPU, {mbit[0]:.0f} to {mbit[-1]:.0f}"
+            f" in {len(mbit)}",
+            file=sys.stderr,
+        )
+
+
+def chain_mbit(spent: Mapping[str, Spent]) -> float:
+    """What one CPU carries, by what the programs of a chain spent in a window."""
+    cpu_ns = sum(each.cpu_ns for each in spent.values())
+    return 8e3 * spent["iperf3/receiver"].bytes / cpu_ns
+
+
 def main(name: str, repeat: int) -> int:
     """Measure, say how well the model fits, and write the machine's table."""
     parts = find_parts()
-    relay = require_relay(parts)
+    ways = ways_of(parts, ALL_TRANSPORTS)
     for program in ("perf", "taskset"):
         if shutil.which(program) is None:
             raise RuntimeError(
@@ -398,8 +454,10 @@ def main(name: str, repeat: int) -> int:
             )
     programs: dict[str, MeasuredCost] = {}
     for version, iperf3 in parts.iperf3.items():
-        transports = () if programs else TRANSPORTS
-        typical = by_program(take(str(iperf3.path), relay, usable_cpus()[-1], repeat, transports))
+        through = () if programs else ways
+        taken = take(str(iperf3.path), through, usable_cpus()[-1], repeat)
+        typical = by_program(taken)
+        tell_spread(taken)
         for program, cost in costs_of(typical).items():
             programs[program.replace("iperf3/", f"iperf3-{version}/")] = cost
             for (_, load), sample in typical[program].items():

@@ -139,7 +139,7 @@ def read_machine(node: Node) -> str:
 
 
 def resolve_costs(
-    machine: str, kinds: Collection[str], tunnel: str, iperf3: str, streams: int = 1
+    machine: str, kinds: Collection[str], tunnel: str, iperf3: str, gost: str, streams: int = 1
 ) -> dict[str, dict[str, int]]:
     """What each program of a run costs by the name that it is charged under: {} on `uniform`. A
     program that the table does not have pays as all others do, and is not in it. `kinds`: those of
@@ -149,7 +149,7 @@ def resolve_costs(
         return {}
     table = load_measured(machine)
     found = {}
-    for name, spellings in charged_programs(kinds, tunnel, iperf3).items():
+    for name, spellings in charged_programs(kinds, tunnel, iperf3, gost).items():
         cost = table.cost_of(spellings)
         if cost is not None:
             found[name] = cost.at(streams).to_json()
@@ -157,10 +157,11 @@ def resolve_costs(
 
 
 def charged_programs(
-    kinds: Collection[str], tunnel: str, iperf3: str
+    kinds: Collection[str], tunnel: str, iperf3: str, gost: str = ""
 ) -> dict[str, tuple[str, ...]]:
     """Every program of a run as it is charged (gostlab.guest starts them under these names), and
-    the names by which a table may have it, the narrowest first.
+    the names by which a table may have it, the narrowest first. `gost`: what runs GOST's tunnels;
+    a GOST has rows by its name, and where it has none those of the lab's relay.
     """
     found: dict[str, tuple[str, ...]] = {}
     for name in dict.fromkeys(name for each in kinds for name in traffic_kind(each).charged):
@@ -172,6 +173,8 @@ def charged_programs(
             found[name] = (name,)
     kind = tunnel_kind(tunnel)
     if not kind.is_direct:
+        mine = kind.cost_name.replace("gost+", f"gost-{gost.lower()}+", 1)
         for end in ("near", "far"):
-            found[f"{kind.cost_name}/{end}"] = (f"{kind.cost_name}/{end}", kind.cost_name)
+            spellings = (f"{mine}/{end}", mine, f"{kind.cost_name}/{end}", kind.cost_name)
+            found[f"{kind.cost_name}/{end}"] = tuple(dict.fromkeys(spellings))
     return found

@@ -162,7 +162,9 @@ def cost_fields(asked: Asked, flows: Sequence[Flow]) -> dict[str, Any]:
         return {}
     kinds = {flow.kind for flow in flows}
     streams = sum(flow.streams for flow in flows)
-    costs = resolve_costs(asked["machine"], kinds, asked["tunnel"], asked["iperf3"], streams)
+    costs = resolve_costs(
+        asked["machine"], kinds, asked["tunnel"], asked["iperf3"], asked["gost"], streams
+    )
     return {"costs_of": asked["machine"], "program_costs": costs} if costs else {}
 
 

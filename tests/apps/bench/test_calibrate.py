@@ -12,6 +12,7 @@ from gostlab.apps.bench import against_sandbox, calibrate, packets
 from gostlab.apps.bench.calibrate import (
     Load,
     Spent,
+    Way,
     by_program,
     cheapest,
     cost_table,
@@ -28,6 +29,7 @@ def made_up(call_ns: float, byte_ns: float, loads: list[tuple[float, float]]) ->
     return [Spent(call_ns * calls + byte_ns * moved, calls, moved) for calls, moved in loads]
 
 
+WS = Way("gost", Path("/r/relay"), "ws")
 VARIED = made_up(1500, 0.2, [(1e3, 1e8), (1e4, 1e7), (1e5, 1e8)])
 COLLINEAR = made_up(1500, 0.7, [(145, 1e6), (290, 2e6)])
 
@@ -88,7 +90,7 @@ def test_of_repeats_the_cheapest_counts_as_other_work_only_adds() -> None:
 
 
 def test_iperf3s_cost_is_taken_where_it_is_alone_and_each_load_from_its_cheapest_repeat() -> None:
-    alone, through = (None, Load(1)), ("ws", Load(1))
+    alone, through = (None, Load(1)), (WS, Load(1))
     taken = {
         alone: [
             {"iperf3/sender": Spent(20.0, 1.0, 10.0)},
@@ -122,7 +124,7 @@ def test_a_chain_listens_spends_cpu_time_and_is_gone_after() -> None:
     relay = find_parts().relay
     if relay is None:
         pytest.skip("./lab setup has not built the relay")
-    with calibrate.chain("iperf3", relay, "ws", "0") as built:
+    with calibrate.chain("iperf3", Way("gost", relay, "ws"), "0") as built:
         assert list(built.processes) == ["iperf3/receiver", "gost+ws/far", "gost+ws/near"]
         assert all(calibrate.so_far(each.pid)[0] > 0 for each in built.processes.values())
     assert all(each.poll() is not None for each in built.processes.values())
@@ -139,7 +141,7 @@ def test_every_program_of_the_chain_pays_what_was_measured_of_it() -> None:
         "gost+ws/near": MeasuredCost(3, {1: 30}),
         "gost+ws/far": MeasuredCost(4, {1: 40}),
     }
-    script = against_sandbox.script("/i/iperf3", "/r/relay", "ws", Load(16), programs)
+    script = against_sandbox.script("/i/iperf3", WS, Load(16), programs)
     charged = [line for line in script.splitlines() if "program_cost" in line]
     assert [line.partition(" >/proc")[0] for line in charged] == [
         "(echo iperf3/receiver 2 20",
@@ -153,13 +155,14 @@ def test_every_program_of_the_chain_pays_what_was_measured_of_it() -> None:
 def test_the_guest_takes_over_what_tcp_may_hold_here() -> None:
     # 128 streams over loopback were at half of this machine's rate by the guest's own small limit.
     costs = dict.fromkeys(("iperf3/sender", "iperf3/receiver"), MeasuredCost(1, {1: 1}))
-    script = against_sandbox.script("/i/iperf3", "/r/relay", None, Load(1), costs)
+    script = against_sandbox.script("/i/iperf3", None, Load(1), costs)
     here = Path("/proc/sys/net/ipv4/tcp_mem").read_text(encoding="ascii").split()
     assert f"echo {' '.join(here)} >/proc/sys/net/ipv4/tcp_mem" in script
 
 
 def test_the_comparison_has_twelve_rows_and_four_that_judge() -> None:
-    assert len(against_sandbox.chains()) == 12 + 4
+    ways = [Way("gost", Path("/r/relay"), transport) for transport in calibrate.TRANSPORTS]
+    assert len(against_sandbox.chains(ways)) == 12 + 4
 
 
 def test_a_chain_carries_what_all_of_its_programs_time_allows() -> None:
@@ -168,7 +171,7 @@ def test_a_chain_carries_what_all_of_its_programs_time_allows() -> None:
         "gost+ws/near": Spent(500.0, 10.0, 2000.0),
         "iperf3/receiver": Spent(200.0, 1.0, 1000.0),
     }
-    assert against_sandbox.chain_mbit(spent) == 8e3 * 1000 / 800
+    assert calibrate.chain_mbit(spent) == 8e3 * 1000 / 800
 
 
 # -- packets

@@ -112,6 +112,19 @@ def test_an_iperf3_of_a_version_pays_its_own_costs_before_those_of_any() -> None
     assert names.index("iperf3-3.12/sender") < names.index("iperf3/sender")
 
 
+def test_a_gost_pays_its_own_costs_and_where_it_has_none_the_relays(tmp_path: Path) -> None:
+    own = "gost+ws: {call: 3us, byte: 0.25ns}\n  gost-3.2.6+ws: {call: 5us, byte: 0.5ns}"
+    path = str(table(tmp_path, GOOD.replace("gost+ws: {call: 3us, byte: 0.25ns}", own)))
+
+    def call_ns(gost: str) -> int:
+        asked = run_of(machine=path, tunnel="gost+ws", gost=gost)
+        return asked.program_costs["gost+ws/near"]["call_ns"]
+
+    assert [call_ns(each) for each in ("3.2.6", "3.0.0-rc8", "relay", "auto")] == [
+        *(5000, 3000, 3000, 3000)
+    ]
+
+
 def test_the_kernel_is_told_name_call_and_byte() -> None:
     costs = {"gost+ws/near": Cost(3000, 250).to_json()}
 
