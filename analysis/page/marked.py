@@ -220,9 +220,9 @@ def words_of(cell: Cell, factors: Sequence[str]) -> str:
 
 
 def figure_words(figure: str) -> str:
-    """A figure's name; of a flow, with the flow's."""
+    """A figure's name; of a flow, behind the flow's."""
     words, flow = merit_of(figure).words, figure.partition(":")[2]
-    return f"{words}, {flow}" if flow else words
+    return f"{flow}: {words}" if flow else words
 
 
 def cell_words(cell: Cell, figure: str) -> str:
@@ -337,7 +337,7 @@ def foot_of(asked: Asked, shown: Sequence[MatrixResults]) -> list[str]:
     counted = [run for cell in cells for run in cell.counted]
     degraded = sum(run.verdict == "degraded" for run in counted)
     figures = ", ".join(dict.fromkeys(figure_words(each) for each in asked.figures))
-    said = [f"Medians of the {figures}, least to most in brackets" if not asked.targets else ""]
+    said = ["" if asked.targets else f"Medians, least to most in brackets: {figures}"]
     said.append(f"n = {span_words(min(enough), max(enough))}" if enough else "")
     said.append(f"{len(counted)} runs count" + (f", {degraded} degraded" if degraded else ""))
     said.append(f"{DEGRADED}: degraded" if degraded and not asked.targets else "")

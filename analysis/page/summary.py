@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from analysis.draw.registry import Picture
 from analysis.draw.style import save
 from analysis.judge import targets
 from analysis.judge.cells import MatrixResults, to_matrices
@@ -50,7 +51,7 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
         chapter = chapter_of(results, name)
         if chapter is None:
             continue
-        picture = chapter.first.picture
+        picture = picture_of(chapter)
         if picture is not None:
             write_whole(folder / f"{name}.png", save(picture.figure, "png"))
         sections[name] = Section(
@@ -102,6 +103,11 @@ def chapter_of(results: Path, name: str) -> Chapter | None:
     return to_chapter(judged, Results(name, enough, ())) if enough else None
 
 
+def picture_of(chapter: Chapter) -> Picture | None:
+    """The lab over the study, where that can be drawn; else what the answer is about."""
+    return chapter.against or chapter.first.picture
+
+
 def section_of(chapter: Chapter, folder: str) -> str:
     """A section's Markdown."""
     study = chapter.study
@@ -111,7 +117,7 @@ def section_of(chapter: Chapter, folder: str) -> str:
         page_template("summary-section.md.j2").render(
             study=study,
             sentences=chapter.first.sentences[:MOST_SENTENCES],
-            picture=chapter.first.picture,
+            picture=picture_of(chapter),
             folder=folder,
             md=markdown,
             table="\n".join(table.to_markdown().strip().splitlines()[2:]),
@@ -123,7 +129,8 @@ def section_of(chapter: Chapter, folder: str) -> str:
 def asked_for(chapter: Chapter, shown: Sequence[MatrixResults]) -> Asked:
     """What the section's table would be asked for by a mark."""
     names = tuple(matrix.name for matrix in shown)
-    return Asked("", chapter.study.name, names, targets=bool(chapter.targets))
+    judged = bool(chapter.targets)
+    return Asked("", chapter.study.name, names, figures=figures_of(shown[0]), targets=judged)
 
 
 def table_of(
@@ -137,10 +144,14 @@ def table_of(
         rows = [row for row in chapter.targets if row.matrix in judged and row.n >= LEAST]
         return matrices, agreeing(matrices, rows)
     first = matrices[0]
-    return [first], cells_table(replace(first, cells=first.cells[:MOST_CELLS]), None, FIGURES)
+    shown = replace(first, cells=first.cells[:MOST_CELLS])
+    return [first], cells_table(shown, None, figures_of(first))
 
 
-FIGURES = ("goodput_mbit",)
+def figures_of(matrix: MatrixResults) -> tuple[str, ...]:
+    """The goodput; of flows that compete, each one's."""
+    flows = [flow.name for flow in matrix.cells[0].example.flows if flow.competes]
+    return tuple(f"goodput_mbit:{name}" for name in flows) if len(flows) > 1 else ("goodput_mbit",)
 
 
 def agreeing(matrices: Sequence[MatrixResults], rows: Sequence[targets.Target]) -> Table:

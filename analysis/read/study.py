@@ -20,7 +20,6 @@ from analysis.read.description import question
 from analysis.read.folder import Run
 from analysis.read.values import Scalar, flatten, printable
 from gostlab.declared.controls import welcoming_strangers
-from gostlab.declared.errors import SandboxOnly
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import Experiment, Published, load_experiment
 from gostlab.describe.resolve.expand import expand
@@ -221,7 +220,7 @@ def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
     asked: set[str] = set()
     for machine, matrix in product(("sandbox", "native"), found.matrices):
         clock = None if machine == "sandbox" else "real"
-        with suppress(SandboxOnly):  # of a matrix that asks for what only the sandbox has: none
+        with suppress(BadInput):  # of a matrix that asks for what this machine does not have: none
             runs = expand(found, quick=quick, machine=machine, clock=clock, matrices=(matrix.name,))
             asked |= {question(run.to_json()) for run in runs}
     return frozenset(asked)
