@@ -38,7 +38,6 @@ BUILD_BYTES = 3_000_000_000
 BUILD_WORDS = "about three minutes on two idle CPUs"
 SOURCE_DOES_NOT_FIT = 3  # build.sh's exit status
 UNREAD = folders.ROOT / "kernel" / "unread"
-BEGUN = "begun"  # in a build's folder: its source has been patched, or compiled
 OLDEST = ".".join(map(str, parts.OLDEST_KERNEL))
 
 
@@ -56,10 +55,8 @@ class Source:
     is_left_over: bool = False  # by a build that was cut off
 
 
-def there_already(bench: Workbench) -> str | None:
-    """The sandbox's kernel in words, if one of the same options, patches and script is there; None
-    if it has to be built. Raises SetupError.
-    """
+def provide_kernel(bench: Workbench) -> str:
+    """Build the sandbox's kernel, unless one of the same options, patches and script is there."""
     named = os.environ.get("GOSTLAB_KERNEL")
     if named:
         version = parts.output_of([named, "--version"]).strip()
@@ -77,13 +74,6 @@ def there_already(bench: Workbench) -> str | None:
             f"User-Mode Linux is for x86_64, this machine is {platform.machine()}: no sandbox "
             "here; runs need --machine native, as root"
         )
-    return None
-
-
-def build_folder(bench: Workbench) -> Path:
-    """Where the sandbox's kernel is built; what others left beside it is deleted. Raises SetupError
-    if its disk is too full.
-    """
     folder = bench.cache / "build" / f"kernel-{parts.kernel_inputs_hash()}"
     for abandoned in (bench.cache / "build").glob("kernel-*"):
         if abandoned != folder:
@@ -91,26 +81,6 @@ def build_folder(bench: Workbench) -> Path:
     require_space(
         bench.cache, BUILD_BYTES - _size_of(folder), "the kernel's source while it builds"
     )
-    return folder
-
-
-def fetch_source(bench: Workbench) -> str:
-    """Fetch and unpack the kernel's source, unless the kernel or the source is there: its build
-    finds it. Raises SetupError or ArchiveError.
-    """
-    if there_already(bench):
-        return "not needed"
-    return next(_sources(bench, build_folder(bench))).origin
-
-
-def provide_kernel(bench: Workbench) -> str:
-    """Build the sandbox's kernel, unless one of the same options, patches and script is there.
-    Raises SetupError.
-    """
-    there = there_already(bench)
-    if there:
-        return there
-    folder = build_folder(bench)
     complaints = []
     for source in _sources(bench, folder):
         try:
@@ -150,14 +120,11 @@ def _sources(bench: Workbench, folder: Path) -> Iterator[Source]:
 
 
 def left_over(folder: Path) -> Source | None:
-    """The source that lies in a build's folder: fetched ahead, or left by a build that was cut
-    off.
-    """
+    """The source that a cut-off build left in its folder."""
     record = parts.read_json(folder / "source.json")
     if record is None:
         return None
-    begun = (folder / BEGUN).exists()
-    return Source(folder / "source", record["origin"], record["sha256"], is_left_over=begun)
+    return Source(folder / "source", record["origin"], record["sha256"], is_left_over=True)
 
 
 def unread_words() -> list[str]:
@@ -277,7 +244,6 @@ def run_build_script(bench: Workbench, source: Source, built: Path, script: Path
     """Run a build.sh, telling how far it is. Raises SourceDoesNotFit or SetupError."""
     argv: list[str | Path] = [script, source.tree, built, str(bench.jobs)]
     log = bench.log("kernel-build")
-    (built.parent / BEGUN).touch()
     started = time.monotonic()
     objects = 0
     with open(log, "w", encoding="utf-8") as output:

@@ -23,7 +23,6 @@ from gostlab.declared.folders import from_root
 from gostlab.declared.kernels import ALL_PATCHES, Declared, Patch
 from gostlab.setup import archive, parts
 from gostlab.setup.kernel_build import (
-    BEGUN,
     BUILD_BYTES,
     Source,
     SourceDoesNotFit,
@@ -85,7 +84,8 @@ def add_version(bench: Workbench, name: str) -> Added:
     there = parts.built_version(name, bench.cache)
     if there is not None:
         return described(name, there, (), None)
-    folder = build_folder(bench, declared)
+    folder = bench.cache / "build" / f"version-{name}-{parts.version_inputs_hash(declared)}"
+    require_space(bench.cache, BUILD_BYTES, f"the source of kernel {name} while it builds")
     source = left_over(folder) or fetched(bench, folder, declared)
     try:
         return build_version(bench, folder, source, declared)
@@ -97,26 +97,6 @@ def add_version(bench: Workbench, name: str) -> Added:
     return build_version(bench, folder, fetched(bench, folder, declared), declared)
 
 
-def build_folder(bench: Workbench, declared: Declared) -> Path:
-    """Where a declared version is built. Raises SetupError if its disk is too full."""
-    folder = (
-        bench.cache / "build" / f"version-{declared.name}-{parts.version_inputs_hash(declared)}"
-    )
-    require_space(bench.cache, BUILD_BYTES, f"the source of kernel {declared.name} while it builds")
-    return folder
-
-
-def fetch_version(bench: Workbench, name: str) -> str:
-    """Fetch and unpack a declared version's source, unless the kernel or the source is there: its
-    build finds it. Raises SetupError, ArchiveError.
-    """
-    declared = kernels.declared_kernels()[name]
-    if parts.built_version(name, bench.cache) is not None:
-        return "not needed"
-    folder = build_folder(bench, declared)
-    return (left_over(folder) or fetched(bench, folder, declared)).origin
-
-
 def provide_version(bench: Workbench, name: str) -> str:
     """Build a declared version, unless it is there. Raises SetupError, ArchiveError."""
     found = add_version(bench, name)
@@ -126,7 +106,6 @@ def provide_version(bench: Workbench, name: str) -> str:
 
 def build_version(bench: Workbench, folder: Path, source: Source, declared: Declared) -> Added:
     """Patch a version's source, and build it. Raises SetupError."""
-    (folder / BEGUN).touch()
     patch_all(source.tree, declared.series)
     write_options(source.tree, declared.more, declared.may_be_missing)
     hashed = parts.version_inputs_hash(declared)

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -33,7 +34,7 @@ from gostlab.declared.needs import Needs
 from gostlab.declared.tunnels import tunnel_packages
 from gostlab.setup import archive, gosts, kernels, modules, parts, system
 from gostlab.setup.iperf3_fetch import provide_iperf3
-from gostlab.setup.kernel_build import fetch_source, provide_kernel
+from gostlab.setup.kernel_build import provide_kernel
 from gostlab.setup.relay_build import provide_relay
 from gostlab.setup.side_by_side import Progress, Step, take_steps
 from gostlab.setup.unpacked import provide_programs
@@ -349,7 +350,7 @@ def steps(
         Step(
             "packages", lambda bench: install_packages(bench, wanted_packages(*more)), tools, tools
         ),
-        Step("iproute2", provide_iproute2),
+        Step("iproute2", provide_iproute2, packages, packages),
     ]
     if wanted.iperf3s:
         iperf3 = partial(provide_iperf3, versions=wanted.iperf3s)
@@ -375,26 +376,24 @@ def kernel_steps(names: Sequence[str]) -> list[Step]:
     """Fetching and building kernels, one after the other: each has all CPUs."""
     found: list[Step] = []
     for name in names:
-        if name != SHIPPED and name not in kernels.declared_names():
-            continue  # of the user's own: it is there, or the run says what to do
-        fetch, build = fetch_source, provide_kernel
-        if name != SHIPPED:
-            fetch = partial(alone_with_kernels, does=partial(kernels.fetch_version, name=name))
-            build = partial(alone_with_kernels, does=partial(kernels.provide_version, name=name))
-        step = "kernel" if name == SHIPPED else f"kernel {name}"
-        before = tuple(each.name for each in found[-2:])
-        found += [
-            Step(f"{step}'s source", fetch, before[:1]),
-            Step(step, build, ("tools", f"{step}'s source", *before[1:]), ("tools",)),
-        ]
-    controls = "congestion controls"
-    return found + [Step(controls, provide_controls, ("kernel",), ("kernel",))] * (SHIPPED in names)
+        before = ("tools", *(each.name for each in found[-1:]))
+        if name == SHIPPED:
+            found.append(Step("kernel", provide_kernel, before, ("tools",)))
+        elif name in kernels.declared_names():
+            build = partial(provide_version, name=name)
+            found.append(Step(f"kernel {name}", build, before, ("tools",)))
+        # One of the user's own is there, or the run says what to do.
+    if SHIPPED in names:
+        found.append(Step("congestion controls", provide_controls, ("kernel",), ("kernel",)))
+    return found
 
 
-def alone_with_kernels(bench: Workbench, does: Callable[[Workbench], str]) -> str:
-    """Do something that `./lab kernel` must not do at the same time."""
-    with locked(bench.cache, bench.say, "kernels.lock"):
-        return does(bench)
+def provide_version(bench: Workbench, name: str) -> str:
+    """Build a declared version of Linux, while no `./lab kernel` is at the same. Raises
+    SetupError.
+    """
+    with locked(bench.cache, bench.say, "kernels.lock") as lock_fd:
+        return kernels.provide_version(replace(bench, lock_fd=lock_fd), name)
 
 
 def relay_if_needed(bench: Workbench, asked: bool) -> str:
@@ -432,10 +431,11 @@ def take(
         (cache / folder).mkdir(parents=True, exist_ok=True)
     progress = Progress(len(chosen), quiet, out)
     with locked(cache, print) as lock_fd:
-        failed = take_steps(chosen, progress, Workbench(cache, jobs, print, lock_fd))
-        for apt in (cache / "build").glob("apt-*"):
-            shutil.rmtree(apt, ignore_errors=True)
-    return failed
+        try:
+            return take_steps(chosen, progress, Workbench(cache, jobs, print, lock_fd))
+        finally:
+            for apt in (cache / "build").glob("apt-*"):
+                shutil.rmtree(apt, ignore_errors=True)
 
 
 def needs_of(experiment: str, *, quick: bool) -> Needs:

@@ -311,7 +311,6 @@ def test_a_build_that_was_cut_off_and_fails_is_begun_anew(
     declared = kernels.declared_kernels()[name]
     folder = tmp_path / "build" / f"version-{name}-{parts.version_inputs_hash(declared)}"
     (folder / "source").mkdir(parents=True)
-    (folder / building.BEGUN).touch()
     record = {"origin": "half", "sha256": ""}
     (folder / "source.json").write_text(json.dumps(record), encoding="utf-8")
     tried = []

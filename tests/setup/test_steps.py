@@ -106,9 +106,7 @@ def test_the_thesis_needs_its_kernel_its_iperf3_and_a_gost_and_no_more() -> None
 
     assert wanted == Needs(kernels=("5.10",), iperf3s=("3.9",), gosts=("auto",))
     names = [step.name.replace(" ", "_") for step in setup.steps(wanted)]
-    assert names == (
-        "tools packages iproute2 iperf3 gost relay kernel_5.10's_source kernel_5.10".split()
-    )
+    assert names == ("tools packages iproute2 iperf3 gost relay kernel_5.10".split())
 
 
 def test_a_question_of_the_defaults_needs_no_relay() -> None:
@@ -385,7 +383,6 @@ def test_a_left_over_tree_that_does_not_build_is_replaced(bench: Workbench, sour
     folder = bench.cache / "build" / "kernel-0123456789ab"
     (folder / "source").mkdir(parents=True)
     (folder / "source" / "broken").touch()
-    (folder / kernel_build.BEGUN).touch()
     workbench.write_json(folder / "source.json", {"origin": "left", "sha256": "ab" * 32})
     script = sources / "kernel" / "build.sh"
     script.write_text(FITS.replace("set -e\n", 'set -e\n[ ! -e "$1/broken" ]\n'), encoding="utf-8")
