@@ -18,7 +18,7 @@ import csv
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -168,8 +168,9 @@ def table_of(asked: Asked, load: Load) -> list[str] | None:
     else:
         (matrix,) = shown
         table = cells_table(matrix, asked.rows, asked.figures, asked.place)
-    lines = table.to_markdown().strip().splitlines()[2:] if table.rows else [NONE_MOVED]
-    return ["", *lines, "", *foot_of(asked, shown), ""]
+    lines = replace(table, note="").to_markdown().strip().splitlines()[2:]
+    foot = foot_of(asked, shown, table.note)
+    return ["", *(lines if table.rows else [NONE_MOVED]), "", *foot, ""]
 
 
 def asked_by_file(experiment: str) -> frozenset[str]:
@@ -272,6 +273,9 @@ def targets_table(asked: Asked, rows: Sequence[targets.Target]) -> Table:
                 "moved": moved_words(old, row.got) if counts and row.got else "",
             }
         )
+    judged = [row for row in told if row["verdict"] in JUDGED]
+    agree = sum(row["verdict"] == targets.AGREES for row in judged)
+    note = f"{agree} of {len(judged)} agree"
     if asked.moved:
         told = [row for row in told if changed(row)]
     figures = {str(row["figure"]) for row in told}
@@ -288,7 +292,7 @@ def targets_table(asked: Asked, rows: Sequence[targets.Target]) -> Table:
     ]
     if before:
         columns += [Column("before", "in 0.2"), *texts(moved="moved")]
-    return Table("", "", "", tuple(columns), tuple(told))
+    return Table("", "", note, tuple(columns), tuple(told))
 
 
 def changed(row: Mapping[str, Any]) -> bool:
@@ -329,7 +333,7 @@ def moved_words(before: float | None, now: Summary) -> str:
 # -- what it rests on
 
 
-def foot_of(asked: Asked, shown: Sequence[MatrixResults]) -> list[str]:
+def foot_of(asked: Asked, shown: Sequence[MatrixResults], note: str = "") -> list[str]:
     """How many runs a table rests on, which command makes them, and what made these."""
     cells = [cell for matrix in shown for cell in matrix.cells]
     enough = [len(cell.counted) for cell in cells if len(cell.counted) >= LEAST]
@@ -337,7 +341,7 @@ def foot_of(asked: Asked, shown: Sequence[MatrixResults]) -> list[str]:
     counted = [run for cell in cells for run in cell.counted]
     degraded = sum(run.verdict == "degraded" for run in counted)
     figures = ", ".join(dict.fromkeys(figure_words(each) for each in asked.figures))
-    said = ["" if asked.targets else f"Medians, least to most in brackets: {figures}"]
+    said = [note if asked.targets else f"Medians, least to most in brackets: {figures}"]
     said.append(f"n = {span_words(min(enough), max(enough))}" if enough else "")
     said.append(f"{len(counted)} runs count" + (f", {degraded} degraded" if degraded else ""))
     said.append(f"{DEGRADED}: degraded" if degraded and not asked.targets else "")

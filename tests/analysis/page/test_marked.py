@@ -75,6 +75,7 @@ def test_published_numbers_stand_beside_the_labs_and_what_moved_is_said(tmp_path
     page = marked(tmp_path, "download/main targets since=then.csv")
     write_marked([page], tmp_path / "results", tmp_path)
     (row,) = (line for line in page.read_text().splitlines() if "fastest three" in line)
+    assert "2 of 2 agree; n = 5; 20 runs count." in " ".join(page.read_text().split())
     assert "| 0.08 to 0.8 |" in row and "| agrees | 0.1 | +10" in row
     page = marked(tmp_path, "download/main targets moved since=then.csv")
     write_marked([page], tmp_path / "results", tmp_path)
