@@ -103,6 +103,7 @@ class Watched:
         self._worked_s = 0.0
         self._deadline = time.monotonic() + limit_s
         self.complaint: str | None = None
+        self.at_its_limit = False
         self.from_outside = False  # whether it was ended by what has nothing to do with it
 
     @property
@@ -116,6 +117,7 @@ class Watched:
         if status is None and time.monotonic() > self._deadline:
             self.complaint = self._why_at_its_limit()
             if self.complaint is not None:
+                self.at_its_limit = True
                 self.kill()
                 return self._process.returncode
         return status

@@ -13,7 +13,7 @@ from gostlab.machine.logs import last_kernel_words
 from gostlab.setup.modules import CompileError, Module
 
 AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
-LIMIT_S = 60.0
+LIMIT_S = 20.0  # of CPU time: it takes a second
 
 
 def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
@@ -47,9 +47,12 @@ def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
         try:
             names, refused = (folder / "said").read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError):
-            raise CompileError(
-                f"{file.name}: the kernel died of it: {last_kernel_words(folder)}"
-            ) from None
+            words = (
+                f"its init does not end ({guest.complaint})"
+                if guest.at_its_limit
+                else f"the kernel died of it: {last_kernel_words(folder)}"
+            )
+            raise CompileError(f"{file.name}: {words}") from None
     why = json.loads(refused).get(file.name)
     if why:
         raise CompileError(f"{file.name}: it compiles, but the kernel does not take it: {why}")

@@ -16,7 +16,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +40,8 @@ from gostlab.machine import (
 from gostlab.machine.allowance import memory_left, read_lines
 from gostlab.machine.logs import last_kernel_words
 from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
+from gostlab.setup import landlock
+from gostlab.setup.landlock import checked, gain_no_rights, libc, unused
 from gostlab.setup.modules import CompileError, Module, module_for
 from gostlab.setup.parts import MissingPart, kernel_record, seccomp_words
 
@@ -90,8 +91,8 @@ ENDED_BY = {
     signal.SIGXFSZ: "a file of the run met this process's limit of size: ulimit -f unlimited",
 }
 
-# -- the host's kernel: <linux/sched.h>, <linux/mount.h>, <linux/prctl.h>, <linux/capability.h>,
-# <linux/landlock.h>. The system calls' numbers are the same on every architecture, as of all that
+# -- the host's kernel: <linux/sched.h>, <linux/mount.h>, <linux/prctl.h>, <linux/capability.h>. The
+# system calls' numbers are the same on every architecture, as of all that
 # are younger than Linux 5.1.
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = (
     0x00020000,
@@ -101,29 +102,11 @@ CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = (
 )
 MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 1
-PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 24, 38
+PR_SET_PDEATHSIG, PR_CAPBSET_DROP = 1, 24
 ADDR_NO_RANDOMIZE = 0x0040000
 # What root keeps of its rights: to read what is there, and to write a run's folder that belongs to
 # somebody else.
 CAPABILITIES_KEPT = {1, 2}  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_ADD_RULE, SYS_LANDLOCK_RESTRICT_SELF = 444, 445, 446
-LANDLOCK_CREATE_RULESET_VERSION, LANDLOCK_RULE_PATH_BENEATH = 1, 1
-ACCESS = {
-    "write_file": 1 << 1,
-    "remove_dir": 1 << 4,
-    "remove_file": 1 << 5,
-    "make_char": 1 << 6,
-    "make_dir": 1 << 7,
-    "make_reg": 1 << 8,
-    "make_sock": 1 << 9,
-    "make_fifo": 1 << 10,
-    "make_block": 1 << 11,
-    "make_sym": 1 << 12,
-    "refer": 1 << 13,
-    "truncate": 1 << 14,
-    "ioctl_dev": 1 << 15,
-}
-ACCESS_SINCE = {"refer": 2, "truncate": 3, "ioctl_dev": 5}  # the ABI that brought it; the others: 1
 # In the run's folder. No symbolic link, which who reads the results could follow out of it, and no
 # FIFO, at which he would wait; User-Mode Linux makes a socket (its console for the host) and, where
 # it has no tmpfs of its own, its memory.
@@ -142,9 +125,6 @@ AT_TERMINALS = (
     "write_file",
     "ioctl_dev",
 )  # User-Mode Linux tries a pseudo-terminal as it boots, and complains without
-TCP_BIND_AND_CONNECT, SCOPE_SOCKETS_AND_SIGNALS = 3, 3
-
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -517,15 +497,7 @@ def available_isolation() -> Isolation:
     """The most that this host's kernel grants this process: tried once, in a child that ends with
     the question.
     """
-    abi = max(
-        0,
-        libc.syscall(
-            SYS_LANDLOCK_CREATE_RULESET,
-            None,
-            ctypes.c_size_t(0),
-            ctypes.c_uint(LANDLOCK_CREATE_RULESET_VERSION),
-        ),
-    )
+    abi = landlock.abi()
     for isolation in (Isolation(True, abi), Isolation(False, abi)):
         with tempfile.TemporaryDirectory(prefix="gostlab-") as scratch:
             Path(scratch, ".uml").mkdir()
@@ -655,69 +627,20 @@ def drop_rights() -> None:
         or libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), *unused(3)) == 0
     ):
         capability += 1  # to the first that this kernel does not know
-    checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *unused(3)), "no_new_privs")
-
-
-def unused(count: int) -> list[ctypes.c_ulong]:
-    """The arguments of prctl(2) that must be zero."""
-    return [ctypes.c_ulong(0)] * count
+    gain_no_rights()
 
 
 def enter_landlock(isolation: Isolation, folder: Path, memory: Path) -> None:
     """Writing in the folder only, no TCP, no signals to processes outside. Needs no_new_privs.
     Raises OSError.
     """
-    abi = isolation.landlock
-    handled = {name: bit for name, bit in ACCESS.items() if ACCESS_SINCE.get(name, 1) <= abi}
-    attributes = (ctypes.c_uint64 * 3)(
-        sum(handled.values()),
-        TCP_BIND_AND_CONNECT if abi >= 4 else 0,
-        SCOPE_SOCKETS_AND_SIGNALS if abi >= 6 else 0,
+    landlock.enter(
+        isolation.landlock,
+        landlock.WRITING,
+        {
+            Path("/dev/ptmx"): AT_TERMINALS,
+            Path("/dev/pts"): AT_TERMINALS,
+            memory: IN_MEMORY,
+            folder: IN_FOLDER,
+        },
     )
-    size = ruleset_bytes(abi)
-    ruleset = checked(
-        libc.syscall(
-            SYS_LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint(0)
-        ),
-        "landlock",
-    )
-    writable: dict[Path, tuple[str, ...]] = {
-        Path("/dev/ptmx"): AT_TERMINALS,
-        Path("/dev/pts"): AT_TERMINALS,
-        memory: IN_MEMORY,
-        folder: IN_FOLDER,
-    }
-    for path, names in writable.items():
-        if not path.exists():  # a container may have no terminals
-            continue
-        descriptor = os.open(path, os.O_PATH)
-        # struct landlock_path_beneath_attr is packed: 64 bits of rights, 32 of descriptor
-        rule = sum(handled.get(name, 0) for name in names).to_bytes(
-            8, sys.byteorder
-        ) + descriptor.to_bytes(4, sys.byteorder)
-        checked(
-            libc.syscall(
-                SYS_LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, ctypes.c_uint(0)
-            ),
-            str(path),
-        )
-        os.close(descriptor)
-    checked(libc.syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint(0)), "landlock")
-    os.close(ruleset)
-
-
-def ruleset_bytes(abi: int) -> int:
-    """How much of struct landlock_ruleset_attr an ABI knows: files, from 4 on networks, from 6 on
-    what is shared with processes outside.
-    """
-    if abi < 4:
-        return 8
-    return 16 if abi < 6 else 24
-
-
-def checked(result: int, what: str) -> int:
-    """A system call's result. Raises OSError with `what` as its file name."""
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
-    return int(result)

@@ -26,7 +26,7 @@ from gostlab.declared import controls, folders
 from gostlab.declared.controls import Control
 from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import from_root
-from gostlab.setup import parts
+from gostlab.setup import landlock, parts
 from gostlab.setup.workbench import replacing, write_json
 
 # What is compiled with every control, and what its file may include.
@@ -42,6 +42,14 @@ MODULE_NAME_BYTES = 56
 HEADERS_BYTES = 200_000_000
 # A line of the compiler's about the control's own file, wherever it was compiled.
 OWN_LINE = re.compile(r"(?:[^\s:]*/)?\b(?:control\.c|cc_\w+\.ko)(?=[:\s])")
+
+
+# What a compilation may have: a C file of somebody else's may include /dev/zero, or this machine's
+# secrets. So it reads its own folder and this machine's programs alone.
+LIMITS = (2 << 30, 120, 512 << 20)  # memory and longest file in bytes, CPU time in seconds
+LIMIT_S = 300
+PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives")
+EVERYTHING = (*landlock.READING, *landlock.WRITING)
 
 
 class CompileError(Exception):
@@ -149,35 +157,59 @@ def compiled(
         tree, work = Path(scratch, "kernel"), Path(scratch, "module")
         tree.mkdir()
         work.mkdir()
-        run(["tar", "--extract", "--no-same-owner", "--file", headers, "--directory", tree], said)
+        run(
+            ["tar", "--extract", "--no-same-owner", "--file", headers, "--directory", tree],
+            said,
+            [headers, scratch],
+        )
         (work / "control.c").write_bytes(source)
         for name in OUR_HALF:
             shutil.copyfile(folders.CONTROLS / name, work / name)
         (work / "Kbuild").write_text(KBUILD.format(module=module), encoding="ascii")
-        words = run(["make", "--silent", "-C", tree, "ARCH=um", f"M={work}", "modules"], said)
+        words = run(
+            ["make", "--silent", "-C", tree, "ARCH=um", f"M={work}", "modules"], said, [scratch]
+        )
         yield work / f"{module}.ko", words
 
 
-def run(argv: Sequence[str | Path], said: str) -> list[str]:
-    """Run a step of the compilation; what it says of the file. Raises CompileError, MissingPart."""
+def run(argv: Sequence[str | Path], said: str, places: Sequence[str | Path]) -> list[str]:
+    """Run a step of the compilation, which reads and writes in some places, and reads this
+    machine's programs; what it says of the file. Raises CompileError, MissingPart.
+    """
     environ = {
         name: value
         for name, value in os.environ.items()
         if name not in ("SUBARCH", "CROSS_COMPILE", "MAKEFLAGS", "MFLAGS", "KBUILD_OUTPUT")
     }
+    abi = landlock.abi()
+    allowed = {Path(place): EVERYTHING for place in places} | {
+        Path(place): ("execute", "read_file", "read_dir") for place in PROGRAMS
+    }
+    allowed[Path("/dev/null")] = ("read_file", "write_file")
+
+    def confine() -> None:
+        landlock.limit(*LIMITS)
+        landlock.gain_no_rights()
+        if abi:
+            landlock.enter(abi, landlock.READING | landlock.WRITING, allowed)
+
     try:
         done = subprocess.run(
             argv,
-            env={**environ, "LC_ALL": "C"},
+            env={**environ, "LC_ALL": "C", "TMPDIR": str(places[-1])},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
             check=False,
+            preexec_fn=confine,
+            timeout=LIMIT_S,
         )
     except FileNotFoundError as error:
         raise parts.MissingPart(f"{argv[0]} is missing: run ./lab setup") from error
+    except subprocess.TimeoutExpired:
+        raise CompileError(f"{said}: {argv[0]} did not end within {LIMIT_S} s") from None
     words = told(done.stdout.splitlines(), said)
     if done.returncode != 0:
         raise CompileError("\n".join(words) or f"{said}: {argv[0]} ended with {done.returncode}")

@@ -137,3 +137,32 @@ def test_a_run_with_a_module_repeats_bit_for_bit(lab: Lab) -> None:
     for name in ("sockets.jsonl", "queues.jsonl", "legs.json"):
         assert (one.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
     assert states(one) == states(other)
+
+
+HOSTILE = {
+    "reads for ever": ('#include "/dev/zero"\n', "/dev/zero"),
+    "reads this machine's secrets": ('asm(".incbin \\"/etc/shadow\\"");\n', "/etc/shadow"),
+    "takes all memory": (
+        "#define A(x) x x x x x x x x x x x x x x x x\n#define B(x) A(A(A(A(A(x)))))\n"
+        'static const char text[] = B(B("0123456789abcdef"));\n',
+        "memory",
+    ),
+    "never ends": (
+        "#include <linux/module.h>\n#include <linux/init.h>\n#include <net/tcp.h>\n"
+        "static int __init f(void) { for (;;) cpu_relax(); return 0; }\n"
+        'module_init(f);\nMODULE_LICENSE("GPL");\n',
+        "does not end",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_file_is_held_to_its_folder_and_to_limits(
+    lab: Lab, own: Path, tmp_path: Path, what: str
+) -> None:
+    source, says = HOSTILE[what]
+    file = tmp_path / "hostile.c"
+    file.write_text(source)
+    with pytest.raises(modules.CompileError, match=says):
+        add(lab, file)
+    assert not controls.own_controls()

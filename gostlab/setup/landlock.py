@@ -1,0 +1,116 @@
+"""Landlock (<linux/landlock.h>): a process gives up what it does not need, for itself and for all
+that comes of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_ADD_RULE, SYS_LANDLOCK_RESTRICT_SELF = 444, 445, 446
+LANDLOCK_CREATE_RULESET_VERSION, LANDLOCK_RULE_PATH_BENEATH = 1, 1
+TCP_BIND_AND_CONNECT, SCOPE_SOCKETS_AND_SIGNALS = 3, 3
+PR_SET_NO_NEW_PRIVS = 38
+READING = {"execute": 1 << 0, "read_file": 1 << 2, "read_dir": 1 << 3}
+WRITING = {
+    "write_file": 1 << 1,
+    "remove_dir": 1 << 4,
+    "remove_file": 1 << 5,
+    "make_char": 1 << 6,
+    "make_dir": 1 << 7,
+    "make_reg": 1 << 8,
+    "make_sock": 1 << 9,
+    "make_fifo": 1 << 10,
+    "make_block": 1 << 11,
+    "make_sym": 1 << 12,
+    "refer": 1 << 13,
+    "truncate": 1 << 14,
+    "ioctl_dev": 1 << 15,
+}
+SINCE = {"refer": 2, "truncate": 3, "ioctl_dev": 5}  # the ABI that brought it; the others: 1
+# What a file, and no folder, may be given.
+OF_FILES = ("execute", "write_file", "read_file", "truncate", "ioctl_dev")
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def abi() -> int:
+    """What this host's kernel has of it; 0: nothing."""
+    version = ctypes.c_uint(LANDLOCK_CREATE_RULESET_VERSION)
+    found = libc.syscall(SYS_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), version)
+    return max(0, int(found))
+
+
+def enter(abi: int, rights: Mapping[str, int], allowed: Mapping[Path, Sequence[str]]) -> None:
+    """Give up some rights but for those allowed at or below paths; TCP, and signals to processes
+    outside, where the ABI has them. A path that is not there is left out. Needs no_new_privs.
+    Raises OSError.
+    """
+    handled = {name: bit for name, bit in rights.items() if SINCE.get(name, 1) <= abi}
+    attributes = (ctypes.c_uint64 * 3)(
+        sum(handled.values()),
+        TCP_BIND_AND_CONNECT if abi >= 4 else 0,
+        SCOPE_SOCKETS_AND_SIGNALS if abi >= 6 else 0,
+    )
+    size = ctypes.c_size_t(ruleset_bytes(abi))
+    made = libc.syscall(SYS_LANDLOCK_CREATE_RULESET, attributes, size, ctypes.c_uint(0))
+    ruleset = checked(made, "landlock")
+    for path, names in allowed.items():
+        if not path.exists():
+            continue
+        given = [name for name in names if path.is_dir() or name in OF_FILES]
+        descriptor = os.open(path, os.O_PATH)
+        # struct landlock_path_beneath_attr is packed: 64 bits of rights, 32 of descriptor
+        rule = sum(handled.get(name, 0) for name in given).to_bytes(8, sys.byteorder)
+        rule += descriptor.to_bytes(4, sys.byteorder)
+        added = libc.syscall(
+            SYS_LANDLOCK_ADD_RULE, ruleset, LANDLOCK_RULE_PATH_BENEATH, rule, ctypes.c_uint(0)
+        )
+        checked(added, str(path))
+        os.close(descriptor)
+    checked(libc.syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint(0)), "landlock")
+    os.close(ruleset)
+
+
+def ruleset_bytes(abi: int) -> int:
+    """How much of struct landlock_ruleset_attr an ABI knows: files, from 4 on networks, from 6 on
+    what is shared with processes outside.
+    """
+    if abi < 4:
+        return 8
+    return 16 if abi < 6 else 24
+
+
+def gain_no_rights() -> None:
+    """No program that is executed from here on gains rights (set-user-id). Raises OSError."""
+    checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *unused(3)), "no_new_privs")
+
+
+def unused(count: int) -> list[ctypes.c_ulong]:
+    """The arguments of prctl(2) that must be zero."""
+    return [ctypes.c_ulong(0)] * count
+
+
+def checked(result: int, what: str) -> int:
+    """A system call's result. Raises OSError with `what` as its file name."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+    return int(result)
+
+
+def limit(memory_bytes: int, cpu_s: int, file_bytes: int) -> None:
+    """The most that this process, and each that it starts, may have of this machine."""
+    for what, most in (
+        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_CPU, cpu_s),
+        (resource.RLIMIT_FSIZE, file_bytes),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, hard = resource.getrlimit(what)
+        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (least, least))
