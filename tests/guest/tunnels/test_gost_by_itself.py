@@ -41,7 +41,7 @@ ENDS += [pair for version in VERSIONS for pair in ((version, RELAY), (RELAY, ver
 # The kinds that treat an end of stream in ways of their own: bare, framed, and multiplexed.
 UNLIKE = ("gost+tcp", "gost+wss", "gost+mws")
 MANY = 128
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 UP, DOWN = (random.Random(seed).randbytes(3_000_000) for seed in (1, 2))
 Handle = Callable[[socket.socket], Any]
 
@@ -153,7 +153,7 @@ def connected(port: int) -> Iterator[socket.socket]:
 def all_of(connection: socket.socket, count: int = 1 << 40) -> bytes:
     """What comes until so many bytes are there, or the end."""
     got = bytearray()
-    while len(got) < count and (more := connection.recv(65536)):
+    while len(got) < count and (more := connection.recv(min(65536, count - len(got)))):
         got += more
     return bytes(got)
 
