@@ -2,7 +2,8 @@
 # Build the sandbox's kernel: build.sh SOURCE_TREE OUTPUT_FILE [JOBS]
 #
 # Beside OUTPUT_FILE goes headers.tar.xz: what a module of this kernel is compiled with (about 11 MB, for a
-# tree of 2 GB). It is made first: a kernel that is there has its headers.
+# tree of 2 GB). It is made first: a kernel that is there has its headers. Into `profile` beside them goes
+# which of profiles/ the code was arranged by (profiles/README.md), or why by none.
 # SOURCE_TREE is an unpacked kernel source (>= 6.16), built in place and patched with
 # patches/*.patch (what is in is noted in .gostlab-patched, so that a build that was cut off goes on).
 # Exits with 3 if this source takes a patch or an option no more: another version may.
@@ -25,10 +26,16 @@ for file in "$here"/patches/*.patch; do
     echo "$name" >>.gostlab-patched
 done
 
+if [ -n "${GOSTLAB_COUNT_BRANCHES-}" ] && ! grep -qxF instrument.diff .gostlab-patched; then
+    patch --forward --no-backup-if-mismatch --silent -p1 <"$here/profiles/instrument.diff"
+    echo instrument.diff >>.gostlab-patched
+fi
+
 # Nothing but what options names, and what that needs; of it not what nothing in the lab uses. (The file
 # is the other versions' too, and a line less there would have all of them built anew.)
 unused='OVERLAY_FS|OPENVSWITCH|MPTCP|MPTCP_IPV6|NETFILTER|NF_CONNTRACK|NF_TABLES|NF_TABLES_INET|NFT_CT|ETHTOOL_NETLINK'
 sed -nE "/^($unused)=/d; s/^[A-Z0-9]/CONFIG_&/p" "$here/options" >.gostlab-options
+if [ -n "${GOSTLAB_COUNT_BRANCHES-}" ]; then echo CONFIG_GCOV=y >>.gostlab-options; fi
 make --silent KCONFIG_ALLCONFIG=.gostlab-options allnoconfig
 
 missing=$(grep -vxFf .config .gostlab-options || true)
@@ -37,7 +44,27 @@ if [ -n "$missing" ]; then
     exit 3
 fi
 
-make --jobs="$jobs" linux
+# How often each branch was taken, for the version and the compiler that it was counted with. With another
+# it would count for little, so the kernel is built without.
+flags=()
+found=linux-$(make --silent kernelversion)-gcc-$(gcc -dumpfullversion)
+if [ -n "${GOSTLAB_COUNT_BRANCHES-}" ]; then
+    echo "none: this kernel counts branches" >"$(dirname "$output")/profile"
+elif [ -f "$here/profiles/$found.tar.xz" ]; then
+    rm -rf .gostlab-profile
+    mkdir .gostlab-profile
+    tar --extract --file="$here/profiles/$found.tar.xz" --directory=.gostlab-profile
+    # gcc looks for them by the whole path of what it compiles.
+    for counts in .gostlab-profile/*; do
+        mv "$counts" ".gostlab-profile/${PWD//\//#}#${counts##*/}"
+    done
+    flags+=("KCFLAGS=-fprofile-use=$PWD/.gostlab-profile -Wno-missing-profile -Wno-coverage-mismatch -Wno-error")
+    echo "$found" >"$(dirname "$output")/profile"
+else
+    echo "none: there is none for $found" >"$(dirname "$output")/profile"
+fi
+
+make --jobs="$jobs" "${flags[@]}" linux
 
 # The kernel's own script takes the headers of arch/um and leaves out those of x86, which it includes.
 make --jobs="$jobs" modules_prepare

@@ -235,9 +235,18 @@ def keep(
             "inputs_hash": inputs_hash,
             "jobs": bench.jobs,
             "build_s": round(time.monotonic() - started_s, 1),
+            **_profile_of(built),
         }
         write_json(kept / "kernel.json", {**record, **more})
     shutil.rmtree(built.parent)
+
+
+def _profile_of(built: Path) -> dict[str, str]:
+    """Which of kernel/profiles a kernel's code was arranged by, or why by none; nothing for one
+    that is built without looking for one.
+    """
+    said = built.with_name("profile")
+    return {"profile": said.read_text(encoding="utf-8").strip()} if said.is_file() else {}
 
 
 def run_build_script(bench: Workbench, source: Source, built: Path, script: Path) -> None:

@@ -248,9 +248,10 @@ def find_programs(cache: Path | None = None) -> dict[str, OwnProgram]:
 
 
 def kernel_inputs_hash(folder: Path = ROOT / "kernel") -> str:
-    """What a kernel was built with, besides its source: options, patches and script."""
+    """What a kernel was built with, besides its source: options, patches, script and profiles."""
     patches = (folder / "patches").glob("*.patch")
-    return _hash_files(folder, [folder / "options", folder / "build.sh", *patches])
+    profiles = (folder / "profiles").glob("*.tar.xz")
+    return _hash_files(folder, [folder / "options", folder / "build.sh", *patches, *profiles])
 
 
 def built_kernels(cache: Path | None = None) -> list[Path]:

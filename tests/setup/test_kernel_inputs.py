@@ -20,7 +20,8 @@ MAKE = """#!/bin/sh
 case "$*" in
 *allnoconfig*) grep -xE 'CONFIG_(A|B)=.*' .gostlab-options >.config; echo '# CONFIG_C is not set' >>.config ;;
 *install-extmod-build*) mkdir .gostlab-headers && echo main >.gostlab-headers/Makefile ;;
-*linux*) echo built >linux && echo symbols >vmlinux.symvers ;;
+*kernelversion*) echo 9.9.1 ;;
+*linux*) echo "$*" >called; echo built >linux && echo symbols >vmlinux.symvers ;;
 esac
 """
 STRIP = """#!/bin/sh
@@ -93,6 +94,26 @@ def test_the_headers_that_modules_need_are_kept_beside_the_kernel(pretended: Pat
         "arch/x86/um/asm/elf.h",
     } <= held
     assert (pretended / "source/Module.symvers").read_text() == "symbols\n"
+
+
+def test_a_profile_is_taken_where_it_fits_version_and_compiler_alone(pretended: Path) -> None:
+    assert build(pretended, "A=y\n").returncode == 0
+    assert (pretended / "profile").read_text().startswith("none: ")
+    assert "-fprofile-use" not in (pretended / "source/called").read_text()
+
+    gcc = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=True)
+    name = f"linux-9.9.1-gcc-{gcc.stdout.strip()}"
+    (pretended / "kernel/profiles").mkdir()
+    (pretended / "net#route.gcda").write_text("counts", encoding="utf-8")
+    with tarfile.open(pretended / f"kernel/profiles/{name}.tar.xz", "w:xz") as archive:
+        archive.add(pretended / "net#route.gcda", "./net#route.gcda")
+    for _ in range(2):
+        assert build(pretended, "A=y\n").returncode == 0
+        assert (pretended / "profile").read_text() == f"{name}\n"
+        assert "-fprofile-use=" in (pretended / "source/called").read_text()
+    (counts,) = (pretended / "source/.gostlab-profile").iterdir()
+    # As gcc asks for what it compiles in this folder.
+    assert counts.name.replace("#", "/") == f"{pretended}/source/net/route.gcda"
 
 
 def test_an_option_that_the_source_does_not_take_is_named(pretended: Path) -> None:

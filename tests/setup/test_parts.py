@@ -75,10 +75,14 @@ def kernel_folder(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("changed", ["options", "build.sh", "patches/a.patch", "patches/new.patch"])
+CHANGED = ("options", "build.sh", "patches/a.patch", "patches/new.patch", "profiles/a.tar.xz")
+
+
+@pytest.mark.parametrize("changed", CHANGED)
 def test_a_kernel_is_keyed_by_all_that_it_is_built_with(tmp_path: Path, changed: str) -> None:
     folder = kernel_folder(tmp_path)
     before = parts.kernel_inputs_hash(folder)
+    (folder / changed).parent.mkdir(exist_ok=True)
     (folder / changed).write_text("something else\n", encoding="utf-8")
     assert parts.kernel_inputs_hash(folder) != before
 
