@@ -430,12 +430,13 @@ def take(
     for folder in ("log", "build"):
         (cache / folder).mkdir(parents=True, exist_ok=True)
     progress = Progress(len(chosen), quiet, out)
-    with locked(cache, print) as lock_fd:
+    with locked(cache, partial(print, file=out or sys.stdout, flush=True)) as lock_fd:
         try:
             return take_steps(chosen, progress, Workbench(cache, jobs, print, lock_fd))
         finally:
             for apt in (cache / "build").glob("apt-*"):
                 shutil.rmtree(apt, ignore_errors=True)
+            _hand_to_owner(cache)
 
 
 def needs_of(experiment: str, *, quick: bool) -> Needs:
@@ -484,8 +485,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         failed = take_all(arguments, cache)
         if arguments.system:
             system.seal(cache)
-        else:
-            _hand_to_owner(cache)
     except KeyboardInterrupt:
         print("\nset-up: interrupted; the next one goes on from here", file=sys.stderr)
         return 130

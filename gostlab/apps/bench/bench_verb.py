@@ -13,7 +13,7 @@ from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, Verb, add_json, co
 def bench_arguments(verb: argparse.ArgumentParser) -> None:
     add_json(verb)
     verb.add_argument(
-        "--repeat", type=int, default=3, help="times each figure is taken (default: 3)"
+        "--repeat", type=int, default=5, help="times each figure is taken (default: 5)"
     )
     verb.add_argument(
         "--part",

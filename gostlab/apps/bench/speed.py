@@ -139,6 +139,11 @@ def last_sample_s(folder: Path) -> int:
 # -- the parts
 
 
+def called(commit: str | None) -> str:
+    """What a commit is called: a version's number where it is one."""
+    return BEFORE[0] if commit == BEFORE[1] else str(commit)
+
+
 def before_figures(bench: Bench) -> list[Figure]:
     """What a load takes, and how that compares with the version before it."""
     found = []
@@ -155,7 +160,7 @@ def before_figures(bench: Bench) -> list[Figure]:
                 one.packet_us / other.packet_us if of_packet else one.times_real / other.times_real
                 for one, other in zip(now, before, strict=True)
             ]
-            name = f"the same, over {BEFORE[0]}'s"
+            name = f"the same, over {called(bench.before)}'s"
             found.append(told(Figure(name, "×", each.packets or each.speed, ratios)))
     return found
 
@@ -311,7 +316,7 @@ def main(
     else:
         print(HEAD, *(figure.row for figure in figures), sep="\n")
     if write is not None:
-        text = page.to_page(figures, BEFORE[0], load_before, list(FURTHER))
+        text = page.to_page(figures, called(before), load_before, list(FURTHER))
         write.write_text(text, encoding="utf-8")
         print(write, file=sys.stderr)
     return 1 if any(figure.failed for figure in figures) else 0
