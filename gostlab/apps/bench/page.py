@@ -13,19 +13,17 @@ PAGE = """# How fast the lab is
 
 <!-- Written by ./lab bench --write docs/speed.md: what is typed into this page is lost. -->
 
-{when}, {cpu}, {cpus} CPUs usable, {busy}. Each figure is taken n times, this version and {before}
-by turns. CPU time is the user and system time of all processes of a run. A packet's is what a long
-run takes more than a short one, over the packets between. {met}
+{when}, {cpu}, {cpus} CPUs, {busy}. n times each, this version and {before} by turns. A packet's
+figure is the CPU time that a long run takes more than a short one, over the packets between. {met}
 
 <!-- from: ./lab bench -->
 
 {table}
 
-The native nodes are five network namespaces in a row on this machine's own kernel, on one CPU, with
-one packet a call and without netem. `./lab bench --part NAME` takes more: {more}.
+The native nodes are five network namespaces in a row on this machine's own kernel, on one CPU,
+without netem. `./lab bench --part NAME` takes more: {more}.
 
-What was tried for speed, and what became of it: [tried.md](tried.md). How long experiments take:
-`./lab catalogue`.
+[What was tried for speed](tried.md). What experiments take: `./lab catalogue`.
 """
 
 
