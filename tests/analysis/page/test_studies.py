@@ -255,7 +255,9 @@ def test_the_report_draws_what_the_file_names_and_holds_study_against_lab(
     assert not any(name.startswith("loss-series") for name in names)
     assert 'badge ok">agrees' in html and 'badge degraded">disagrees' in html
     answer = html.partition('class="answer"')[2].partition("</section>")[0]
-    assert "<th" in answer and "agree within" in answer, "no rates beside the lab's on the first screen"
+    assert "<th" in answer and "agree within" in answer, (
+        "no rates beside the lab's on the first screen"
+    )
     assert (tmp_path / "tables/li-2018-targets.csv").exists()
     assert (tmp_path / "tables/li-2018-fair-flows.csv").exists()
 
