@@ -7,10 +7,10 @@
 #   make results   the site's pages from result folders, docs/results.md and the tables of docs/
 #   make catalogue every experiment's quick form, and one report of them all (FORM= for the full ones)
 #   make fast      lint and the tests without a machine    make clean      delete results and caches in this folder
-#   make lint      only the checkers
+#   make lint      only the checkers                    make test-vagrant  `vagrant up` for real, and the README in there
 
 .DEFAULT_GOAL := run
-.PHONY: run test fast bench validate catalogue results kernel doctor lint check-format check-python check-gofmt unit go-test go-fuzz vagrant beside-unit clean setup setup-test
+.PHONY: run test fast bench validate catalogue results kernel doctor lint check-format check-python check-gofmt unit go-test go-fuzz vagrant test-vagrant beside-unit clean setup setup-test
 
 PYTHON := /usr/bin/python3
 # The set-up's own Go: one compiler for everyone.
@@ -108,6 +108,9 @@ go-fuzz:
 vagrant:
 	@if command -v vagrant >/dev/null; then vagrant validate; \
 	else echo "vagrant is not installed: its file is checked only where it is"; fi
+
+test-vagrant:
+	@$(PYTHON) tests/setup/vagrant_up.py
 
 clean:
 	rm -rf results .pytest_cache .ruff_cache .mypy_cache

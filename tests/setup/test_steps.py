@@ -568,6 +568,18 @@ def test_vagrant_accepts_its_file(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_vagrant_up_is_left_out_in_one_line_where_vagrant_is_not_installed(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, folders.ROOT / "tests" / "setup" / "vagrant_up.py"],
+        capture_output=True,
+        text=True,
+        env={"PATH": str(tmp_path)},
+        check=False,
+    )
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+    assert "skipped" in done.stdout and "vagrant-libvirt" in done.stdout
+
+
 def test_ci_runs_the_readmes_test_command_and_nothing_else() -> None:
     script = (folders.ROOT / ".ci" / "run").read_text(encoding="utf-8")
     commands = [line for line in script.splitlines() if line and not line.startswith("#")]
