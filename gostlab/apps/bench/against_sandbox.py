@@ -3,9 +3,9 @@ and in the sandbox, where each pays what was measured of it here in the same min
 byte have cost twice as much an hour later on a machine that shares its caches with others, and no
 table knows the hour; what a shipped table says of these minutes is told beside it.
 
-Loopback: iperf3 alone, and through the relay, and each GOST that was added, by each transport, with
-1, 16 and 128 streams at full rate, and with 64, which the costs were not fitted to. Here: 8 bits
-over the CPU time that all programs of the chain take per byte delivered, which is what one CPU
+Loopback: iperf3 alone, and through the relay and the newest GOST that was added, by each transport,
+with 1, 16 and 128 streams at full rate, and with 64, which the costs were not fitted to. Here: 8
+bits over the CPU time that all programs of the chain take per byte delivered, which is what one CPU
 carries and what other work on it does not lower; of several windows the cheapest, as other work
 only adds. In the sandbox: what iperf3 reports on a host of one CPU.
 
@@ -28,6 +28,7 @@ from gostlab.apps.bench.calibrate import (
     ENVIRON,
     FULL,
     JUDGE,
+    RELAYS_NAME,
     WINDOW_S,
     Load,
     Way,
@@ -46,7 +47,7 @@ from gostlab.declared.iperf3_versions import OWN
 from gostlab.describe.file.costs import UNIFORM, MeasuredCost, load_measured, machine_names
 from gostlab.describe.resolve.cpu_model import CpuModel
 from gostlab.machine import sandbox, usable_cpus
-from gostlab.setup.parts import find_parts, require_kernel
+from gostlab.setup.parts import find_parts, require_kernel, version_tuple
 
 # Where the sandbox's chain listens, and how long it is loaded on its clock.
 SINK, FAR, NEAR = 5000, 5001, 5002
@@ -70,7 +71,7 @@ class Compared:
 def compare_loopback(repeat: int) -> Compared:
     """Measure here, then in the sandbox. Raises RuntimeError, MachineError or ValueError."""
     parts = find_parts()
-    ways, iperf3 = ways_of(parts), parts.iperf3[VERSION].path
+    ways, iperf3 = of_newest(ways_of(parts)), parts.iperf3[VERSION].path
     print("bench: loopback: this machine's own kernel …", file=sys.stderr, flush=True)
     taken = take(str(iperf3), ways, usable_cpus()[-1], repeat)
     loads_of = by_program(taken)
@@ -91,6 +92,13 @@ def compare_loopback(repeat: int) -> Compared:
         for (_, load), spent in loads.items()
     ]
     return Compared(mbit, by_table)
+
+
+def of_newest(ways: Sequence[Way]) -> list[Way]:
+    """The relay's ways, and those of the newest GOST."""
+    gosts = {way.name for way in ways} - {RELAYS_NAME}
+    newest = max(gosts, key=lambda name: version_tuple(name.removeprefix("gost-")), default="")
+    return [way for way in ways if way.name in (RELAYS_NAME, newest)]
 
 
 def chains(ways: Sequence[Way]) -> list[tuple[Way | None, Load]]:

@@ -165,6 +165,17 @@ def test_the_comparison_has_twelve_rows_and_four_that_judge() -> None:
     assert len(against_sandbox.chains(ways)) == 12 + 4
 
 
+def test_of_gosts_the_newest_stands_beside_the_relay() -> None:
+    names = ("gost", "gost-3.2.6", "gost-3.10.0", "gost-mine")
+    ways = [Way(name, Path("/p"), transport) for transport in ("tcp", "ws") for name in names]
+
+    found = against_sandbox.of_newest(ways)
+
+    assert [way.says() for way in found] == [
+        *("relay, tcp", "GOST 3.10.0, tcp", "relay, ws", "GOST 3.10.0, ws")
+    ]
+
+
 def test_a_chain_carries_what_all_of_its_programs_time_allows() -> None:
     spent = {
         "iperf3/sender": Spent(100.0, 1.0, 1000.0),
