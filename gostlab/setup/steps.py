@@ -341,6 +341,8 @@ def steps(
     wanted  what runs need (None: all that there is)
     extra   test: what `make test` needs, too; bench: what `./lab bench` counts with
     """
+    # A run compiles the congestion controls that it loads.
+    with_controls = wanted is None
     wanted = wanted or needs.everything()
     python_packages = TEST_PACKAGES if "test" in extra else []
     more = [*python_packages, *(BENCH_PACKAGES if "bench" in extra else [])]
@@ -369,7 +371,10 @@ def steps(
         )
     if "test" in extra:
         found.append(Step("test-tools", provide_test_tools, packages, packages))
-    return found + kernel_steps(wanted.kernels)
+    found += kernel_steps(wanted.kernels)
+    if with_controls:
+        found.append(Step("congestion controls", provide_controls, ("kernel",), ("kernel",)))
+    return found
 
 
 def kernel_steps(names: Sequence[str]) -> list[Step]:
@@ -383,8 +388,6 @@ def kernel_steps(names: Sequence[str]) -> list[Step]:
             build = partial(provide_version, name=name)
             found.append(Step(f"kernel {name}", build, before, ("tools",)))
         # One of the user's own is there, or the run says what to do.
-    if SHIPPED in names:
-        found.append(Step("congestion controls", provide_controls, ("kernel",), ("kernel",)))
     return found
 
 
@@ -417,7 +420,6 @@ def provide_controls(bench: Workbench) -> str:
 def provide(wanted: Needs, jobs: int, *, quiet: bool = False) -> None:
     """Bring what runs need and the packages alone do not give. Raises SetupError, OSError."""
     chosen = [step for step in steps(wanted) if step.name not in ("tools", "packages")]
-    chosen = [step for step in chosen if step.name != "congestion controls"]  # as they are loaded
     failed = take(chosen, folders.cache_folder(), jobs, quiet=quiet, out=sys.stderr)
     if failed:
         raise SetupError("; ".join(f"{name}: {why}" for name, why in failed.items()))

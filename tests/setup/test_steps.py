@@ -127,6 +127,23 @@ def test_an_experiment_that_is_not_there_is_said(tmp_path: Path) -> None:
     assert "no-such" in done.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide Debian's packages")
+@pytest.mark.parametrize("words", ["report x", "try --help"])
+def test_without_debians_packages_a_verb_that_makes_no_run_says_what_to_do(words: str) -> None:
+    hidden = f"mount -t tmpfs none /usr/lib/python3/dist-packages && exec ./lab {words}"
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", hidden],
+        cwd=folders.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "mount:" in done.stderr or "unshare:" in done.stderr:
+        pytest.skip("no mount namespaces here")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "./lab setup" in done.stderr
+
+
 # -- side by side
 
 
