@@ -585,6 +585,16 @@ def test_vagrant_accepts_its_file(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_python_is_brought_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stock Debian has no `python`, and the command is `sudo python topo.py`."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "python-is-python3" in setup.wanted_packages()
+    (tmp_path / "python").touch(mode=0o755)
+    assert "python-is-python3" not in setup.wanted_packages()
+
+
 def test_vagrant_up_is_left_out_in_one_line_where_vagrant_is_not_installed(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, folders.ROOT / "tests" / "setup" / "vagrant_up.py"],
