@@ -186,9 +186,9 @@ def cells_table(
     matrix: MatrixResults, rows: Sequence[str] | None, figures: Sequence[str], place: str = ""
 ) -> Table:
     """A matrix's cells, some factors down and the others across. Raises BadInput."""
-    levels: dict[str, set[Scalar]] = {}
-    for name, value in (pair for cell in matrix.cells for pair in cell.factors):
-        levels.setdefault(name, set()).add(value)
+    levels: dict[str, set[Scalar | None]] = {}
+    for name in dict.fromkeys(name for cell in matrix.cells for name, _ in cell.factors):
+        levels[name] = {dict(cell.factors).get(name) for cell in matrix.cells}
     factors = [name for name in levels if len(levels[name]) > 1] or list(levels)
     down = [name for name in factors if name != "cc"] if rows is None else list(rows)
     if unknown := [name for name in down if name not in levels]:
@@ -204,9 +204,12 @@ def cells_table(
                 named.append(figure_words(figure))
             key = f"{words_of(cell, across)} {figure}"
             headings[key] = ", ".join(named)
+            if key in row:  # what tells two cells apart is in neither: each has a row of its own
+                row = table.setdefault(cell.label, {})
             row[key] = cell_words(cell, figure)
+    heads = dict.fromkeys(name if rows else name.partition(".")[0] for name in down)
     columns = (
-        *texts(row=", ".join(name.replace("_", " ") for name in down) or "matrix"),
+        *texts(row=", ".join(head.replace("_", " ") for head in heads) or "matrix"),
         *(Column(key, heading) for key, heading in headings.items()),
     )
     told = tuple({"row": name, **of_row} for name, of_row in table.items())
