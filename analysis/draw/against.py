@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis.draw.spots import shows
-from analysis.draw.style import INK, cut, finish, new_figure, styled
+from analysis.draw.style import INK, cut, finish, key, new_figure, styled
 from analysis.judge.targets import AGREES, DISAGREES, Target, reference_of
 from analysis.read.study import FACTORS, TOLERANCE
 
@@ -81,14 +81,12 @@ def draw_against(rows: Sequence[Target], called: str, footer: str = "") -> Figur
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(f"Lab / {called}")
     counts = {verdict: sum(row.verdict == verdict for row, _ in shown) for verdict in LOOKS}
-    handles: list[Line2D | Patch] = [
-        Line2D(
-            [],
-            [],
+    handles: list[Any] = [
+        key(
+            f"{number} {words}{'s' if number == 1 else ''}",
             color=colour,
             marker=marker,
             linestyle="none",
-            label=f"{number} {words}{'s' if number == 1 else ''}",
         )
         for (verdict, (colour, marker)), words in zip(
             LOOKS.items(), ("agree", "disagree"), strict=True

@@ -21,7 +21,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis.draw import marks, style
@@ -246,7 +245,7 @@ def patches(table: pd.DataFrame, words: str = "{}") -> list[Any]:
 def pair_handles(table: pd.DataFrame, **look: Any) -> list[Any]:
     """The legend's entry of each congestion control through each tunnel."""
     return [
-        Line2D([], [], color=line.colour, marker=line.marker, label=line.words, **look)
+        style.key(line.words, color=line.colour, marker=line.marker, **look)
         for line in by_tunnel_and_cc(table, table)
     ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from analysis.read.study import level
 from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.describe.file.profile import DIRECTIONS
 from gostlab.describe.file.settings import LINK_NAME
-from gostlab.describe.file.words import changes_words, says_where
+from gostlab.describe.file.words import changes_words, says_where, with_units
 
 FACTOR_NAMES = {
     "rtt": "Round-trip time",
@@ -29,10 +28,6 @@ FACTOR_NAMES = {
 # What stands in a table in place of a flow's congestion control where it has none.
 NO_CONTROL = ("udp", "ping")
 SHORT_NAMES = {"ecn": "ECN", "rtt": "RTT"}
-# A level as a file has it, to be printed with a space: 10ms, 0.5bdp.
-UNIT = re.compile(r"^([0-9.]+)\s*([A-Za-zµ%]+)$")
-UNITS = {"kbit": "kbit/s", "mbit": "Mbit/s", "gbit": "Gbit/s", "bdp": "BDP", "pkts": "packets"}
-SWITCHES = {"True": "on", "False": "off"}
 # A factor whose levels say what they are.
 SPEAKING = ("profile", "condition", "tunnel", "direction", "matrix", "cell")
 # What may tell cells apart that no factor does: those of several matrices in one figure.
@@ -220,10 +215,8 @@ def level_words(factor: str, value: Any) -> str:
     """A level on an axis that names its factor."""
     if changes := changes_words(value):
         return changes
-    said = SWITCHES.get(str(value), str(value))
-    if factor.endswith("cc") or factor.startswith("factor:cc."):
-        return cc_name(said)
-    return UNIT.sub(lambda found: f"{found[1]}\u00a0{UNITS.get(found[2], found[2])}", said)
+    said = with_units(str(value))
+    return cc_name(said) if factor.endswith("cc") or factor.startswith("factor:cc.") else said
 
 
 def factor_heading(factor: str) -> str:

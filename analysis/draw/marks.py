@@ -15,11 +15,10 @@ import matplotlib.colors
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis.draw.spots import shows_row
-from analysis.draw.style import DEGRADED_HATCH, FAINT, INK, cc_colour, short
+from analysis.draw.style import DEGRADED_HATCH, FAINT, INK, cc_colour, key, note, short
 from analysis.judge.models import Model, Path
 from analysis.judge.statistics import is_known
 from analysis.judge.table import cc_name
@@ -40,7 +39,10 @@ class Look:
 
 
 PLAIN = Look("o", 5.5, 1.6)
-RUN_DOT = 2.8  # points; of each run, beside its cell's mark
+# How each run stands beside its cell's mark, what was published, and what a full link carries.
+EACH_RUN = {"linestyle": "none", "marker": "o", "markersize": 2.8, "markerfacecolor": "white"}
+DIAMOND = {"linestyle": "none", "marker": "D", "markerfacecolor": "white"}
+LINK = {"color": FAINT, "linewidth": 0.9}
 
 
 def look_of(place: int) -> Look:
@@ -134,25 +136,33 @@ def draw_spread(
         values = [scale * value for value in row[f"{figure}_values"]]
         ax.plot(
             *along([at] * len(values), values, flat),
-            linestyle="none",
-            marker="o",
-            markersize=RUN_DOT,
-            markerfacecolor="white",
             markeredgecolor=colour,
             markeredgewidth=0.8,
             zorder=4.5,
             label="runs",
+            **EACH_RUN,
         )
+
+
+def band_of(
+    row: pd.Series, figure: str, floor: float, full: float | None = None, scale: float = 1.0
+) -> tuple[float, float] | None:
+    """Where the study says that a figure lies, None where it does not; an open end reaches to
+    `floor`, or to `full` (None: the link).
+    """
+    least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
+    if not is_known(least) and not is_known(most):
+        return None
+    top = float(np.nanmax([number(row, "rate_mbit"), least])) if full is None else full
+    low = scale * least if is_known(least) else floor
+    return low, scale * most if is_known(most) else top
 
 
 def draw_band(ax: Axes, x: float, row: pd.Series, figure: str, colour: str, floor: float) -> None:
     """Where the study says that a figure lies; an open end reaches to the axis or to the link."""
-    least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
-    if is_known(least) or is_known(most):
-        top = most if is_known(most) else float(np.nanmax([number(row, "rate_mbit"), least]))
-        low = least if is_known(least) else floor
+    if (band := band_of(row, figure, floor)) is not None:
         look = {"alpha": 0.17, "linewidth": 0, "zorder": 1, "label": "band"}
-        ax.fill_between([x / 1.28, x * 1.28], low, top, color=colour, **look)
+        ax.fill_between([x / 1.28, x * 1.28], *band, color=colour, **look)
 
 
 def draw_study(
@@ -173,15 +183,13 @@ def draw_study(
     if is_known(value):
         ax.plot(
             *along([at], [scale * value], flat),
-            linestyle="none",
-            marker="D",
             markersize=11 if behind else 6,
-            markerfacecolor="white",
             markeredgecolor=colour,
             markeredgewidth=1.4,
             label="study",
             zorder=3.5 if behind else 6,
             clip_on=False,
+            **DIAMOND,
         )
 
 
@@ -240,17 +248,8 @@ def note_above(
     ax: Axes, x: float, y: float, words: str, how: str = "across", colour: str = INK
 ) -> None:
     """Small words above a point."""
-    ax.annotate(
-        words,
-        (x, y),
-        xytext=(0, 4),
-        textcoords="offset points",
-        ha="center",
-        va="bottom",
-        fontsize=8.5,
-        color=colour,
-        rotation=90 if how == "upright" else 0,
-    )
+    turned = 90 if how == "upright" else 0
+    note(ax, words, (x, y), (0, 4), ha="center", va="bottom", color=colour, rotation=turned)
 
 
 def draw_band_beside(
@@ -267,22 +266,9 @@ def draw_band_beside(
     """Where the study says that a figure lies, as a broad pale line at one place; an open end
     reaches to zero or to `full` (None: the link).
     """
-    least, most = number(row, f"{figure}_least"), number(row, f"{figure}_most")
-    if not is_known(least) and not is_known(most):
-        return
-    top = float(np.nanmax([number(row, "rate_mbit"), least])) if full is None else full
-    low = scale * least if is_known(least) else 0.0
-    high = scale * most if is_known(most) else top
-    ax.plot(
-        [x, x],
-        [low, high],
-        color=colour,
-        alpha=0.3,
-        linewidth=8,
-        solid_capstyle="butt",
-        zorder=zorder,
-        label="band",
-    )
+    if (band := band_of(row, figure, 0.0, full, scale)) is not None:
+        look = {"alpha": 0.3, "linewidth": 8, "solid_capstyle": "butt", "label": "band"}
+        ax.plot([x, x], band, color=colour, zorder=zorder, **look)
 
 
 def draw_line(
@@ -297,26 +283,18 @@ def draw_line(
     """What joins the points of one line."""
     there = [(x, number(row, figure)) for x, row in points if is_known(number(row, figure))]
     if len(there) > 1:
-        ax.plot(
-            *zip(*there, strict=True),
-            color=colour,
-            linestyle=dashes,
-            linewidth=width,
-            zorder=3 + 0.1 / width,
-            label="line",
-        )
+        look = {"linestyle": dashes, "linewidth": width, "zorder": 3 + 0.1 / width}
+        ax.plot(*zip(*there, strict=True), color=colour, label="line", **look)
 
 
 def draw_capacity(ax: Axes, rows: pd.DataFrame, figure: str) -> None:
     """What a full link carries, as a faint line."""
     for path in paths_of(rows):
         if math.isfinite(path.payload_mbit):
-            full = (
-                path.payload_mbit * path.rtt_ms * 1000 / 8 / 1448
-                if figure == "window_pkts"
-                else path.payload_mbit
-            )
-            ax.axhline(full, color=FAINT, linewidth=0.9, zorder=1, label="link")
+            full = path.payload_mbit
+            if figure == "window_pkts":
+                full *= path.rtt_ms * 1000 / 8 / 1448
+            ax.axhline(full, zorder=1, label="link", **LINK)
 
 
 def paths_of(rows: pd.DataFrame) -> list[Path]:
@@ -343,15 +321,8 @@ def paths_of(rows: pd.DataFrame) -> list[Path]:
 def draw_model(ax: Axes, model: Model, points: Sequence[tuple[float, float]]) -> None:
     """A model's curve."""
     if points:
-        ax.plot(
-            *zip(*points, strict=True),
-            color=cc_colour(model.cc),
-            linestyle=(0, model.dashes),
-            linewidth=1.3,
-            alpha=0.85,
-            zorder=2,
-            label=f"model {model.name}",
-        )
+        look = {**model_look(model), "alpha": 0.85, "zorder": 2}
+        ax.plot(*zip(*points, strict=True), label=f"model {model.name}", **look)
 
 
 def figure_values(table: pd.DataFrame, figure: str, *, link: bool = True) -> list[float]:
@@ -420,42 +391,25 @@ def cc_handles(ccs: Sequence[str], *, looks: bool = False) -> list[Any]:
     found = []
     for place, cc in enumerate(ccs):
         look = look_of(place) if looks else PLAIN
-        found.append(
-            Line2D(
-                [],
-                [],
-                color=cc_colour(cc),
-                marker=look.marker,
-                markersize=min(6.5, look.size) if looks else None,
-                linewidth=1.6,
-                label=f"{cc_name(cc)}, lab",
-            )
-        )
+        size = min(6.5, look.size) if looks else None
+        mark = {"marker": look.marker, "markersize": size, "linewidth": 1.6}
+        found.append(key(f"{cc_name(cc)}, lab", color=cc_colour(cc), **mark))
     return found
+
+
+def model_look(model: Model) -> dict[str, Any]:
+    """How a model's curve is drawn."""
+    return {"color": cc_colour(model.cc), "linestyle": (0, model.dashes), "linewidth": 1.3}
 
 
 def model_handles(models: Sequence[Model]) -> list[Any]:
     """The legend's entries of models."""
-    return [
-        Line2D(
-            [],
-            [],
-            color=cc_colour(model.cc),
-            linestyle=(0, model.dashes),
-            linewidth=1.3,
-            label=model.label,
-        )
-        for model in models
-    ]
+    return [key(model.label, **model_look(model)) for model in models]
 
 
 def link_handles(table: pd.DataFrame) -> list[Any]:
     """The legend's entry of what a full link carries."""
-    return (
-        [Line2D([], [], color=FAINT, linewidth=0.9, label="link, full")]
-        if table["rate_mbit"].notna().any()
-        else []
-    )
+    return [key("link, full", **LINK)] if table["rate_mbit"].notna().any() else []
 
 
 def study_handles(table: pd.DataFrame, *figures: str, called: str = "study") -> list[Any]:
@@ -473,19 +427,9 @@ def study_handles(table: pd.DataFrame, *figures: str, called: str = "study") -> 
     return handles
 
 
-def study_handle(words: str) -> Line2D:
+def study_handle(words: str) -> Any:
     """The legend's entry of diamonds."""
-    return Line2D(
-        [],
-        [],
-        linestyle="none",
-        marker="D",
-        markersize=6,
-        markerfacecolor="white",
-        markeredgecolor=FAINT,
-        markeredgewidth=1.5,
-        label=words,
-    )
+    return key(words, markersize=6, markeredgecolor=FAINT, markeredgewidth=1.5, **DIAMOND)
 
 
 def flow_handles(table: pd.DataFrame, flows: Sequence[str], lines: bool = False) -> list[Any]:
@@ -493,51 +437,29 @@ def flow_handles(table: pd.DataFrame, flows: Sequence[str], lines: bool = False)
     handles: list[Any] = []
     for place, flow in enumerate(flows):
         ccs, rtts = table[f"cc:{flow}"].dropna().unique(), table[f"rtt:{flow}"].dropna().unique()
-        words = ", ".join(
-            [
-                flow,
-                *([cc_name(ccs[0])] if len(ccs) == 1 else []),
-                *([f"{rtts[0]:g} ms"] if len(rtts) == 1 else []),
-            ]
-        )
+        told = [
+            cc_name(ccs[0]) if len(ccs) == 1 else "",
+            f"{rtts[0]:g} ms" if len(rtts) == 1 else "",
+        ]
+        words = ", ".join(filter(None, [flow, *told]))
         colour = cc_colour(ccs[0]) if len(ccs) == 1 else FAINT
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=colour,
-                linestyle=FLOW_DASHES[place % len(FLOW_DASHES)],
-                marker=FLOW_MARKERS[place % len(FLOW_MARKERS)],
-                label=words,
-            )
-            if lines
-            else Patch(
-                facecolor=tint(colour, shade_of(table.iloc[0], flows, place)),
-                edgecolor=colour,
-                label=words,
-            )
-        )
+        if lines:
+            dashes, marker = FLOW_DASHES[place % len(FLOW_DASHES)], look_of(place).marker
+            handles.append(key(words, color=colour, linestyle=dashes, marker=marker))
+        else:
+            face = tint(colour, shade_of(table.iloc[0], flows, place))
+            handles.append(Patch(facecolor=face, edgecolor=colour, label=words))
     return handles
 
 
-def spread_handles(table: pd.DataFrame, figure: str) -> list[Line2D]:
+def spread_handles(table: pd.DataFrame, figure: str) -> list[Any]:
     """The legend's entries for what shows the runs' spread."""
     handles = []
     if table[f"{figure}_low"].notna().any():
-        least = table[f"{figure}_coverage"].min()
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=INK,
-                marker="|",
-                linewidth=1.3,
-                label=f"interval of the median (≥ {least:.1%})",
-            )
-        )
+        words = f"interval of the median (≥ {table[f'{figure}_coverage'].min():.1%})"
+        handles.append(key(words, color=INK, marker="|", linewidth=1.3))
     if (table["n"] > 1).any():
-        look = {"marker": "o", "markersize": RUN_DOT, "markerfacecolor": "white"}
-        handles.append(Line2D([], [], color=INK, linestyle="none", label="each run", **look))
+        handles.append(key("each run", color=INK, **EACH_RUN))
     return handles
 
 
@@ -548,16 +470,6 @@ def degraded_handles(table: pd.DataFrame, *, bar: bool = False, hollow: bool = T
     if bar:
         return [Patch(facecolor="white", edgecolor=FAINT, hatch=DEGRADED_HATCH, label="degraded")]
     if hollow:
-        return [
-            Line2D(
-                [],
-                [],
-                linestyle="none",
-                marker="o",
-                color=FAINT,
-                markerfacecolor="white",
-                markeredgewidth=1.5,
-                label="hollow: degraded",
-            )
-        ]
-    return [Line2D([], [], linestyle="none", marker=(6, 2, 0), color=INK, label="degraded")]
+        ring = {"marker": "o", "markerfacecolor": "white", "markeredgewidth": 1.5}
+        return [key("hollow: degraded", linestyle="none", color=FAINT, **ring)]
+    return [key("degraded", linestyle="none", marker=(6, 2, 0), color=INK)]

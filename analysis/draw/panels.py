@@ -7,18 +7,35 @@ where another figure begins is said here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colorbar import Colorbar
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from analysis.draw.levels import cc_rank, named_level, told_apart
 from analysis.draw.registry import Picture
-from analysis.draw.style import DEGRADED_HATCH, FAINT, GRID, cc_colour, grid, head_panel, new_figure
+from analysis.draw.spots import shows
+from analysis.draw.style import (
+    DEGRADED_HATCH,
+    FAINT,
+    GRID,
+    INK,
+    cc_colour,
+    grid,
+    head_panel,
+    key,
+    new_figure,
+)
 from analysis.judge.cells import Cell
 from analysis.judge.table import cc_name
 from analysis.read.folder import Run
@@ -84,27 +101,87 @@ def abreast(count: int, columns: int) -> tuple[int, int]:
     return -(-count // columns), columns
 
 
-def draw_field(
-    ax: Axes,
-    column: int,
-    line: int,
-    colour: Any,
-    words: str,
-    *,
-    degraded: bool,
-    pt: float,
-    ink: str,
-) -> Any:
-    """A field of a map, with its words in the middle."""
+@dataclass(frozen=True)
+class Field:
+    """One field of a map."""
+
+    value: float  # which decides its colour; NaN: nobody knows it, and it is empty
+    words: str  # in its middle
+    keys: tuple[str, ...] = ()  # of the cells that it shows
+    degraded: bool = False
+    ink: str = INK
+    aside: str = ""  # small words in its corner
+
+
+@dataclass(frozen=True)
+class Map:
+    """What the maps of a figure have in common."""
+
+    across: Sequence[str]  # the names of its columns
+    down: Sequence[str]  # and of its lines
+    x: str  # what they are
+    y: str
+    colours: str  # matplotlib's name of its scale of colours
+    scale: Normalize
+    bar: str  # what the scale is of
+    line_in: float  # the height of a line
+    pt: float  # of a field's words
+    around_in: float = 1.5
+    columns: int = 2  # of maps side by side
+
+
+def map_figure(
+    facets: Sequence[tuple[str, Any]], plan: Map, field_of: Callable[[Any, int, int], Field]
+) -> tuple[Figure, Colorbar]:
+    """A map under each heading, all in one scale of colours, and the scale. field_of: what stands
+    in a facet's column and line.
+    """
+    figure, axes = panel_figure(
+        [words for words, _ in facets],
+        0.8 + plan.line_in * len(plan.down),
+        around_in=plan.around_in,
+        shape=abreast(len(facets), plan.columns),
+        fontsize=SMALL_PT,
+        sharey=True,
+    )
+    colours = colormaps[plan.colours]
+    for ax, (_, found) in zip(axes.flat, facets, strict=False):
+        for column, line in product(range(len(plan.across)), range(len(plan.down))):
+            field = field_of(found, column, line)
+            known = not math.isnan(field.value)
+            draw_field(
+                ax,
+                column,
+                line,
+                field,
+                colours(plan.scale(field.value)) if known else "white",
+                plan.pt,
+            )
+        name_fields(ax, plan.across, plan.down)
+    for ax in axes[:, 0]:
+        ax.set_ylabel(plan.y)
+    for ax in axes.flat[max(0, len(facets) - axes.shape[1]) : len(facets)]:
+        ax.set_xlabel(plan.x)
+    mapped = ScalarMappable(plan.scale, colours)
+    bar = figure.colorbar(mapped, ax=axes, aspect=30, pad=0.02, fraction=0.05)
+    bar.set_label(plan.bar)
+    return figure, bar
+
+
+def draw_field(ax: Axes, column: int, line: int, field: Field, colour: Any, pt: float) -> None:
+    """A field of a map, with its words."""
     look = {
         "facecolor": colour,
-        "edgecolor": FAINT if degraded else GRID,
-        "hatch": DEGRADED_HATCH if degraded else None,
+        "edgecolor": FAINT if field.degraded else GRID,
+        "hatch": DEGRADED_HATCH if field.degraded else None,
         "linewidth": 0.8,
     }
-    field = ax.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, **look))
-    ax.text(column, line, words, ha="center", va="center", fontsize=pt, color=ink)
-    return field
+    shows(ax.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, **look)), field.keys)
+    middle = {"ha": "center", "va": "center", "fontsize": pt, "color": field.ink}
+    ax.text(column, line, field.words, **middle)
+    if field.aside:
+        corner = {"ha": "right", "va": "bottom", "fontsize": 7.5, "color": field.ink}
+        ax.text(column + 0.46, line + 0.44, field.aside, **corner)
 
 
 def name_fields(ax: Axes, across: Sequence[str], down: Sequence[str]) -> None:
@@ -119,24 +196,15 @@ def name_fields(ax: Axes, across: Sequence[str], down: Sequence[str]) -> None:
         side.set_visible(False)
 
 
-def label_lowest(axes: np.ndarray, used: int, x: str) -> None:
-    """Name the axis across under the lowest panel of each column."""
-    for ax in axes.flat[max(0, used - axes.shape[1]) : used]:
-        ax.set_xlabel(x)
-
-
 def mark_degraded(ax: Axes, runs: Iterable[Run]) -> None:
     """Say that a panel has runs whose fidelity is degraded."""
     if any(run.verdict == "degraded" for run in runs):
         ax.text(0.97, 0.04, "degraded", ha="right", fontsize=8.5, transform=ax.transAxes)
 
 
-def cc_lines(ccs: Iterable[str], **look: Any) -> list[Line2D]:
+def cc_lines(ccs: Iterable[str], **look: Any) -> list[Any]:
     """A legend's line for each congestion control."""
-    return [
-        Line2D([], [], color=cc_colour(cc), label=cc_name(cc), **look)
-        for cc in sorted(set(ccs), key=cc_rank)
-    ]
+    return [key(cc_name(cc), color=cc_colour(cc), **look) for cc in sorted(set(ccs), key=cc_rank)]
 
 
 def pictures(

@@ -20,6 +20,7 @@ import importlib.util
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
@@ -145,9 +146,25 @@ def with_absent(table: pd.DataFrame) -> pd.DataFrame:
     return table if (table["n"] > 0).any() else table.head(0)
 
 
-def says_nothing(sweep: Sweep, table: pd.DataFrame) -> Iterable[Answer]:
-    """No sentence of its own."""
-    return ()
+Says = Callable[[Sweep, pd.DataFrame], Iterable[Answer]]
+
+
+def told(heading: str, sentences: Callable[[Sweep, pd.DataFrame], Iterable[str]]) -> Says:
+    """What says some sentences, if there are any, under a heading: "{title}: which tunnel"."""
+
+    def says(sweep: Sweep, table: pd.DataFrame) -> Iterable[Answer]:
+        said = tuple(sentences(sweep, table))
+        return [Answer(heading.format(title=sweep.title), said)] if said else []
+
+    return says
+
+
+def all_of(*parts: Says) -> Says:
+    """What says all that several say."""
+    return lambda sweep, table: chain.from_iterable(says(sweep, table) for says in parts)
+
+
+SAYS_NOTHING = all_of()
 
 
 @dataclass(frozen=True)
@@ -159,7 +176,7 @@ class Drawing:
     draw: Callable[[Sheet], Iterable[Picture]]
     # The columns that its axes, colours and facets tell apart; None: it tells every factor apart.
     shows: tuple[str, ...] | None = None
-    says: Callable[[Sweep, pd.DataFrame], Iterable[Answer]] = says_nothing
+    says: Says = SAYS_NOTHING
     cells: Callable[[Sweep], Joined] = own_cells
     rows: Callable[[pd.DataFrame], pd.DataFrame] = valid_rows  # of its cells those that it can show
     needs: str = "a run that counts"  # what `rows` asks of a cell

@@ -10,7 +10,7 @@ with how many runs it rests on.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.draw.levels import ccs_of
-from analysis.draw.registry import Answer, Sweep, valid_rows
+from analysis.draw.registry import Answer, Sweep, told, valid_rows
 from analysis.judge.cells import (
     TUNNEL_ORDER,
     Cell,
@@ -31,7 +31,7 @@ from analysis.judge.cells import (
 )
 from analysis.judge.figures_of_merit import wan_share
 from analysis.judge.statistics import Summary, is_known, paired_ratio
-from analysis.judge.table import NBSP, cc_name, per_mille, percent, rate, ratio
+from analysis.judge.table import NBSP, cc_name, per_mille, percent, rate, ratio, several
 from analysis.read.folder import IDLE_SHARE_LOW, LINK_SHARE_FULL, Run
 from gostlab.results.measures import are_identical, identical_words
 
@@ -105,11 +105,6 @@ def in_cells(some: int, of: int, what: str = "cells") -> str:
     return f" in {some or 'none'} of {of} {what}"
 
 
-def counted(number: int, one: str, many: str = "") -> str:
-    """1 agrees, 2 agree; 1 cell, 2 cells."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
 # -- one against the other
 
 
@@ -152,7 +147,7 @@ def gains_of(
         found.append(
             Gain(
                 first.example.tunnel if plain else "",
-                streams(first.example.streams) if plain else place_of(first),
+                several(first.example.streams, "stream") if plain else place_of(first),
                 times,
                 study[1] / study[0] if all(map(is_known, study)) else None,
                 first.cpu_bound or second.cpu_bound,
@@ -175,14 +170,11 @@ def comparisons(sweep: Sweep, table: pd.DataFrame, *, by_streams: bool = False) 
     for base, versus in others_against_base(valid_rows(table)):
         gains = gains_of(sweep.matrix, table, base, versus, by_streams=by_streams)
         names, called = (cc_name(base), cc_name(versus)), sweep.study.called
-        said = (
-            [compare(gains, *names, called)]
-            if gains
-            else ["No pair of runs with the same seed yet."]
-        )
-        for group in sorted(
-            {gain.group for gain in gains}, key=lambda name: rank(name, TUNNEL_ORDER)
-        ):
+        said = ["No pair of runs with the same seed yet."]
+        if gains:
+            said = [compare(gains, *names, called)]
+        groups = {gain.group for gain in gains}
+        for group in sorted(groups, key=lambda name: rank(name, TUNNEL_ORDER)):
             parts = [gain_words(gain, called) for gain in gains if gain.group == group]
             head = f"{group}, {names[1]}" if group else names[1]
             said.append(f"{head} as a multiple of {names[0]}: {', '.join(parts)}.")
@@ -218,18 +210,13 @@ def compare(gains: Sequence[Gain], base: str, versus: str, called: str) -> str:
         more = sum(each > 1 + NEAR for each in ratios)
         less = sum(each < 1 - NEAR for each in ratios)
         parts = {"more": more, "as much": len(fair) - more - less, "less": less}
-        counts = listed(
-            [
-                f"{word} in {'all' if number == len(fair) else number}"
-                for word, number in parts.items()
-                if number
-            ]
-        )
+        some = ((word, "all" if n == len(fair) else n) for word, n in parts.items() if n)
+        counts = listed([f"{word} in {number}" for word, number in some])
         ends = f"{multiple(min(ratios))} to {multiple(max(ratios))} times"
         said += f"; of the {len(fair)} conditions it carries {counts} ({ends})"
     aside = len(gains) - len(fair)
     return f"{said}." + (
-        f" {counted(aside, 'condition is', 'conditions are')} set aside: the CPU decided there."
+        f" {several(aside, 'condition is', 'conditions are')} set aside: the CPU decided there."
         if aside
         else ""
     )
@@ -276,11 +263,6 @@ def whole_percent(share: float) -> str:
 def percent_or(value: float | None) -> str:
     """A share, or that it is not known."""
     return percent(value) if is_known(value) else "unknown"
-
-
-def streams(count: float) -> str:
-    """1 stream, 16 streams."""
-    return f"{count:g} stream{'' if count == 1 else 's'}"
 
 
 def listed(words: Sequence[str], most: int = 99) -> str:
@@ -335,7 +317,7 @@ def cell_words(row: pd.Series, table: pd.DataFrame) -> str:
     """A cell in a few words, as many as tell it from the table's others."""
     if table.duplicated(["cc", "tunnel", "streams"]).any():
         return str(row["cell"])
-    return f"{cc_name(row['cc'])} {row['tunnel']} {streams(row['streams'])}"
+    return f"{cc_name(row['cc'])} {row['tunnel']} {several(row['streams'], 'stream')}"
 
 
 # -- of any matrix
@@ -348,13 +330,12 @@ def agreement(table: pd.DataFrame, called: str) -> tuple[str, ...]:
         return ()
     near = int(((rows["ratio"] - 1).abs() <= 2 * NEAR).sum())
     said = [
-        f"Of {counted(len(rows), 'cell')} with a value in the {called}, {near or 'none'}"
+        f"Of {several(len(rows), 'cell')} with a value in the {called}, {near or 'none'}"
         f" {'is' if near < 2 else 'are'} within {whole_percent(2 * NEAR)} of it."
     ]
-    for words, row in (
-        ("below", rows.loc[rows["ratio"].idxmin()]),
-        ("above", rows.loc[rows["ratio"].idxmax()]),
-    ):
+    ratios = rows["ratio"]
+    for words, at in (("below", ratios.idxmin()), ("above", ratios.idxmax())):
+        row = rows.loc[at]
         if abs(row["ratio"] - 1) > 2 * NEAR and (row["ratio"] < 1) == (words == "below"):
             said.append(
                 f"Furthest {words}: {cell_words(row, table)}: lab {rate(row['goodput'])}, {called}"
@@ -376,20 +357,16 @@ def cpu_decided(table: pd.DataFrame, title: str) -> tuple[str, ...]:
         return ()
     least = known.loc[known["idle_share"].idxmin()]
     starved, bound = known[known["idle_share"] < IDLE_SHARE_LOW], known[known["cpu_bound"] > 0]
-    full = whole_percent(LINK_SHARE_FULL)
-    some = len(bound) or "none"
-    said = f"A CPU decided in {some} of the {counted(len(known), 'cell')} of “{title}”"
+    full, cells = whole_percent(LINK_SHARE_FULL), several(len(known), "cell")
+    said = f"A CPU decided in {len(bound) or 'none'} of the {cells} of “{title}”"
     if len(bound):
-        named = [
-            f"{cell_words(row, table)} ({percent(row['idle_share'])} idle)"
-            for _, row in bound.iterrows()
-        ]
+        rows = (row for _, row in bound.iterrows())
+        named = [f"{cell_words(row, table)} ({percent(row['idle_share'])} idle)" for row in rows]
         why = f"less than {whole_percent(IDLE_SHARE_LOW)} idle in its median second while the"
         why += f" bottleneck was less than {full} full, it set the rate: {listed(named, 8)}"
     else:
-        why = (
-            f"the busiest was idle for at least {percent(least['idle_share'])} of its median second"
-        )
+        idle = percent(least["idle_share"])
+        why = f"the busiest was idle for at least {idle} of its median second"
         why += f" ({cell_words(least, table)})"
         if len(starved):
             why += f", and where that is too little the bottleneck was at least {full} full"
@@ -398,12 +375,10 @@ def cpu_decided(table: pd.DataFrame, title: str) -> tuple[str, ...]:
 
 def retransmission_answers(runs: Sequence[Run]) -> list[Answer]:
     """What iperf3's Retr counted in a tunnel, and what the WAN lost."""
-    known = [
-        (run.retr, run.retransmitted("app"), run)
-        for run in runs
-        if run.counts and run.retr is not None
+    counts = ((run.retr, run.retransmitted("app"), run) for run in runs if run.counts)
+    tunnelled = [
+        (retr, app, run) for retr, app, run in counts if retr is not None and app is not None
     ]
-    tunnelled = [(retr, app, run) for retr, app, run in known if app is not None]
     if not tunnelled:
         return []
     alike = sum(abs(retr - app) <= max(2.0, 0.05 * retr) for retr, app, _ in tunnelled)
@@ -429,21 +404,21 @@ def retransmission_answers(runs: Sequence[Run]) -> list[Answer]:
     return [Answer("What iperf3's Retr says", tuple(said))]
 
 
-def convergence(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
-    """How soon it settles, where something is there to settle."""
-    if said := convergence_sentences(table):
-        yield Answer(f"{sweep.title}: how soon it settles", said)
-
-
-def convergence_sentences(table: pd.DataFrame) -> tuple[str, ...]:
-    """After how long shares are fair, or a rate has settled; how many runs never got there."""
+def convergence_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterable[str]:
+    """After how long shares are fair, or a rate has settled, where something is there to settle;
+    how many runs never got there.
+    """
+    table = valid_rows(table)
     could = table[table["convergence_s"].notna() | (table["never_converged"] > 0)]
     never, of = int(could["never_converged"].sum()), int(could["n"].sum())
     said = [span(could, "convergence_s", "The time to settle (median)", unit=" s")]
     if never:
         those = "; the medians are of those that do" if said[0] else ""
         said.append(f"{never} of {of} runs never settle{those}.")
-    return tuple(filter(None, said))
+    return filter(None, said)
+
+
+convergence = told("{title}: how soon it settles", convergence_sentences)
 
 
 def in_general(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
@@ -504,21 +479,21 @@ def machine_words(runs: Sequence[Run]) -> list[str]:
     return [
         *of_all(cpus_words),
         *(f"{cost:g} µs per system call" for cost in costs if len(costs) == 1),
-        *of_all(
-            lambda asked: (
-                f"{float(asked['packet_cost_ns']) / 1000:g} µs per packet"
-                if asked.get("packet_cost_ns")
-                else ""
-            )
-        ),
-        *of_all(
-            lambda asked: (
-                "interrupts moderated"
-                if asked.get("receive") == "moderated"
-                else "an interrupt per packet"
-            )
-        ),
+        *of_all(packet_words),
+        *of_all(interrupt_words),
     ]
+
+
+def packet_words(asked: Mapping[str, Any]) -> str:
+    """What a packet costs, if anything."""
+    cost_ns = float(asked.get("packet_cost_ns") or 0)
+    return f"{cost_ns / 1000:g} µs per packet" if cost_ns else ""
+
+
+def interrupt_words(asked: Mapping[str, Any]) -> str:
+    """How the hosts receive."""
+    moderated = asked.get("receive") == "moderated"
+    return "interrupts moderated" if moderated else "an interrupt per packet"
 
 
 def cpus_words(asked: Mapping[str, Any]) -> str:
@@ -531,7 +506,7 @@ def cpus_words(asked: Mapping[str, Any]) -> str:
         for name, value in asked.items()
         if name.startswith("cpus_by_host.")
     ]
-    said = f"{count} CPU{'' if count == 1 else 's'} per host"
+    said = f"{several(count, 'CPU')} per host"
     if share := int(asked.get("cpu_share_permille") or 0):
         said += f" with the time of {share / 1000:g}"
     return f"{said} ({', '.join(others)})" if others else said

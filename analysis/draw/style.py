@@ -21,6 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from gostlab.declared.colours import CC_COLOURS as CC_COLOURS
@@ -199,6 +200,19 @@ def finish(
         )
     layout = figure.get_layout_engine()
     layout.set(rect=(0.006, bottom_in / height, 0.988, 1 - (top_in + bottom_in) / height))
+
+
+def key(label: str, **look: Any) -> Line2D:
+    """A legend's entry: a line, or with linestyle="none" a mark."""
+    return Line2D([], [], label=label, **look)
+
+
+def note(
+    ax: Axes, words: str, at: tuple[float, float], aside: tuple[float, float], **look: Any
+) -> None:
+    """Small words so many points aside of a point."""
+    usual = {"fontsize": 8.5, "color": FAINT}
+    ax.annotate(words, at, xytext=aside, textcoords="offset points", **{**usual, **look})
 
 
 def cut(words: str, length: int) -> str:

@@ -62,7 +62,8 @@ class Merit:
     @property
     def axis(self) -> str:
         """For a figure's axis, with its unit."""
-        return self.label or self.words[0].upper() + self.words[1:]
+        words = self.words.removeprefix("the ")
+        return self.label or words[0].upper() + words[1:]
 
 
 @cache
@@ -90,8 +91,14 @@ def wan_share(run: Run) -> float | None:
     return None if again is None or not sent else again / sent
 
 
-def resent(leg: str) -> OfRun:
-    return lambda run: run.retransmitted(leg)
+def sent_again(leg: str, where: str, label: str) -> dict[str, Any]:
+    """What a figure has that is of a leg: the segments that were sent again there."""
+    return {
+        "words": f"sent again {where} (segments)",
+        "of_run": lambda run: run.retransmitted(leg),
+        "show": count,
+        "label": f"{label} (segments)",
+    }
 
 
 def under_load(delay: str, quantile: str) -> OfRun:
@@ -130,9 +137,9 @@ def ratio_to(cell: Cell, cells: Sequence[Cell], versus: str | None) -> Summary |
 
 def best_three(cell: Cell, cells: Sequence[Cell], versus: str | None) -> Summary | None:
     """The mean of the three fastest runs."""
-    values = [run.goodput_mbit for run in cell.counted if run.goodput_mbit is not None]
+    values = tuple(run.goodput_mbit for run in cell.counted if run.goodput_mbit is not None)
     best = best_mean(values)
-    return None if best is None else Summary(tuple(values), best, None)
+    return None if best is None else Summary(values, best)
 
 
 MERITS: tuple[Merit, ...] = (
@@ -151,27 +158,9 @@ MERITS: tuple[Merit, ...] = (
         show=count,
         label="iperf3's Retr (segments)",
     ),
-    Merit(
-        "app",
-        "sent again on the leg before the tunnel (segments)",
-        of_run=resent("app"),
-        show=count,
-        label="Before the tunnel (segments)",
-    ),
-    Merit(
-        "wan",
-        "sent again on the WAN (segments)",
-        of_run=resent("wan"),
-        show=count,
-        label="Retransmitted on the WAN (segments)",
-    ),
-    Merit(
-        "exit",
-        "sent again on the leg after the tunnel (segments)",
-        of_run=resent("exit"),
-        show=count,
-        label="After the tunnel (segments)",
-    ),
+    Merit("app", **sent_again("app", "on the leg before the tunnel", "Before the tunnel")),
+    Merit("wan", **sent_again("wan", "on the WAN", "Retransmitted on the WAN")),
+    Merit("exit", **sent_again("exit", "on the leg after the tunnel", "After the tunnel")),
     Merit(
         "wan_share",
         "sent again on the WAN, share",
@@ -201,10 +190,7 @@ MERITS: tuple[Merit, ...] = (
         label="Bottleneck used (share)",
     ),
     Merit(
-        "srtt_median_ms",
-        "RTT under load, median (ms)",
-        of_run=under_load("srtt_ms", "median"),
-        show=delay,
+        "srtt_median_ms", "RTT under load, median (ms)", under_load("srtt_ms", "median"), show=delay
     ),
     Merit(
         "srtt_p95_ms", "RTT under load, 95 % (ms)", of_run=under_load("srtt_ms", "p95"), show=delay
@@ -212,16 +198,14 @@ MERITS: tuple[Merit, ...] = (
     Merit(
         "queue_delay_median_ms",
         "the bottleneck's queue, median (ms)",
-        of_run=under_load("queue_delay_ms", "median"),
+        under_load("queue_delay_ms", "median"),
         show=delay,
-        label="Bottleneck's queue, median (ms)",
     ),
     Merit(
         "queue_delay_p95_ms",
         "the bottleneck's queue, 95 % (ms)",
-        of_run=under_load("queue_delay_ms", "p95"),
+        under_load("queue_delay_ms", "p95"),
         show=delay,
-        label="Bottleneck's queue, 95 % (ms)",
     ),
     Merit("ping_median_ms", "ping under load, median (ms)", ping_ms("median_ms"), show=delay),
     Merit("ping_p95_ms", "ping under load, 95 % (ms)", ping_ms("p95_ms"), show=delay),
@@ -284,9 +268,8 @@ def merit_of(figure: str) -> Merit:
 def value_of(run: Run, figure: str) -> float | None:
     """A figure of a run ("goodput"), or of one of its flows ("share:flow2")."""
     flow, merit = figure.partition(":")[2], merit_of(figure)
-    found = None
-    if flow and merit.of_flow:
-        found = merit.of_flow(run, flow)
-    elif not flow and merit.of_run:
-        found = merit.of_run(run)
+    if flow:
+        found = merit.of_flow(run, flow) if merit.of_flow else None
+    else:
+        found = merit.of_run(run) if merit.of_run else None
     return None if found is None else float(found)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from gostlab.describe.physics.response import cubic_window as rfc9438
 
@@ -109,10 +110,9 @@ def li_bbr_mbit(path: Path, window_share: float = 1.0) -> float:
     """
     if path.rate_bps is None:
         return math.inf
-    bdp_bytes = path.rate_bps * path.rtt_ms / 1000 / 8
-    limited = (
-        1.0 if path.rmem_bytes is None else min(1.0, window_share * path.rmem_bytes / bdp_bytes)
-    )
+    limited, bdp_bytes = 1.0, path.rate_bps * path.rtt_ms / 1000 / 8
+    if path.rmem_bytes is not None:
+        limited = min(1.0, window_share * path.rmem_bytes / bdp_bytes)
     return min(path.rate_bps / 1e6 * PROBE_RTT_REST * limited, path.payload_mbit)
 
 
@@ -142,50 +142,27 @@ class Model:
         return None if found is None else window_pkts(found, path.rtt_ms)
 
 
-def by_window(window: Callable[[Path], float]) -> Callable[[Path], float]:
-    """The rate of a model that gives a window."""
-    return lambda path: goodput_mbit(window(path), path.rtt_ms)
+def by_loss(window: Callable[[float], float]) -> Callable[[Path], float]:
+    """The rate of a model that gives a window at a loss."""
+    return lambda path: goodput_mbit(window(path.loss), path.rtt_ms)
 
 
+def rfc_cubic_mbit(path: Path) -> float:
+    """CUBIC's rate by RFC 9438; its window knows of the round trip too."""
+    return goodput_mbit(cubic_window(path.loss, path.rtt_ms), path.rtt_ms)
+
+
+MATHIS = partial(mathis_window, delayed_acks=True)
+LI_BBR_LINUX = partial(li_bbr_mbit, window_share=RMEM_WINDOW_SHARE)
 DASHED, DOTTED, MIXED = (5.0, 2.0), (1.0, 1.5), (6.0, 2.0, 1.0, 2.0)
 MODELS = (
-    Model(
-        "rfc9438",
-        "cubic",
-        "CUBIC by RFC 9438",
-        DASHED,
-        by_window(lambda path: cubic_window(path.loss, path.rtt_ms)),
-    ),
-    Model(
-        "reno",
-        "reno",
-        "Reno by RFC 9438: 1.2/√p",
-        DASHED,
-        by_window(lambda path: reno_window(path.loss)),
-    ),
-    Model(
-        "mathis",
-        "reno",
-        "Reno by Mathis, delayed ACKs",
-        DOTTED,
-        by_window(lambda path: mathis_window(path.loss, delayed_acks=True)),
-    ),
+    Model("rfc9438", "cubic", "CUBIC by RFC 9438", DASHED, rfc_cubic_mbit),
+    Model("reno", "reno", "Reno by RFC 9438: 1.2/√p", DASHED, by_loss(reno_window)),
+    Model("mathis", "reno", "Reno by Mathis, delayed ACKs", DOTTED, by_loss(MATHIS)),
     Model("bbr", "bbr", "BBR at most: (1 − p) × link", DASHED, bbr_mbit),
-    Model(
-        "li-cubic",
-        "cubic",
-        "CUBIC by Li 2018, eq. 6",
-        DOTTED,
-        by_window(lambda path: li_cubic_window(path.loss)),
-    ),
+    Model("li-cubic", "cubic", "CUBIC by Li 2018, eq. 6", DOTTED, by_loss(li_cubic_window)),
     Model("li-bbr", "bbr", "BBR by Li 2018, eq. 7", DOTTED, li_bbr_mbit),
-    Model(
-        "li-bbr-linux",
-        "bbr",
-        "eq. 7, window = ½ tcp_rmem",
-        MIXED,
-        lambda path: li_bbr_mbit(path, RMEM_WINDOW_SHARE),
-    ),
+    Model("li-bbr-linux", "bbr", "eq. 7, window = ½ tcp_rmem", MIXED, LI_BBR_LINUX),
 )
 GENERAL = ("rfc9438", "reno", "mathis", "bbr")
 LI_2018 = ("rfc9438", "li-cubic", "li-bbr", "li-bbr-linux")

@@ -119,6 +119,11 @@ def relative_halfwidth(values: Sequence[float]) -> float | None:
     return (interval.high - interval.low) / 2 / median if median else math.inf
 
 
+def mean_of(values: Sequence[float]) -> float | None:
+    """The mean; None of no values."""
+    return float(np.mean(values)) if values else None
+
+
 def mean_interval(values: Sequence[float]) -> Interval | None:
     """Bootstrap (BCa) interval of the mean, by scipy. None below six values (it would be too narrow
     to mean anything), of identical ones, and of several states.

@@ -13,29 +13,20 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.judge.statistics import Summary, is_known, summarise
+from analysis.judge.statistics import Summary, is_known, mean_interval, mean_of, summarise
 from analysis.read.runs import to_csv
 from gostlab.results.measures import are_identical, identical_words, states_words
 
 MISSING = "–"
 NBSP = "\u00a0"
+AS_PRINTED = "CUBIC BBR BBRplus DCTCP BIC YeAH HighSpeed Reno Westwood Vegas Veno Illinois Hybla"
 CC_NAMES = {
-    "cubic": "CUBIC",
-    "bbr": "BBR",
-    "bbrplus": "BBRplus",
+    **{name.lower(): name for name in f"{AS_PRINTED} Scalable".split()},
     "bbr2": "BBRv2",
     "bbr3": "BBRv3",
-    "dctcp": "DCTCP",
     "htcp": "H-TCP",
-    "bic": "BIC",
     "lp": "TCP-LP",
-    "yeah": "YeAH",
-    "highspeed": "HighSpeed",
     "fixedrate": "a fixed rate",
-    **{
-        name: name.capitalize()
-        for name in ("reno", "westwood", "vegas", "veno", "illinois", "hybla", "scalable")
-    },
 }
 
 
@@ -187,9 +178,9 @@ def span_words(least: int, most: int) -> str:
     return str(least) if least == most else f"{least} to {most}"
 
 
-def several(number: int, thing: str) -> str:
-    """So many of a thing: 1 figure, 2 figures."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+def several(number: float, thing: str, things: str = "") -> str:
+    """So many of a thing: 1 figure, 2 figures; 1 matrix, 2 matrices."""
+    return f"{number:g} {thing if number == 1 else things or thing + 's'}"
 
 
 def n_note(table: pd.DataFrame) -> str:
@@ -259,17 +250,34 @@ DELAYS = (
 )
 
 
-def delays(row: pd.Series) -> dict[str, float]:
-    """A cell's delays under load, for the columns of DELAYS."""
-    return {column.key: row[column.key] for column in DELAYS}
-
-
 # The columns of a sweep, around those of its own.
 SWEPT_FIRST = (TUNNEL, STREAMS, CC)
 SWEPT_GOODPUT = (RUNS, GOODPUT, INTERVAL)
 SWEPT_LAST = (*DELAYS, LINK, IDLE)
 # What a column is read from, where a table of cells calls it something else.
-SOURCES = {"goodput_mbit": "goodput", "study_mbit": "goodput_study", "wan_segments": "wan"}
+SOURCES = {
+    "goodput_mbit": "goodput",
+    "study_mbit": "goodput_study",
+    "study_retr": "retr_study",
+    **{f"{leg}_segments": leg for leg in ("wan", "app", "exit", "client_nstat")},
+    **{f"goodput_{end}_mbit": f"goodput_{end}" for end in ("low", "high")},
+    "never": "never_converged",
+}
+# What is made of a row. Of several states neither a median nor a mean says anything.
+MADE: Mapping[str, Callable[[pd.Series], Any]] = {
+    INTERVAL.key: lambda row: spread_words(summarise(row["goodput_values"])),
+    GOODPUT.key: lambda row: None if row["goodput_states"] else row["goodput"],
+    VERDICT.key: lambda row: row["verdict"] if row["n"] else row["absent"],
+    "cpu_bound": lambda row: bool(row["cpu_bound"]),
+    "mean_mbit": lambda row: None if row["goodput_states"] else mean_of(row["goodput_values"]),
+    "mean_low_mbit": lambda row: getattr(mean_interval(row["goodput_values"]), "low", None),
+    "mean_high_mbit": lambda row: getattr(mean_interval(row["goodput_values"]), "high", None),
+}
+
+
+def told(row: pd.Series, keys: Iterable[str]) -> dict[str, Any]:
+    """What a row of a table of cells says for some columns."""
+    return {key: MADE[key](row) if key in MADE else row.get(SOURCES.get(key, key)) for key in keys}
 
 
 def sweep_table(
@@ -277,15 +285,5 @@ def sweep_table(
 ) -> Table:
     """Every cell of a table, in some columns. kept: what a file has and no reader needs."""
     keys = [*(column.key for column in columns), *kept]
-
-    def value(row: pd.Series, key: str) -> Any:
-        if key == INTERVAL.key:
-            return spread_words(summarise(row["goodput_values"]))
-        if key == GOODPUT.key and row["goodput_states"]:
-            return None
-        if key == VERDICT.key:
-            return row["verdict"] if row["n"] else row["absent"]
-        return row[SOURCES.get(key, key)]
-
-    rows = [{key: value(row, key) for key in keys} for _, row in table.iterrows()]
-    return Table(name, title, n_note(table), shown_columns(columns, rows), tuple(rows))
+    rows = tuple(told(row, keys) for _, row in table.iterrows())
+    return Table(name, title, n_note(table), shown_columns(columns, rows), rows)

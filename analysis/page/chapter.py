@@ -24,6 +24,7 @@ from analysis.draw.registry import (
     words_for,
 )
 from analysis.draw.sentences import (
+    in_cells,
     in_general,
     made_by_line,
     others_against_base,
@@ -32,7 +33,7 @@ from analysis.draw.sentences import (
 from analysis.judge import targets
 from analysis.judge.cells import MatrixResults, file_name, runs_per_cell, to_matrices
 from analysis.judge.statistics import MIN_RUNS
-from analysis.judge.table import Table, cc_name, span_words
+from analysis.judge.table import Table, span_words
 from analysis.page import tables
 from analysis.read.folder import Run
 from analysis.read.runs import Results
@@ -122,13 +123,9 @@ def to_chapter(study: Study, results: Results) -> Chapter:
         first=first_screen(study, results, parts, judged),
         answers=tuple(retransmission_answers(results.runs)),
         parts=tuple(parts),
-        left_out=tables.left_out_table(
-            results, f"{name}-left-out", "Failed, unsupported, invalid, unfinished"
-        ),
-        paths=tables.path_table(results, f"{name}-paths", "The paths, both directions"),
-        environment=tables.environment_table(
-            results, f"{name}-environment", "What produced each number"
-        ),
+        left_out=tables.left_out_table(results, f"{name}-left-out"),
+        paths=tables.path_table(results, f"{name}-paths"),
+        environment=tables.environment_table(results, f"{name}-environment"),
         mixed=tuple(mixed_cells(matrices)),
         older=older_runs(results.runs),
         targets=judged,
@@ -168,8 +165,9 @@ def first_screen(
     # What a later matrix's drawing says of its own is not what the whole is about.
     kinds = LEADS if said and said[0][1].about == "own" else LEADS[1:]
     lead = next((pair for kind in kinds for pair in said if pair[1].about == kind), None)
+    trust = trust_line(results)
     if lead is None:
-        return FirstScreen((), None, trust_line(results), rates)
+        return FirstScreen((), None, trust, rates)
     first = [each for part, each in said if part is lead[0]]
     chosen = [lead]
     if lead[1].about == "own":
@@ -187,7 +185,7 @@ def first_screen(
     else:
         sentences += [each.sentence for each in first if each.about == "delay"]
     picture = next(iter(lead[0].pictures), None)
-    return FirstScreen(tuple(sentences[: 2 if rates else 3]), picture, trust_line(results), rates)
+    return FirstScreen(tuple(sentences[: 2 if rates else 3]), picture, trust, rates)
 
 
 LEADS = ("own", "ccs", "share", "lever", "delay")
@@ -206,12 +204,11 @@ def trust_line(results: Results) -> str:
     elif sizes[-1] < MIN_RUNS:
         per_cell += ": too few for an interval"
     degraded = sum(run.verdict == "degraded" for run in counted)
-    all_of_them = f"{len(counted)} of {everything} runs count"
+    which = f"{len(counted)} of {everything} runs count"
     if len(counted) == everything:
-        all_of_them = "The one run counts" if everything == 1 else f"All {everything} runs count"
-    if degraded:
-        all_of_them += f", {degraded} degraded"
-    return f"{all_of_them}; {per_cell}. Made by: {made_by_line(results.runs)}."
+        which = "The one run counts" if everything == 1 else f"All {everything} runs count"
+    which += f", {degraded} degraded" if degraded else ""
+    return f"{which}; {per_cell}. Made by: {made_by_line(results.runs)}."
 
 
 def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
@@ -240,9 +237,9 @@ def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
         part.answers += in_general(sweep, table)
     part.tables += own_tables or usual_tables(sweep, table, name)
     if (table["n"] > 0).any():
-        again, title = f"{name}-retransmissions", "Retransmissions per leg"
-        called = sweep.study.called
-        part.tables.append(tables.retransmission_table(table, matrix.cells, again, title, called))
+        again = f"{name}-retransmissions"
+        made = tables.retransmission_table(table, matrix.cells, again, sweep.study.called)
+        part.tables.append(made)
     part.pictures = medians_first(part.pictures)
     part.note = " ".join(note for note in notes if note)
     return part
@@ -257,20 +254,14 @@ def medians_first(pictures: Sequence[Picture]) -> list[Picture]:
 def usual_tables(sweep: Sweep, table: pd.DataFrame, name: str) -> list[Table]:
     """Those of a matrix whose drawings have none of their own."""
     matrix, called = sweep.matrix, sweep.study.called
-    found = [tables.goodput_table(table, matrix.cells, f"{name}-goodput", "Goodput", called)]
+    found = [tables.goodput_table(table, matrix.cells, f"{name}-goodput", called)]
     if any(len(cell.flows) > 1 for cell in matrix.cells):
-        found.append(tables.flows_table(table, matrix.cells, f"{name}-flows", "Flow by flow"))
+        found.append(tables.flows_table(table, matrix.cells, f"{name}-flows"))
     pairs = others_against_base(table)
-    for base, versus in pairs:
-        suffix = f"-{file_name(versus)}" if len(pairs) > 1 else ""
+    for pair in pairs:
+        suffix = f"-{file_name(pair[1])}" if len(pairs) > 1 else ""
         compared = tables.comparison_table(
-            matrix,
-            table,
-            f"{name}-comparison{suffix}",
-            f"{cc_name(versus)} against {cc_name(base)}, run against run of the same seed",
-            base=base,
-            versus=versus,
-            called=called,
+            matrix, table, f"{name}-comparison{suffix}", *pair, called
         )
         found += [compared] if compared.rows else []
     return found
@@ -293,22 +284,14 @@ def traps_note(matrix: MatrixResults) -> str:
     """What the lab warned of before the runs: of each kind one run's words, and how many."""
     counted = [run for run in matrix.runs if run.counts]
     warned: dict[str, list[str]] = {}
-    for check in (check for run in counted for check in run.checks):
-        if check.name.startswith("guard_") and check.reason:
-            warned.setdefault(check.name, []).append(check.reason)
+    for run in counted:
+        for check in run.checks:
+            if check.name.startswith("guard_") and check.reason:
+                warned.setdefault(check.name, []).append(check.reason)
     return "".join(
-        f" Warned of{in_runs(len(reasons), len(counted))}: {reasons[0]}."
+        f" Warned of{in_cells(len(reasons), len(counted), 'runs')}: {reasons[0]}."
         for reasons in warned.values()
     )
-
-
-def in_runs(some: int, of: int) -> str:
-    """Of how many runs, where there are several: in 2 of 4 runs, in both, in all 4."""
-    if of == 1:
-        return ""
-    if some == of == 2:
-        return " in both runs"
-    return f" in all {of} runs" if some == of else f" in {some} of {of} runs"
 
 
 def older_runs(runs: Sequence[Run]) -> str:

@@ -231,7 +231,7 @@ def summary_of(chapter: Chapter) -> str:
     matrices = len(chapter.parts)
     pictures = sum(len(part.pictures) for part in chapter.parts)
     said = [
-        f"{matrices} matri{'x' if matrices == 1 else 'ces'}" if matrices else "",
+        several(matrices, "matrix", "matrices") if matrices else "",
         several(pictures, "figure") if pictures else "",
         "every published number" if chapter.target_table is not None else "",
     ]

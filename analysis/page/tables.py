@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from analysis.judge.cells import Cell, MatrixResults, pairs_of, row_of, without
-from analysis.judge.statistics import mean_interval, paired_difference, paired_ratio
+from analysis.judge.statistics import paired_difference, paired_ratio
 from analysis.judge.table import (
     CC,
     DELAYS,
@@ -27,7 +26,6 @@ from analysis.judge.table import (
     cc_name,
     count,
     delay,
-    delays,
     is_missing,
     n_note,
     per_mille,
@@ -38,6 +36,7 @@ from analysis.judge.table import (
     shown_columns,
     spread_words,
     texts,
+    told,
 )
 from analysis.read.folder import Broken, Environment, Run
 from analysis.read.runs import Results, differs, direction_columns
@@ -52,52 +51,24 @@ FACTOR_HEADINGS = {
 }
 
 Row = dict[str, Any]
+# Of a goodput, for whoever goes on from a file.
+GOODPUT_KEPT = (
+    *("cpu_bound", "goodput_low_mbit", "goodput_high_mbit", "goodput_coverage"),
+    *("mean_mbit", "mean_low_mbit", "mean_high_mbit", "left_out", "study_source"),
+)
 
 # -- the tables
 
 
-def goodput_table(
-    table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str, called: str = "study"
-) -> Table:
+def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, called: str) -> Table:
     """The main table: every cell's goodput beside the study's."""
-    published = [
+    columns = (
+        *(RUNS, GOODPUT, INTERVAL),
         Column("study_mbit", f"{called.capitalize()} (Mbit/s)", rate),
         Column("ratio", f"Lab / {called}", ratio),
-    ]
-    beside = {cell.key: spread_words(cell.summary("goodput")) for cell in cells}
-    columns = [
-        *level_columns(cells),
-        *(RUNS, GOODPUT),
-        *([INTERVAL] if any(beside.values()) else []),
-        *([] if table["goodput_study"].isna().all() else published),
         *(*DELAYS, LINK, IDLE, VERDICT),
-    ]
-
-    def told(row: pd.Series) -> Row:
-        ends = [row[f"goodput_{end}"] for end in ("low", "high", "coverage")]
-        values, states = row["goodput_values"], row["goodput_states"]
-        mean = mean_interval(values) if values else None
-        return {
-            "goodput_mbit": None if states else row["goodput"],
-            "goodput_interval": beside[row["key"]],
-            "study_mbit": row["goodput_study"],
-            "ratio": row["ratio"],
-            **delays(row),
-            "idle_share": row["idle_share"],
-            "link_share": row["link_share"],
-            "cpu_bound": bool(row["cpu_bound"]),
-            **verdict_of(row),
-            "goodput_low_mbit": ends[0],
-            "goodput_high_mbit": ends[1],
-            "goodput_coverage": ends[2],
-            "mean_mbit": float(np.mean(values)) if values and not states else None,
-            "mean_low_mbit": mean.low if mean else None,
-            "mean_high_mbit": mean.high if mean else None,
-            "left_out": row["left_out"],
-            "study_source": row["study_source"],
-        }
-
-    return cell_table(table, cells, name, title, n_note(table), columns, told)
+    )
+    return cell_table(table, cells, name, "Goodput", n_note(table), columns, GOODPUT_KEPT)
 
 
 def cell_table(
@@ -106,30 +77,26 @@ def cell_table(
     name: str,
     title: str,
     note: str,
-    columns: Iterable[Column],
-    told: Callable[[pd.Series], Row],
+    own: Sequence[Column],
+    kept: Sequence[str] = (),
 ) -> Table:
-    """A row for each cell: its levels, how many runs count, and what is told of it."""
+    """A row for each cell: its levels, and what is told of it in columns of its own. kept: what a
+    file has and no reader needs.
+    """
+    keys = [*(column.key for column in own), *kept]
     rows = tuple(
-        {**levels(row, cell), "n": row["n"], **told(row)}
+        levels(row, cell) | told(row, keys)
         for (_, row), cell in zip(table.iterrows(), cells, strict=True)
     )
-    return Table(name, title, note, shown_columns(columns, rows), rows)
-
-
-def verdict_of(row: pd.Series) -> Row:
-    """A cell's verdict, or why it has none."""
-    return {"verdict": row["verdict"] if row["n"] else row["absent"]}
+    return Table(name, title, note, shown_columns([*level_columns(cells), *own], rows), rows)
 
 
 def level_columns(cells: Sequence[Cell]) -> list[Column]:
     """What tells the cells of a table apart."""
     usual = [TUNNEL, STREAMS, CC]
     others = {key for cell in cells for key, _ in cell.factors} - {each.key for each in usual}
-    return usual + [
-        Column(f"factor_{key}", FACTOR_HEADINGS.get(key, key), shown_level, numeric=False)
-        for key in sorted(others)
-    ]
+    named = ((f"factor_{key}", FACTOR_HEADINGS.get(key, key)) for key in sorted(others))
+    return usual + [Column(*each, shown_level, numeric=False) for each in named]
 
 
 def shown_level(value: object) -> str:
@@ -147,14 +114,7 @@ def levels(row: pd.Series, cell: Cell) -> Row:
 
 
 def comparison_table(
-    matrix: MatrixResults,
-    table: pd.DataFrame,
-    name: str,
-    title: str,
-    *,
-    base: str = "cubic",
-    versus: str = "bbr",
-    called: str = "study",
+    matrix: MatrixResults, table: pd.DataFrame, name: str, base: str, versus: str, called: str
 ) -> Table:
     """Two congestion controls at the same levels, seed by seed; the study's ratio beside it."""
     pairs = pairs_of(matrix.cells, base, versus)
@@ -172,6 +132,7 @@ def comparison_table(
         Column("idle_share", "CPU idle, the lesser", percent),
         VERDICT,
     ]
+    title = f"{second} against {first}, run against run of the same seed"
     note = (
         "Each pair is one run of either with the same seed; the ratio is the median of the pairs'"
         " ratios."
@@ -207,15 +168,14 @@ def pair_row(table: pd.DataFrame, first: Cell, second: Cell) -> Row | None:
     }
 
 
-def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str) -> Table:
+def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str) -> Table:
     """Each flow's goodput and share, their sum while all are active, Jain's index, convergence."""
-    flows = list(dict.fromkeys(flow for cell in cells for flow in cell.flows))
-    columns = [*level_columns(cells), RUNS]
-    for flow in flows:
-        columns += [
-            Column(f"{flow}_mbit", f"{flow} (Mbit/s)", rate),
-            Column(f"{flow}_share", f"{flow}, share", percent),
-        ]
+    columns: list[Column] = [RUNS]
+    own: dict[str, str] = {}  # how the table calls them, and a file
+    for flow in dict.fromkeys(flow for cell in cells for flow in cell.flows):
+        own |= {f"goodput:{flow}": f"{flow}_mbit", f"share:{flow}": f"{flow}_share"}
+        columns.append(Column(f"{flow}_mbit", f"{flow} (Mbit/s)", rate))
+        columns.append(Column(f"{flow}_share", f"{flow}, share", percent))
     columns += [
         Column("total_mbit", "Together (Mbit/s)", rate),
         Column("jain", "Jain", ratio),
@@ -224,25 +184,11 @@ def flows_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, title: st
         *DELAYS,
         VERDICT,
     ]
-
-    def told(row: pd.Series) -> Row:
-        of_flows = {}
-        for flow in flows:
-            of_flows[f"{flow}_mbit"] = row.get(f"goodput:{flow}")
-            of_flows[f"{flow}_share"] = row.get(f"share:{flow}")
-        return {
-            **{key: row[key] for key in ("total_mbit", "jain", "convergence_s")},
-            "never": row["never_converged"],
-            **delays(row),
-            **verdict_of(row),
-            **of_flows,
-        }
-
     note = (
         "Medians. Shares, their sum and Jain's index are of the time when all flows with a"
         " congestion control are active, without its first quarter."
     )
-    return cell_table(table, cells, name, title, note, columns, told)
+    return cell_table(table.rename(columns=own), cells, name, "Flow by flow", note, columns)
 
 
 def signed(value: float) -> str:
@@ -250,36 +196,29 @@ def signed(value: float) -> str:
 
 
 def retransmission_table(
-    table: pd.DataFrame, cells: Sequence[Cell], name: str, title: str, called: str = "study"
+    table: pd.DataFrame, cells: Sequence[Cell], name: str, called: str
 ) -> Table:
     """Segments sent again per leg, beside iperf3's Retr and the study's."""
-    counted = {  # of the table's columns, by the name that each has here
-        "wan_segments": ("wan", "WAN leg", count),
-        "wan_share": ("wan_share", "WAN, of segments sent", per_mille),
-        "app_segments": ("app", "Loopback before the tunnel", count),
-        "exit_segments": ("exit", "After the tunnel", count),
-        "retr": ("retr", "iperf3's Retr", count),
-        "study_retr": ("retr_study", f"Retr, {called}", count),
-        "client_nstat_segments": ("client_nstat", "Client's whole host (nstat)", count),
-    }
-    own = [
-        Column(key, heading, show)
-        for key, (of, heading, show) in counted.items()
-        if key != "study_retr" or not table[of].isna().all()
-    ]
-
-    def told(row: pd.Series) -> Row:
-        return {key: row[of] for key, (of, _, _) in counted.items()} | delays(row) | verdict_of(row)
-
+    columns = (
+        RUNS,
+        Column("wan_segments", "WAN leg", count),
+        Column("wan_share", "WAN, of segments sent", per_mille),
+        Column("app_segments", "Loopback before the tunnel", count),
+        Column("exit_segments", "After the tunnel", count),
+        Column("retr", "iperf3's Retr", count),
+        Column("study_retr", f"Retr, {called}", count),
+        Column("client_nstat_segments", "Client's whole host (nstat)", count),
+        *DELAYS,
+        VERDICT,
+    )
     note = (
         "Medians of segments. In a tunnel iperf3's Retr counts the loopback connection between"
         " iperf3 and the tunnel's near end; only the WAN leg crosses the path."
     )
-    columns = [*level_columns(cells), RUNS, *own, *DELAYS, VERDICT]
-    return cell_table(table, cells, name, title, note, columns, told)
+    return cell_table(table, cells, name, "Retransmissions per leg", note, columns)
 
 
-def left_out_table(results: Results, name: str, title: str) -> Table | None:
+def left_out_table(results: Results, name: str) -> Table | None:
     """Every folder that no summary rests on, and why; None if there is none."""
     out = [run for run in results.runs if not run.counts]
     told = [(run.name, run.matrix, state_of(run), why(run)) for run in out]
@@ -287,6 +226,7 @@ def left_out_table(results: Results, name: str, title: str) -> Table | None:
     columns = texts(run="Run", matrix="Matrix", state="State", why="Why")
     keys = [column.key for column in columns]
     rows = tuple(dict(zip(keys, each, strict=True)) for each in told)
+    title = "Failed, unsupported, invalid, unfinished"
     note = "No table, figure or sentence above rests on these."
     return Table(name, title, note, columns, rows) if rows else None
 
@@ -307,7 +247,7 @@ def why(run: Run | Broken) -> str:
     )
 
 
-def path_table(results: Results, name: str, title: str) -> Table:
+def path_table(results: Results, name: str) -> Table:
     """Every path that the runs had, both of its directions, and that of each link with its own."""
     paths = Counter(
         (run.matrix, run.profile, link, path)
@@ -343,14 +283,14 @@ def path_table(results: Results, name: str, title: str) -> Table:
     note = "Forward is what the client sends, reverse the way back, each as the load begins."
     if several:
         note += " A link that is named has a path of its own; the others have the run's."
-    return Table(name, title, note, columns, tuple(rows))
+    return Table(name, "The paths, both directions", note, columns, tuple(rows))
 
 
 # What its table says of an environment, under the name that it has there.
 MADE_BY = ("kernel", "hz", "tunnel", "iperf3", "iproute2", "mininet", "lab", "host")
 
 
-def environment_table(results: Results, name: str, title: str) -> Table:
+def environment_table(results: Results, name: str) -> Table:
     """What produced each number: every environment once, with a letter that the runs refer to."""
     columns = (
         *texts(letter=""),
@@ -368,17 +308,21 @@ def environment_table(results: Results, name: str, title: str) -> Table:
             "letter": letter,
             "runs": float(len(runs)),
             "machine": f"{environment.machine}, {environment.clock} clock",
-            "syscall_cost": (
-                "the CPU's own"
-                if environment.clock == "real" or environment.syscall_cost_us is None
-                else f"{environment.syscall_cost_us:g} µs"
-            ),
+            "syscall_cost": cost_words(environment),
             "sha256": environment.tunnel_sha256[:16],
             "sha256_whole": environment.tunnel_sha256,
         }
         for letter, (environment, runs) in environments(results).items()
     )
-    return Table(name, title, "", columns, rows)
+    return Table(name, "What produced each number", "", columns, rows)
+
+
+def cost_words(environment: Environment) -> str:
+    """What a system call costs in it."""
+    cost_us = environment.syscall_cost_us
+    if environment.clock == "real" or cost_us is None:
+        return "the CPU's own"
+    return f"{cost_us:g} µs"
 
 
 def environments(results: Results) -> dict[str, tuple[Environment, list[Run]]]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from analysis.read.description import Change, Direction, Flow, asked_for, load_s
 from analysis.read.values import (
+    Read,
     Scalar,
     Unreadable,
-    count,
     head_of,
     mapping,
     number,
@@ -21,6 +21,7 @@ from analysis.read.values import (
     optional_number,
     printable,
     read_object,
+    record,
     shown,
     tail_of,
     text,
@@ -263,12 +264,11 @@ def measured(folder: Path, asked: tuple[Flow, ...]) -> dict[str, Any]:
     whole = next((float(row["got"]) for row in over_all if is_number(row.get("got"))), None)
     idle = idle_share(read_series(folder, "hosts"), until_s=load_s(flows))
     queues = read_series(folder, "queues")
+    competing = [flow for flow in flows if flow.competes]
     return {
         "flows": flows,
         "goodput_mbit": together_mbit(folder, flows),
-        "retr": sum_of(
-            flow.retransmits for flow in [flow for flow in flows if flow.competes] or flows
-        ),
+        "retr": sum_of(flow.retransmits for flow in competing or flows),
         "verdict": verdict,
         "checks": checks,
         "idle_share": whole if idle is None else idle,
@@ -290,6 +290,13 @@ def together_mbit(folder: Path, flows: Sequence[Flow]) -> float:
         raise Unreadable(f"flows.json: no goodput of its flows: {printable(str(error))}") from None
 
 
+# The fields of a Flow that flows.json has as they are.
+MEASURED: Mapping[str, Read[Any]] = {
+    **dict.fromkeys(("started_s", "ended_s"), optional_number),
+    **dict.fromkeys(("retransmits", "bytes"), optional_count),
+}
+
+
 def measured_flows(folder: Path, flows: tuple[Flow, ...]) -> tuple[Flow, ...]:
     """The flows with what they did (an older lab's: iperf3's report). Raises Unreadable."""
     name = "flows.json"
@@ -304,18 +311,10 @@ def measured_flows(folder: Path, flows: tuple[Flow, ...]) -> tuple[Flow, ...]:
         if row.get("error"):
             raise Unreadable(f"{name}: {flow.name}: {printable(str(row['error']))}")
         fetches = (numbers_of(each) for each in row.get("fetches") or ())
-        found.append(
-            replace(
-                flow,
-                goodput_mbit=number(row, "goodput_bps", name) / 1e6,
-                started_s=optional_number(row, "started_s"),
-                ended_s=optional_number(row, "ended_s"),
-                retransmits=optional_count(row, "retransmits", name),
-                bytes=optional_count(row, "bytes", name),
-                round_trips=numbers_of(row.get("round_trips")),
-                fetches=tuple(each for each in fetches if each),
-            )
-        )
+        did = {key: read(row, key, name) for key, read in MEASURED.items()}
+        did["goodput_mbit"] = number(row, "goodput_bps", name) / 1e6
+        did["round_trips"] = numbers_of(row.get("round_trips"))
+        found.append(replace(flow, **did, fetches=tuple(each for each in fetches if each)))
     return tuple(found)
 
 
@@ -360,17 +359,18 @@ def read_checks(fidelity: Mapping[str, Any]) -> tuple[Check, ...]:
 
 def read_legs(told: Mapping[str, Any]) -> dict[str, Any]:
     """Legs, and every node's own count of retransmitted segments. Raises Unreadable."""
-    name = "legs.json"
+    file = "legs.json"
     legs = tuple(
-        Leg(
-            text(row, "leg", name),
-            shown(row.get("sender")),
-            tuple(map(shown, row.get("cc") or ())),
-            count(row, "segments_out", name),
-            count(row, "segments_retransmitted", name),
-            shown(row.get("flow")),
+        record(
+            Leg,
+            row,
+            file,
+            name=text(row, "leg", file),
+            sender=shown(row.get("sender")),
+            cc=tuple(map(shown, row.get("cc") or ())),
+            flow=shown(row.get("flow")),
         )
-        for row in objects(told, "legs", name)
+        for row in objects(told, "legs", file)
     )
     again = {
         printable(node): counters["TcpRetransSegs"]
@@ -404,11 +404,8 @@ def read_environment(env: Mapping[str, Any]) -> Environment:
 
 def logs_of(folder: Path) -> str:
     """The end of log.txt and of the tunnel ends' own logs."""
-    named = [
-        (path.name, tail_of(path))
-        for path in [folder / "log.txt", *sorted(folder.glob("tunnel-*.log"))]
-    ]
-    said = [(name, words) for name, words in named if words.strip()]
+    files = [folder / "log.txt", *sorted(folder.glob("tunnel-*.log"))]
+    said = [(path.name, words) for path in files if (words := tail_of(path)).strip()]
     return "\n\n".join(
         words if name == "log.txt" else f"== {name}\n{words}" for name, words in said
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import math
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -36,14 +37,8 @@ PROBE_BW_GAINS = (0.7, 1.3)
 # The legs of a tunnel that do not cross the WAN.
 ENDS = ("app", "exit")
 ACK_COLUMNS = (
-    "t_s",
-    "flow",
-    "cwnd_pkts",
-    "snd_ssthresh_pkts",
-    "current_ssthresh_pkts",
-    "srtt_ms",
-    "snd_wnd_bytes",
-    "inflight_bytes",
+    *("t_s", "flow", "cwnd_pkts", "snd_ssthresh_pkts", "current_ssthresh_pkts"),
+    *("srtt_ms", "snd_wnd_bytes", "inflight_bytes"),
 )
 # Version 0.1 called ssthresh what the kernel's tcp_current_ssthresh() says: outside recovery the
 # larger of the threshold and 3/4 of the window. It tells whether the threshold is finite, not what
@@ -73,6 +68,7 @@ class Series:
         return cls(np.array(instants), np.array([values[t_s] for t_s in instants]))
 
 
+Curve = tuple[np.ndarray, np.ndarray]  # instants, and bytes until then
 NOTHING = Series(np.array([]), np.array([]))
 
 
@@ -82,7 +78,7 @@ class Progress:
 
     start_s: float
     end_s: float  # the flow's, or of its last sample if that is sooner
-    curves: tuple[tuple[np.ndarray, np.ndarray], ...]
+    curves: tuple[Curve, ...]
 
     def bytes_between(self, first_s: Any, last_s: Any) -> Any:
         """Bytes delivered between instants, or between arrays of them; between samples evenly."""
@@ -119,9 +115,8 @@ def flow_rates(run: Run, window_s: float, origin_s: float = 0.0) -> dict[str, Se
         begin, end = np.maximum(edges[:-1], progress.start_s), np.minimum(edges[1:], progress.end_s)
         kept = end - begin >= window_s / 2
         begin, end, windows = begin[kept], end[kept], edges[1:][kept]
-        found[flow.name] = Series(
-            windows, progress.bytes_between(begin, end) * 8 / 1e6 / (end - begin)
-        )
+        mbit = progress.bytes_between(begin, end) * 8 / 1e6 / (end - begin)
+        found[flow.name] = Series(windows, mbit)
     return found
 
 
@@ -288,11 +283,8 @@ def socket_rows(folder: Path, stamp: tuple[int, int]) -> tuple[dict[str, Any], .
 def progress_of(run: Run, flow: Flow) -> Progress | None:
     """How a flow progressed; None where nothing tells."""
     start_s, end_s = span(flow)
-    if flow.kind == "udp":
-        curve = udp_curve(run, flow, start_s)
-        curves = [curve] if curve else []
-    else:
-        curves = socket_curves(run, flow, start_s)
+    curves_of = udp_curves if flow.kind == "udp" else socket_curves
+    curves = curves_of(run, flow, start_s)
     last_s = max((float(t_s[-1]) for t_s, _ in curves), default=-math.inf)
     if last_s <= start_s:
         return None
@@ -302,12 +294,11 @@ def progress_of(run: Run, flow: Flow) -> Progress | None:
 def span(flow: Flow) -> tuple[float, float]:
     """When a flow was active: as measured where that is known, and never longer than asked."""
     start_s = flow.start_s if flow.started_s is None else flow.started_s
-    return start_s, min(
-        start_s + flow.duration_s, math.inf if flow.ended_s is None else flow.ended_s
-    )
+    ended_s = math.inf if flow.ended_s is None else flow.ended_s
+    return start_s, min(start_s + flow.duration_s, ended_s)
 
 
-def socket_curves(run: Run, flow: Flow, start_s: float) -> list[tuple[np.ndarray, np.ndarray]]:
+def socket_curves(run: Run, flow: Flow, start_s: float) -> list[Curve]:
     """(time, bytes delivered) of each of a flow's sockets, from its opening on."""
     by_flow = rows_by_flow(run)
     instants = np.array(sorted({row["t_s"] for rows in by_flow.values() for row in rows}))
@@ -344,14 +335,16 @@ def delivered_bytes(rows: Iterable[Mapping[str, Any]]) -> list[tuple[float, floa
     return found
 
 
-def curve_of(points: Sequence[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
+def curve_of(points: Sequence[tuple[float, float]]) -> Curve:
     """Instants and values apart."""
     t_s, values = zip(*points, strict=True)
     return np.array(t_s), np.array(values)
 
 
-def udp_curve(run: Run, flow: Flow, start_s: float) -> tuple[np.ndarray, np.ndarray] | None:
-    """(time, bytes received) of a UDP flow, from the intervals of its receiver's report."""
+def udp_curves(run: Run, flow: Flow, start_s: float) -> list[Curve]:
+    """(time, bytes received) of a UDP flow, from the intervals of its receiver's report; [] where
+    none tells.
+    """
     alone = ["iperf3-server.json"] if len(run.flows) == 1 else []
     for name in (f"iperf3-{flow.name}-server.json", *alone):
         try:
@@ -370,8 +363,8 @@ def udp_curve(run: Run, flow: Flow, start_s: float) -> tuple[np.ndarray, np.ndar
             if start_s + end > points[-1][0]:
                 points.append((start_s + end, points[-1][1] + bits_per_s / 8 * (end - begin)))
         if len(points) > 1:
-            return curve_of(points)
-    return None
+            return [curve_of(points)]
+    return []
 
 
 # -- windows
@@ -451,28 +444,21 @@ def reordered_share(run: Run) -> float | None:
     but for that which DSACKs say arrived twice: sent - sent again + DSACKs. TcpInSegs would not do:
     it counts ACKs and the tunnel's loopback legs too.
     """
-    sent, again, counters = wan_counts(run)
-    arrived = sent - again + duplicates(counters)
-    if arrived <= 0 or not any("TcpExtTCPOFOQueue" in each for each in counters):
+    sent, again, counted = wan_counts(run)
+    twice = counted["TcpExtTCPDSACKRecv"] + counted["TcpExtTCPDSACKOfoRecv"]
+    arrived = sent - again + twice
+    if arrived <= 0 or "TcpExtTCPOFOQueue" not in counted:
         return None
-    return sum(each.get("TcpExtTCPOFOQueue", 0) for each in counters) / arrived
+    return counted["TcpExtTCPOFOQueue"] / arrived
 
 
-def duplicates(counters: Sequence[Mapping[str, int]]) -> int:
-    """Segments that hosts were told arrived twice."""
-    return sum(
-        each.get(key, 0)
-        for each in counters
-        for key in ("TcpExtTCPDSACKRecv", "TcpExtTCPDSACKOfoRecv")
-    )
-
-
-def wan_counts(run: Run) -> tuple[int, int, list[dict[str, int]]]:
+def wan_counts(run: Run) -> tuple[int, int, Counter[str]]:
     """(data segments sent on the WAN, those sent again, all hosts' counters) of legs.json."""
+    counted: Counter[str] = Counter()
     try:
         told = read_object(run.folder / "legs.json")
     except Unreadable:
-        return 0, 0, []
+        return 0, 0, counted
     legs, nodes = told.get("legs"), told.get("nstat")
     rows = [leg for leg in legs if isinstance(leg, dict)] if isinstance(legs, list) else []
     crossing = path_leg(str(leg.get("leg")) for leg in rows)
@@ -480,9 +466,7 @@ def wan_counts(run: Run) -> tuple[int, int, list[dict[str, int]]]:
         sum(int(leg[key]) for leg in rows if leg.get("leg") == crossing and is_number(leg.get(key)))
         for key in ("data_segments_out", "segments_retransmitted")
     )
-    counters = [
-        {key: int(value) for key, value in node.items() if is_number(value)}
-        for node in (nodes.values() if isinstance(nodes, dict) else ())
-        if isinstance(node, dict)
-    ]
-    return sent, again, counters
+    for node in nodes.values() if isinstance(nodes, dict) else ():
+        if isinstance(node, dict):
+            counted.update({key: int(value) for key, value in node.items() if is_number(value)})
+    return sent, again, counted

@@ -20,6 +20,8 @@ from typing import Any, TypeVar, get_type_hints
 from gostlab.results import is_number
 
 Record = TypeVar("Record")
+Value = TypeVar("Value")
+Read = Callable[[Mapping[str, Any], str, str], Value]  # an object's key, in a file
 Scalar = str | float | bool | None
 
 # A value with more text than this is named by its sum: a delay table, a trace of changes.
@@ -39,11 +41,8 @@ def read_object(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise Unreadable(f"{path.name}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        size = path.stat().st_size
-        raise Unreadable(
-            f"{path.name}: "
-            + ("it is empty" if size == 0 else f"not JSON ({printable(str(error))})")
-        ) from error
+        wrong = f"not JSON ({printable(str(error))})" if path.stat().st_size else "it is empty"
+        raise Unreadable(f"{path.name}: {wrong}") from error
     if not isinstance(value, dict):
         raise Unreadable(f"{path.name}: not an object")
     return value
@@ -86,27 +85,23 @@ def count(holder: Mapping[str, Any], key: str, file: str) -> int:
     return int(number(holder, key, file))
 
 
-def optional_text(holder: Mapping[str, Any], key: str, file: str) -> str | None:
-    """A string, or None where it is null or absent. Raises Unreadable for anything else."""
-    return None if holder.get(key) is None else text(holder, key, file)
-
-
 def optional_number(holder: Mapping[str, Any], key: str, _file: str = "") -> float | None:
     """A finite number inside an object, or None."""
     value = holder.get(key)
     return float(value) if is_number(value) else None  # type: ignore[arg-type]
 
 
-def optional_count(holder: Mapping[str, Any], key: str, file: str) -> int | None:
-    """A count, or None where it is null or absent. Raises Unreadable for anything else."""
-    return None if holder.get(key) is None else count(holder, key, file)
+def optional(read: Read[Value]) -> Read[Value | None]:
+    """Reads what may be null or absent: then None. Raises Unreadable for anything else."""
+    return lambda holder, key, file: None if holder.get(key) is None else read(holder, key, file)
 
 
-READERS: Mapping[Any, Callable[[Mapping[str, Any], str, str], Any]] = {
+optional_count = optional(count)
+READERS: Mapping[Any, Read[Any]] = {
     str: text,
     float: number,
     int: count,
-    str | None: optional_text,
+    str | None: optional(text),
     float | None: optional_number,
     int | None: optional_count,
 }
@@ -125,12 +120,11 @@ def record(kind: type[Record], row: Mapping[str, Any], file: str, **own: Any) ->
 
 
 @cache
-def readers(kind: Any) -> Mapping[str, Callable[[Mapping[str, Any], str, str], Any]]:
+def readers(kind: Any) -> Mapping[str, Read[Any]]:
     """What reads a dataclass's fields, by their names."""
     types = get_type_hints(kind)
-    return {
-        each.name: READERS[types[each.name]] for each in fields(kind) if types[each.name] in READERS
-    }
+    names = (each.name for each in fields(kind))
+    return {name: READERS[types[name]] for name in names if types[name] in READERS}
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> tuple[tuple[str, Scalar], ...]:

@@ -11,11 +11,9 @@ from matplotlib.axes import Axes
 
 from analysis.draw import facet
 from analysis.draw.levels import by_condition, conditions_of, only_condition, told_apart
-from analysis.draw.registry import Answer, Drawing, Sheet, Sweep, with_absent
+from analysis.draw.registry import Drawing, Sheet, Sweep, all_of, told, with_absent
 from analysis.draw.sentences import in_general
 from analysis.draw.style import fits, wrapped
-from analysis.judge.cells import Cell
-from analysis.judge.figures_of_merit import value_of
 from analysis.judge.statistics import best_mean
 from analysis.judge.table import cc_name, percent, rate
 from analysis.read.series import reordered_share
@@ -85,40 +83,36 @@ def name_places(ax: Axes, panels: Sequence[facet.Panel], lines: Sequence[facet.S
         ax.set_xticks(ax.get_xticks() - 0.12 * width, ax.get_xticklabels())
 
 
-def download_sentences(cells: Sequence[Cell]) -> tuple[str, ...]:
+def download_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """Of each cell that fetches one file: the mean rate of its three fastest runs, and how long
     that takes.
     """
-    said = []
-    for cell in cells:
+    for cell in sweep.matrix.cells:
         sizes = {
             flow.size_bytes for run in cell.counted for flow in run.flows if flow.kind == "http"
         }
-        best = best_mean(
-            [value for run in cell.counted if (value := value_of(run, "goodput")) is not None]
-        )
+        goodput = cell.summary("goodput")
+        best = best_mean(goodput.values) if goodput else None
         if best is None or len(sizes) != 1 or (size := sizes.pop()) is None:
             continue
-        said.append(
+        yield (
             f"{cell.label}: {rate(best)} Mbit/s ({rate(best * 1000 / 8)} kB/s),"
             f" {rate(size * 8e-6 / best)} s for {size / 1e6:g} MB; n = {len(cell.counted)}."
         )
-    return tuple(said)
 
 
-def jitter_sentences(cells: Sequence[Cell]) -> tuple[str, ...]:
+def jitter_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """How many segments overtook others, where jitter may reorder and where the path keeps the
     order. Not where it loses as well: behind a lost segment every other is ahead of one that is
     due.
     """
-    said = []
     for ordered, words in (
         (False, "With jitter that may reorder"),
         (True, "With jitter on a path that keeps the order"),
     ):
         found = [
             (float(np.median(known)), cell.label)
-            for cell in cells
+            for cell in sweep.matrix.cells
             if cell.example.jitter_ms
             and not cell.example.loss_p
             and cell.example.ordered == ordered
@@ -130,28 +124,11 @@ def jitter_sentences(cells: Sequence[Cell]) -> tuple[str, ...]:
         ]
         if found:
             (low, low_at), (high, high_at) = min(found), max(found)
-            span = (
-                f"{percent(low)} ({low_at}) to {percent(high)} ({high_at})"
-                if len(found) > 1
-                else f"{percent(low)} ({low_at})"
+            most = f" to {percent(high)} ({high_at})" if len(found) > 1 else ""
+            yield (
+                f"{words}, {percent(low)} ({low_at}){most} of the segments arrived ahead of one"
+                " that was due, those behind one that a queue dropped included."
             )
-            said.append(
-                f"{words}, {span} of the segments arrived ahead of one that was due, "
-                "those behind one that a queue dropped included."
-            )
-    return tuple(said)
-
-
-def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
-    """The cells in general, the fastest downloads, and what jitter does to the order."""
-    yield from in_general(sweep, table)
-    cells = sweep.matrix.cells
-    for heading, said in (
-        ("the fastest three downloads", download_sentences(cells)),
-        ("what jitter does to the order", jitter_sentences(cells)),
-    ):
-        if said:
-            yield Answer(f"{sweep.title}: {heading}", said)
 
 
 DRAWING = Drawing(
@@ -169,6 +146,10 @@ DRAWING = Drawing(
         shape=facet.stacked,
         shared={"sharey": True},
     ),
-    says=says,
+    says=all_of(
+        in_general,
+        told("{title}: the fastest three downloads", download_sentences),
+        told("{title}: what jitter does to the order", jitter_sentences),
+    ),
     rows=with_absent,
 )

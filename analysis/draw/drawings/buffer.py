@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from analysis.draw import facet
 from analysis.draw.levels import ccs_of, facets_of, tunnels_of
 from analysis.draw.registry import Answer, Drawing, Joined, Sheet, Sweep, valid_rows
-from analysis.draw.sentences import NEAR, listed, others_against_base, span, streams, whole_percent
-from analysis.draw.style import FAINT, apart, cc_colour, counts_axis, name_ticks
+from analysis.draw.sentences import NEAR, listed, others_against_base, span, whole_percent
+from analysis.draw.style import FAINT, apart, cc_colour, counts_axis, key, name_ticks
 from analysis.judge.cells import bdp_words, buffer_cells
 from analysis.judge.table import (
     SWEPT_FIRST,
@@ -28,6 +28,7 @@ from analysis.judge.table import (
     count,
     rate,
     ratio,
+    several,
     sweep_table,
 )
 
@@ -85,7 +86,7 @@ def axis_name(table: pd.DataFrame) -> str:
 def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
     """What the study published, and the bottlenecks."""
     found = levels_across(sheet.rows, sheet.called)
-    return [Line2D([], [], label=words, **look) for _, _, words, look in found]
+    return [key(words, **look) for _, _, words, look in found]
 
 
 def cells(sweep: Sweep) -> Joined:
@@ -103,11 +104,9 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
     for tunnel, number, aside, rows in sweeps_of(valid):
         caps = rows["rate_mbit"].dropna().unique()
         cap = f" at {rate(caps[0])} Mbit/s" if len(caps) == 1 else ""
-        known = rows["goodput_study"].notna().any()
-        yield Answer(
-            f"{asks if known else 'By the buffer'} ({tunnel}, {streams(number)}{cap}{aside})",
-            buffer_sentences(rows, sweep.study.called),
-        )
+        what = asks if rows["goodput_study"].notna().any() else "By the buffer"
+        where = f"{tunnel}, {several(number, 'stream')}{cap}{aside}"
+        yield Answer(f"{what} ({where})", buffer_sentences(rows, sweep.study.called))
 
 
 def sweeps_of(table: pd.DataFrame) -> Iterator[tuple[str, float, str, pd.DataFrame]]:
@@ -139,36 +138,28 @@ def buffer_sentences(rows: pd.DataFrame, called: str) -> tuple[str, ...]:
         met[cc] = set(near["buffer_bdp"])
         head = f"{cc_name(cc)}'s {rate(target)} Mbit/s"
         if len(near):
-            named = [
-                f"{bdp_words(row['buffer_bdp'])} BDP ({rate(row['goodput'])})"
-                for _, row in near.iterrows()
-            ]
-            where = (
-                f"every buffer tried ({tried})" if len(near) == len(mine) > 1 else listed(named, 6)
-            )
-            said.append(
-                f"{head} is met within {whole_percent(NEAR)} at {where}; over {tried} the lab gets"
-                f" {span_words}."
-            )
+            pairs = zip(near["buffer_bdp"], near["goodput"], strict=True)
+            where = listed([f"{bdp_words(bdp)} BDP ({rate(mbit)})" for bdp, mbit in pairs], 6)
+            if len(near) == len(mine) > 1:
+                where = f"every buffer tried ({tried})"
+            told = f"is met within {whole_percent(NEAR)} at {where}; over {tried} the lab gets"
+            said.append(f"{head} {told} {span_words}.")
         elif crossing := crossings(mine, target):
-            said.append(
-                f"{head} is met at no buffer tried, but passed between"
-                f" {' and between '.join(crossing)}; over {tried} the lab gets {span_words}."
-            )
+            passed = f"passed between {' and between '.join(crossing)}"
+            told = f"is met at no buffer tried, but {passed}; over {tried} the lab gets"
+            said.append(f"{head} {told} {span_words}.")
         else:
             side = "above" if mine["goodput"].min() > target else "below"
-            said.append(
-                f"{head} is met nowhere: over {tried} the lab gets {span_words}, always {side} it."
-            )
+            told = f"is met nowhere: over {tried} the lab gets {span_words}, always {side} it."
+            said.append(f"{head} {told}")
     if len(met) > 1:
         both = set.intersection(*met.values())
         names = " and ".join(cc_name(cc) for cc in met)
-        shared = listed([f"{bdp_words(level)} BDP" for level in sorted(both)], 6)
-        said.append(
-            f"{names} meet their values at the same buffer of {shared}."
-            if both
-            else f"No buffer tried gives {names} their values at once."
-        )
+        told = f"No buffer tried gives {names} their values at once."
+        if both:
+            shared = listed([f"{bdp_words(level)} BDP" for level in sorted(both)], 6)
+            told = f"{names} meet their values at the same buffer of {shared}."
+        said.append(told)
     for base, versus in others_against_base(rows):
         said += gain_sentences(rows, base, versus, called)
     return tuple(said)
@@ -176,13 +167,12 @@ def buffer_sentences(rows: pd.DataFrame, called: str) -> tuple[str, ...]:
 
 def crossings(rows: pd.DataFrame, target: float) -> list[str]:
     """Neighbouring buffers with the target between their goodputs."""
-    found = []
-    for (_, first), (_, second) in zip(rows.iterrows(), rows.iloc[1:].iterrows(), strict=False):
-        if (first["goodput"] - target) * (second["goodput"] - target) < 0:
-            found.append(
-                f"{bdp_words(first['buffer_bdp'])} and {bdp_words(second['buffer_bdp'])} BDP"
-            )
-    return found
+    above = [(bdp_words(row["buffer_bdp"]), row["goodput"] - target) for _, row in rows.iterrows()]
+    return [
+        f"{first} and {second} BDP"
+        for (first, over), (second, beyond) in pairwise(above)
+        if over * beyond < 0
+    ]
 
 
 def gain_sentences(rows: pd.DataFrame, base: str, versus: str, called: str) -> list[str]:

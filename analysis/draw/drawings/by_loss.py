@@ -25,7 +25,7 @@ from analysis.draw.marks import (
     model_handles,
     paths_of,
 )
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
+from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import crossing
 from analysis.draw.style import WIDE, apart, grid, name_ticks, plain_log, superscript, thousands
 from analysis.judge.figures_of_merit import merit_of
@@ -158,26 +158,18 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
         yield Picture(plotted, f"{head} {DRAWING.caption}", "" if figure == "goodput" else "window")
 
 
-def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
+def halves(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """Of each congestion control and round-trip time (and of every level of what else varies) the
     least loss at which less than half of the link's payload is left.
     """
-    said = []
     known = valid_rows(table)
     for aside, cells in facets_of(known, known=("cc", "loss_p", "rtt_ms", "rate_mbit")):
         there = cells[cells["goodput"].notna()].sort_values("loss_p")
         for (rtt, cc, full), rows in there.groupby(["rtt_ms", "cc", "rate_mbit"]):
             mbit = payload_mbit(full * 1e6, int(rows["mtu_bytes"].iloc[0]))
-            said.append(
-                crossing(
-                    [*zip(map(loss_words, rows["loss_p"]), rows["goodput"], strict=True)],
-                    f"{cc_name(cc)} over {rtt:g} ms{f' ({aside})' if aside else ''}",
-                    f"half of the link's {rate(mbit)} Mbit/s",
-                    mbit / 2,
-                )
-            )
-    if said:
-        yield Answer(f"{sweep.title}: where loss takes half of the link", tuple(said))
+            points = [*zip(map(loss_words, rows["loss_p"]), rows["goodput"], strict=True)]
+            who = f"{cc_name(cc)} over {rtt:g} ms{f' ({aside})' if aside else ''}"
+            yield crossing(points, who, f"half of the link's {rate(mbit)} Mbit/s", mbit / 2)
 
 
 def loss_words(loss: float) -> str:
@@ -189,5 +181,5 @@ DRAWING = Drawing(
     "by-loss",
     caption=("by packet loss. Broken lines are models, the thin line a full link."),
     draw=draw,
-    says=says,
+    says=told("{title}: where loss takes half of the link", halves),
 )

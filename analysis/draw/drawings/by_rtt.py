@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 
 from analysis.draw import facet, marks
 from analysis.draw.levels import ccs_of, facets_of, flows_of, rtt_column
-from analysis.draw.registry import Answer, Drawing, Sheet, Sweep, valid_rows
+from analysis.draw.registry import Drawing, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import UNMOVED, crossing, whole_percent
-from analysis.draw.style import FAINT, WIDE, apart, name_ticks, spaced, thousands
+from analysis.draw.style import WIDE, apart, name_ticks, note, spaced, thousands
 from analysis.judge.models import Model, Path, models_for
 from analysis.judge.statistics import is_known
 from analysis.judge.table import cc_name, rate
@@ -56,8 +56,7 @@ def mark(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Se
     facet.point(ax, slot, row, figure, line, study="behind")
     published = marks.number(row, f"{figure}_study")
     if line.flow and is_known(published):
-        place = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
-        ax.annotate(line.flow, (slot.at, published), fontsize=8.5, color=FAINT, **place)
+        note(ax, line.flow, (slot.at, published), (6, 0), va="center")
 
 
 def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
@@ -125,12 +124,9 @@ def axis_name(table: pd.DataFrame) -> str:
 
 def keys(table: pd.DataFrame) -> list[Any]:
     """Flows, or congestion controls."""
-    flows = flows_of(table)
-    return (
-        marks.flow_handles(table, flows, lines=True)
-        if flows
-        else marks.cc_handles(ccs_of(table), looks=True)
-    )
+    if flows := flows_of(table):
+        return marks.flow_handles(table, flows, lines=True)
+    return marks.cc_handles(ccs_of(table), looks=True)
 
 
 def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
@@ -139,7 +135,7 @@ def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
     return [*marks.model_handles(curves_of(sheet)), *link]
 
 
-def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
+def falls(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """Of each line of the figure from which round-trip time on it is clearly below what it is at
     the shortest.
     """
@@ -148,7 +144,6 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
     lines = [(f"goodput:{flow}", flow, valid) for flow in flows] or [
         ("goodput", cc_name(cc), valid[valid["cc"] == cc]) for cc in ccs_of(valid)
     ]
-    said = []
     for figure, name, cells in lines:
         for aside, rows in facets_of(cells, known=(axis, *(() if flows else ("cc",)))):
             there = rows[rows[figure].notna()].sort_values(axis)
@@ -157,9 +152,7 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
                 goal = f"{whole_percent(1 - UNMOVED)} of its {rate(points[0][1])} Mbit/s"
                 who = f"{name} ({aside})" if aside else name
                 at = f"{goal} at {points[0][0]}"
-                said.append(crossing(points, who, at, (1 - UNMOVED) * points[0][1]))
-    if said:
-        yield Answer(f"{sweep.title}: from which round-trip time on the rate falls", tuple(said))
+                yield crossing(points, who, at, (1 - UNMOVED) * points[0][1])
 
 
 DRAWING = Drawing(
@@ -180,5 +173,5 @@ DRAWING = Drawing(
         of_many_in=2.6,
         shared={"sharex": True, "sharey": True},
     ),
-    says=says,
+    says=told("{title}: from which round-trip time on the rate falls", falls),
 )

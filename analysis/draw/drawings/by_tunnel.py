@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from analysis.draw import facet
 from analysis.draw.levels import ccs_of, facets_of, tunnels_of
 from analysis.draw.marks import cc_handles
-from analysis.draw.registry import Answer, Drawing, Sheet, Sweep, valid_rows
+from analysis.draw.registry import Drawing, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import span
 from analysis.judge.statistics import is_known
 from analysis.judge.table import cc_name, rate, ratio
@@ -40,27 +40,18 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
     ]
 
 
-def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
+def slowest_and_fastest(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """Of each condition and congestion control: the slowest tunnel and the fastest, beside none."""
-    said = []
     for heading, rows in facets_of(valid_rows(table), known=KNOWN):
         for cc in ccs_of(rows):
             mine = rows[(rows["cc"] == cc) & rows["goodput"].notna()]
             tunnelled = mine[mine["tunnel"] != "direct"]
             direct = next(iter(mine.loc[mine["tunnel"] == "direct", "goodput"]), None)
             if len(tunnelled) > 1:
-                said.append(
-                    span(
-                        tunnelled,
-                        "goodput",
-                        f"{heading + ', ' if heading else ''}{cc_name(cc)}: goodput",
-                        unit=" Mbit/s",
-                        where=partial(tunnel_words, direct=direct),
-                    )
-                    + (f" Without a tunnel it is {rate(direct)}." if direct else "")
-                )
-    if said:
-        yield Answer(f"{sweep.title}: which tunnel", tuple(said))
+                what = f"{heading + ', ' if heading else ''}{cc_name(cc)}: goodput"
+                where = partial(tunnel_words, direct=direct)
+                without = f" Without a tunnel it is {rate(direct)}." if direct else ""
+                yield span(tunnelled, "goodput", what, unit=" Mbit/s", where=where) + without
 
 
 def tunnel_words(row: pd.Series, direct: float | None) -> str:
@@ -87,5 +78,5 @@ DRAWING = Drawing(
         shape=facet.two_abreast,
         shared={"sharey": True},
     ),
-    says=says,
+    says=told("{title}: which tunnel", slowest_and_fastest),
 )

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 
 from analysis.draw import facet
 from analysis.draw.marks import draw_study
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, with_absent
+from analysis.draw.registry import Drawing, Picture, Sheet, with_absent
 from analysis.draw.sentences import in_general
-from analysis.draw.style import FAINT, cc_colour, cut, tunnel_marker
+from analysis.draw.style import cc_colour, cut, note, tunnel_marker
 
 # More rows than this make no figure that anyone reads.
 MOST_ROWS = 60
@@ -25,8 +25,7 @@ def mark(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Se
         own = facet.Series({}, colour, f"lab {row['cc']}", marker=marker)
         facet.point(ax, slot, row, figure, own)
     else:
-        place = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
-        ax.annotate(row["absent"], (0, slot.at), fontsize=9, color=FAINT, **place)
+        note(ax, row["absent"], (0, slot.at), (4, 0), va="center", fontsize=9)
     draw_study(ax, slot.at, row, figure, colour, flat=True)
 
 
@@ -63,11 +62,11 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
         yield Picture(FACET.plot(page), name=str(number) if len(pages) > 1 else "")
 
 
-def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
-    """How far the cells lie apart, and congestion controls against each other."""
-    yield from in_general(sweep, table)
-
-
 DRAWING = Drawing(
-    "cells", caption="Goodput of each cell.", draw=draw, says=says, rows=with_absent, borrows=True
+    "cells",
+    caption="Goodput of each cell.",
+    draw=draw,
+    says=in_general,
+    rows=with_absent,
+    borrows=True,
 )

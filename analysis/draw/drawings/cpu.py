@@ -8,14 +8,13 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis.draw import facet
 from analysis.draw.levels import ccs_of, facets_of, tunnels_of
-from analysis.draw.registry import Answer, Drawing, Joined, Picture, Sheet, Sweep, valid_rows
-from analysis.draw.sentences import UNMOVED, percent_or, streams, whole_percent
-from analysis.draw.style import FAINT
+from analysis.draw.registry import Drawing, Joined, Picture, Sheet, Sweep, told, valid_rows
+from analysis.draw.sentences import UNMOVED, percent_or, whole_percent
+from analysis.draw.style import FAINT, key
 from analysis.judge.cells import cpu_cells
 from analysis.judge.table import (
     SWEPT_FIRST,
@@ -27,6 +26,7 @@ from analysis.judge.table import (
     cc_name,
     plain,
     rate,
+    several,
     sweep_table,
 )
 from analysis.read.folder import IDLE_SHARE_LOW
@@ -80,7 +80,7 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
                         look = {"linestyle": STUDY_LINE, "linewidth": 1.4, "label": f"study {cc}"}
                         ax.axhline(study, color=line.colour, **look)
 
-            heading = streams(number) if value is goodput else ""
+            heading = several(number, "stream") if value is goodput else ""
             found.append(facet.in_groups(heading, by_cost(table, rows), value, behind))
     return found
 
@@ -97,7 +97,7 @@ def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
     found: list[Any] = []
     if sheet.rows["goodput_study"].notna().any():
         words = f"the {sheet.called}, in its colour"
-        found.append(Line2D([], [], color=FAINT, linestyle=STUDY_LINE, label=words))
+        found.append(key(words, color=FAINT, linestyle=STUDY_LINE))
     starved = f"idle < {100 * IDLE_SHARE_LOW:.0f} %: no time left"
     return [*found, Patch(facecolor=STARVED, label=starved)]
 
@@ -143,18 +143,15 @@ def cells(sweep: Sweep) -> Joined:
     return Joined(cpu_cells(matrix, sweep.matrices))
 
 
-def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
+def by_sweep(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """Does the cost of a system call set the rate?"""
     valid = valid_rows(table)
-    known = ("clock", "syscall_cost_us", "cc")
-    said = [
-        cpu_sentence(cells, f"{tunnel} ({aside})" if aside else str(tunnel), float(count))
-        for tunnel in (tunnels_of(valid) if len(valid) else ())
-        for count, rows in valid[valid["tunnel"] == tunnel].groupby("streams")
-        for aside, cells in facets_of(rows, known=known)
-    ]
-    if any(said):
-        yield Answer("Is it the CPU?", tuple(sentence for sentence in said if sentence))
+    for tunnel in tunnels_of(valid):
+        for count, rows in valid[valid["tunnel"] == tunnel].groupby("streams"):
+            for aside, cells in facets_of(rows, known=("clock", "syscall_cost_us", "cc")):
+                who = f"{tunnel} ({aside})" if aside else str(tunnel)
+                if said := cpu_sentence(cells, who, float(count)):
+                    yield said
 
 
 def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
@@ -182,7 +179,7 @@ def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
             )
     if not parts:
         return ""
-    said = f"{tunnel}, {streams(count)}: {'; '.join(parts)}."
+    said = f"{tunnel}, {several(count, 'stream')}: {'; '.join(parts)}."
     if moved and max(moved) < UNMOVED:
         said += (
             f" The cost moves the rate by less than {whole_percent(UNMOVED)}: it is not the CPU's."
@@ -229,7 +226,7 @@ DRAWING = Drawing(
     ),
     draw=draw,
     shows=("streams", "tunnel", "cc", "clock", "syscall_cost_us"),
-    says=says,
+    says=told("Is it the CPU?", by_sweep),
     cells=cells,
     tables=tables,
     borrows=True,

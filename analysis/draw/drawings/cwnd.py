@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from analysis.draw.levels import named_level, told_apart
 from analysis.draw.marks import FLOW_DASHES, min_max
 from analysis.draw.panels import pictures
 from analysis.draw.registry import Drawing, Picture, Sheet
 from analysis.draw.spots import shows
-from analysis.draw.style import FAINT, INK, cc_colour, finish, new_figure, styled, thousands
+from analysis.draw.style import FAINT, INK, cc_colour, finish, key, new_figure, styled, thousands
 from analysis.judge.cells import CC_ORDER, cell_key, rank
 from analysis.judge.table import cc_name
 from analysis.read.description import Flow
@@ -26,7 +25,7 @@ from analysis.read.series import Series, acks, socket_series, ssthresh_of
 from analysis.read.study import level
 
 CONDITION_WIDTH = 15
-SSTHRESH = (0, (3, 1.5))
+SSTHRESH = {"color": FAINT, "linewidth": 1.0, "linestyle": (0, (3, 1.5))}
 # More rows than this and a figure is longer than a page.
 MOST_CONDITIONS = 10
 # Rows whose windows lie further apart than this each get a scale of their own, and say so.
@@ -77,19 +76,18 @@ def plot_cwnd_grid(
     return figure
 
 
-def window_handles(runs: Sequence[Run]) -> list[Line2D]:
+def window_handles(runs: Sequence[Run]) -> list[Any]:
     """The legend's entries: what a line is, and which flow's where there are several."""
     names = list(dict.fromkeys(flow.name for run in runs for flow in competing(run)))
-    handles = [
-        Line2D([], [], color=INK, linewidth=1.2, label="cwnd, in its congestion control's colour")
+    if len(names) < 2:
+        names = ["cwnd, in its congestion control's colour"]
+    return [
+        *(
+            key(name, linestyle=dashes_of(at), color=INK, linewidth=1.2)
+            for at, name in enumerate(names)
+        ),
+        key("ssthresh (none: infinite)", **SSTHRESH),
     ]
-    if len(names) > 1:
-        handles = [
-            Line2D([], [], color=INK, linewidth=1.2, linestyle=dashes_of(place), label=name)
-            for place, name in enumerate(names)
-        ]
-    label = "ssthresh (none: infinite)"
-    return [*handles, Line2D([], [], color=FAINT, linewidth=1.0, linestyle=SSTHRESH, label=label)]
 
 
 def competing(run: Run) -> list[Flow]:
@@ -125,9 +123,7 @@ def draw_cwnd(ax: Axes, run: Run | None) -> float:
         top = max(top, float(np.max(cwnd.value)))
         ax.plot(
             *min_max(ssthresh.t_s, ssthresh.value),
-            color=FAINT,
-            linewidth=1.0,
-            linestyle=SSTHRESH,
+            **SSTHRESH,
             drawstyle="steps-post",  # it holds from one ACK or sample to the next
             label="ssthresh",
             zorder=2,

@@ -3,69 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis.draw.drawings.series import rate_window_s, typical_run
 from analysis.draw.marks import min_max
 from analysis.draw.panels import pictures
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
+from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
 from analysis.draw.sentences import made_by_line
 from analysis.draw.spots import shows
-from analysis.draw.style import FAINT, cc_colour, finish, new_figure, styled, thousands
+from analysis.draw.style import FAINT, cc_colour, finish, key, new_figure, styled, thousands
 from analysis.judge.cells import Cell, cell_key
 from analysis.judge.dips import DEEP, Dips, dips_of
-from analysis.judge.table import cc_name
+from analysis.judge.table import cc_name, several
+from analysis.read.description import Flow
 from analysis.read.folder import Run
 
+Dipping = tuple[str, Run, Flow, Dips]  # in words, whose, which
 PANELS_ON_A_FIGURE = 8
 SHADE = "#F3D9C6"
+MEDIAN: dict[str, Any] = {"color": FAINT, "linestyle": "--", "linewidth": 1.0}
 
 
 @styled
-def plot_dips(
-    runs: Sequence[tuple[str, Run, str, Dips]], footer: str = "", title: str = ""
-) -> Figure:
+def plot_dips(runs: Sequence[Dipping], footer: str = "", title: str = "") -> Figure:
     """A panel per flow: its rate over time, its dips shaded, and what they cost."""
     figure, axes = new_figure(1.3 + 1.05 * len(runs), len(runs), 1, sharex=True)
     for ax, (words, run, flow, dips) in zip(axes[:, 0], runs, strict=True):
-        draw_flow(ax, run, flow, dips)
+        draw_flow(ax, flow, dips)
         ax.set_title(words, fontsize=9.5)
-        ax.text(
-            1.0,
-            1.02,
-            short_words(dips),
-            transform=ax.transAxes,
-            ha="right",
-            va="bottom",
-            fontsize=9,
-            color=FAINT,
-        )
+        corner = {"transform": ax.transAxes, "ha": "right", "va": "bottom"}
+        ax.text(1.0, 1.02, short_words(dips), fontsize=9, color=FAINT, **corner)
         shows(ax.patch, cell_key(run))
     axes[-1, 0].set_xlim(0, max([run.load_s for _, run, _, _ in runs] + [1.0]))
     axes[-1, 0].set_xlabel("Time since the load began (s)")
     figure.supylabel("Rate (Mbit/s)", fontsize=10.5)
     handles = [
         Patch(facecolor=SHADE, label=f"below {DEEP:g} of the median rate"),
-        Line2D([], [], color=FAINT, linestyle="--", linewidth=1.0, label="median rate"),
+        key("median rate", **MEDIAN),
     ]
     finish(figure, handles, footer, title)
     return figure
 
 
-def draw_flow(ax: Axes, run: Run, name: str, dips: Dips) -> None:
+def draw_flow(ax: Axes, flow: Flow, dips: Dips) -> None:
     """One flow's rate, its median, and its dips."""
-    flow = run.flow(name)
-    cc = flow.cc if flow is not None else None
     for begin, end in dips.spans:
         ax.axvspan(begin, end, color=SHADE, linewidth=0, zorder=1)
     t_s, value = min_max(dips.rates.t_s, dips.rates.value)
-    ax.plot(t_s, value, color=cc_colour(cc or ""), linewidth=1.2, label=f"lab {name}", zorder=3)
-    ax.axhline(dips.median_mbit, color=FAINT, linestyle="--", linewidth=1.0, zorder=2)
+    look = {"color": cc_colour(flow.cc or ""), "linewidth": 1.2, "zorder": 3}
+    ax.plot(t_s, value, label=f"lab {flow.name}", **look)
+    ax.axhline(dips.median_mbit, zorder=2, **MEDIAN)
     # A burst at the start is cut off rather than all else pressed flat.
     ax.set_ylim(0, 1.35 * dips.median_mbit)
     thousands(ax.yaxis)
@@ -76,13 +68,10 @@ def short_words(dips: Dips) -> str:
     if not dips.spans:
         return "no dip"
     apart = f", {dips.apart_s:.1f} s apart" if dips.apart_s is not None else ""
-    count = len(dips.spans)
-    return (
-        f"{count} dip{'' if count == 1 else 's'}{apart}; {100 * dips.lost_share:.1f} % of it lost"
-    )
+    return f"{several(len(dips.spans), 'dip')}{apart}; {100 * dips.lost_share:.1f} % of it lost"
 
 
-def flows_with_dips(cells: Sequence[Cell]) -> Iterator[tuple[str, Run, str, Dips]]:
+def flows_with_dips(cells: Sequence[Cell]) -> Iterator[Dipping]:
     """(words, run, flow, its dips) of a run of each cell, and of each of its flows."""
     for cell in cells:
         run = typical_run(cell)
@@ -95,7 +84,7 @@ def flows_with_dips(cells: Sequence[Cell]) -> Iterator[tuple[str, Run, str, Dips
                 filter(None, [cell.label, cell.variant, flow.name if len(run.flows) > 1 else ""])
             )
             verdict = "" if run.verdict in ("ok", None) else f" [{run.verdict}]"
-            yield words + verdict, run, flow.name, dips
+            yield words + verdict, run, flow, dips
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
@@ -109,14 +98,12 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     )
 
 
-def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
+def costs(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """What dips cost each flow."""
-    sentences = []
-    for words, run, name, dips in flows_with_dips(sweep.matrix.cells):
-        flow = run.flow(name)
-        who = cc_name(flow.cc) if flow is not None and flow.cc else name
+    for words, _, flow, dips in flows_with_dips(sweep.matrix.cells):
+        who = cc_name(flow.cc) if flow.cc else flow.name
         if not dips.spans:
-            sentences.append(
+            yield (
                 f"{words}: {who} never falls below {DEEP:g} of its median rate of"
                 f" {dips.median_mbit:.3g} Mbit/s (one run)."
             )
@@ -127,15 +114,12 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
             for at_s, value in zip(dips.rates.t_s, dips.rates.value, strict=True)
             if at_s - dips.window_s >= dips.first_s - 1e-9
         )
-        count = len(dips.spans)
-        sentences.append(
+        yield (
             f"{words}: {who} falls below {DEEP:g} of its median rate of {dips.median_mbit:.3g}"
-            f" Mbit/s {count} time{'' if count == 1 else 's'}{apart}, to {lowest:.3g} Mbit/s at the"
+            f" Mbit/s {several(len(dips.spans), 'time')}{apart}, to {lowest:.3g} Mbit/s at the"
             f" lowest; that costs {100 * dips.lost_share:.1f} % of what it would have carried (one"
             " run)."
         )
-    if sentences:
-        yield Answer("What falling below one's own rate costs", tuple(sentences))
 
 
 DRAWING = Drawing(
@@ -145,7 +129,7 @@ DRAWING = Drawing(
         " first quarter. Windows are a round trip long, and 100 ms at least."
     ),
     draw=draw,
-    says=says,
+    says=told("What falling below one's own rate costs", costs),
     rows=lambda table: table[table["srtt_median_ms"].notna()].reset_index(drop=True),
     needs="a run that counts and sampled its sockets",
 )

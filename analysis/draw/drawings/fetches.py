@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from statistics import median
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.draw.levels import cc_rank
 from analysis.draw.panels import SMALL_PT, Condition, cc_lines, conditions, panel_figure, pictures
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
+from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
 from analysis.draw.style import cc_colour, finish, label_edges, plain_log, styled
 from analysis.judge.table import NBSP, cc_name
 from analysis.read.folder import Run
+
+POINT: dict[str, Any] = {"marker": "o", "markersize": 4}
 
 
 def size_words(size_bytes: float) -> str:
@@ -63,25 +66,23 @@ def plot_fetches(facets: Sequence[Condition], footer: str = "", *, title: str = 
         plain_log(ax.yaxis, min(seen) / 1.4, max(seen) * 1.4, most=5)
     label_edges(axes, len(facets), "Size of the download", "Time to complete (s)")
     ccs = {run.cc for _, runs in facets for run in runs}
-    handles = cc_lines(ccs, marker="o", markersize=4)
-    finish(figure, handles, footer, title, "Points: the median. Lines upwards: to the 95 %.")
+    finish(
+        figure,
+        cc_lines(ccs, **POINT),
+        footer,
+        title,
+        "Points: the median. Lines upwards: to the 95 %.",
+    )
     return figure
 
 
 def draw_times(ax: Axes, cc: str, middle: dict[float, float], p95: dict[float, float]) -> None:
     """One congestion control's line."""
     colour = cc_colour(cc)
-    ax.plot(
-        list(middle),
-        list(middle.values()),
-        color=colour,
-        marker="o",
-        markersize=4,
-        linewidth=1.5,
-        label=f"lab {cc}",
-        zorder=3,
-    )
-    ax.vlines(list(middle), list(middle.values()), list(p95.values()), color=colour, linewidth=1.0)
+    sizes, medians_s = list(middle), list(middle.values())
+    look = {"color": colour, "linewidth": 1.5, "label": f"lab {cc}", "zorder": 3}
+    ax.plot(sizes, medians_s, **look, **POINT)
+    ax.vlines(sizes, medians_s, list(p95.values()), color=colour, linewidth=1.0)
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
@@ -93,9 +94,8 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     )
 
 
-def says(sweep: Sweep, table: object) -> Iterator[Answer]:
+def ends(sweep: Sweep, table: object) -> Iterator[str]:
     """What the smallest and the largest take, condition by condition."""
-    said = []
     for words, runs in conditions(sweep.matrix.cells, fetched):
         for cc in sorted({run.cc for run in runs}, key=cc_rank):
             took_s = times_s([run for run in runs if run.cc == cc], "median_s")
@@ -103,9 +103,7 @@ def says(sweep: Sweep, table: object) -> Iterator[Answer]:
                 f"{size_words(size)} in {took_s[size]:.3g}{NBSP}s"
                 for size in dict.fromkeys((min(took_s), max(took_s)))
             ]
-            said.append(f"{words + ', ' if words else ''}{cc_name(cc)}: {', '.join(parts)}.")
-    if said:
-        yield Answer(f"{sweep.title}: short downloads, median", tuple(said))
+            yield f"{words + ', ' if words else ''}{cc_name(cc)}: {', '.join(parts)}."
 
 
 DRAWING = Drawing(
@@ -116,5 +114,5 @@ DRAWING = Drawing(
     ),
     draw=draw,
     needs="a short flow and a run that counts",
-    says=says,
+    says=told("{title}: short downloads, median", ends),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,8 +10,6 @@ from typing import Any
 
 import pandas as pd
 from matplotlib import colormaps
-from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 
@@ -24,18 +23,9 @@ from analysis.draw.levels import (
     one_row,
 )
 from analysis.draw.marks import degraded_handles, number
-from analysis.draw.panels import (
-    SMALL_PT,
-    abreast,
-    draw_field,
-    label_lowest,
-    name_fields,
-    panel_figure,
-    pictures,
-)
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
+from analysis.draw.panels import Field, Map, map_figure, pictures
+from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import span
-from analysis.draw.spots import shows_row
 from analysis.judge.cells import file_name, natural
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.statistics import is_known
@@ -45,6 +35,7 @@ MERITS = ("goodput", "srtt_median_ms", "queue_delay_p95_ms", "jain")
 # Uniform to the eye from dark to bright, and made for every kind of colour vision (Nuñez, Anderton
 # & Renslow, PLoS ONE 13(7), 2018).
 COLOURS = "cividis"
+ENDS = "{title}: the map's ends"
 FACETS_ON_A_FIGURE = 6
 # Wider than this and numbers do not fit their cells; then facets stand one below the other.
 LEVELS_ABREAST = 5
@@ -72,70 +63,38 @@ def plot_heatmap(
     """
     whole = pd.concat([rows for _, rows in facets])
     across, down = levels_of(whole, x), levels_of(whole, y)
-    columns = 1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2
-    scale = norm or norm_of([whole], figure)
-    drawn, axes = panel_figure(
-        [words for words, _ in facets],
-        0.8 + 0.38 * len(down),
-        around_in=1.5,
-        shape=abreast(len(facets), columns),
-        fontsize=SMALL_PT,
-        sharey=True,
+    scale, room = norm or norm_of([whole], figure), 60 // max(1, len(across))
+    plan = Map(
+        [style.wrapped(level_words(x, each), room) for each in across],
+        [style.cut(level_words(y, each), 26) for each in down],
+        factor_heading(x),
+        factor_heading(y),
+        COLOURS,
+        scale,
+        merit_of(figure).axis,
+        line_in=0.38,
+        pt=9,
+        columns=1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2,
     )
-    for ax, (_, table) in zip(axes.flat, facets, strict=False):
-        draw_fields(ax, table, x, y, across, down, figure, scale)
-    for ax in axes[:, 0]:
-        ax.set_ylabel(factor_heading(y))
-    label_lowest(axes, len(facets), factor_heading(x))
-    bar = drawn.colorbar(
-        ScalarMappable(scale, colormaps[COLOURS]), ax=axes, aspect=30, pad=0.02, fraction=0.05
-    )
-    bar.set_label(merit_of(figure).axis)
+
+    def field(table: pd.DataFrame, column: int, line: int) -> Field:
+        row = one_row(table, **{x: across[column], y: down[line]})
+        if row is None:
+            return Field(math.nan, "–")
+        value, degraded = number(row, figure), row["verdict"] == "degraded"
+        if not is_known(value):
+            return Field(math.nan, "–", (row["key"],), degraded)
+        dark = brightness(colormaps[COLOURS](scale(value))) < 0.5
+        ink = "white" if dark else style.INK
+        return Field(value, style.short(value), (row["key"],), degraded, ink)
+
+    drawn, bar = map_figure(facets, plan, field)
     if isinstance(scale, LogNorm):
         style.plain_log(bar.ax.yaxis, float(scale.vmin or 1), float(scale.vmax or 1))
     else:
         style.thousands(bar.ax.yaxis)
     style.finish(drawn, degraded_handles(whole, bar=True), footer, title)
     return drawn
-
-
-def draw_fields(
-    ax: Axes,
-    table: pd.DataFrame,
-    x: str,
-    y: str,
-    across: Sequence[Any],
-    down: Sequence[Any],
-    figure: str,
-    scale: Normalize,
-) -> None:
-    """The fields of one facet and their numbers."""
-    colours = colormaps[COLOURS]
-    for column, right in enumerate(across):
-        for line, below in enumerate(down):
-            row = one_row(table, **{x: right, y: below})
-            value = number(row, figure) if row is not None else float("nan")
-            known = is_known(value)
-            colour = colours(scale(value)) if known else (1.0, 1.0, 1.0, 1.0)
-            dark = known and brightness(colour) < 0.5
-            field = draw_field(
-                ax,
-                column,
-                line,
-                colour,
-                style.short(value) if known else "–",
-                degraded=row is not None and row["verdict"] == "degraded",
-                pt=9,
-                ink="white" if dark else style.INK,
-            )
-            if row is not None:
-                shows_row(field, row)
-    room = 60 // max(1, len(across))
-    name_fields(
-        ax,
-        [style.wrapped(level_words(x, each), room) for each in across],
-        [style.cut(level_words(y, each), 26) for each in down],
-    )
 
 
 def brightness(colour: Sequence[float]) -> float:
@@ -221,13 +180,12 @@ def facet_order(facet: tuple[str, pd.DataFrame]) -> tuple[Any, ...]:
     return cc_rank(str(facet[1]["cc"].iloc[0])), facet[0]
 
 
-def says(sweep: Sweep, table: pd.DataFrame, choose: Choose = axes_of) -> Iterator[Answer]:
+def ends(sweep: Sweep, table: pd.DataFrame, choose: Choose = axes_of) -> Iterator[str]:
     """Where the map is highest and lowest."""
     rows = valid_rows(table)
-    merits = [merit_of(figure) for figure in (mapped(rows) if choose(rows) else ())]
-    said = [span(rows, merit.key, merit.axis, merit.show) for merit in merits]
-    if said:
-        yield Answer(f"{sweep.title}: the map's ends", tuple(said))
+    for figure in mapped(rows) if choose(rows) else ():
+        merit = merit_of(figure)
+        yield span(rows, merit.key, merit.axis, merit.show)
 
 
 def mappable(table: pd.DataFrame, choose: Choose = axes_of) -> pd.DataFrame:
@@ -247,7 +205,7 @@ def over(drawing: Drawing, across: str, down: str) -> Drawing:
         word=f"{drawing.word}-{file_name(across)}-{file_name(down)}",
         draw=partial(draw, choose=choose),
         rows=partial(mappable, choose=choose),
-        says=partial(says, choose=choose),
+        says=told(ENDS, partial(ends, choose=choose)),
         needs=f"the factors {across} and {down}, and a run that counts",
     )
 
@@ -258,6 +216,6 @@ DRAWING = Drawing(
     draw=draw,
     rows=mappable,
     needs="two factors that vary and a run that counts",
-    says=says,
+    says=told(ENDS, ends),
     over=over,
 )

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from statistics import median
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from analysis.draw.levels import cc_rank
 from analysis.draw.panels import SMALL_PT, cc_lines, panel_figure
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
-from analysis.draw.style import FAINT, INK, cc_colour, finish, label_edges, styled
+from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
+from analysis.draw.style import FAINT, INK, cc_colour, finish, key, label_edges, styled
 from analysis.judge.cells import Cell
 from analysis.judge.table import NBSP, rate
 from analysis.read.description import read_asked
@@ -26,6 +26,7 @@ from gostlab.describe.physics.response import bdp_bytes, window_limit_bps
 PAYLOAD_SHARE = 1448 / 1514
 # From this share of the path's own rate on, the window no longer says anything.
 FULL = 0.9
+POINT: dict[str, Any] = {"marker": "o", "markersize": 5}
 Place = tuple[str, float]  # tunnel, round trip in ms
 
 
@@ -68,31 +69,22 @@ def plot_knee(
         draw_limit(ax, some[0][1], rtt_ms, min(windows), max(windows))
         for cc in sorted({cell.example.cc for _, cell in some}, key=cc_rank):
             own = [(window, cell) for window, cell in some if cell.example.cc == cc]
-            ax.plot(
-                [window for window, _ in own],
-                [goodput_of(cell) for _, cell in own],
-                color=cc_colour(cc),
-                marker="o",
-                markersize=5,
-                linewidth=1.2,
-                label=f"lab {cc}",
-                zorder=3,
-            )
+            points = [(window, goodput_of(cell)) for window, cell in own]
+            look = {"color": cc_colour(cc), "linewidth": 1.2, "label": f"lab {cc}", "zorder": 3}
+            ax.plot(*zip(*points, strict=True), **look, **POINT)
     for ax in axes.flat:
         ax.set_xscale("log")
         ticks = sorted(set(windows))
-        ax.set_xticks(ticks[:: max(1, len(ticks) // 4)])
-        ax.set_xticklabels([show_size(each) for each in ticks[:: max(1, len(ticks) // 4)]])
+        ticks = ticks[:: max(1, len(ticks) // 4)]
+        ax.set_xticks(ticks, map(show_size, ticks))
         ax.minorticks_off()
         ax.set_ylim(bottom=0)
     label_edges(axes, len(found), "Window that the buffers allow", "Goodput (Mbit/s)")
     ccs = {cell.example.cc for some in found.values() for _, cell in some}
     handles = [
-        *cc_lines(ccs, marker="o", markersize=5),
-        Line2D(
-            [], [], color=INK, linestyle=":", label="window / round trip, up to the path's rate"
-        ),
-        Line2D([], [], color=FAINT, linewidth=1.2, label="the knee: rate × round trip"),
+        *cc_lines(ccs, **POINT),
+        key("window / round trip, up to the path's rate", color=INK, linestyle=":"),
+        key("the knee: rate × round trip", color=FAINT, linewidth=1.2),
     ]
     finish(figure, handles, footer, title)
     return figure
@@ -117,25 +109,21 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
         yield Picture(plot_knee(found, sheet.footer, title=sheet.title))
 
 
-def says(sweep: Sweep, table: object) -> Iterator[Answer]:
+def least_windows(sweep: Sweep, table: object) -> Iterator[str]:
     """From which window on each path is full, as measured, and what its rate times its round trip
     is.
     """
-    said = []
     for (tunnel, rtt_ms), some in places(sweep.matrix.cells).items():
         rate_bps = some[0][1].example.rate_bps or 0.0
         knee = bdp_bytes(rate_bps, rtt_ms / 1000)
         best = max(goodput_of(cell) for _, cell in some)
-        full = [(window, cell) for window, cell in some if goodput_of(cell) >= FULL * best]
-        window, cell = full[0]
-        said.append(
+        window, cell = next(pair for pair in some if goodput_of(pair[1]) >= FULL * best)
+        yield (
             f"{tunnel}, {rtt_ms:g}{NBSP}ms: {show_size(window)} of window are the least of those"
             f" tried that get {FULL:.0%} of the best ({rate(goodput_of(cell))} of"
             f" {rate(best)}{NBSP}Mbit/s); {show_rate(rate_bps)} times the round trip are"
             f" {show_size(knee)}."
         )
-    if said:
-        yield Answer(f"{sweep.title}: how large a window must be", tuple(said))
 
 
 DRAWING = Drawing(
@@ -147,5 +135,5 @@ DRAWING = Drawing(
     ),
     draw=draw,
     needs="buffers that were written down, and a run that counts",
-    says=says,
+    says=told("{title}: how large a window must be", least_windows),
 )

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter
 
 from analysis.draw.drawings.latency import BY_CONDITION, conditions, delays
 from analysis.draw.facet import Panel, Value, in_groups, known_values, set_limits
-from analysis.draw.registry import Answer, Drawing, Sheet, Sweep
+from analysis.draw.registry import Drawing, Sheet, Sweep, told
 from analysis.draw.style import thousands
 from analysis.judge.table import NBSP, delay, rate
 
@@ -51,18 +51,17 @@ def known_rows(table: pd.DataFrame) -> pd.DataFrame:
     return table[(table["n"] > 0) & table[MEDIAN].notna()].reset_index(drop=True)
 
 
-def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
+def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """Where a ping waits the least and the longest, and what goodput goes with each."""
     rows = known_rows(table)
     if len(rows) < 2:
         return
     ends = [rows.loc[rows[P95].idxmin()], rows.loc[rows[P95].idxmax()]]
-    said = [
-        f"A loaded ping is {words} in {row['cell']}: 95{NBSP}% take no longer than"
-        f" {delay(row[P95])}{NBSP}ms, at {rate(row['goodput'])}{NBSP}Mbit/s."
-        for words, row in zip(("shortest", "longest"), ends, strict=True)
-    ]
-    yield Answer(f"{sweep.title}: what goodput costs in waiting", tuple(said))
+    for words, row in zip(("shortest", "longest"), ends, strict=True):
+        yield (
+            f"A loaded ping is {words} in {row['cell']}: 95{NBSP}% take no longer than"
+            f" {delay(row[P95])}{NBSP}ms, at {rate(row['goodput'])}{NBSP}Mbit/s."
+        )
 
 
 DRAWING = Drawing(
@@ -75,5 +74,5 @@ DRAWING = Drawing(
     draw=BY_CONDITION(panels=panels),
     rows=known_rows,
     needs="a ping flow and a run that counts",
-    says=says,
+    says=told("{title}: what goodput costs in waiting", shortest_and_longest),
 )

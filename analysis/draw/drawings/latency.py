@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from analysis.draw import facet
 from analysis.draw.levels import (
@@ -21,15 +20,19 @@ from analysis.draw.levels import (
     only_condition,
 )
 from analysis.draw.marks import cc_handles, draw_point, number
-from analysis.draw.registry import Answer, Drawing, Sheet, Sweep
+from analysis.draw.registry import Drawing, Sheet, Sweep, told
 from analysis.draw.sentences import others_against_base, where_words
-from analysis.draw.style import FAINT, INK, WIDE, plain_log, thousands, wrapped
+from analysis.draw.style import FAINT, INK, WIDE, key, plain_log, thousands, wrapped
 from analysis.judge.statistics import is_known
 from analysis.judge.table import cc_name, delay
 
 # A queue of less than this is as good as none, and a log axis has no place for none.
 LEAST_MS = 0.1
 NAME_WIDTH = 24
+# The idle round trip, the end of 95 % of the time, and a median that has no place on the axis.
+IDLE: dict[str, Any] = {"color": FAINT, "linestyle": "--", "linewidth": 1.2}
+TO_P95: dict[str, Any] = {"marker": "|", "markersize": 8}
+LESS: dict[str, Any] = {"marker": "<", "markersize": 5}
 SRTT, SRTT_P95 = "srtt_median_ms", "srtt_p95_ms"
 
 
@@ -63,15 +66,7 @@ def idle_ms_of(row: pd.Series) -> list[float]:
 def draw_idle(ax: Axes, y: float, cells: pd.DataFrame) -> None:
     """The idle round trips of a condition's cells, across its row."""
     for idle_ms in sorted({each for _, row in cells.iterrows() for each in idle_ms_of(row)}):
-        ax.plot(
-            [idle_ms, idle_ms],
-            [y - 0.5, y + 0.5],
-            color=FAINT,
-            linestyle="--",
-            linewidth=1.2,
-            label="idle",
-            zorder=2,
-        )
+        ax.plot([idle_ms, idle_ms], [y - 0.5, y + 0.5], label="idle", zorder=2, **IDLE)
 
 
 def draw_delays(
@@ -85,12 +80,11 @@ def draw_delays(
     ends = [max(least, value) for value in values]
     own = {"color": line.colour}
     ax.plot(ends, [at, at], linewidth=1.3, zorder=3, label="to the 95 %", **own)
-    ax.plot([ends[1]], [at], marker="|", markersize=8, zorder=3, label="95 %", **own)
+    ax.plot([ends[1]], [at], zorder=3, label="95 %", **TO_P95, **own)
     if values[0] > least:
         draw_point(ax, at, row, median, line.colour, line.name, flat=True)
     else:
-        edge = {"marker": "<", "markersize": 5, "clip_on": False, "zorder": 5}
-        ax.plot([least], [at], label="less", **edge, **own)
+        ax.plot([least], [at], label="less", clip_on=False, zorder=5, **LESS, **own)
 
 
 def conditions(table: pd.DataFrame) -> list[facet.Group]:
@@ -131,12 +125,12 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
 
 def delay_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
     """What the lines are, and medians that are too short for their axis, if there are any."""
-    style = {"color": INK, "marker": "<", "markersize": 5, "linestyle": "none"}
     less = any(line.get_label() == "less" for ax in axes.flat for line in ax.lines)
+    edge = key("a median left of the axis", color=INK, linestyle="none", **LESS)
     return [
-        Line2D([], [], color=INK, marker="|", markersize=8, linewidth=1.0, label="to the 95 %"),
-        Line2D([], [], color=FAINT, linestyle="--", linewidth=1.2, label="idle round trip"),
-        *([Line2D([], [], label="a median left of the axis", **style)] if less else []),
+        key("to the 95 %", color=INK, linewidth=1.0, **TO_P95),
+        key("idle round trip", **IDLE),
+        *([edge] if less else []),
     ]
 
 
@@ -164,12 +158,10 @@ def known_rows(table: pd.DataFrame) -> pd.DataFrame:
     return table[(table["n"] > 0) & known].reset_index(drop=True)
 
 
-def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
+def under_load(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """How much each congestion control adds to the idle round trip, and how they compare."""
-    rows = known_rows(table)
-    said = [*added_sentences(rows), *compared_sentences(rows)]
-    if said:
-        yield Answer(f"{sweep.title}: the round trip under load", tuple(said))
+    yield from added_sentences(known_rows(table))
+    yield from compared_sentences(known_rows(table))
 
 
 def added_sentences(rows: pd.DataFrame) -> Iterator[str]:
@@ -181,14 +173,9 @@ def added_sentences(rows: pd.DataFrame) -> Iterator[str]:
         if not len(own):
             continue
         least, most = own.iloc[int(np.argmin(added))], own.iloc[int(np.argmax(added))]
-        name = cc_name(cc)
         words = (
-            f"{name} adds most{where_of(most)}: the median round trip is"
-            if len(own) > 1
-            else f"{name}{where_of(most)}: the median round trip is"
-        )
-        words += (
-            f" {delay(most['srtt_median_ms'])} ms, 95 % of the time it is no longer than"
+            f"{cc_name(cc)}{' adds most' if len(own) > 1 else ''}{where_of(most)}: the median round"
+            f" trip is {delay(most['srtt_median_ms'])} ms, 95 % of the time it is no longer than"
             f" {delay(most['srtt_p95_ms'])} ms, and idle it is"
             f" {' or '.join(delay(each) for each in idle_ms_of(most))} ms."
         )
@@ -238,5 +225,5 @@ DRAWING = Drawing(
     draw=BY_CONDITION(panels=panels),
     rows=known_rows,
     needs="a run that counts and sampled its sockets",
-    says=says,
+    says=told("{title}: the round trip under load", under_load),
 )

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from analysis.draw import panels, style
 from analysis.draw.marks import min_max
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
+from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
 from analysis.judge.table import NBSP, delay
 from analysis.read.folder import Run
 from gostlab.results import is_number, read_series
 
+IDLE: dict[str, Any] = {"color": style.FAINT, "linestyle": "--", "linewidth": 1.0}
 DrawRun = Callable[[Axes, Run], None]
 
 
@@ -39,12 +39,9 @@ def idle_ms(run: Run) -> float:
 def draw_over_time(ax: Axes, run: Run) -> None:
     """One run's round trips as they came; a gap where none did."""
     t_s, rtt_ms = pings(run)
-    ax.plot(
-        *min_max(t_s, rtt_ms), color=style.cc_colour(run.cc), linewidth=1.1, label=f"lab {run.cc}"
-    )
-    ax.axhline(
-        idle_ms(run), color=style.FAINT, linestyle="--", linewidth=1.0, label="idle", zorder=1
-    )
+    line = {"color": style.cc_colour(run.cc), "linewidth": 1.1, "label": f"lab {run.cc}"}
+    ax.plot(*min_max(t_s, rtt_ms), **line)
+    ax.axhline(idle_ms(run), label="idle", zorder=1, **IDLE)
 
 
 def draw_distribution(ax: Axes, run: Run) -> None:
@@ -55,9 +52,7 @@ def draw_distribution(ax: Axes, run: Run) -> None:
         share = np.arange(1, len(answered) + 1) / len(rtt_ms)
         line = {"color": style.cc_colour(run.cc), "linewidth": 1.4, "drawstyle": "steps-post"}
         ax.plot(*min_max(answered, share), label=f"lab {run.cc}", zorder=3, **line)
-    ax.axvline(
-        idle_ms(run), color=style.FAINT, linestyle="--", linewidth=1.0, label="idle", zorder=1
-    )
+    ax.axvline(idle_ms(run), label="idle", zorder=1, **IDLE)
 
 
 @style.styled
@@ -88,8 +83,7 @@ def plot_pings(
         axes[0, 0].set_ylim(0, 1.02)
     style.label_edges(axes, len(facets), x, y)
     handles = panels.cc_lines({run.cc for _, runs in facets for run in runs}, linewidth=1.6)
-    idle = Line2D([], [], color=style.FAINT, linestyle="--", linewidth=1.0, label="idle round trip")
-    style.finish(figure, [*handles, idle], footer, title)
+    style.finish(figure, [*handles, style.key("idle round trip", **IDLE)], footer, title)
     return figure
 
 
@@ -125,9 +119,8 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     yield from panels.pictures(found, distribution, DISTRIBUTION, name="cdf")
 
 
-def says(sweep: Sweep, table: object) -> Iterator[Answer]:
+def loaded_pings(sweep: Sweep, table: object) -> Iterator[str]:
     """What the load makes of a ping, condition by condition."""
-    said = []
     for cell in sweep.matrix.cells:
         median, p95, p99 = (cell.summary(f"ping_{name}_ms") for name in ("median", "p95", "p99"))
         if median is None or p95 is None or p99 is None:
@@ -135,14 +128,12 @@ def says(sweep: Sweep, table: object) -> Iterator[Answer]:
         trips = [flow.round_trips for run in cell.counted for flow in run.flows if flow.round_trips]
         lost = sum(each.get("lost", 0) for each in trips)
         sent = sum(each.get("sent", 0) for each in trips)
-        said.append(
+        yield (
             f"{cell.label}: half of the pings took no longer than {delay(median.median)}{NBSP}ms,"
             f" 95{NBSP}% no longer than {delay(p95.median)}{NBSP}ms, 99{NBSP}% no longer than"
             f" {delay(p99.median)}{NBSP}ms; idle {delay(idle_ms(cell.example))}{NBSP}ms"
             + (f"; {lost:g} of {sent:g} were lost." if lost else ".")
         )
-    if said:
-        yield Answer(f"{sweep.title}: a ping while the path is loaded", tuple(said))
 
 
 OVER_TIME = (
@@ -160,5 +151,5 @@ DRAWING = Drawing(
     draw=draw,
     rows=lambda table: table[table["ping_median_ms"].notna()].reset_index(drop=True),
     needs="a ping flow and a run that counts",
-    says=says,
+    says=told("{title}: a ping while the path is loaded", loaded_pings),
 )

@@ -7,14 +7,13 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from analysis.draw import facet
 from analysis.draw.levels import tunnel_title, tunnels_of
 from analysis.draw.marks import draw_spread, draw_study, number, study_handle, typical
 from analysis.draw.registry import Drawing, Sheet, with_absent
 from analysis.draw.spots import shows_row
-from analysis.draw.style import FAINT, INK, cc_colour, counts_axis
+from analysis.draw.style import FAINT, INK, cc_colour, counts_axis, key
 from analysis.judge.statistics import is_known
 
 # (what is counted, how far from the middle of a cell's place, its marker, whether it is filled)
@@ -71,11 +70,13 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
 
 def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
     """What the three marks are."""
-    wan, retr = (Line2D([], [], linestyle="none", color=FAINT, marker=each) for each in "os")
-    wan.set_label("WAN leg, lab")
-    retr.set(label="iperf3's Retr, lab", markerfacecolor="white", markeredgewidth=1.5)
+    look, hollow = {"linestyle": "none", "color": FAINT}, {"markerfacecolor": "white"}
     told = sheet.rows["retr_study"].notna().any()
-    return [wan, retr, *([study_handle(f"iperf3's Retr, the {sheet.called}")] if told else [])]
+    return [
+        key("WAN leg, lab", marker="o", **look),
+        key("iperf3's Retr, lab", marker="s", markeredgewidth=1.5, **look, **hollow),
+        *([study_handle(f"iperf3's Retr, the {sheet.called}")] if told else []),
+    ]
 
 
 DRAWING = Drawing(

@@ -10,17 +10,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from analysis.draw.levels import named_level
 from analysis.draw.marks import FLOW_DASHES, min_max
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
+from analysis.draw.registry import Drawing, Picture, Sheet
 from analysis.draw.sentences import convergence, made_by_line
 from analysis.draw.spots import shows
-from analysis.draw.style import FAINT, INK, cc_colour, finish, new_figure, styled, thousands
+from analysis.draw.style import (
+    FAINT,
+    INK,
+    cc_colour,
+    finish,
+    key,
+    new_figure,
+    note,
+    styled,
+    thousands,
+)
 from analysis.judge.cells import Cell, cell_key, file_name
 from analysis.judge.models import payload_mbit
 from analysis.judge.table import cc_name
@@ -35,7 +43,7 @@ from gostlab.results import is_number, read_series
 RATE_WINDOW_S = 0.1
 # More changes than this are a trace: the step line shows them, marks would hide everything else.
 MOST_MARKS = 8
-FULL = (0, (7, 2))
+FULL: dict[str, Any] = {"color": INK, "linewidth": 0.9, "linestyle": (0, (7, 2))}
 # More runs over time than this on a page and nobody looks at any.
 MOST_SERIES = 16
 
@@ -77,13 +85,11 @@ def plot_series(run: Run, footer: str = "", note: str = "") -> Figure:
     draw_marks(axes[:, 0], run)
     shows(figure.patch, cell_key(run))
     handles = [
-        Line2D([], [], color=colour, linestyle=dashes, label=flow_words(run, flow))
+        key(flow_words(run, flow), color=colour, linestyle=dashes)
         for flow, (colour, dashes) in zip(run.flows, looks.values(), strict=True)
     ]
     if rates and any(line.get_label() == "bottleneck" for line in axes[0, 0].lines):
-        handles.append(
-            Line2D([], [], color=INK, linewidth=0.9, linestyle=FULL, label="bottleneck, full")
-        )
+        handles.append(key("bottleneck, full", **FULL))
     finish(figure, handles, footer, title=run_title(run), note=note)
     return figure
 
@@ -165,24 +171,13 @@ def draw_rates(
     """
     draw_flows(ax, rates, looks)
     steps = rate_steps(run)
-    top = (
-        max((float(np.max(series.value)) for series in rates.values() if len(series)), default=0.0)
-        or 1.0
-    )
+    top = top_of(rates)
     full = max((rate for _, rate in steps), default=0.0)
     # A burst at the start is cut off rather than all else pressed flat; an empty link is not.
     ax.set_ylim(0, min(top, 1.25 * full) * 1.08 if full and top > 0.3 * full else top * 1.1)
     if steps and min(rate for _, rate in steps) < ax.get_ylim()[1]:
-        ax.step(
-            [t for t, _ in steps],
-            [rate for _, rate in steps],
-            where="post",
-            color=INK,
-            linewidth=0.9,
-            linestyle=FULL,
-            label="bottleneck",
-            zorder=2,
-        )
+        look = {"where": "post", "label": "bottleneck", "zorder": 2, **FULL}
+        ax.step(*zip(*steps, strict=True), **look)
     if len(rates) > 1:
         name_ends(ax, rates, looks)
 
@@ -219,18 +214,13 @@ def draw_flows(ax: Axes, lines: Mapping[str, Series], looks: Mapping[str, tuple[
         ax.plot(
             t_s, value, color=colour, linestyle=dashes, linewidth=1.2, label=f"lab {name}", zorder=3
         )
-    ax.set_ylim(
-        0,
-        1.1
-        * (
-            max(
-                (float(np.max(series.value)) for series in lines.values() if len(series)),
-                default=0.0,
-            )
-            or 1.0
-        ),
-    )
+    ax.set_ylim(0, 1.1 * top_of(lines))
     thousands(ax.yaxis)
+
+
+def top_of(lines: Mapping[str, Series]) -> float:
+    """The greatest of all their values; 1 of none."""
+    return max((float(np.max(each.value)) for each in lines.values() if len(each)), default=0) or 1
 
 
 def name_ends(ax: Axes, rates: Mapping[str, Series], looks: Mapping[str, tuple[str, Any]]) -> None:
@@ -247,17 +237,13 @@ def name_ends(ax: Axes, rates: Mapping[str, Series], looks: Mapping[str, tuple[s
         places.append(max(end, places[-1] + apart) if places else end)
     over = max(0.0, places[-1] - (high - apart / 3)) if places else 0.0
     for (_, name), place in zip(ends, places, strict=True):
-        ax.annotate(
-            name,
-            (1.0, place - over),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-            color=looks[name][0],
-            annotation_clip=False,
-        )
+        name_at_right(ax, name, place - over, looks[name][0])
+
+
+def name_at_right(ax: Axes, words: str, y: float, colour: str) -> None:
+    """Words beside the axes, at a value."""
+    right = {"xycoords": ("axes fraction", "data"), "va": "center", "annotation_clip": False}
+    note(ax, words, (1.0, y), (4, 0), fontsize=9, color=colour, **right)
 
 
 def draw_queue(ax: Axes, run: Run, queue: Series) -> None:
@@ -299,18 +285,8 @@ def draw_marks(axes: np.ndarray, run: Run) -> None:
         width = letter_s * len(said)
         left = min(at_s, max(0.0, run.load_s - width))
         ends[row] = left + width + letter_s
-        axes[0].annotate(
-            said,
-            (left, 1.0),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, 3 + 11 * row),
-            textcoords="offset points",
-            ha="left",
-            va="bottom",
-            fontsize=8.5,
-            color=FAINT,
-            annotation_clip=False,
-        )
+        above = {"xycoords": ("data", "axes fraction"), "annotation_clip": False}
+        note(axes[0], said, (left, 1.0), (0, 3 + 11 * row), ha="left", va="bottom", **above)
 
 
 def marks_of(run: Run) -> dict[float, list[str]]:
@@ -351,17 +327,7 @@ def change_words(change: Change) -> str:
 def draw_limit(ax: Axes, value: float) -> None:
     """Where something is full, by name."""
     ax.axhline(value, color=FAINT, linestyle=(0, (4, 2)), linewidth=1.1, label="limit")
-    ax.annotate(
-        "limit",
-        (1.0, value),
-        xycoords=("axes fraction", "data"),
-        xytext=(4, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=9,
-        color=FAINT,
-        annotation_clip=False,
-    )
+    name_at_right(ax, "limit", value, FAINT)
 
 
 def memory_check(run: Run) -> Check | None:
@@ -419,13 +385,8 @@ def idle_by_interval(run: Run) -> list[tuple[float, float]]:
 
 def draw_idle(ax: Axes, points: Sequence[tuple[float, float]]) -> None:
     """The CPU's idle share."""
-    ax.plot(
-        [t for t, _ in points],
-        [100 * share for _, share in points],
-        color=INK,
-        linewidth=1.4,
-        label="idle",
-    )
+    t_s, shares = np.array(points).T
+    ax.plot(t_s, 100 * shares, color=INK, linewidth=1.4, label="idle")
     ax.set_ylim(-3, 103)
 
 
@@ -468,14 +429,9 @@ def most_telling(cells: Sequence[Cell]) -> list[Cell]:
     return [cell for cell in cells if cell.but_cc == chosen.but_cc]
 
 
-def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
-    """How soon it settles."""
-    yield from convergence(sweep, valid_rows(table))
-
-
 DRAWING = Drawing(
     "series",
     caption="Sampled from the kernel: this is one run, its samples are no independent readings.",
     draw=draw,
-    says=says,
+    says=convergence,
 )

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis.draw import marks, style
 from analysis.draw.levels import facets_of, factor_heading, flows_of, level_words, swept_factor
 from analysis.draw.panels import panel_figure
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep, valid_rows
+from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, all_of, told, valid_rows
 from analysis.draw.sentences import NEAR, convergence, in_cells, span, whole_percent
 from analysis.draw.spots import shows_row
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.statistics import is_known
 from analysis.judge.table import cc_name, is_missing, percent, ratio
+
+FAIR: dict[str, Any] = {"color": style.INK, "linewidth": 1.0, "linestyle": (0, (4, 2))}
 
 
 @style.styled
@@ -40,14 +42,7 @@ def plot_shares(sheet: Sheet) -> Figure:
     )
     width = 0.82 / max(1, len(flows))
     for ax, (_, rows) in zip(axes.flat, facets, strict=False):
-        ax.axhline(
-            100 / max(1, len(flows)),
-            color=style.INK,
-            linewidth=1.0,
-            linestyle=(0, (4, 2)),
-            zorder=3,
-            label="fair",
-        )
+        ax.axhline(100 / max(1, len(flows)), zorder=3, label="fair", **FAIR)
         for index, (_, row) in enumerate(rows.iterrows()):
             study = study_shares(row, flows)
             for place, flow in enumerate(flows):
@@ -56,26 +51,11 @@ def plot_shares(sheet: Sheet) -> Figure:
                     ax, x, width, row, flow, marks.shade_of(row, flows, place), study.get(flow)
                 )
             if is_known(row["jain"]):
-                ax.annotate(
-                    f"{row['jain']:.2f}",
-                    (index, 107),
-                    ha="center",
-                    va="bottom",
-                    fontsize=9.5,
-                    label="jain",
-                )
+                look = {"ha": "center", "va": "bottom", "fontsize": 9.5, "label": "jain"}
+                ax.annotate(f"{row['jain']:.2f}", (index, 107), **look)
         if ax.get_subplotspec().is_first_col():
-            ax.annotate(
-                "Jain",
-                (0, 107),
-                xycoords=("axes fraction", "data"),
-                xytext=(-4, 0),
-                textcoords="offset points",
-                ha="right",
-                va="bottom",
-                fontsize=9.5,
-                color=style.FAINT,
-            )
+            left = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+            style.note(ax, "Jain", (0, 107), (-4, 0), fontsize=9.5, **left)
         ax.set_ylim(0, 120)
         ax.set_yticks(range(0, 101, 25))
         room = 68 // len(rows) // shape[1]
@@ -89,10 +69,7 @@ def plot_shares(sheet: Sheet) -> Figure:
         ax.set_xlim(-aside, len(rows) - 1 + aside)
         ax.grid(False, axis="x")
     style.label_edges(axes, len(facets), factor_heading(swept), merit_of("share").axis)
-    handles = [
-        *marks.flow_handles(table, flows),
-        Line2D([], [], color=style.INK, linewidth=1.0, linestyle=(0, (4, 2)), label="equal shares"),
-    ]
+    handles = [*marks.flow_handles(table, flows), style.key("equal shares", **FAIR)]
     shares = [f"share:{flow}" for flow in flows]
     if any(study_shares(row, flows) for _, row in table.iterrows()):
         handles.append(marks.study_handle(f"the {sheet.called}"))
@@ -143,13 +120,14 @@ def study_shares(row: pd.Series, flows: Sequence[str]) -> dict[str, float]:
     return {flow: value for flow, value in told.items() if is_known(value)}
 
 
-def fairness_sentences(table: pd.DataFrame) -> tuple[str, ...]:
+def fairness_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """Jain's range, and which flow gets most in how many cells."""
-    flows, rows = flows_of(table), table[table["jain"].notna()]
+    valid = valid_rows(table)
+    flows, rows = flows_of(valid), valid[valid["jain"].notna()]
     if not flows or rows.empty:
-        return ()
+        return
     alone = f"1 is equal shares, {ratio(1 / len(flows))} one flow alone"
-    said = [span(rows, "jain", f"Jain's index ({alone})", ratio)]
+    yield span(rows, "jain", f"Jain's index ({alone})", ratio)
     winners: dict[str, list[tuple[float, str]]] = {}
     even = 0
     for _, row in rows.iterrows():
@@ -165,17 +143,14 @@ def fairness_sentences(table: pd.DataFrame) -> tuple[str, ...]:
             winners.setdefault(flow_name(row, best), []).append((shares[best], row["cell"]))
     for name, won in sorted(winners.items(), key=lambda pair: -len(pair[1])):
         share, cell = max(won)
-        said.append(
-            f"{name} gets most{in_cells(len(won), len(rows))}, at best {percent(share)} ({cell})."
-            if len(rows) > 1
-            else f"{name} gets most: {percent(share)}."
-        )
+        if len(rows) > 1:
+            best = f"at best {percent(share)} ({cell})"
+            yield f"{name} gets most{in_cells(len(won), len(rows))}, {best}."
+        else:
+            yield f"{name} gets most: {percent(share)}."
     if even:
-        said.append(
-            f"No flow is more than {whole_percent(2 * NEAR)} above an equal"
-            f" share{in_cells(even, len(rows))}."
-        )
-    return tuple(said)
+        above = f"{whole_percent(2 * NEAR)} above an equal share"
+        yield f"No flow is more than {above}{in_cells(even, len(rows))}."
 
 
 def flow_name(row: pd.Series, flow: str) -> str:
@@ -188,14 +163,6 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     yield Picture(plot_shares(sheet))
 
 
-def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
-    """Who gets how much, and how soon that is so."""
-    valid = valid_rows(table)
-    if said := fairness_sentences(valid):
-        yield Answer(f"{sweep.title}: who gets how much", said)
-    yield from convergence(sweep, valid)
-
-
 DRAWING = Drawing(
     "shares",
     caption=(
@@ -203,7 +170,7 @@ DRAWING = Drawing(
         " one flow alone. The first quarter of the time with all flows active is left out."
     ),
     draw=draw,
-    says=says,
+    says=all_of(told("{title}: who gets how much", fairness_sentences), convergence),
     rows=lambda table: valid_rows(table) if flows_of(table) else table.head(0),
     needs="two flows that compete",
 )

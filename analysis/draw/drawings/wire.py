@@ -9,12 +9,11 @@ from typing import Any, Literal
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from analysis.draw.facet import Facet, Panel, Series, Slot, Value, alike, in_groups, two_abreast
 from analysis.draw.levels import tunnels_of
-from analysis.draw.registry import Answer, Drawing, Picture, Sheet, Sweep
-from analysis.draw.style import INK
+from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
+from analysis.draw.style import INK, key
 from analysis.judge.statistics import is_known
 from analysis.judge.table import Column, Table
 from analysis.read.folder import Run
@@ -76,8 +75,8 @@ def panels(sheet: Sheet) -> list[Panel]:
 def keys(table: pd.DataFrame) -> list[Any]:
     """What ticks and points are."""
     return [
-        Line2D([], [], color=INK, linewidth=1.6, label="by the formats"),
-        Line2D([], [], color=MEASURED, marker="o", linestyle="none", label="measured"),
+        key("by the formats", color=INK, linewidth=1.6),
+        key("measured", color=MEASURED, marker="o", linestyle="none"),
     ]
 
 
@@ -104,7 +103,7 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
         yield from FACET(sheet)
 
 
-def says(sweep: Sweep, table: Any) -> Iterator[Answer]:
+def most_and_worst(sweep: Sweep, table: Any) -> Iterator[str]:
     """How far the measured is from the computed, and who takes most."""
     rows = [row for row in bytes_by_tunnel(sweep) if row["measured"] and row["computed"]]
     if not rows:
@@ -112,14 +111,13 @@ def says(sweep: Sweep, table: Any) -> Iterator[Answer]:
     worst = max(rows, key=lambda row: abs(row["measured"] / row["computed"] - 1))
     most = max(rows, key=lambda row: row["measured"])
     off = worst["measured"] / worst["computed"] - 1
-    yield Answer(
-        f"{sweep.title}: bytes on the wire",
-        (
-            f"Most goes over the wire with {most['tunnel']} at an MTU of {most['mtu_bytes']}:"
-            f" {most['measured']:.3f} bytes per byte carried.",
-            f"Measured and computed differ by at most {100 * abs(off):.1f} %"
-            f" ({worst['tunnel']}, MTU {worst['mtu_bytes']}).",
-        ),
+    yield (
+        f"Most goes over the wire with {most['tunnel']} at an MTU of {most['mtu_bytes']}:"
+        f" {most['measured']:.3f} bytes per byte carried."
+    )
+    yield (
+        f"Measured and computed differ by at most {100 * abs(off):.1f} %"
+        f" ({worst['tunnel']}, MTU {worst['mtu_bytes']})."
     )
 
 
@@ -147,7 +145,7 @@ DRAWING = Drawing(
     "wire",
     caption="Bytes on the wire per byte carried: ticks as the formats say, points as measured.",
     draw=draw,
-    says=says,
+    says=told("{title}: bytes on the wire", most_and_worst),
     tables=tables,
     leads=True,
 )

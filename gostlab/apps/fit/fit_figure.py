@@ -11,11 +11,10 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter
 
-from analysis.draw.style import FAINT, INK, finish, new_figure, styled
+from analysis.draw.style import FAINT, INK, finish, key, name_ticks, new_figure, styled
 from gostlab.describe.file.fitted import FIT, JUDGE, Fitted, FittedParameter, FittedRow
 
 # Told apart by form and filling: colours are congestion controls'.
@@ -38,10 +37,10 @@ def fit_figure(fitted: Fitted, title: str) -> Figure:
     residuals(axes[0][0], rows)
     what_fits(axes[1][0], fitted)
     handles = [
-        Line2D([], [], linestyle="", label="fitted on", **LOOKS[FIT]),
-        Line2D([], [], linestyle="", label="judged by", **LOOKS[JUDGE]),
+        key("fitted on", linestyle="", **LOOKS[FIT]),
+        key("judged by", linestyle="", **LOOKS[JUDGE]),
         Patch(color=FAINT, alpha=0.25, label="measured, within its band"),
-        Line2D([], [], color=INK, linewidth=1.2, label="over paths that fit as well"),
+        key("over paths that fit as well", color=INK, linewidth=1.2),
     ]
     note = (
         f"{fitted.points} paths, {fitted.runs} runs, {fitted.by}; misfit {fitted.misfit:.2g}"
@@ -67,10 +66,7 @@ def residuals(axis: Axes, rows: Sequence[FittedRow]) -> None:
     least, most = max(1e-3, min(spread)), max(spread)
     if most > WIDE_RATIO or least < 1 / WIDE_RATIO:
         axis.set_xscale("log")
-        ticks = [t for t in TICKS if least / 1.3 <= t <= most * 1.3]
-        axis.xaxis.set_major_locator(FixedLocator(ticks))
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        name_ticks(axis.xaxis, [t for t in TICKS if least / 1.3 <= t <= most * 1.3])
         axis.set_xlim(least / 1.2, most * 1.2)
     axis.set_yticks(
         range(len(rows)), [textwrap.shorten(row.label, 34, placeholder=" …") for row in rows]
@@ -113,19 +109,15 @@ def what_fits(axis: Axes, fitted: Fitted) -> None:
 def scaled(axis: Axes, parameter: FittedParameter, way: str) -> None:
     """An axis over all that was searched."""
     ends = (amount(parameter.searched_from), amount(parameter.searched_to))
-    set_scale, set_limits, set_label, line = (
-        (axis.set_xscale, axis.set_xlim, axis.set_xlabel, axis.xaxis)
-        if way == "x"
-        else (axis.set_yscale, axis.set_ylim, axis.set_ylabel, axis.yaxis)
-    )
+    line = axis.xaxis if way == "x" else axis.yaxis
     if parameter.scale == "log":
-        set_scale("log")
-        set_limits(ends[0] / 1.15, ends[1] * 1.15)
+        limits = (ends[0] / 1.15, ends[1] * 1.15)
     else:
         margin = 0.03 * (ends[1] - ends[0])
-        set_limits(ends[0] - margin, ends[1] + margin)
+        limits = (ends[0] - margin, ends[1] + margin)
+    axis.set(**{f"{way}scale": parameter.scale, f"{way}lim": limits})
     line.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    set_label(f"{parameter.sets} ({unit(parameter.searched_to)})")
+    line.set_label_text(f"{parameter.sets} ({unit(parameter.searched_to)})")
 
 
 def amount(text: str) -> float:

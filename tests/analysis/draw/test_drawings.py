@@ -499,7 +499,7 @@ def test_figures_of_several_levels_say_that_their_scales_differ(tmp_path: Path) 
 
 def test_cells_that_settle_equally_soon_are_not_told_apart() -> None:
     cells = pd.DataFrame({"cell": ["a", "b"], "convergence_s": [1.6, 1.6], "n": 1})
-    (said,) = convergence_sentences(cells.assign(never_converged=0))
+    (said,) = convergence_sentences(None, cells.assign(never_converged=0))
     assert "1.6 s in all 2 cells" in said
-    (said,) = convergence_sentences(cells.assign(convergence_s=[1.6, 3.0], never_converged=0))
+    (said,) = convergence_sentences(None, cells.assign(convergence_s=[1.6, 3.0], never_converged=0))
     assert "1.6 s (a)" in said and "3 s (b)" in said

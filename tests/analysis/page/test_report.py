@@ -359,7 +359,7 @@ def test_runs_of_an_older_lab_are_shown_as_such(
 
 
 def shown_paths(results: Path) -> list[dict[str, str]]:
-    table = path_table(load_results(results, "made-up"), "paths", "The paths")
+    table = path_table(load_results(results, "made-up"), "paths")
     return [dict(zip((c.key for c in table.columns), row, strict=True)) for row in table.shown()]
 
 
