@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+Number = TypeVar("Number", bound=Any)  # what can be more or less than another
+
 
 class BadInput(Exception):
     """What a person wrote cannot be used: `file:line: key: what is wrong (what to do)`."""
@@ -9,3 +14,14 @@ class BadInput(Exception):
 
 class SandboxOnly(BadInput):
     """What a person wrote can be had in the sandbox, and not on this machine's own kernel."""
+
+
+def bounded(
+    what: str, value: Number, least: Any, most: Any, show: Callable[[Any], str] = str
+) -> Number:
+    """A value that lies within bounds; what: how the message names it, "--repeat 0". Raises
+    BadInput.
+    """
+    if not least <= value <= most:
+        raise BadInput(f"{what}: not within {show(least)} to {show(most)}")
+    return value

@@ -24,6 +24,7 @@ from gostlab.apps.fit.measurements import check_apart, chosen, load_measurements
 from gostlab.apps.fit.order import FitOrder, check_order
 from gostlab.apps.paths.profile_writer import check_place, name_of
 from gostlab.console import Console
+from gostlab.declared.errors import bounded
 from gostlab.declared.folders import PROFILES
 from gostlab.describe.file import profile as profiles
 from gostlab.describe.file.document import BadInput
@@ -125,9 +126,7 @@ def read_order(arguments: argparse.Namespace, machine_name: str) -> FitOrder:
 def counted(option: str, given: int | None, default: int, most: int, least: int = 1) -> int:
     """A whole number within bounds. Raises BadInput."""
     number = default if given is None else given
-    if not least <= number <= most:
-        raise BadInput(f"{option} {number}: not within {least} to {most}")
-    return number
+    return bounded(f"{option} {number}", number, least, most)
 
 
 def levels(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:

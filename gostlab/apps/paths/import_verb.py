@@ -5,28 +5,23 @@ from __future__ import annotations
 import argparse
 import gzip
 import zlib
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import TypeVar
 
 from gostlab.apps.paths.formats import FORMATS
-from gostlab.apps.paths.imported import ImportOrder, replay_of, show_s, write_import
-from gostlab.apps.paths.profile_writer import add_place, check_place, name_of
+from gostlab.apps.paths.imported import ImportOrder, replay_of, write_import
+from gostlab.apps.paths.profile_writer import add_place, check_place, name_of, quantity_of, time_of
 from gostlab.apps.paths.recordings import Format, Recording, Unreadable
 from gostlab.describe.file import profile as profiles
 from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput, shown_path
 from gostlab.describe.file.profile import share_text
-from gostlab.describe.file.units import quoted
 
 MOST_BYTES = 100 * 2**20
 DEFAULT_BIN = "20ms"
-SHORTEST_BIN_S, LONGEST_BIN_S = Fraction(1, 1000), 10
-LONGEST_S = 24 * 3600
+SHORTEST_BIN_S, LONGEST_BIN_S = Fraction(1, 1000), Fraction(10)
+LONGEST_S, LONGEST_RTT_S = Fraction(24 * 3600), Fraction(20)
 NOT_SAID = "not said"
-
-Quantity = TypeVar("Quantity")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,9 +66,9 @@ def import_verb(arguments: argparse.Namespace) -> int:
     path = write_import(order, observed, replay)
     loaded = profiles.load_profile(str(path))
     print(f"{order.name}: {profiles.summary(loaded)}")
-    if replay.steps or replay.back:
+    if replay.changes:
         print(
-            f"{len(replay.steps) + len(replay.back)} changes in {show_s(replay.length_s)}, capacity"
+            f"{replay.changes} changes in {units.show_s(replay.length_s)}, capacity"
             f" {share_text(replay.error.share)} from the recorded per 100 ms, on average; use it as"
             f" profile: {order.name}, trace: {order.name}.csv, bottleneck: tbf"
         )
@@ -91,43 +86,26 @@ def read_order(arguments: argparse.Namespace) -> ImportOrder:
             f" {len(recordings)}"
         )
     name = name_of(arguments.name, arguments.files[0].name.split(".")[0])
-    if arguments.rate is not None:
-        checked("--rate", arguments.rate, units.rate)
+    rate, rtt, length = arguments.rate, arguments.rtt, arguments.length
+    if rate is not None:
+        quantity_of("--rate", rate, units.rate)
     bin_s = time_of("--bin", arguments.bin, SHORTEST_BIN_S, LONGEST_BIN_S)
     order = ImportOrder(
-        name,
-        chosen,
-        recordings,
-        arguments.source,
-        arguments.licence,
-        arguments.way,
-        arguments.rate,
-        None if arguments.rtt is None else time_of("--rtt", arguments.rtt, Fraction(0), 20),
-        bin_s,
-        None if arguments.length is None else time_of("--for", arguments.length, bin_s, LONGEST_S),
-        arguments.out,
-        arguments.force,
+        name=name,
+        format=chosen,
+        recordings=recordings,
+        source=arguments.source,
+        licence=arguments.licence,
+        way=arguments.way,
+        rate=rate,
+        rtt_s=None if rtt is None else time_of("--rtt", rtt, Fraction(0), LONGEST_RTT_S),
+        bin_s=bin_s,
+        length_s=None if length is None else time_of("--for", length, bin_s, LONGEST_S),
+        out=arguments.out,
+        force=arguments.force,
     )
     check_place(order.out, name, (".yaml", ".csv"), force=order.force)
     return order
-
-
-def time_of(option: str, text: str, least_s: Fraction, most_s: Fraction | int) -> Fraction:
-    """An option's time. Raises BadInput."""
-    time_s = checked(option, text, units.seconds)
-    if not least_s <= time_s <= most_s:
-        raise BadInput(
-            f"{option} {quoted(text)}: not within {show_s(least_s)} to {show_s(Fraction(most_s))}"
-        )
-    return Fraction(time_s)
-
-
-def checked(option: str, text: str, reader: Callable[[str], Quantity]) -> Quantity:
-    """An option's quantity. Raises BadInput."""
-    try:
-        return reader(text)
-    except units.UnitError as error:
-        raise BadInput(f"{option} {quoted(error.text)}: {error.problem}") from None
 
 
 def read_recording(path: Path) -> Recording:

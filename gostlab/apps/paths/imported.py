@@ -9,8 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from gostlab.apps.paths.profile_writer import direction, profile_text, show_ms, write_profile
-from gostlab.apps.paths.recordings import Format, Observed, Probe, Recording
+from gostlab.apps.paths.profile_writer import direction, profile_text, write_profile
+from gostlab.apps.paths.recordings import Format, Observed, Recording
 from gostlab.apps.paths.steps import (
     ReplayError,
     Step,
@@ -60,6 +60,11 @@ class Replay:
     delay_ms: dict[str, float]  # by way, at the least
     error: ReplayError
 
+    @property
+    def changes(self) -> int:
+        """How many changes it has, both ways together."""
+        return len(self.steps) + len(self.back)
+
 
 def replay_of(order: ImportOrder, observed: Observed) -> Replay:
     """The steps of a recording, and the path that they change. Raises BadInput."""
@@ -79,18 +84,20 @@ def replay_of(order: ImportOrder, observed: Observed) -> Replay:
         )
     delay_ms = least_delays_ms(order, observed)
     less_ms = 0.0 if observed.one_way else delay_ms[other(order.way)]
-    probes = up_to(observed.probes, float(length_s)) if order.rtt_s is None else ()
+    probes, back_probes = (
+        [probe for probe in each if probe.at_s < float(length_s)] if order.rtt_s is None else []
+        for each in (observed.probes, observed.reverse_probes)
+    )
     steps = merged(
         rates,
         delay_steps(probes, less_ms, float(length_s), DELAY_BIN_S),
         loss_steps(probes, float(length_s)),
     )
-    back_probes = up_to(observed.reverse_probes, float(length_s)) if order.rtt_s is None else ()
     back = delay_steps(back_probes, 0.0, float(length_s), DELAY_BIN_S)
     if len(steps) + len(back) > MAX_ROWS:
         raise BadInput(
             f"{order.recordings[0].shown}: {len(steps) + len(back)} changes, more than {MAX_ROWS}:"
-            f" use a longer --bin than {show_s(order.bin_s)}, or a part of it (--for 60s)"
+            f" use a longer --bin than {units.show_s(order.bin_s)}, or a part of it (--for 60s)"
         )
     if not observed.sendable_s and observed.probes and observed.rate_bps:
         steps, back = [], []  # a rate and an RTT: no path over time
@@ -115,10 +122,6 @@ def least_delays_ms(order: ImportOrder, observed: Observed) -> dict[str, float]:
     return {order.way: min(there), back: min(backs or there)}
 
 
-def up_to(probes: Sequence[Probe], length_s: float) -> list[Probe]:
-    return [probe for probe in probes if probe.at_s < length_s]
-
-
 def other(way: str) -> str:
     """The other direction."""
     return "reverse" if way == "forward" else "forward"
@@ -127,7 +130,7 @@ def other(way: str) -> str:
 def write_import(order: ImportOrder, observed: Observed, replay: Replay) -> Path:
     """Write the profile and its trace into order.out. Raises BadInput as write_profile does."""
     texts = {
-        ".csv": trace_text(order, replay) if replay.steps or replay.back else None,
+        ".csv": trace_text(order, replay) if replay.changes else None,
         ".yaml": imported_text(order, observed, replay),
     }
     return write_profile(order.out, order.name, texts)
@@ -177,9 +180,9 @@ def evidence(order: ImportOrder, replay: Replay) -> dict[str, Any]:
         "sha256": hashes,
         "source": order.source,
         "licence": order.licence,
-        "length": show_s(replay.length_s),
-        "bin": show_s(order.bin_s),
-        "changes": len(replay.steps) + len(replay.back),
+        "length": units.show_s(replay.length_s),
+        "bin": units.show_s(order.bin_s),
+        "changes": replay.changes,
         "capacity_error": share_text(replay.error.share),
         "ahead": replay.error.ahead_bytes,
     }
@@ -189,10 +192,8 @@ def assumptions(order: ImportOrder, observed: Observed) -> list[str]:
     """Which of the path's numbers are not in the recording."""
     said = list(observed.assumptions)
     if order.rtt_s is not None:
-        said.append(
-            f"A round trip of {show_ms(float(order.rtt_s * 1000))} ms, half of it each way: given"
-            " by --rtt."
-        )
+        rtt_ms = units.show_ms(float(order.rtt_s * 1000))
+        said.append(f"A round trip of {rtt_ms} ms, half of it each way: given by --rtt.")
     elif not observed.one_way:
         said.append(
             "Half the least round trip is given to each direction; what is above it, and every"
@@ -210,7 +211,7 @@ def assumptions(order: ImportOrder, observed: Observed) -> list[str]:
 
 
 def notes(order: ImportOrder, replay: Replay) -> list[str]:
-    if not replay.steps and not replay.back:
+    if not replay.changes:
         return ["One rate and one round trip: nothing changes over time, and there is no trace."]
     said = [
         f"{order.name}.csv is the path over time: `trace: {order.name}.csv` in an experiment, with"
@@ -218,13 +219,8 @@ def notes(order: ImportOrder, replay: Replay) -> list[str]:
     ]
     if any(step.rate_bps for step in replay.steps):
         said.append(
-            f"The rate is the recording's mean of every {show_s(order.bin_s)}. Per 100 ms the"
+            f"The rate is the recording's mean of every {units.show_s(order.bin_s)}. Per 100 ms the"
             f" replayed capacity is {share_text(replay.error.share)} from the recorded, on average;"
             f" it is never more than {replay.error.ahead_bytes} bytes ahead of it or behind."
         )
     return said
-
-
-def show_s(time_s: Fraction) -> str:
-    """A time as a profile writes it."""
-    return f"{show_ms(float(time_s * 1000))}ms"

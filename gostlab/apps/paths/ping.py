@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gostlab.apps.paths.recorded import Order, show_interval
+from gostlab.apps.paths.recorded import Order
 from gostlab.console import Console
 from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput
@@ -57,14 +57,14 @@ def record(order: Order) -> tuple[Order, str, bool, str]:
             return order, text, interrupted, date
         if order.interval_written or order.interval_s >= USERS_INTERVAL_S:
             raise BadInput(
-                f"--interval {show_interval(order.interval_s)}: this machine's ping lets only root"
+                f"--interval {units.show_s(order.interval_s)}: this machine's ping lets only root"
                 f" send more often than every {refused[1]} ms: use --interval {refused[1]}ms, or"
                 " sudo"
             )
         order = replace(order, interval_s=USERS_INTERVAL_S)
         say(
             f"gostlab: this machine's ping lets only root send more often than every {refused[1]}"
-            f" ms: sending every {show_interval(order.interval_s)}"
+            f" ms: sending every {units.show_s(order.interval_s)}"
         )
 
 
@@ -153,7 +153,7 @@ def console_progress(order: Order) -> Iterator[Callable[[int], None]]:
     """A bar on a terminal, a line elsewhere; gives what is to be told the last packet's number."""
     if not sys.stderr.isatty():
         say(
-            f"ping {order.host}: {order.count} packets every {show_interval(order.interval_s)},"
+            f"ping {order.host}: {order.count} packets every {units.show_s(order.interval_s)},"
             f" about {units.show_time(float(order.count * order.interval_s))}"
         )
         yield lambda _: None

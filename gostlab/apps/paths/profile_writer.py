@@ -8,19 +8,23 @@ import argparse
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
+from gostlab.declared.errors import bounded
 from gostlab.declared.folders import PROFILES
 from gostlab.describe.file import profile as profiles
+from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.trace import changes_of
 from gostlab.describe.file.units import quoted
 
+Quantity = TypeVar("Quantity")
 SENTENCES = ("assumptions", "notes")
 SCHEMA = "yaml-language-server: $schema=../schemas/profile.json"
 
@@ -85,17 +89,26 @@ def direction(
     rate: str, delay_ms: float | str, *, jitter_ms: float = 0.0, loss: Any = "0%", **more: Any
 ) -> dict[str, Any]:
     """A direction of a path, its buffer one BDP, which nobody measured."""
-    delay = delay_ms if isinstance(delay_ms, str) else show_ms(delay_ms)
-    path = {"rate": rate, "delay": f"{delay}ms", "jitter": f"{show_ms(jitter_ms)}ms"}
+    delay = delay_ms if isinstance(delay_ms, str) else units.show_ms(delay_ms)
+    path = {"rate": rate, "delay": f"{delay}ms", "jitter": f"{units.show_ms(jitter_ms)}ms"}
     return {**path, **more, "loss": loss, "buffer": "1bdp"}
 
 
-def show_ms(time_ms: float) -> str:
-    """Milliseconds to a nanosecond, without an exponent and needless zeros."""
-    return f"{time_ms:.6f}".rstrip("0").rstrip(".")
+# -- the words of who makes one
 
 
-# -- the files
+def quantity_of(option: str, text: str, reader: Callable[[str], Quantity]) -> Quantity:
+    """An option's quantity. Raises BadInput."""
+    try:
+        return reader(text)
+    except units.UnitError as error:
+        raise BadInput(f"{option} {quoted(error.text)}: {error.problem}") from None
+
+
+def time_of(option: str, text: str, least_s: Fraction, most_s: Fraction) -> Fraction:
+    """An option's time. Raises BadInput."""
+    time_s = Fraction(quantity_of(option, text, units.seconds))
+    return bounded(f"{option} {quoted(text)}", time_s, least_s, most_s, units.show_s)
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:

@@ -9,8 +9,9 @@ from ipaddress import ip_address
 
 from gostlab.apps.paths.ping import USERS_INTERVAL_S, record, require_ping, say, why_none
 from gostlab.apps.paths.pings import MOST_PACKETS, parse_ping
-from gostlab.apps.paths.profile_writer import add_place, check_place, name_of
-from gostlab.apps.paths.recorded import Order, show_interval, write_recorded
+from gostlab.apps.paths.profile_writer import add_place, check_place, name_of, quantity_of, time_of
+from gostlab.apps.paths.recorded import Order, write_recorded
+from gostlab.declared.errors import bounded
 from gostlab.describe.file import profile as profiles
 from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput
@@ -19,7 +20,7 @@ from gostlab.describe.file.units import quoted
 # A profile of fewer answers would be of chance.
 LEAST_ANSWERS = 100
 DEFAULT_COUNT, DEFAULT_INTERVAL_S, DEFAULT_RATE = 1000, Fraction(20, 1000), "100mbit"
-SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = Fraction(1, 1000), 10
+SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = Fraction(1, 1000), Fraction(10)
 EXIT_OK, EXIT_INTERRUPTED = 0, 130
 
 
@@ -31,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval",
         help=(
-            f"between packets (default: {show_interval(DEFAULT_INTERVAL_S)};"
-            f" {show_interval(USERS_INTERVAL_S)} where ping lets only root send more often)"
+            f"between packets (default: {units.show_s(DEFAULT_INTERVAL_S)};"
+            f" {units.show_s(USERS_INTERVAL_S)} where ping lets only root send more often)"
         ),
     )
     parser.add_argument(
@@ -91,16 +92,12 @@ def read_order(arguments: argparse.Namespace) -> Order:
     if is_loopback(host):
         raise BadInput(f"host {quoted(host)}: this machine itself, which is no path")
     name = name_of(arguments.name, host)
-    if not LEAST_ANSWERS <= arguments.count <= MOST_PACKETS:
-        raise BadInput(f"--count {arguments.count}: not within {LEAST_ANSWERS} to {MOST_PACKETS}")
-    try:
-        interval_s = units.seconds(arguments.interval) if arguments.interval else DEFAULT_INTERVAL_S
-        units.rate(arguments.rate)
-    except units.UnitError as error:
-        option = "--interval" if error.quantity == "time" else "--rate"
-        raise BadInput(f"{option} {quoted(error.text)}: {error.problem}") from None
-    if not SHORTEST_INTERVAL_S <= interval_s <= LONGEST_INTERVAL_S:
-        raise BadInput(f"--interval {quoted(arguments.interval)}: not within 1ms to 10s")
+    bounded(f"--count {arguments.count}", arguments.count, LEAST_ANSWERS, MOST_PACKETS)
+    interval_s = DEFAULT_INTERVAL_S
+    if arguments.interval:
+        ends = SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S
+        interval_s = time_of("--interval", arguments.interval, *ends)
+    quantity_of("--rate", arguments.rate, units.rate)
     order = Order(
         host,
         name,

@@ -25,7 +25,7 @@ from gostlab.apps.paths.loss_model import (
     windows_of,
 )
 from gostlab.apps.paths.pings import Pings
-from gostlab.apps.paths.profile_writer import Lines, direction, profile_text, show_ms, write_profile
+from gostlab.apps.paths.profile_writer import Lines, direction, profile_text, write_profile
 from gostlab.describe.file import units
 from gostlab.describe.file.profile import DISTRIBUTION_SCALE, LossModel, share_text
 
@@ -62,8 +62,8 @@ def distribution_text(order: Order, delay: DelayTable) -> str:
     """A table as tc reads it."""
     rows = (delay.table[start : start + 8] for start in range(0, len(delay.table), 8))
     return (
-        f"# The delay to {order.host}, recorded: of {show_ms(delay.delay_ms)} ms,"
-        f" {DISTRIBUTION_SCALE} is {show_ms(delay.jitter_ms)} ms more.\n"
+        f"# The delay to {order.host}, recorded: of {units.show_ms(delay.delay_ms)} ms,"
+        f" {DISTRIBUTION_SCALE} is {units.show_ms(delay.jitter_ms)} ms more.\n"
         + "".join(" " + " ".join(str(entry) for entry in row) + "\n" for row in rows)
     )
 
@@ -73,7 +73,7 @@ def trace_text(windows: Sequence[Window], fitted: Fitted, rate_bps: int) -> str:
     rest_ms = fitted.reverse_ms + 2 * 1000 * PING_BITS / rate_bps
     lines = ["time_s,delay_ms,loss,rate_bps"]
     for window in windows:
-        delay = "" if window.rtt_ms is None else show_ms(max(0.0, window.rtt_ms - rest_ms))
+        delay = "" if window.rtt_ms is None else units.show_ms(max(0.0, window.rtt_ms - rest_ms))
         lines.append(f"{window.at_s:g},{delay},{window.loss:.4g},")
     return "\n".join(lines) + "\n"
 
@@ -84,7 +84,7 @@ def recorded_text(order: Order, pings: Pings, fitted: Fitted, date: str) -> str:
     comments = [
         f"The path to {order.host} as ping saw it. Recorded by",
         f"    ./lab profile record {order.host} --name {order.name} --count {order.count}"
-        f" --interval {show_interval(order.interval_s)} --rate {order.rate}",
+        f" --interval {units.show_s(order.interval_s)} --rate {order.rate}",
     ]
     document = {
         "name": order.name,
@@ -132,9 +132,9 @@ def evidence(order: Order, pings: Pings, date: str) -> dict[str, Any]:
         "host": order.host,
         **({"address": pings.address} if pings.address else {}),
         "date": date,
-        "interval": show_interval(order.interval_s),
+        "interval": units.show_s(order.interval_s),
         **counts,
-        **{f"rtt_{name}_ms": Decimal(show_ms(rtt_ms)) for name, rtt_ms in times.items()},
+        **{f"rtt_{name}_ms": Decimal(units.show_ms(rtt_ms)) for name, rtt_ms in times.items()},
     }
 
 
@@ -142,11 +142,11 @@ def assumptions(order: Order, pings: Pings, fitted: Fitted) -> list[str]:
     """Which of the path's numbers nobody measured."""
     lost, bursts = sum(pings.lost), len(burst_lengths(pings.lost))
     least_ms = min(answer.rtt_ms for answer in pings.answers)
-    interval = show_interval(order.interval_s)
+    interval = units.show_s(order.interval_s)
     said = [
         "ping cannot tell the two directions apart. Half the least round trip,"
-        f" {show_ms(least_ms / 2)} ms, is given to each; all that is above it, and all loss, to"
-        " forward. What the rate takes to send a ping is taken off.",
+        f" {units.show_ms(least_ms / 2)} ms, is given to each; all that is above it, and all loss,"
+        " to forward. What the rate takes to send a ping is taken off.",
         f"Rate {order.rate}, each way: given by --rate. Buffer one BDP: nobody measured it.",
         "Routers may answer or drop ping's packets by rules of their own.",
     ]
@@ -187,11 +187,6 @@ def loss_of(loss: LossModel) -> str | dict[str, str]:
     if loss.model == "random":
         return share_text(loss.p)
     return {"model": "gemodel", "p": share_text(loss.p), "r": share_text(loss.r)}
-
-
-def show_interval(interval_s: Fraction) -> str:
-    """An interval as it would be written."""
-    return f"{show_ms(float(interval_s * 1000))}ms"
 
 
 def window_words(order: Order) -> str:

@@ -23,6 +23,7 @@ from gostlab.declared.drawings import (
     takes_factors,
     with_factors,
 )
+from gostlab.declared.errors import bounded
 from gostlab.declared.folders import EXPERIMENTS
 from gostlab.describe.file.document import (
     NUMBER,
@@ -617,9 +618,7 @@ def with_seed(experiment: Experiment, seed: int | None) -> Experiment:
     """The experiment with another seed, as --seed says; None: with its own. Raises BadInput."""
     if seed is None:
         return experiment
-    if not 1 <= seed <= MAX_SEED:
-        raise BadInput(f"--seed {seed}: not within 1 to {MAX_SEED}")
-    return replace(experiment, seed=seed)
+    return replace(experiment, seed=bounded(f"--seed {seed}", seed, 1, MAX_SEED))
 
 
 def with_repetitions(experiment: Experiment, count: int | None) -> Experiment:
@@ -628,8 +627,7 @@ def with_repetitions(experiment: Experiment, count: int | None) -> Experiment:
     """
     if count is None:
         return experiment
-    if not 1 <= count <= MOST_REPETITIONS:
-        raise BadInput(f"--repeat {count}: not within 1 to {MOST_REPETITIONS}")
+    bounded(f"--repeat {count}", count, 1, MOST_REPETITIONS)
     matrices = tuple(
         replace(each, repetitions=count, until=None, quick=replace(each.quick, repetitions=count))
         for each in experiment.matrices

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gostlab.declared.errors import BadInput
+from gostlab.declared.errors import BadInput, bounded
 from gostlab.describe.file.document import meant
 from gostlab.describe.file.settings import FLOW_FIELDS
 
@@ -46,8 +46,7 @@ def read_flows_words(text: str) -> Contest:
             )
         name, cc, count, more = found.groups()
         numbers = range(1, int(count) + 1) if count else [""]
-        if not 1 <= len(numbers) <= MOST:
-            raise BadInput(f"--flows {name}: {count} of it: not within 1 and {MOST}")
+        bounded(f"--flows {name}: {count} of it", len(numbers), 1, MOST)
         fields = dict(field.split("=", 1) for field in more.split("/")[1:])
         for field in fields:
             if field not in FLOW_FIELDS or field == "cc":

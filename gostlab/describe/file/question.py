@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from gostlab.declared.errors import bounded
 from gostlab.describe.file.document import BadInput, Node, is_path, parse_document
 from gostlab.describe.file.experiment import Experiment, read_experiment
 from gostlab.describe.file.flows_words import as_said, is_short, read_flows_words
@@ -141,8 +142,7 @@ def to_question(given: Mapping[str, str], *, repetitions: int = 1, seed: int = 1
     """A question from options by setting's name, each one level or a list. Raises BadInput naming
     the option.
     """
-    if not 1 <= repetitions <= 1000:
-        raise BadInput(f"--repeat {repetitions}: not within 1 to 1000")
+    bounded(f"--repeat {repetitions}", repetitions, 1, 1000)
     flows, of_flows = flows_asked(given.get("flows", ""))
     is_contest = len(flows) > 1
     every_flow_has_its_own = is_contest and all(

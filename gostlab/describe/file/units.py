@@ -265,6 +265,16 @@ def show_rate(bps: float | None) -> str:
     return f"{scaled(bps, {'Gbit/s': 1e9, 'Mbit/s': 1e6, 'kbit/s': 1e3, 'bit/s': 1})}"
 
 
+def show_ms(time_ms: float) -> str:
+    """Milliseconds to a nanosecond, without an exponent and needless zeros."""
+    return f"{time_ms:.6f}".rstrip("0").rstrip(".")
+
+
+def show_s(time_s: Fraction) -> str:
+    """A time as a profile writes it."""
+    return f"{show_ms(float(time_s * 1000))}ms"
+
+
 def show_time(time_s: float) -> str:
     """A time for people: 168 ms."""
     return scaled(time_s, {"s": 1, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9})

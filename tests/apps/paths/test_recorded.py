@@ -543,7 +543,7 @@ def test_what_goes_wrong_is_said_of_the_host_and_leaves_no_file(
         (["host", "--name", "../x"], '--name "../x": not a profile\'s name'),
         (["host", "--count", "99"], "--count 99: not within 100 to 65535"),
         (["host", "--interval", "20"], '--interval "20": no unit (write 20ms, or us, s)'),
-        (["host", "--interval", "1us"], '--interval "1us": not within 1ms to 10s'),
+        (["host", "--interval", "1us"], '--interval "1us": not within 1ms to 10000ms'),
         (["host", "--rate", "fast"], '--rate "fast": not a number with a unit'),
         (["host", "--out", "/nowhere"], "--out /nowhere: no such folder"),
         (["host", "--out", "/proc"], "--out /proc: "),

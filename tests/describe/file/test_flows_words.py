@@ -35,7 +35,7 @@ def test_words_are_flows_with_their_fields_and_counts() -> None:
         ("a=cubic", "no competitor"),
         ("a=cubic,a=bbr", "named twice"),
         ("a,b=bbr", "not like a=cubic"),
-        ("a=cubic*0,b=bbr", "not within 1 and 64"),
+        ("a=cubic*0,b=bbr", "not within 1 to 64"),
         ("a=cubic/rtts=20ms,b=bbr", "did you mean rtt"),
         ("a=cubik,b=bbr", "did you mean cubic"),
         ("a=cubic/rtt=20,b=bbr", "20"),
