@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from analysis.page import report
 from gostlab import results
 from gostlab.apps.course.answers import (
     SEALED,
@@ -75,35 +76,15 @@ def find_coursework(word: str) -> Path:
 def task_of(assignment: Assignment) -> str:
     """What is asked of this student, as a page."""
     lab, values = assignment.lab, assignment.told
-    lines = [
-        f"# {lab.title}",
-        "",
-        f"For {assignment.student}. The background is in"
-        f" [{GUIDE}]({(lab.folder / GUIDE).resolve().as_uri()}).",
-        "",
-        "| your value | |",
-        "|---|---|",
-        *(f"| {name} | {shown(value)} |" for name, value in values.items()),
-        "",
-        "| setting of your runs | |",
-        "|---|---|",
-        *(f"| {name} | `{text}` |" for name, text in assignment.sets.items()),
-        "",
-        f"1. Fill in `predictions` of {ANSWERS}, then `./lab lab predict {lab.number}`.",
-        f"2. `./lab lab run {lab.number}` ({lab.minutes:g} min on two cores)."
-        f" `./lab lab report {lab.number}` draws what came of it.",
-        f"3. Fill in `answers` of {ANSWERS}, then `./lab lab hand-in {lab.number}`.",
-        "",
-        "| asked | key | points |",
-        "|---|---|---|",
-        *(
-            f"| {filled(point.says, values)} | `{'.'.join(point.answer)}` | {point.points} |"
-            for point in lab.points
-            if point.answer
-        ),
-        "",
-    ]
-    return "\n".join(lines)
+    return report.page_template("task.md.j2", Path(__file__).parent).render(
+        assignment=assignment,
+        lab=lab,
+        answers=ANSWERS,
+        guide=GUIDE,
+        background=(lab.folder / GUIDE).resolve().as_uri(),
+        values={name: shown(value) for name, value in values.items()},
+        filled=lambda text: filled(text, values),
+    )
 
 
 def seal_predictions(folder: Path, assignment: Assignment, *, again: bool) -> Sealed:

@@ -8,9 +8,10 @@ only before its runs, an answer only beside them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from gostlab.apps.course.answers import (
@@ -32,6 +33,8 @@ from gostlab.results import read_object
 RESULTS = "results"
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
 MOST_OWN_FOLDERS = 500
+Take = Callable[[list[float]], float]
+TAKES: Mapping[str, Take] = {"one": min, "least": min, "most": max, "median": median}
 
 
 @dataclass(frozen=True)
@@ -149,17 +152,7 @@ def nothing(
     """The grade of a hand-in that does not count."""
     lab, why = assignment.lab, "the hand-in does not count: see the problems"
     scored = (
-        Scored(
-            point.name,
-            0,
-            point.points,
-            said(point.says, assignment.values),
-            "",
-            "",
-            "",
-            point.source,
-            why,
-        )
+        scored_of(point, assignment.values, ("", "", "", why), point.source)
         for point in lab.points
         if not point.by_hand
     )
@@ -204,52 +197,40 @@ def wrong_student(assignment: Assignment, answers: Answers, folder: Path) -> lis
 def find_runs(assignment: Assignment, sealed: Sealed, results: Path) -> Found:
     """The runs of a hand-in that should be there, and why those that do not count do not."""
     found = Found()
+
+    def take(folder: Path, run: RunDescription, into: list[Records]) -> None:
+        """Look at one run's folder: its records, or why it does not count."""
+        if not folder.is_dir():
+            found.problems.append(f"{folder.name}: not there")
+            return
+        records = Records(folder, run)
+        wrong = list(complaints(records, assignment.lab.verdicts, sealed.at))
+        found.problems += [f"{folder.name:.120}: {line}" for line in wrong[:3]]
+        into += [] if wrong else [records]
+
     seed = assignment.seed(sealed.predictions)
     wanted = assignment.runs(seed)
     for run in wanted:
-        take(results / run.experiment / run.name, run, assignment, sealed, found, found.records)
+        take(results / run.experiment / run.name, run, found.records)
     own = assignment.own_runs(seed)
     if own:
         there = dict(described(results, wanted[0].experiment))
         for run in own:
             key = what_was_asked(run.to_json())
             folder, named = there.get(key, (results / f"your repetition {run.repetition}", run))
-            take(folder, named, assignment, sealed, found, found.own)
+            take(folder, named, found.own)
     missing = sum("not there" in line for line in found.problems)
     if missing:
         others = sum(1 for _ in results.glob("*/*/run.json")) if results.is_dir() else 0
-        found.problems = [line for line in found.problems if "not there" not in line]
-        found.problems.insert(
-            0,
-            f"{RESULTS}: {missing} of {len(wanted) + len(own)} runs are not there"
-            + (
+        asked, why = len(wanted) + len(own), " (./lab lab run runs them)"
+        if others > asked - missing:
+            why = (
                 f", though {others} others are: they belong to other predictions, another student,"
                 " another lab or settings that were not asked for"
-                if others > len(wanted) + len(own) - missing
-                else " (./lab lab run runs them)"
-            ),
-        )
+            )
+        lines = [line for line in found.problems if "not there" not in line]
+        found.problems = [f"{RESULTS}: {missing} of {asked} runs are not there{why}", *lines]
     return found
-
-
-def take(
-    folder: Path,
-    run: RunDescription,
-    assignment: Assignment,
-    sealed: Sealed,
-    found: Found,
-    into: list[Records],
-) -> None:
-    """Look at one run's folder: its records, or why it does not count."""
-    if not folder.is_dir():
-        found.problems.append(f"{folder.name}: not there")
-        return
-    records = Records(folder, run)
-    wrong = list(complaints(records, assignment.lab.verdicts, sealed.at))
-    if wrong:
-        found.problems += [f"{folder.name:.120}: {line}" for line in wrong[:3]]
-    else:
-        into.append(records)
 
 
 def described(results: Path, experiment: str) -> Iterator[tuple[str, tuple[Path, RunDescription]]]:
@@ -294,14 +275,7 @@ def measured(wanted: Measured, assignment: Assignment, found: Found) -> float:
     ]
     if not fitting or (wanted.take == "one" and len(fitting) > 1):
         raise Unreadable(f"{wanted.figure}: {len(fitting)} runs with {levels}")
-    values = sorted(figure(records, wanted.figure, wanted.flow) for records in fitting)
-    middle = len(values) // 2
-    return {
-        "one": values[0],
-        "least": values[0],
-        "most": values[-1],
-        "median": values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2,
-    }[wanted.take]
+    return TAKES[wanted.take]([figure(each, wanted.figure, wanted.flow) for each in fitting])
 
 
 def level_of(run: RunDescription, name: str) -> str | None:
@@ -325,51 +299,45 @@ def plain_word(text: str) -> str:
 # -- points
 
 
+Judged = tuple[str, str, str, str]  # what was asked, got, the band, and why it earns nothing
+
+
 def score(
     point: Point, answers: Answers, names: Mapping[str, Value], lacking: Mapping[str, str]
 ) -> Scored:
-    def scored(asked: str, got: str, band: str, why: str) -> Scored:
-        file = f"{SEALED if point.is_prediction else ANSWERS}" if point.answer else "raw records"
-        return Scored(
-            point.name,
-            0 if why else point.points,
-            point.points,
-            said(point.says, names),
-            asked,
-            got,
-            band,
-            f"{point.source}; {file}",
-            why,
-        )
-
+    file = f"{SEALED if point.is_prediction else ANSWERS}" if point.answer else "raw records"
     try:
-        if point.answer is None:
-            return scored(*score_run(point, names))
-        return scored(*score_answer(point, answers.text(*point.answer), names))
-    except FormulaError as error:
-        told = next((text for name, text in lacking.items() if name in str(error)), "")
-        return scored("", "", "", f"cannot be judged: {error}" + (f" ({told})" if told else ""))
-
-
-def score_run(point: Point, names: Mapping[str, Value]) -> tuple[str, str, str, str]:
-    """(asked, got, band, why not) of a figure of the runs. Raises FormulaError."""
-    got = number_of(point.got or "", names)
-    least = None if point.least is None else number_of(point.least, names)
-    most = None if point.most is None else number_of(point.most, names)
-    band = " ".join(
-        part
-        for part in (
-            "" if least is None else f"at least {shown(least)}",
-            "" if most is None else f"at most {shown(most)}",
+        judged = (
+            score_run(point, names)
+            if point.answer is None
+            else score_answer(point, answers.text(*point.answer), names)
         )
-        if part
-    )
-    inside = (least is None or got >= least) and (most is None or got <= most)
-    return point.got or "", shown(got), band, "" if inside else "outside its band"
+    except FormulaError as error:
+        told = next((f" ({text})" for name, text in lacking.items() if name in str(error)), "")
+        judged = "", "", "", f"cannot be judged: {error}{told}"
+    return scored_of(point, names, judged, f"{point.source}; {file}")
 
 
-def score_answer(point: Point, text: str, names: Mapping[str, Value]) -> tuple[str, str, str, str]:
-    """(asked, got, band, why not) of an answer. Raises FormulaError."""
+def scored_of(point: Point, names: Mapping[str, Value], judged: Judged, source: str) -> Scored:
+    """A point with what it earned: all or nothing."""
+    asked, got, band, why = judged
+    says, earned = said(point.says, names), 0 if why else point.points
+    return Scored(point.name, earned, point.points, says, asked, got, band, source, why)
+
+
+def score_run(point: Point, names: Mapping[str, Value]) -> Judged:
+    """A figure of the runs. Raises FormulaError."""
+    got, inside, band = number_of(point.got or "", names), True, []
+    for words, end, sign in (("at least", point.least, 1), ("at most", point.most, -1)):
+        if end is not None:
+            bound = number_of(end, names)
+            inside &= sign * (got - bound) >= 0
+            band.append(f"{words} {shown(bound)}")
+    return point.got or "", shown(got), " ".join(band), "" if inside else "outside its band"
+
+
+def score_answer(point: Point, text: str, names: Mapping[str, Value]) -> Judged:
+    """An answer. Raises FormulaError."""
     expected = evaluate(point.expect or "", names)
     band = point.within.words if point.within else "the same word"
     if not text.strip():

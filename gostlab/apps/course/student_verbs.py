@@ -38,16 +38,10 @@ def complain(sentence: str) -> None:
 def labs_verb(arguments: argparse.Namespace) -> int:
     found = [load_lab(str(folder)) for folder in list_labs()]
     if arguments.json:
+        said = ("name", "title", "goals", "minutes")
         told = [
-            {
-                "lab": lab.number,
-                "name": lab.name,
-                "title": lab.title,
-                "goals": lab.goals,
-                "minutes": lab.minutes,
-                "points": lab.most,
-                "folder": str(lab.folder),
-            }
+            {"lab": lab.number, **{key: getattr(lab, key) for key in said}, "points": lab.most}
+            | {"folder": str(lab.folder)}
             for lab in found
         ]
         print(json.dumps(told, indent=2))

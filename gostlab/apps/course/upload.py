@@ -214,12 +214,7 @@ def pack(folder: Path, archive: Path) -> None:
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as made:
         for path in sorted(folder.rglob("*")):
             inside = path.relative_to(folder)
-            hidden = any(each.startswith(".") for each in inside.parts)
-            if (
-                path.is_file()
-                and not path.is_symlink()
-                and not hidden
-                and inside.parts[0] != "report"
-            ):
+            unread = inside.parts[0] == "report" or any(each[0] == "." for each in inside.parts)
+            if path.is_file() and not path.is_symlink() and not unread:
                 made.write(path, Path(folder.name) / inside)
     shutil.move(part, archive)

@@ -10,26 +10,18 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import yaml
 
 from gostlab import __version__, api, machine
 from gostlab.apps.fit.order import MATRIX, Expected, FitOrder
-from gostlab.apps.fit.search import (
-    Ask,
-    Found,
-    NoAnswer,
-    Number,
-    asks,
-    look_for_judges,
-    search,
-    spread_out,
-)
+from gostlab.apps.fit.search import Ask, Found, NoAnswer, asks, look_for_judges, search, spread_out
 from gostlab.describe import guards
 from gostlab.describe.file.document import BadInput, parse_document
 from gostlab.describe.file.experiment import Experiment, read_experiment
-from gostlab.describe.file.fitted import FIT, JUDGE, Fitted, FittedParameter, FittedRow, TradeOff
+from gostlab.describe.file.fitted import FIT, Fitted, FittedParameter, FittedRow, TradeOff
 from gostlab.describe.file.settings import show_level
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.results import EXPERIMENT_FILE, measures
@@ -170,28 +162,14 @@ def kept_experiment(order: FitOrder) -> Experiment:
 
 def fit(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
     """Search, judge, and say what came of it. Raises BadInput, and what a run does."""
-    snap_of = order.free
 
     def snap(places: np.ndarray) -> np.ndarray:
-        return np.array(
-            [
-                [free.snap(float(u)) for free, u in zip(snap_of, place, strict=True)]
-                for place in places
-            ]
-        ).reshape(places.shape)
+        columns = zip(order.free, places.T, strict=True)
+        return np.array([[free.snap(float(u)) for u in column] for free, column in columns]).T
 
-    theory = Expected(order)
+    how: Any = {"seed": order.seed, "snap": snap, "say": told.stage, "theory": Expected(order)}
     try:
-        found = search(
-            order.numbers,
-            len(order.free),
-            lab,
-            order.effort,
-            seed=order.seed,
-            snap=snap,
-            say=told.stage,
-            theory=theory,
-        )
+        found = search(order.numbers, len(order.free), lab, order.effort, **how)
     except NoAnswer:
         raise BadInput(
             f"no path within what is free has a run that counts for every number: see"
@@ -203,19 +181,7 @@ def fit(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
     if wanted:
         told.stage(f"judging {len(places)} of the paths that fit by {len(judged)} other numbers")
         found.known.answers.update(zip(wanted, lab(wanted), strict=True))
-        judges = [
-            Number(math.log(row.goodput_bps), row.sd) for row in order.measurements.used(JUDGE)
-        ]
-        found = look_for_judges(
-            found,
-            judges,
-            lab,
-            turns=order.judge_paths,
-            seed=order.seed,
-            snap=snap,
-            say=told.stage,
-            theory=theory,
-        )
+        found = look_for_judges(found, order.judges, lab, turns=order.judge_paths, **how)
     return to_fitted(order, found, len(lab.runs))
 
 

@@ -59,7 +59,12 @@ class FitOrder:
     @property
     def numbers(self) -> list[Number]:
         """What the search is to meet."""
-        return [Number(math.log(row.goodput_bps), row.sd) for row in self.measurements.used(FIT)]
+        return numbers_of(self.measurements.used(FIT))
+
+    @property
+    def judges(self) -> list[Number]:
+        """What its outcome is judged by."""
+        return numbers_of(self.measurements.used(JUDGE))
 
     @property
     def effort(self) -> Effort:
@@ -162,6 +167,11 @@ class Expected:
                 self._quickly(number, place) == self._by_a_run(number, place) for place in places
             )
         return self._quick[number]
+
+
+def numbers_of(rows: Sequence[Row]) -> list[Number]:
+    """Measured rates as the search has them."""
+    return [Number(math.log(row.goodput_bps), row.sd) for row in rows]
 
 
 def without(settings: Mapping[str, Setting], chosen: Mapping[str, Setting]) -> dict[str, Setting]:
