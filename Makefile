@@ -10,7 +10,7 @@
 #   make lint      only the checkers                    make test-vagrant  `vagrant up` for real, and the README in there
 
 .DEFAULT_GOAL := run
-.PHONY: run test fast bench validate catalogue results kernel doctor lint check-format check-python check-gofmt unit go-test go-fuzz vagrant test-vagrant beside-unit clean setup setup-test
+.PHONY: run test fast bench validate catalogue results kernel doctor lint check-format check-python check-gofmt unit unit-fast go-test go-fuzz vagrant test-vagrant beside-unit clean setup setup-test
 
 PYTHON := /usr/bin/python3
 # The set-up's own Go: one compiler for everyone.
@@ -93,8 +93,11 @@ PARALLEL = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n auto --di
 unit:
 	$(PYTHON) -m pytest -q $(PARALLEL)
 
-# What needs neither kernel nor root, and takes a minute: whole pages and fuzzing are left to `test`.
-fast: lint
+# What needs neither kernel nor root, the checkers beside it: whole pages, figures and fuzzing are left to `test`.
+fast:
+	@$(MAKE) --no-print-directory --keep-going -j2 unit-fast lint
+
+unit-fast:
 	$(PYTHON) -m pytest -q -m 'not sandbox and not slow' $(PARALLEL)
 
 go-test:

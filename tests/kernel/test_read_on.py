@@ -48,7 +48,6 @@ COSTS = {
 }
 DESCRIPTIONS: dict[str, dict[str, Any]] = {
     "plain": described(),
-    "loss": described({"loss": {"model": "random", "p": 0.01}}),
     "loss-both-ways": described(
         {"loss": {"model": "random", "p": 0.005}}, {"loss": {"model": "random", "p": 0.01}}
     ),
@@ -56,13 +55,10 @@ DESCRIPTIONS: dict[str, dict[str, Any]] = {
     "jitter-ordered": described({"jitter_ms": 1.0, "ordered": True}),
     "bbr": described(cc="bbr"),
     "bbr-loss": described({"loss": {"model": "random", "p": 0.01}}, cc="bbr", **OWN_CPUS),
-    "two-flows": described(flows=2),
     "five-flows-own-cpus": described(flows=5, **OWN_CPUS),
     "four-streams": described(streams=4),
     "sixteen-streams": described(streams=16, **OWN_CPUS),
-    "download": described(direction="download"),
     "download-four-streams": described(direction="download", streams=4, **OWN_CPUS),
-    "one-cpu-each": described(**OWN_CPUS),
     "two-cpus-each": described(streams=4, **OWN_CPUS | {"host_cpus": 2}),
     "cpus-by-host": described(streams=2, **OWN_CPUS, cpus_by_host={"client": 4, "target": 2}),
     "charged-clock-reads": described(**OWN_CPUS | {"clock_reads": "charged"}),

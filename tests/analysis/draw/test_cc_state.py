@@ -23,6 +23,9 @@ from analysis.read.runs import load_results
 from analysis.read.states import State, states
 from analysis.read.study import Study
 
+# Dozens of figures: `make test` has them, `make fast` does not.
+pytestmark = pytest.mark.slow
+
 CYCLE = (("DOWN", 0.3), ("CRUISE", 1.6), ("REFILL", 0.1), ("UP", 0.3))
 
 

@@ -25,6 +25,9 @@ from analysis.judge.table import cc_name
 from gostlab.describe.file.experiment import Published
 from gostlab.describe.file.words import cell_words
 
+# Dozens of figures: `make test` has them, `make fast` does not.
+pytestmark = pytest.mark.slow
+
 FIGURE_NAMES = ("goodput", "window_pkts", "jain", "convergence_s", "total_mbit")
 
 

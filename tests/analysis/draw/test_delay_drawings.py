@@ -20,6 +20,9 @@ from analysis.judge.cells import to_matrices
 from analysis.read.runs import load_results
 from analysis.read.study import Study
 
+# Dozens of figures: `make test` has them, `make fast` does not.
+pytestmark = pytest.mark.slow
+
 PAYLOAD_MS = 75_000 * 8 / 1967e6 * 1000  # a step of the made-up queue, at the made-up rate
 
 

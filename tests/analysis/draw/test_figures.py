@@ -21,6 +21,9 @@ from analysis.judge.cells import MatrixResults, cpu_cells, to_matrices, to_table
 from analysis.read.runs import load_results
 from gostlab.declared.controls import IN_LINUX
 
+# Dozens of figures: `make test` has them, `make fast` does not.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def matrices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MatrixResults]:

@@ -20,6 +20,9 @@ from analysis.draw.style import CC_COLOURS
 from analysis.read.folder import Run, load_run
 from analysis.read.series import Series
 
+# Dozens of figures: `make test` has them, `make fast` does not.
+pytestmark = pytest.mark.slow
+
 
 def loaded(folder: Path) -> Run:
     run = load_run(folder)

@@ -307,6 +307,7 @@ OPEN_ITEMS = (
 FOCUSED = "document.activeElement.className + ' ' + document.activeElement.tagName"
 
 
+@pytest.mark.slow
 def test_in_a_browser_the_address_says_what_is_shown(browser: Browser, page: Path) -> None:
     browser.show_as(1280, "light")
     words = "in=e1&f.cc=BBR&run=fair-bbr&with=fair-cubic&zoom=4-9&legs=1"
@@ -334,6 +335,7 @@ def test_in_a_browser_the_address_says_what_is_shown(browser: Browser, page: Pat
     assert browser.complaints == []
 
 
+@pytest.mark.slow
 def test_in_a_browser_a_point_leads_to_its_runs_by_mouse_and_by_keyboard(
     browser: Browser, page: Path
 ) -> None:
@@ -381,6 +383,7 @@ def test_in_a_browser_a_point_leads_to_its_runs_by_mouse_and_by_keyboard(
     assert browser.complaints == []
 
 
+@pytest.mark.slow
 def test_in_a_browser_nobody_s_words_run(browser: Browser, page: Path) -> None:
     browser.show_as(1280, "light")
     browser.open(f"{page.as_uri()}#in=e1&run=fair-bbr&run=fair-cubic&with=fair-bbr&f.cc={HOSTILE}")
@@ -417,6 +420,7 @@ CONTRAST = """(() => {
 BROADER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
+@pytest.mark.slow
 def test_in_a_browser_it_fits_any_width_and_is_read_dark_and_light(
     browser: Browser, page: Path, tmp_path: Path
 ) -> None:
@@ -435,6 +439,7 @@ def test_in_a_browser_it_fits_any_width_and_is_read_dark_and_light(
     assert len(list((tmp_path / "screenshots").iterdir())) == 16
 
 
+@pytest.mark.slow
 def test_in_a_browser_the_page_is_read_without_scripts(browser: Browser, page: Path) -> None:
     browser.ask("Emulation.setScriptExecutionDisabled", value=True)
     try:

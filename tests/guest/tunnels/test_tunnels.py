@@ -174,7 +174,11 @@ def test_flows_share_a_tunnels_one_connection_where_that_is_asked(lab: Lab, name
     assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
 
 
-@pytest.mark.parametrize("name", KINDS)
+# GOST's own are all started alike (gostlab/guest/tunnels/gost.py): one of them stands for all.
+STARTED = [name for name, kind in KINDS.items() if name == "gost+ws" or "gost+" not in name]
+
+
+@pytest.mark.parametrize("name", STARTED)
 def test_a_tunnel_that_cannot_start_fails_its_run_in_one_line_with_its_own_last_words(
     lab: Lab, tmp_path: Path, name: str
 ) -> None:
