@@ -23,7 +23,7 @@ from analysis.page.chapter import Chapter, to_chapter
 from analysis.page.marked import LEAST, Asked, cells_table, foot_of, load_fullest
 from analysis.page.report import page_template, write_whole
 from analysis.read.runs import Results
-from analysis.read.study import load_study
+from analysis.read.study import is_about, load_study
 
 COMMAND = "./lab report --docs"
 # A table of more cells is for the report; the page counts its matrices.
@@ -97,8 +97,8 @@ def chapter_of(results: Path, name: str) -> Chapter | None:
         if len(cell.counted) >= LEAST
         for run in cell.counted
     )
-    ran = {run.matrix for run in enough}
-    published = tuple(each for each in study.published if each.matrix in (None, *ran))
+    cells = {(run.matrix, run.factors): run for run in enough}.values()
+    published = tuple(each for each in study.published if any(is_about(each, run) for run in cells))
     judged = replace(study, published=published)
     return to_chapter(judged, Results(name, enough, ())) if enough else None
 
