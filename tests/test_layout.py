@@ -261,6 +261,7 @@ LATE = {
     "gostlab.apps.cluster.dask_cluster": {"distributed", "distributed.security"},
     "gostlab.apps.bench.cluster": {"distributed"},
     "gostlab.apps.completion": {"argcomplete"},
+    "gostlab.apps.course.coursework": {"jinja2"},
     "topo": {"itertools", "os", "sys", "gostlab.declared"},
 }
 

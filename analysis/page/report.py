@@ -183,10 +183,10 @@ def write_run(folder: Path, out: Path) -> Path:
     return write_whole(out, page.encode("utf-8", "replace"))
 
 
-def page_template(name: str, folder: Path = TEMPLATE_FOLDER) -> jinja2.Template:
+def page_template(name: str) -> jinja2.Template:
     """A page's template; whatever a page of HTML is given is text, not mark-up."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader(TEMPLATE_FOLDER),
         autoescape=".html" in name,
         trim_blocks=True,
         lstrip_blocks=True,
