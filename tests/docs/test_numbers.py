@@ -39,7 +39,7 @@ OTHER_TABLES = {
     "docs/your-own-cc.md",
 }
 # Pages where single runs still stand.
-STILL_SINGLE = {"docs/speed.md", "docs/findings.md"}
+STILL_SINGLE = {"docs/speed.md"}
 
 
 def tables(text: str) -> Iterator[tuple[int, list[list[str]]]]:
