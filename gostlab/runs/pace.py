@@ -34,7 +34,7 @@ TELLING_SHARE = 0.15
 def expected_s(run: RunDescription) -> float:
     """A guess of a run's wall time from what it asks, on a machine that nobody has measured.
 
-    Virtual clock: about 19 µs per packet that is carried (docs/speed.md), 7 µs with offloads, half
+    Virtual clock: about 19 µs per packet that is carried, 7 µs with offloads, half
     as much again through a tunnel, 40 ms per second of load, and 1.5 s around it. Real clock: its
     length.
     """

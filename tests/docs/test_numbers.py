@@ -38,8 +38,6 @@ OTHER_TABLES = {
     "docs/teaching.md",
     "docs/your-own-cc.md",
 }
-# Pages where single runs still stand.
-STILL_SINGLE = {"docs/speed.md"}
 
 
 def tables(text: str) -> Iterator[tuple[int, list[list[str]]]]:
@@ -80,7 +78,7 @@ def handwritten(text: str) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in STILL_SINGLE])
+@pytest.mark.parametrize("name", NAMES)
 def test_no_page_says_what_one_run_says(name: str) -> None:
     lines = (ROOT / name).read_text("utf-8").splitlines()
     assert [f"{name}:{n}: {line}" for n, line in enumerate(lines, 1) if SINGLE.search(line)] == []
