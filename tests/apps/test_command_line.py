@@ -140,7 +140,7 @@ def test_results_that_cannot_be_written_are_said(tmp_path: Path) -> None:
 
     words = ["run", "thesis-tunnel", "--quick", "--machine", "sandbox"]
     done = run_lab(*words, "--results", tmp_path / "results")
-    assert done.returncode == 1 and "results" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2 and "results" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("verb", cli.VERBS, ids=lambda verb: verb.name)

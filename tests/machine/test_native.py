@@ -83,7 +83,7 @@ def test_a_native_run_takes_what_the_kernel_has_and_says_what_it_lacks(
 
 
 def test_a_killed_native_run_leaves_no_process(lab: Lab) -> None:
-    left = "echo left $(pgrep -c iperf3) $(pgrep -c relay) $(pgrep -fc [m]ininet:)"
+    left = "echo left $(pgrep -c iperf3) $(pgrep -xc 'relay|gost') $(pgrep -fc [m]ininet:)"
     done = lab.command(
         f"cd {CHECKOUT}; export GOSTLAB_CACHE={cache_folder()}; {RUN.format(machine='native')} &"
         f" pid=$!; sleep 2; {left}; kill -KILL $pid; sleep 1; {left}",
