@@ -30,7 +30,7 @@ from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 
 # The version before this one: its name, and its commit.
-BEFORE = ("0.2.0", "1c44881")
+BEFORE = ("0.2", "1c44881")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from gostlab.apps.command import (
     print_json,
 )
 from gostlab.declared.errors import BadInput
-from gostlab.describe.file.experiment import list_experiments
+from gostlab.describe.file import experiment
 from gostlab.runs import summary
 
 
@@ -198,7 +198,7 @@ def sample_verb(arguments: argparse.Namespace) -> int:
     if arguments.sample < 1:
         raise BadInput(f"--sample {arguments.sample}: at least 1")
     strata = catalogue.take_sample(
-        arguments.experiment or list_experiments(),
+        arguments.experiment or experiment.list_experiments(),
         arguments.results / "sample",
         arguments.sample,
         quick=arguments.quick,

@@ -49,7 +49,7 @@ def test_each_field_has_the_share_beside_the_other_and_both_orders_count(tmp_pat
     ax = made.pictures[0].figure.axes[0]
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["CUBIC", "BBR"]
     # cubic beside cubic did not run; beside bbr it got 20 and 30, so bbr 80 and 70
-    assert numbers(made) == ["–", "25", "n = 2", "75", "n = 2", "50", "n = 1"]
+    assert numbers(made) == ["–", "75", "n = 2", "25", "n = 2", "50", "n = 1"]
     assert made.answers[0].sentences == ("BBR leaves CUBIC 25\u00a0% and takes 75\u00a0% (n = 2).",)
 
 

@@ -261,6 +261,19 @@ def test_who_does_not_say_the_password_gets_nothing_through(
 @pytest.mark.parametrize("ends", ENDS, ids=" serves ".join)
 @pytest.mark.parametrize("kind", ["gost+wss", "gost+mws"])
 def test_128_streams_at_once_do_not_mix(tunnel: Any, ends: tuple[str, str], kind: str) -> None:
+    # Once in some thousand streams a GOST never carries the first bytes: then all are tried anew.
+    for last in (False, True):
+        try:
+            streams_at_once(tunnel, ends, kind, PATIENCE_S if last else PATIENCE_S / 4)
+            break
+        except TimeoutError:
+            if last:
+                raise
+
+
+def streams_at_once(tunnel: Any, ends: tuple[str, str], kind: str, patience_s: float) -> None:
+    """128 streams through one tunnel, each with bytes of its own. Raises TimeoutError."""
+
     def own(number: int) -> bytes:
         return random.Random(number).randbytes(60_000 + number)
 
@@ -275,7 +288,7 @@ def test_128_streams_at_once_do_not_mix(tunnel: Any, ends: tuple[str, str], kind
         clients = []
         for number in range(MANY):
             # One after the other: on a busy machine so many handshakes at once take GOST too long.
-            clients.append(socket.create_connection(("127.0.0.1", port), PATIENCE_S))
+            clients.append(socket.create_connection(("127.0.0.1", port), patience_s))
             clients[-1].sendall(number.to_bytes(4, "big"))
             assert all_of(clients[-1], 1) == b"!"
         for number, client in enumerate(clients):
