@@ -6,7 +6,7 @@
  *	./lab cc add my_cc.c            a few seconds; then `cc: [mycc, cubic, bbr]` in any experiment
  *
  * Slow start doubles the window every round trip up to ssthresh, congestion avoidance adds `alpha` packets in
- * each, and a loss takes `beta` percent of it. docs/your-own-cc.md goes on from here.
+ * each, and a loss takes `beta` percent of it. docs/how-to/congestion-control.md goes on from here.
  */
 #include <linux/module.h>
 #include <net/tcp.h>

@@ -707,7 +707,7 @@ def docs_pages(
 
     place = out or machine.CHECKOUT / "docs"
     results_page = place / "results.md"
-    pages = sorted(page for page in place.glob("*.md") if page != results_page)
+    pages = sorted(page for page in place.rglob("*.md") if page != results_page)
     changed = marked.write_marked(pages, folder, machine.CHECKOUT)
     return [summaries.write_summary(folder, wanted, results_page), *changed]
 

@@ -1,11 +1,11 @@
-"""The examples of docs/experiment.md as files: what a reader copies is what is tested."""
+"""The examples of docs/how-to/experiment.md as files: what a reader copies is what is tested."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[1] / "docs/experiment.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs/how-to/experiment.md"
 BLOCK = re.compile(r"```(?:yaml|python)\n# (\S+)\n(.*?)```", re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""Who may import whom (docs/architecture.md draws it), lazy imports included."""
+"""Who may import whom (docs/explanation/architecture.md draws it), lazy imports included."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The format of a result folder, as data: every file, every key, every column, with its unit.
 
-    python3 -m gostlab.results.format > docs/result-format.md
+    python3 -m gostlab.results.format > docs/reference/result-format.md
 
 The page is made from format.toml, and real folders are checked against it (gostlab.results.check).
 A file or field that is not there fails a test, and so does one that is there and not in the folder:

@@ -108,6 +108,6 @@ def test_every_file_in_cc_says_its_licence() -> None:
 
 
 def test_every_control_is_explained() -> None:
-    text = (ROOT / "docs/congestion-controls.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/congestion-controls.md").read_text(encoding="utf-8")
     for name in (*controls.IN_LINUX, *controls.shipped_controls()):
         assert f"| `{name}` |" in text, name

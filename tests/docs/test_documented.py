@@ -19,8 +19,8 @@ from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.describe.file import experiment, settings, trace
 from gostlab.describe.file.document import keys_of
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-GUIDE = ROOT / "docs/experiment.md"
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+GUIDE = ROOT / "docs/how-to/experiment.md"
 
 # What can be added, and the names that there are.
 KINDS: Mapping[str, Callable[[], list[str]]] = {
@@ -63,7 +63,7 @@ def what_it_lacks(kind: str, name: str) -> list[str]:
     word = re.compile(rf"(?<![\w+-]){re.escape(name)}(?![\w+-])")
     lacks = []
     if not re.search(rf"`[^`\n]*{word.pattern}[^`\n]*`", pages()):
-        lacks.append("a line of documentation (docs/experiment.md, or make the pages again)")
+        lacks.append("a line of documentation (docs/how-to/experiment.md, or make the pages again)")
     if kind not in TESTED_TOGETHER and not word.search(every_test()):
         lacks.append("a test that names it (tests/)")
     return [f"{kind} {name} lacks {each}" for each in lacks]
@@ -78,7 +78,7 @@ def test_what_is_new_says_what_it_needs() -> None:
     made_up = "warp" + "drive"  # in two words, so that this test does not name it
     assert what_it_lacks("setting", made_up) == [
         f"setting {made_up} lacks a line of documentation"
-        " (docs/experiment.md, or make the pages again)",
+        " (docs/how-to/experiment.md, or make the pages again)",
         f"setting {made_up} lacks a test that names it (tests/)",
     ]
 

@@ -1,4 +1,4 @@
-"""The examples of docs/experiment.md, run in their quick form as a reader would."""
+"""The examples of docs/how-to/experiment.md, run in their quick form as a reader would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/experiment.md: its examples are files that can be run as they stand."""
+"""docs/how-to/experiment.md: its examples are files that can be run as they stand."""
 
 from __future__ import annotations
 

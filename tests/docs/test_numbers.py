@@ -15,7 +15,7 @@ import pytest
 from analysis.page.marked import BEGIN, END, LEAST, read_mark
 from gostlab.declared.folders import ROOT
 
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 # What one run says is no claim.
 SINGLE = re.compile(r"\bn\s*=\s*1\b(?![.,]?\d)|\bone run a cell\b")
@@ -25,18 +25,18 @@ FROM = re.compile(r"<!-- from: \S.* -->")
 NUMBER = re.compile(r"^[†*~≈<>±+-]*\d[\d,.]*(?: \(.*\))?[†*]*(?: ?(?:%|Mbit/s|ms|µs|s|ns))?[*]*$")
 # Their tables are timings, bits and counts of bytes, not runs of experiments.
 OTHER_TABLES = {
-    "docs/kernels.md",
-    "docs/speed.md",
-    "docs/tried.md",
-    "docs/machine-model.md",
-    "docs/syscall-cost.md",
-    "docs/repeatability.md",
-    "docs/cluster.md",
-    "docs/result-format.md",
-    "docs/settings.md",
-    "docs/paths.md",
-    "docs/teaching.md",
-    "docs/your-own-cc.md",
+    "docs/reference/kernels.md",
+    "docs/explanation/speed.md",
+    "docs/explanation/tried.md",
+    "docs/explanation/machine-model.md",
+    "docs/explanation/syscall-cost.md",
+    "docs/explanation/repeatability.md",
+    "docs/how-to/many-machines.md",
+    "docs/reference/result-format.md",
+    "docs/reference/settings.md",
+    "docs/how-to/path.md",
+    "docs/how-to/teaching.md",
+    "docs/how-to/congestion-control.md",
 }
 
 

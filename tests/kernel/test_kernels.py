@@ -163,7 +163,7 @@ def test_by_duplicate_acks_what_is_lost_twice_waits_for_a_timeout(lab: Lab, kern
     """RACK sees that a segment sent again is lost as well; duplicate ACKs do not tell it.
 
     How many are lost twice is chance, and these kernels draw it anew in every place where the lab
-    lies (docs/repeatability.md). Twelve pairs of other seeds had 7 to 23 timeouts with RACK and 55
+    lies (docs/explanation/repeatability.md). Twelve pairs of other seeds had 7 to 23 timeouts with RACK and 55
     to 76 without: half as many again are far from both.
     """
     if declared_kernels()[kernel].kernel.version >= RACK_ALONE:

@@ -1,4 +1,4 @@
-"""The machine model of docs/machine-model.md: what programs are charged on the virtual clock, whose
+"""The machine model of docs/explanation/machine-model.md: what programs are charged on the virtual clock, whose
 CPU pays, and each host's own TCP memory.
 """
 

@@ -32,7 +32,7 @@ RUN, FLOWS, FIDELITY, LEGS, SOCKETS, QUEUES = (
         "queues.jsonl",
     )
 )
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "result-format.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/result-format.md"
 
 
 def names(table: Iterable[Field], prefix: str = "") -> set[str]:
@@ -47,7 +47,7 @@ def of(cls: type) -> set[str]:
 
 def test_the_page_is_what_the_tables_say() -> None:
     assert PAGE.read_text(encoding="utf-8") == to_markdown(), (
-        "run: python3 -m gostlab.results.format > docs/result-format.md"
+        "run: python3 -m gostlab.results.format > docs/reference/result-format.md"
     )
 
 

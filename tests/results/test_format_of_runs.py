@@ -1,4 +1,4 @@
-"""What runs leave behind is the format that docs/result-format.md says, file by file and field by
+"""What runs leave behind is the format that docs/reference/result-format.md says, file by file and field by
 field.
 """
 

@@ -192,5 +192,5 @@ DRAWING = Drawing(
         " is a time in which a bound was not set."
     ),
     draw=draw,
-    needs="a run whose congestion control shows its state (docs/your-own-cc.md)",
+    needs="a run whose congestion control shows its state (docs/how-to/congestion-control.md)",
 )

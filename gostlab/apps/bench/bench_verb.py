@@ -32,7 +32,7 @@ def bench_arguments(verb: argparse.ArgumentParser) -> None:
         f" (default: {speed.BEFORE[1]}, version {speed.BEFORE[0]})",
     )
     verb.add_argument(
-        "--write", type=Path, metavar="FILE", help="write the page docs/speed.md as well"
+        "--write", type=Path, metavar="FILE", help="write the page of timings as well"
     )
     verb.add_argument(
         "--costs",

@@ -12,7 +12,7 @@ from typing import Any
 from gostlab.apps.course.evidence import BROKEN_RECORDS, Records
 from gostlab.results import read_object
 
-# Where bits differ: docs/repeatability.md has what was measured.
+# Where bits differ: docs/explanation/repeatability.md has what was measured.
 GOODPUT_TOLERANCE = 0.01
 COUNT_TOLERANCE = 0.10
 COUNT_SIGMAS = 2  # of a count's own chance, its square root

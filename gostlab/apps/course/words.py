@@ -1,7 +1,7 @@
 """The words of the classroom's verbs: `./lab labs`, `./lab lab ACTION`, `./lab grade`. Apart from
 what they start, which takes a second to import.
 
-docs/teaching.md is for the teacher, labs/README.md for the student.
+docs/how-to/teaching.md is for the teacher, labs/README.md for the student.
 """
 
 from __future__ import annotations

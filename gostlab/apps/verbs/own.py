@@ -155,14 +155,14 @@ VERBS = (
         "congestion controls: the lab's, and your own from a C file",
         cc_arguments,
         cc_verb,
-        "./lab cc add my_cc.c --name mine (docs/your-own-cc.md goes through it)",
+        "./lab cc add my_cc.c --name mine (docs/how-to/congestion-control.md goes through it)",
     ),
     Verb(
         "kernel",
         "the sandbox's kernels: other versions of Linux, and trees of your own",
         kernel_arguments,
         kernel_verb,
-        "./lab kernel add 5.10 (docs/kernels.md says what each lacks)",
+        "./lab kernel add 5.10 (docs/reference/kernels.md says what each lacks)",
     ),
     Verb(
         "gost",

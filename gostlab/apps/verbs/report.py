@@ -45,7 +45,7 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--docs",
         action="store_true",
-        help="write docs/results.md and the tables between marks in docs/*.md instead, of cells"
+        help="write docs/results.md and the tables between marks in docs/ instead, of cells"
         " with five runs and more; what has none here stays as it is",
     )
     verb.add_argument(

@@ -2,7 +2,8 @@
 
 A call of a program takes c0 + c1 · bytes that it moves. A byte costs more where many streams share
 the CPU's cache, so a table may have c1 by the number of streams. `./lab bench --costs` measures
-both for the lab's own programs and writes such a table; docs/machine-model.md has the rules.
+both for the lab's own programs and writes such a table. The rules are in
+docs/explanation/machine-model.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What can be asked, for people and for editors, from where each word is defined.
 
-python3 -m gostlab.describe.file.manual     writes docs/settings.md and schemas/
+python3 -m gostlab.describe.file.manual     writes docs/reference/settings.md and schemas/
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from gostlab.describe.file.settings import (
 from gostlab.describe.file.trace import COLUMN_SAYS
 
 TEMPLATE = Path(__file__).with_name("settings.md.j2")
-PAGE = ROOT / "docs" / "settings.md"
+PAGE = ROOT / "docs/reference/settings.md"
 EXPERIMENT_SCHEMA = ROOT / "schemas" / "experiment.json"
 PROFILE_SCHEMA = ROOT / "schemas" / "profile.json"
 
@@ -75,7 +75,7 @@ def say_settings() -> str:
             "One direction of the path alone: forward.loss, reverse.delay. One end's congestion"
             " control:",
             "cc.client. A field of a flow: late.start. More of one: ./lab settings NAME, or"
-            " docs/settings.md.",
+            " docs/reference/settings.md.",
         ]
     )
 

@@ -1,7 +1,7 @@
 """Whose CPU pays for what programs do on the virtual clock, beside the cost of a call.
 
-docs/machine-model.md has the rules. The defaults are what version 0.1 did: one CPU for all hosts,
-bytes are free, a look at the clock is a call like any other.
+docs/explanation/machine-model.md has the rules. The defaults: one CPU for all hosts, bytes are
+free, a look at the clock is a call like any other.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class RunDescription:
     cc_by_end: Mapping[str, str] = later({})
     bottleneck: str = later("netem")  # what has the bottleneck's rate
     queue: str = later("fifo")  # what keeps the packets that wait for it
-    # docs/machine-model.md has the rules of the next ones; CPUs are the virtual clock's alone
+    # docs/explanation/machine-model.md has the rules of these; only the virtual clock has CPUs
     host_cpus: int = later(0)  # of each host; 0: one CPU for all hosts together
     byte_cost_ns: float = later(0.0)  # per byte that a call moves, beside syscall_cost_us
     clock_reads: str = later("charged")  # as a system call each | free

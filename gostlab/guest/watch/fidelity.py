@@ -562,7 +562,8 @@ def check_repeats(program: str, counter_at: int | None) -> Check:
         if counter_at is not None
         else (
             f"{program} seeds its random numbers with the CPU's cycle counter, in a place that is"
-            " not known here: another run of this seed differs a little (docs/repeatability.md)"
+            " not known here: another run of this seed differs a little"
+            " (docs/explanation/repeatability.md)"
         )
     )
     got = "equal runs of one seed" if counter_at is not None else "nearly equal runs of one seed"

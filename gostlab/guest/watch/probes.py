@@ -75,8 +75,9 @@ def cpu_seconds() -> tuple[float, float]:
 
 
 def host_cpu_use(pid: int) -> dict[str, int]:
-    """What the host of a process has used of its CPUs so far (docs/machine-model.md). Raises
-    OSError.
+    """What the host of a process has used of its CPUs so far. Raises OSError.
+
+    docs/explanation/machine-model.md says what a host's CPUs are.
     """
     lines = Path(f"/proc/{pid}/net/host_cpu").read_text(encoding="ascii").splitlines()
     return {name: int(value) for name, value in map(str.split, lines)}
