@@ -50,7 +50,7 @@ def test_the_commits_that_blame_ignores_are_in_the_history() -> None:
 
 
 def test_the_version_stands_in_one_place() -> None:
-    assert f"## {gostlab.__version__}\n" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert f"## [{gostlab.__version__}] - " in (ROOT / "CHANGELOG.md").read_text("utf-8")
     others = [
         path
         for path in [ROOT / "pyproject.toml", *ROOT.glob("gostlab/**/*.py")]

@@ -1,0 +1,50 @@
+"""The pages at the root: how long they may be, and the parts that each has."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import gostlab
+from gostlab.apps.new import KINDS
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_WORDS = {"README.md": 600, "CONTRIBUTING.md": 700, "CHANGELOG.md": 900, "SECURITY.md": 700}
+CHANGES = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+OTHER_KINDS = ["kernel", "setting", "profile", "experiment", "lab", "number"]
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", MOST_WORDS)
+def test_a_page_is_short(name: str) -> None:
+    assert len(read(name).split()) <= MOST_WORDS[name]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *OTHER_KINDS])
+def test_each_kind_has_a_checklist(kind: str) -> None:
+    boxes = re.findall(
+        rf"(?im)^\*\*{kind}\b.*\n+((?:- \[ \] .*\n(?:  .*\n)*)+)", read("CONTRIBUTING.md")
+    )
+    assert len(boxes) == 1, f"CONTRIBUTING.md: **{kind.capitalize()}** needs lines with - [ ]"
+
+
+def test_the_changelog_keeps_its_form() -> None:
+    """Keep a Changelog: what is not released first, then versions by date, by kinds of change."""
+    parts = re.split(r"^## ", read("CHANGELOG.md"), flags=re.MULTILINE)[1:]
+    heads = [part.splitlines()[0] for part in parts]
+    assert heads[0] == "[Unreleased]"
+    released = [
+        re.fullmatch(r"\[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)", head) for head in heads[1:]
+    ]
+    dated = [(found[2], found[1]) for found in released if found]
+    assert len(dated) == len(released) and dated[0][1] == gostlab.__version__
+    assert all(newer >= older for newer, older in pairwise(dated))
+    for part in parts:
+        kinds = re.findall(r"^### (.*)$", part, flags=re.MULTILINE)
+        assert kinds == [kind for kind in CHANGES if kind in kinds]
