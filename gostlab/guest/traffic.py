@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -175,22 +176,26 @@ def connect_all(
         client = start_client(order, flow, recorded=False)
         undo.callback(stop, client)
         found[flow.name] = Connected(client, held, lead_s(order.run, flow))
-    began_s = time.monotonic()
     for flow in flows:
-        client = found[flow.name].client
-
-        def check(flow: Flow = flow, client: subprocess.Popen[bytes] = client) -> None:
-            order.watch()
-            if client.poll() is not None:
-                raise TrafficError(failure_of(order.run, flow, order.folder))
-            if time.monotonic() - began_s > GRACE_S:
-                raise TrafficError(f"{flow.name}: iperf3 did not connect within {GRACE_S:.0f} s")
-
+        # A server takes its connections from here on, so each flow has a time of its own.
+        until_s = time.monotonic() + GRACE_S
+        check = partial(check_connecting, order, flow, found[flow.name].client, until_s)
         try:
             found[flow.name].server.hold(check)
         except ProcessLookupError as error:
             raise TrafficError(failure_of(order.run, flow, order.folder)) from error
     return found
+
+
+def check_connecting(
+    order: Order, flow: Flow, client: subprocess.Popen[bytes], until_s: float
+) -> None:
+    """Raises TrafficError where a flow's client has ended, or its time to connect has."""
+    order.watch()
+    if client.poll() is not None:
+        raise TrafficError(failure_of(order.run, flow, order.folder))
+    if time.monotonic() > until_s:
+        raise TrafficError(f"{flow.name}: iperf3 did not connect within {GRACE_S:.0f} s")
 
 
 def lead_s(run: RunDescription, flow: Flow) -> float:
