@@ -13,8 +13,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -491,6 +491,21 @@ def add_cc(path: Path, name: str | None = None, *, keep: bool = True) -> modules
     """
     kernel = parts.require_kernel(parts.find_parts())
     return modules.check(path, name, kernel, partial(loading.registered, kernel), keep=keep)
+
+
+@contextmanager
+def borrowed_cc(path: Path, name: str) -> Iterator[controls.Control]:
+    """A congestion control of somebody's, as a level of `cc` until the end of the block; nothing of
+    it stays. Raises what add_cc does.
+    """
+    kernel = parts.require_kernel(parts.find_parts())
+    control = add_cc(path, name).control
+    try:
+        yield control
+    finally:
+        shutil.rmtree(modules.module_folder(control, kernel), ignore_errors=True)
+        with suppress(BadInput):  # another process has ranked the same file, and is done
+            modules.remove(name)
 
 
 def remove_cc(name: str) -> controls.Control:

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """How a lab's bands were made: run it for students whose values cover its ranges, and say what each
-of its figures and formulas came to.
+of its figures and formulas came to, and what one of them earns with the numbers of another.
 
-    labs/bands.py 3 --students 4 --results FOLDER      prints labs/bands.md's table of lab 3
+    labs/bands.py 3 --students 5 --results FOLDER      prints labs/bands.md's table of lab 3
 
 Every level of everything drawn is there at least once where --students allows; all predictions are
 what check.yaml expects. Results stay in FOLDER, and the same command goes on from there.
@@ -20,8 +20,9 @@ sys.path.insert(0, str(ROOT))
 
 from gostlab import api  # noqa: E402
 from gostlab.apps.course.assignment import Assignment, assign, ticket_of  # noqa: E402
+from gostlab.apps.course.copying import copied  # noqa: E402
 from gostlab.apps.course.evidence import Records, Unreadable, complaints  # noqa: E402
-from gostlab.apps.course.formula import FormulaError, evaluate, shown  # noqa: E402
+from gostlab.apps.course.formula import FormulaError, Value, evaluate, shown  # noqa: E402
 from gostlab.apps.course.grading import Found, measured  # noqa: E402
 from gostlab.apps.course.lab import Lab, load_lab  # noqa: E402
 from gostlab.runs.progress import progress_on_stderr  # noqa: E402
@@ -44,7 +45,7 @@ def chosen(lab: Lab, wanted: int) -> list[Assignment]:
     return taken
 
 
-def values_of(assignment: Assignment, results: Path, jobs: int | None) -> dict[str, object]:
+def values_of(assignment: Assignment, results: Path, jobs: int | None) -> dict[str, Value]:
     """Everything that check.yaml names, of one student's runs."""
     lab = assignment.lab
     seed = assignment.seed({})
@@ -59,7 +60,7 @@ def values_of(assignment: Assignment, results: Path, jobs: int | None) -> dict[s
             print(f"{run.name}: {'; '.join(wrong)}", file=sys.stderr)
         else:
             found.records.append(records)
-    names: dict[str, object] = dict(assignment.values)
+    names: dict[str, Value] = dict(assignment.values)
     for name, wanted in lab.measured.items():
         try:
             names[name] = measured(wanted, assignment, found)
@@ -68,7 +69,7 @@ def values_of(assignment: Assignment, results: Path, jobs: int | None) -> dict[s
     return names
 
 
-def table(lab: Lab, rows: list[dict[str, object]]) -> list[str]:
+def table(lab: Lab, rows: list[dict[str, Value]]) -> list[str]:
     """What each measured value and each point's formula came to."""
     lines = ["| | least | median | most | band |", "|---|---|---|---|---|"]
     formulas = [(name, name, "") for name in lab.measured]
@@ -100,7 +101,7 @@ def table(lab: Lab, rows: list[dict[str, object]]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("lab")
-    parser.add_argument("--students", type=int, default=4)
+    parser.add_argument("--students", type=int, default=5)
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--jobs", type=int)
     arguments = parser.parse_args()
@@ -117,6 +118,8 @@ def main() -> int:
         + ".\n"
     )
     print("\n".join(table(lab, rows)) + "\n")
+    if len(rows) > 1:
+        print(f"{copied(lab, rows).words}\n")
     return 0
 
 

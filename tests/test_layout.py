@@ -201,7 +201,7 @@ INSIDE = {
     "cli": "setup.parts setup.steps",
     "cluster": "machine.sandbox setup.parts",
     "conform": "describe.resolve.cpu_model machine.cpus machine.sandbox setup.archive setup.parts setup.workbench",
-    "course": "describe.resolve.flows",
+    "course": "describe.resolve.flows setup.modules",
     "doctor": "machine.allowance machine.sandbox setup.parts setup.steps setup.system",
     "fit": "describe.guards describe.resolve.flows describe.resolve.run",
     "replay": "describe.resolve.cpu_model machine.cpus machine.sandbox setup.parts",

@@ -56,6 +56,12 @@ class Words(argparse.ArgumentParser):
         self, args: Any = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
         found, unknown = super().parse_known_args(args, namespace)
+        # A word that may be left out may also stand behind options, where argparse looks for none.
+        for action in self._actions:
+            missing = action.nargs == "?" and getattr(found, action.dest, "") is None
+            behind = unknown[:1] and not unknown[0].startswith("-")
+            if missing and behind and not action.option_strings:
+                setattr(found, action.dest, self._get_value(action, unknown.pop(0)))
         for word in unknown:
             if word.startswith("-"):
                 known = [each for each in self._option_string_actions if each.startswith("--")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from gostlab.apps.course.assignment import Assignment, assign
 from gostlab.apps.course.formula import filled, shown
 from gostlab.apps.course.grading import RESULTS, what_was_asked
 from gostlab.apps.course.lab import ANSWERS, GUIDE, Lab, Point, load_lab
+from gostlab.declared.folders import ROOT
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.run_description import RunDescription
 
@@ -51,6 +53,10 @@ def begin(assignment: Assignment, folder: Path) -> None:
             flags=re.MULTILINE,
         )
         (folder / ANSWERS).write_text(filled(sheet, assignment.told), encoding="utf-8")
+
+    rank = assignment.lab.rank
+    if rank and not (folder / rank.file).exists():
+        shutil.copyfile(ROOT / rank.start, folder / rank.file)
 
 
 def open_coursework(folder: Path) -> Assignment:
@@ -167,4 +173,6 @@ def unfinished(folder: Path, assignment: Assignment) -> list[str]:
     left += [
         f"{ANSWERS}: {'.'.join(point.answer or ())}: {why}" for point, why in unjudged(lab, answers)
     ]
+    if lab.rank and not (folder / lab.rank.file).is_file():
+        left.append(f"{lab.rank.file}: not there: {lab.title} asks for it")
     return left

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any
 from xml.etree import ElementTree
 
-from gostlab.apps.course.grading import Grade, Scored
+from gostlab.apps.course.feedback import sentences
+from gostlab.apps.course.grading import ByHand, Grade, Scored
 
 CLASSROOM50 = "classroom50/result/v1"
 
@@ -21,7 +22,7 @@ def to_text(grade: Grade) -> str:
     lines += [f"note: {each}" for each in grade.notes]
     for each in grade.scored:
         lines.append(f"{each.points:3} of {each.most:2}  {each.name}: {each.says}")
-        lines += [f"           {line}" for line in reasons(each)]
+        lines += [f"           {line}" for line in sentences(each)]
     for paper in grade.by_hand:
         lines.append(f" -- of {paper.most:2}  {paper.name} (read by a person): {paper.says}")
         lines.append(f"           {' '.join(paper.text.split()) or '(nothing written)'}")
@@ -29,23 +30,30 @@ def to_text(grade: Grade) -> str:
     return "\n".join(lines)
 
 
-def reasons(each: Scored) -> list[str]:
-    """Asked, got, band, and where they come from; a line each."""
-    if not (each.asked or each.got):
-        return [each.why]
-    line = f"asked {each.asked}, got {each.got or 'nothing'} ({each.band})"
-    return [line + (f": {each.why}" if each.why else ""), f"from {each.source}"]
-
-
-def to_json(grade: Grade) -> str:
-    found = {
+def to_object(grade: Grade) -> dict[str, Any]:
+    """A grade as JSON has it."""
+    return {
         **asdict(grade),
         "schema": 1,
         "points": grade.points,
         "most": grade.most,
         "scored": [{**asdict(each), "passed": each.passed} for each in grade.scored],
     }
-    return json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False)
+
+
+def from_object(found: Mapping[str, Any]) -> Grade:
+    """A grade of what to_object made. Raises KeyError, TypeError, ValueError."""
+    values = {each.name: found[each.name] for each in fields(Grade)}
+    scored = [{each.name: row[each.name] for each in fields(Scored)} for row in found["scored"]]
+    values["scored"] = tuple(Scored(**row) for row in scored)
+    values["by_hand"] = tuple(ByHand(**row) for row in found["by_hand"])
+    for name in ("problems", "notes", "reran"):
+        values[name] = tuple(found[name])
+    return Grade(**values)
+
+
+def to_json(grade: Grade) -> str:
+    return json.dumps(to_object(grade), indent=2, sort_keys=True, ensure_ascii=False)
 
 
 def to_junit(grade: Grade) -> str:
@@ -71,7 +79,7 @@ def to_junit(grade: Grade) -> str:
             failure = ElementTree.SubElement(
                 case, "failure", message=printable(each.why), type="points"
             )
-            failure.text = printable("\n".join([each.says, *reasons(each)]))
+            failure.text = printable("\n".join([each.says, *sentences(each)]))
     if grade.problems or grade.reran:
         out = ElementTree.SubElement(suite, "system-out")
         out.text = printable("\n".join([*grade.problems, *grade.reran]))
@@ -100,7 +108,7 @@ def to_gradescope(grade: Grade) -> str:
                     "score": each.points,
                     "max_score": each.most,
                     "status": "passed" if each.passed else "failed",
-                    "output": "\n".join(reasons(each)),
+                    "output": "\n".join(sentences(each)),
                     "output_format": "text",
                     "tags": [each.name],
                     "visibility": "visible",
@@ -139,7 +147,7 @@ def to_classroom50(grade: Grade, environ: Mapping[str, str], now: datetime) -> s
                     "passed": each.passed,
                     "score": each.points,
                     "max-score": each.most,
-                    "message": "\n".join([each.says, *reasons(each)]),
+                    "message": "\n".join([each.says, *sentences(each)]),
                 }
                 for each in grade.scored
             ],

@@ -145,11 +145,23 @@ def value_of(node: ast.expr, names: Mapping[str, Value]) -> Any:
     raise FormulaError(f"{ast.unparse(node)}: nothing that a formula may have")
 
 
-def filled(text: str, names: Mapping[str, Value]) -> str:
+FORMULA_IN_TEXT = re.compile(r"<([^<>]+)>")
+
+
+def filled(
+    text: str, names: Mapping[str, Value], show: Callable[[Value], str] | None = None
+) -> str:
     """A text in which every <formula> stands for its value: `<2 * rtt_ms>ms`. Raises
-    FormulaError.
+    FormulaError. show: how a value is written (default: `shown`).
     """
-    return re.sub(r"<([^<>]+)>", lambda found: shown(evaluate(found[1], names)), text)
+    write = show or shown
+    return FORMULA_IN_TEXT.sub(lambda found: write(evaluate(found[1], names)), text)
+
+
+def rounded(value: Value) -> str:
+    """A value as a sentence has it: a fraction to three digits."""
+    whole = isinstance(value, float) and abs(value) < 1000
+    return shown(float(f"{value:.3g}") if whole else value)
 
 
 def shown(value: Value) -> str:

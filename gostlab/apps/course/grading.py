@@ -22,9 +22,9 @@ from gostlab.apps.course.answers import (
     read_answers,
     read_sealed,
 )
-from gostlab.apps.course.assignment import Assignment
+from gostlab.apps.course.assignment import STUDENT, Assignment, ticket_of
 from gostlab.apps.course.evidence import Records, Unreadable, complaints, figure
-from gostlab.apps.course.formula import FormulaError, Value, evaluate, filled, shown
+from gostlab.apps.course.formula import FormulaError, Value, evaluate, filled, rounded, shown
 from gostlab.apps.course.lab import ANSWERS, Lab, Measured, Point
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.run_description import RunDescription
@@ -50,6 +50,7 @@ class Scored:
     band: str
     source: str  # where the expected value comes from, and which file the other
     why: str  # why not all of it; "" where it is
+    because: str = ""  # why the number is what it is, in words
 
     @property
     def passed(self) -> bool:
@@ -177,6 +178,29 @@ def said(text: str, names: Mapping[str, Value]) -> str:
 
 
 # -- whose runs
+
+
+def lacks(
+    assignment: Assignment, told: Mapping[str, Any], key: bytes | None, submission: object
+) -> str:
+    """What the teacher's command has to say for this hand-in to be judged; "" for nothing."""
+    lab, course = (str(told.get(name, ""))[:80] for name in ("lab", "course"))
+    if told and lab != assignment.lab.name:
+        return f"{submission}: a hand-in of lab {lab!r}, not of {assignment.lab.name}"
+    if told and course != assignment.course:
+        return (
+            f"{submission}: work of course {course!r}, and the command says"
+            f" {assignment.course!r}: grade it with its --course (and that course's --secret)"
+        )
+    named = str(told.get("student", ""))
+    begun_by = named if STUDENT.fullmatch(named) else assignment.student
+    public = ticket_of(assignment.lab, begun_by, assignment.course, None)
+    if told and key is None and told.get("ticket") != public:
+        return (
+            f"{submission}: begun with a ticket of course {course!r}: grade it with that"
+            " course's --secret"
+        )
+    return ""
 
 
 def wrong_student(assignment: Assignment, answers: Answers, folder: Path) -> list[str]:
@@ -313,8 +337,9 @@ def score(
             else score_answer(point, answers.text(*point.answer), names)
         )
     except FormulaError as error:
-        told = next((f" ({text})" for name, text in lacking.items() if name in str(error)), "")
-        judged = "", "", "", f"cannot be judged: {error}{told}"
+        # What a formula is stays with the teacher: the student reads what his runs lack.
+        lacks = [text for name, text in lacking.items() if name in str(error)]
+        judged = "", "", "", f"cannot be judged: {'; '.join(lacks) or 'a value has no number'}"
     return scored_of(point, names, judged, f"{point.source}; {file}")
 
 
@@ -322,7 +347,11 @@ def scored_of(point: Point, names: Mapping[str, Value], judged: Judged, source: 
     """A point with what it earned: all or nothing."""
     asked, got, band, why = judged
     says, earned = said(point.says, names), 0 if why else point.points
-    return Scored(point.name, earned, point.points, says, asked, got, band, source, why)
+    try:
+        because = filled(point.because, names, rounded)
+    except FormulaError:  # of runs that do not count
+        because = ""
+    return Scored(point.name, earned, point.points, says, asked, got, band, source, why, because)
 
 
 def score_run(point: Point, names: Mapping[str, Value]) -> Judged:
@@ -333,7 +362,8 @@ def score_run(point: Point, names: Mapping[str, Value]) -> Judged:
             bound = number_of(end, names)
             inside &= sign * (got - bound) >= 0
             band.append(f"{words} {shown(bound)}")
-    return point.got or "", shown(got), " ".join(band), "" if inside else "outside its band"
+    asked = " and ".join(band)
+    return asked, rounded(got), asked, "" if inside else "outside its band"
 
 
 def score_answer(point: Point, text: str, names: Mapping[str, Value]) -> Judged:

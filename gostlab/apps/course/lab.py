@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from gostlab.apps.course.formula import FormulaError, Value, names_in
+from gostlab.apps.course.formula import FORMULA_IN_TEXT, FormulaError, Value, names_in
 from gostlab.declared.folders import LABS
 from gostlab.describe.file.document import (
     TEXTS_BY_NAME,
@@ -156,6 +156,7 @@ class Point:
     got: str | None = key(read_formula, "a figure of the runs", default=None)
     least: str | None = key(read_formula, "its band", default=None)
     most: str | None = key(read_formula, "its band", default=None)
+    because: str = key(text_of, "why it is so, in words; <formulas> are filled in", default="")
     by_hand: bool = key(yes_no, "a person reads it", default=False)
 
     @property
@@ -184,6 +185,24 @@ class Own:
 
 
 @dataclass(frozen=True)
+class Rank:
+    """How students' congestion controls are ranked: over paths that a course's secret draws."""
+
+    file: str = key(text_of, "the student's C file")
+    start: str = key(text_of, "the file of the checkout that it begins as")
+    experiment: str = key(text_of, "the experiment beside check.yaml")
+    flow: str = key(text_of, "which of its flows has the student's")
+    paths: int = key(whole_number(1, 40), "how many are drawn")
+    drawn: Mapping[str, tuple[Value, ...]] = key(
+        by_name(list_of(read_value, least=1)), "of each path a value of each list", named="draw"
+    )
+    sets: Mapping[str, str] = key(TEXTS_BY_NAME, "settings of a path, with <formulas>")
+    beside: tuple[str, ...] = key(
+        list_of(text_of), "congestion controls to compare with, which have no rank", default=()
+    )
+
+
+@dataclass(frozen=True)
 class Lab:
     """A lab's folder, read."""
 
@@ -206,6 +225,7 @@ class Lab:
     measured: Mapping[str, Measured] = key(
         by_name(record(Measured)), "figures of the runs", default={}
     )
+    rank: Rank | None = key(record(Rank), "how congestion controls are ranked", default=None)
     points: tuple[Point, ...] = key(list_of(record(Point, check_point), least=1), "what earns them")
     folder: Path = Path()
 
@@ -240,7 +260,8 @@ def check_names(node: Node, lab: Lab) -> None:
         if point.name in seen:
             raise node.bad(f"points: {point.name} is there twice")
         seen.add(point.name)
-        for text in (point.expect, point.got, point.least, point.most):
+        formulas = (point.expect, point.got, point.least, point.most)
+        for text in (*formulas, *FORMULA_IN_TEXT.findall(point.because)):
             unknown = names_in(text) - known if text is not None else set()
             if unknown:
                 raise node.bad(

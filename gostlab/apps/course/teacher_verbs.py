@@ -10,14 +10,13 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from gostlab import api
+from gostlab.apps.course import class_verbs
 from gostlab.apps.course.answers import SEALED, read_sealed
 from gostlab.apps.course.assignment import (
     STUDENT,
@@ -31,7 +30,7 @@ from gostlab.apps.course.bundle import write_bundle
 from gostlab.apps.course.coursework import ASSIGNMENT
 from gostlab.apps.course.evidence import Records
 from gostlab.apps.course.formats import written
-from gostlab.apps.course.grading import RESULTS, Grade, find_runs, grade, nothing
+from gostlab.apps.course.grading import RESULTS, Grade, find_runs, grade, lacks, nothing
 from gostlab.apps.course.lab import load_lab
 from gostlab.apps.course.rerun import compare
 from gostlab.apps.course.upload import NoHandIn, opened
@@ -78,6 +77,13 @@ def autograder(arguments: argparse.Namespace) -> int:
 
 
 def grade_verb(arguments: argparse.Namespace) -> int:
+    if arguments.roster is not None:
+        return class_verbs.grade_class(arguments)
+    if arguments.submission is None:
+        raise BadInput(f"grade {arguments.lab}: say which lab and what: ./lab grade LAB HAND-IN")
+    for name in ("jobs", "assignment"):
+        if getattr(arguments, name) is not None:
+            raise BadInput(f"--{name}: of a class: name its --roster as well")
     text = written(graded(arguments), arguments.format, os.environ, datetime.now(UTC))
     if arguments.out:
         arguments.out.write_text(text + "\n", encoding="utf-8")
@@ -128,27 +134,6 @@ def graded(arguments: argparse.Namespace) -> Grade:
 
 class NotGraded(BadInput):
     """The command does not name the hand-in's lab, course or secret."""
-
-
-def lacks(
-    assignment: Assignment, told: Mapping[str, Any], key: bytes | None, submission: Path
-) -> str:
-    """What the teacher's command has to say for this hand-in to be judged; "" for nothing."""
-    lab, course = (str(told.get(name, ""))[:80] for name in ("lab", "course"))
-    if told and lab != assignment.lab.name:
-        return f"{submission}: a hand-in of lab {lab!r}, not of {assignment.lab.name}"
-    if told and course != assignment.course:
-        return (
-            f"{submission}: work of course {course!r}, and the command says"
-            f" {assignment.course!r}: grade it with its --course (and that course's --secret)"
-        )
-    public = ticket_of(assignment.lab, assignment.student, assignment.course, None)
-    if told and key is None and told.get("ticket") != public:
-        return (
-            f"{submission}: begun with a ticket of course {course!r}: grade it with that"
-            " course's --secret"
-        )
-    return ""
 
 
 def student_of(metadata: Path | None) -> str | None:

@@ -34,6 +34,22 @@ CHUNK_BYTES = 2**16
 NOT_HANDED_IN = ("__MACOSX", ".DS_Store", "Thumbs.db", ".git", "__pycache__")
 
 
+# What reading an archive may raise.
+BROKEN_ARCHIVE = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    EOFError,
+    OSError,
+    ValueError,
+    RuntimeError,  # an encrypted zip
+    NotImplementedError,  # a compression that Python has not
+    ImportError,
+    MemoryError,
+    OverflowError,
+)
+
+
 class NoHandIn(BadInput):
     """Something else than a hand-in: no folder, zip or tar with answers in it."""
 
@@ -75,12 +91,13 @@ def check_folder(folder: Path) -> None:
                 check_sizes(str(shown), files, status.st_size, total)
 
 
-def check_sizes(name: str, files: int, size: int, total: int) -> None:
+def check_sizes(name: str, files: int, size: int, total: int, most_size: int = 0) -> None:
     """Raises BadInput where there is too much."""
+    most_size = most_size or MOST_FILE_BYTES
     if files > MOST_FILES:
         raise BadInput(f"more than {MOST_FILES} files")
-    if size > MOST_FILE_BYTES:
-        raise BadInput(f"{name:.200}: more than {MOST_FILE_BYTES >> 20} MiB")
+    if size > most_size:
+        raise BadInput(f"{name:.200}: more than {most_size >> 20} MiB")
     if total > MOST_BYTES:
         raise BadInput(f"more than {MOST_BYTES >> 20} MiB in all")
 
@@ -94,21 +111,7 @@ def unpack(archive: Path, to: Path) -> None:
             unpack_tar(archive, to)
         else:
             raise NoHandIn(f"{archive}: neither a folder nor a zip nor a tar")
-    except (
-        zipfile.BadZipFile,
-        tarfile.TarError,
-        zlib.error,
-        EOFError,
-        OSError,
-        ValueError,
-        RuntimeError,  # an encrypted zip
-        NotImplementedError,  # a compression that Python has not
-        ImportError,
-        MemoryError,
-        OverflowError,
-    ) as error:
-        if isinstance(error, BadInput):
-            raise
+    except BROKEN_ARCHIVE as error:
         raise BadInput(f"{archive}: cannot be unpacked: {error}"[:300]) from None
 
 
@@ -143,8 +146,9 @@ def unpack_tar(archive: Path, to: Path) -> None:
 class Taken:
     """Files that were unpacked into a folder so far."""
 
-    def __init__(self, to: Path) -> None:
+    def __init__(self, to: Path, most_file_bytes: int = 0) -> None:
         self._to = to
+        self._most_file_bytes = most_file_bytes  # 0: as of any hand-in's
         self._names: set[str] = set()
         self._entries = 0
         self._bytes = 0
@@ -173,7 +177,7 @@ class Taken:
             while chunk := content.read(CHUNK_BYTES):
                 size += len(chunk)
                 self._bytes += len(chunk)
-                check_sizes(name, self._entries, size, self._bytes)
+                check_sizes(name, self._entries, size, self._bytes, self._most_file_bytes)
                 file.write(chunk)
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import ModuleType
 
 from gostlab.apps.command import JOBS, Verb, add_actions, add_json
-from gostlab.apps.course import student_verbs, teacher_verbs
+from gostlab.apps.course import class_verbs, rank_verb, student_verbs, teacher_verbs
 
 PUBLIC_COURSE = "public"
-STUDENT, TEACHER = student_verbs, teacher_verbs
+STUDENT, TEACHER, CLASS, RANK = student_verbs, teacher_verbs, class_verbs, rank_verb
 # action (and, with _ for -, its function): whose, what it does, an example
 ACTIONS = {
     "start": (STUDENT, "begin a lab: your own values, and a sheet for answers", "3 --student me"),
@@ -27,12 +27,22 @@ ACTIONS = {
     ),
     "report": (STUDENT, "tables, figures and one page of your runs", "3"),
     "hand-in": (STUDENT, "check that nothing is missing and pack it", "3"),
+    "rank": (
+        RANK,
+        "whose congestion control shares a link best (lab 9)",
+        "9 coursework/9-two-tunnels/mine.c",
+    ),
     "ticket": (
         TEACHER,
         "the tickets of a course with a secret, as CSV",
         "3 --secret F --students T",
     ),
     "secret": (TEACHER, "make a course's secret", "course.secret"),
+    "key": (
+        CLASS,
+        "what would be right for one student",
+        "3 --student alice --course C --secret F",
+    ),
     "autograder": (TEACHER, "what Gradescope or Classroom 50 needs", "3 --format gradescope"),
 }
 
@@ -47,11 +57,12 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
     actions = add_actions(lab)
     made = {}
     for name, (module, summary, example) in ACTIONS.items():
-        said = f"for teachers: {summary}" if module == TEACHER else summary
+        said = summary if module in (STUDENT, RANK) else f"for teachers: {summary}"
         made[name] = actions.add_parser(
             name, help=said, description=said, epilog=f"example: ./lab lab {name} {example}"
         )
-        made[name].set_defaults(verb=starts(module, name.replace("-", "_")))
+        function = "rank_students" if name == "rank" else name.replace("-", "_")
+        made[name].set_defaults(verb=starts(module, function))
         if name != "secret":
             made[name].add_argument("lab", help="its number, its name, or a folder")
     start = made["start"]
@@ -63,8 +74,18 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
     )
     made["run"].add_argument("--jobs", type=int, help=JOBS)
     made["hand-in"].add_argument("--out", type=Path, help="the zip (default: beside the folder)")
-    for each in (start, made["ticket"], made["autograder"]):
+    made["rank"].add_argument(
+        "what", type=Path, help="a C file, a hand-in's folder, or a folder or zip with everybody's"
+    )
+    made["rank"].add_argument("--roster", type=Path, help="the course's students, a CSV file")
+    made["rank"].add_argument("--out", type=Path, help="the folder to write (default: ranked-LAB)")
+    made["rank"].add_argument("--jobs", type=int, help=JOBS)
+    for each in (start, made["ticket"], made["key"], made["rank"], made["autograder"]):
         add_course(each)
+    made["key"].add_argument("--student", required=True, help="whose")
+    made["key"].add_argument(
+        "--hand-in", type=Path, help="his hand-in: then also what hangs on his runs"
+    )
     made["ticket"].add_argument(
         "--students", type=Path, required=True, help="a file with a student a line"
     )
@@ -82,8 +103,20 @@ def add_course(verb: argparse.ArgumentParser) -> None:
 
 
 def grade_arguments(grade: argparse.ArgumentParser) -> None:
-    grade.add_argument("lab", help="the lab: its number, its name, or a folder")
-    grade.add_argument("submission", type=Path, help="a folder, a zip or a tar")
+    grade.add_argument("lab", help="its number, its name, or a folder (a class's hand-ins say it)")
+    grade.add_argument(
+        "submission",
+        type=Path,
+        nargs="?",
+        help="a folder, a zip or a tar; with --roster: with everybody's in it",
+    )
+    grade.add_argument(
+        "--roster", type=Path, help="a class at once: its students, a CSV file with or without head"
+    )
+    grade.add_argument("--jobs", type=int, help="of a class: hand-ins side by side")
+    grade.add_argument(
+        "--assignment", help="of a class: what gradebooks call it (default: its title)"
+    )
     grade.add_argument("--student", help="whose it must be (default: whose it says it is)")
     grade.add_argument(
         "--metadata", type=Path, help="Gradescope's submission_metadata.json: whose it must be"
@@ -98,7 +131,7 @@ def grade_arguments(grade: argparse.ArgumentParser) -> None:
         default="text",
         help="how to say it (default: text)",
     )
-    grade.add_argument("--out", type=Path, help="write it there instead")
+    grade.add_argument("--out", type=Path, help="write it there instead; of a class: the folder")
 
 
 VERBS = (
@@ -117,7 +150,8 @@ VERBS = (
         starts(TEACHER, "grade_verb"),
         "./lab grade labs/3 upload.zip --student alice --format gradescope",
         parser={
-            "description": "Grade a hand-in: a folder, a zip or a tar. Exit code 0: it was graded."
+            "description": "Grade a hand-in: a folder, a zip or a tar; with --roster a class's, as"
+            " Moodle, Canvas and Gradescope hand them over. Exit code 0: all was graded."
         },
     ),
 )

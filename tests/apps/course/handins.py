@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,7 +19,7 @@ from gostlab.apps.course.assignment import Assignment, assign, ticket_of
 from gostlab.apps.course.evidence import Records
 from gostlab.apps.course.formula import evaluate, shown
 from gostlab.apps.course.grading import RESULTS, Found, measured
-from gostlab.apps.course.lab import ANSWERS, Lab
+from gostlab.apps.course.lab import ANSWERS, Lab, load_lab
 from gostlab.apps.course.words import PUBLIC_COURSE
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.results import EPOCH, write_json
@@ -45,6 +46,17 @@ class Steady:
 def asked_of(lab: Lab, student: str = "alice", secret: bytes | None = None) -> Assignment:
     """A student's assignment."""
     return assign(lab, student, PUBLIC_COURSE, ticket_of(lab, student, PUBLIC_COURSE, secret))
+
+
+def shortened(folder: Path) -> Lab:
+    """Lab 0 with few samples, so that it is read in no time."""
+    shutil.copytree(load_lab("0").folder, folder)
+    text = (folder / "experiment.yaml").read_text("utf-8")
+    (folder / "experiment.yaml").write_text(
+        text.replace("duration: 20s", "duration: 5s").replace("sample: 100ms", "sample: 1s"),
+        encoding="utf-8",
+    )
+    return load_lab(str(folder))
 
 
 def make_run(results: Path, run: RunDescription, did: Steady, finished: datetime = NOW) -> Path:

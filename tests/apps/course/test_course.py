@@ -37,7 +37,15 @@ from gostlab.apps.course.lab import Lab, find_lab, list_labs, load_lab
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import MAX_SEED, load_experiment
 from gostlab.results import read_object, write_json
-from tests.apps.course.handins import NOW, Steady, asked_of, finish, make_hand_in, write_answers
+from tests.apps.course.handins import (
+    NOW,
+    Steady,
+    asked_of,
+    finish,
+    make_hand_in,
+    shortened,
+    write_answers,
+)
 from tests.lab_command import said_by
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -638,14 +646,7 @@ def change_one(rng: random.Random, value: Any) -> None:
 @pytest.fixture(scope="module")
 def short_lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """Lab 0 with few samples, so that it is read in no time."""
-    folder = tmp_path_factory.mktemp("labs") / "0-warm-up"
-    shutil.copytree(warm_up().folder, folder)
-    text = (folder / "experiment.yaml").read_text("utf-8")
-    (folder / "experiment.yaml").write_text(
-        text.replace("duration: 20s", "duration: 5s").replace("sample: 100ms", "sample: 1s"),
-        encoding="utf-8",
-    )
-    return load_lab(str(folder))
+    return shortened(tmp_path_factory.mktemp("labs") / "0-warm-up")
 
 
 @pytest.mark.slow

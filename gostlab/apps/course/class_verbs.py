@@ -1,0 +1,213 @@
+"""`./lab grade … --roster`: a class's hand-ins at once; `./lab lab key`: what would be right."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from gostlab.apps.command import EXIT_FAILED, EXIT_OK
+from gostlab.apps.course import download, gradebooks, pages
+from gostlab.apps.course.assignment import assign, read_secret, ticket_of
+from gostlab.apps.course.coursework import ASSIGNMENT
+from gostlab.apps.course.download import Download
+from gostlab.apps.course.feedback import asked
+from gostlab.apps.course.formula import FormulaError, evaluate, rounded, shown
+from gostlab.apps.course.grading import grade, said
+from gostlab.apps.course.lab import Lab, load_lab
+from gostlab.apps.course.roster import read_roster
+from gostlab.apps.course.upload import opened
+from gostlab.apps.course.whole_class import (
+    Course,
+    Line,
+    Record,
+    default_jobs,
+    grade_all,
+    lines_of,
+    resembling,
+)
+from gostlab.console import Console
+from gostlab.describe.file.document import BadInput
+from gostlab.results import read_object
+from gostlab.runs.summary import plain_table
+
+LOOKED_AT = 20  # hand-ins, to find out which lab they are of
+ALL_ALIKE = 3  # hand-ins that are all of another course: the command is wrong, not they
+
+
+def grade_class(arguments: argparse.Namespace) -> int:
+    """Grade a class; the exit code: 1 if a hand-in could not be graded. Raises BadInput, OSError,
+    ResultsError.
+    """
+    check_words(arguments)
+    jobs = arguments.jobs or default_jobs()
+    roster = read_roster(arguments.roster)
+    secret = read_secret(arguments.secret) if arguments.secret else None
+    path = arguments.submission or Path(arguments.lab)
+    found = download.read_download(path)
+    lab = load_lab(arguments.lab if arguments.submission else lab_of(found))
+    out = arguments.out or Path(f"graded-{lab.name}")
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"--out {out}: a file (name a folder)")
+    course = Course(str(lab.folder.resolve()), arguments.course, secret, roster)
+    records = graded_with_progress(found, course, out, jobs)
+    refuse_wrong_command(records)
+    lines = lines_of(found, records, roster)
+    alike = list(resembling(lines, lab))
+    write(
+        out,
+        lab,
+        arguments,
+        found,
+        lines,
+        pages.class_page(lab, arguments.course, str(path), lines, alike, found.passed_over),
+    )
+    print_class(lines, lab)
+    for each in alike:
+        print(f"resembling: {each.sentence}")
+    for name in found.passed_over:
+        print(f"no hand-in: {name}")
+    kept = sum(not record.again for record in records)
+    print(f"{pages.summary(lines)}{f' ({kept} as they were graded before)' if kept else ''}")
+    names = ", ".join(gradebooks.GRADEBOOKS)
+    print(f"{out / pages.INDEX} · {names} · {pages.FEEDBACK}/ has a page for each student")
+    return EXIT_FAILED if any(line.state == "not graded" for line in lines) else EXIT_OK
+
+
+def check_words(arguments: argparse.Namespace) -> None:
+    """Raises BadInput for options that are of one hand-in."""
+    for name in ("student", "metadata", "rerun"):
+        if getattr(arguments, name):
+            raise BadInput(f"--{name}: of one hand-in; a class has --roster")
+    if arguments.format != "text":
+        raise BadInput("--format: of one hand-in; a class gets a CSV file for each gradebook")
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise BadInput(f"--jobs {arguments.jobs}: at least 1")
+
+
+def lab_of(found: Download) -> str:
+    """Which lab the hand-ins say that they are of. Raises BadInput where they say none, or more
+    than one.
+    """
+    names: Counter[str] = Counter()
+    for handed in found.hand_ins[:LOOKED_AT]:
+        try:
+            with download.opened(found.path, handed) as folder:
+                told = (read_object(folder / ASSIGNMENT) or {}).get("lab")
+        except BadInput:
+            continue
+        if isinstance(told, str):
+            names[told] += 1
+    if len(names) != 1:
+        among = f"of {' and '.join(sorted(names))}" if names else "of no lab that they name"
+        raise BadInput(f"{found.path}: hand-ins {among}: say which: ./lab grade LAB {found.path} …")
+    return next(iter(names))
+
+
+def graded_with_progress(found: Download, course: Course, out: Path, jobs: int) -> list[Record]:
+    """What came of every hand-in; a terminal shows how far it is."""
+    with Progress(
+        TextColumn("grading"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    ) as progress:
+        task = progress.add_task("", total=len(found.hand_ins))
+        return grade_all(
+            found, course, out, jobs, lambda count, _: progress.update(task, completed=count)
+        )
+
+
+def refuse_wrong_command(records: list[Record]) -> None:
+    """Raises BadInput where the command names another lab or course than all hand-ins."""
+    refused = [record.refused for record in records if record.refused and record.student]
+    kinds = {each.partition(": ")[2] for each in refused}
+    if len(refused) == len(records) and (len(kinds) == 1 or len(refused) >= ALL_ALIKE):
+        raise BadInput(f"none is graded: {refused[0]}")
+
+
+def write(
+    out: Path,
+    lab: Lab,
+    arguments: argparse.Namespace,
+    found: Download,
+    lines: list[Line],
+    index: str,
+) -> None:
+    """The pages and the gradebooks' files, each whole or not at all. Raises OSError."""
+    feedback = out / pages.FEEDBACK
+    feedback.mkdir(parents=True, exist_ok=True)
+    files = {out / pages.INDEX: index}
+    for line in lines:
+        if line.counts and line.counts.grade:
+            name = line.pupil.shown_name if line.pupil else line.student
+            text = pages.feedback_page(line.counts.grade, name, lab.hidden)
+            files[feedback / pages.file_name(line.student)] = text
+    title = arguments.assignment or lab.title
+    for name, make in gradebooks.GRADEBOOKS.items():
+        files[out / name] = make(lines, lab, title)
+    for old in set(feedback.glob("*.html")) - set(files):
+        old.unlink()  # of who is not graded any more
+    for file, text in files.items():
+        part = file.with_name(f".{file.name}.part")
+        part.write_text(text, encoding="utf-8", newline="")
+        part.replace(file)
+
+
+def print_class(lines: list[Line], lab: Lab) -> None:
+    """A row for each student."""
+    shown_table = plain_table()
+    shown_table.add_column("student", overflow="fold")
+    shown_table.add_column("name", overflow="fold")
+    shown_table.add_column(f"of {lab.most}", justify="right", no_wrap=True)
+    shown_table.add_column("", overflow="fold")
+    for line in lines:
+        found = line.counts.grade if line.counts else None
+        state = pages.remark(line)
+        shown_table.add_row(
+            Text(line.student),
+            Text(line.pupil.shown_name if line.pupil else ""),
+            str(found.points) if found else "–",
+            Text("" if state == "graded" else state),
+        )
+    Console(sys.stdout).print(shown_table)
+
+
+def key(arguments: argparse.Namespace) -> int:
+    """What would be right for one student. Raises BadInput."""
+    lab = load_lab(arguments.lab)
+    if arguments.secret is None:
+        raise BadInput("--secret is missing: a key is for who has the course's secret")
+    who = arguments.student, arguments.course
+    ticket = ticket_of(lab, *who, read_secret(arguments.secret))
+    assignment = assign(lab, *who, ticket)
+    print(f"{lab.title} · {arguments.student} · course {arguments.course}")
+    print(f"values: {', '.join(f'{n} {shown(v)}' for n, v in assignment.values.items())}")
+    if arguments.hand_in is not None:
+        with opened(arguments.hand_in) as folder:
+            found = grade(assignment, folder)
+        for line in found.problems:
+            print(f"problem: {line}")
+        if not found.problems:
+            for each in found.scored:
+                print(f"{each.name}: {asked(each)}   {each.says}")
+            return EXIT_OK
+    for point in lab.points:
+        if point.by_hand or point.answer is None:
+            continue
+        try:
+            value = evaluate(point.expect or "", assignment.values)
+            right = rounded(value) if not isinstance(value, str) else f"“{value}”"
+            if point.within:
+                right += f" ({point.within.words})"
+        except FormulaError:
+            right = "of his own runs (--hand-in)"
+        print(f"{point.name}: {right}   {said(point.says, assignment.values)}")
+    return EXIT_OK

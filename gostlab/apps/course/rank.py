@@ -1,0 +1,266 @@
+"""Students' congestion controls, ranked over paths that the course's secret draws.
+
+Every path is the same for everybody, to the bit: same numbers, same seed, so that equal files have
+equal scores. A score is what the poorer of two tunnels got, as a percentage of half of the link.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import hmac
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+
+from gostlab import api
+from gostlab.apps.course.assignment import PUBLIC_KEY, number
+from gostlab.apps.course.evidence import BROKEN_RECORDS, Records, steady_rates
+from gostlab.apps.course.formula import Value, filled, payload_mbit, shown
+from gostlab.apps.course.lab import Lab, Rank
+from gostlab.declared.folders import ROOT
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.experiment import MAX_SEED
+from gostlab.runs.progress import progress_on_stderr
+from gostlab.runs.schedule import Finished
+from gostlab.setup.modules import CompileError
+
+MOST_SOURCE_BYTES = 256 << 10
+TRIED = 1000  # draws, to find paths that differ
+
+
+@dataclass(frozen=True)
+class HiddenPath:
+    """One of the paths of a ranking."""
+
+    number: int  # from 1
+    values: Mapping[str, Value]
+    sets: Mapping[str, str]
+    seed: int
+
+    @property
+    def words(self) -> str:
+        return ", ".join(f"{name} {shown(value)}" for name, value in self.values.items())
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A congestion control to rank."""
+
+    student: str
+    source: bytes  # of its file; b"": it has none
+    missing: str = ""  # why there is none
+
+    @property
+    def level(self) -> str:
+        """What it is called as long as it is ranked: by its content, so that equal files are one
+        control, whose runs are the same runs.
+        """
+        return f"rank-{hashlib.sha256(self.source).hexdigest()[:9]}"
+
+
+@dataclass
+class Standing:
+    """What became of an entry."""
+
+    student: str
+    level: str
+    scores: list[float] = field(default_factory=list)  # of each path
+    why_not: str = ""  # why it has no rank
+    rank: int | None = None
+    ties: tuple[str, ...] = ()  # who has the same rank
+    is_reference: bool = False
+
+    @property
+    def mean(self) -> float:
+        """Its score, to a tenth, as it is shown and compared."""
+        return round(fmean(self.scores), 1)
+
+
+def paths_of(lab: Lab, rank: Rank, course: str, secret: bytes | None) -> list[HiddenPath]:
+    """The paths of a course, all different. Raises BadInput where the lists have too few."""
+    key = PUBLIC_KEY if secret is None else secret
+    found: list[HiddenPath] = []
+    for count in range(TRIED):
+        words = json.dumps([course, "path", count, lab.name]).encode()
+        drawn = hmac.new(key, words, hashlib.sha256).hexdigest()
+        values = {
+            name: levels[number(drawn, name) % len(levels)] for name, levels in rank.drawn.items()
+        }
+        if any(values == path.values for path in found):
+            continue
+        sets = {name: filled(text, values) for name, text in rank.sets.items()}
+        seed = 1 + number(drawn, "seed") % MAX_SEED
+        found.append(HiddenPath(len(found) + 1, values, sets, seed))
+        if len(found) == rank.paths:
+            return found
+    raise BadInput(f"{lab.folder}: rank: draw: fewer than {rank.paths} different paths")
+
+
+def read_source(file: Path) -> bytes:
+    """A student's C file. Raises BadInput."""
+    if file.is_symlink() or not file.is_file():
+        raise BadInput(f"{file.name}: not there")
+    with file.open("rb") as opened:
+        source = opened.read(MOST_SOURCE_BYTES + 1)
+    if len(source) > MOST_SOURCE_BYTES:
+        raise BadInput(f"{file.name}: more than {MOST_SOURCE_BYTES >> 10} KiB")
+    return source
+
+
+def score(rates: Mapping[str, float], rate_mbit: float) -> float:
+    """What the poorer of two got, as a percentage of half of the link's payload.
+
+    rates: each flow's, Mbit/s, over the time when both are there.
+    """
+    return min(100.0, 100 * min(rates.values()) / (payload_mbit(rate_mbit) / 2))
+
+
+@contextmanager
+def levels(
+    entries: Sequence[Entry], scratch: Path, say: Callable[[str], None]
+) -> Iterator[dict[str, str]]:
+    """Every different file as a level of `cc` until the end of the block: by level "", or why it
+    cannot be one, in a line.
+    """
+    found: dict[str, str] = {}
+    with ExitStack() as held:
+        for entry in entries:
+            if entry.missing or entry.level in found:
+                continue
+            file = scratch / f"{entry.level}.c"
+            file.write_bytes(entry.source)
+            say(f"compiling the file of {entry.student}")
+            try:
+                held.enter_context(api.borrowed_cc(file, entry.level))
+                found[entry.level] = ""
+            except (BadInput, CompileError) as error:
+                found[entry.level] = first_line(str(error).replace(str(file), "its file"))
+        yield found
+
+
+def first_line(text: str) -> str:
+    """The line that says what is wrong: the compiler's first error, if there is one."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if "error:" in line), (lines or [""])[0]).strip()[:240]
+
+
+def rank_all(
+    lab: Lab,
+    rank: Rank,
+    entries: Sequence[Entry],
+    paths: Sequence[HiddenPath],
+    out: Path,
+    jobs: int | None,
+    say: Callable[[str], None],
+) -> list[Standing]:
+    """Everybody's standing, the best first, those without a rank last. Runs that are there are not
+    made again. Raises BadInput, MissingPart, MachineError, ResultsError, OSError.
+    """
+    scratch = out / "sources"
+    scratch.mkdir(parents=True, exist_ok=True)
+    with levels(entries, scratch, say) as compiled:
+        good = [level for level, why in compiled.items() if not why]
+        ended: dict[str, list[Finished]] = {}
+        for path in paths:
+            for end in ends_on(path, lab, rank, [*rank.beside, *good], out, jobs):
+                ended.setdefault(str(end.run.factors[f"{rank.flow}.cc"]), []).append(end)
+    found = [Standing(name, name, is_reference=True) for name in rank.beside]
+    found += [
+        Standing(each.student, each.level, why_not=each.missing or compiled[each.level])
+        for each in entries
+    ]
+    for each in found:
+        if not each.why_not:
+            judge(each, ended.get(each.level, []), paths)
+    return ranked(found)
+
+
+def ends_on(
+    path: HiddenPath, lab: Lab, rank: Rank, ccs: Sequence[str], out: Path, jobs: int | None
+) -> list[Finished]:
+    """Every control's run on one path, in the order of `ccs`."""
+    sets = {**path.sets, f"{rank.flow}.cc": ",".join(ccs)}
+    plan = api.plan(str(lab.folder / rank.experiment), overrides=sets, on="sandbox", seed=path.seed)
+    with progress_on_stderr(f"path {path.number}", quiet=False) as progress:
+        outcome = api.run(plan, out / f"path-{path.number}", jobs=jobs, progress=progress)
+    by_cc = {str(end.run.factors[f"{rank.flow}.cc"]): end for end in outcome.ends}
+    return [by_cc[cc] for cc in ccs]
+
+
+def judge(standing: Standing, ends: Sequence[Finished], paths: Sequence[HiddenPath]) -> None:
+    """An entry's scores, or why it has none."""
+    for end, path in zip(ends, paths, strict=True):
+        if not end.counts:
+            error = str((end.status or {}).get("error") or "") or f"its run is {end.verdict}"
+            standing.why_not = f"path {path.number}: {first_line(error)}"
+            return
+        records = Records(end.folder, end.run)
+        try:
+            rates = steady_rates(records)
+            rate_mbit = end.run.path["forward"]["rate_bps"] / 1e6
+            standing.scores.append(score(rates, rate_mbit))
+        except BROKEN_RECORDS as error:
+            standing.why_not = f"path {path.number}: {first_line(str(error))}"
+            return
+
+
+def ranked(found: Sequence[Standing]) -> list[Standing]:
+    """The best first; equal scores have one rank, and the next is as many further."""
+    running = [each for each in found if not each.why_not]
+    rated = sorted(running, key=lambda each: (-each.mean, each.student))
+    students = [each for each in rated if not each.is_reference]
+    for each in students:
+        each.rank = 1 + sum(other.mean > each.mean for other in students)
+        each.ties = tuple(
+            other.student for other in students if other is not each and other.mean == each.mean
+        )
+    return rated + [each for each in found if each.why_not]
+
+
+def to_csv(found: Sequence[Standing], paths: Sequence[HiddenPath]) -> str:
+    """A row for each student."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(
+        ["rank", "student", "score", *(f"path_{each.number}" for each in paths), "why_no_rank"]
+    )
+    for each in found:
+        if each.is_reference:
+            continue
+        scores = [f"{value:.1f}" for value in each.scores] if not each.why_not else []
+        writer.writerow(
+            [each.rank or "", each.student, f"{each.mean:.1f}" if scores else ""]
+            + (scores or [""] * len(paths))
+            + [each.why_not]
+        )
+    return text.getvalue()
+
+
+def tie_lines(found: Sequence[Standing]) -> list[str]:
+    """Who shares a rank with whom, once each, and whether their files are the same."""
+    lines = []
+    for rank in sorted({each.rank for each in found if each.rank and each.ties}):
+        equal = [each for each in found if each.rank == rank]
+        same = len({each.level for each in equal}) == 1
+        why = "their files are the same" if same else "their scores are, and their files differ"
+        lines.append(
+            f"rank {rank}: {' and '.join(each.student for each in equal)} are equal: {why}"
+        )
+    return lines
+
+
+def template_of(rank: Rank) -> bytes:
+    """What a student's file begins as."""
+    return (ROOT / rank.start).read_bytes()
+
+
+def untouched(entry: Entry, rank: Rank) -> Entry:
+    """An entry, or why what is still as it was handed out is none."""
+    if entry.source and entry.source == template_of(rank):
+        return replace(entry, missing=f"{rank.file}: as it was handed out")
+    return entry

@@ -1,0 +1,124 @@
+"""`./lab lab rank`: whose congestion control shares a link best."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from gostlab.apps.command import EXIT_FAILED, EXIT_OK
+from gostlab.apps.course import download, rank
+from gostlab.apps.course.assignment import STUDENT, read_secret
+from gostlab.apps.course.coursework import ASSIGNMENT
+from gostlab.apps.course.lab import ANSWERS, Lab, Rank, load_lab
+from gostlab.apps.course.rank import Entry, HiddenPath, Standing
+from gostlab.apps.course.roster import Roster, read_roster
+from gostlab.apps.course.whole_class import whose, without_places
+from gostlab.console import Console
+from gostlab.describe.file.document import BadInput
+from gostlab.results import read_object
+from gostlab.runs.summary import plain_table
+
+
+def rank_students(arguments: argparse.Namespace) -> int:
+    """Rank a file, a hand-in or a class's; the exit code: 1 if nobody has a rank."""
+    lab = load_lab(arguments.lab)
+    if lab.rank is None:
+        raise BadInput(f"{lab.title}: nothing is ranked there (lab 9 ranks congestion controls)")
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise BadInput(f"--jobs {arguments.jobs}: at least 1")
+    secret = read_secret(arguments.secret) if arguments.secret else None
+    roster = read_roster(arguments.roster) if arguments.roster else Roster(())
+    entries = entries_in(arguments.what, lab.rank, roster)
+    paths = rank.paths_of(lab, lab.rank, arguments.course, secret)
+    out = arguments.out or Path(f"ranked-{lab.name}")
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"--out {out}: a file (name a folder)")
+    found = rank.rank_all(lab, lab.rank, entries, paths, out, arguments.jobs, complain_softly)
+    text = rank.to_csv(found, paths)
+    (out / "ranking.csv").write_text(text, encoding="utf-8", newline="")
+    print_ranking(found, paths, lab)
+    for line in rank.tie_lines(found):
+        print(line)
+    whose_paths = "the course's" if secret else "public ones: with --secret they are hidden"
+    for path in paths:
+        print(f"path {path.number}: {path.words}")
+    print(f"the paths are {whose_paths} · {out / 'ranking.csv'} · the runs: {out}/path-*")
+    return EXIT_OK if any(each.rank for each in found) else EXIT_FAILED
+
+
+def complain_softly(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def entries_in(what: Path, asked: Rank, roster: Roster) -> list[Entry]:
+    """Whose file there is to rank: one C file, one hand-in's folder, or a download. Raises
+    BadInput.
+    """
+    if what.is_symlink() or not what.exists():
+        raise BadInput(f"{what}: no such C file, folder or zip")
+    if what.is_file() and what.suffix == ".c":
+        return [Entry(what.name, rank.read_source(what))]
+    if what.is_dir() and ((what / asked.file).is_file() or (what / ANSWERS).is_file()):
+        told = read_object(what / ASSIGNMENT) or {}
+        return [rank.untouched(entry_of(what, str(told.get("student") or what.name), asked), asked)]
+    found = download.read_download(what)
+    by_student: dict[str, tuple[tuple[str, int, str], Entry]] = {}
+    for handed in found.hand_ins:
+        pupil = whose(handed, roster)
+        student = pupil.primary if pupil else ""
+        try:
+            with download.opened(found.path, handed) as folder:
+                claims = str((read_object(folder / ASSIGNMENT) or {}).get("student") or "")
+                known = roster.known_as(claims)
+                claims = claims if STUDENT.fullmatch(claims) else ""
+                student = student or (known.primary if known else claims) or handed.label
+                entry = entry_of(folder, student, asked)
+        except BadInput as error:
+            said = without_places(str(error).replace(f"{found.path}/", ""))
+            student = student or handed.label
+            entry = Entry(student, b"", said)
+        before = by_student.get(student)
+        if before is None or (not entry.missing, handed.order) > (not before[1].missing, before[0]):
+            by_student[student] = (handed.order, rank.untouched(entry, asked))
+    entries = [entry for _, entry in by_student.values()]
+    handed_in = {entry.student for entry in entries}
+    return entries + [
+        Entry(pupil.primary, b"", "handed in nothing")
+        for pupil in roster.pupils
+        if pupil.primary not in handed_in
+    ]
+
+
+def entry_of(folder: Path, student: str, asked: Rank) -> Entry:
+    """A student's file, or why there is none."""
+    try:
+        return Entry(student, rank.read_source(folder / asked.file))
+    except BadInput as error:
+        return Entry(student, b"", str(error))
+
+
+def print_ranking(found: Sequence[Standing], paths: Sequence[HiddenPath], lab: Lab) -> None:
+    """A row for each, and a line for whoever has no rank."""
+    table = plain_table()
+    table.add_column("rank", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    table.add_column("score", justify="right", no_wrap=True)
+    for path in paths:
+        table.add_column(f"path {path.number}", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for each in found:
+        if each.why_not:
+            table.add_row(
+                "–", Text(each.student), "", *("" for _ in paths), Text(f"no rank: {each.why_not}")
+            )
+            continue
+        place = f"{each.rank}{'=' if each.ties else ''}" if each.rank else ""
+        said = "for comparison" if each.is_reference else ""
+        scores = (f"{value:.1f}" for value in each.scores)
+        table.add_row(place, Text(each.student), f"{each.mean:.1f}", *scores, said)
+    print(f"{lab.title}: what the poorer of two tunnels got, in % of half of the link")
+    Console(sys.stdout).print(table)

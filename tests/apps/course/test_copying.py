@@ -1,0 +1,54 @@
+"""Copied numbers: what they earn as far as drawn values alone decide. labs/bands.md has what they
+earned beside real runs.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from gostlab.apps.course.copying import copied, copied_points
+from gostlab.apps.course.formula import names_in
+from gostlab.apps.course.lab import Lab, Point, list_labs, load_lab
+from tests.apps.course.handins import asked_of
+
+LABS = [load_lab(str(folder)) for folder in list_labs()]
+STUDENTS = 60
+# Of the points of numbers that follow from drawn values alone, which copied work earns in the mean
+# of all pairs. Labs 5, 7 and 8 have none.
+MOST_SHARE = 0.3
+
+
+def by_drawn_values(lab: Lab) -> list[Point]:
+    """The points whose number hangs on a drawn value and on no run."""
+    return [
+        point
+        for point in lab.points
+        if point.expect
+        and point.within
+        and names_in(point.expect)
+        and names_in(point.expect) <= set(lab.drawn)
+    ]
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
+def test_another_students_numbers_are_mostly_not_ones_own(lab: Lab) -> None:
+    from dataclasses import replace
+
+    points = tuple(by_drawn_values(lab))
+    if lab.number in (5, 7, 8):
+        assert points == ()
+        return
+    alone = replace(lab, points=points)
+    students = [asked_of(lab, f"student-{number}").values for number in range(STUDENTS)]
+    found = copied(alone, students)
+    assert found.pairs == STUDENTS * (STUDENTS - 1)
+    assert found.of > 0 and found.mean <= MOST_SHARE * found.of, found.words
+
+
+def test_ones_own_numbers_earn_everything() -> None:
+    lab = load_lab("0")
+    own = {**asked_of(lab).values, "goodput": 9.5, "idle_rtt": 60.0, "high_rtt": 119.0}
+    own["rate_mbit"] = 10
+    assert copied_points(lab, own, own) == lab.most
+    other = {**own, "rate_mbit": 20, "rtt_ms": 999, "goodput": 19.0}
+    assert copied_points(lab, own, other) < lab.most / 2

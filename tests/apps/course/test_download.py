@@ -1,0 +1,226 @@
+"""What platforms hand over: whose each hand-in is, which of two is later, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gostlab.apps.course import download, upload
+from gostlab.apps.course.download import Download, read_download
+from gostlab.describe.file.document import BadInput
+
+INSIDE = {"0-warm-up/answers.yaml": b"student: x\n", "0-warm-up/results/a/b/run.json": b"{}"}
+
+
+def zipped(files: dict[str, bytes], to: Path) -> Path:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(to, "w") as made:
+        for name, content in files.items():
+            made.writestr(name, content)
+    return to
+
+
+def archive(folder: Path) -> bytes:
+    return zipped(INSIDE, folder / "one.zip").read_bytes()
+
+
+def spread(files: dict[str, bytes], to: Path) -> Path:
+    for name, content in files.items():
+        path = to / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return to
+
+
+FORMS: dict[str, Callable[[dict[str, bytes], Path], Path]] = {
+    "folder": lambda files, to: spread(files, to / "download"),
+    "zip": lambda files, to: zipped(files, to / "download.zip"),
+}
+METADATA = b"""
+submission_7:
+  :submitters:
+  - :name: Alice Smith
+    :email: alice@x.org
+    :sid: '11'
+  :created_at: 2026-11-01 10:00:00 Z
+submission_8:
+  :submitters:
+  - :name: Bob Ott
+    :email: bob@x.org
+    :sid: '12'
+  :created_at: 2026-11-02 10:00:00 Z
+"""
+
+
+def layouts(one: bytes) -> dict[str, tuple[dict[str, bytes], str, set[str]]]:
+    """By layout: its files, the platform, and whom it names."""
+    unpacked = {
+        f"submission_{number}/{name}": content
+        for number in (7, 8)
+        for name, content in INSIDE.items()
+    }
+    return {
+        "Moodle's folders": (
+            {
+                "Alice Smith_31_assignsubmission_file_/0-warm-up-a.zip": one,
+                "Bob Ott_32_assignsubmission_file_/0-warm-up-b.zip": one,
+                "Bob Ott_32_assignsubmission_file_/note.txt": b"hello",
+            },
+            "Moodle",
+            {"Alice Smith", "Bob Ott"},
+        ),
+        "Moodle's files": (
+            {
+                "Alice Smith_31_assignsubmission_file_0-warm-up.zip": one,
+                "Bob Ott_32_assignsubmission_file_0-warm-up.zip": one,
+            },
+            "Moodle",
+            {"Alice Smith", "Bob Ott"},
+        ),
+        "Canvas": (
+            {"smithalice_41_900_0-warm-up.zip": one, "ottbob_LATE_42_901_0-warm-up-1.zip": one},
+            "Canvas",
+            {"smithalice", "ottbob"},
+        ),
+        "Gradescope": (
+            {"assignment_5_export/submission_metadata.yml": METADATA}
+            | {f"assignment_5_export/{name}": content for name, content in unpacked.items()},
+            "Gradescope",
+            {"Alice Smith", "Bob Ott"},
+        ),
+        "plain folders": (
+            {f"{who}/{name}": each for who in ("alice", "bob") for name, each in INSIDE.items()},
+            "",
+            {""},
+        ),
+        "plain archives in a folder": (
+            {"all/alice.zip": one, "all/bob.tar.gz": one, "all/readme.txt": b"x"},
+            "",
+            {""},
+        ),
+    }
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("layout", list(layouts(b"")))
+def test_every_layout_is_read_from_a_folder_and_a_zip(
+    form: str, layout: str, tmp_path: Path
+) -> None:
+    files, platform, names = layouts(archive(tmp_path))[layout]
+    found = read_download(FORMS[form](files, tmp_path))
+    assert (found.platform, len(found.hand_ins)) == (platform, 2)
+    assert {each.who.name for each in found.hand_ins} == names
+    for each in found.hand_ins:
+        with download.opened(found.path, each) as folder:
+            assert (folder / "answers.yaml").read_bytes() == INSIDE["0-warm-up/answers.yaml"]
+            assert (folder / "results/a/b/run.json").is_file()
+    assert not any("gostlab-hand-in" in str(path) for path in tmp_path.rglob("*"))
+
+
+def test_what_the_platform_says_of_time_decides_which_is_later(tmp_path: Path) -> None:
+    one = archive(tmp_path)
+    canvas = read_download(
+        zipped({"a_1_900_x.zip": one, "a_1_89_x-1.zip": one}, tmp_path / "canvas.zip")
+    )
+    assert max(canvas.hand_ins, key=lambda each: each.order).label == "a_1_900_x.zip"
+    files = layouts(one)["Gradescope"][0]
+    of_gradescope = read_download(zipped(files, tmp_path / "g.zip"))
+    assert max(of_gradescope.hand_ins, key=lambda each: each.order).who.sid == "12"
+    plain = spread({"a1.zip": one, "a2.zip": one}, tmp_path / "plain")
+    os.utime(plain / "a2.zip", (1, 1))
+    assert max(read_download(plain).hand_ins, key=lambda each: each.order).label == "a1.zip"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("empty.zip", b"PK\x05\x06" + b"\0" * 18, "no hand-in in it"),
+        ("none.zip", b"hello", "neither a folder nor a zip"),
+        ("nothing.zip", b"", "neither a folder nor a zip"),
+    ],
+)
+def test_what_is_no_download_is_refused(
+    name: str, content: bytes, says: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match=says):
+        read_download(tmp_path / name)
+
+
+def test_a_folder_without_a_hand_in_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    for path, says in (
+        (tmp_path / "empty", "no hand-in in it"),
+        (tmp_path / "missing", "no such folder"),
+        (tmp_path / "link", "a link"),
+    ):
+        with pytest.raises(BadInput, match=says):
+            read_download(path)
+
+
+def refused(found: Download, label: str) -> str:
+    """Why a hand-in cannot be opened."""
+    handed = next(each for each in found.hand_ins if each.label.startswith(label))
+    with pytest.raises(BadInput) as caught, download.opened(found.path, handed):
+        pass
+    return str(caught.value)
+
+
+def test_one_hostile_hand_in_is_refused_and_the_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upload, "MOST_FILE_BYTES", 100_000)
+    one = archive(tmp_path)
+    to = tmp_path / "download.zip"
+    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("good.zip", one)
+        made.writestr("leads-out/../../answers.yaml", b"x")
+        made.writestr("backslash/a\\..\\answers.yaml", b"x")
+        made.writestr("bomb/answers.yaml", b"0" * 100_001)
+        link = zipfile.ZipInfo("link/answers.yaml")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        made.writestr(link, "/etc/passwd")
+    before = sorted(tmp_path.rglob("*"))
+    found = read_download(to)
+    good = next(each for each in found.hand_ins if each.label == "good.zip")
+    with download.opened(to, good) as folder:
+        assert (folder / "answers.yaml").is_file()
+    for label, says in (
+        ("leads-out", "no name of a file"),
+        ("backslash", "no name of a file"),
+        ("bomb", "MiB"),
+        ("link", "a link or a device"),
+    ):
+        assert says in refused(found, label)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["../alice.zip", "/etc/alice.zip", "..\\alice.zip"])
+def test_a_download_whose_own_names_lead_out_is_refused_whole(name: str, tmp_path: Path) -> None:
+    to = zipped({"good.zip": b"x", name: b"x"}, tmp_path / "download.zip")
+    with pytest.raises(BadInput, match="no name of a file"):
+        read_download(to)
+
+
+def test_a_folder_with_a_link_for_a_hand_in_is_not_followed(tmp_path: Path) -> None:
+    spread({"good/answers.yaml": b"x"}, tmp_path / "all")
+    (tmp_path / "all/evil").symlink_to("/etc")
+    spread({"inner/answers.yaml": b"x"}, tmp_path / "all")
+    (tmp_path / "all/inner/results").symlink_to("/etc")
+    found = read_download(tmp_path / "all")
+    assert "a link" in refused(found, "evil")
+    assert "a link" in refused(found, "inner")
+    assert not any("passwd" in each.label for each in found.hand_ins)
+
+
+def test_gradescopes_file_of_people_that_is_spoilt_is_refused(tmp_path: Path) -> None:
+    for content in (b"[", b"- a\n", b"!!python/object:os.system {}", b"\xff\xfe"):
+        files = {"e/submission_metadata.yml": content, "e/submission_7/answers.yaml": b"x"}
+        with pytest.raises(BadInput, match=r"submission_metadata\.yml"):
+            read_download(zipped(files, tmp_path / "g.zip"))

@@ -1,0 +1,180 @@
+"""Students' congestion controls, ranked: hidden paths, scores, ties, and who has no rank."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+from gostlab.apps.cli import main
+from gostlab.apps.course import rank
+from gostlab.apps.course.coursework import begin, unfinished
+from gostlab.apps.course.lab import Lab, Rank, load_lab
+from gostlab.apps.course.rank import Standing, paths_of, ranked, score, tie_lines, to_csv
+from gostlab.apps.course.rank_verb import entries_in
+from gostlab.apps.course.roster import Roster, read_roster
+from gostlab.declared.folders import ROOT
+from gostlab.describe.file.document import BadInput
+from tests.apps.course.handins import asked_of, make_hand_in
+from tests.apps.course.test_course import full_link
+
+SECRET = b"0123456789abcdef"
+TEMPLATE = (ROOT / "cc/template.c").read_text("utf-8")
+
+
+def nine() -> tuple[Lab, Rank]:
+    lab = load_lab("9")
+    assert lab.rank is not None
+    return lab, lab.rank
+
+
+def test_the_paths_are_the_secrets_and_the_same_for_everybody() -> None:
+    lab, asked = nine()
+    mine = paths_of(lab, asked, "c", SECRET)
+    assert mine == paths_of(lab, asked, "c", SECRET)
+    others = [
+        paths_of(lab, asked, "c", b"0123456789abcdeg"),
+        paths_of(lab, asked, "d", SECRET),
+        paths_of(lab, asked, "c", None),
+    ]
+    assert all(
+        [(p.values, p.seed) for p in each] != [(p.values, p.seed) for p in mine] for each in others
+    )
+    assert len({str(path.values) for path in mine}) == asked.paths == len(mine)
+
+
+def test_a_score_is_what_the_poorer_got_of_its_half() -> None:
+    whole = 20 * 1448 / 1514
+    assert score({"a": whole / 2, "b": whole / 2}, 20) == pytest.approx(100)
+    assert score({"a": whole, "b": 0.0}, 20) == score({"a": 0.0, "b": whole}, 20) == 0
+    assert score({"a": whole / 4, "b": whole / 4}, 20) == pytest.approx(50)  # an idle link
+
+
+def test_equal_scores_have_one_rank_and_whoever_has_none_stands_last() -> None:
+    lab, asked = nine()
+    found = ranked(
+        [
+            Standing("a", "x", [50.0, 60.0]),
+            Standing("b", "y", [70.0, 70.0]),
+            Standing("c", "y", [70.02, 69.98]),
+            Standing("d", "z", why_not="path 1: the kernel died of it"),
+            Standing("cubic", "cubic", [99.0, 99.0], is_reference=True),
+        ]
+    )
+    assert [(each.student, each.rank) for each in found] == [
+        ("cubic", None),
+        ("b", 1),
+        ("c", 1),
+        ("a", 3),
+        ("d", None),
+    ]
+    (line,) = tie_lines(found)
+    assert "b and c" in line and "files are the same" in line
+    table = list(csv.DictReader(to_csv(found, paths_of(lab, asked, "c", None)[:2]).splitlines()))
+    assert [row["rank"] for row in table] == ["1", "1", "3", ""]
+    assert "died" in table[-1]["why_no_rank"]
+
+
+def test_the_lab_hands_out_a_file_to_begin_with_and_asks_for_it_back(tmp_path: Path) -> None:
+    lab, asked = nine()
+    begin(asked_of(lab), tmp_path)
+    assert (tmp_path / asked.file).read_text("utf-8") == TEMPLATE
+    (tmp_path / asked.file).write_text("// mine\n")
+    begin(asked_of(lab), tmp_path)
+    assert (tmp_path / asked.file).read_text("utf-8") == "// mine\n"
+    folder = make_hand_in(tmp_path / "in", asked_of(lab), full_link)
+    assert any(asked.file in line for line in unfinished(folder, asked_of(lab)))
+
+
+def test_who_handed_in_no_file_or_the_template_has_a_line_and_no_rank(tmp_path: Path) -> None:
+    _, asked = nine()
+    for name, content in (("alice", "// mine\n"), ("bob", TEMPLATE), ("carol", None)):
+        folder = tmp_path / "all" / name
+        folder.mkdir(parents=True)
+        (folder / "answers.yaml").write_text("student: x\n")
+        (folder / "assignment.json").write_text(f'{{"student": "{name}"}}')
+        if content is not None:
+            (folder / asked.file).write_text(content)
+    (tmp_path / "roster.csv").write_text("alice\nbob\ncarol\ndora\n")
+    found = entries_in(tmp_path / "all", asked, read_roster(tmp_path / "roster.csv"))
+    assert {each.student: each.missing for each in found} == {
+        "alice": "",
+        "bob": "mine.c: as it was handed out",
+        "carol": "mine.c: not there",
+        "dora": "handed in nothing",
+    }
+    (tmp_path / "all/alice" / asked.file).write_bytes(b"/" * (rank.MOST_SOURCE_BYTES + 1))
+    (found,) = entries_in(tmp_path / "all/alice", asked, Roster(()))
+    assert "KiB" in found.missing
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["0", "x.c"], "nothing is ranked"),
+        (["9", "none.c"], "no such C file"),
+        (["9", "x.c", "--jobs", "0"], "at least 1"),
+        (["9", "x.c", "--secret", "none"], "none"),
+    ],
+)
+def test_a_ranking_that_cannot_be_is_refused_in_a_line(
+    words: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.c").write_text(TEMPLATE)
+    assert main(["lab", "rank", *words]) == 2
+    told = capsys.readouterr().err
+    assert says in told and len(told.strip().splitlines()) == 1
+    with pytest.raises(BadInput):
+        entries_in(tmp_path / "none", nine()[1], Roster(()))
+
+
+PANIC = TEMPLATE.replace("\tmy->losses++;\n", '\tmy->losses++;\n\tpanic("out of ideas");\n')
+BROKEN = TEMPLATE.replace("my->losses++;", "my->losses+;")
+
+
+@pytest.mark.sandbox
+def test_files_are_ranked_equal_ones_equally_and_broken_ones_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two short paths, in a lab of its own."""
+    lab = tmp_path / "9-two-tunnels"
+    lab.mkdir()
+    shipped = load_lab("9").folder
+    for name in ("answers.yaml", "experiment.yaml", "rank.yaml", "check.yaml"):
+        text = (shipped / name).read_text("utf-8").replace("duration: 40s", "duration: 8s")
+        text = text.replace("paths: 4", "paths: 1").replace("beside: [cubic, reno, bbr3]", "")
+        (lab / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    own = TEMPLATE.replace("beta = 50", "beta = 30")
+    for student, text in (("alice", own), ("bob", own), ("carol", PANIC), ("dora", BROKEN)):
+        folder = tmp_path / "all" / student
+        folder.mkdir(parents=True)
+        (folder / "answers.yaml").write_text("student: x\n")
+        (folder / "assignment.json").write_text(f'{{"student": "{student}"}}')
+        (folder / "mine.c").write_text(text)
+    from gostlab.declared.controls import own_controls
+
+    before = set(own_controls())
+    assert main(["lab", "rank", str(lab), "all", "--out", "out", "--jobs", "1"]) == 0
+    told = capsys.readouterr().out
+    table = {
+        row["student"]: row
+        for row in csv.DictReader((tmp_path / "out/ranking.csv").read_text("utf-8").splitlines())
+    }
+    assert table["alice"]["rank"] == table["bob"]["rank"] == "1"
+    assert table["alice"]["path_1"] == table["bob"]["path_1"] != ""
+    assert "out of ideas" in table["carol"]["why_no_rank"] and table["carol"]["rank"] == ""
+    assert re.search(r"its file:\d+:.*error", table["dora"]["why_no_rank"])
+    assert "alice and bob are equal" in told and "1=" in told
+    assert set(own_controls()) == before
+    # the same again, from the runs that are there
+    first = (tmp_path / "out/ranking.csv").read_bytes()
+    assert main(["lab", "rank", str(lab), "all", "--out", "out", "--jobs", "1"]) == 0
+    assert (tmp_path / "out/ranking.csv").read_bytes() == first

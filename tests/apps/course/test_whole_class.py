@@ -1,0 +1,432 @@
+"""A whole class graded at once: who has what, who is missing, what is done again, what resembles
+what, and what a command that is wrong is told.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from gostlab.apps.cli import main
+from gostlab.apps.course import upload
+from gostlab.apps.course.assignment import assign, ticket_of
+from gostlab.apps.course.lab import Lab, list_labs, load_lab
+from gostlab.apps.course.whole_class import KEPT
+from tests.analysis.browser import CHROMIUM, WHY_NOT, Browser, chromium
+from tests.apps.course.handins import asked_of, make_hand_in, shortened
+from tests.apps.course.test_course import full_link
+from tests.lab_command import ROOT
+
+ROSTER = """student,name,email
+alice,Alice Smith,alice@x.org
+bob,Bob Ott,bob@x.org
+carol,Carol Uhl,carol@x.org
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    return shortened(tmp_path_factory.mktemp("labs") / "0-warm-up")
+
+
+@pytest.fixture
+def everybody(lab: Lab, tmp_path: Path) -> Path:
+    """Alice's and Bob's, of whom Bob has an answer wrong, and a roster with Carol."""
+    folder = tmp_path / "all"
+    make_hand_in(folder / "alice", asked_of(lab), full_link)
+    wrong = {"read-goodput": "1.0"}
+    make_hand_in(folder / "bob", asked_of(lab, "bob"), full_link, wrong)
+    (tmp_path / "roster.csv").write_text(ROSTER, encoding="utf-8")
+    return folder
+
+
+def grade(lab: Lab, download: Path, *words: object) -> int:
+    """`./lab grade LAB DOWNLOAD --roster …`, into a folder beside it."""
+    beside = download.parent
+    options = ["--roster", beside / "roster.csv", "--out", beside / "out", "--jobs", 1]
+    return main(["grade", *map(str, [lab.folder, download, *options, *words])])
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as opened:
+        return list(csv.DictReader(opened))
+
+
+def points(out: Path) -> dict[str, str]:
+    return {row["student"]: row["points"] for row in rows(out / "grades.csv")}
+
+
+def test_a_class_has_a_table_a_page_each_and_its_gradebooks(
+    lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = everybody.parent / "out"
+    assert grade(lab, everybody) == 0
+    told = capsys.readouterr().out
+    assert re.search(rf"alice\s+Alice Smith\s+{lab.most}\b", told)
+    assert re.search(r"carol\s+Carol Uhl\s+–\s+missing", told)
+    assert "2 graded, 1 missing" in told
+    most = str(lab.most)
+    assert points(out) == {"alice": most, "bob": str(lab.most - 2), "carol": ""}
+    assert {path.name for path in (out / "feedback").iterdir()} == {"alice.html", "bob.html"}
+    page = (out / "index.html").read_text("utf-8")
+    assert 'href="feedback/bob.html"' in page and "Carol Uhl" in page
+    # Moodle: mapped by the address, grade and feedback side by side
+    moodle = {row["Email address"]: row for row in rows(out / "moodle.csv")}
+    assert moodle["alice@x.org"][lab.title] == most
+    assert (
+        moodle["carol@x.org"][lab.title] == moodle["carol@x.org"][f"{lab.title} (feedback)"] == ""
+    )
+    assert "you said 1" in moodle["bob@x.org"][f"{lab.title} (feedback)"]
+    # Canvas: its five columns, and a row of points possible before the students
+    canvas = rows(out / "canvas.csv")
+    assert list(canvas[0])[:5] == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
+    assert canvas[0]["Student"].strip() == "Points Possible" and canvas[0][lab.title] == most
+    assert [row["SIS Login ID"] for row in canvas[1:]] == ["alice", "bob", "carol"]
+    # Gradescope: as its own Download Grades
+    by_address = {row["Email"]: row for row in rows(out / "gradescope.csv")}
+    assert by_address["bob@x.org"]["Total Score"] == str(lab.most - 2)
+    assert by_address["carol@x.org"]["Status"] == "Missing"
+
+
+def test_feedback_is_in_words_with_the_number_and_why_and_no_formula(
+    lab: Lab, everybody: Path
+) -> None:
+    grade(lab, everybody)
+    page = (everybody.parent / "out/feedback/bob.html").read_text("utf-8")
+    assert re.search(r"You said 1; [\d.]+ \(± 1 %\) was wanted, because the receiver counted", page)
+    for each in list_labs():
+        for point in load_lab(str(each)).points:
+            for formula in (point.expect, point.got):
+                if formula and len(formula) > 12 and any(sign in formula for sign in "*/(_"):
+                    assert formula not in page
+
+
+@pytest.mark.parametrize("each", list_labs(), ids=lambda each: each.name)
+def test_every_point_of_every_lab_says_why(each: Path) -> None:
+    from gostlab.apps.course.formula import filled, rounded
+
+    found = load_lab(str(each))
+    names = {**asked_of(found).values, **dict.fromkeys(found.measured, 2.5)}
+    for point in found.points:
+        if point.by_hand:
+            continue
+        said = filled(point.because, names, rounded)
+        assert len(said) > 15 and "<" not in said and not said.endswith("."), point.name
+
+
+def test_what_was_graded_is_not_graded_again_and_what_changed_is(
+    lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grade(lab, everybody)
+    kept = {path: path.stat().st_mtime_ns for path in (everybody.parent / "out" / KEPT).iterdir()}
+    capsys.readouterr()
+    grade(lab, everybody)
+    assert "2 as they were graded before" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    sheet = everybody / "bob/answers.yaml"
+    changed = re.sub(r"(?m)^  sawtooth_of: .*$", '  sawtooth_of: "rate"', sheet.read_text("utf-8"))
+    sheet.write_text(changed, encoding="utf-8")
+    grade(lab, everybody)
+    assert "1 as they were graded before" in capsys.readouterr().out
+    assert points(everybody.parent / "out")["bob"] == str(lab.most - 4)
+    grade(lab, everybody, "--course", "other")  # another course is another grade
+    assert "graded before" not in capsys.readouterr().out
+
+
+def test_an_interruption_keeps_what_was_finished(lab: Lab, tmp_path: Path) -> None:
+    folder = tmp_path / "all"
+    names = [f"s{number}" for number in range(12)]
+    for name in names:
+        make_hand_in(folder / name, asked_of(lab, name), full_link)
+    (tmp_path / "roster.csv").write_text("\n".join(names) + "\n")
+    words = ["grade", lab.folder, folder, "--roster", tmp_path / "roster.csv"]
+    words += ["--out", tmp_path / "out", "--jobs", 1]
+    command = [sys.executable, "-m", "gostlab", *map(str, words)]
+    running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    while not list((tmp_path / "out" / KEPT).glob("*.json")):
+        assert running.poll() is None
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    assert "interrupted" in running.communicate(timeout=120)[1]
+    before = len(list((tmp_path / "out" / KEPT).glob("*.json")))
+    assert before >= 1
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = re.search(r"\((\d+) as they were graded before\)", done.stdout)
+    assert found is not None and int(found[1]) >= before
+    assert set(points(tmp_path / "out")) == set(names)
+
+
+def test_of_two_hand_ins_the_last_counts_and_it_is_said(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab), full_link, {"read-goodput": "1"})
+    last = make_hand_in(tmp_path / "b/0-warm-up", asked_of(lab), full_link)
+    for folder, name in ((first, "smithalice_1_90_a.zip"), (last, "smithalice_1_91_a-1.zip")):
+        (tmp_path / "all").mkdir(exist_ok=True)
+        upload.pack(folder, tmp_path / "all" / name)
+    (tmp_path / "roster.csv").write_text(ROSTER)
+    assert grade(lab, tmp_path / "all") == 0
+    assert points(tmp_path / "out")["alice"] == str(lab.most)
+    assert "handed in 2 times" in capsys.readouterr().out
+    page = (tmp_path / "out/index.html").read_text("utf-8")
+    assert "smithalice_1_91_a-1.zip counts, not smithalice_1_90_a.zip" in page
+
+
+def test_a_hand_in_that_another_account_uploads_counts_for_nothing(
+    lab: Lab, tmp_path: Path
+) -> None:
+    folder = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab), full_link)
+    (tmp_path / "all").mkdir()
+    upload.pack(folder, tmp_path / "all/Bob Ott_7_assignsubmission_file_x.zip")
+    (tmp_path / "roster.csv").write_text(ROSTER)
+    grade(lab, tmp_path / "all")
+    assert points(tmp_path / "out") == {"alice": "", "bob": "0", "carol": ""}
+    page = (tmp_path / "out/feedback/bob.html").read_text("utf-8")
+    assert "not bob" in page and "alice" in page
+
+
+def test_who_is_not_on_the_roster_is_graded_and_said_to_be(
+    lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_hand_in(everybody / "dora", asked_of(lab, "dora"), full_link)
+    assert grade(lab, everybody) == 0
+    told = capsys.readouterr().out
+    assert re.search(rf"dora\s+{lab.most}\s+not on the roster", told)
+    assert "dora" not in (everybody.parent / "out/moodle.csv").read_text("utf-8")
+
+
+def copied(lab: Lab, folder: Path, source: str, copier: str) -> None:
+    """The copier's own runs, with the source's numbers, predictions and text."""
+    from gostlab.apps.course.answers import read_answers
+
+    given = read_answers(folder / source / "answers.yaml", lab)
+    by_point = {
+        point.name: given.text(*point.answer) for point in lab.points if point.answer is not None
+    }
+    make_hand_in(folder / copier, asked_of(lab, copier), full_link, by_point)
+
+
+def test_who_copies_is_shown_with_counts_and_who_does_not_is_not(
+    lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sheet = everybody / "bob/answers.yaml"
+    text = "the first second is slow start, and each packet has 66 bytes of headers"
+    changed = sheet.read_text("utf-8").replace('"words"', json.dumps(text))
+    sheet.write_text(changed, encoding="utf-8")
+    copied(lab, everybody, "bob", "carol")
+    grade(lab, everybody)
+    told = [line for line in capsys.readouterr().out.splitlines() if "resembling" in line]
+    (line,) = told
+    assert "bob and carol" in line and "alice" not in line and "word for word" in line
+    found = re.search(r"of (\d+) numbers (\d+) equal answers and (\d+) equal predictions", line)
+    assert found is not None and int(found[2]) + int(found[3]) >= 3
+    page = (everybody.parent / "out/index.html").read_text("utf-8")
+    assert "no verdict" in page and "bob and carol" in page
+
+
+def test_one_of_another_course_or_no_hand_in_stops_nobody(
+    lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = assign(lab, "carol", "spring", ticket_of(lab, "carol", "spring", None))
+    make_hand_in(everybody / "carol", other, full_link)
+    with zipfile.ZipFile(everybody / "dora.zip", "w") as made:
+        made.writestr("essay.txt", "hello")
+    (everybody / "notes.txt").write_text("mine")
+    assert grade(lab, everybody) == 1
+    told = capsys.readouterr().out
+    assert "'spring'" in told and "dora.zip" in told and "answers.yaml" in told
+    assert "no hand-in: notes.txt" in told
+    assert "/tmp" not in told.partition("resembl")[0].partition(str(everybody.parent))[0]
+    found = points(everybody.parent / "out")
+    assert found["alice"] == str(lab.most) and found["carol"] == ""
+    canvas = {
+        row["SIS Login ID"]: row[lab.title] for row in rows(everybody.parent / "out/canvas.csv")
+    }
+    assert canvas["carol"] == ""  # no zero: a person decides
+
+
+def test_a_bomb_and_a_name_that_leads_out_cost_their_own_points_alone(
+    lab: Lab, everybody: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upload, "MOST_FILE_BYTES", 10**6)
+    with zipfile.ZipFile(everybody / "Carol Uhl_3_assignsubmission_file_x.zip", "w", 8) as made:
+        made.writestr("0-warm-up/answers.yaml", b"0" * (10**6 + 1))
+    assert grade(lab, everybody) == 0
+    assert points(everybody.parent / "out")["carol"] == "0"
+    assert points(everybody.parent / "out")["alice"] == str(lab.most)
+    (everybody / "Carol Uhl_3_assignsubmission_file_x.zip").unlink()
+    with zipfile.ZipFile(everybody / "Carol Uhl_3_assignsubmission_file_y.zip", "w") as made:
+        made.writestr("../answers.yaml", b"x")
+    assert grade(lab, everybody) == 0
+    assert points(everybody.parent / "out")["carol"] == "0"
+    assert not (everybody / "answers.yaml").exists()
+
+
+def test_a_command_that_lacks_the_course_grades_nobody(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "secret").write_text("0123456789abcdef")
+    for name in ("alice", "bob"):
+        ticket = ticket_of(lab, name, "spring", b"0123456789abcdef")
+        make_hand_in(tmp_path / "all" / name, assign(lab, name, "spring", ticket), full_link)
+    (tmp_path / "roster.csv").write_text("alice\nbob\n")
+    assert grade(lab, tmp_path / "all") == 2
+    told = capsys.readouterr()
+    assert "--course" in told.err and "Traceback" not in told.err
+    assert grade(lab, tmp_path / "all", "--course", "spring") == 2
+    assert "--secret" in capsys.readouterr().err
+    right = ["--course", "spring", "--secret", tmp_path / "secret"]
+    assert grade(lab, tmp_path / "all", *right) == 0
+    assert points(tmp_path / "out") == {"alice": str(lab.most), "bob": str(lab.most)}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--student", "alice"], "--student"),
+        (["--format", "json"], "--format"),
+        (["--rerun"], "--rerun"),
+        (["--jobs", "0"], "at least 1"),
+    ],
+)
+def test_words_of_one_hand_in_are_refused_for_a_class(
+    words: Sequence[str], says: str, everybody: Path, lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--roster", str(everybody.parent / "roster.csv")]
+    assert main(["grade", str(lab.folder), str(everybody), *options, *words]) == 2
+    told = capsys.readouterr().err
+    assert says in told and len(told.strip().splitlines()) == 1
+
+
+def test_a_class_without_a_roster_or_with_none_that_can_be_read_is_told_so(
+    everybody: Path, lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["grade", str(everybody)]) == 2
+    assert "LAB HAND-IN" in capsys.readouterr().err
+    missing = ["--roster", str(everybody / "none.csv")]
+    assert main(["grade", str(lab.folder), str(everybody), *missing]) == 2
+    assert "none.csv" in capsys.readouterr().err
+    (everybody.parent / "roster.csv").write_text("name,section\nAlice,1\n")
+    assert grade(lab, everybody) == 2
+    assert "no column" in capsys.readouterr().err
+    assert not (everybody.parent / "out").exists()
+
+
+def test_the_hand_ins_say_their_lab_and_two_labs_are_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shipped = load_lab("0")
+    make_hand_in(tmp_path / "all/alice", asked_of(shipped), full_link)
+    (tmp_path / "roster.csv").write_text("alice\n")
+    assert main(["grade", "all", "--roster", "roster.csv", "--jobs", "1"]) == 0
+    assert points(tmp_path / "graded-0-warm-up") == {"alice": str(shipped.most)}
+    other = tmp_path / "all/bob"
+    shutil.copytree(tmp_path / "all/alice", other)
+    told = json.loads((other / "assignment.json").read_text("utf-8"))
+    (other / "assignment.json").write_text(json.dumps({**told, "lab": "1-window"}))
+    capsys.readouterr()
+    assert main(["grade", "all", "--roster", "roster.csv"]) == 2
+    assert "0-warm-up and 1-window" in capsys.readouterr().err
+
+
+def test_options_may_stand_between_the_lab_and_the_hand_in(lab: Lab, everybody: Path) -> None:
+    assert main(["grade", str(lab.folder), "--student", "alice", str(everybody / "alice")]) == 0
+
+
+# -- the key
+
+
+def test_a_key_is_the_teachers_alone_and_says_what_is_right(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["lab", "key", str(lab.folder), "--student", "alice", "--course", "spring"]
+    assert main(words) == 2
+    assert "--secret" in capsys.readouterr().err
+    (tmp_path / "secret").write_text("0123456789abcdef")
+    words += ["--secret", str(tmp_path / "secret")]
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    asked = assign(lab, "alice", "spring", ticket_of(lab, "alice", "spring", b"0123456789abcdef"))
+    assert f"predict-idle-rtt: {asked.values['rtt_ms']} (± 0.5)" in told
+    assert re.search(r"read-goodput: of his own runs", told)
+    folder = make_hand_in(tmp_path / "alice", asked, full_link)
+    assert main([*words, "--hand-in", str(folder)]) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"read-goodput: [\d.]+ \(± 1 %\)", told)
+    assert main([*words, "--hand-in", str(tmp_path)]) == 0  # finds the folder inside
+
+
+# -- how the pages look
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip(WHY_NOT)
+    with chromium(tmp_path_factory.mktemp("chromium")) as found:
+        yield found
+
+
+def test_in_a_browser_the_pages_fit_a_phone_and_are_read_dark_and_light(
+    browser: Browser, lab: Lab, everybody: Path, tmp_path: Path
+) -> None:
+    grade(lab, everybody)
+    out = everybody.parent / "out"
+    backgrounds = set()
+    for page in (out / "index.html", out / "feedback/bob.html"):
+        for width, scheme in ((400, "light"), (400, "dark"), (1280, "light")):
+            browser.show_as(width, scheme)
+            browser.open(page.as_uri())
+            wide = "document.documentElement.scrollWidth"
+            assert browser.look(wide) <= width
+            backgrounds.add(browser.look("getComputedStyle(document.body).backgroundColor"))
+            browser.picture(tmp_path / "screenshots" / f"{page.stem}-{width}-{scheme}.png")
+    assert len(backgrounds) == 2
+    border = "getComputedStyle(document.querySelector('.points > .lost')).borderLeftWidth"
+    assert browser.look(border) != "0px"
+    assert browser.complaints == []
+
+
+def test_what_a_student_writes_is_no_markup_on_a_page(lab: Lab, everybody: Path) -> None:
+    sheet = everybody / "bob/answers.yaml"
+    evil = "<script>alert(1)</script> \u202e"
+    changed = sheet.read_text("utf-8").replace('"words"', json.dumps(evil))
+    sheet.write_text(changed, encoding="utf-8")
+    grade(lab, everybody)
+    page = (everybody.parent / "out/feedback/bob.html").read_text("utf-8")
+    assert "<script>" not in page and "&lt;script&gt;" in page and "\u202e" not in page
+
+
+def test_no_cell_of_a_gradebook_is_a_formula_of_a_spreadsheet(lab: Lab, everybody: Path) -> None:
+    roster = everybody.parent / "roster.csv"
+    roster.write_text('student,name\nalice,"=HYPERLINK(""http://x"")"\nbob,+1\n')
+    grade(lab, everybody)
+    for name in ("canvas.csv", "gradescope.csv", "grades.csv", "moodle.csv"):
+        with (everybody.parent / "out" / name).open(encoding="utf-8", newline="") as opened:
+            cells = [cell for row in csv.reader(opened) for cell in row]
+        assert not any(cell[:1] in ("=", "+", "@") for cell in cells), name
+
+
+def test_with_several_processes_the_grades_are_the_same(lab: Lab, everybody: Path) -> None:
+    grade(lab, everybody)
+    alone = (everybody.parent / "out/grades.csv").read_bytes()
+    shutil.rmtree(everybody.parent / "out")
+    options = ["--roster", everybody.parent / "roster.csv", "--out", everybody.parent / "out"]
+    count = max(2, len(os.sched_getaffinity(0)))
+    words = ["grade", lab.folder, everybody, *options, "--jobs", count]
+    assert main([str(word) for word in words]) == 0
+    assert (everybody.parent / "out/grades.csv").read_bytes() == alone
