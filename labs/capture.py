@@ -1,65 +1,75 @@
 #!/usr/bin/python3
-"""A terminal as a picture: run a command on a terminal of 100 columns and draw what it printed.
+"""A terminal as a picture: run a command on a terminal of its own and draw what stands there.
 
 labs/capture.py OUT.png -- ./lab lab start 0 --student alice
+labs/capture.py OUT.png --at 12 -- ./lab try --cc cubic --live        (after 12 s of it)
+
+Needs Debian's python3-pyte, a terminal in memory, and python3-pil.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import pty
-import re
 import sys
+import time
 from pathlib import Path
 
+import pyte
 from PIL import Image, ImageDraw, ImageFont
 
 FONT = "/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf"
-COLUMNS, SIZE, MARGIN = 110, 15, 14
+COLUMNS, LINES, SIZE, MARGIN = 110, 100, 15, 14
 PAPER, INK, PROMPT = "#ffffff", "#222222", "#0b6fa4"
+INKS = {"red": "#c0392b", "green": "#2e8b57", "brown": "#c98a00", "cyan": "#0b6fa4"}
 
 
-def printed(words: list[str]) -> str:
-    """What a command writes to a terminal."""
-    os.environ.update(COLUMNS=str(COLUMNS), TERM="dumb")
-    data = b""
+def shown(words: list[str], at_s: float | None) -> pyte.Screen:
+    """What stands on the terminal at an instant of a command, or at its end."""
+    size = {"COLUMNS": str(COLUMNS), "LINES": str(LINES)}
+    os.environ.update(size, TERM="xterm" if at_s is not None else "dumb")
+    screen = pyte.Screen(COLUMNS, LINES)
+    stream = pyte.ByteStream(screen)
+    began_s = time.monotonic()
 
     def read(descriptor: int) -> bytes:
-        nonlocal data
         part = os.read(descriptor, 4096)
-        data += part
+        if at_s is None or time.monotonic() - began_s <= at_s:
+            stream.feed(part)
         return part
 
     pty.spawn(words, read)
-    return data.decode("utf-8", "replace")
+    return screen
 
 
-def as_left(text: str) -> list[str]:
-    """The lines as they stand when all is over: a progress line that was written over is gone."""
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r\n", "\n")
-    lines = [line.rpartition("\r")[2] for line in text.rstrip().split("\n")]
-    return [
-        line[at : at + COLUMNS] for line in lines for at in range(0, max(1, len(line)), COLUMNS)
-    ]
-
-
-def draw(command: str, lines: list[str]) -> Image.Image:
-    """The picture."""
+def draw(command: str, screen: pyte.Screen) -> Image.Image:
+    """The picture, as many lines as are written."""
     font = ImageFont.truetype(FONT, SIZE)
-    step = round(SIZE * 1.35)
-    width = round(font.getlength("x") * COLUMNS) + 2 * MARGIN
-    picture = Image.new("RGB", (width, step * (len(lines) + 1) + 2 * MARGIN), PAPER)
+    step, letter = round(SIZE * 1.35), font.getlength("x")
+    written = [number for number, line in enumerate(screen.display, 1) if line.strip()]
+    height = max(written, default=0)
+    width = round(letter * COLUMNS) + 2 * MARGIN
+    picture = Image.new("RGB", (width, step * (height + 1) + 2 * MARGIN), PAPER)
     pen = ImageDraw.Draw(picture)
     pen.text((MARGIN, MARGIN), f"$ {command}", font=font, fill=PROMPT)
-    for number, line in enumerate(lines, 1):
-        pen.text((MARGIN, MARGIN + number * step), line, font=font, fill=INK)
+    for row in range(height):
+        for column, char in sorted(screen.buffer[row].items()):
+            place = MARGIN + column * letter, MARGIN + (row + 1) * step
+            pen.text(place, char.data, font=font, fill=INKS.get(char.fg, INK))
     return picture
 
 
 def main() -> int:
-    out, _, *words = sys.argv[1:]
-    lines = as_left(printed(words))
-    draw(" ".join(words), lines).quantize(32).save(Path(out), optimize=True)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--at", type=float, help="after so many seconds, in place of at its end")
+    if "--" not in sys.argv:
+        parser.error("the command is missing: write it after --")
+    middle = sys.argv.index("--")
+    arguments, words = parser.parse_args(sys.argv[1:middle]), sys.argv[middle + 1 :]
+    picture = draw(" ".join(words), shown(words, arguments.at))
+    picture.quantize(32).save(arguments.out, optimize=True)
     return 0
 
 

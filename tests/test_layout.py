@@ -90,7 +90,7 @@ ROOMS: dict[str, set[str]] = {
     "gostlab.api": {"analysis.page", "analysis.judge", "analysis.read", *RUNS},
     "gostlab.apps": set(),
     "gostlab.apps.command": set(),
-    "gostlab.apps.new": {"gostlab.apps.command", *CORE},
+    "gostlab.apps.new": {"gostlab.apps.command", "gostlab.apps.course", *CORE},
     "gostlab.apps.paths": {"gostlab.apps.command", *CORE},
     "gostlab.apps.fit": {"gostlab.apps.command", "gostlab.apps.paths", *CORE},
     "gostlab.apps.course": {"gostlab.apps.command", *CORE},
@@ -206,7 +206,7 @@ INSIDE = {
     "fit": "describe.guards describe.resolve.flows describe.resolve.run",
     "replay": "describe.resolve.cpu_model machine.cpus machine.sandbox setup.parts",
     "validate": "machine.cpus runs.outcome setup.parts",
-    "verbs": "describe.window runs.answer runs.contest runs.outcome setup.archive setup.modules setup.workbench",
+    "verbs": "describe.window runs.answer runs.contest runs.live runs.outcome setup.archive setup.modules setup.workbench",
 }
 FURTHER = {app: {f"gostlab.{name}" for name in names.split()} for app, names in INSIDE.items()}
 

@@ -16,7 +16,7 @@ from gostlab.results import read_object
 
 SEALED = "predictions.json"
 MOST_CHARACTERS = 20_000
-NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?")
+NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?")
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 

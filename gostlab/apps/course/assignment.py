@@ -80,6 +80,7 @@ class Assignment:
             "course": self.course,
             "ticket": self.ticket,
             "values": self.told,
+            **({"folder": str(self.lab.folder)} if self.lab.is_own else {}),
         }
 
 

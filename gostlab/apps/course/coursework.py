@@ -22,12 +22,12 @@ from gostlab.apps.course.answers import (
 from gostlab.apps.course.assignment import Assignment, assign
 from gostlab.apps.course.formula import filled, shown
 from gostlab.apps.course.grading import RESULTS, what_was_asked
-from gostlab.apps.course.lab import ANSWERS, GUIDE, Lab, Point, load_lab
+from gostlab.apps.course.lab import ANSWERS, CHECKS, GUIDE, Lab, Point, load_lab
 from gostlab.declared.folders import ROOT
-from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.document import BadInput, Node, load_document, mapping_of
 from gostlab.describe.resolve.run_description import RunDescription
 
-ASSIGNMENT, TASK = "assignment.json", "TASK.md"
+ASSIGNMENT, TASK, FIGURE = "assignment.json", "TASK.md", "figure.png"
 FOLDER = Path("coursework")
 TASK_TEMPLATE = Path(__file__).with_name("task.md.j2")
 
@@ -43,6 +43,9 @@ def begin(assignment: Assignment, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     results.write_json(folder / ASSIGNMENT, assignment.to_json())
     (folder / TASK).write_text(task_of(assignment), encoding="utf-8")
+    for name in (GUIDE, FIGURE):  # the lab itself may lie in an image, out of reach
+        if (assignment.lab.folder / name).is_file():
+            shutil.copyfile(assignment.lab.folder / name, folder / name)
     if not (folder / ANSWERS).exists():
         template = (assignment.lab.folder / ANSWERS).read_text(encoding="utf-8")
         sheet = re.sub(
@@ -65,7 +68,8 @@ def open_coursework(folder: Path) -> Assignment:
     if told is None:
         raise BadInput(f"{folder}: no lab was begun there: ./lab lab start LAB --student ID")
     try:
-        lab = load_lab(str(told["lab"]))
+        own = str(told.get("folder", ""))
+        lab = load_lab(own if own and Path(own, CHECKS).is_file() else str(told["lab"]))
         return assign(lab, str(told["student"]), str(told["course"]), str(told["ticket"]))
     except KeyError as error:
         raise BadInput(f"{folder / ASSIGNMENT}: {error} is missing: start again") from None
@@ -91,10 +95,27 @@ def task_of(assignment: Assignment) -> str:
         lab=lab,
         answers=ANSWERS,
         guide=GUIDE,
-        background=(lab.folder / GUIDE).resolve().as_uri(),
         values={name: shown(value) for name, value in values.items()},
+        settings=settings_of(assignment),
         filled=lambda text: filled(text, values),
     )
+
+
+def settings_of(assignment: Assignment) -> dict[str, str]:
+    """What all runs of the experiment have, as its file writes it, with the student's values."""
+    root = mapping_of(load_document(assignment.lab.experiment_path))
+    settings = mapping_of(root["settings"]) if "settings" in root else {}
+    return {name: as_written(node) for name, node in settings.items()} | assignment.sets
+
+
+def as_written(node: Node) -> str:
+    """A value on one line of YAML."""
+    if node.fields is not None:
+        inner = ", ".join(f"{name}: {as_written(each)}" for name, each in node.fields.items())
+        return f"{{{inner}}}"
+    if node.items is not None:
+        return f"[{', '.join(map(as_written, node.items))}]"
+    return node.text or ""
 
 
 def seal_predictions(folder: Path, assignment: Assignment, *, again: bool) -> Sealed:
@@ -141,7 +162,7 @@ def sealed_seed(folder: Path, assignment: Assignment) -> int:
     if answers.predictions != sealed.predictions:
         raise BadInput(
             f"{folder / ANSWERS}: the predictions are others than the sealed ones: write those"
-            f" back, or seal these (./lab lab predict {assignment.lab.number} --again)"
+            f" back, or seal these (./lab lab predict {assignment.lab.word} --again)"
         )
     return assignment.seed(sealed.predictions)
 
@@ -169,7 +190,7 @@ def unfinished(folder: Path, assignment: Assignment) -> list[str]:
         results.is_finished(folder / RESULTS / run.experiment / run.name, run) for run in runs
     )
     if done < len(runs):
-        left.append(f"{done} of {len(runs)} runs are there: ./lab lab run {lab.number}")
+        left.append(f"{done} of {len(runs)} runs are there: ./lab lab run {lab.word}")
     left += [
         f"{ANSWERS}: {'.'.join(point.answer or ())}: {why}" for point, why in unjudged(lab, answers)
     ]

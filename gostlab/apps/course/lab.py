@@ -31,7 +31,9 @@ from gostlab.describe.file.document import (
 )
 
 CHECKS, EXPERIMENT, ANSWERS, GUIDE = "check.yaml", "experiment.yaml", "answers.yaml", "README.md"
+PLAN = "plan.md"
 SECTIONS = ("predictions", "answers")
+TO_FILL = re.compile(r"FILL IN: *(.*?)[\"']?$")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 T = TypeVar("T")
 
@@ -210,7 +212,6 @@ class Lab:
     title: str = key(text_of, "its title")
     goals: tuple[str, ...] = key(list_of(text_of, least=1), "what a student can do then")
     minutes: float = key(read_minutes, "wall time of its runs on two cores")
-    waits_for: str = key(text_of, "what it will have and has not yet", default="")
     drawn: Mapping[str, tuple[Value, ...]] = key(
         by_name(list_of(read_value, least=1)), "a value of each list", named="draw"
     )
@@ -235,6 +236,16 @@ class Lab:
         return self.folder.resolve().name
 
     @property
+    def is_own(self) -> bool:
+        """Whether it is a teacher's own, and none of those that come with gostlab."""
+        return self.folder.resolve().parent != LABS.resolve()
+
+    @property
+    def word(self) -> str:
+        """What names it on the command line."""
+        return str(self.folder) if self.is_own else str(self.number)
+
+    @property
     def experiment_path(self) -> Path:
         return self.folder / EXPERIMENT
 
@@ -256,26 +267,38 @@ def check_names(node: Node, lab: Lab) -> None:
     """
     known = {*lab.drawn, *lab.measured}
     seen: set[str] = set()
-    for point in lab.points:
+    nodes = mapping_of(node)["points"].items or ()
+    for point, place in zip(lab.points, nodes, strict=True):
         if point.name in seen:
-            raise node.bad(f"points: {point.name} is there twice")
+            raise place.bad(f"{point.name} is there twice")
         seen.add(point.name)
         formulas = (point.expect, point.got, point.least, point.most)
         for text in (*formulas, *FORMULA_IN_TEXT.findall(point.because)):
             unknown = names_in(text) - known if text is not None else set()
             if unknown:
-                raise node.bad(
-                    f"points: {point.name}: {meant(sorted(unknown)[0], known)}: neither drawn nor"
-                    " measured"
+                name = sorted(unknown)[0]
+                raise place.bad(
+                    f"{point.name}: {name}: neither drawn nor measured ({meant(name, known)})"
                 )
 
 
 READ_LAB = record(Lab, check_names)
 
 
+def check_filled(folder: Path) -> None:
+    """Raises BadInput for what `./lab new lab` left to be written."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".md", ".yaml") and path.is_file():
+            text = path.read_text(encoding="utf-8", errors="replace")
+            for number, line in enumerate(text.splitlines(), 1):
+                if found := TO_FILL.search(line):
+                    raise BadInput(f"{path}:{number}: still to be written: {found[1]}")
+
+
 def load_lab(word: str) -> Lab:
     """Read a lab by its number, name or folder. Raises BadInput."""
     folder = find_lab(word)
+    check_filled(folder)
     return replace(READ_LAB(load_document(folder / CHECKS)), folder=folder)
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from gostlab import api
-from gostlab.apps.course.answers import TIME
+from gostlab.apps.course.answers import SEALED, TIME
 from gostlab.apps.course.assignment import Assignment, assign, read_secret, read_ticket, ticket_of
 from gostlab.apps.course.coursework import (
     FOLDER,
@@ -24,8 +24,9 @@ from gostlab.apps.course.coursework import (
 from gostlab.apps.course.grading import RESULTS, grade
 from gostlab.apps.course.lab import ANSWERS, list_labs, load_lab
 from gostlab.apps.course.upload import check_folder, pack
-from gostlab.runs.progress import progress_on_stderr
-from gostlab.runs.summary import print_summary
+from gostlab.apps.course.whole import check_whole
+from gostlab.describe.file.document import BadInput
+from gostlab.runs import progress, summary
 
 EXIT_OK, EXIT_FAILED = 0, 1
 
@@ -56,6 +57,8 @@ def labs_verb(arguments: argparse.Namespace) -> int:
 
 def start(arguments: argparse.Namespace) -> int:
     lab = load_lab(arguments.lab)
+    if lab.is_own:
+        check_whole(lab)
     secret = read_secret(arguments.secret) if arguments.secret else None
     who = arguments.student, arguments.course
     ticket = (
@@ -70,7 +73,7 @@ def start(arguments: argparse.Namespace) -> int:
     for name, text in assignment.sets.items():
         print(f"  {name}: {text}")
     print(f"read {folder / TASK}, fill in the predictions of {folder / ANSWERS}")
-    print(f"next: ./lab lab predict {arguments.folder or lab.number}")
+    print(f"next: ./lab lab predict {arguments.folder or lab.word}")
     return EXIT_OK
 
 
@@ -108,11 +111,11 @@ def run(arguments: argparse.Namespace) -> int:
         complain(f"{folder / own.file}: not there yet: {assignment.lab.title} asks for it")
     status = EXIT_OK
     for plan in plans:
-        with progress_on_stderr(plan.experiment.name, quiet=False) as progress:
-            outcome = api.run(plan, folder / RESULTS, jobs=arguments.jobs, progress=progress)
+        with progress.progress_on_stderr(plan.experiment.name, quiet=False) as told:
+            outcome = api.run(plan, folder / RESULTS, jobs=arguments.jobs, progress=told)
         for line in outcome.complaints:
             complain(line)
-        print_summary(api.summary(outcome), outcome.first_cc, sys.stdout)
+        summary.print_summary(api.summary(outcome), outcome.first_cc, sys.stdout)
         print(f"{outcome.counts_line} · {folder / RESULTS}")
         if outcome.failed or outcome.invalid or outcome.nothing_answered:
             status = EXIT_FAILED
@@ -122,6 +125,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def report(arguments: argparse.Namespace) -> int:
     folder, _ = coursework(arguments.lab)
+    if not any((folder / RESULTS).glob("*/*/status.json")):
+        first = "run" if (folder / SEALED).exists() else "predict"
+        raise BadInput(f"{folder}: no runs yet: ./lab lab {first} {arguments.lab}")
     print(api.report(folder / RESULTS, out=folder / "report"))
     return EXIT_OK
 

@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from gostlab.apps import new
 from gostlab.apps.command import EXIT_OK, Verb
+from gostlab.apps.course.words import PUBLIC_COURSE
+from gostlab.apps.new import teaching
 from gostlab.declared import folders
+from gostlab.declared.errors import BadInput
+
+LAB, CLASSROOM = "lab", "classroom"
 
 
 def new_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("kind", choices=list(new.KINDS), help="what it is to be")
-    verb.add_argument("name", help="what an experiment is to call it")
+    verb.add_argument("kind", choices=[*new.KINDS, LAB, CLASSROOM], help="what it is to be")
+    verb.add_argument(
+        "name", help="what an experiment is to call it; of a lab or a classroom, the folder"
+    )
+    verb.add_argument("--lab", help="of a classroom: the lab, its number, name or folder")
+    verb.add_argument("--course", help="of a classroom: a word for course and year")
 
 
 def new_verb(arguments: argparse.Namespace) -> int:
     """`./lab new KIND NAME`."""
+    folder = Path(arguments.name)
+    if arguments.kind == CLASSROOM:
+        if arguments.lab is None:
+            raise BadInput("--lab is missing: the lab that the classroom hands in (like --lab 3)")
+        for path in teaching.write_classroom(
+            folder, arguments.lab, arguments.course or PUBLIC_COURSE
+        ):
+            print(path)
+        print(f"{folder}/grader: what the check reads; students leave it as it is")
+        print(f"next: read {folder}/README.md; git init {folder}; push it as a template")
+        return EXIT_OK
+    if arguments.lab or arguments.course:
+        raise BadInput(f"--lab, --course: of a classroom, and not of a {arguments.kind}")
+    if arguments.kind == LAB:
+        for path in teaching.write_lab(folder):
+            print(f"to fill in: {path}")
+        print(
+            f"then: ./lab lab start {teaching.shown(folder)} --student somebody: says what is left"
+        )
+        return EXIT_OK
     for path in new.write_kind(arguments.kind, arguments.name):
         print(f"to fill in: {folders.from_root(path)}")
     print("then: make fast; python3 -m gostlab.describe.file.manual makes its row in the docs")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from gostlab import api
@@ -27,10 +29,11 @@ from gostlab.apps.command import (
 )
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file import question, settings
-from gostlab.runs import answer, contest, progress, summary
+from gostlab.runs import answer, contest, live, progress, schedule, summary
 from gostlab.runs import outcome as finished
 
 USUALLY_ASKED = ("rate", "rtt", "loss", "buffer", "cc", "tunnel", "streams", "duration")
+LIVE_SAMPLE = "100ms"  # ten frames a second
 REPEAT = "runs of each combination; from 6 on there is an interval (default: 1)"
 
 
@@ -84,7 +87,41 @@ def add_run_arguments(verb: argparse.ArgumentParser) -> None:
         help="with --dask: first see whether two workers agree bit for bit",
     )
     add_flag(verb, "--json", "print the outcome as JSON and nothing else")
+    add_live(verb)
     add_gost(verb)
+
+
+def add_live(verb: argparse.ArgumentParser) -> None:
+    """Drawn on the terminal as it goes on."""
+    add_flag(verb, "--live", "draw queue and windows on the terminal, of 4 runs at most")
+    verb.add_argument(
+        "--pace",
+        type=pace,
+        default=1.0,
+        help="with --live: seconds of the network in a second of yours (default: 1)",
+    )
+
+
+def pace(text: str) -> float:
+    """How fast the picture goes. Raises ArgumentTypeError."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < math.inf:
+        raise argparse.ArgumentTypeError(f"{text:.40}: not a pace (a number above 0, like 4)")
+    return found
+
+
+def told(
+    arguments: argparse.Namespace, plan: api.Plan, *, quiet: bool
+) -> AbstractContextManager[schedule.Quiet]:
+    """Who is told what the runs do. Raises BadInput."""
+    if not arguments.live:
+        return progress.progress_on_stderr(plan.experiment.name, quiet=quiet)
+    if quiet:
+        raise BadInput("--live and --json or --csv: only one of them")
+    return live.watched_on_stderr(plan.experiment.title, arguments.results, arguments.pace)
 
 
 def setting_names() -> str:
@@ -115,6 +152,7 @@ def try_arguments(asked: argparse.ArgumentParser) -> None:
     )
     add_flag(asked, "--dry-run", "list the runs and stop")
     add_flag(asked, "--retry-failed", "run failed runs again")
+    add_live(asked)
     asked.add_argument("--jobs", type=int, help=JOBS)
     add_results(asked, "where results go")
     add_machine(asked)
@@ -201,14 +239,14 @@ def run_verb(arguments: argparse.Namespace) -> int:
     workers = dask_cluster.joined(
         arguments.dask, plan, arguments.gost, arguments.jobs, check_hosts=arguments.check_hosts
     )
-    with progress.progress_on_stderr(plan.experiment.name, quiet=arguments.json) as told:
+    with told(arguments, plan, quiet=arguments.json) as shown:
         outcome = api.run(
             plan,
             arguments.results,
             jobs=arguments.jobs,
             gost=arguments.gost,
             retry_failed=arguments.retry_failed,
-            progress=told,
+            progress=shown,
             workers=workers,
         )
     return conclude(outcome, arguments.results, as_json=arguments.json)
@@ -233,6 +271,8 @@ def try_verb(arguments: argparse.Namespace) -> int:
         for name, words in vars(arguments).items()
         if name.startswith("ask ") and words is not None
     }
+    if arguments.live:
+        given.setdefault("sample", LIVE_SAMPLE)
     asked = question.to_question(given, repetitions=arguments.repeat, seed=arguments.seed)
     plan = api.plan_question(asked, arguments.results, on=arguments.machine)
     if arguments.save:
@@ -241,7 +281,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
         return list_runs(plan, arguments.results, as_json=arguments.json)
     quiet = arguments.json or arguments.csv
     provide_missing(plan, arguments, quiet=quiet)
-    with progress.progress_on_stderr(plan.experiment.name, quiet=quiet) as told:
+    with told(arguments, plan, quiet=quiet) as shown:
         outcome = api.run_question(
             asked,
             plan,
@@ -249,7 +289,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
             jobs=arguments.jobs,
             gost=arguments.gost,
             retry_failed=arguments.retry_failed,
-            progress=told,
+            progress=shown,
         )
     found = api.contests(outcome) if asked.is_contest else []
     cells = [each.cell for each in found] or api.summary(outcome)

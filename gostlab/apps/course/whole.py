@@ -1,0 +1,94 @@
+"""Whether a teacher's own lab is whole: what `start` looks at before it gives anybody values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gostlab.apps.course.answers import read_answers
+from gostlab.apps.course.assignment import Assignment, assign, ticket_of
+from gostlab.apps.course.evidence import FIGURES
+from gostlab.apps.course.formula import FormulaError, Value, evaluate, filled
+from gostlab.apps.course.grading import level_of, squeezed
+from gostlab.apps.course.lab import ANSWERS, CHECKS, EXPERIMENT, GUIDE, PLAN, SECTIONS, Lab
+from gostlab.describe.file.document import BadInput, Node, load_document, mapping_of, meant
+
+NEEDED = (GUIDE, EXPERIMENT, ANSWERS, CHECKS, PLAN)
+
+
+def check_whole(lab: Lab) -> None:
+    """Raises BadInput, by file and line, for what would keep a student from points: a part that is
+    missing, a key that the sheet or the page does not have, a figure or a run that there is not.
+    """
+    for name in NEEDED:
+        if not (lab.folder / name).is_file():
+            raise BadInput(f"{lab.folder / name}: not there: ./lab new lab writes one to fill in")
+    root = mapping_of(load_document(lab.folder / CHECKS))
+    check_sheet(lab)
+    check_page(lab)
+    assignment = assign(lab, "somebody", "", ticket_of(lab, "somebody", "", None))
+    check_measured(lab, assignment, root)
+    check_formulas(lab, assignment, root)
+
+
+def check_sheet(lab: Lab) -> None:
+    """answers.yaml has a line for every answer that earns points, and no other."""
+    path = lab.folder / ANSWERS
+    read_answers(path, lab)
+    root = mapping_of(load_document(path))
+    for section in SECTIONS:
+        node = root.get(section)
+        there = {} if node is None or node.fields is None else node.fields
+        for key in lab.keys(section):
+            if key not in there:
+                line = "" if node is None or node.line is None else f":{node.line}"
+                raise BadInput(f"{path}{line}: {section}.{key} is missing: {CHECKS} asks for it")
+
+
+def check_page(lab: Lab) -> None:
+    """README.md says of every answer what it is, and of every told value."""
+    page = (lab.folder / GUIDE).read_text(encoding="utf-8")
+    asked = [f"{section}.{key}" for section in SECTIONS for key in lab.keys(section)]
+    told = [name for name in lab.drawn if name not in lab.hidden]
+    for name in (*asked, *told):
+        if f"`{name}`" not in page:
+            raise BadInput(f"{lab.folder / GUIDE}: `{name}` is not on the page: say what it is")
+
+
+def check_measured(lab: Lab, assignment: Assignment, root: Mapping[str, Node]) -> None:
+    """Every figure is one that there is, of a run that there is."""
+    nodes = mapping_of(root["measured"]) if lab.measured else {}
+    for name, wanted in lab.measured.items():
+        node = nodes[name]
+        if wanted.figure not in FIGURES:
+            raise node.bad(
+                f"figure {wanted.figure!r:.60}: none of a run ({meant(wanted.figure, FIGURES)})"
+            )
+        try:
+            levels = {key: filled(text, assignment.values) for key, text in wanted.of.items()}
+        except FormulaError as error:
+            raise node.bad(str(error)) from None
+        runs = assignment.own_runs(1) if wanted.own else assignment.runs(1)
+        fitting = [
+            run
+            for run in runs
+            if all(level_of(run, key) == squeezed(level) for key, level in levels.items())
+        ]
+        if not fitting or (wanted.take == "one" and len(fitting) > 1):
+            raise node.bad(
+                f"{len(fitting)} runs with {levels}: name one by its matrix and levels (`of`), or"
+                " say which of several (`take`)"
+            )
+
+
+def check_formulas(lab: Lab, assignment: Assignment, root: Mapping[str, Node]) -> None:
+    """Every formula has a value."""
+    nodes = root["points"].items or ()
+    names: dict[str, Value] = {**assignment.values, **dict.fromkeys(lab.measured, 1.0)}
+    for point, node in zip(lab.points, nodes, strict=True):
+        for formula in (point.expect, point.got, point.least, point.most):
+            try:
+                if formula is not None:
+                    evaluate(formula, names)
+                filled(point.says, assignment.told)
+            except FormulaError as error:
+                raise node.bad(f"{point.name}: {error}") from None

@@ -1,0 +1,281 @@
+"""`./lab new lab` and `./lab new classroom`, from the command to a hand-in that is graded."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+import sys
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+import yaml
+
+from gostlab.apps.course.assignment import Assignment, assign, ticket_of
+from gostlab.apps.course.coursework import begin
+from gostlab.apps.course.lab import load_lab
+from gostlab.describe.resolve.run_description import RunDescription
+from tests.apps.course.handins import Steady, make_hand_in
+from tests.lab_command import ROOT, run_lab, said_by
+
+
+def full_link(run: RunDescription) -> Steady:
+    """A run that fills its link."""
+    return Steady(run.path["forward"]["rate_bps"] * 1448 / 1514 / 1e6 * 0.97)
+
+
+PARTS = {"README.md", "experiment.yaml", "answers.yaml", "check.yaml", "plan.md"}
+
+
+def lab(folder: Path, *words: object) -> CompletedProcess[str]:
+    """`./lab` from another folder."""
+    return run_lab(*words, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def fill_in(folder: Path) -> None:
+    """What a teacher does, as briefly as can be."""
+    for path in folder.iterdir():
+        text = re.sub(r"FILL IN: [^\"|\n]*", "Written by its teacher ", path.read_text("utf-8"))
+        path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A lab of a teacher's own, with all its parts written."""
+    made = lab(tmp_path, "new", "lab", "mine")
+    assert made.returncode == 0, made.stderr
+    fill_in(tmp_path / "mine")
+    return tmp_path / "mine"
+
+
+# -- a lab
+
+
+def test_every_part_that_is_not_written_is_named_by_file_and_line(tmp_path: Path) -> None:
+    made = lab(tmp_path, "new", "lab", "mine")
+    assert {line.split("/")[-1] for line in made.stdout.splitlines()[:-1]} == PARTS
+    folder = tmp_path / "mine"
+    seen = set()
+    for _ in range(60):
+        said = lab(tmp_path, "lab", "start", "./mine", "--student", "somebody")
+        if said.returncode == 0:
+            break
+        [line] = said.stderr.strip().splitlines()
+        found = re.fullmatch(r"gostlab: mine/(\S+):(\d+): still to be written: (\S.*)", line)
+        assert found and said.returncode == 2, line
+        seen.add(found[1])
+        path = folder / found[1]
+        lines = path.read_text("utf-8").splitlines()
+        assert found[3].split('"')[0].strip(" |") in lines[int(found[2]) - 1]
+        lines[int(found[2]) - 1] = re.sub(r"FILL IN: [^\"|]*", "written ", lines[int(found[2]) - 1])
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert seen == PARTS
+    assert said.returncode == 0, said.stderr
+    assert lab(tmp_path, "grade", "./mine", "coursework/mine").returncode == 0
+
+
+def test_a_lab_of_ones_own_goes_from_the_command_to_a_grade(mine: Path) -> None:
+    begun = lab(mine.parent, "lab", "start", "./mine", "--student", "alice")
+    assert begun.returncode == 0 and "./lab lab predict mine" in begun.stdout, begun.stderr
+    work = mine.parent / "coursework/mine"
+    told = json.loads((work / "assignment.json").read_text())
+    lab_read = load_lab(str(mine))
+    asked = assign(lab_read, "alice", "public", told["ticket"])
+    for path in work.iterdir():
+        path.unlink()
+    make_hand_in(work, asked, full_link)
+    (work / "assignment.json").write_text(json.dumps(told))
+
+    handed = lab(mine.parent, "lab", "hand-in", "./mine")
+    grade = lab(mine.parent, "grade", "./mine", "coursework/mine-alice.zip", "--format", "json")
+
+    assert handed.returncode == 0 and "complete" in handed.stdout, handed.stderr
+    found = json.loads(grade.stdout)
+    assert (found["points"], found["problems"]) == (found["most"], [])
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "says"),
+    [
+        ("answers.yaml", "  bdp_pkts:", "  bdp:", ("answers.yaml:5", "bdp_pkts")),
+        ("answers.yaml", "  why:", "  # why:", ("answers.yaml", "answers.why is missing")),
+        ("check.yaml", "figure: goodput_mbit", "figure: goodput", ("check.yaml", "goodput_mbit?")),
+        ("check.yaml", '"goodput / pay', '"speed / pay', ("check.yaml", "speed", "neither drawn")),
+        ("check.yaml", "{figure: goodput_mbit}", "{figure: goodput_mbit, of: {cc: bbr}}",
+         ("check.yaml", "0 runs", "matrix")),
+        ("check.yaml", "bdp_pkts(rate_mbit, rtt_ms)", "bdp_pkts(rate_mbit)", ("check.yaml", "predict-bdp")),
+        ("README.md", "`answers.goodput_mbit`", "the goodput", ("README.md", "`answers.goodput_mbit`")),
+        ("README.md", "`rtt_ms`", "round trip", ("README.md", "`rtt_ms`")),
+        ("experiment.yaml", "cc: cubic", "cc: cubicc", ("experiment.yaml:", "cubic")),
+    ],
+)  # fmt: skip
+def test_a_part_that_does_not_fit_the_others_is_refused_by_file(
+    mine: Path, file: str, old: str, new: str, says: tuple[str, ...]
+) -> None:
+    path = mine / file
+    assert old in path.read_text("utf-8")
+    path.write_text(path.read_text("utf-8").replace(old, new), encoding="utf-8")
+
+    said = lab(mine.parent, "lab", "start", "./mine", "--student", "alice")
+
+    [line] = said.stderr.strip().splitlines()
+    assert said.returncode == 2 and all(word in line for word in says), line
+    assert not (mine.parent / "coursework").exists()
+
+
+@pytest.mark.parametrize("part", sorted(PARTS - {"check.yaml"}))
+def test_a_part_that_is_missing_is_named(mine: Path, part: str) -> None:
+    (mine / part).unlink()
+    said = lab(mine.parent, "lab", "start", "./mine", "--student", "alice")
+    assert said.returncode == 2 and f"mine/{part}" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("lab", "My Lab"), "not a lab's name"),
+        (("lab", "3-random-loss"), "there is a lab of that name"),
+        (("lab", "there"), "is there already"),
+        (("lab", "mine", "--course", "x"), "of a classroom"),
+        (("classroom", "class"), "--lab is missing"),
+        (("classroom", "class", "--lab", "77"), "no such lab"),
+        (("classroom", "there", "--lab", "0"), "is there already"),
+        (("classroom", "class", "--lab", "0", "--course", "a b; rm"), "not a course"),
+    ],
+)
+def test_what_cannot_be_made_is_one_line_and_writes_nothing(
+    tmp_path: Path, words: tuple[str, ...], says: str
+) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/work.txt").write_text("my own")
+    said = lab(tmp_path, "new", *words)
+    assert said.returncode == 2 and says in said.stderr
+    assert len(said.stderr.strip().splitlines()) == 1
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["there", "work.txt"]
+
+
+@pytest.mark.sandbox
+def test_a_lab_of_ones_own_runs_and_is_handed_in_for_all_its_points(
+    mine: Path, tmp_path: Path
+) -> None:
+    done = said_by(sys.executable, ROOT / "labs/times.py", mine, "--work", tmp_path / "work",
+                   "--write", cwd=mine.parent)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    plan = (mine / "plan.md").read_text("utf-8")
+    assert re.search(r"^\| CPU time, s \|( [0-9.]+ \|){6}$", plan, re.MULTILINE)
+
+
+# -- a classroom
+
+
+@pytest.fixture
+def classroom(tmp_path: Path) -> Path:
+    """A repository for lab 0, where no part of the lab's program can be found but its own."""
+    made = lab(tmp_path, "new", "classroom", "class", "--lab", "0", "--course", "cc-2027")
+    assert made.returncode == 0, made.stderr
+    for name in ("rich", "mininet", "pandas", "matplotlib", "jinja2"):  # no runner has them
+        (tmp_path / f"class/grader/{name}.py").write_text("raise ImportError('not on a runner')")
+    return tmp_path / "class"
+
+
+def handed_in(classroom: Path, key: bytes | None = None, **wrong: str) -> Path:
+    """A hand-in in the repository, all right but for what is wrong."""
+    lab_read = load_lab("0")
+    asked = assign(lab_read, "alice", "cc-2027", ticket_of(lab_read, "alice", "cc-2027", key))
+    return make_hand_in(classroom / "hand-in", asked, full_link, wrong)
+
+
+def check(classroom: Path, *words: object, **known: str) -> CompletedProcess[str]:
+    """The repository's check, as a forge runs it."""
+    env = {"PATH": os.environ["PATH"], "HOME": "/nowhere", **known}
+    return said_by("/usr/bin/python3", classroom / "check", *words, cwd="/", env=env)
+
+
+def test_the_repository_has_its_lab_its_check_and_what_two_forges_run(classroom: Path) -> None:
+    for name in ("github", "gitlab"):
+        place = {"github": ".github/workflows/check.yml", "gitlab": ".gitlab-ci.yml"}[name]
+        text = (classroom / place).read_text("utf-8")
+        assert yaml.safe_load(text) and "/usr/bin/python3 ./check" in text
+        assert "python3-yaml" in text
+    assert (classroom / "check").stat().st_mode & stat.S_IXUSR
+    page = (classroom / "README.md").read_text("utf-8")
+    for link in re.findall(r"\]\(([^)]+)\)", page):
+        assert (classroom / link).is_file(), link
+    assert "--course cc-2027" in page
+    there = {path.name for path in (classroom / "grader/labs/0-warm-up").iterdir()}
+    assert {"README.md", "experiment.yaml", "answers.yaml", "check.yaml", "figure.png"} <= there
+    for path in classroom.rglob("*"):
+        if path.is_file() and path.suffix not in (".png", ".py"):
+            assert not re.search(r"@(lab|course|title|name|folder)", path.read_text("utf-8"))
+
+
+def test_the_check_is_0_for_a_complete_hand_in_and_1_for_one_that_lacks_something(
+    classroom: Path,
+) -> None:
+    nothing = check(classroom)
+    assert nothing.returncode == 2 and "hand-in" in nothing.stderr
+    folder = handed_in(classroom)
+    whole = check(classroom)
+    assert (whole.returncode, whole.stdout) == (0, "complete\n"), whole.stderr
+    run = next((folder / "results").glob("*/*"))
+    shutil.rmtree(run)
+    lacking = check(classroom)
+    assert lacking.returncode == 1 and "0 of 1 runs" in lacking.stderr
+    assert not (classroom / "grader/gostlab/__pycache__").exists()
+
+
+def test_with_points_asked_for_the_check_says_whether_they_are_there(classroom: Path) -> None:
+    handed_in(classroom, **{"read-goodput": "1.5"})
+    most = load_lab("0").most
+    enough = check(classroom, "--least", most - 2)
+    less = check(classroom, LEAST_POINTS=str(most))
+    other = check(classroom, "--least", 1, "--student", "bob")
+    assert enough.returncode == 0, enough.stdout + enough.stderr
+    assert less.returncode == 1 and f"{most - 2} of {most} points" in less.stdout
+    assert other.returncode != 0
+    assert check(classroom, LEAST_POINTS="many").returncode == 2
+
+
+def test_a_course_with_a_secret_is_graded_with_it_alone(classroom: Path, tmp_path: Path) -> None:
+    key = "5" * 64
+    secret = tmp_path / "course.secret"
+    secret.write_text(key + "\n")
+    handed_in(classroom, key.encode())
+    asked = ("--least", 1)
+    assert check(classroom, *asked, "--secret", secret).returncode == 0
+    assert check(classroom, *asked, COURSE_SECRET=key).returncode == 0
+    assert check(classroom, *asked).returncode == 2
+    assert check(classroom, *asked, COURSE_SECRET="6" * 64).returncode != 0
+    assert key not in check(classroom, *asked, COURSE_SECRET=key).stdout
+
+
+def test_a_classroom_of_a_lab_of_ones_own_starts_and_checks(mine: Path) -> None:
+    made = lab(mine.parent, "new", "classroom", "class", "--lab", "./mine")
+    assert made.returncode == 0, made.stderr
+    room = mine.parent / "class"
+    words = ("lab", "start", "grader/labs/mine", "--student", "alice", "--folder", "hand-in")
+    begun = lab(room, *words)
+    assert begun.returncode == 0, begun.stderr
+    asked = the_assignment(room)
+    for path in (room / "hand-in").iterdir():
+        path.unlink()
+    make_hand_in(room / "hand-in", asked, full_link)
+    assert check(room).returncode == 0
+
+
+def the_assignment(room: Path) -> Assignment:
+    told = json.loads((room / "hand-in/assignment.json").read_text())
+    return assign(load_lab(str(room / "grader/labs/mine")), "alice", "public", told["ticket"])
+
+
+def test_a_student_begins_with_the_lab_beside_him(tmp_path: Path) -> None:
+    """The page that the task links lies in the student's own folder: gostlab may be an image."""
+    lab_read = load_lab("0")
+    asked = assign(lab_read, "alice", "public", ticket_of(lab_read, "alice", "public", None))
+    begin(asked, tmp_path / "work")
+    task = (tmp_path / "work/TASK.md").read_text("utf-8")
+    assert "](README.md)" in task and (tmp_path / "work/README.md").is_file()
+    assert (tmp_path / "work/figure.png").is_file()

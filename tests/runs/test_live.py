@@ -1,0 +1,282 @@
+"""`--live`: the picture of runs under way follows their samples, at a pace of its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from gostlab.apps.cli import main
+from gostlab.declared.errors import BadInput
+from gostlab.describe.file.question import to_question
+from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.runs.live import MOST_RUNS, Followed, Tail, Watched, rounded_up
+from gostlab.runs.schedule import Finished, place_of
+from tests.lab_command import ROOT
+
+PATH = {"rate": "12.112mbit", "rtt": "100ms", "buffer": "100pkts", "duration": "10s"}
+
+
+def asked(**words: str) -> list[RunDescription]:
+    """The runs of a question."""
+    question = to_question({**PATH, "cc": "cubic", **words})
+    return list(expand(question.to_experiment(Path("x.yaml")), machine="sandbox", clock="virtual"))
+
+
+def write(folder: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.jsonl").open("a") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def queued(at_s: float, packets: int, drops: int = 0, **other: Any) -> dict[str, Any]:
+    return {
+        "t_s": at_s,
+        "role": "bottleneck",
+        "direction": "forward",
+        "backlog_pkts": packets,
+        "backlog_bytes": packets * 1514,
+        "drops": drops,
+        **other,
+    }
+
+
+def sent(at_s: float, window: int, **other: Any) -> dict[str, Any]:
+    return {
+        "t_s": at_s,
+        "leg": "wan",
+        "host": "client",
+        "flow": "flow1",
+        "cwnd_pkts": window,
+        "srtt_ms": 120.0,
+        "bytes_acked": int(at_s * 1e6),
+        **other,
+    }
+
+
+class Screen:
+    """A picture of runs, and the clock that moves it."""
+
+    def __init__(self, folder: Path, runs: Sequence[RunDescription], pace: float = 1.0) -> None:
+        self.now_s = 0.0
+        self.out = io.StringIO()
+        console = Console(file=self.out, width=100, force_terminal=True, color_system=None)
+        self.watched = Watched("a title", folder, pace, console, now=lambda: self.now_s)
+        self.watched.planned(runs, [])
+        self.lines()
+
+    def at(self, now_s: float) -> list[str]:
+        """What stands there after so much time."""
+        self.now_s = now_s
+        return self.lines()
+
+    def lines(self) -> list[str]:
+        file = io.StringIO()
+        Console(file=file, width=100).print(self.watched.picture())
+        return file.getvalue().splitlines()
+
+
+def test_the_queue_fills_as_its_samples_say(tmp_path: Path) -> None:
+    [run] = asked()
+    write(place_of(run, tmp_path), "queues", [queued(n / 10, n, n // 50) for n in range(1, 101)])
+    write(place_of(run, tmp_path), "sockets", [sent(n / 10, 2 * n) for n in range(1, 101)])
+    screen = Screen(tmp_path, [run])
+
+    half, whole = screen.at(5.0), screen.at(10.0)
+
+    assert "5.0 of 10 s" in half[0] and "10.0 of 10 s" in whole[0]
+    assert "12.112 Mbit/s · 100 ms · BDP 100 packets" in half[2]
+    [bar_half], [bar_whole] = (
+        [x for x in lines if "of 100 packets" in x] for lines in (half, whole)
+    )
+    assert "50 of 100" in bar_half and "100 of 100" in bar_whole
+    assert abs(bar_half.count("█") * 2 - bar_whole.count("█")) <= 1
+    assert any("50 ms to wait · 1 dropped" in line for line in half)
+    assert any("window 100 packets · 120 ms round trip · 8.0 Mbit/s" in line for line in half)
+    # what is not drawn yet stays empty: a chart fills from the left
+    charts = [[line[7:].rstrip() for line in lines[5:13]] for lines in (half, whole)]
+    assert max(map(len, charts[0])) < 0.6 * max(map(len, charts[1]))
+    assert sum(line.count("█") for line in charts[0]) < sum(line.count("█") for line in charts[1])
+
+
+def test_the_picture_goes_at_its_own_pace_and_waits_for_samples(tmp_path: Path) -> None:
+    [run] = asked()
+    write(place_of(run, tmp_path), "queues", [queued(n, n) for n in range(1, 5)])
+    screen = Screen(tmp_path, [run], pace=2.0)
+
+    assert "2.0 of 10 s · 2 × real time" in screen.at(1.0)[0]
+    assert "4.0 of 10 s" in screen.at(3.0)[0]  # nothing is written of what comes then
+    write(place_of(run, tmp_path), "queues", [queued(n, n) for n in range(5, 9)])
+    assert "6.0 of 10 s" in screen.at(4.0)[0]  # and no jump
+
+
+def test_runs_side_by_side_are_seen_at_one_instant(tmp_path: Path) -> None:
+    cubic, bbr = asked(cc="cubic,bbr")
+    write(place_of(cubic, tmp_path), "queues", [queued(n, n) for n in range(1, 11)])
+    screen = Screen(tmp_path, [cubic, bbr])
+
+    assert "0.0 of 10 s" in screen.at(4.0)[0]  # bbr has not begun
+    write(place_of(bbr, tmp_path), "queues", [queued(n, 7) for n in range(1, 11)])
+    lines = screen.at(8.0)
+    assert "4.0 of 10 s" in lines[0]
+    assert re.search(r"4 of 100 packets.* 7 of 100 packets", "\n".join(lines))
+
+
+def test_a_run_that_has_ended_holds_nothing_up(tmp_path: Path) -> None:
+    cubic, bbr = asked(cc="cubic,bbr")
+    write(place_of(cubic, tmp_path), "queues", [queued(n, n) for n in range(1, 11)])
+    screen = Screen(tmp_path, [cubic, bbr])
+    failed = Finished(bbr, tmp_path, {"outcome": "failed", "error": "died early"}, None)
+    screen.watched.finished(failed, 0.0)
+
+    lines = screen.at(4.0)
+
+    assert "4.0 of 10 s" in lines[0]
+    assert any("no answer: failed: died early" in line for line in lines)
+
+
+def test_what_was_run_before_is_drawn_again(tmp_path: Path) -> None:
+    [run] = asked()
+    write(place_of(run, tmp_path), "queues", [queued(n, 9) for n in range(1, 11)])
+    screen = Screen(tmp_path, [])
+    screen.watched.planned([run], [Finished(run, tmp_path, {"outcome": "ok"}, "ok")])
+
+    assert any("9 of 100 packets" in line for line in screen.at(3.0))
+    assert "10.0 of 10 s" in screen.at(30.0)[0]
+
+
+def test_a_tunnels_data_are_seen_where_they_cross_the_path(tmp_path: Path) -> None:
+    [run] = asked(tunnel="relay+ws")
+    followed = Followed(run, place_of(run, tmp_path))
+    rows = [
+        sent(1.0, 10, bytes_acked=500, host="near"),
+        sent(1.0, 30, bytes_acked=400, host="near"),  # a second stream
+        sent(1.0, 99, bytes_acked=5, host="far"),  # what comes back
+        sent(1.0, 77, leg="app"),
+    ]
+    write(followed.folder, "sockets", rows)
+    followed.read()
+
+    [at] = followed.sender("flow1")
+    assert (at.window_pkts, at.acked_bytes) == (40, 900)
+
+
+def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    file = tmp_path / "queues.jsonl"
+    tail = Tail(file)
+    assert list(tail.rows()) == []
+    file.write_text('{"t_s": 1}\n{"t_')
+    assert list(tail.rows()) == [{"t_s": 1}]
+    file.write_text('{"t_s": 1}\n{"t_s": 2}\nnonsense\n[1]\n')
+    assert list(tail.rows()) == [{"t_s": 2}]
+    file.write_text('{"t_s": 5}\n')  # the run was begun again
+    assert list(tail.rows()) == [{"t_s": 5}]
+
+
+def test_a_run_that_is_begun_again_is_drawn_from_its_new_samples(tmp_path: Path) -> None:
+    [run] = asked()
+    followed = Followed(run, place_of(run, tmp_path))
+    write(followed.folder, "queues", [queued(n, 50) for n in range(1, 9)])
+    write(followed.folder, "sockets", [sent(n, 50) for n in range(1, 9)])
+    followed.read()
+    for file in followed.folder.iterdir():
+        file.unlink()
+    write(followed.folder, "queues", [queued(1, 3)])
+    write(followed.folder, "sockets", [sent(1, 3)])
+    followed.read()
+
+    assert [each.packets for each in followed.queue] == [3]
+    assert [each.window_pkts for each in followed.sender("flow1")] == [3]
+
+
+def test_more_runs_than_fit_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    runs = asked(rtt="10ms,20ms,30ms,40ms,50ms")
+    assert len(runs) > MOST_RUNS
+    with pytest.raises(BadInput, match=r"5 runs.*fewer levels.*--matrix"):
+        Watched("t", tmp_path, console=Console(file=io.StringIO())).planned(runs, [])
+
+
+@pytest.mark.parametrize("letters", ["utf-8", "ascii"])
+def test_no_line_is_wider_than_the_terminal(tmp_path: Path, letters: str) -> None:
+    class Out(io.StringIO):
+        encoding = letters
+
+    runs = asked(cc="cubic,bbr,reno")
+    for run in runs:
+        write(place_of(run, tmp_path), "queues", [queued(1, 90), queued(2, 99)])
+        write(place_of(run, tmp_path), "sockets", [sent(1, 150), sent(2, 199)])
+    console = Console(file=Out(), width=90, force_terminal=True, color_system=None)
+    watched = Watched("t" * 200, tmp_path, console=console, now=iter(range(99)).__next__)
+    watched.planned(runs, [])
+    for _ in range(4):
+        lines = [watched.picture()]
+    file = Out()
+    Console(file=file, width=300).print(*lines)
+    assert max(len(line.rstrip()) for line in file.getvalue().splitlines()[1:]) <= 90
+    if letters == "ascii":
+        assert re.search(r"###", file.getvalue()) and not re.search("[▁-█]", file.getvalue())
+
+
+def test_an_axis_ends_at_a_round_number() -> None:
+    assert [rounded_up(value) for value in (0, 1, 3, 17, 200, 201)] == [1, 1, 3, 20, 200, 250]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--live",), "terminal"),
+        (("--live", "--json"), "only one of them"),
+        (("--live", "--pace", "0"), "not a pace"),
+        (("--live", "--pace", "fast"), "not a pace"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_line(
+    words: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("try", "--cc", "cubic", "--for", "1s", "--results", str(tmp_path / "r"))
+    assert main([*given, *words]) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert says in said[-1] and len(said) == 1
+
+
+@pytest.mark.sandbox
+def test_a_question_is_drawn_on_a_terminal_and_answered(tmp_path: Path) -> None:
+    words = ["try", "--cc", "cubic", "--rate", "5mbit", "--rtt", "20ms", "--for", "3s", "--live"]
+    said = on_a_terminal([*words, "--pace", "3", "--results", str(tmp_path)])
+
+    seen = [float(each) for each in re.findall(r"· (\d+\.\d) of 3 s", said)]
+    assert seen == sorted(seen) and seen[-1] == 3.0 and len(set(seen)) >= 4
+    assert re.search(r"\d+ of \d+ packets", said) and "window" in said
+    assert "goodput" in said.lower() and " ok" in said
+
+
+def on_a_terminal(words: Sequence[str]) -> str:
+    """What ./lab writes to a terminal of its own."""
+    ours, theirs = pty.openpty()
+    known = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+    argv = [sys.executable, "-m", "gostlab", *words]
+    said = b""
+    with subprocess.Popen(argv, cwd=ROOT, env=known, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        while select.select([ours], [], [], 120)[0]:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            said += part
+        status = process.wait(60)
+    os.close(ours)
+    assert status == 0, said.decode()[-2000:]
+    return said.decode()
