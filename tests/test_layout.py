@@ -110,6 +110,7 @@ ROOMS: dict[str, set[str]] = {
         *CORE,
     },
     "gostlab.apps.cli": {f"gostlab.apps.{name}" for name in STANDING} | CORE,
+    "gostlab.apps.reference": {"gostlab.apps.cli", "gostlab.apps.command", *CORE},
     "gostlab.__main__": {"gostlab.apps.cli"},
 }
 
@@ -204,6 +205,7 @@ INSIDE = {
     "course": "describe.resolve.flows setup.modules",
     "doctor": "machine.allowance machine.sandbox setup.parts setup.steps setup.system",
     "fit": "describe.guards describe.resolve.flows describe.resolve.run",
+    "reference": "results.format",
     "replay": "describe.resolve.cpu_model machine.cpus machine.sandbox setup.parts",
     "validate": "machine.cpus runs.outcome setup.parts",
     "verbs": "describe.window runs.answer runs.contest runs.live runs.outcome setup.archive setup.modules setup.workbench",

@@ -20,7 +20,6 @@ from gostlab.describe.file import experiment, settings, trace
 from gostlab.describe.file.document import keys_of
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-GUIDE = ROOT / "docs/how-to/experiment.md"
 
 # What can be added, and the names that there are.
 KINDS: Mapping[str, Callable[[], list[str]]] = {

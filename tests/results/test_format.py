@@ -19,7 +19,7 @@ from gostlab.guest.reports import FlowResult
 from gostlab.guest.watch.netlink import TcpSocket
 from gostlab.guest.watch.probes import COUNTED, TIMED, UNWRITTEN
 from gostlab.results.check import complaints
-from gostlab.results.format import KINDS, SCHEMA, Field, files, to_markdown
+from gostlab.results.format import KINDS, SCHEMA, Field, files
 
 RUN, FLOWS, FIDELITY, LEGS, SOCKETS, QUEUES = (
     next(file.fields for file in files() if file.name == name)
@@ -32,7 +32,6 @@ RUN, FLOWS, FIDELITY, LEGS, SOCKETS, QUEUES = (
         "queues.jsonl",
     )
 )
-PAGE = Path(__file__).resolve().parents[2] / "docs/reference/result-format.md"
 
 
 def names(table: Iterable[Field], prefix: str = "") -> set[str]:
@@ -43,12 +42,6 @@ def names(table: Iterable[Field], prefix: str = "") -> set[str]:
 
 def of(cls: type) -> set[str]:
     return {each.name for each in fields(cls)}
-
-
-def test_the_page_is_what_the_tables_say() -> None:
-    assert PAGE.read_text(encoding="utf-8") == to_markdown(), (
-        "run: python3 -m gostlab.results.format > docs/reference/result-format.md"
-    )
 
 
 def test_what_the_lab_writes_is_in_the_tables() -> None:

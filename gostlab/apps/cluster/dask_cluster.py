@@ -34,7 +34,7 @@ from gostlab.runs.schedule import Lost, Starter
 PACKAGE = "--dask needs Dask.distributed: sudo apt install python3-distributed"
 ONE_AUTHORITY = (
     "scheduler, workers and this machine need certificates of one authority:"
-    " docs/how-to/many-machines.md"
+    " docs/how-to/dask-cluster.md"
 )
 CONNECT_S = 15.0
 FETCH_S = 300.0  # of a run's files, over a slow link
@@ -333,7 +333,7 @@ def credentials(security: Any, where: str) -> Any:
     if context is None:
         raise MachineError(
             f"--dask {where}: Dask's configuration, distributed.comm.tls, names no certificates for"
-            " the client: docs/how-to/many-machines.md says how to make them"
+            " the client: docs/how-to/dask-cluster.md says how to make them"
         )
     return security
 
@@ -345,7 +345,7 @@ def wait_for_workers(cluster: Cluster, where: str, count: int) -> None:
         if time.monotonic() > deadline and not len(cluster):
             raise MachineError(
                 f"--dask {where}: no worker there will do ({cluster.reasons or 'none has come'}):"
-                " docs/how-to/many-machines.md says how to start one"
+                " docs/how-to/dask-cluster.md says how to start one"
             )
         if time.monotonic() > deadline:
             return

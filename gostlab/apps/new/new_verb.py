@@ -48,7 +48,7 @@ def new_verb(arguments: argparse.Namespace) -> int:
         return EXIT_OK
     for path in new.write_kind(arguments.kind, arguments.name):
         print(f"to fill in: {folders.from_root(path)}")
-    print("then: make fast; python3 -m gostlab.describe.file.manual makes its row in the docs")
+    print("then: make fast; python3 -m gostlab.apps.reference makes its row in the docs")
     return EXIT_OK
 
 

@@ -339,7 +339,7 @@ def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("named", "says"),
     [
-        ({}, r"names no certificates for the client: docs/how-to/many-machines\.md"),
+        ({}, r"names no certificates for the client: docs/how-to/dask-cluster\.md"),
         (
             {
                 "distributed.comm.tls.ca-file": "/no/ca.pem",

@@ -1,5 +1,5 @@
-"""A cluster behind TLS, by the lines of docs/how-to/many-machines.md: a scheduler, and a worker on each of two
-machines.
+"""A cluster behind TLS, by the lines of docs/how-to/dask-cluster.md: a scheduler, and a worker on
+each of two machines.
 
 A machine is a namespace with a name of its own, without the results' folder; the network is this
 machine's loopback.
@@ -43,8 +43,8 @@ Asked = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def documented(*beginnings: str) -> list[str]:
-    """The blocks of commands in docs/how-to/many-machines.md that begin with these words."""
-    text = (CHECKOUT / "docs/how-to/many-machines.md").read_text("utf-8")
+    """The blocks of commands in docs/how-to/dask-cluster.md that begin with these words."""
+    text = (CHECKOUT / "docs/how-to/dask-cluster.md").read_text("utf-8")
     blocks = [block.replace("\n    ", "\n") for block in re.findall(r"(?m)((?:^    .*\n)+)", text)]
     found = [[block for block in blocks if block.strip().startswith(each)] for each in beginnings]
     assert all(len(each) == 1 for each in found), beginnings
@@ -170,9 +170,9 @@ def test_with_certificates_of_one_authority_two_machines_make_the_runs(
 @pytest.mark.parametrize(
     ("home", "says"),
     [
-        ("nothing", r"names no certificates.*docs/how-to/many-machines\.md"),
-        ("elsewhere", r"need certificates of one authority: docs/how-to/many-machines\.md"),
-        ("stranger", r"need certificates of one authority: docs/how-to/many-machines\.md"),
+        ("nothing", r"names no certificates.*docs/how-to/dask-cluster\.md"),
+        ("elsewhere", r"need certificates of one authority: docs/how-to/dask-cluster\.md"),
+        ("stranger", r"need certificates of one authority: docs/how-to/dask-cluster\.md"),
     ],
 )
 def test_without_or_with_anothers_it_is_refused_in_one_line(

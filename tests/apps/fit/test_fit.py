@@ -38,7 +38,7 @@ from gostlab.apps.fit.measurements import (
 from gostlab.apps.fit.order import Expected, FitOrder, check_order
 from gostlab.apps.fit.search import Ask
 from gostlab.apps.fit.theory import limits_of
-from gostlab.describe.file import manual
+from gostlab.apps.reference.pages import PROFILE_SCHEMA
 from gostlab.describe.file.document import BadInput, parse_document
 from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.file.fitted import Fitted, FittedParameter, FittedRow, TradeOff
@@ -335,7 +335,7 @@ def test_what_was_measured_keeps_its_numbers_and_its_words(tmp_path: Path) -> No
     """
     path = Path(write_fitted(order(tmp_path, base="la-hamina"), fitted()))
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    schema = json.loads(manual.PROFILE_SCHEMA.read_text(encoding="utf-8"))
+    schema = json.loads(PROFILE_SCHEMA.read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator(schema).validate(document)
     assert document["measured"][0] == {
         "cc": "cubic",

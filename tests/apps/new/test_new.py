@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gostlab.apps import new
+from gostlab.apps.reference.pages import generated
 from gostlab.declared.errors import BadInput
-from gostlab.describe.file.manual import settings_page
 from tests.declared.contributed import CopiedLab, copy_lab
 
 ASKS = """name: mine
@@ -72,7 +72,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
 
 
 def test_every_kind_has_its_row_in_the_documents() -> None:
-    page = settings_page()
+    page = "".join(generated().values())
     for kind in ("tunnel", "queue", "traffic", "topology", "drawing"):
         for name in new.KINDS[kind].names():
             assert f"`{name}`" in page, f"{kind} {name}"

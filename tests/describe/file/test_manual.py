@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 import yaml
 
+from gostlab.apps.reference.pages import EXPERIMENT_SCHEMA, PROFILE_SCHEMA, profile_schema
 from gostlab.declared.folders import ROOT
 from gostlab.describe.file import experiment, manual, profile, settings
 from gostlab.describe.file.document import BadInput, Field, keys_of, parse_document
@@ -57,7 +58,7 @@ def validator(schema: dict[str, Any]) -> Any:
 
 def schema_of(path: Path) -> dict[str, Any]:
     is_experiment = path.parent.name == "experiments"
-    return experiment.experiment_schema() if is_experiment else manual.profile_schema()
+    return experiment.experiment_schema() if is_experiment else profile_schema()
 
 
 @pytest.mark.parametrize(
@@ -99,14 +100,7 @@ def as_editors_read(text: str) -> Any:
     return yaml.load(text, Loader=AsEditorsRead)
 
 
-@pytest.mark.parametrize("path", list(manual.generated()), ids=lambda path: path.name)
-def test_what_is_generated_is_current(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == manual.generated()[path], (
-        "python3 -m gostlab.describe.file.manual writes it"
-    )
-
-
-@pytest.mark.parametrize("path", [manual.EXPERIMENT_SCHEMA, manual.PROFILE_SCHEMA])
+@pytest.mark.parametrize("path", [EXPERIMENT_SCHEMA, PROFILE_SCHEMA])
 def test_a_schema_is_one(path: Path) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text(encoding="utf-8")))
 
@@ -123,7 +117,7 @@ def test_schema_and_reader_take_every_shipped_file(path: Path) -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_an_editor_finds_the_schema_of_every_shipped_file(path: Path) -> None:
     [line] = re.findall(r"^# yaml-language-server: \$schema=(.*)$", path.read_text(), re.MULTILINE)
-    expected = manual.EXPERIMENT_SCHEMA if path in EXPERIMENTS else manual.PROFILE_SCHEMA
+    expected = EXPERIMENT_SCHEMA if path in EXPERIMENTS else PROFILE_SCHEMA
     assert (path.parent / line).resolve() == expected
 
 
@@ -275,7 +269,7 @@ def read(text: str) -> None:
 
 
 def schema_for(base: str) -> dict[str, Any]:
-    return experiment.experiment_schema() if base is EXPERIMENT else manual.profile_schema()
+    return experiment.experiment_schema() if base is EXPERIMENT else profile_schema()
 
 
 @pytest.mark.parametrize("base", [EXPERIMENT, PROFILE], ids=["experiment", "profile"])

@@ -1,0 +1,283 @@
+"""The pages: tables of what is declared, and the templates that they stand in."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import textwrap
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from analysis.judge.figures_of_merit import MERITS
+from analysis.judge.models import MODELS
+from gostlab.apps import cli
+from gostlab.apps.command import Verb, Words
+from gostlab.declared.controls import IN_LINUX, shipped_controls
+from gostlab.declared.drawings import caption_of, drawing_files
+from gostlab.declared.folders import ROOT, from_root
+from gostlab.declared.kernels import DECIDING, FEATURES, SHIPPED, declared_kernels
+from gostlab.declared.qdiscs import BOTTLENECK, QUEUE, qdisc_kinds
+from gostlab.declared.source import parse_source
+from gostlab.declared.topologies import topologies
+from gostlab.declared.traffic import traffic_kinds
+from gostlab.declared.tunnels import LEGS, tunnel_kinds
+from gostlab.describe.file.document import Field, document_schema, keys_of
+from gostlab.describe.file.experiment import (
+    Experiment,
+    Matrix,
+    Published,
+    Quick,
+    Until,
+    experiment_schema,
+)
+from gostlab.describe.file.manual import as_code, default_of, meaning
+from gostlab.describe.file.profile import GEMODEL_FIELDS, PERIODIC_FIELDS, Direction, Profile
+from gostlab.describe.file.settings import CHANGE_FIELDS, FLOW_FIELDS, PATH_FIELDS, SETTINGS
+from gostlab.describe.file.trace import COLUMN_SAYS
+from gostlab.results import format as results_format
+
+COMMAND = "python3 -m gostlab.apps.reference"
+FOLDER = ROOT / "docs" / "reference"
+CONTROLS = Path(__file__).with_name("congestion_controls.toml")
+EXPERIMENT_SCHEMA = ROOT / "schemas" / "experiment.json"
+PROFILE_SCHEMA = ROOT / "schemas" / "profile.json"
+ANY_SETTING = "any other setting"  # a group of options that settings.md has
+
+
+def generated() -> dict[Path, str]:
+    """Every file that is made, with its text."""
+    schemas = {EXPERIMENT_SCHEMA: experiment_schema(), PROFILE_SCHEMA: profile_schema()}
+    made = {
+        path: json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+        for path, schema in schemas.items()
+    }
+    tables = page_tables()
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters["wrap"] = partial(textwrap.fill, width=100, break_on_hyphens=False)
+    for name in environment.list_templates(extensions=["j2"]):
+        page = FOLDER / name.removesuffix(".j2")
+        made[page] = environment.get_template(name).render(command=COMMAND, **tables)
+    return made
+
+
+def profile_schema() -> dict[str, Any]:
+    return document_schema("A gostlab path", keys_of(Profile))
+
+
+def page_tables() -> dict[str, str]:
+    """Every table that a template may name."""
+    fields = {
+        "flow": FLOW_FIELDS,
+        "change": CHANGE_FIELDS,
+        "gemodel": GEMODEL_FIELDS,
+        "periodic": PERIODIC_FIELDS,
+        **{
+            kind.__name__.lower(): keys_of(kind)
+            for kind in (Experiment, Matrix, Until, Quick, Published, Profile, Direction)
+        },
+    }
+    return {
+        **{name: fields_table(each) for name, each in fields.items()},
+        "settings": settings_table(SETTINGS),
+        "columns": table(("column", "what"), ((code(n), says) for n, says in COLUMN_SAYS.items())),
+        "path_words": as_code(PATH_FIELDS),
+        "legs": as_code(LEGS),
+        "figures": table(("figure", "what"), ((code(each.name), each.words) for each in MERITS)),
+        "models": table(("model", "curve"), ((code(each.name), each.label) for each in MODELS)),
+        "drawings": table(
+            ("drawing", "what it shows"), ((code(word), shown_by(word)) for word in drawing_files())
+        ),
+        "tunnels": tunnels_table(),
+        "networks": table(
+            ("topology", "what it is"),
+            ((code(each.name), each.says) for each in topologies().values()),
+        ),
+        "bottlenecks": qdiscs_table(BOTTLENECK),
+        "queues": qdiscs_table(QUEUE),
+        "traffic": table(
+            ("kind", "what it is", "fields of its own"),
+            (
+                (code(each.name), each.says, as_code((*each.must, *each.may)))
+                for each in traffic_kinds().values()
+            ),
+        ),
+        "controls": controls_table(),
+        "kernels": kernels_table(),
+        "kernel_parts": table(
+            ("word", "a kernel without it has no"),
+            ((code(name), each.says) for name, each in FEATURES.items()),
+        ),
+        "deciding": as_code(DECIDING),
+        "verbs": "\n\n".join(verb_section(each) for each in cli.VERBS),
+        "result_folder": results_format.to_markdown(COMMAND),
+    }
+
+
+# -- tables
+
+
+def settings_table(fields: Mapping[str, Field]) -> str:
+    """Settings, with what holds where nobody writes them."""
+    rows = (
+        (code(name), meaning(each), default_of(name, each), as_code([each.example]))
+        for name, each in fields.items()
+    )
+    return table(("setting", "what", "default", "like"), rows)
+
+
+def fields_table(fields: Mapping[str, Field]) -> str:
+    """A file's keys."""
+    rows = (
+        (
+            code(name) + (" (needed)" if each.required else ""),
+            meaning(each),
+            as_code([each.example]),
+        )
+        for name, each in fields.items()
+    )
+    return table(("key", "what", "like"), rows)
+
+
+def shown_by(word: str) -> str:
+    """What a drawing shows: its caption; of one that is composed, its file's first sentence."""
+    caption = caption_of(word)
+    if caption[:1].isupper():
+        return caption
+    said = ast.get_docstring(parse_source(drawing_files()[word])) or ""
+    return re.sub(r"\s+", " ", said.partition("\n\n")[0])
+
+
+def tunnels_table() -> str:
+    """Every tunnel once, with its other names."""
+    rows = (
+        (
+            as_code((each.name, *each.spellings)),
+            each.says,
+            ", ".join(each.legs),
+            each.over or "–",
+            "yes" if each.one_connection else "no",
+            ", ".join(each.carries),
+            "yes" if each.chain or each.is_direct else "no",
+        )
+        for each in dict.fromkeys(tunnel_kinds().values())
+    )
+    return table(
+        ("tunnel", "what it is", "legs", "over", "one connection", "carries", "chain"), rows
+    )
+
+
+def qdiscs_table(use: str) -> str:
+    """The queueing disciplines of a use."""
+    rows = (
+        (
+            as_code((each.name, *each.spellings)),
+            each.says,
+            "yes" if each.marks else "no",
+            ".".join(map(str, each.since)) or "every kernel",
+        )
+        for each in dict.fromkeys(qdisc_kinds().values())
+        if each.use == use
+    )
+    return table((use, "what it is", "marks (ECN)", "Linux from"), rows)
+
+
+def controls_table() -> str:
+    """Every congestion control: what it reacts to, how, from where."""
+    told = tomllib.loads(CONTROLS.read_text(encoding="utf-8"))
+    own = {name: each.source for name, each in shipped_controls().items()}
+    rows = []
+    for name in (*IN_LINUX, *own):
+        each = told[name]
+        file = from_root(own[name]) if name in own else f"net/ipv4/{each['file']}"
+        rows.append((code(name), each["reacts_to"], each["how"], str(file), each["source"]))
+    return table(("`cc`", "reacts to", "how", "file", "paper"), rows)
+
+
+def kernels_table() -> str:
+    """Every kernel that set-up or `./lab kernel add` builds."""
+    rows = [(code(SHIPPED), "Debian's newest source", "nothing")]
+    for name, each in declared_kernels().items():
+        lacks = as_code(each.kernel.lacks) or "nothing"
+        rows.append((code(name), each.package, lacks))
+    return table(("`kernel`", "from", "lacks"), rows)
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    head = tuple(header)
+    escaped = ([cell.replace("|", "\\|") for cell in line] for line in (head, *rows))
+    lines = [f"| {' | '.join(line)} |" for line in escaped]
+    return "\n".join([lines[0], f"|{'---|' * len(head)}", *lines[1:]])
+
+
+def code(word: str) -> str:
+    return f"`{word}`"
+
+
+# -- verbs
+
+
+def verb_section(verb: Verb) -> str:
+    """A verb: what it does, an example, its words."""
+    parser = Words(prog="./lab")
+    made = verb.add_to(parser.add_subparsers())
+    lines = [f"## {verb.name}", "", sentence(verb.says)]
+    if verb.example:
+        lines += ["", f"    {verb.example}"]
+    lines += ["", table(("word", "what"), words_of(made, ""))]
+    return "\n".join(lines)
+
+
+def words_of(parser: argparse.ArgumentParser, before: str) -> Iterator[tuple[str, str]]:
+    """Every word that a verb takes; of a verb with actions, each action and its words."""
+    for group in parser._action_groups:
+        if (group.title or "").startswith(ANY_SETTING):
+            yield "`--SETTING`", "any other setting: [settings](settings.md)"
+            continue
+        for action in group._group_actions:
+            if isinstance(action, argparse._HelpAction) or action.help == argparse.SUPPRESS:
+                continue
+            if isinstance(action, argparse._SubParsersAction):
+                says = {each.dest: each.help for each in action._choices_actions}
+                for name, inner in action.choices.items():
+                    yield code(f"{before}{name}"), plain(says.get(name), action)
+                    yield from words_of(inner, f"{before}{name} ")
+                continue
+            yield code(before + written(action)), plain(action.help, action)
+
+
+def written(action: argparse.Action) -> str:
+    """How an option or a word is written."""
+    value = action.metavar or (
+        "|".join(map(str, action.choices)) if action.choices else action.dest.upper()
+    )
+    if isinstance(value, tuple):
+        value = " ".join(value)
+    if not action.option_strings:
+        return str(value)
+    names = ", ".join(action.option_strings)
+    if action.nargs == 0:
+        return names
+    return f"{names} [{value}]" if action.nargs == "?" else f"{names} {value}"
+
+
+def plain(text: str | None, action: argparse.Action) -> str:
+    """A help text as argparse shows it, on one line."""
+    said = re.sub(r"\s+", " ", text or "").replace(", ".join(SETTINGS), "[settings](settings.md)")
+    return said % {**vars(action), "prog": "./lab"} if "%" in said else said
+
+
+def sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}".rstrip("?.") + ("?" if words.endswith("?") else ".")

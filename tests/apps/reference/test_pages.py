@@ -1,0 +1,29 @@
+"""docs/reference and the schemas are what the generator makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gostlab.apps.cli import VERBS
+from gostlab.apps.reference.pages import COMMAND, FOLDER, generated
+
+BY_HAND = {"glossary.md"}
+
+
+@pytest.mark.parametrize("path", list(generated()), ids=lambda path: path.name)
+def test_a_page_is_what_the_generator_makes(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == generated()[path], f"{COMMAND} writes it"
+
+
+def test_every_page_of_the_reference_but_the_glossary_is_made() -> None:
+    made = {path.name for path in generated() if path.parent == FOLDER}
+    assert {path.name for path in FOLDER.glob("*.md")} == made | BY_HAND
+
+
+def test_every_verb_has_its_example_and_its_words() -> None:
+    page = generated()[FOLDER / "verbs.md"]
+    for verb in VERBS:
+        assert f"## {verb.name}\n" in page
+    assert "`--repeat REPEAT`" in page and "`add FILE`" in page and "%(" not in page
