@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -202,8 +203,9 @@ def without_cc(cell: CellSummary) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 
 def console_on(file: TextIO, width: int = WIDTH) -> Console:
-    """A terminal, or a file that is so wide, for text as it is."""
-    wide = None if file.isatty() else width
+    """A terminal, or a file that is so wide ($COLUMNS says otherwise), for text as it is."""
+    said = os.environ.get("COLUMNS", "")
+    wide = None if file.isatty() else int(said) if said.isdecimal() and int(said) else width
     return Console(file=file, width=wide, highlight=False, markup=False, emoji=False)
 
 

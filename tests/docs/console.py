@@ -1,0 +1,85 @@
+"""Pages as scripts: the commands that a page shows, and whether their output is what it shows.
+
+A block ```console has lines `$ COMMAND`, each followed by its standard output. A block of another
+kind whose first line is `# FILE` is that file, written before what follows it. A line `...`, or the
+end of a line behind `...`, stands for anything. A number may differ by NEAR: another glibc makes
+other samples (docs/explanation/repeatability.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# (\S+\.(?:yaml|py))\n")
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+NEAR = 0.1
+ANY = "..."
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A file that a reader copies."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that a reader types, and what the page says it prints."""
+
+    words: str
+    shown: str
+
+
+def steps(page: Path) -> Iterator[WrittenFile | Command]:
+    """What a reader of a page does, in order."""
+    for kind, text in BLOCK.findall(page.read_text("utf-8")):
+        if kind == "console":
+            for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+                words, _, shown = part.partition("\n")
+                yield Command(words, shown)
+        elif named := FILE.match(text):
+            yield WrittenFile(named[1], text[named.end() :])
+
+
+def difference(shown: str, said: str) -> str:
+    """Where what was printed is not what a page shows; "" where it is."""
+    left = [line for each in said.splitlines() if (line := tidy(each))]
+    skipping = False
+    for line in filter(None, map(tidy, shown.splitlines())):
+        if line == ANY:
+            skipping = True
+            continue
+        while skipping and left and not alike(line, left[0]):
+            left.pop(0)
+        if not left or not alike(line, left[0]):
+            return f"the page has {line!r}, the command printed {left[0] if left else ''!r}"
+        left.pop(0)
+        skipping = False
+    return f"not on the page: {left[0]!r}" if left and not skipping else ""
+
+
+def tidy(line: str) -> str:
+    """A line by its words."""
+    return " ".join(line.split())
+
+
+def alike(shown: str, said: str) -> bool:
+    """Whether a line is what a page shows, but for `...` and near numbers."""
+    parts = [re.escape(NUMBER.sub("0", part)) for part in shown.split(ANY)]
+    if not re.fullmatch(".*".join(parts), NUMBER.sub("0", said)):
+        return False
+    if ANY in shown:
+        return True
+    pairs = zip(NUMBER.findall(shown), NUMBER.findall(said), strict=False)
+    return all(near(float(one), float(other)) for one, other in pairs)
+
+
+def near(one: float, other: float) -> bool:
+    """Whether two numbers are the same for a reader; small counts may differ by five."""
+    return abs(one - other) <= max(NEAR * max(one, other), 5 if one == int(one) else 0.1)

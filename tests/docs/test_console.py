@@ -1,0 +1,44 @@
+"""A reader who follows a tutorial or a how-to page to the letter sees what it shows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gostlab.declared.folders import ROOT
+from tests.docs.console import Command, difference, steps
+from tests.lab_command import said_by
+
+DOCS = ROOT / "docs"
+TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+FOLLOWED = [DOCS / "how-to" / f"{name}.md" for name in ("path", "queue", "figure")]
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("page", [*TUTORIALS, *FOLLOWED], ids=lambda page: page.stem)
+def test_every_command_of_a_page_prints_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+    for name in ("labs", "netem_profiles"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    asked = 0
+    for step in steps(page):
+        if not isinstance(step, Command):
+            (tmp_path / step.name).write_text(step.text, encoding="utf-8")
+            continue
+        asked += 1
+        words = step.words.replace("./lab", str(ROOT / "lab"))
+        environment = {**os.environ, "COLUMNS": "96"}
+        done = said_by("sh", "-c", words, cwd=tmp_path, timeout=600, env=environment)
+        assert done.returncode == 0, f"{step.words}: {done.stderr}"
+        assert difference(step.shown, done.stdout) == "", f"{step.words}:\n{done.stdout}"
+    assert asked
+
+
+def test_what_differs_is_found() -> None:
+    shown = "cubic  9.24  ok\n...\nkept in results/try-...\n"
+    assert difference(shown, "cubic 9.3   ok\nbbr 9 ok\nkept in results/try-123\n") == ""
+    assert "cubic" in difference(shown, "reno 9.24 ok\nkept in results/try-1\n")
+    assert "cubic" in difference(shown, "cubic 4.24 ok\nkept in results/try-1\n")
+    assert "kept" in difference(shown, "cubic 9.24 ok\nbbr 9 ok\n")
+    assert "one more" in difference("a\n", "a\none more\n")
