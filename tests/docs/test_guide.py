@@ -13,7 +13,7 @@ from gostlab.describe.guards import survey
 from gostlab.describe.resolve.expand import expand
 from tests.examples import PAGE, examples, experiments, write_examples
 
-README = PAGE.parents[1] / "README.md"
+README = PAGE.parents[2] / "README.md"
 
 
 def test_there_are_three_examples() -> None:
