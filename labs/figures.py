@@ -29,7 +29,7 @@ SHOWN = {
     6: "steady-series-steady.png",
     7: "lossy-retransmissions.png",
     8: "theirs-bars.png",
-    9: "depth-shares.png",
+    9: "version-shares.png",
 }
 
 
