@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,11 @@ from analysis.draw.sentences import (
     article,
     compare,
     degraded_words,
+    featured,
+    gain_claims,
     gains_of,
     listed,
+    multiple,
     n_words,
     others_against_base,
     rests_on,
@@ -45,6 +48,7 @@ Measured = tuple[Summary, Cell]
 # A round trip that differs by less is no longer one.
 LONGER = 1.2
 MOST_SAID = 3  # sentences of one section
+MOST_WORDS = 25  # of an answer
 LEAST_COMPARED = 4  # tunnels, of which a matrix is said to ask
 # Levels are of two kinds where the goodputs of each lie within so many times, and the two further
 # apart than that.
@@ -56,8 +60,35 @@ class Said:
     """A sentence and what it is about."""
 
     sentence: str
-    about: str  # own, ccs, share, lever, delay: what kind it is
+    about: str  # own, tunnels, ccs, share, lever, delay: what kind it is
     size: float = 0.0  # how large the effect is: |ln ratio|
+    claims: tuple[str, ...] = ()  # the same without evidence, the fullest first
+    spread: str = ""  # from the least to the most of the runs that it rests on
+
+    @property
+    def claim(self) -> str:
+        """What it says, short enough for an answer; without a full stop."""
+        return fitting(*self.claims, IN_BRACKETS.sub("", self.sentence).rstrip("."))
+
+
+# Intervals, and how many runs.
+IN_BRACKETS = re.compile(r" \((?:\d|n\b)[^()]*\)")
+
+
+def least_to_most(*summaries: Summary, show: Callable[[float], str] = rate) -> str:
+    """What the runs of some cells span: 39 to 40 and 3.9 to 4.1; "" where one has a single run."""
+    if any(each.n < 2 for each in summaries):
+        return ""
+    ends = ([show(min(each.values)), show(max(each.values))] for each in summaries)
+    return " and ".join(" to ".join(dict.fromkeys(each)) for each in ends)
+
+
+def fitting(*claims: str) -> str:
+    """The first of some claims that is short enough; where none is, the beginning of the last."""
+    for claim in claims:
+        if len(claim.split()) <= MOST_WORDS:
+            return claim
+    return " ".join(claims[-1].split()[: MOST_WORDS - 1]) + " …"
 
 
 def section_sentences(sweep: Sweep) -> list[Said]:
@@ -83,7 +114,13 @@ def alone(cell: Cell) -> Iterator[Said]:
         return
     who = "All flows together carry" if several else "Goodput is"
     levels = f"{cell.label}; " if cell.factors else ""
-    yield Said(f"{who} {carried(goodput)} ({levels}{rests_on(goodput, rate, cell)}).", "lever")
+    claim = f"{who} {carried(goodput)}"
+    yield Said(
+        f"{claim} ({levels}{rests_on(goodput, rate, cell)}).",
+        "lever",
+        claims=(claim + cell_where(cell, but=()), claim),
+        spread=least_to_most(goodput),
+    )
 
 
 # -- congestion controls against each other
@@ -106,8 +143,11 @@ def control_sentences(sweep: Sweep) -> Iterator[Said]:
     for versus, gains in compared.items():
         ratios = [gain.times.median for gain in gains if not gain.cpu_bound]
         size = max((abs(math.log(each)) for each in ratios if each > 0), default=0.0)
-        said = compare(gains, cc_name(pairs[0][0]), cc_name(versus), sweep.study.called)
-        yield Said(said, "ccs", size)
+        names = cc_name(pairs[0][0]), cc_name(versus)
+        said = compare(gains, *names, sweep.study.called)
+        fair = [gain for gain in gains if not gain.cpu_bound]
+        spread = least_to_most(featured(fair).times, show=multiple) if fair else ""
+        yield Said(said, "ccs", size, tuple(gain_claims(gains, *names)), spread)
 
 
 def by_place(cells: Sequence[Cell], figure: str) -> list[list[Measured]]:
@@ -137,6 +177,9 @@ def furthest_apart(cells: Sequence[Cell]) -> Iterator[Said]:
     best = sorted(widest, key=lambda pair: -pair[0].median)
     where = cell_where(best[0][1])
     got = [f"{cc_name(cell.example.cc)} {carried(each)}{spread(each)}" for each, cell in best]
+    (most, first), (least, last) = best[0], best[-1]
+    ends = f"{cc_name(first.example.cc)} carries {carried(most)}"
+    last_words = f"{cc_name(last.example.cc)} {carried(least)}"
     n = n_words(*(each.n for each, _ in best)) + degraded_words([cell for _, cell in best])
     if times_of(widest) < 1 + NEAR:
         near = f"{100 * NEAR:g}{NBSP}%"
@@ -145,7 +188,16 @@ def furthest_apart(cells: Sequence[Cell]) -> Iterator[Said]:
         said = f"The congestion controls differ most{where}, of {len(several)} conditions"
     else:
         said = f"The congestion controls differ{where}"
-    yield Said(f"{said}: {listed(got)} ({n}).", "ccs", math.log(times_of(widest)))
+    claims = (f"{ends}{where}, and {last_words}, the least of {len(best)}", f"{ends}, {last_words}")
+    if times_of(widest) < 1 + NEAR:
+        claims = (said, "No congestion control gains")
+    yield Said(
+        f"{said}: {listed(got)} ({n}).",
+        "ccs",
+        math.log(times_of(widest)),
+        claims,
+        least_to_most(most, least),
+    )
 
 
 def delay_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
@@ -158,13 +210,18 @@ def delay_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
     (short, first), *_, (long, last) = max(several, key=times_of)
     if long.median < LONGER * short.median or first.example.cc == last.example.cc:
         return
+    name = cc_name(last.example.cc)
+    ends = f"{name}'s round trip under load is {rate(long.median)}{NBSP}ms"
+    ends += f", {cc_name(first.example.cc)}'s {rate(short.median)}{NBSP}ms"
     yield Said(
-        f"{cc_name(last.example.cc)}'s round trip under load is {rate(long.median)}{NBSP}ms"
+        f"{name}'s round trip under load is {rate(long.median)}{NBSP}ms"
         f"{spread(long)}, {cc_name(first.example.cc)}'s {rate(short.median)}{NBSP}ms"
         f"{spread(short)}{cell_where(last)} "
         f"({n_words(long.n, short.n)}{degraded_words([first, last])}).",
         "delay",
         math.log(long.median / short.median),
+        (ends + cell_where(last), ends),
+        least_to_most(long, short),
     )
 
 
@@ -198,9 +255,7 @@ def lever_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
     if not levers:
         return
     lever = max(levers, key=lambda each: each.times)
-    tunnels = [
-        each for each in levers if each.factor == "tunnel" and len(each.found) >= LEAST_COMPARED
-    ]
+    tunnels = [each for each in levers if among_tunnels(each)]
     if tunnels and lever.factor != "tunnel":
         apart = max(tunnels, key=lambda each: each.times)
         if apart.times >= 1 + UNMOVED:
@@ -208,11 +263,33 @@ def lever_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
     yield said_of(lever)
 
 
+def among_tunnels(lever: Lever) -> bool:
+    """Whether it compares so many tunnels that they are what the matrix asks about."""
+    return lever.factor == "tunnel" and len(lever.found) >= LEAST_COMPARED
+
+
 def said_of(lever: Lever) -> Said:
     """What a factor does, and how large that is."""
     size = math.log(lever.times) if math.isfinite(lever.times) else 99.0
     at_ends = any(name != lever.factor for each in lever.levels(lever.found) for name, _ in each)
-    return Said(lever_words(lever), "ccs" if at_ends else "lever", size)
+    claim, named = lever_claim(lever)
+    little, much = lever.found[0], lever.found[-1]
+    less, more = (where_all([level_said(each)], lever) for each in lever.levels([little, much]))
+    ends = f"{first_up(more)} goodput is {carried(much[0])}, {less} {carried(little[0])}"
+    both = IN_BRACKETS.sub("", claim), ends
+    claims = (f"{each}{same}" for each in both for same in same_in(lever))
+    return Said(
+        f"{claim} {evidence(lever, named)}.",
+        "ccs" if at_ends else "tunnels" if among_tunnels(lever) else "lever",
+        size,
+        tuple(claims),
+        least_to_most(much[0], little[0]),
+    )
+
+
+def same_in(lever: Lever) -> tuple[str, str]:
+    """What else is the same, in brackets; and nothing, where there is no room for it."""
+    return (f" ({lever.others})" if lever.others else "", "")
 
 
 def whole_factors(cell: Cell) -> dict[str, Factors]:
@@ -250,9 +327,9 @@ def levers_of(cells: Sequence[Cell]) -> Iterator[Lever]:
             yield Lever(factor, words, tuple(found))
 
 
-def lever_words(lever: Lever) -> str:
+def lever_claim(lever: Lever) -> tuple[str, Sequence[Measured]]:
     """From the lower level to the higher one, if they have an order; else those that carry much
-    against those that carry little, or the two ends.
+    against those that carry little, or the two ends. And the cells that it names.
     """
     ends = [lever.found[0], lever.found[-1]]
     levels = lever.levels(ends)
@@ -263,8 +340,8 @@ def lever_words(lever: Lever) -> str:
         one, two = (with_article(level_said(each), lever.factor) for each in inside)
         return (
             f"Between {briefly(one, two)} and {two} goodput moves by no more than"
-            f" {100 * (lever.times - 1):.2g}{NBSP}%, {low} to {high} {evidence(lever, ends)}."
-        )
+            f" {100 * (lever.times - 1):.2g}{NBSP}%, {low} to {high}"
+        ), ends
     if all(is_quantity(each[0][1]) for each in levels):
         numbers = [natural(level(each[0][1])) for each in levels]
         verb, step = ("rises", 1) if numbers[0] < numbers[1] else ("falls", -1)
@@ -272,8 +349,7 @@ def lever_words(lever: Lever) -> str:
         start, end = [low, high][::step]
         return (
             f"From {briefly(first, last)} to {last} goodput {verb} from {start} to {end}{gap}"
-            f" {evidence(lever, ends)}."
-        )
+        ), ends
     kinds = parted(lever.found)
     if kinds is None:
         kinds, (little, much) = ([ends[0]], [ends[1]]), (low, high)
@@ -283,7 +359,7 @@ def lever_words(lever: Lever) -> str:
     less, more = (
         where_all([level_said(each) for each in lever.levels(part)[::-1]], lever) for part in kinds
     )
-    return f"{first_up(more)} goodput is {much}, {less} {little}{gap} {evidence(lever, ends)}."
+    return f"{first_up(more)} goodput is {much}, {less} {little}{gap}", ends
 
 
 def where_all(levels: Sequence[str], lever: Lever) -> str:
@@ -393,6 +469,8 @@ def share_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
         f"{said} ({rests_on(share, percent, cell)}).",
         "share",
         math.log(excess) if excess >= 1.1 else 0.0,
+        (said, f"{first_up(who)} takes {takes} of what {of} carry"),
+        least_to_most(share, show=percent),
     )
 
 
@@ -421,6 +499,26 @@ def study_sentence(rows: Sequence[Target], called: str) -> str:
         notes += [f"{missing} with no run that counts"] if missing else []
         said.append(words + (f" ({', '.join(notes)})" if notes else ""))
     return f"{first_up(listed(said))}." if said else ""
+
+
+def agreement_claim(rows: Sequence[Target], called: str) -> str:
+    """How many of a study's numbers agree, in one clause: of one figure or two each one's; "" where
+    nothing of it has run.
+    """
+    figures = list(dict.fromkeys(row.target.figure for row in rows if row.got is not None))
+    alike = [[row for row in rows if row.target.figure == figure] for figure in figures]
+    if not alike:
+        return ""
+    if len(alike) > 2:
+        agree = sum(row.verdict == AGREES for row in rows)
+        ran = sum(row.got is not None for row in rows)
+        none = f", and {len(rows) - ran} have no run" if ran < len(rows) else ""
+        return f"{agree} of {len(rows)} of the {called}'s numbers agree{none}"
+    said = []
+    for whose, each in zip((f"the {called}'s ", "its "), alike, strict=False):
+        agree = sum(row.verdict == AGREES for row in each)
+        said.append(f"{agree} of {len(each)} of {whose}{plural_of(each[0])}")
+    return f"{listed(said)} agree"
 
 
 def plural_of(row: Target) -> str:

@@ -197,20 +197,12 @@ def compare(gains: Sequence[Gain], base: str, versus: str, called: str) -> str:
             f"Nothing here compares {versus} with {base}: in every cell with both the CPU decided."
         )
     shown, ratios = featured(fair), [gain.times.median for gain in fair]
-    place = f"{shown.group} {shown.place}".strip()
-    where = f" {where_words(place, 'tunnel' if shown.group else shown.lead)}" if place else ""
-    times = multiple(shown.times.median)
     evidence = f"({rests_on(shown.times, multiple)}{study_words(shown, called)})"
-    said = (
-        f"{versus} gains nothing{where}: {times} times {base} {evidence}"
-        if abs(shown.times.median - 1) <= NEAR
-        else f"{versus} carries {times} times what {base} does{where} {evidence}"
-    )
+    said = f"{gain_claim(shown, base, versus)} {evidence}"
     if len(fair) > 1:
-        more = sum(each > 1 + NEAR for each in ratios)
-        less = sum(each < 1 - NEAR for each in ratios)
-        parts = {"more": more, "as much": len(fair) - more - less, "less": less}
-        some = ((word, "all" if n == len(fair) else n) for word, n in parts.items() if n)
+        some = (
+            (word, "all" if n == len(fair) else n) for word, n in more_or_less(ratios).items() if n
+        )
         counts = listed([f"{word} in {number}" for word, number in some])
         ends = f"{multiple(min(ratios))} to {multiple(max(ratios))} times"
         said += f"; of the {len(fair)} conditions it carries {counts} ({ends})"
@@ -220,6 +212,35 @@ def compare(gains: Sequence[Gain], base: str, versus: str, called: str) -> str:
         if aside
         else ""
     )
+
+
+def gain_claim(gain: Gain, base: str, versus: str) -> str:
+    """How much a congestion control carries of another at one place."""
+    place = f"{gain.group} {gain.place}".strip()
+    where = f" {where_words(place, 'tunnel' if gain.group else gain.lead)}" if place else ""
+    times = multiple(gain.times.median)
+    if abs(gain.times.median - 1) <= NEAR:
+        return f"{versus} gains nothing{where}: {times} times {base}"
+    return f"{versus} carries {times} times what {base} does{where}"
+
+
+def gain_claims(gains: Sequence[Gain], base: str, versus: str) -> Iterator[str]:
+    """The same of the place that says most, with and without in how many of all it carries more."""
+    fair = [gain for gain in gains if not gain.cpu_bound]
+    if not fair:
+        return
+    claim = gain_claim(featured(fair), base, versus)
+    more = more_or_less([gain.times.median for gain in fair])["more"]
+    if len(fair) > 1:
+        yield f"{claim}, and more in {more or 'none'} of {len(fair)} conditions"
+    yield claim
+
+
+def more_or_less(ratios: Sequence[float]) -> dict[str, int]:
+    """In how many places it is more, as much and less."""
+    more = sum(each > 1 + NEAR for each in ratios)
+    less = sum(each < 1 - NEAR for each in ratios)
+    return {"more": more, "as much": len(ratios) - more - less, "less": less}
 
 
 def featured(gains: Sequence[Gain]) -> Gain:

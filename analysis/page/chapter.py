@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from analysis.draw.against import against_caption, draw_against, over_study
-from analysis.draw.plain import MOST_SAID, Said, section_sentences, study_sentence
+from analysis.draw.plain import (
+    IN_BRACKETS,
+    MOST_SAID,
+    MOST_WORDS,
+    Said,
+    agreement_claim,
+    section_sentences,
+    study_sentence,
+)
 from analysis.draw.registry import (
     Answer,
     Drawing,
@@ -32,8 +40,7 @@ from analysis.draw.sentences import (
 )
 from analysis.judge import targets
 from analysis.judge.cells import MatrixResults, file_name, runs_per_cell, to_matrices
-from analysis.judge.statistics import MIN_RUNS
-from analysis.judge.table import Table, span_words
+from analysis.judge.table import Table, several, span_words
 from analysis.page import tables
 from analysis.read.folder import Run
 from analysis.read.runs import Results
@@ -57,12 +64,23 @@ class Part:
 
 @dataclass(frozen=True)
 class FirstScreen:
-    """What is looked at first: the answer, the figure that shows it, how far to trust it."""
+    """What is looked at first: the answer, the figure that shows it, and what they rest on.
 
-    sentences: tuple[str, ...]  # three at most
+    sentences  with their evidence; three at most
+    rates      a study's rates beside the lab's
+    """
+
+    question: str
+    answer: str  # of MOST_WORDS words at most; "" where too little has run
+    sentences: tuple[str, ...]
     picture: Picture | None
-    trust: str
-    rates: Table | None = None  # a study's rates beside the lab's
+    rests: str
+    rates: Table | None = None
+
+    @property
+    def more(self) -> list[str]:
+        """The sentences that say more than the answer."""
+        return [said for said in self.sentences if IN_BRACKETS.sub("", said) != self.answer]
 
 
 @dataclass(frozen=True)
@@ -154,10 +172,10 @@ def against_picture(
 def first_screen(
     study: Study, results: Results, parts: Sequence[Part], judged: Sequence[targets.Target]
 ) -> FirstScreen:
-    """The three sentences that say most, the figure of the first one, and how far to trust them.
+    """The answer, the sentences that say most, the figure of the first one, what they rest on.
 
-    First how far the study agrees, where there is one. Then how the congestion controls compare in
-    the first matrix that has several; else who takes how much; else what moves the goodput. Then
+    First how far the study agrees, where there is one. Then how tunnels compare, where a matrix has
+    several; else congestion controls; else who takes how much; else what moves the goodput. Then
     what moves it most in all of the experiment, or what it costs in delay.
     """
     said = [(part, each) for part in parts for each in part.said]
@@ -165,14 +183,15 @@ def first_screen(
     # What a later matrix's drawing says of its own is not what the whole is about.
     kinds = LEADS if said and said[0][1].about == "own" else LEADS[1:]
     lead = next((pair for kind in kinds for pair in said if pair[1].about == kind), None)
-    trust = trust_line(results)
     if lead is None:
-        return FirstScreen((), None, trust, rates)
+        return FirstScreen(asked_in(study, ""), "", (), None, rests_line(results), rates)
     first = [each for part, each in said if part is lead[0]]
     chosen = [lead]
     if lead[1].about == "own":
         chosen = [(lead[0], each) for each in first if each.about == "own"]
-    others = [pair for pair in said if pair[1].about in ("lever", "share") and pair != lead]
+    others = [
+        pair for pair in said if pair[1].about in ("lever", "tunnels", "share") and pair != lead
+    ]
     if others:
         chosen.append(max(others, key=lambda pair: pair[1].size))
     sentences = [
@@ -184,31 +203,47 @@ def first_screen(
         sentences.insert(0, compared)
     else:
         sentences += [each.sentence for each in first if each.about == "delay"]
+    claims = [words for words in (agreement_claim(judged, study.called), lead[1].claim) if words]
+    answer = "; ".join(claims)
+    spread = lead[1].spread
+    if len(answer.split()) > MOST_WORDS:
+        answer, spread = claims[0], ""
+    rests = rests_line(results, spread)
     picture = next(iter(lead[0].pictures), None)
-    return FirstScreen(tuple(sentences[: 2 if rates else 3]), picture, trust, rates)
+    shown = tuple(sentences[: 2 if rates else 3])
+    return FirstScreen(asked_in(study, answer), f"{answer}.", shown, picture, rests, rates)
 
 
-LEADS = ("own", "ccs", "share", "lever", "delay")
+LEADS = ("own", "tunnels", "ccs", "share", "lever", "delay")
+# Before the picture: the name, the title, the question and the answer.
+MOST_WORDS_BEFORE = 60
 
 
-def trust_line(results: Results) -> str:
-    """How many runs count, of how many per cell, what speaks against them, what made them."""
+def asked_in(study: Study, answer: str) -> str:
+    """The question, as much of it as there is room for beside the title and the answer."""
+    room = MOST_WORDS_BEFORE - len(f"gostlab · {study.name} {study.title} {answer}".split())
+    words = study.question.split()
+    return study.question if len(words) <= room else " ".join([*words[: max(0, room - 1)], "…"])
+
+
+def rests_line(results: Results, spread: str = "") -> str:
+    """How many runs a cell has, what the answer's runs span, how many count and how they ended."""
     counted = [run for run in results.runs if run.counts]
-    everything = len(results.runs) + len(results.broken)
     if not counted:
         return ""
     sizes = runs_per_cell(to_matrices(results.runs))
-    per_cell = f"n = {span_words(sizes[0], sizes[-1])} per cell"
+    said = f"n = {span_words(sizes[0], sizes[-1])} per cell"
     if sizes[-1] == 1:
-        per_cell += ": single readings, nothing says how far another would fall"
-    elif sizes[-1] < MIN_RUNS:
-        per_cell += ": too few for an interval"
-    degraded = sum(run.verdict == "degraded" for run in counted)
-    which = f"{len(counted)} of {everything} runs count"
-    if len(counted) == everything:
-        which = "The one run counts" if everything == 1 else f"All {everything} runs count"
-    which += f", {degraded} degraded" if degraded else ""
-    return f"{which}; {per_cell}. Made by: {made_by_line(results.runs)}."
+        said += ", so no spread is known"
+    elif spread:
+        said += f" (the answer's: {spread})"
+    states = Counter(
+        (run.verdict or "ok") if run.counts else tables.state_of(run) for run in results.runs
+    )
+    states["unreadable"] += len(results.broken)
+    order = sorted(+states, key=lambda state: (state != "ok", state != "degraded", state))
+    found = ", ".join(f"{states[state]} {state}" for state in order)
+    return f"{said}; {several(states.total(), 'run')}: {found}."
 
 
 def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:

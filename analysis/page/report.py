@@ -26,7 +26,7 @@ from analysis.draw.sentences import made_by_line
 from analysis.draw.spots import Spot, spots_of
 from analysis.draw.style import save
 from analysis.judge.cells import Cell, cell_key, file_name, spoken_order, to_matrices
-from analysis.judge.table import cc_name, lines_of, markdown, rate
+from analysis.judge.table import cc_name, lines_of, markdown, rate, several
 from analysis.judge.targets import measured_rows
 from analysis.page import interactive, tables
 from analysis.page.chapter import Chapter, to_chapter
@@ -168,6 +168,7 @@ def render(chapters: Sequence[Chapter], shown: Mapping[str, Shown]) -> str:
         spots=lambda name: links_of(shown[name].spots, words, linked),
         rows=lambda chapter: rows[anchors[chapters.index(chapter)]],
         state_of=tables.state_of,
+        folders=lambda chapter: len(chapter.results.runs) + len(chapter.results.broken),
         synthetic=any(chapter.results.synthetic for chapter in chapters),
     )
 
@@ -204,6 +205,7 @@ def common(runs_data: str) -> dict[str, Any]:
         "style": interactive.style(),
         "why": tables.why,
         "rate": rate,
+        "several": several,
         "quoted": lambda path: shlex.quote(printable(str(path))),
         "cell_words": lambda run: cell_words(spoken_order(run.factors), cc_name),
     }

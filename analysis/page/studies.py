@@ -18,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from analysis.draw.sentences import made_by_line
 from analysis.draw.style import save
 from analysis.judge import targets
 from analysis.judge.cells import runs_per_cell, to_matrices
@@ -219,6 +220,7 @@ def section(chapter: Chapter, folder: str, quick: Mapping[str, Sequence[str]]) -
         quick=short and f"Of {', '.join(short) if longer else 'this study'}",
         source=", ".join(filter(None, source)),
         summary=summary_of(chapter),
+        made_by=made_by_line(chapter.results.runs),
         lab=lab_words(chapter) if chapter.counted else "",
         aside=set_aside(chapter.results),
         most=MOST_LISTED,

@@ -324,7 +324,8 @@ def delivered_bytes(rows: Iterable[Mapping[str, Any]]) -> list[tuple[float, floa
     for row in rows:
         delivered, mss = row.get("delivered_pkts"), row.get("mss")
         if is_number(delivered) and is_number(mss):
-            total = (found[-1][1] if found else 0.0) + (delivered - last_pkts) * mss  # type: ignore[operator]
+            before = found[-1][1] if found else 0.0
+            total = before + (delivered - last_pkts) * mss  # type: ignore[operator]
             last_pkts = delivered  # type: ignore[assignment]
         elif is_number(row.get("bytes_acked")):
             total = float(row["bytes_acked"])

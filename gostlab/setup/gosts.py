@@ -27,7 +27,10 @@ OFFICIAL_SHA256 = {
     ("3.2.6", "amd64"): "b39037b0380ea001fb3c0c28441c2e10bfc694f90682739a65b53e55dce5238b",
     ("3.2.6", "arm64"): "f674c8f4a033dc1dfd4f0d5e9602fbe5b0d0f81307bf3794f44b5b5d6d622eae",
 }
-URL = "https://github.com/go-gost/gost/releases/download/v{version}/gost_{version}_linux_{machine}.tar.gz"
+URL = (
+    "https://github.com/go-gost/gost/releases/download/v{version}/"
+    "gost_{version}_linux_{machine}.tar.gz"
+)
 
 
 @dataclass(frozen=True)

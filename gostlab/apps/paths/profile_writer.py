@@ -80,7 +80,7 @@ def profile_text(comments: Sequence[str], document: Mapping[str, Any]) -> str:
         sort_keys=False,
         allow_unicode=True,
         default_flow_style=None,
-        width=100,
+        width=80,  # yaml breaks after the word that crosses it
     )
     return "".join(f"# {comment}".rstrip() + "\n" for comment in comments) + text
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -109,6 +110,21 @@ def test_the_page_says_what_was_asked_answered_and_made(whole: tuple[Path, Page]
     shown = ("Made-up numbers", "report --open", "repetition 1 · seed 1001")
     for words in (synthetic.STUDY.question, *headings, *made, *shown):
         assert words in text, words
+
+
+@pytest.mark.parametrize("question", [synthetic.STUDY.question, "Why is it so? " * 30])
+def test_the_first_screen_is_short(tmp_path: Path, question: str) -> None:
+    """Question, an answer of 25 words, one picture; what it rests on in a line; then the cells."""
+    synthetic.write_matrix(tmp_path, 2)
+    study = replace(synthetic.STUDY, question=question)
+    first = to_chapter(study, load_results(tmp_path, study.name)).first
+    html = write_studies(tmp_path, [study], tmp_path / "out").read_text(encoding="utf-8")
+    before, _, after = html[html.index("<article") :].partition("<img")
+    words = re.sub(r"<[^>]+>", " ", before).split()
+    assert first.picture and 0 < len(first.answer.split()) <= 25 and len(words) <= 60
+    assert "\n" not in first.rests and first.rests.startswith("n = ")
+    parts = ('class="rests"', "<h2>", "Study against lab", "About this page")
+    assert [after.index(part) for part in parts] == sorted(after.index(part) for part in parts)
 
 
 def test_failed_and_invalid_runs_are_shown_with_their_reasons(whole: tuple[Path, Page]) -> None:

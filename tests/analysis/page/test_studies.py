@@ -139,7 +139,7 @@ def test_the_page_says_what_makes_it_what_was_asked_and_what_was_done(page: Path
     text = page.read_text(encoding="utf-8").replace("\u00a0", " ")
     asked = (COMMAND, "do not edit", STUDY.title, STUDY.question, STUDY.note)
     done = ("li2018, sections 4.1, 4.3", "sandbox, virtual clock", "n = 1 to 2 per cell")
-    aside = ("Of 22 run folders, 2 are degraded", "2 are in no", "`cut`: unfinished")
+    aside = ("Of 22 run folders 2 count", "rests on 2.", "`cut`: unfinished")
     for words in (*asked, *done, *aside, "`bad`: invalid", "| 4 | 1 | 2 | 1 |"):
         assert words in text, words
 
