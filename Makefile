@@ -1,22 +1,30 @@
 # What a newcomer types. Every target works from a fresh clone on Debian 12, as root or with sudo.
 #
-#   make run       set up, run the thesis's tunnel experiment (quick preset), write its report
-#   make test      set up with the test tools, then every check there is
-#   make bench     how fast the lab is, as ratios          make validate   does it emulate what was asked?
-#   make kernel    build the sandbox's kernel              make doctor     what is there, what is missing
-#   make results   the site's pages from result folders, docs/results.md and the tables of docs/
-#   make catalogue every experiment's quick form, and one report of them all (FORM= for the full ones)
-#   make fast      lint and the tests without a machine    make clean      delete results and caches in this folder
-#   make lint      only the checkers                    make test-vagrant  `vagrant up` for real, and the README in there
+#   make run          set up, run the thesis's tunnel experiment (quick form), write its report
+#   make test         set up with the test tools, then every check there is
+#   make fast         lint, and the tests without a machine
+#   make lint         the checkers alone
+#   make test-vagrant `vagrant up` for real, and the README in there
+#   make bench        how fast the lab is, as ratios
+#   make validate     does the path do what a run says, and do flows behave on it as published?
+#   make results      the site's pages from result folders, docs/results.md and the docs' tables
+#   make catalogue    every experiment's quick form, and one report of all (FORM= for the full)
+#   make kernel       build the sandbox's kernel
+#   make doctor       what is there, what is missing
+#   make clean        delete results and caches in this folder
 
 .DEFAULT_GOAL := run
-.PHONY: run test fast bench validate catalogue results kernel doctor lint check-format check-python check-gofmt unit unit-fast go-test go-fuzz vagrant test-vagrant beside-unit clean setup setup-test
+.PHONY: run test fast bench validate catalogue results kernel doctor clean setup setup-test
+.PHONY: lint check-format check-python check-gofmt unit unit-fast beside-unit go-test go-fuzz
+.PHONY: vagrant test-vagrant
 
 PYTHON := /usr/bin/python3
 # The set-up's own Go: one compiler for everyone.
 GO := $(shell command -v /usr/bin/go || command -v go)
-TOOLS = $(shell $(PYTHON) -P -c 'import sys; sys.path.insert(0, "."); from gostlab.setup.parts import cache_folder; print(cache_folder())')/tools/bin
-# A count, not a time: on a busy machine Go's fuzzer mistakes the end of its time for a failure (golang/go#75804).
+CACHE = import sys; sys.path.insert(0, "."); from gostlab.setup import parts
+TOOLS = $(shell $(PYTHON) -P -c '$(CACHE); print(parts.cache_folder())')/tools/bin
+# A count, not a time: on a busy machine Go's fuzzer mistakes the end of its time for a failure
+# (golang/go#75804).
 FUZZ_EXECS := 40000
 export GOTOOLCHAIN := local
 
@@ -26,28 +34,30 @@ setup:
 setup-test:
 	@./lab setup --with test
 
-# A run that failed (exit status 1) is in the report too, as failed. Some that are invalid (3) are a result: one CPU does not
-# carry the real clock's 2 Gbit/s everywhere, and the report says so.
+# A run that failed (exit status 1) is in the report too, as failed. Some that are invalid (3) are
+# a result: one CPU does not carry the real clock's 2 Gbit/s everywhere, and the report says so.
 run:
 	@./lab setup --for thesis-tunnel --quick
 	@./lab run thesis-tunnel --quick; status=$$?; \
 	case $$status in 0|1|3) ;; *) exit $$status;; esac; \
 	./lab report thesis-tunnel && [ $$status -ne 1 ]
 
-# All of them, even when one fails: the whole list is worth more than its first line. The others run beside the first of the
-# unit tests, which draw figures and are on no clock, and say what they have to say when they are done.
+# All of them, even when one fails: the whole list is worth more than its first line. The others run
+# beside the first of the unit tests, which draw figures and are on no clock, and report at the end.
 test: setup-test
 	@$(MAKE) --no-print-directory --keep-going -j2 unit beside-unit
 
 beside-unit:
-	@said=$$($(MAKE) --no-print-directory --keep-going -j1 lint go-test go-fuzz vagrant 2>&1); status=$$?; \
+	@said=$$($(MAKE) --no-print-directory --keep-going -j1 lint go-test go-fuzz vagrant 2>&1); \
+	status=$$?; \
 	printf '\n%s\n' "$$said"; exit $$status
 
 bench:
 	@./lab setup --with bench
 	@./lab bench
 
-# First whether the path does what it was asked, then whether congestion controls behave on it as published.
+# First whether the path has its rate, delay and loss, then whether congestion controls behave on it
+# as published.
 validate: setup
 	$(PYTHON) -m pytest tests/guest/test_emulation.py
 	@./lab validate
@@ -93,7 +103,8 @@ PARALLEL = $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n auto --di
 unit:
 	$(PYTHON) -m pytest -q $(PARALLEL)
 
-# What needs neither kernel nor root, the checkers beside it: whole pages, figures and fuzzing are left to `test`.
+# What needs neither kernel nor root, the checkers beside it: whole pages, figures and fuzzing are
+# left to `test`.
 fast:
 	@$(MAKE) --no-print-directory --keep-going -j2 unit-fast lint
 

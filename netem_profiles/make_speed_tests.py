@@ -18,7 +18,7 @@ from gostlab.describe.file.profile import DEBIAN_WINDOW_BYTES, DerivedDirection,
 FOLDER = Path(__file__).resolve().parent
 TABLES = FOLDER / "thesis-4.1.txt"
 PLACES = {"client": "client, near Los Angeles", "target": "target, in Finland"}
-EXPLAINED = {"cap": "the rate cap", "windows": "its connections' windows", "loss": "loss"}
+EXPLAINED = {"cap": "the rate cap", "windows": "windows", "loss": "loss"}
 FEW_CONNECTIONS, MANY_CONNECTIONS = 4, 32
 WAYS = ("upload", "download")
 NO_ROW = "the thesis's table has no such row"

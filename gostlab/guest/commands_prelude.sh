@@ -24,7 +24,8 @@ check_needs() {
     [ "$(id -u)" -eq 0 ] || refuse "needs root, for network namespaces: sudo sh $0"
     for program in $PROGRAMS awk ip ss tc sysctl ethtool ping unshare; do
         command -v "$program" >/dev/null ||
-            refuse "$program is not there: install it (Debian: iproute2, ethtool, iputils-ping, iperf3, wget, nginx)"
+            refuse "$program is missing: install it" \
+                "(Debian: iproute2, ethtool, iputils-ping, iperf3, wget, nginx)"
     done
     unshare -n tc qdisc add dev lo root netem delay 1ms 2>/dev/null ||
         refuse "this kernel ($(uname -r)) has no netem (sch_netem), or gives root no namespace"
@@ -34,7 +35,7 @@ check_needs() {
     done
     for node in $NODES; do
         [ ! -e "/run/netns/$node" ] ||
-            refuse "a network namespace called $node is there already: if nothing needs it, ip netns delete $node"
+            refuse "a network namespace $node exists: if nothing needs it, ip netns delete $node"
     done
     printf '%s\n' "$HASHES" | while read -r sha256 program; do
         [ -n "$sha256" ] || continue
@@ -45,7 +46,8 @@ check_needs() {
 check_seed() {
     [ -z "$SEEDLESS" ] || return 0
     tc qdisc add dev lo root netem help 2>&1 | grep -qw seed ||
-        refuse "$(tc -V) knows no seed of netem (6.6 and newer do). Put one that does first in PATH, or go" \
+        refuse "$(tc -V) knows no seed of netem (6.6 and newer do)." \
+            "Put one that does first in PATH, or go" \
             "without: SEEDLESS=1 sh $0 (losses and jitter then fall otherwise than they did)"
 }
 
@@ -53,16 +55,18 @@ check_congestion_control() {
     known=/proc/sys/net/ipv4/tcp_available_congestion_control
     allowed=/proc/sys/net/ipv4/tcp_allowed_congestion_control
     grep -qw "$1" "$known" || modprobe -q "tcp_$1" 2>/dev/null || true
-    grep -qw "$1" "$known" || refuse "congestion control $1: this kernel ($(uname -r)) has $(cat "$known")"
+    grep -qw "$1" "$known" ||
+        refuse "congestion control $1: this kernel ($(uname -r)) has $(cat "$known")"
     grep -qw "$1" "$allowed" ||
-        refuse "congestion control $1: this machine allows namespaces only $(cat "$allowed"): add it with" \
+        refuse "congestion control $1: this machine allows namespaces only" \
+            "$(cat "$allowed"): add it with" \
             "sysctl -w net.ipv4.tcp_allowed_congestion_control='$(cat "$allowed") $1'"
 }
 
 check_hash() {
     [ -x "$2" ] || refuse "$2 is not there: the tunnel's program in the run (SHA-256 $1)"
     [ "$(sha256sum "$2" | cut -d ' ' -f 1)" = "$1" ] || [ -n "$ANY_PROGRAM" ] ||
-        refuse "$2 is another program than in the run (SHA-256 $1): ANY_PROGRAM=1 sh $0 takes it all the same"
+        refuse "$2 is another program than in the run (SHA-256 $1): ANY_PROGRAM=1 sh $0 takes it"
 }
 
 # -- what it makes, and takes away again: that, and nothing else
@@ -224,7 +228,8 @@ goodput() {
     short) echo "$1: $(wc -l <"$3") downloads, in $3" ;;
     ping) echo "$1: round trips in $3" ;;
     *)
-        tr -d '",' <"$3" | awk -v name="$1" -v within="$([ "$2" = udp ] && echo sum || echo sum_received)" '
+        within=$([ "$2" = udp ] && echo sum || echo sum_received)
+        tr -d '",' <"$3" | awk -v name="$1" -v within="$within" '
             $1 == "end:" { over = 1 }
             over && $1 ~ /^sum/ { now = $1 }
             now == within ":" && $1 == "bits_per_second:" && !got { got = $2 }
