@@ -111,6 +111,11 @@ class Plan:
                 )
         return found
 
+    @property
+    def levels(self) -> dict[str, dict[str, list[str]]]:
+        """Every matrix's factors and their levels, in the order in which people wrote them."""
+        return levels_in_order(self.experiment, quick=self.quick, overrides=self.overrides)
+
     def tasks(self, results_folder: Path) -> list[Task]:
         return [Task(run, schedule.place_of(run, results_folder)) for run in self.runs]
 
@@ -313,8 +318,7 @@ def run(
             beside=shared or workers is not None,
         )
     wide = [standing for standing in standings(plan, ends) if not standing.narrow]
-    levels = levels_in_order(plan.experiment, quick=plan.quick, overrides=plan.overrides)
-    return Outcome(plan.experiment.name, tuple(ends), plan.warned, tuple(wide), levels)
+    return Outcome(plan.experiment.name, tuple(ends), plan.warned, tuple(wide), plan.levels)
 
 
 def taken_over(runs: Sequence[RunDescription]) -> str:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""How long the machine works on a student's lab, step by step from `start` to `hand-in`.
+"""What CPU time a student's lab takes, step by step from `start` to `hand-in`.
 
     labs/times.py 3 4 --work FOLDER [--write]      (without numbers: all of them)
 
@@ -19,10 +19,8 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,24 +40,17 @@ RULER = f"{'|---' * (len(STEPS) + 2)}|\n"
 MARK = re.compile(r"<!-- from: labs/times\.py \S+ --write -->\n")
 
 
-@dataclass(frozen=True)
-class Took:
-    """What a command took of this machine."""
-
-    wall_s: float
-    cpu_s: float  # with all that it started
-
-
-def timed(words: list[str], log: Path) -> Took:
-    """Run one command to its end. Raises SystemExit where it fails."""
-    began_s = time.monotonic()
+def timed(words: list[str], log: Path) -> float:
+    """Run one command to its end; its CPU time in seconds, with all that it started. Raises
+    SystemExit where it fails.
+    """
     with log.open("ab") as file:
         process = subprocess.Popen(words, stdout=file, stderr=file, cwd=ROOT)
         _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"labs/times.py: {' '.join(words)}: exit code {process.returncode}: see {log}")
-    return Took(time.monotonic() - began_s, used.ru_utime + used.ru_stime)
+    return used.ru_utime + used.ru_stime
 
 
 def guess(point: Point, values: Mapping[str, Value]) -> str:
@@ -109,8 +100,8 @@ def read_values(assignment: Assignment, folder: Path) -> dict[str, Value]:
     }
 
 
-def do_lab(lab: Lab, folder: Path) -> dict[str, Took]:
-    """A whole lab, as a student does it; what each step took. Raises SystemExit."""
+def do_lab(lab: Lab, folder: Path) -> dict[str, float]:
+    """A whole lab, as a student does it; the CPU time of each step. Raises SystemExit."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     log = folder.with_suffix(".log")
@@ -147,14 +138,10 @@ def missed(lab: Lab, folder: Path) -> list[str]:
     return [*found.problems, *lost]
 
 
-def rows(took: Mapping[str, Took]) -> str:
-    """The table's two rows."""
-    lines = ""
-    for name, key in (("wall time, s", "wall_s"), ("CPU time, s", "cpu_s")):
-        each = [getattr(took[step], key) for step in STEPS]
-        cells = [f"{value:.1f}" for value in (*each, sum(each))]
-        lines += f"| {name} | " + " | ".join(cells) + " |\n"
-    return lines
+def row(took: Mapping[str, float]) -> str:
+    """The table's row."""
+    cells = [f"{took[step]:.1f}" for step in STEPS]
+    return f"| CPU time, s | {' | '.join(cells)} | {sum(took.values()):.1f} |\n"
 
 
 def write_plan(lab: Lab, table: str) -> None:
@@ -183,7 +170,7 @@ def main() -> int:
     for word in arguments.lab or [str(folder) for folder in list_labs()]:
         lab = load_lab(word)
         folder = (arguments.work / lab.name).resolve()
-        table = HEAD + RULER + rows(do_lab(lab, folder))
+        table = HEAD + RULER + row(do_lab(lab, folder))
         print(f"{lab.name}\n{table}", flush=True)
         for line in missed(lab, folder):
             print(f"{lab.name}: {line}", file=sys.stderr, flush=True)

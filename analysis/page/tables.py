@@ -21,6 +21,7 @@ from analysis.judge.table import (
     STREAMS,
     TUNNEL,
     VERDICT,
+    WINDOW,
     Column,
     Table,
     cc_name,
@@ -66,6 +67,7 @@ def goodput_table(table: pd.DataFrame, cells: Sequence[Cell], name: str, called:
         *(RUNS, GOODPUT, INTERVAL),
         Column("study_mbit", f"{called.capitalize()} (Mbit/s)", rate),
         Column("ratio", f"Lab / {called}", ratio),
+        WINDOW,
         *(*DELAYS, LINK, IDLE, VERDICT),
     )
     return cell_table(table, cells, name, "Goodput", n_note(table), columns, GOODPUT_KEPT)

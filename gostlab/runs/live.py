@@ -44,8 +44,12 @@ WAN_LEGS = ("wan", "inner")  # whose congestion control meets the path
 BLOCKS = " ▁▂▃▄▅▆▇█"
 LETTERS = "        #"
 FULL, HALF_FULL = 0.9, 0.5  # of a queue: from where on it is red, yellow
-QUEUE_ROWS, WINDOW_ROWS = 8, 4
+MOST_QUEUE_ROWS, LEAST_QUEUE_ROWS, WINDOW_ROWS = 8, 3, 4
+WIDE = 60  # letters of a run, from where on what is said of it stands on one line
+USUAL_SHARE, ABOVE_USUAL = 0.8, 1.25  # the samples that a window's axis must hold, and room
 RATE_OVER_S = 1.0  # what a flow's rate is taken over
+
+Levels = Mapping[str, Mapping[str, Sequence[str]]]  # by matrix, then by factor
 
 
 @dataclass
@@ -175,6 +179,7 @@ class Watched(Lines):
 
     folder  where the results are
     pace    seconds of a run's own clock that pass in one of the picture
+    levels  of each matrix's factors, in the order in which the runs stand beside each other
     """
 
     def __init__(
@@ -182,11 +187,13 @@ class Watched(Lines):
         title: str,
         folder: Path,
         pace: float = 1.0,
+        levels: Levels | None = None,
         console: Console | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
         self._title, self._folder, self._pace, self._now = title, folder, pace, now
+        self._levels = levels or {}
         self._console = console or Console()
         self._runs: dict[str, Followed] = {}
         self._drawn_s = 0.0
@@ -208,7 +215,7 @@ class Watched(Lines):
                 f"--live: {len(runs)} runs, and {MOST_RUNS} can be watched: name fewer levels"
                 " (--cc cubic,bbr), or one matrix (--matrix NAME)"
             )
-        for run in runs:
+        for run in sorted(runs, key=self.order):
             self._runs.setdefault(run.name, Followed(run, place_of(run, self._folder)))
         for end in done:
             self._runs[end.run.name].ended = end
@@ -224,6 +231,12 @@ class Watched(Lines):
             self._runs[done.run.name].ended = done
         if done.outcome != "ok" or done.verdict != "ok":
             super().finished(done, left_s)
+
+    def order(self, run: RunDescription) -> tuple[int, ...]:
+        """Where a run stands: by its factors' levels as people wrote them."""
+        known = self._levels.get(run.matrix, {})
+        said = [(str(run.factors.get(name)), levels) for name, levels in known.items()]
+        return tuple(levels.index(one) if one in levels else len(levels) for one, levels in said)
 
     @property
     def length_s(self) -> float:
@@ -273,25 +286,17 @@ class Watched(Lines):
 
     def panel(self, of: Followed) -> Group:
         """One run: its path, its queue over time, and each flow's window."""
-        path, until_s = of.path, self._drawn_s
-        rate_bps = path["rate_bps"]
-        rtts_ms = sorted({flow.rtt_ms for flow in of.run.flows})
-        about = [f"{rate_bps / 1e6:g} Mbit/s"] if rate_bps else []
-        about.append(f"{' and '.join(f'{each:g}' for each in rtts_ms)} ms")
-        if rate_bps and len(rtts_ms) == 1:
-            bdp_pkts = bdp_bytes(rate_bps, rtts_ms[0] / 1000) / FRAME_BYTES
-            about.append(f"BDP {bdp_pkts:.0f} packets")
+        windows = {flow.name: of.sender(flow.name) for flow in of.run.flows}
+        shown = [name for name, samples in windows.items() if samples or len(windows) == 1]
+        rows = [line for name in shown for line in self.flow_lines(of, name, windows[name])]
+        about = self.path_lines(of)
+        used = len(about) + len(rows) + 6  # the heads, the bar, the time's axis
         lines = [
             Text(cell_words(of.run.factors) or of.run.cc, style="bold"),
-            Text(" · ".join(about), style="dim"),
-            *self.queue_lines(of, until_s),
+            *about,
+            *self.queue_lines(of, self._console.height - used),
+            *rows,
         ]
-        windows = {flow.name: of.sender(flow.name) for flow in of.run.flows}
-        seen = [each.window_pkts for samples in windows.values() for each in samples]
-        top = rounded_up(max(seen, default=1.0))
-        for name, samples in windows.items():
-            if samples or len(windows) == 1:
-                lines += self.flow_lines(of, name, samples, top, until_s)
         end = f"{self.length_s:g} s"
         lines.append(Text(f"      0{end:>{self.columns - 1}}", style="dim"))
         if of.ended is not None and not of.ended.counts:
@@ -302,52 +307,74 @@ class Watched(Lines):
             line.truncate(self.width, overflow="ellipsis")
         return Group(*lines)
 
-    def queue_lines(self, of: Followed, until_s: float) -> list[Text]:
+    def said(self, *pieces: str, style: str) -> list[Text]:
+        """What is said of a run: on one line, or where runs are narrow on a line each."""
+        if self.width >= WIDE:
+            return [Text(" · ".join(pieces), style=style)]
+        return [Text(piece, style=style) for piece in pieces]
+
+    def path_lines(self, of: Followed) -> list[Text]:
+        """The path's rate, round trip and BDP."""
+        rate_bps, rtts_ms = of.path["rate_bps"], sorted({flow.rtt_ms for flow in of.run.flows})
+        about = f"{' and '.join(f'{each:g}' for each in rtts_ms)} ms"
+        if not rate_bps:
+            return self.said(about, style="dim")
+        bdp = [
+            f"BDP {bdp_bytes(rate_bps, rtt_ms / 1000) / FRAME_BYTES:.0f} packets"
+            for rtt_ms in rtts_ms
+            if len(rtts_ms) == 1
+        ]
+        return self.said(f"{rate_bps / 1e6:g} Mbit/s · {about}", *bdp, style="dim")
+
+    def queue_lines(self, of: Followed, most_rows: int) -> list[Text]:
         """The queue as a bar that fills, and as it was over time."""
         limit = of.path["buffer_pkts"] or 1
-        drawn = [each for each in of.queue if each.at_s <= until_s]
+        drawn = [each for each in of.queue if each.at_s <= self._drawn_s]
         now = drawn[-1] if drawn else Queued(0, 0, 0, 0)
         rate_bps = of.path["rate_bps"]
-        wait = f" · {8000 * now.backlog_bytes / rate_bps:.0f} ms to wait" if rate_bps else ""
-        said = f" {now.packets:.0f} of {limit} packets"
-        length = max(4, self.width - len(said) - 14)
         share = min(1.0, now.packets / limit)
-        bar = Text("sender ▶▐" if self.blocks == BLOCKS else "sender >[")
+        ends = ("sender ▶▐", "▌▶") if self.blocks == BLOCKS else ("sender >[", "]>")
+        length = self.width - len("".join(ends)) - 1
+        bar = Text(ends[0])
         bar.append(self.blocks[-1] * round(share * length), style=colour(share))
-        bar.append(" " * (length - round(share * length)))
-        bar.append("▌▶" if self.blocks == BLOCKS else "]>")
-        bar.append(said, style=colour(share))
-        values = self.in_columns([(each.at_s, each.packets) for each in drawn], until_s)
+        bar.append(" " * (length - round(share * length)) + ends[1])
+        waits = [f"{8000 * now.backlog_bytes / rate_bps:.0f} ms to wait"] if rate_bps else []
+        held = f"queue: {now.packets:.0f} of {limit} packets"
+        told = self.said(held, *waits, f"{now.drops:.0f} dropped", style="bold")
+        told[0].stylize(colour(share), 0, len(held))
+        values = self.in_columns([(each.at_s, each.packets) for each in drawn], max)
         styles = [colour((value or 0) / limit) for value in values]
-        return [
-            bar,
-            Text(f"queue{wait} · {now.drops:.0f} dropped", style="bold"),
-            *self.chart(values, float(limit), QUEUE_ROWS, styles),
-        ]
+        rows = max(LEAST_QUEUE_ROWS, min(MOST_QUEUE_ROWS, most_rows - len(told)))
+        return [bar, *told, *self.chart(values, float(limit), rows, styles)]
 
-    def flow_lines(
-        self, of: Followed, name: str, samples: Sequence[InFlight], top: float, until_s: float
-    ) -> list[Text]:
+    def flow_lines(self, of: Followed, name: str, samples: Sequence[InFlight]) -> list[Text]:
         """One flow's numbers now, and its window over time."""
-        drawn = [each for each in samples if each.at_s <= until_s]
+        drawn = [each for each in samples if each.at_s <= self._drawn_s]
         flow = next(each for each in of.run.flows if each.name == name)
         who = name if len(of.run.flows) > 1 else flow.cc or of.run.cc
-        said = f"{who}: nothing sent yet"
-        if drawn:
-            now = drawn[-1]
-            before = [each for each in drawn if each.at_s <= now.at_s - RATE_OVER_S]
-            since = before[-1] if before else InFlight(flow.start_s, 0, 0, 0)
-            took_s = max(now.at_s - since.at_s, 1e-3)
-            mbit = 8 * max(0.0, now.acked_bytes - since.acked_bytes) / took_s / 1e6
-            said = (
-                f"{who}: window {now.window_pkts:.0f} packets · {now.srtt_ms:.0f} ms round trip"
-                f" · {mbit:.1f} Mbit/s"
-            )
-        values = self.in_columns([(each.at_s, each.window_pkts) for each in drawn], until_s)
-        return [
-            Text(said, style="bold"),
-            *self.chart(values, top, WINDOW_ROWS, ["cyan"] * len(values)),
-        ]
+        now = drawn[-1] if drawn else InFlight(flow.start_s, 0, 0, 0)
+        before = [each for each in drawn if each.at_s <= now.at_s - RATE_OVER_S]
+        since = before[-1] if before else InFlight(flow.start_s, 0, 0, 0)
+        took_s = max(now.at_s - since.at_s, 1e-3)
+        mbit = 8 * max(0.0, now.acked_bytes - since.acked_bytes) / took_s / 1e6
+        told = self.said(
+            f"{who}: window {now.window_pkts:.0f} packets",
+            f"{now.srtt_ms:.0f} ms RTT · {mbit:.1f} Mbit/s",
+            style="bold",
+        )
+        # the least of each column: BBR's four packets last less than a column of a long run
+        values = self.in_columns([(each.at_s, each.window_pkts) for each in drawn], min)
+        return [*told, *self.chart(values, self.most_window, WINDOW_ROWS, ["cyan"] * len(values))]
+
+    @property
+    def most_window(self) -> float:
+        """The axis of every window: what one flow has can be held against what another has. A
+        start-up's peak may stand out above it, so that the saw after it can be seen.
+        """
+        places = [each for run in self._runs.values() for each in run.flows.values()]
+        seen = sorted(at.window_pkts for known in places for each in known.values() for at in each)
+        usual = seen[int(USUAL_SHARE * (len(seen) - 1))] if seen else 1.0
+        return rounded_up(min(seen[-1:] or [1.0], [ABOVE_USUAL * usual])[0])
 
     # -- over time
 
@@ -361,17 +388,18 @@ class Watched(Lines):
         return self.width - 7
 
     def in_columns(
-        self, samples: Sequence[tuple[float, float]], until_s: float
+        self, samples: Sequence[tuple[float, float]], pick: Callable[[float, float], float]
     ) -> list[float | None]:
-        """The greatest value of each column's time; None after the last drawn instant."""
+        """What is picked of each column's time; None after the last drawn instant."""
         found: list[float | None] = [None] * self.columns
         per_s = self.columns / self.length_s if self.length_s else 0.0
         for at_s, value in samples:
             column = min(self.columns - 1, int(at_s * per_s))
-            found[column] = max(value, found[column] or 0.0)
+            known = found[column]
+            found[column] = value if known is None else pick(known, value)
         # between two samples the first one holds
         last = None
-        for column in range(min(self.columns, int(until_s * per_s) + 1)):
+        for column in range(min(self.columns, int(self._drawn_s * per_s) + 1)):
             last = found[column] = last if found[column] is None else found[column]
         return found
 
@@ -411,11 +439,11 @@ def rounded_up(value: float) -> float:
 
 
 @contextmanager
-def watched_on_stderr(title: str, folder: Path, pace: float) -> Iterator[Watched]:
+def watched_on_stderr(title: str, folder: Path, pace: float, levels: Levels) -> Iterator[Watched]:
     """The picture on standard error, which stays until all is drawn. Raises BadInput."""
     if not sys.stderr.isatty():
         raise BadInput("--live: draws on a terminal, and standard error is none: leave it out")
-    watched = Watched(title, folder, pace)
+    watched = Watched(title, folder, pace, levels)
     try:
         yield watched
         watched.play_out()

@@ -29,6 +29,9 @@ from tests.lab_command import ROOT
 PATH = {"rate": "12.112mbit", "rtt": "100ms", "buffer": "100pkts", "duration": "10s"}
 
 
+LEVELS = {"try": {"cc": ["cubic", "bbr"]}}
+
+
 def asked(**words: str) -> list[RunDescription]:
     """The runs of a question."""
     question = to_question({**PATH, "cc": "cubic", **words})
@@ -73,7 +76,9 @@ class Screen:
         self.now_s = 0.0
         self.out = io.StringIO()
         console = Console(file=self.out, width=100, force_terminal=True, color_system=None)
-        self.watched = Watched("a title", folder, pace, console, now=lambda: self.now_s)
+        self.watched = Watched(
+            "a title", folder, pace, LEVELS, console=console, now=lambda: self.now_s
+        )
         self.watched.planned(runs, [])
         self.lines()
 
@@ -98,13 +103,11 @@ def test_the_queue_fills_as_its_samples_say(tmp_path: Path) -> None:
 
     assert "5.0 of 10 s" in half[0] and "10.0 of 10 s" in whole[0]
     assert "12.112 Mbit/s · 100 ms · BDP 100 packets" in half[2]
-    [bar_half], [bar_whole] = (
-        [x for x in lines if "of 100 packets" in x] for lines in (half, whole)
-    )
-    assert "50 of 100" in bar_half and "100 of 100" in bar_whole
-    assert abs(bar_half.count("█") * 2 - bar_whole.count("█")) <= 1
-    assert any("50 ms to wait · 1 dropped" in line for line in half)
-    assert any("window 100 packets · 120 ms round trip · 8.0 Mbit/s" in line for line in half)
+    bars = [next(line for line in lines if line.startswith("sender")) for lines in (half, whole)]
+    assert abs(bars[0].count("█") * 2 - bars[1].count("█")) <= 1 < bars[0].count("█")
+    assert any("queue: 100 of 100 packets" in line for line in whole)
+    assert any("50 of 100 packets · 50 ms to wait · 1 dropped" in line for line in half)
+    assert any("window 100 packets · 120 ms RTT · 8.0 Mbit/s" in line for line in half)
     # what is not drawn yet stays empty: a chart fills from the left
     charts = [[line[7:].rstrip() for line in lines[5:13]] for lines in (half, whole)]
     assert max(map(len, charts[0])) < 0.6 * max(map(len, charts[1]))
@@ -123,7 +126,7 @@ def test_the_picture_goes_at_its_own_pace_and_waits_for_samples(tmp_path: Path) 
 
 
 def test_runs_side_by_side_are_seen_at_one_instant(tmp_path: Path) -> None:
-    cubic, bbr = asked(cc="cubic,bbr")
+    cubic, bbr = sorted(asked(cc="cubic,bbr"), key=lambda run: run.cc, reverse=True)
     write(place_of(cubic, tmp_path), "queues", [queued(n, n) for n in range(1, 11)])
     screen = Screen(tmp_path, [cubic, bbr])
 
@@ -131,11 +134,12 @@ def test_runs_side_by_side_are_seen_at_one_instant(tmp_path: Path) -> None:
     write(place_of(bbr, tmp_path), "queues", [queued(n, 7) for n in range(1, 11)])
     lines = screen.at(8.0)
     assert "4.0 of 10 s" in lines[0]
-    assert re.search(r"4 of 100 packets.* 7 of 100 packets", "\n".join(lines))
+    assert any(re.search(r"4 of 100 packets.* 7 of 100 packets", line) for line in lines)
+    assert any(re.fullmatch(r"cubic +bbr *", line) for line in lines)  # as people wrote them
 
 
 def test_a_run_that_has_ended_holds_nothing_up(tmp_path: Path) -> None:
-    cubic, bbr = asked(cc="cubic,bbr")
+    cubic, bbr = sorted(asked(cc="cubic,bbr"), key=lambda run: run.cc, reverse=True)
     write(place_of(cubic, tmp_path), "queues", [queued(n, n) for n in range(1, 11)])
     screen = Screen(tmp_path, [cubic, bbr])
     failed = Finished(bbr, tmp_path, {"outcome": "failed", "error": "died early"}, None)
@@ -227,6 +231,42 @@ def test_no_line_is_wider_than_the_terminal(tmp_path: Path, letters: str) -> Non
     assert max(len(line.rstrip()) for line in file.getvalue().splitlines()[1:]) <= 90
     if letters == "ascii":
         assert re.search(r"###", file.getvalue()) and not re.search("[▁-█]", file.getvalue())
+
+
+@pytest.mark.parametrize("height", [24, 30, 60])
+def test_two_flows_fit_on_a_terminal_of_24_lines(tmp_path: Path, height: int) -> None:
+    question = to_question({**PATH, "flows": "a=cubic,b=bbr"})
+    described = question.to_experiment(Path("x.yaml"))
+    [run] = expand(described, machine="sandbox", clock="virtual")
+    write(place_of(run, tmp_path), "queues", [queued(1, 90)])
+    write(place_of(run, tmp_path), "sockets", [sent(1, 9, flow="a"), sent(1, 9, flow="b")])
+    console = Console(file=io.StringIO(), width=80, height=height, force_terminal=True)
+    watched = Watched("t", tmp_path, console=console, now=iter([0.0, 2.0]).__next__)
+    watched.planned([run], [])
+    file = io.StringIO()
+    Console(file=file, width=80).print(watched.picture())
+
+    lines = file.getvalue().splitlines()
+    assert len(lines) < height and sum("window" in line for line in lines) == 2
+
+
+def test_windows_of_runs_beside_each_other_have_one_axis(tmp_path: Path) -> None:
+    runs = asked(cc="cubic,bbr")
+    for run in runs:
+        write(place_of(run, tmp_path), "queues", [queued(n, 5) for n in range(1, 11)])
+        window = 800 if run.cc == "bbr" else 20
+        write(place_of(run, tmp_path), "sockets", [sent(n, window) for n in range(1, 11)])
+    lines = Screen(tmp_path, runs).at(9.0)
+    assert any(line.count(" 800 ") == 2 for line in lines)
+
+
+def test_a_start_ups_peak_does_not_hide_the_saw_after_it(tmp_path: Path) -> None:
+    [run] = asked()
+    write(place_of(run, tmp_path), "queues", [queued(n / 10, 5) for n in range(1, 101)])
+    windows = [2000 if n == 3 else 40 + n % 20 for n in range(1, 101)]
+    write(place_of(run, tmp_path), "sockets", [sent(n / 10, w) for n, w in enumerate(windows, 1)])
+    lines = Screen(tmp_path, [run]).at(9.9)
+    assert any(line.startswith("   80 ") for line in lines)
 
 
 def test_an_axis_ends_at_a_round_number() -> None:

@@ -17,6 +17,15 @@ from gostlab.setup import archive, parts, system
 from tests.lab_command import said_by
 
 FILE = folders.ROOT / "Containerfile"
+# A student's first lab, with `lab` as the image's entry point.
+LESSON = [
+    ("lab", "lab", "start", "0", "--student", "alice"),
+    ("sed", "-i", "s/^\\(  [a-z_0-9]*:\\).*/\\1 1/", "coursework/0-warm-up/answers.yaml"),
+    ("lab", "lab", "predict", "0"),
+    ("lab", "lab", "run", "0"),
+    ("lab", "lab", "report", "0"),
+    ("lab", "lab", "hand-in", "0"),
+]
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -61,6 +70,26 @@ def test_the_documented_runs_may_write_the_results_of_whoever_starts_them() -> N
 def test_what_is_no_source_does_not_go_into_it() -> None:
     ignored = (folders.ROOT / ".containerignore").read_text("utf-8").split()
     assert {".git", "results"} <= set(ignored)
+
+
+def test_the_documented_classes_work_in_the_folder_of_whoever_starts_them() -> None:
+    """The image belongs to root: what a student writes lies in his own folder, mounted."""
+    pages = ["labs/README.md", "docs/how-to/teaching.md"]
+    pages.append("gostlab/apps/new/templates/classroom/README.md")
+    for page in pages:
+        text = (folders.ROOT / page).read_text("utf-8")
+        assert "alias lab='podman run --rm -it --userns keep-id" in text, page
+        assert '-v "$PWD:/class" -w /class gostlab\'' in text, page
+    # the verb is the image's first word, and nothing in its way
+    assert dict(instructions())["ENTRYPOINT"] == '["/opt/gostlab/lab"]'
+
+
+def test_a_lab_begins_in_another_folder_than_the_clones(tmp_path: Path) -> None:
+    done = said_by(folders.ROOT / "lab", *LESSON[0][1:], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    made = {path.name for path in (tmp_path / "coursework/0-warm-up").iterdir()}
+    assert {"TASK.md", "README.md", "answers.yaml", "assignment.json"} <= made
+    assert [path.name for path in tmp_path.iterdir()] == ["coursework"]
 
 
 @pytest.fixture
@@ -110,6 +139,7 @@ def test_its_steps_make_a_lab_that_boots_for_an_ordinary_user(debian: Path, tmp_
     authorities = ssl.get_default_verify_paths().cafile
     if authorities is not None:
         shutil.copy(authorities, secret)
+    lesson = 'cd /class; lab() { /opt/gostlab/lab "$@"; }; ' + "; ".join(map(shlex.join, LESSON))
     script = f"""
 set -e
 for place in proc sys dev; do mount --rbind /$place {debian}/$place; done
@@ -117,6 +147,8 @@ mount -t tmpfs -o size=64m,noexec,mode=1777 none {debian}/dev/shm
 cp /etc/resolv.conf {debian}/etc/ 2>/dev/null || true
 chroot {debian} sh -euc {shlex.quote(steps)}
 rm -f {secret}
+install --directory --owner 1000 {debian}/class
+chroot --userspec=lab {debian} env HOME=/home/lab sh -euc {shlex.quote(lesson)}
 exec chroot --userspec=lab {debian} env HOME=/home/lab /opt/gostlab/lab doctor
 """
     done = said_by(
@@ -126,3 +158,5 @@ exec chroot --userspec=lab {debian} env HOME=/home/lab /opt/gostlab/lab doctor
     said = done.stdout[-4000:] + done.stderr[-4000:]
     assert "sandbox boots" in done.stdout and "powers off again" in done.stdout, said
     assert done.returncode == 0, said
+    assert "complete: coursework/0-warm-up-alice.zip" in done.stdout, said
+    assert (debian / "class/coursework/0-warm-up-alice.zip").is_file()

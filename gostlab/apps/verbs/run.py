@@ -121,7 +121,9 @@ def told(
         return progress.progress_on_stderr(plan.experiment.name, quiet=quiet)
     if quiet:
         raise BadInput("--live and --json or --csv: only one of them")
-    return live.watched_on_stderr(plan.experiment.title, arguments.results, arguments.pace)
+    return live.watched_on_stderr(
+        plan.experiment.title, arguments.results, arguments.pace, plan.levels
+    )
 
 
 def setting_names() -> str:
