@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.apps.cli import parser
+from gostlab.apps.cli import main, parser
 from gostlab.apps.course.assignment import assign, ticket_of
 from gostlab.apps.course.coursework import task_of
 from gostlab.apps.course.lab import Lab, list_labs, load_lab
 from gostlab.apps.course.whole import check_whole
+from gostlab.runs.live import MOST_RUNS
 from tests.lab_command import ROOT
 
 LABS = [load_lab(str(folder)) for folder in list_labs()]
@@ -70,6 +71,23 @@ def test_every_command_can_be_typed(page: str) -> None:
         if words[0] in ("setup", "doctor"):
             continue
         assert can_be_typed(words) or can_be_typed([*words, "--help"]), command  # a verb's name
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_every_run_that_a_page_asks_for_can_be_made(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    for command in commands((ROOT / page).read_text("utf-8")):
+        words = shlex.split(command, comments=True)[1:]
+        if words[0] not in ("try", "run") or len(words) < 3 or "mended" in command:
+            continue
+        asked = [word for word in words if word not in ("--live", "--pace", "2", "4")]
+        status = main([*asked, "--dry-run", "--machine", "sandbox", "--results", str(tmp_path)])
+        assert status == 0, f"{command}: {capsys.readouterr().err}"
+        if "--live" in words:
+            runs = capsys.readouterr().out.split()
+            assert 1 <= len(runs) <= MOST_RUNS, command
 
 
 @pytest.mark.parametrize("page", NAMES)

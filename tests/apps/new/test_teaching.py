@@ -239,6 +239,42 @@ def test_with_points_asked_for_the_check_says_whether_they_are_there(classroom: 
     assert check(classroom, LEAST_POINTS="many").returncode == 2
 
 
+def without_the_labs_packages(tmp_path: Path, *words: object) -> CompletedProcess[str]:
+    """A command on a machine that has Python and PyYAML, and none of the packages of set-up."""
+    if os.geteuid() != 0:
+        pytest.skip("a mount of its own takes root")
+    place = Path(yaml.__file__).parents[1]
+    few = tmp_path / "few"
+    for package in [*place.glob("yaml"), *place.glob("_yaml*")]:
+        shutil.copytree(package, few / package.name, dirs_exist_ok=True)
+    hidden = 'mount --bind "$1" "$2" || exit 77; shift 2; exec "$@"'
+    done = said_by(
+        *("unshare", "--mount", "--propagation", "private", "sh", "-c", hidden, "sh"),
+        *(few, place, *words),
+    )
+    if done.returncode == 77:
+        pytest.skip("no mount here")
+    return done
+
+
+def test_the_graders_need_python_and_pyyaml_alone(classroom: Path, tmp_path: Path) -> None:
+    folder = handed_in(classroom)
+    bundle = tmp_path / "bundle"
+    made = lab(tmp_path, "lab", "autograder", "0", "--format", "gradescope", "--out", "b.zip")
+    assert made.returncode == 0, made.stderr
+    shutil.unpack_archive(tmp_path / "b.zip", bundle)
+    words = ("--course", "cc-2027", "--format", "json")
+
+    checked = without_the_labs_packages(tmp_path, "/usr/bin/python3", classroom / "check")
+    graded = without_the_labs_packages(
+        tmp_path, "sh", bundle / "lab", "grade", bundle / "labs/0-warm-up", folder, *words
+    )
+
+    assert checked.returncode == 0, checked.stderr
+    assert graded.returncode == 0, graded.stderr
+    assert json.loads(graded.stdout)["points"] == load_lab("0").most
+
+
 def test_a_course_with_a_secret_is_graded_with_it_alone(classroom: Path, tmp_path: Path) -> None:
     key = "5" * 64
     secret = tmp_path / "course.secret"
