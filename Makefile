@@ -73,8 +73,9 @@ catalogue: setup
 	./lab catalogue && ./lab report && exit $$worst
 
 # The site's pages of everything that has been run, and what of it stands in docs/.
-results: setup
-	./lab report --studies
+results:
+	@./lab setup --with site
+	./lab report --site
 	./lab report --docs
 
 kernel:

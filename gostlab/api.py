@@ -20,8 +20,9 @@ from functools import partial
 from pathlib import Path
 
 from analysis.judge import cells, change, contest, statistics, table
-from analysis.page import marked, studies
+from analysis.page import marked
 from analysis.page import report as pages
+from analysis.page import site as site_pages
 from analysis.page import summary as summaries
 from analysis.read import runs as answers
 from gostlab import machine, results
@@ -56,7 +57,7 @@ from gostlab.runs.schedule import Finished, Standing
 from gostlab.runs.shard import Shard
 from gostlab.runs.single import Task
 from gostlab.runs.summary import CellSummary, Scatter, cell_summaries
-from gostlab.setup import gosts, kernels, modules, parts, steps
+from gostlab.setup import gosts, kernels, modules, parts, site_tools, steps
 from gostlab.setup.parts import MissingPart
 from gostlab.setup.workbench import SetupError, Workbench, locked
 
@@ -700,17 +701,18 @@ def open_run(folder: Path, run: Path, out: Path | None = None) -> Path:
     return pages.write_run(found, page)
 
 
-def studies_page(folder: Path, experiments: Sequence[str] = (), out: Path | None = None) -> Path:
-    """Write the page of studies, a section and the figures of each experiment; the page.
+def site(folder: Path, experiments: Sequence[str] = (), out: Path | None = None) -> Path:
+    """Write the site's pages of what runs say, and build it; its first page.
 
-    experiments: of these, and the others' sections of the page that is there stay; none: of all
-    that have results, and of no others. out: the Markdown file (default: site/studies.md of the
-    checkout). Raises BadInput, OSError.
+    experiments: sections of the page of studies to make anew, the others stay (none: of all that
+    have results, and of no others). out: the folder (default: site/ of the checkout). Raises
+    BadInput, MissingPart, OSError.
     """
     wanted = reported(folder, experiments)
 
-    page = out or machine.CHECKOUT / "site/studies.md"
-    return studies.write_studies_page(folder, wanted, page, keep=bool(experiments))
+    place = out or machine.CHECKOUT / "site"
+    sources = site_pages.write_site(folder, wanted, place, keep=bool(experiments))
+    return site_tools.build_site(sources, place / "html")
 
 
 def docs_pages(

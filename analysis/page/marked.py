@@ -54,6 +54,7 @@ DEGRADED = "†"
 ALONE, WITH_VALUE = ("targets", "moved"), ("rows", "figure", "since")
 
 Show = Callable[[float], str]
+WithoutRuns = Callable[[str, Sequence[str]], str]  # an experiment and its matrices, in words
 Load = Callable[[str], Mapping[str, MatrixResults]]  # an experiment's matrices, by name
 
 
@@ -121,8 +122,11 @@ def load_fullest(results: Path, experiment: str) -> Mapping[str, MatrixResults]:
     return matrices
 
 
-def fill(page: Path, load: Load, root: Path) -> str:
-    """A page's text with its tables filled. Raises BadInput, OSError."""
+def fill(page: Path, load: Load, root: Path, none: WithoutRuns | None = None) -> str:
+    """A page's text with its tables filled. Raises BadInput, OSError.
+
+    none: what stands in the place of a table without runs (default: what stood there)
+    """
     out: list[str] = []
     text = page.read_text(encoding="utf-8")
     if not BEGIN.search(text):
@@ -136,7 +140,10 @@ def fill(page: Path, load: Load, root: Path) -> str:
         place = f"{page}:{number}"
         old = until_end(lines, place)
         indent = line[: len(line) - len(line.lstrip())]
-        table = table_of(read_mark(mark["asked"], place, root), load)
+        asked = read_mark(mark["asked"], place, root)
+        table = table_of(asked, load)
+        if table is None and none is not None:
+            table = ["", *textwrap.wrap(none(asked.experiment, asked.matrices), WIDTH), ""]
         out += old if table is None else [f"{indent}{each}".rstrip() for each in table]
         out.append(indent + END)
     return "\n".join(out) + "\n"
@@ -359,8 +366,12 @@ def foot_of(asked: Asked, shown: Sequence[MatrixResults], note: str = "") -> lis
     return textwrap.wrap(foot, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def commands_of(experiment: str, shown: Sequence[MatrixResults]) -> list[str]:
-    """The commands that make some matrices' runs, each once."""
+def commands_of(
+    experiment: str, shown: Sequence[MatrixResults], most_named: int | None = None
+) -> list[str]:
+    """The commands that make some matrices' runs, each once. Of more matrices than most_named it
+    says how many.
+    """
     forms: dict[tuple[bool, int], list[str]] = {}
     quickly = questions(experiment, quick=True) or frozenset()
     fully = questions(experiment) or frozenset()
@@ -370,8 +381,11 @@ def commands_of(experiment: str, shown: Sequence[MatrixResults]) -> list[str]:
         sizes = [len(cell.runs) for cell in matrix.cells]
         key = (asks in quickly and asks not in fully, max(sizes))
         forms.setdefault(key, []).append(matrix.name)
-    return [
-        f"`./lab run {experiment}{' --quick' if quick else ''}"
-        f"{''.join(f' --matrix {name}' for name in names)} --repeat {size}`"
-        for (quick, size), names in forms.items()
-    ]
+    said = []
+    for (quick, size), names in forms.items():
+        named = most_named is None or len(names) <= most_named
+        words = "".join(f" --matrix {name}" for name in names) if named else ""
+        form = " --quick" if quick else ""
+        counted = "" if named else f" ({len(names)} of its matrices)"
+        said.append(f"`./lab run {experiment}{form}{words} --repeat {size}`{counted}")
+    return said

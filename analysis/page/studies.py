@@ -1,7 +1,7 @@
 """The page of studies: what each study asked and did, what the lab did, its figures, and where the
 two agree or not.
 
-    site/studies.md · site/studies/*.png
+    site/pages/studies.md · site/pages/studies/*.png
 
 Markdown that a forge shows as it is. All of it is made from result folders and experiment files,
 and can be made again.
@@ -30,7 +30,7 @@ from analysis.read.description import question, read_asked
 from analysis.read.runs import Results, load_results
 from analysis.read.study import Study, load_study, questions
 
-COMMAND = "./lab report --studies"
+COMMAND = "./lab report --site"
 # A list of runs longer than this is for the report.
 MOST_LISTED = 20
 

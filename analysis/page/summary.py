@@ -1,4 +1,4 @@
-"""The page of results: of each experiment the question, the answer, one picture and one table.
+"""The page of results: of each experiment the answer in a sentence, one picture, what it rests on.
 
     docs/results.md · docs/results/*.png
 
@@ -8,27 +8,30 @@ have no such runs in the results stay as they are.
 
 from __future__ import annotations
 
+import io
 import re
-from collections import Counter
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from PIL import Image
 
 from analysis.draw.registry import Picture
 from analysis.draw.style import save
 from analysis.judge import targets
 from analysis.judge.cells import MatrixResults, to_matrices
-from analysis.judge.table import Column, Table, count, markdown, span_words, texts
+from analysis.judge.table import markdown, span_words
 from analysis.page.chapter import Chapter, to_chapter
-from analysis.page.marked import LEAST, Asked, cells_table, foot_of, load_fullest
+from analysis.page.marked import LEAST, WIDTH, commands_of, load_fullest
 from analysis.page.report import page_template, write_whole
 from analysis.read.runs import Results
 from analysis.read.study import is_about, load_study
 
 COMMAND = "./lab report --docs"
-# A table of more cells is for the report; the page counts its matrices.
-MOST_CELLS = 12
-MOST_SENTENCES = 2
+COLOURS = 64  # of a picture: a third of the bytes, and nobody sees it
+MOST_CAPTION = 6  # words
+MOST_NAMED = 2  # matrices of a command; of more it says how many
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
             continue
         picture = picture_of(chapter)
         if picture is not None:
-            write_whole(folder / f"{name}.png", save(picture.figure, "png"))
+            write_whole(folder / f"{name}.png", fewer_colours(save(picture.figure, "png")))
         sections[name] = Section(
             section_of(chapter, folder.name), frozenset([name] if picture else [])
         )
@@ -65,6 +68,13 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
     for name in {name for each in before.values() for name in each.pictures} - shown:
         (folder / f"{name}.png").unlink(missing_ok=True)
     return out_md
+
+
+def fewer_colours(png: bytes) -> bytes:
+    """A picture with a palette: these lie in git."""
+    out = io.BytesIO()
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(COLOURS).save(out, "png", optimize=True)
+    return out.getvalue()
 
 
 def kept_sections(page: Path) -> dict[str, Section]:
@@ -110,71 +120,44 @@ def picture_of(chapter: Chapter) -> Picture | None:
 
 def section_of(chapter: Chapter, folder: str) -> str:
     """A section's Markdown."""
-    study = chapter.study
+    study, picture = chapter.study, picture_of(chapter)
     matrices = to_matrices(chapter.results.runs, study)
-    shown, table = table_of(chapter, matrices)
     return str(
         page_template("summary-section.md.j2").render(
             study=study,
-            sentences=chapter.first.sentences[:MOST_SENTENCES],
-            picture=picture_of(chapter),
+            sentences=answer_of(chapter),
+            caption=short_caption(picture) if picture else "",
             folder=folder,
             md=markdown,
-            table="\n".join(table.to_markdown().strip().splitlines()[2:]),
-            foot="\n".join(foot_of(asked_for(chapter, shown), shown)),
+            foot=textwrap.fill(foot_of(chapter, matrices), WIDTH, break_on_hyphens=False),
         )
     ).rstrip()
 
 
-def asked_for(chapter: Chapter, shown: Sequence[MatrixResults]) -> Asked:
-    """What the section's table would be asked for by a mark."""
-    names = tuple(matrix.name for matrix in shown)
-    judged = bool(chapter.targets)
-    return Asked("", chapter.study.name, names, figures=figures_of(shown[0]), targets=judged)
+def answer_of(chapter: Chapter) -> Sequence[str]:
+    """What the runs say, in a sentence; how many published numbers agree stands below."""
+    sentences = chapter.first.sentences
+    return [each for each in sentences if " of the study's " not in each][:1] or sentences[:1]
 
 
-def table_of(
-    chapter: Chapter, matrices: Sequence[MatrixResults]
-) -> tuple[Sequence[MatrixResults], Table]:
-    """What a section shows: how many published numbers agree, matrix by matrix; or the cells of the
-    first matrix, its first ones where there are many.
-    """
-    if chapter.targets:
-        judged = {matrix.name for matrix in matrices}
-        rows = [row for row in chapter.targets if row.matrix in judged and row.n >= LEAST]
-        return matrices, agreeing(matrices, rows)
-    first = matrices[0]
-    shown = replace(first, cells=first.cells[:MOST_CELLS])
-    return [first], cells_table(shown, None, figures_of(first))
+def short_caption(picture: Picture) -> str:
+    """The first words of a caption."""
+    words = re.split(r"[.:;,] ", picture.caption)[0].split()
+    return " ".join(words[:MOST_CAPTION]).rstrip(".")
 
 
-def figures_of(matrix: MatrixResults) -> tuple[str, ...]:
-    """The goodput; of flows that compete, each one's."""
-    flows = [flow.name for flow in matrix.cells[0].example.flows if flow.competes]
-    return tuple(f"goodput_mbit:{name}" for name in flows) if len(flows) > 1 else ("goodput_mbit",)
-
-
-def agreeing(matrices: Sequence[MatrixResults], rows: Sequence[targets.Target]) -> Table:
-    """How many published numbers of each matrix the lab's medians agree with."""
-    told = []
-    for matrix in matrices:
-        own = [row for row in rows if row.matrix == matrix.name]
-        if not own:
-            continue
-        agree = Counter(row.verdict for row in own)[targets.AGREES]
-        sizes = sorted(row.n for row in own)
-        told.append(
-            {
-                "matrix": matrix.name,
-                "numbers": len(own),
-                "agree": agree,
-                "n": span_words(sizes[0], sizes[-1]),
-            }
-        )
-    columns = (
-        *texts(matrix="matrix"),
-        Column("numbers", "published numbers", count),
-        Column("agree", "agree", count),
-        Column("n", "n"),
-    )
-    return Table("", "", "", columns, tuple(told))
+def foot_of(chapter: Chapter, matrices: Sequence[MatrixResults]) -> str:
+    """What a section rests on: runs, verdicts, published numbers, the command, the lab."""
+    sizes = [len(cell.counted) for matrix in matrices for cell in matrix.cells]
+    runs = [run for run in chapter.results.runs if run.counts]
+    degraded = sum(run.verdict == "degraded" for run in runs)
+    judged = [row for row in chapter.targets if row.n >= LEAST]
+    agree = sum(row.verdict == targets.AGREES for row in judged)
+    said = [
+        f"{len(runs)} runs, n = {span_words(min(sizes), max(sizes))}",
+        f"{degraded} degraded" if degraded else "",
+        f"{agree} of {len(judged)} published numbers agree" if judged else "",
+    ]
+    labs = sorted({run.environment.lab.split()[0] for run in runs if run.environment})
+    commands = "; ".join(commands_of(chapter.study.name, matrices, MOST_NAMED))
+    return f"{', '.join(filter(None, said))}. {commands}, lab {', '.join(labs) or 'unknown'}."

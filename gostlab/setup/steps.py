@@ -37,6 +37,7 @@ from gostlab.setup.iperf3_fetch import provide_iperf3
 from gostlab.setup.kernel_build import provide_kernel
 from gostlab.setup.relay_build import provide_relay
 from gostlab.setup.side_by_side import Progress, Step, take_steps
+from gostlab.setup.site_tools import provide_site_tools
 from gostlab.setup.unpacked import provide_programs
 from gostlab.setup.workbench import (
     HashMismatch,
@@ -339,12 +340,15 @@ def steps(
     """The set-up's steps.
 
     wanted  what runs need (None: all that there is)
-    extra   test: what `make test` needs, too; bench: what `./lab bench` counts with
+    extra   test: what `make test` needs, too; bench: what `./lab bench` counts with; site: what
+            `make results` builds with
     """
     # A run compiles the congestion controls that it loads.
     with_controls = wanted is None
     wanted = wanted or needs.everything()
     python_packages = TEST_PACKAGES if "test" in extra else []
+    if "site" in extra:
+        python_packages = [*python_packages, "python3-venv"]
     more = [*python_packages, *(BENCH_PACKAGES if "bench" in extra else [])]
     tools, packages = ("tools",), ("packages",)
     found = [
@@ -369,6 +373,8 @@ def steps(
         found.append(
             Step("relay", partial(relay_if_needed, asked=asked), (*packages, "gost"), packages)
         )
+    if {"site", "test"} & set(extra):
+        found.append(Step("site-tools", provide_site_tools, packages, packages))
     if "test" in extra:
         found.append(Step("test-tools", provide_test_tools, packages, packages))
     found += kernel_steps(wanted.kernels)
@@ -528,8 +534,11 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--only", action="append", default=[], choices=names, metavar="STEP", help=only_help)
     jobs_help = "compile with so many processes (default: one per CPU)"
     add("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help=jobs_help)
-    with_help = "test: what `make test` needs, too; bench: what `./lab bench` counts with"
-    extras = ["test", "bench"]
+    with_help = (
+        "test: what `make test` needs, too; bench: what `./lab bench` counts with; site: what"
+        " `make results` builds the site with"
+    )
+    extras = ["test", "bench", "site"]
     add("--with", dest="extras", action="append", default=[], choices=extras, help=with_help)
     system_help = f"as root: for all users of this machine, in {system.DEFAULT}"
     add("--system", action="store_true", help=system_help)
@@ -550,7 +559,8 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def take_all(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
     """Take the steps that the words ask for; those that failed. Raises SetupError, OSError."""
     jobs, quiet, only = arguments.jobs, arguments.quiet, arguments.only
-    extras = [*arguments.extras, *(["test"] if "test-tools" in only else [])]
+    ours = {"test-tools": "test", "site-tools": "site"}
+    extras = [*arguments.extras, *(ours[name] for name in only if name in ours)]
     with_gost = not arguments.no_gost
     ask_for_password()
     wanted = None

@@ -79,7 +79,7 @@ matrices:
         (["run", "li2018", "--matrix", "fig8", "--set", "changes=[{at: 1s}]"], "of nothing"),
         (["run", "thesis-baseline", "--set", "sites=[client-tokyo]"], "star's sites"),
         (["run", "course-report", "--set", "acks=maybe"], "maybe"),
-        (["report", "--studies", "nothing-there", "--results", "/nowhere"], "nothing-there"),
+        (["report", "--site", "nothing-there", "--results", "/nowhere"], "nothing-there"),
     ],
 )
 def test_bad_words_are_one_line_and_exit_code_2(

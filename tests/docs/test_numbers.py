@@ -27,7 +27,6 @@ NUMBER = re.compile(r"^[†*~≈<>±+-]*\d[\d,.]*(?: \(.*\))?[†*]*(?: ?(?:%|Mb
 OTHER_TABLES = {
     "docs/reference/kernels.md",
     "docs/explanation/tried.md",
-    "docs/explanation/tried.md",
     "docs/explanation/machine-model.md",
     "docs/explanation/repeatability.md",
     "docs/how-to/many-machines.md",

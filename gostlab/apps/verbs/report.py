@@ -37,10 +37,10 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
     add_results(verb, "where the runs are")
     verb.add_argument("--out", type=Path, help="the folder to write into (default: RESULTS/report)")
     verb.add_argument(
-        "--studies",
+        "--site",
         action="store_true",
-        help="write site/studies.md instead: every figure and number of each; where experiments"
-        " are named, the others' sections stay as they are",
+        help="write site/ instead: pages of every study, figure and number, as HTML; where"
+        " experiments are named, the other studies' sections stay as they are",
     )
     verb.add_argument(
         "--docs",
@@ -70,19 +70,19 @@ def report_verb(arguments: argparse.Namespace) -> int:
     if not run and [is_run(each) for each in arguments.experiment] == [True]:
         run = Path(arguments.experiment.pop())
     if run:
-        if arguments.studies or arguments.docs or arguments.experiment:
-            raise BadInput("--open RUN: a page of one run; name no experiment, --studies or --docs")
+        if arguments.site or arguments.docs or arguments.experiment:
+            raise BadInput("--open RUN: a page of one run; name no experiment, --site or --docs")
         page = api.open_run(arguments.results, run, arguments.out)
     else:
         given = arguments.results, arguments.experiment, arguments.out
-        if arguments.studies and arguments.docs:
-            raise BadInput("--studies and --docs: only one of them (make results writes both)")
+        if arguments.site and arguments.docs:
+            raise BadInput("--site and --docs: only one of them (make results writes both)")
         if arguments.docs:
             page, *others = api.docs_pages(*given)
             if not arguments.json:
                 print(*others, sep="\n", end="\n" if others else "")
-        elif arguments.studies:
-            page = api.studies_page(*given)
+        elif arguments.site:
+            page = api.site(*given)
         else:
             page = api.report(*given, say=str if arguments.json else print)
     print(json.dumps({"report": str(page)}) if arguments.json else page)

@@ -125,12 +125,16 @@ def test_a_table_without_an_end_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_of_results_has_question_answer_picture_and_table(tmp_path: Path) -> None:
+def test_the_page_of_results_has_answer_picture_and_what_it_rests_on(tmp_path: Path) -> None:
     write_runs(tmp_path / "results", 5)
     page = write_summary(tmp_path / "results", ["download"], tmp_path / "results.md")
     text = page.read_text()
     study = load_experiment("download")
-    assert COMMAND in text and f"## {study.title}" in text and "| main | 2 | 2 | 5 |" in text
+    assert COMMAND in text and f"## {study.title}" in text
+    section = " ".join(text.partition("<a id=")[2].split())
+    assert "20 runs, n = 5, 2 of 2 published numbers agree." in section
+    assert "`./lab run download --quick --matrix main --repeat 5`" in section
+    assert len(section.split()) <= 75  # twenty experiments have 1,500 words
     assert "](results/download.png)" in text and (tmp_path / "results/download.png").exists()
     assert max(len(line) for line in text.splitlines() if line[:1] not in "|!") <= 100
     # what has no runs here stays, and the picture with it
@@ -147,4 +151,4 @@ def test_the_command_line_writes_the_pages_of_a_folder(
     words = ["report", "--docs", "--results", str(tmp_path / "results"), "--out", str(tmp_path)]
     assert main(words) == 0
     assert capsys.readouterr().out.split() == [str(page), str(tmp_path / "results.md")]
-    assert main([*words, "--studies"]) == 2
+    assert main([*words, "--site"]) == 2

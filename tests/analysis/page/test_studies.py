@@ -19,7 +19,6 @@ from analysis.page.report import write_studies
 from analysis.page.studies import COMMAND, write_page, write_studies_page
 from analysis.read.runs import load_results
 from analysis.read.study import Study, questions
-from gostlab.apps.cli import main
 from gostlab.describe.file.experiment import Published, load_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
@@ -278,14 +277,6 @@ def test_the_sentences_follow_the_data(results: Path) -> None:
     assert "in 1 of 2 cells, at best 70 % (flow2: 20 ms RTT)" in fair
     assert "1 of 2 runs" in said["Two flows: how soon it settles"]
     assert "Jitter: what jitter does to the order" in said
-
-
-def test_the_command_line_writes_the_page(
-    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = str(tmp_path / "s.md")
-    assert main(["report", "li-2018", "--studies", "--results", str(results), "--out", page]) == 0
-    assert capsys.readouterr().out.strip() == page and Path(page).exists()
 
 
 def test_one_map_shows_both_ways_of_a_star_that_the_file_has_apart(tmp_path: Path) -> None:
