@@ -89,7 +89,9 @@ def read_sealed(path: Path, lab: Lab) -> Sealed:
     """predictions.json. Raises BadInput if it is none, or not of this lab."""
     found = read_object(path)
     if found is None:
-        raise BadInput(f"{path.name}: not there: predictions are sealed by ./lab lab predict")
+        raise BadInput(
+            f"{path.name}: not there: predictions are sealed by ./lab lab predict {lab.word}"
+        )
     written = found.get("predictions")
     keys = lab.keys("predictions")
     if not isinstance(written, dict) or set(written) != set(keys):

@@ -22,7 +22,7 @@ from gostlab.apps.course.answers import (
 from gostlab.apps.course.assignment import Assignment, assign
 from gostlab.apps.course.formula import filled, shown
 from gostlab.apps.course.grading import RESULTS, what_was_asked
-from gostlab.apps.course.lab import ANSWERS, CHECKS, GUIDE, Lab, Point, load_lab
+from gostlab.apps.course.lab import ANSWERS, CHECKS, GUIDE, Lab, Point, list_labs, load_lab
 from gostlab.declared.folders import ROOT
 from gostlab.describe.file.document import BadInput, Node, load_document, mapping_of
 from gostlab.describe.resolve.run_description import RunDescription
@@ -69,7 +69,11 @@ def open_coursework(folder: Path) -> Assignment:
         raise BadInput(f"{folder}: no lab was begun there: ./lab lab start LAB --student ID")
     try:
         own = str(told.get("folder", ""))
-        lab = load_lab(own if own and Path(own, CHECKS).is_file() else str(told["lab"]))
+        there = own and Path(own, CHECKS).is_file()
+        known = {path.name for path in list_labs()}
+        if own and not there and told["lab"] not in known:
+            raise BadInput(f"{folder / ASSIGNMENT}: its lab is in {own}: not there from here")
+        lab = load_lab(own if there else str(told["lab"]))
         return assign(lab, str(told["student"]), str(told["course"]), str(told["ticket"]))
     except KeyError as error:
         raise BadInput(f"{folder / ASSIGNMENT}: {error} is missing: start again") from None

@@ -1,0 +1,86 @@
+"""What a student meets first: the folder that `start` writes, and what comes next."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gostlab.apps.cli import main
+from gostlab.apps.course.answers import as_number
+from gostlab.apps.course.assignment import assign, ticket_of
+from gostlab.apps.course.coursework import begin, open_coursework, task_of
+from gostlab.apps.course.lab import load_lab
+from gostlab.declared.errors import BadInput
+
+
+@pytest.fixture
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Lab 3, begun by Alice where she stands."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["lab", "start", "3", "--student", "alice"]) == 0
+    return tmp_path / "coursework/3-random-loss"
+
+
+def fill(sheet: Path) -> None:
+    """A number everywhere."""
+    text = re.sub(r"^(  \w+:).*", r"\1 1", sheet.read_text("utf-8"), flags=re.MULTILINE)
+    sheet.write_text(text, encoding="utf-8")
+
+
+def test_a_report_before_a_run_names_the_command_that_comes_first(
+    begun: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for step in ("report", "hand-in"):
+        assert main(["lab", step, "3"]) == 2
+        assert "./lab lab predict 3" in capsys.readouterr().err
+    fill(begun / "answers.yaml")
+    assert main(["lab", "predict", "3"]) == 0
+    capsys.readouterr()
+    assert main(["lab", "report", "3"]) == 2
+    [line] = capsys.readouterr().err.strip().splitlines()
+    assert "./lab lab run 3" in line and "coursework/3-random-loss" in line
+
+
+def test_the_page_of_the_lab_lies_beside_the_task(begun: Path) -> None:
+    """gostlab itself may be an image, or another account's."""
+    task = (begun / "TASK.md").read_text("utf-8")
+    assert "](README.md)" in task
+    assert (begun / "README.md").read_bytes() == (load_lab("3").folder / "README.md").read_bytes()
+    assert (begun / "figure.png").is_file()
+
+
+def test_the_task_has_fixed_settings_and_drawn_ones() -> None:
+    lab = load_lab("4")
+    asked = assign(lab, "alice", "public", ticket_of(lab, "alice", "public", None))
+    rows = dict(re.findall(r"^\| (\S+) \| `(.+)` \|$", task_of(asked), re.MULTILINE))
+    assert rows["duration"] == "40s"  # as the file has it
+    assert rows["rate"] == f"{asked.values['rate_mbit']}mbit"  # not the file's
+    nested = load_lab("1")
+    asked = assign(nested, "alice", "public", ticket_of(nested, "alice", "public", None))
+    assert f"| buffers | `{{rmem: [4KiB, 128KiB, {asked.values['rmem_kib']}KiB]" in task_of(asked)
+
+
+def test_a_lab_of_ones_own_is_found_again_from_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "course/mine"
+    own.mkdir(parents=True)
+    for path in load_lab("0").folder.iterdir():
+        (own / path.name).write_bytes(path.read_bytes())
+    lab = load_lab("course/mine")
+    asked = assign(lab, "alice", "public", ticket_of(lab, "alice", "public", None))
+    begin(asked, tmp_path / "work")
+
+    assert open_coursework(tmp_path / "work").lab.folder.resolve() == own
+    assert "./lab lab predict course/mine" in task_of(asked)
+    own.rename(tmp_path / "course/moved")
+    with pytest.raises(BadInput, match=r"course/mine: not there"):
+        open_coursework(tmp_path / "work")
+
+
+def test_a_number_with_all_the_digits_that_a_program_prints_is_one() -> None:
+    assert as_number("0.00011840000000000005") == pytest.approx(1.184e-4)
+    assert as_number("0." + "1" * 31) is None
