@@ -48,6 +48,7 @@ FOLDER = ROOT / "docs" / "reference"
 CONTROLS = Path(__file__).with_name("congestion_controls.toml")
 EXPERIMENT_SCHEMA = ROOT / "schemas" / "experiment.json"
 PROFILE_SCHEMA = ROOT / "schemas" / "profile.json"
+WIDTH = 100
 ANY_SETTING = "any other setting"  # a group of options that settings.md has
 
 
@@ -65,7 +66,7 @@ def generated() -> dict[Path, str]:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    environment.filters["wrap"] = partial(textwrap.fill, width=100, break_on_hyphens=False)
+    environment.filters["wrap"] = partial(textwrap.fill, width=WIDTH, break_on_hyphens=False)
     for name in environment.list_templates(extensions=["j2"]):
         page = FOLDER / name.removesuffix(".j2")
         made[page] = environment.get_template(name).render(command=COMMAND, **tables)
@@ -233,7 +234,8 @@ def verb_section(verb: Verb) -> str:
     """A verb: what it does, an example, its words."""
     parser = Words(prog="./lab")
     made = verb.add_to(parser.add_subparsers())
-    lines = [f"## {verb.name}", "", sentence(verb.says)]
+    says = textwrap.fill(sentence(verb.says), WIDTH, break_on_hyphens=False)
+    lines = [f"## {verb.name}", "", says]
     if verb.example:
         lines += ["", f"    {verb.example}"]
     lines += ["", table(("word", "what"), words_of(made, ""))]

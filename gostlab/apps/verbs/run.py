@@ -432,8 +432,7 @@ VERBS = (
         "a question without a file: settings as options, lists are compared",
         try_arguments,
         try_verb,
-        "./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr --tunnel"
-        " direct,gost+ws --streams 1,16",
+        "./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr --tunnel direct,gost+ws",
         parser=TRY_PARSER,
     ),
     Verb(

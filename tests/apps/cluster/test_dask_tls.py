@@ -96,7 +96,9 @@ def address(lab: Lab, folder: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    head, worker = map(shlex.split, documented("dask-scheduler")[0].splitlines())
+    head, worker = map(
+        shlex.split, documented("dask-scheduler")[0].replace("\\\n", " ").splitlines()
+    )
     here = [*head, "--host", "127.0.0.1", "--port", str(port)]
     at = f"tls://127.0.0.1:{port}"
     assert worker[0] == "PYTHONPATH=$PWD"

@@ -1,0 +1,112 @@
+"""How the pages are written: short lines, plain words, no page too long, no number by hand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gostlab.declared.folders import ROOT
+from tests.docs.test_numbers import GENERATED, prose
+
+DOCS = ROOT / "docs"
+SITE = ROOT / "analysis/page/site_pages"
+PAGES = sorted([*DOCS.rglob("*.md"), *SITE.glob("*.md")])
+BY_HAND = [page for page in PAGES if not GENERATED.search(page.read_text("utf-8")[:400])]
+WIDTH = 100
+MOST_OF_HOW_TO = 500
+LONGER = {"experiment", "grading", "teaching"}  # they have files, or several audiences
+MOST_BY_HAND, MOST_RESULTS, MOST_PICTURES = 14_500, 1_500, 2_000_000
+RIDDLES = re.compile(
+    r"\b(?:taken back|by itself|asked for|that does not say|whoever|what was said here)\b"
+    r"|(?:^|[.:;] )(?:Who|He who) (?!are\b|is\b)",
+    re.IGNORECASE,
+)
+# Numbers with a unit, outside of code: what a reader takes for measured.
+MEASURED = re.compile(
+    r"(?<![\w.`/-])\d[\d,.]*(?:[–-]\d[\d,.]*)?"
+    r" ?(?:%|(?:[kMG]bit|[kMG]i?B)(?:/s)?\b|ms\b|µs\b|us\b|s\b|times\b|Mbit\b)"
+)
+# Those that are definitions: of a tolerance, a coverage, an example's path, a limit, a tick.
+DEFINED = {
+    "explanation/repeatability.md": {"1 %", "10 %"},
+    "how-to/replay.md": {"5 %", "30 %", "10 %"},
+    "how-to/fit.md": {"95 %"},
+    "how-to/path.md": {"10 ms", "100 ms"},
+    "how-to/teaching.md": set(),
+    "how-to/lab.md": {"10%"},
+    "tutorials/first-run.md": {"10 Mbit/s", "40 ms", "95 %"},
+    "tutorials/first-lab.md": {"20 Mbit/s", "65 ms"},
+}
+# What runs wrote between marks.
+OF_RUNS = re.compile(r"(?s)<!-- runs: .*?<!-- end of runs -->")
+# One table of what was tried, by turns.
+TABLE_OF_TRIALS = "explanation/tried.md"
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(DOCS if DOCS in page.parents else SITE))
+
+
+def words_of(text: str) -> str:
+    """A page's words, without tables, blocks and spans of code."""
+    lines = prose(text).splitlines()
+    kept = [line for line in lines if not line.startswith(("|", "    ", "<!--", "!["))]
+    return re.sub(r"`[^`]*`", "", "\n".join(kept))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_line_is_long(page: Path) -> None:
+    """But for tables, whose rows are one line, and addresses of pictures."""
+    lines = page.read_text("utf-8").splitlines()
+    long = [
+        line for line in lines if len(line) > WIDTH and not line.startswith(("|", "![", "<!--"))
+    ]
+    assert long == []
+
+
+@pytest.mark.parametrize("page", BY_HAND, ids=name_of)
+def test_words_are_plain(page: Path) -> None:
+    assert RIDDLES.findall(words_of(page.read_text("utf-8"))) == []
+
+
+@pytest.mark.parametrize("page", BY_HAND, ids=name_of)
+def test_no_number_in_prose_was_typed_by_hand(page: Path) -> None:
+    """A measured one stands in a table that a command wrote (test_numbers), or in code."""
+    allowed = DEFINED.get(name_of(page), set())
+    # what a command wrote says so: the foot of a marked table
+    text = OF_RUNS.sub("", page.read_text("utf-8"))
+    plain = "" if name_of(page) == TABLE_OF_TRIALS else words_of(text)
+    assert sorted({each.strip() for each in MEASURED.findall(plain)} - allowed) == []
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "how-to").glob("*.md")), ids=name_of)
+def test_a_how_to_page_is_one_task(page: Path) -> None:
+    count = len(prose(page.read_text("utf-8")).split())
+    assert count <= (2 if page.stem in LONGER else 1) * MOST_OF_HOW_TO
+
+
+def test_the_pages_are_short_together() -> None:
+    pages = [page.read_text("utf-8") for page in BY_HAND if DOCS in page.parents]
+    assert sum(len(OF_RUNS.sub("", text).split()) for text in pages) <= MOST_BY_HAND
+    assert len((DOCS / "results.md").read_text("utf-8").split()) <= MOST_RESULTS
+    assert sum(picture.stat().st_size for picture in DOCS.rglob("*.png")) <= MOST_PICTURES
+
+
+def test_every_word_of_the_glossary_is_said_once() -> None:
+    text = (DOCS / "reference/glossary.md").read_text("utf-8")
+    words = re.findall(r"^\*\*(.+?)\.\*\*", text, re.MULTILINE)
+    assert words == sorted(words) and len(words) == len(set(words))
+    assert {"Leg", "Placement", "Verdict", "Degraded", "Draw", "Cell", "Shipped"} <= set(words)
+
+
+def test_what_is_typed_by_hand_is_found() -> None:
+    assert MEASURED.findall("it took 4.2 s and 18.6 Mbit/s, 3 times more, by 5 %") == [
+        "4.2 s",
+        "18.6 Mbit/s",
+        "3 times",
+        "5 %",
+    ]
+    assert MEASURED.findall("RFC 9438, section 5, Linux 7.3") == []
+    assert RIDDLES.search("Who changes it runs it again.") and not RIDDLES.search("A user who asks")
