@@ -75,6 +75,8 @@ def grade_class(arguments: argparse.Namespace) -> int:
     print(f"{pages.summary(lines)}{f' ({kept} as they were graded before)' if kept else ''}")
     names = ", ".join(gradebooks.GRADEBOOKS)
     print(f"{out / pages.INDEX} · {names} · {pages.FEEDBACK}/ has a page for each student")
+    if lab.rank:
+        print(f"its ranking: ./lab lab rank {lab.number} {path} --roster {arguments.roster}")
     return EXIT_FAILED if any(line.state == "not graded" for line in lines) else EXIT_OK
 
 

@@ -14,15 +14,15 @@ def sentences(each: Scored) -> list[str]:
         return [each.why]
     return [
         f"{verdict(each)}{f', because {each.because}' if each.because else ''}",
-        f"from {each.source}",
+        f"source: {each.source}",
     ]
 
 
 def verdict(each: Scored) -> str:
     """You said 1.0; 1.77 (± 3 %) was wanted."""
     if each.asked == each.band:  # of the runs themselves
-        sign = "" if each.passed else ": that is outside"
-        return f"your runs: {each.got}; {each.asked} is wanted{sign}"
+        outside = "" if each.passed else ", which is outside"
+        return f"your runs: {each.got}{outside}; {each.asked} is wanted"
     given = f"you said {each.got}" if each.got else "you said nothing"
     return f"{given}; {asked(each)} {'is right' if each.passed else 'was wanted'}" + (
         f" ({each.why})" if each.why and each.got and each.why not in PLAIN else ""
