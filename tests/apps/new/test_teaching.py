@@ -227,6 +227,17 @@ def test_the_check_is_0_for_a_complete_hand_in_and_1_for_one_that_lacks_somethin
     assert not (classroom / "grader/gostlab/__pycache__").exists()
 
 
+@pytest.mark.parametrize(
+    "text", ['{"lab": "1-window"}', "{}", "[]", "nonsense", '{"lab": "0-warm-up", "ticket": 5}', ""]
+)
+def test_what_is_no_hand_in_of_this_lab_is_not_judged(classroom: Path, text: str) -> None:
+    (classroom / "hand-in").mkdir()
+    (classroom / "hand-in/assignment.json").write_text(text)
+    said = check(classroom)
+    assert said.returncode == 2 and said.stdout == ""
+    assert "Traceback" not in said.stderr and said.stderr.strip()
+
+
 def test_with_points_asked_for_the_check_says_whether_they_are_there(classroom: Path) -> None:
     handed_in(classroom, **{"read-goodput": "1.5"})
     most = load_lab("0").most
