@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,25 @@ def test_the_readme_is_one_screen_and_its_question_can_be_asked(
     (question,) = re.findall(r"^    \./lab (try .*)$", text, re.MULTILINE)
     assert cli.main([*question.split(), "--dry-run"]) == 0
     assert len(capsys.readouterr().out.split()) == 24  # as it says below its table
+
+
+QUESTION = re.compile(r"^(?:    |\$ )\./lab (try [^#\n]*)", re.MULTILINE)
+# What a reader has made before: a control, a profile, a GOST.
+MADE_BEFORE = re.compile(r"mine|my-path")
+
+
+def questions() -> list[str]:
+    pages = sorted((PAGE.parents[1]).rglob("*.md"))
+    asked = [each.strip() for page in pages for each in QUESTION.findall(page.read_text("utf-8"))]
+    return [each for each in dict.fromkeys(asked) if not MADE_BEFORE.search(each)]
+
+
+@pytest.mark.parametrize("question", questions())
+def test_every_question_of_a_page_can_be_asked(
+    question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([*shlex.split(question), "--dry-run"]) == 0
 
 
 def test_the_grid_is_what_its_heading_says(tmp_path: Path) -> None:
