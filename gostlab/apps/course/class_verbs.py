@@ -173,9 +173,10 @@ def print_class(lines: list[Line], lab: Lab) -> None:
     for line in lines:
         found = line.counts.grade if line.counts else None
         state = pages.remark(line)
+        name = line.pupil.shown_name if line.pupil else ""
         shown_table.add_row(
             Text(line.student),
-            Text(line.pupil.shown_name if line.pupil else ""),
+            Text(name if name != line.student else ""),
             str(found.points) if found else "–",
             Text("" if state == "graded" else state),
         )

@@ -325,6 +325,36 @@ def test_a_class_without_a_roster_or_with_none_that_can_be_read_is_told_so(
     assert not (everybody.parent / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("empty.zip", b"PK\x05\x06" + b"\0" * 18, "no hand-in"),
+        ("essay.zip", b"hello", "neither a folder nor a zip"),
+        ("none.zip", None, "no such"),
+    ],
+)
+def test_what_is_no_download_is_told_in_a_line_and_leaves_nothing(
+    name: str,
+    content: bytes | None,
+    says: str,
+    lab: Lab,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "roster.csv").write_text(ROSTER)
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    assert grade(lab, tmp_path / name) == 2
+    told = capsys.readouterr().err.strip()
+    assert says in told and name in told and len(told.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "out").write_text("a file")
+    (tmp_path / "all/alice").mkdir(parents=True)
+    (tmp_path / "all/alice/answers.yaml").write_text("student: alice\n")
+    assert grade(lab, tmp_path / "all") == 2
+    assert "name a folder" in capsys.readouterr().err
+
+
 def test_the_hand_ins_say_their_lab_and_two_labs_are_asked_about(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
