@@ -105,7 +105,7 @@ class Sheet:
     rows: pd.DataFrame
     levels: str = ""  # what this figure alone has: "buffer 1 BDP"
     note: str = ""  # what else must stand on it: that it is one of several, and of how many
-    whole: pd.DataFrame | None = None  # of a page: the rows of all of them
+    all_rows: pd.DataFrame | None = None  # of a page: the rows of all of them
 
     @property
     def title(self) -> str:

@@ -47,11 +47,11 @@ def spots_of(figure: Figure) -> list[Spot]:
         return str(artist.get_gid() or "").startswith(SIGN) and artist.get_visible()
 
     found = []
-    whole = figure.bbox
+    figure_box = figure.bbox
     for artist in figure.findobj(stands_for_cells):
         box = artist.get_window_extent()
-        left, right = (min(max(x / whole.width, 0.0), 1.0) for x in (box.x0, box.x1))
-        below, above = (min(max(y / whole.height, 0.0), 1.0) for y in (box.y0, box.y1))
+        left, right = (min(max(x / figure_box.width, 0.0), 1.0) for x in (box.x0, box.x1))
+        below, above = (min(max(y / figure_box.height, 0.0), 1.0) for y in (box.y0, box.y1))
         keys = tuple(str(artist.get_gid()).removeprefix(SIGN).split())
         found.append(Spot(keys, left, 1 - above, right - left, above - below))
     return sorted(set(found), key=lambda spot: (-spot.width * spot.height, spot.left, spot.top))

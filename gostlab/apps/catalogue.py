@@ -252,27 +252,29 @@ def estimated(strata: Sequence[Stratum]) -> list[Estimate]:
     groups = {name: [each for each in strata if each.experiment == name] for name in names}
     known = [each for each in strata if each.ratio is not None]
     guessed_s = sum(each.expected_s[number] for each in known for number in each.took_s)
-    whole = sum(sum(each.took_s.values()) for each in known) / guessed_s if guessed_s else 1.0
+    ratio_of_all = (
+        sum(sum(each.took_s.values()) for each in known) / guessed_s if guessed_s else 1.0
+    )
     free = sum(len(each.took_s) - 1 for each in known)
     squares = sum(value * value for each in known for value in each.spread)
     variance = squares / free if free else None
-    return [estimate(name, each, whole, variance) for name, each in groups.items()] + [
-        estimate("all", strata, whole, variance)
+    return [estimate(name, each, ratio_of_all, variance) for name, each in groups.items()] + [
+        estimate("all", strata, ratio_of_all, variance)
     ]
 
 
 def estimate(
-    name: str, strata: Sequence[Stratum], whole: float, variance: float | None
+    name: str, strata: Sequence[Stratum], ratio_of_all: float, variance: float | None
 ) -> Estimate:
     """The sum of some matrices.
 
-    whole     the ratio of all that was taken, for matrices of which nothing was
+    ratio_of_all  the ratio of all that was taken, for matrices of which nothing was
     variance  of a run within its matrix, relative to what it should take
     """
     cpu_s, square = 0.0, 0.0
     for each in strata:
         taken, runs = len(each.took_s), len(each.expected_s)
-        mine_s = (each.ratio or whole) * sum(each.expected_s)
+        mine_s = (each.ratio or ratio_of_all) * sum(each.expected_s)
         cpu_s += mine_s
         square += mine_s**2 * (variance or 0.0) * (1 - taken / runs) / max(1, taken)
     return Estimate(
@@ -317,7 +319,7 @@ def total(forms: Sequence[Form], quick: bool) -> str:
     """The sum of one form over all experiments, in words."""
     found = [form for form in forms if form.quick == quick]
     known = [form.wall_s for form in found if form.wall_s is not None]
-    whole = Form(
+    total = Form(
         "all",
         quick,
         sum(form.runs for form in found),
@@ -325,7 +327,7 @@ def total(forms: Sequence[Form], quick: bool) -> str:
         sum(form.load_s for form in found),
         sum(known) if known else None,
     )
-    return whole.sentence + ("" if len(known) in (0, len(found)) else ", without those not run")
+    return total.sentence + ("" if len(known) in (0, len(found)) else ", without those not run")
 
 
 def span(seconds: float) -> str:

@@ -114,7 +114,7 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
     verbs.add_parser("setup", help="install, build and fetch what the lab needs", add_help=False)
     verbs.add_parser("doctor", help="what is there, what is missing, what to do", add_help=False)
     for each in VERBS:
-        each.add_to(verbs, whole=verb in (None, each.name))
+        each.add_to(verbs, with_options=verb in (None, each.name))
     return top
 
 

@@ -102,14 +102,14 @@ class Verb:
     example: str = ""
     parser: Mapping[str, Any] = field(default_factory=dict)  # what of its parser is special
 
-    def add_to(self, verbs: Any, *, whole: bool = True) -> argparse.ArgumentParser:
-        """A parser for it; one that is not `whole` knows its name alone."""
+    def add_to(self, verbs: Any, *, with_options: bool = True) -> argparse.ArgumentParser:
+        """A parser for it; without its options it knows its name alone."""
         words: dict[str, Any] = {"help": self.says, "description": self.says}
         if self.example:
             words["epilog"] = f"example: {self.example}"
         made: argparse.ArgumentParser = verbs.add_parser(self.name, **{**words, **self.parser})
         made.set_defaults(verb=self.run)
-        if whole:
+        if with_options:
             self.arguments(made)
         return made
 

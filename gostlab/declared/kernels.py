@@ -96,10 +96,10 @@ class Patch:
 
     def text(self) -> str:
         """What `patch -p1` is given."""
-        whole = self.file.read_text(encoding="utf-8")
+        text = self.file.read_text(encoding="utf-8")
         if not self.only:
-            return whole
-        parts = re.split(r"(?m)^(?=--- )", whole)[1:]
+            return text
+        parts = re.split(r"(?m)^(?=--- )", text)[1:]
         kept = [part for part in parts if touched(part) in self.only]
         if len(kept) != len(self.only):
             raise BadInput(f"{from_root(self.file)} does not touch all of {', '.join(self.only)}")

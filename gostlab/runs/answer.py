@@ -89,10 +89,10 @@ def rtt_bar(cell: CellSummary, most_ms: float, *, blocks: bool) -> str:
     """The RTT under load: light what the idle path has, dark what the load adds."""
     if cell.srtt_ms is None or not most_ms:
         return ""
-    whole = round(RTT_CELLS * cell.srtt_ms.median / most_ms)
-    idle = min(whole, round(RTT_CELLS * (cell.idle_rtt_ms or 0) / most_ms))
+    filled = round(RTT_CELLS * cell.srtt_ms.median / most_ms)
+    idle = min(filled, round(RTT_CELLS * (cell.idle_rtt_ms or 0) / most_ms))
     light, dark = "░█" if blocks else ".#"
-    return light * idle + dark * (whole - idle)
+    return light * idle + dark * (filled - idle)
 
 
 def spread_heading(cells: Sequence[CellSummary]) -> str:

@@ -22,8 +22,8 @@ from gostlab.runs.schedule import Finished, Quiet
 
 def clock_words(seconds: float) -> str:
     """`3 min 20 s`, or `20 s`."""
-    whole = max(0, round(seconds))
-    return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
+    total_s = max(0, round(seconds))
+    return f"{total_s // 60} min {total_s % 60:02d} s" if total_s >= 60 else f"{total_s} s"
 
 
 class Lines(Quiet):

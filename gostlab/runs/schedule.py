@@ -173,7 +173,7 @@ class Block:
                 time.sleep(POLL_S)
                 if time.monotonic() - told_s >= TELL_S:
                     told_s = time.monotonic()
-                    moving = [active.seen() for active in self.running.values()]
+                    moving = [active.as_moving() for active in self.running.values()]
                     self.promised_s = self.forecast.left_s(moving, self.waiting)
                     self.progress.moved(moving, self.promised_s)
                 for slot, active in list(self.running.items()):
@@ -232,7 +232,7 @@ class Block:
 
     def left_s(self) -> float:
         """How long all of it will still take."""
-        moving = [active.seen() for active in self.running.values()]
+        moving = [active.as_moving() for active in self.running.values()]
         return self.forecast.left_s(moving, self.waiting)
 
 
@@ -374,7 +374,7 @@ class Running:
     loaded_s: float | None = None  # its last sample's time, by its own clock
     sampled_at_s: float = 0.0  # when that was first seen
 
-    def seen(self) -> Moving:
+    def as_moving(self) -> Moving:
         """How far it is, from what its folder holds."""
         now_s = time.monotonic()
         if self.load_began_s is None and (self.making.folder / GROWING[0]).exists():

@@ -33,9 +33,9 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
     """The only one: a place for each cell. All pages have one axis."""
     rows = sheet.rows
     groups = [(cut(rows["cell"].iloc[at], 60), rows.iloc[at : at + 1]) for at in range(len(rows))]
-    whole = rows if sheet.whole is None else sheet.whole
+    all_rows = rows if sheet.all_rows is None else sheet.all_rows
     reach = facet.from_zero(room=1.05, least=0.0)
-    value = facet.Value(lambda ax, way, _: reach(ax, way, whole), mark=mark)
+    value = facet.Value(lambda ax, way, _: reach(ax, way, all_rows), mark=mark)
     return [facet.in_groups("", groups, value)]
 
 
@@ -55,7 +55,7 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     pages = range(0, len(sheet.rows), MOST_ROWS)
     for number, first in enumerate(pages, 1):
         rows = sheet.rows.iloc[first : first + MOST_ROWS]
-        page = replace(sheet, rows=rows, whole=sheet.rows)
+        page = replace(sheet, rows=rows, all_rows=sheet.rows)
         if len(pages) > 1:
             words = f"cells {first + 1} to {first + len(rows)} of {len(sheet.rows)}"
             page = replace(page, levels=words, note="")

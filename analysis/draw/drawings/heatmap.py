@@ -61,9 +61,9 @@ def plot_heatmap(
     figure   a figure of merit, as its column is called
     norm     the scale, where several figures share one
     """
-    whole = pd.concat([rows for _, rows in facets])
-    across, down = levels_of(whole, x), levels_of(whole, y)
-    scale, room = norm or norm_of([whole], figure), 60 // max(1, len(across))
+    all_rows = pd.concat([rows for _, rows in facets])
+    across, down = levels_of(all_rows, x), levels_of(all_rows, y)
+    scale, room = norm or norm_of([all_rows], figure), 60 // max(1, len(across))
     plan = Map(
         [style.wrapped(level_words(x, each), room) for each in across],
         [style.cut(level_words(y, each), 26) for each in down],
@@ -93,7 +93,7 @@ def plot_heatmap(
         style.plain_log(bar.ax.yaxis, float(scale.vmin or 1), float(scale.vmax or 1))
     else:
         style.thousands(bar.ax.yaxis)
-    style.finish(drawn, degraded_handles(whole, bar=True), footer, title)
+    style.finish(drawn, degraded_handles(all_rows, bar=True), footer, title)
     return drawn
 
 

@@ -249,6 +249,6 @@ def mbit_at(found: Found, place: tuple[float, ...], number: int) -> float | None
     rates = [
         rate
         for ask, rate in found.known.answers.items()
-        if ask.place == place and ask.number == number and ask.whole and rate is not None
+        if ask.place == place and ask.number == number and ask.full_length and rate is not None
     ]
     return median(rates) / 1e6 if rates else None

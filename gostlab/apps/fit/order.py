@@ -97,7 +97,7 @@ class FitOrder:
         chosen = {
             free.sets: free.setting(place) for free, place in zip(self.free, ask.place, strict=True)
         }
-        length_s = self.whole_s(row) if ask.whole else self.short_s(row)
+        length_s = self.whole_s(row) if ask.full_length else self.short_s(row)
         length = read_override("duration", f"{length_s}s")[0]
         # how long it lasts is the search's choice, and no level of what is compared
         written = {n: level.written for n, level in row.levels.items() if n != "duration"}

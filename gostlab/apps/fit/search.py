@@ -48,7 +48,7 @@ class Ask:
 
     place: Place
     number: int  # which
-    whole: bool  # as long as the measurement, or short
+    full_length: bool  # as long as the measurement, or short
     repetition: int = 1
 
 
@@ -102,17 +102,17 @@ class Known:
         """Every place that was asked about, once."""
         return list(dict.fromkeys(ask.place for ask in self.answers))
 
-    def whole(self, place: Place, number: int) -> float | None:
+    def full_rate(self, place: Place, number: int) -> float | None:
         """ln(rate) of whole runs at a place, the median of their repetitions."""
         runs = self.runs_of(number)
-        found = [rate for ask, rate in runs if ask.place == place and ask.whole]
+        found = [rate for ask, rate in runs if ask.place == place and ask.full_length]
         return float(np.median(found)) if found else None
 
     def misfits(self) -> dict[Place, float]:
         """The sum of squared residuals of each place with whole runs of every number."""
         found: dict[Place, float] = {}
         for place in self.places:
-            rates = [self.whole(place, number) for number in range(len(self.numbers))]
+            rates = [self.full_rate(place, number) for number in range(len(self.numbers))]
             off = [
                 ((rate - number.log_rate) / number.sd) ** 2
                 for rate, number in zip(rates, self.numbers, strict=True)
@@ -139,9 +139,9 @@ class Model:
             if not runs:
                 raise NoAnswer
             places = np.array([ask.place for ask, _ in runs])
-            whole = np.array([float(ask.whole) for ask, _ in runs])
+            full = np.array([float(ask.full_length) for ask, _ in runs])
             beyond = np.array([value for _, value in runs]) - theory(number, places)
-            self._surrogates.append(Surrogate(places, whole, beyond))
+            self._surrogates.append(Surrogate(places, full, beyond))
 
     def moments(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Residuals' means and variances in the measurements' sd: numbers × places."""
@@ -263,21 +263,23 @@ def search(
     def learn() -> Model:
         return Model(known, numbers, theory)
 
-    def ask(places: Sequence[Place], *, whole: bool, repetitions: int = 1) -> bool:
-        return known.put(lab, asks(places, range(len(numbers)), repetitions, whole=whole))
+    def ask(places: Sequence[Place], *, full_length: bool, repetitions: int = 1) -> bool:
+        return known.put(
+            lab, asks(places, range(len(numbers)), repetitions, full_length=full_length)
+        )
 
     first = filling(first_points(parameters), parameters, random, snap)
     say(f"{len(first)} paths that fill the space")
-    ask(first, whole=not effort.short)
+    ask(first, full_length=not effort.short)
     model = learn()
     if effort.short:
         say("whole runs where that fits best")
-        ask([model.best_of(np.array(known.places))], whole=True)
+        ask([model.best_of(np.array(known.places))], full_length=True)
         model = learn()
     tried = len(first)
     while tried < most_points:
         places = promising(model, random, snap)
-        unsure = wanted_runs(model, places, whole=not effort.short)
+        unsure = wanted_runs(model, places, full_length=not effort.short)
         if not unsure:
             say("every number is known well enough wherever it matters")
             break
@@ -288,18 +290,22 @@ def search(
     for _ in range(1 + LAST_TURNS):
         chosen = for_whole_runs(model, random, snap, 1 + effort.members)
         say(f"whole runs on {len(chosen)} of the paths that fit")
-        if not ask(chosen, whole=True, repetitions=effort.repetitions):
+        if not ask(chosen, full_length=True, repetitions=effort.repetitions):
             break
         model = learn()
     return conclude(model, random)
 
 
 def asks(
-    places: Sequence[Place], numbers: Sequence[int], repetitions: int = 1, *, whole: bool = True
+    places: Sequence[Place],
+    numbers: Sequence[int],
+    repetitions: int = 1,
+    *,
+    full_length: bool = True,
 ) -> list[Ask]:
     """Runs of some numbers at some places."""
     return [
-        Ask(place, number, whole, repetition)
+        Ask(place, number, full_length, repetition)
         for repetition in range(1, repetitions + 1)
         for place in places
         for number in numbers
@@ -355,11 +361,11 @@ def promising(model: Model, random: np.random.Generator, snap: Snap) -> list[Pla
     return spread_out([best], open_still[least_known], BATCH)
 
 
-def wanted_runs(model: Model, places: Sequence[Place], *, whole: bool) -> list[Ask]:
+def wanted_runs(model: Model, places: Sequence[Place], *, full_length: bool) -> list[Ask]:
     """Runs of each number at the places where it is not known well enough."""
     _, variances = model.moments(np.array(places))
     return [
-        Ask(place, number, whole)
+        Ask(place, number, full_length)
         for column, place in enumerate(places)
         for number in range(len(model.numbers))
         if variances[number, column] > SURE**2
@@ -448,7 +454,7 @@ def pleases(known: Known, place: Place, first: int, judged: Sequence[Number]) ->
     first one's number.
     """
     for index, number in enumerate(judged, first):
-        rate = known.whole(place, index)
+        rate = known.full_rate(place, index)
         if rate is None or abs(rate - number.log_rate) > SDS_OF_BAND * number.sd:
             return False
     return True

@@ -26,12 +26,12 @@ class Surrogate:
     """The process that a number's runs suggest.
 
     places  n × parameters
-    whole   n: 1 where the run was of the whole length, else 0
+    full    n: 1 where the run was of the full length, else 0
     values  n: ln(rate)
     """
 
-    def __init__(self, places: np.ndarray, whole: np.ndarray, values: np.ndarray) -> None:
-        self._places, self._whole = places, whole
+    def __init__(self, places: np.ndarray, full: np.ndarray, values: np.ndarray) -> None:
+        self._places, self._full = places, full
         self._middle = float(np.mean(values))
         self._off = values - self._middle
         count = places.shape[1]
@@ -59,13 +59,13 @@ class Surrogate:
         return float(likely + 0.5 * words @ words)
 
     def _factored(self, words: np.ndarray) -> tuple[np.ndarray, bool]:
-        matrix = self._covariance(words, self._places, self._whole)
+        matrix = self._covariance(words, self._places, self._full)
         matrix[np.diag_indices_from(matrix)] += np.exp(2 * (NOISE + words[-1])) + LEAST_NOISE**2
         return cho_factor(matrix, lower=True)
 
-    def _covariance(self, words: np.ndarray, places: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    def _covariance(self, words: np.ndarray, places: np.ndarray, full: np.ndarray) -> np.ndarray:
         """Between what was run and other places: the function (4.17), the constant, the offset."""
         lengths = np.exp(LENGTH + words[:-2])
         apart = np.sqrt(5.0) * cdist(self._places / lengths, places / lengths)
         function = np.exp(2 * (SPREAD + words[-2]) - apart) * (1 + apart + apart**2 / 3)
-        return np.asarray(function + CONSTANT_SD**2 + OFFSET_SD**2 * np.outer(self._whole, whole))
+        return np.asarray(function + CONSTANT_SD**2 + OFFSET_SD**2 * np.outer(self._full, full))

@@ -59,7 +59,7 @@ class MadeUp:
         """One run."""
         rate = self._formula(*ask.place)[ask.number]
         noise = random.Random(repr(ask)).gauss(0.0, self._noise)
-        return float(rate * 1e6 * math.exp(noise) * (1.0 if ask.whole else 0.9))
+        return float(rate * 1e6 * math.exp(noise) * (1.0 if ask.full_length else 0.9))
 
 
 def three(loss: float, buffer: float, rate: float) -> list[float]:
@@ -127,7 +127,7 @@ def test_a_number_that_nothing_moves_is_not_run_again_and_again() -> None:
         lambda first, second: [100.0, 100.0 * 10 ** (first + math.sin(6 * second))], noise=0.005
     )
     search.search(numbers([100.0, 300.0]), 2, lab, Effort(30, 2), seed=1)
-    short = [ask.number for ask in lab.asked if not ask.whole]
+    short = [ask.number for ask in lab.asked if not ask.full_length]
     assert short.count(0) < short.count(1)
 
 
@@ -205,9 +205,9 @@ def test_judges_are_met_by_another_path_that_fits_as_well_if_there_is_one() -> N
 
     found = search.look_for_judges(found, [met, never], lab, seed=1, theory=theory)
 
-    rates = [found.known.whole(place, 1) for place in found.members]
+    rates = [found.known.full_rate(place, 1) for place in found.members]
     assert min(abs(rate - met.log_rate) for rate in rates if rate) < 3 * SD
-    rates = [found.known.whole(place, 2) for place in found.members]
+    rates = [found.known.full_rate(place, 2) for place in found.members]
     assert min(abs(rate - never.log_rate) for rate in rates if rate) > 3
 
     asked = len(lab.asked)
