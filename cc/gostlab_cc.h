@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What a congestion control can tell the lab of its own state. Compiled elsewhere it comes to nothing, so a
- * file that uses it is still an ordinary one: keep this header beside it.
+ * What a congestion control can tell the lab of its own state. Compiled elsewhere it comes to
+ * nothing, so a file that uses it is still an ordinary one: keep this header beside it.
  *
  *	GOSTLAB_SHOW(sk, "bw_bps inflight_hi_pkts phase=STARTUP|DRAIN|CRUISE", bw, inflight_hi, phase);
  *
- * Names first, in one string, then as many integers. `name=A|B|C` gives a value its words: 0 is A, 1 is B.
- * Called from get_info() it is written once for every sample of the socket. Called at an ACK it should ask
- * gostlab_every_ack first, which is true in runs that have `acks: on`. Both stand in cc_state.jsonl.gz.
+ * Names first, in one string, then as many integers. `name=A|B|C` gives a value its words: 0 is A,
+ * 1 is B. Called from get_info() it is written once for every sample of the socket. Called at an
+ * ACK it should ask gostlab_every_ack first, which is true in runs that have `acks: on`. Both stand
+ * in cc_state.jsonl.gz.
  */
 #ifndef GOSTLAB_CC_H
 #define GOSTLAB_CC_H
@@ -38,10 +39,11 @@ void gostlab_show(const struct sock *sk, const char *names, const s64 *values, u
 #endif
 
 /*
- * For older kernels (./lab kernel), which have some of this in another shape. Below the functions stand
+ * For older kernels (./lab kernel), which have some of this in another shape. Below the functions
+ * stand
  *
- *	GOSTLAB_CONG_CONTROL(my_cong_control)		(sk, ack, flag, rs); before 6.10 ack and flag are 0
- *	GOSTLAB_TX_START(my_restart)			(sk)
+ *	GOSTLAB_CONG_CONTROL(my_cong_control)	(sk, ack, flag, rs); before 6.10 ack and flag are 0
+ *	GOSTLAB_TX_START(my_restart)		(sk)
  *
  * and in the struct tcp_congestion_ops `.cong_control = GOSTLAB_HOOK(my_cong_control),` and
  * `GOSTLAB_ON_TX_START(my_restart),`.

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The lab's half of every congestion control that it compiles: which name it is registered by, and the way out
- * for what it says of its state (gostlab_cc.h).
+ * The lab's half of every congestion control that it compiles: which name it is registered by, and
+ * the way out for what it says of its state (gostlab_cc.h).
  *
  * Parameters, beside those of the control's own file:
- *   gostlab_as=own:other   of the controls in the file only `own` is registered, and is called `other`; so one
- *                          file can be there twice, with other parameters
+ *   gostlab_as=own:other   of the controls in the file only `own` is registered, and is called
+ *                          `other`; so one file can be there twice, with other parameters
  *   gostlab_every_ack=1    the control is to show its state at every ACK
  *
- * /proc/gostlab-<module> has a line for each time that the state was shown: the time in ns (CLOCK_MONOTONIC),
- * local and remote address, the names, a tab, the values. Reading takes the lines away; nothing is kept while
- * nobody has the file open. A line `lost N` stands where N lines found no room.
+ * /proc/gostlab-<module> has a line for each time that the state was shown: the time in ns
+ * (CLOCK_MONOTONIC), local and remote address, the names, a tab, the values. Reading takes the
+ * lines away; nothing is kept while nobody has the file open. A line `lost N` stands where N lines
+ * found no room.
  */
 #include <linux/module.h>
 #include <linux/proc_fs.h>

@@ -1,39 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BBRv3, written for gostlab from the text of draft-ietf-ccwg-bbr-06 (Cardwell, Swett, Beshay; 6 July 2026)
- * alone; and `bbr2`, the same file with the constants and the two rules in which BBRv2 is publicly described
- * to differ. `bbr2` is a reconstruction, not Google's code of that name.
+ * BBRv3, written for gostlab from the text of draft-ietf-ccwg-bbr-06 (Cardwell, Swett, Beshay; 6
+ * July 2026) alone; and `bbr2`, the same file with the constants and the two rules in which BBRv2
+ * is publicly described to differ. `bbr2` is a reconstruction, not Google's code of that name.
  *
- * Each function names its section of the draft. Volumes are in packets, times in µs, rates in 2^-24 packets
- * per µs, gains in 1/256. ~0 is infinity.
+ * Each function names its section of the draft. Volumes are in packets, times in µs, rates in 2^-24
+ * packets per µs, gains in 1/256. ~0 is infinity.
  *
  * Decisions, where the draft leaves one open or its pseudocode and its text differ:
- *  1. Both gains are set from the state at every ACK (table 5.6.1): else UP's 2.25 and ProbeRTT's 0.5 would
- *     outlast their states.
- *  2. SetPacingRate takes BBR.pacing_gain and BBR.bw. Inflight() and BDPMultiple() take BBR.bw, but for the
- *     ends of Drain and DOWN, which compare with max_bw: a short-term cut must not call a queue a BDP.
+ *  1. Both gains are set from the state at every ACK (table 5.6.1): else UP's 2.25 and ProbeRTT's
+ *     0.5 would outlast their states.
+ *  2. SetPacingRate takes BBR.pacing_gain and BBR.bw. Inflight() and BDPMultiple() take BBR.bw, but
+ *     for the ends of Drain and DOWN, which compare with max_bw: a short-term cut must not call a
+ *     queue a BDP.
  *  3. OnInit sets probe_rtt_min_delay to infinity and its stamp to now.
  *  4. AdaptLongTermModel returns true only where it has started REFILL.
- *  5. CheckStartupHighLoss (prose in 5.3.1.3): in Recovery since an earlier round; the newest ACKed packet's
- *     round lost more than 2 % of what was in flight when it left; and in that round at least six ranges of
- *     sequence numbers were newly lost that do not touch.
+ *  5. CheckStartupHighLoss (prose in 5.3.1.3): in Recovery since an earlier round; the newest ACKed
+ *     packet's round lost more than 2 % of what was in flight when it left; and in that round at
+ *     least six ranges of sequence numbers were newly lost that do not touch.
  *  6. The rounds of Reno coexistence compare with the target in packets.
  *  7. ProbeRTT's window is 0.5 BDP, as its pseudocode has it (5.6.4.5's prose says MinPipeCwnd).
  *  8. OnEnterRTO's inflight + 1 is one packet, which Linux's tcp_enter_loss sets.
- *  9. A sample counts if its interval is positive and something was delivered. An ACK without one moves no
- *     round and no filter; losses are taken from it all the same.
+ *  9. A sample counts if its interval is positive and something was delivered. An ACK without one
+ *     moves no round and no filter; losses are taken from it all the same.
  * 10. AdvanceMaxBwFilter keeps the older of the two cycles where the newer one had no sample.
  * 11. A CE mark counts like a loss in its round (3.6), outside the 2 % of a probe.
  *
  * Deviations that an unpatched kernel asks for:
- *  a. P.tx_in_flight and P.lost are not kept per packet. A ring of (delivered, lost, in flight), an entry for
- *     each ACK or 1/128 of the flight, gives both by P.delivered: exact but for what left between two entries.
- *  b. There is no call per lost packet. At an ACK that marks losses the retransmission queue is walked, and
- *     the newly lost are the last of those that are marked and not yet sent again. Only Startup and samples of
- *     a probe walk. What a retransmission timeout marks is seen at the next ACK.
- *  c. send_quantum is Linux's own autosizing (1 ms of the pacing rate, and more at the shortest round trips);
- *     budgets use the draft's number.
- *  d. The state takes more than a socket's 104 bytes, and is allocated. Without memory the connection is Reno.
+ *  a. P.tx_in_flight and P.lost are not kept per packet. A ring of (delivered, lost, in flight), an
+ *     entry for each ACK or 1/128 of the flight, gives both by P.delivered: exact but for what left
+ *     between two entries.
+ *  b. There is no call per lost packet. At an ACK that marks losses the retransmission queue is
+ *     walked, and the newly lost are the last of those that are marked and not yet sent again. Only
+ *     Startup and samples of a probe walk. What a retransmission timeout marks is seen at the next
+ *     ACK.
+ *  c. send_quantum is Linux's own autosizing (1 ms of the pacing rate, and more at the shortest
+ *     round trips); budgets use the draft's number.
+ *  d. The state takes more than a socket's 104 bytes, and is allocated. Without memory the
+ *     connection is Reno.
  */
 #include <linux/module.h>
 #include <linux/random.h>
@@ -97,7 +101,7 @@ static const struct version version_2 = {
 	.up_ends_at_its_gain = true,
 };
 
-/* Deviation a: what was lost and in flight when packets left whose `delivered` lies in this entry. */
+/* Deviation a: what was lost and in flight when packets left with `delivered` in this entry. */
 #define PAST_ENTRIES 256
 #define ENTRIES_PER_FLIGHT 128
 struct past {
@@ -1259,7 +1263,7 @@ static void bbr_release(struct sock *sk)
 	*(struct bbr **)inet_csk_ca(sk) = NULL;
 }
 
-/* 5.6.4.4: OnEnterFastRecovery, OnEnterRTO. The threshold is nobody's: the window is the model's. */
+/* 5.6.4.4: OnEnterFastRecovery, OnEnterRTO. No threshold: the window is the model's. */
 static u32 bbr_ssthresh(struct sock *sk)
 {
 	if (!bbr_of(sk))

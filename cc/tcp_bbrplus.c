@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * BBRplus, written for gostlab from public descriptions: BBRv1 as in draft-cardwell-iccrg-bbr-congestion-
- * control-00 (2017; "v1" below, with its sections), and what is known of the change that was published under
- * this name in 2018 for Linux 4.14. Two things differ from the BBRv1 of that kernel:
+ * BBRplus, written for gostlab from public descriptions: BBRv1 as in
+ * draft-cardwell-iccrg-bbr-congestion- control-00 (2017; "v1" below, with its sections), and what
+ * is known of the change that was published under this name in 2018 for Linux 4.14. Two things
+ * differ from the BBRv1 of that kernel:
  *
- *  1. Drain to target, and cycles of random length, in place of eight phases. A cycle of ProbeBW lasts 2 to 8
- *     min_rtt, drawn anew each time. UP (1.25) lasts at least one min_rtt, and ends when 1.25 BDP were in
- *     flight, something was lost, or there is nothing to send or no window for it. DOWN (0.75) lasts until no
- *     more than the BDP is in flight. CRUISE (1.0) is the rest of the cycle.
- *  2. extra_acked: the most that ACKs ran ahead of the model in the last 10 to 20 rounds is added to the
- *     window, after Startup; at most 100 ms of the rate.
+ *  1. Drain to target, and cycles of random length, in place of eight phases. A cycle of ProbeBW
+ *     lasts 2 to 8 min_rtt, drawn anew each time. UP (1.25) lasts at least one min_rtt, and ends
+ *     when 1.25 BDP were in flight, something was lost, or there is nothing to send or no window
+ *     for it. DOWN (0.75) lasts until no more than the BDP is in flight. CRUISE (1.0) is the rest
+ *     of the cycle.
+ *  2. extra_acked: the most that ACKs ran ahead of the model in the last 10 to 20 rounds is added
+ *     to the window, after Startup; at most 100 ms of the rate.
  *
- * As in that kernel: Startup and Drain at 2.885 and its inverse, window gain 2, max_bw over 10 rounds, min_rtt
- * over 10 s, ProbeRTT at 4 packets for 200 ms every 10 s, a budget of three bursts on top of the BDP, even
- * windows, packet conservation in the first round of recovery, no margin under the rate, and the detection of
- * policers: two intervals of 4 to 16 rounds in a row with 20 % loss and rates within 1/8 (or 4 kbit/s) pace at
- * their mean for 48 rounds.
+ * As in that kernel: Startup and Drain at 2.885 and its inverse, window gain 2, max_bw over 10
+ * rounds, min_rtt over 10 s, ProbeRTT at 4 packets for 200 ms every 10 s, a budget of three bursts
+ * on top of the BDP, even windows, packet conservation in the first round of recovery, no margin
+ * under the rate, and the detection of policers: two intervals of 4 to 16 rounds in a row with 20 %
+ * loss and rates within 1/8 (or 4 kbit/s) pace at their mean for 48 rounds.
  *
- * Decisions: ProbeBW begins with CRUISE, as Drain has just emptied the queue. Pacing is TCP's own, where 4.14
- * would do that too. The state is allocated; without memory the connection is Reno.
+ * Decisions: ProbeBW begins with CRUISE, as Drain has just emptied the queue. Pacing is TCP's own,
+ * where 4.14 would do that too. The state is allocated; without memory the connection is Reno.
  *
  * Volumes are in packets, times in µs, rates in 2^-24 packets per µs, gains in 1/256.
  */
@@ -460,7 +462,7 @@ static void update_min_rtt(struct sock *sk, const struct rate_sample *rs)
 		plus->idle_restart = false;
 }
 
-/* v1 4.2.3.4: packet conservation in the first round of recovery, and what was good before after it */
+/* v1 4.2.3.4: packet conservation in the first round of recovery; what was good before, after it */
 static u32 cwnd_in_recovery(struct sock *sk, const struct rate_sample *rs, u32 acked, u32 cwnd)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * A sender that paces at a set rate whatever is lost: what tunnels do that call themselves brutal. It is
- * here to be measured beside others, and for nothing else: it takes its rate from everybody on the path.
+ * A sender that paces at a set rate whatever is lost: what tunnels do that call themselves brutal.
+ * It is here to be measured beside others, and for nothing else: it takes its rate from everybody
+ * on the path.
  *
  *	cc: "fixedrate(rate_kbit=50000)"
  *
- * TCP's own pacing has the rate, of payload. The window never holds it back: `window` hundredths of what the
- * rate sends in a smoothed round trip. No loss, timeout or mark changes either. With compensate=1 it sends
- * the faster the more is lost, as Hysteria's Brutal is described: by the share of packets that arrived in the
- * last 5 s, taken as 80 % at the least. Until the first round trip is known the window is RFC 6928's.
+ * TCP's own pacing has the rate, of payload. The window never holds it back: `window` hundredths of
+ * what the rate sends in a smoothed round trip. No loss, timeout or mark changes either. With
+ * compensate=1 it sends the faster the more is lost, as Hysteria's Brutal is described: by the
+ * share of packets that arrived in the last 5 s, taken as 80 % at the least. Until the first round
+ * trip is known the window is RFC 6928's.
  */
 #include <linux/module.h>
 #include <linux/math64.h>

@@ -5,8 +5,9 @@
  *	cp cc/template.c my_cc.c        change it
  *	./lab cc add my_cc.c            a few seconds; then `cc: [mycc, cubic, bbr]` in any experiment
  *
- * Slow start doubles the window every round trip up to ssthresh, congestion avoidance adds `alpha` packets in
- * each, and a loss takes `beta` percent of it. docs/how-to/congestion-control.md goes on from here.
+ * Slow start doubles the window every round trip up to ssthresh, congestion avoidance adds `alpha`
+ * packets in each, and a loss takes `beta` percent of it. docs/how-to/congestion-control.md goes on
+ * from here.
  */
 #include <linux/module.h>
 #include <net/tcp.h>

@@ -1,7 +1,7 @@
 "use strict";
-// What a page of results does where scripts run: a point or a bar of a figure leads to its runs; runs are filtered
-// by level; a run is drawn over time on linked axes, and a second run over it; all of that stands in the address.
-// Without it the page has everything but this.
+// What a page of results does where scripts run: a point or a bar of a figure leads to its runs;
+// runs are filtered by level; a run is drawn over time on linked axes, and a second run over it;
+// all of that stands in the address. Without it the page has everything but this.
 (async () => {
   const make = (tag, words, attributes = {}) => {
     const made = document.createElement(tag);
@@ -18,7 +18,8 @@
 
   // -- the data: deflated; four bytes that say how long the JSON is, the JSON, columns of numbers
 
-  const packed = Uint8Array.from(atob(document.getElementById("runs-data").textContent.trim()), (sign) => sign.charCodeAt(0));
+  const packed = Uint8Array.from(atob(document.getElementById("runs-data").textContent.trim()),
+    (sign) => sign.charCodeAt(0));
   const opened = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   const whole = await new Response(opened).arrayBuffer();
   const view = new DataView(whole), jsonLength = view.getUint32(0, true);
@@ -70,7 +71,8 @@
     const key = `run ${run.name}`, plots = [];
     const both = [[run, []], ...(other ? [[other, [5, 4]]] : [])];
     const titles = [...new Set(both.flatMap(([one]) => one.panels.map((panel) => panel.title)))];
-    const linesOf = (title) => both.flatMap(([one, dash]) => one.panels.filter((panel) => panel.title === title)
+    const linesOf = (title) => both.flatMap(([one, dash]) =>
+      one.panels.filter((panel) => panel.title === title)
       .flatMap((panel) => panel.lines.filter((line) => legs || !line.leg).map((line) => ({
         ...line, dash: line.leg ? [1, 3] : dash, width: line.leg ? 1 : 1.5,
         label: other ? `${line.name}, ${one === run ? "this run" : "the other"}` : line.name}))));
@@ -79,10 +81,12 @@
     for (const title of titles) {
       const lines = linesOf(title);
       if (!lines.length) continue;
-      const joined = uPlot.join(lines.map((line) => [numbers(line.t), numbers(line.v)])).map((column) => [...column]);
+      const joined = uPlot.join(lines.map((line) => [numbers(line.t), numbers(line.v)]))
+        .map((column) => [...column]);
       // all charts of a run have one stretch of time
       if (joined[0][0] > 0) joined.forEach((column, index) => column.unshift(index ? null : 0));
-      if (joined[0].at(-1) < end) joined.forEach((column, index) => column.push(index ? null : end));
+      if (joined[0].at(-1) < end)
+        joined.forEach((column, index) => column.push(index ? null : end));
       plots.push(new uPlot({
         title,
         width: Math.max(240, place.clientWidth),
@@ -94,13 +98,16 @@
         },
         scales: {x: {time: false}},
         axes: [
-          {stroke: ink, grid, ticks: grid, size: 34, values: (_, ticks) => ticks.map((tick) => `${tick} s`)},
+          {stroke: ink, grid, ticks: grid, size: 34, values: (_, ticks) => ticks.map((tick) =>
+            `${tick} s`)},
           {stroke: ink, grid, ticks: grid, size: 62},
         ],
         series: [
           {label: "time", value: (_, time) => time == null ? "–" : `${time.toFixed(2)} s`},
-          ...lines.map((line) => ({label: line.label, stroke: seen(line.colour), width: line.width, dash: line.dash,
-            spanGaps: !line.gaps, points: {show: joined[0].length < 60}, value: (_, number) => value(number)})),
+          ...lines.map((line) => ({label: line.label, stroke: seen(line.colour), width: line.width,
+            dash: line.dash,
+            spanGaps: !line.gaps, points: {show: joined[0].length < 60}, value: (_, number) =>
+              value(number)})),
         ],
         hooks: {
           draw: [marks(run.changes.map(([time]) => time))],
@@ -128,28 +135,35 @@
   const keys = (place, plots, onZoom) => {
     let at = 0.5;
     place.addEventListener("keydown", (event) => {
-      if (event.target !== place || !plots.length || event.altKey || event.ctrlKey || event.metaKey) return;
+      if (event.target !== place || !plots.length || event.altKey || event.ctrlKey ||
+        event.metaKey) return;
       const {min, max} = plots[0].scales.x, time = min + at * (max - min);
-      if (event.key === "ArrowLeft" || event.key === "ArrowRight") at = Math.min(1, Math.max(0, at + (event.key === "ArrowLeft" ? -0.02 : 0.02)));
-      else if (event.key === "+" || event.key === "=") onZoom([time - (time - min) / 2, time + (max - time) / 2]);
-      else if (event.key === "-") onZoom([Math.max(plots[0].whole[0], time - 2 * (time - min)), Math.min(plots[0].whole[1], time + 2 * (max - time))]);
+      if (event.key === "ArrowLeft" || event.key === "ArrowRight") at = Math.min(1, Math.max(0,
+        at + (event.key === "ArrowLeft" ? -0.02 : 0.02)));
+      else if (event.key === "+" || event.key === "=") onZoom([time - (time - min) / 2,
+        time + (max - time) / 2]);
+      else if (event.key === "-") onZoom([Math.max(plots[0].whole[0], time - 2 * (time - min)),
+        Math.min(plots[0].whole[1], time + 2 * (max - time))]);
       else if (event.key === "0") onZoom(null);
       else return;
       event.preventDefault();
-      for (const plot of plots) plot.setCursor({left: at * plot.bbox.width / devicePixelRatio, top: 20}, false);
+      for (const plot of plots)
+        plot.setCursor({left: at * plot.bbox.width / devicePixelRatio, top: 20}, false);
     });
   };
 
   // -- what is told of a run in words
 
   const table = (heads, rows, attributes = {}) => {
-    const made = make("table", "", attributes), head = made.createTHead().insertRow(), body = made.createTBody();
+    const made = make("table", "", attributes), head = made.createTHead().insertRow(),
+      body = made.createTBody();
     for (const words of heads) head.append(make("th", words, {scope: "col"}));
     for (const cells of rows) {
       const row = body.insertRow();
       for (const words of cells) row.append(words instanceof Node ? words : make("td", words));
     }
-    const around = make("div", "", {class: "scroll", tabindex: "0", role: "region", "aria-label": heads[0]});
+    const around = make("div", "", {class: "scroll", tabindex: "0", role: "region",
+      "aria-label": heads[0]});
     around.append(made);
     return around;
   };
@@ -172,7 +186,8 @@
   const copied = (pre) => {
     const made = button("Copy", async () => {
       try { await navigator.clipboard.writeText(pre.textContent); made.textContent = "Copied"; }
-      catch { getSelection().selectAllChildren(pre); made.textContent = "Selected: copy it with the keyboard"; }
+      catch { getSelection().selectAllChildren(pre);
+        made.textContent = "Selected: copy it with the keyboard"; }
     });
     return made;
   };
@@ -181,9 +196,11 @@
     if (!more || more.childNodes.length) return;
     if (checks && run.checks.length)
       checks.replaceChildren(table(["Check", "Verdict", "Asked", "Got", "Reason"],
-        run.checks.map(([name, verdict, asked, got, reason]) => [name, badge(verdict), asked, got, reason])));
+        run.checks.map(([name, verdict, asked, got, reason]) => [name, badge(verdict), asked, got,
+          reason])));
     if (run.qdiscs.length)
-      more.append(folded("Queueing disciplines, as tc shows them", ...run.qdiscs.flatMap(([dev, before, after]) => [
+      more.append(folded("Queueing disciplines, as tc shows them",
+        ...run.qdiscs.flatMap(([dev, before, after]) => [
         make("p", `${dev}, before the load and after it`, {class: "soft"}),
         make("pre", after ? `${before}\n\n${after}` : before, {tabindex: "0"})])));
     if (run.commands) {
@@ -195,14 +212,16 @@
   // -- one experiment's list of runs
 
   const lists = [...document.querySelectorAll("[data-runs]")].map((section) => {
-    const anchor = section.dataset.runs, runs = data[anchor] || [], alone = "alone" in section.dataset;
+    const anchor = section.dataset.runs, runs = data[anchor] || [],
+      alone = "alone" in section.dataset;
     const items = [...section.querySelectorAll("[data-run]")];
     const byName = new Map(runs.map((run) => [run.name, run]));
     const state = {chosen: {}, cells: [], open: new Set(), other: "", zoom: null, legs: false};
     const outer = section.querySelector("details");
     const factors = {};
     for (const run of runs)
-      for (const [name, words] of [["matrix", run.matrix], ["verdict", run.told.verdict || ""], ...Object.entries(run.levels)])
+      for (const [name, words] of [["matrix", run.matrix], ["verdict", run.told.verdict || ""],
+        ...Object.entries(run.levels)])
         if (words) (factors[name] ||= new Set()).add(words);
     const bar = section.querySelector(".filters");
     const counted = make("p", "", {class: "soft", "aria-live": "polite"});
@@ -212,7 +231,8 @@
       const group = make("div", "", {class: "chips", role: "group", "aria-label": name});
       group.append(make("span", `${name} `, {class: "soft"}));
       for (const words of levels) {
-        const chip = button(words, () => { state.chosen[name] = state.chosen[name] === words ? "" : words; show(); keep(); }, {"aria-pressed": "false"});
+        const chip = button(words, () => { state.chosen[name] = state.chosen[name] === words ? "" :
+          words; show(); keep(); }, {"aria-pressed": "false"});
         chips.push([chip, name, words]);
         group.append(chip);
       }
@@ -232,7 +252,8 @@
     };
 
     const drawn = new Map();  // name of a run -> how it is drawn, and its charts
-    const undraw = (name) => { for (const plot of drawn.get(name)?.plots || []) plot.destroy(); drawn.delete(name); };
+    const undraw = (name) => { for (const plot of drawn.get(name)?.plots || []) plot.destroy();
+      drawn.delete(name); };
     const zoom = (ends) => {
       state.zoom = ends && ends[1] > ends[0] ? ends : null;
       for (const {plots} of drawn.values()) zoomTo(plots, state.zoom);
@@ -248,20 +269,25 @@
       if (drawn.get(run.name)?.how === how) return;
       undraw(run.name);
       const tools = make("p", "", {class: "soft"});
-      if (runs.length > 1) tools.append(button(other ? "Compare with none" : "Compare others with this run", () => {
+      if (runs.length > 1) tools.append(button(other ? "Compare with none" :
+        "Compare others with this run", () => {
         state.other = other ? "" : run.name; show(); keep();
       }));
       if (run.panels.some((panel) => panel.lines.some((line) => line.leg)))
-        tools.append(button("The tunnel's other legs", () => { state.legs = !state.legs; show(); keep(); }, {"aria-pressed": String(state.legs)}));
+        tools.append(button("The tunnel's other legs", () => { state.legs = !state.legs; show();
+          keep(); }, {"aria-pressed": String(state.legs)}));
       tools.append(button("All of its time", () => zoom(null)),
-        " Drag over a chart to zoom into all of them, double-click to see all again; or use the keys ← → + − 0.");
-      const charts = make("div", "", {tabindex: "0", role: "group", "aria-label": `Charts of ${run.name}: arrows move the cursor, plus and minus zoom, 0 shows all`});
+        " Drag over a chart to zoom into all. Double-click to see all. Keys: ← → + − 0.");
+      const charts = make("div", "", {tabindex: "0", role: "group",
+        "aria-label": `Charts of ${run.name}: arrows move, plus and minus zoom, 0 shows all`});
       place.replaceChildren(tools);
       if (other) place.append(make("p", `Dashed: ${other.name}`), difference(run, other));
       if (run.changes.length) {
-        const said = run.changes.slice(0, 12).map(([time, words]) => `${Number(time.toFixed(3))} s: ${words}`);
+        const said = run.changes.slice(0, 12).map(([time, words]) =>
+          `${Number(time.toFixed(3))} s: ${words}`);
         const rest = run.changes.length - said.length;
-        place.append(make("p", `Marked: ${said.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}`, {class: "soft"}));
+        place.append(make("p", `Marked: ${said.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}`,
+          {class: "soft"}));
       }
       place.append(charts);
       const plots = draw(charts, run, other, state.legs, zoom);
@@ -274,32 +300,38 @@
       for (const item of items) {
         const run = byName.get(item.dataset.run);
         const fits = !run || (Object.entries(state.chosen).every(([name, words]) => !words ||
-          (name === "matrix" ? run.matrix : name === "verdict" ? run.told.verdict : run.levels[name]) === words)
+          (name === "matrix" ? run.matrix : name === "verdict" ? run.told.verdict :
+            run.levels[name]) === words)
           && (!state.cells.length || state.cells.includes(run.cell)));
         item.hidden = !fits;
         shown += fits;
         if (item.open && fits) redraw(item);
       }
-      for (const [chip, name, words] of chips) chip.setAttribute("aria-pressed", String(state.chosen[name] === words));
+      for (const [chip, name, words] of chips)
+        chip.setAttribute("aria-pressed", String(state.chosen[name] === words));
       const filtered = state.cells.length || Object.values(state.chosen).some(Boolean);
       all.hidden = !filtered;
       back.hidden = !cameFrom;
-      counted.textContent = `${shown} of ${items.length} runs` + (state.other ? ` · compared with ${state.other}` : "");
+      counted.textContent = `${shown} of ${items.length} runs` + (state.other ?
+        ` · compared with ${state.other}` : "");
     };
     const keep = () => {
       const words = new URLSearchParams();
-      for (const [name, level] of Object.entries(state.chosen)) if (level) words.set(`f.${name}`, level);
+      for (const [name, level] of Object.entries(state.chosen))
+        if (level) words.set(`f.${name}`, level);
       for (const cell of state.cells) words.append("cell", cell);
       for (const name of state.open) words.append("run", name);
       if (state.other) words.set("with", state.other);
-      if (state.zoom) words.set("zoom", state.zoom.map((time) => Number(time.toFixed(4))).join("-"));
+      if (state.zoom)
+        words.set("zoom", state.zoom.map((time) => Number(time.toFixed(4))).join("-"));
       if (state.legs) words.set("legs", "1");
       const kept = words.toString();
       history.replaceState(null, "", kept ? `#in=${anchor}&${kept}` : `#${anchor}`);
     };
     const restore = (words) => {
       state.chosen = {};
-      for (const [name, level] of words) if (name.startsWith("f.")) state.chosen[name.slice(2)] = level;
+      for (const [name, level] of words)
+        if (name.startsWith("f.")) state.chosen[name.slice(2)] = level;
       state.cells = words.getAll("cell").filter((cell) => runs.some((run) => run.cell === cell));
       state.open = new Set(words.getAll("run").filter((name) => byName.has(name)));
       state.other = byName.has(words.get("with")) ? words.get("with") : "";
@@ -324,7 +356,8 @@
         item.querySelector("summary").focus();
       });
     }
-    // A point's or a bar's runs: nothing else in the list, one that is alone open, the focus on the first.
+    // A point's or a bar's runs: nothing else in the list, one that is alone open, the focus on the
+    // first.
     const only = (cells, from) => {
       state.chosen = {};
       state.cells = cells;
@@ -382,7 +415,8 @@
         next.focus();
       });
       spot.addEventListener("click", (event) => {
-        const cells = spot.dataset.cells.split(" "), list = lists.find((one) => cells.some(one.has));
+        const cells = spot.dataset.cells.split(" "), list = lists.find((one) =>
+          cells.some(one.has));
         if (!list) return;
         event.preventDefault();
         list.only(cells.filter(list.has), spot);

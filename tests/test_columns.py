@@ -1,0 +1,35 @@
+"""No line is wider than 100 columns, but for data, tables and what others or a command wrote."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST = 100
+DATA = {".csv", ".gz", ".jsonl", ".json", ".patch", ".diff", ".png", ".svg", ".txt", ".xz"}
+# A kernel is known by the hash of kernel/, the relay by its source's: a line more is another
+# program. A measurement is known by its file's hash. The rest is others', or compares texts.
+OTHERS = ("kernel/", "tunnel/", "measurements/", "analysis/vendor/", "schemas/", "tests/")
+# A row of a table, and what cannot be broken: an address, a path, a link.
+UNBROKEN = re.compile(r"\|.*\||^\s*\S+$|https?://\S{40}|\]\(\S+\)\S*$")
+
+
+def too_wide(name: str) -> list[str]:
+    path = ROOT / name
+    if path.suffix in DATA or name.startswith(OTHERS) or not path.is_file():
+        return []
+    lines = path.read_text("utf-8").splitlines()
+    return [
+        f"{name}:{number}"
+        for number, line in enumerate(lines, 1)
+        if len(line) > MOST and not UNBROKEN.search(line)
+    ]
+
+
+def test_no_line_is_too_wide() -> None:
+    git = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "ls-files"]
+    names = subprocess.run(git, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(names) > 500
+    assert [place for name in names for place in too_wide(name)] == []
