@@ -153,7 +153,7 @@ def test_the_tunnel_experiment_is_the_thesis_matrix_and_what_explains_it() -> No
     assert {run.streams for run in by_matrix["states"]} == {128}
     assert max(run.repetition for run in by_matrix["states"]) == 20
     assert {run.kernel for run in by_matrix["today"]} == {"shipped"}
-    short = ("cpu", "own-cpus", "probes")
+    short = ("cpu", "own-cpus", "probes", "share", "packet", "size", "cap")
     assert {run.duration_s for run in runs if run.matrix not in short} == {30.0}
     assert {(run.clock, run.syscall_cost_us) for run in by_matrix["main"]} == {
         ("virtual", float(DEFAULT_SYSCALL_COST_US))
