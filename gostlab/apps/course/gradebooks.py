@@ -6,7 +6,7 @@
 - Canvas: Grades, Import (canvas-lms, lib/gradebook_importer.rb): the columns Student, ID, SIS User
   ID, SIS Login ID and Section, then one named as the assignment; a row of points possible.
 - Gradescope takes no CSV of scores (its own way is `--format gradescope` in an autograder). The
-  file has the columns of its own "Download Grades", for what reads those.
+  file has the columns of its own "Download Grades", as public scripts that read those expect them.
 
 A hand-in that is missing, or could not be graded, has an empty cell and no zero: a person decides.
 """
