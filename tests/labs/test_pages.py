@@ -148,6 +148,20 @@ def test_what_an_answer_is_computed_from_stands_on_the_page(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
+def test_a_column_that_a_page_names_is_one_of_the_reports(lab: Lab) -> None:
+    source = "".join(
+        (ROOT / path).read_text("utf-8").replace("\\u00a0", " ")
+        for path in ("analysis/judge/table.py", "analysis/page/tables.py")
+    )
+    page = " ".join((lab.folder / "README.md").read_text("utf-8").split())
+    named = re.findall(r"(?:[Cc]olumn|table) \*([^*]+)\*", page)
+    assert named or lab.number == 8
+    for words in named:
+        flow = re.sub(r"^(cubic|second|yours|theirs)\b", "{flow}", words)
+        assert f'"{flow}' in source, words
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_the_task_has_every_setting_of_the_students_runs(lab: Lab) -> None:
     task = task_of(assign(lab, "alice", "public", ticket_of(lab, "alice", "public", None)))
     for setting in ("rate", "rtt", "buffer", "duration", *lab.sets):
@@ -193,7 +207,7 @@ def test_a_plan_says_what_to_show_and_what_to_do_in_either_time(lab: Lab) -> Non
     assert len(mistakes) >= 4
     measured = section(plan, "The machine's time")
     assert f"<!-- from: labs/times.py {lab.number} --write -->" in measured
-    # assert re.search(r"^\| CPU time, s \|( [0-9.]+ \|){6}$", measured, re.MULTILINE)
+    assert re.search(r"^\| CPU time, s \|( [0-9.]+ \|){6}$", measured, re.MULTILINE)
 
 
 def test_the_list_of_the_labs_leads_to_each_page_and_plan() -> None:

@@ -153,6 +153,7 @@ exec chroot --userspec=lab {debian} env HOME=/home/lab /opt/gostlab/lab doctor
 """
     done = said_by(
         *("unshare", "--mount", "--propagation", "private", "sh", "-c", script),
+        timeout=3600,
         env={"PATH": parts.SYSTEM_PATH, "LC_ALL": "C.UTF-8", **passed_on()},
     )
     said = done.stdout[-4000:] + done.stderr[-4000:]

@@ -4,6 +4,7 @@ hostile results.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import sys
@@ -125,6 +126,18 @@ def test_the_first_screen_is_short(tmp_path: Path, question: str) -> None:
     assert "\n" not in first.rests and first.rests.startswith("n = ")
     parts = ('class="rests"', "<h2>", "Study against lab", "About this page")
     assert [after.index(part) for part in parts] == sorted(after.index(part) for part in parts)
+
+
+def test_where_windows_are_drawn_the_table_has_their_means(tmp_path: Path) -> None:
+    """A figure is looked at; a number is read from a table."""
+    synthetic.write_everything(tmp_path / "results")
+    drawn = replace(synthetic.STUDY, matrix_draws=(("main", ("by-loss",)),))
+    report(tmp_path / "results", tmp_path / "with", drawn)
+    report(tmp_path / "results", tmp_path / "without")
+
+    for kind, filled in (("with", True), ("without", False)):
+        with (tmp_path / f"{kind}/tables/made-up-main-goodput.csv").open() as file:
+            assert {bool(row["window_pkts"]) for row in csv.DictReader(file)} == {filled}
 
 
 def test_failed_and_invalid_runs_are_shown_with_their_reasons(whole: tuple[Path, Page]) -> None:
