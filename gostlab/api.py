@@ -710,9 +710,10 @@ def site(folder: Path, experiments: Sequence[str] = (), out: Path | None = None)
     """
     wanted = reported(folder, experiments)
 
+    generator = site_tools.find_generator()
     place = out or machine.CHECKOUT / "site"
     sources = site_pages.write_site(folder, wanted, place, keep=bool(experiments))
-    return site_tools.build_site(sources, place / "html")
+    return site_tools.build_site(generator, sources, place / "html")
 
 
 def docs_pages(

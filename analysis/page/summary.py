@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import re
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,14 +22,14 @@ from analysis.judge import targets
 from analysis.judge.cells import MatrixResults, to_matrices
 from analysis.judge.table import markdown, span_words
 from analysis.page.chapter import Chapter, to_chapter
-from analysis.page.marked import LEAST, WIDTH, commands_of, load_fullest
+from analysis.page.marked import LEAST, commands_of, load_fullest
 from analysis.page.report import page_template, write_whole
 from analysis.read.runs import Results
 from analysis.read.study import is_about, load_study
 
 COMMAND = "./lab report --docs"
 COLOURS = 64  # of a picture: a third of the bytes, and nobody sees it
-MOST_CAPTION = 6  # words
+MOST_CAPTION = 9  # words
 MOST_NAMED = 2  # matrices of a command; of more it says how many
 
 
@@ -129,7 +128,7 @@ def section_of(chapter: Chapter, folder: str) -> str:
             caption=short_caption(picture) if picture else "",
             folder=folder,
             md=markdown,
-            foot=textwrap.fill(foot_of(chapter, matrices), WIDTH, break_on_hyphens=False),
+            foot=foot_of(chapter, matrices),
         )
     ).rstrip()
 
@@ -159,5 +158,5 @@ def foot_of(chapter: Chapter, matrices: Sequence[MatrixResults]) -> str:
         f"{agree} of {len(judged)} published numbers agree" if judged else "",
     ]
     labs = sorted({run.environment.lab.split()[0] for run in runs if run.environment})
-    commands = "; ".join(commands_of(chapter.study.name, matrices, MOST_NAMED))
-    return f"{', '.join(filter(None, said))}. {commands}, lab {', '.join(labs) or 'unknown'}."
+    rests = f"{', '.join(filter(None, said))}; lab {', '.join(labs) or 'unknown'}."
+    return "\n".join([rests, *commands_of(chapter.study.name, matrices, MOST_NAMED)])

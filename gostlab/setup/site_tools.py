@@ -44,12 +44,17 @@ def provide_site_tools(bench: Workbench) -> str:
     return names
 
 
-def build_site(pages: Path, html: Path) -> Path:
-    """Build HTML from a folder of Markdown; the first page. Raises MissingPart, OSError."""
+def find_generator() -> Path:
+    """The Python that has the generator. Raises MissingPart."""
     folder = cache_folder() / FOLDER
     if not (folder / "complete").is_file():
         raise MissingPart("the site's generator is not there: run ./lab setup --with site")
-    words: list[str | Path] = [folder / "bin" / "python", "-m", "sphinx", "-q", "-b", "html"]
+    return folder / "bin" / "python"
+
+
+def build_site(python: Path, pages: Path, html: Path) -> Path:
+    """Build HTML from a folder of Markdown; the first page. Raises OSError."""
+    words: list[str | Path] = [python, "-m", "sphinx", "-q", "-b", "html"]
     done = subprocess.run([*words, pages, html], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from analysis.page.marked import BEGIN, END, LEAST, read_mark
+from analysis.read.values import flatten
 from gostlab.declared.folders import ROOT
+from gostlab.describe.file.experiment import load_experiment
+from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.run_description import RunDescription
 
 PAGES = sorted(
     [
@@ -97,6 +102,25 @@ def test_every_mark_can_be_read_and_its_table_has_runs_enough(name: str) -> None
     for asked, table in filled:
         for n in re.findall(r"\bn = (\d+)", table):
             assert int(n) >= LEAST, asked
+
+
+MARKS = sorted({each for page in PAGES for each in BEGIN.findall(page.read_text("utf-8"))})
+
+
+@cache
+def runs_of(name: str) -> list[RunDescription]:
+    """Every run of an experiment's two forms."""
+    experiment = load_experiment(name)
+    return [run for quick in (False, True) for run in expand(experiment, quick=quick)]
+
+
+@pytest.mark.parametrize("words", [words for words in MARKS if words != "EXPERIMENT/MATRIX"])
+def test_the_rows_of_a_mark_are_factors_of_its_matrix(words: str) -> None:
+    mark = read_mark(words, "here", ROOT)
+    runs = runs_of(mark.experiment)
+    for name in mark.matrices:
+        factors = {key for run in runs if run.matrix == name for key, _ in flatten(run.factors)}
+        assert factors and set(mark.rows or ()) <= factors, f"{name} has {sorted(factors)}"
 
 
 def test_what_is_typed_by_hand_is_found(tmp_path: Path) -> None:

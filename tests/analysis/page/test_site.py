@@ -49,7 +49,7 @@ def test_without_the_generator_it_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path / "nothing"))
-    (tmp_path / "results").mkdir()
+    write_runs(tmp_path / "results", 1)
     words = ["report", "--site", "--results", str(tmp_path / "results")]
     assert main([*words, "--out", str(tmp_path / "site")]) == 2
     assert "./lab setup --with site" in capsys.readouterr().err
