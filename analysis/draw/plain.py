@@ -72,7 +72,7 @@ class Said:
 
 
 # Intervals, and how many runs.
-IN_BRACKETS = re.compile(r" \((?:\d|n\b)[^()]*\)")
+IN_BRACKETS = re.compile(r" \((?:\d[^()]* to |n\b)[^()]*\)|; n\b[^()]*(?=\))")
 
 
 def least_to_most(*summaries: Summary, show: Callable[[float], str] = rate) -> str:
@@ -509,16 +509,16 @@ def agreement_claim(rows: Sequence[Target], called: str) -> str:
     alike = [[row for row in rows if row.target.figure == figure] for figure in figures]
     if not alike:
         return ""
+    missing = sum(row.got is None for row in rows)
+    none = f", and {missing} have no run" if missing else ""
     if len(alike) > 2:
         agree = sum(row.verdict == AGREES for row in rows)
-        ran = sum(row.got is not None for row in rows)
-        none = f", and {len(rows) - ran} have no run" if ran < len(rows) else ""
         return f"{agree} of {len(rows)} of the {called}'s numbers agree{none}"
     said = []
     for whose, each in zip((f"the {called}'s ", "its "), alike, strict=False):
         agree = sum(row.verdict == AGREES for row in each)
         said.append(f"{agree} of {len(each)} of {whose}{plural_of(each[0])}")
-    return f"{listed(said)} agree"
+    return f"{listed(said)} agree{none}"
 
 
 def plural_of(row: Target) -> str:

@@ -204,7 +204,7 @@ def first_screen(
     else:
         sentences += [each.sentence for each in first if each.about == "delay"]
     claims = [words for words in (agreement_claim(judged, study.called), lead[1].claim) if words]
-    answer = "; ".join(claims)
+    answer = "; ".join([*claims[:1], *map(gone_on, claims[1:])])
     spread = lead[1].spread
     if len(answer.split()) > MOST_WORDS:
         answer, spread = claims[0], ""
@@ -214,6 +214,13 @@ def first_screen(
     return FirstScreen(asked_in(study, answer), f"{answer}.", shown, picture, rests, rates)
 
 
+def gone_on(claim: str) -> str:
+    """A claim after another one: its first word is small, unless it is a name."""
+    first, space, rest = claim.partition(" ")
+    return f"{first.lower() if first in COMMON else first}{space}{rest}"
+
+
+COMMON = "A All At Behind Between From Goodput In No On The Through With Without".split()
 LEADS = ("own", "tunnels", "ccs", "share", "lever", "delay")
 # Before the picture: the name, the title, the question and the answer.
 MOST_WORDS_BEFORE = 60
