@@ -3,8 +3,8 @@
     site/pages/*.md · site/pages/studies/*.png
 
 Each page of site_pages/ has marks (analysis.page.marked), which runs fill. The page of studies has
-every figure and number. The page of fits is made from fitted profiles, the page of speed is what
-`./lab bench` left with the results. All of it can be deleted and made again.
+every figure and number. The page of fits is made from fitted profiles, the page of speed is that
+of the reference. All of it can be deleted and made again.
 """
 
 from __future__ import annotations
@@ -23,11 +23,7 @@ from gostlab.describe.file.fitted import Fitted
 from gostlab.describe.file.profile import list_profiles, load_profile
 
 TEMPLATES = Path(__file__).with_name("site_pages")
-SPEED = "speed.md"  # in the results, by ./lab bench --write
-NO_SPEED = """# How fast the lab is
-
-Not measured here: `./lab bench --write results/speed.md` on a machine with nothing else to do.
-"""
+SPEED = ROOT / "docs/reference/speed.md"  # by ./lab bench --write
 CONFIGURATION = """\
 project = "gostlab"
 copyright = "its authors"
@@ -52,11 +48,7 @@ def write_site(results: Path, names: Sequence[str], folder: Path, *, keep: bool 
         write_whole(pages / template.name, text.encode("utf-8"))
     write_studies_page(results, names, pages / "studies.md", keep=keep)
     write_whole(pages / "fits.md", fits_page().encode("utf-8"))
-    measured = results / SPEED
-    if measured.is_file():
-        shutil.copyfile(measured, pages / SPEED)
-    else:
-        write_whole(pages / SPEED, NO_SPEED.encode("utf-8"))
+    shutil.copyfile(SPEED, pages / SPEED.name)
     write_whole(pages / "conf.py", CONFIGURATION.encode("utf-8"))
     return pages
 

@@ -140,9 +140,8 @@ def answer_of(chapter: Chapter) -> Sequence[str]:
 
 
 def short_caption(picture: Picture) -> str:
-    """The first words of a caption."""
-    words = re.split(r"[.:;,] ", picture.caption)[0].split()
-    return " ".join(words[:MOST_CAPTION]).rstrip(".")
+    """A caption's first clause."""
+    return re.split(r"[.:;,] ", picture.caption)[0].rstrip(".")
 
 
 def foot_of(chapter: Chapter, matrices: Sequence[MatrixResults]) -> str:
