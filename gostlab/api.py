@@ -66,7 +66,7 @@ REPORT = "report"  # the folder beside the experiments' in a results folder
 
 
 # Elsewhere than on this machine's CPUs: where runs may be started, and how. It is told how to say
-# something to who watches.
+# something to a watcher.
 Gathered = Callable[
     [Callable[[str], None]],
     AbstractContextManager[tuple[Collection[schedule.Slot], schedule.Starter]],
@@ -166,7 +166,7 @@ def plan(
     except SandboxOnly:
         if on != "auto":
             raise
-        choice = machine.Choice("sandbox", "another kernel than this machine's is asked for")
+        choice = machine.Choice("sandbox", "another kernel than this machine's is requested")
         runs, clock_there = expand_on(choice, read, quick, overrides or {}, clock, matrices)
     clock = clock_there
     errors, warned = guards.survey(runs)

@@ -1,7 +1,7 @@
 """The lab's modules are read when they are first used.
 
 `from gostlab.runs import schedule` and `import analysis.page.report` cost nothing until something
-of the module is asked for, so that imports stand at the top of a file and `./lab --help` reads no
+of the module is read, so that imports stand at the top of a file and `./lab --help` reads no
 pandas. `from gostlab.runs.schedule import Finished` uses the module, and reads it at once.
 """
 

@@ -41,5 +41,5 @@ class Visible:
 
 
 def beneath(stream: Any) -> Any:
-    """The stream itself, for who moves the cursor on purpose and writes no foreign text."""
+    """The stream itself, for code that moves the cursor on purpose and writes no foreign text."""
     return stream.beneath if isinstance(stream, Visible) else stream

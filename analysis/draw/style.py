@@ -76,7 +76,7 @@ F = TypeVar("F", bound=Callable[..., Figure])
 
 
 def tunnel_marker(tunnel: str) -> str:
-    """A tunnel's marker, the same by whichever of its names it was asked for."""
+    """A tunnel's marker, the same for each of its names."""
     kind = tunnel_kinds().get(tunnel)
     name = tunnel if kind is None else kind.name
     return (

@@ -371,7 +371,7 @@ def to_table(
     segments.
 
     A figure of merit X (of one flow: "share:flow2") has X (the median), X_low, X_high, X_coverage
-    (NaN without an interval), X_values and X_states; one that was not asked for is NaN. Runs that
+    (NaN without an interval), X_values and X_states; one that was not requested is NaN. Runs that
     never converge are in no convergence_s, but counted in never_converged. goodput_best3 is the
     mean of the three fastest runs.
 
@@ -475,7 +475,7 @@ def ratio_columns(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rmem_bytes(run: Run) -> float | None:
-    """The kernel's greatest receive buffer; None where run.json does not say."""
+    """The kernel's greatest receive buffer; None where run.json has none."""
     try:
         return float(json.loads(str(dict(run.settings)["buffers.rmem"]))[-1])
     except (KeyError, ValueError, TypeError, IndexError):

@@ -215,7 +215,7 @@ def common(runs_data: str) -> dict[str, Any]:
 
 
 def cell_says(cell: Cell) -> str:
-    """A cell in words, for who points at it."""
+    """A cell in words, for a pointer's hint."""
     goodput = cell.summary("goodput")
     said = [cell.label, cell.variant, "" if goodput is None else f"{rate(goodput.median)} Mbit/s"]
     return ", ".join([*filter(None, said), f"n = {len(cell.counted)}", cell.verdict])

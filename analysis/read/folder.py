@@ -123,7 +123,7 @@ class Run:
     loss_p: float = 0.0  # mean, in the direction the data takes, as the load begins
     jitter_ms: float = 0.0  # of the same direction
     ordered: bool = False  # whether jitter leaves packets in order there
-    acks: bool = False  # whether acks.csv.gz was asked for
+    acks: bool = False  # whether acks.csv.gz was requested
     sites: tuple[str, ...] = ()  # star: the profiles laid out; `profile` is the one under test
     verdict: str | None = None
     checks: tuple[Check, ...] = ()

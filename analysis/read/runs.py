@@ -95,7 +95,7 @@ GOT = ("buffer_pkts", "buffer_bdp", "goodput_mbit")
 
 
 def differs(run: Run, name: str) -> bool:
-    """Whether a run's flows are asked for different ones, so that the run has none."""
+    """Whether a run's flows have different ones, so that the run has none."""
     return len({getattr(flow, name) for flow in run.flows if flow.competes}) > 1
 
 

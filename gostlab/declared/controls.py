@@ -182,7 +182,7 @@ def strangers_welcome() -> bool:
 
 
 def check_known(asked: Asked) -> Control | None:
-    """The control that was asked for, None for one of Linux's. Raises BadInput if there is none of
+    """The control that was requested, None for one of Linux's. Raises BadInput if there is none of
     that name, or it has no such parameter.
     """
     control = module_controls().get(asked.name)

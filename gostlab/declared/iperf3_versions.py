@@ -3,7 +3,7 @@
 Since 3.16 iperf3 has a thread for each stream, each of which blocks in its own reads and writes;
 before, one thread served all streams by select(). With 128 streams those are two programs. So the
 lab brings one of each kind, from Debian's packages and with their own libraries, and takes the
-machine's only where it is asked for.
+machine's only where it is requested.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Iperf3Kind:
 
     version    its upstream version, which is its name in an experiment
     suite      Debian's release that has it
-    libraries  the packages of the same release that it needs to run by itself, glibc among them
+    libraries  the packages of the same release that it needs to run, glibc among them
     may_lack   whether the lab is whole without it: an old release leaves Debian's mirrors some day
-    paces_udp  whether it sends UDP at the rate that it is asked for, on the virtual clock too
+    paces_udp  whether it sends UDP at the requested rate, on the virtual clock too
     reads_on   the size of the reads after which its receiver does nothing but read again until its
                buffer is full; 0: it has none. From 3.16 on a stream's thread does (iperf_tcp_recv,
                Nread_no_select: while (left) read(fd, buffer, left), the buffer is iperf3's default

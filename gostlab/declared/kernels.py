@@ -139,7 +139,7 @@ def features_of(version: tuple[int, ...], patches: Iterable[str]) -> frozenset[s
     def has(feature: Feature) -> bool:
         if feature.patch is None:
             return version >= feature.since
-        # A version that came to have it by itself needs no patch.
+        # A version that has it already needs no patch.
         by_itself = feature.since != (0,) and version >= feature.since
         return by_itself or feature.patch in taken
 

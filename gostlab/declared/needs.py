@@ -63,5 +63,5 @@ def everything() -> Needs:
     return Needs((SHIPPED,), tuple(OWN), ("auto", "relay"), tuple(unpacked), tuple(MEASURING), True)
 
 
-# What `./lab try` needs when nothing but its defaults is asked for.
+# What `./lab try` needs when nothing but its defaults is requested.
 A_QUESTION = Needs((SHIPPED,), (next(iter(OWN)),))

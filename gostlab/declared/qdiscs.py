@@ -30,7 +30,7 @@ class QdiscKind:
     use          BOTTLENECK: it has the rate; QUEUE: it keeps what waits for the rate
     takes_queue  a bottleneck's: whether any queue may stand under it; else it is its own
     paces_idle   a bottleneck's: whether a packet that finds it empty waits its own time at the rate
-    marks        whether it marks packets of who asks for it (ECN) where it would drop them; then
+    marks        whether it marks packets of ECN flows where it would drop them; then
                  one of the next two says where its statistics count them (linux/pkt_sched.h)
     marks_at     the offset of that 32-bit number in the struct of its own statistics
     marks_in     or of what it keeps as attributes: the one that holds a list, and the number in
@@ -95,7 +95,7 @@ def names_for(use: str) -> tuple[str, ...]:
 
 
 def spelled(use: str) -> dict[str, str]:
-    """Every name by which one of them may be asked for, and the one that it then has."""
+    """Every name by which one of them may be requested, and the one that it then has."""
     return {
         name: kind.name
         for kind in qdisc_kinds().values()

@@ -28,14 +28,14 @@ class TrafficKind:
     is_tcp         whether a congestion control sends its data
     takes_tunnel   whether it goes through the run's tunnel; background traffic takes the path alone
     has_streams    whether it may have several connections side by side
-    direction      EITHER, DOWNLOAD or BOTH_WAYS (then who asks has no choice)
+    direction      EITHER, DOWNLOAD or BOTH_WAYS (then the flow has no choice)
     by_iperf3      whether the run's iperf3 carries it
     by_nginx       whether a web server has its data
     prefers_udp    whether its requests are datagrams wherever the run's tunnel carries those
-    server_ends    whether its server ends by itself, with its flow
+    server_ends    whether its server ends with its flow
     until_done     whether its duration is the most that it may take
     client         a program of the machine's that its client is
-    charged        what its programs pay for calls as: who sends the data, who receives them
+    charged        what its programs pay for calls as: the sender's, the receiver's
     rows           the file of what it measured, a row each, without .jsonl; "": none
     module         the file in gostlab/guest/traffic_kinds/, without .py
     """

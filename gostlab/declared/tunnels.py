@@ -27,7 +27,7 @@ INNER = "inner"  # application to sink, inside a VPN
 WAN2 = "wan2"  # middle end to far end, across the second path
 JOIN = "join"  # within the middle, where one program takes it from the path and another goes on
 LEGS = (APP, WAN, JOIN, WAN2, EXIT, INNER)
-CHAIN_LEGS = (APP, WAN, WAN2, EXIT)  # of a middle end that dials on by itself
+CHAIN_LEGS = (APP, WAN, WAN2, EXIT)  # of a middle end that dials on unasked
 JOINED_LEGS = (APP, WAN, JOIN, WAN2, EXIT)  # of one that consists of two ends
 
 

@@ -42,7 +42,7 @@ from gostlab.describe.resolve.flows import Flow, delays_ms
 from gostlab.describe.resolve.links import memory_path, touches
 from gostlab.describe.resolve.run_description import RunDescription
 
-# A burst above this share of the path's own content is a queue that no rate asked for.
+# A burst above this share of the path's own content is a queue that no rate requested.
 BURST_SHARE = 0.1
 # A super-packet: what segmentation offload hands down at once, 64 kB of full segments.
 LUMP_PKTS = 65_536 // MTU_BYTES
@@ -50,7 +50,7 @@ LUMP_PKTS = 65_536 // MTU_BYTES
 MOST_NETEM_RATES = 10
 # Steps of the integral over jitter: the share is then exact to a few in ten thousand.
 JITTER_STEPS = 1000
-# The warnings after which a number may be another than the one asked for, each with what has a say
+# The warnings after which a number may be another than the one requested, each with what has a say
 # then: lumps instead of packets (offloads_loss, offloads_queue, burst), slow start
 # (few_round_trips). The others leave it what was asked: window_limit, as those sizes were written
 # down, and the default is Debian's on purpose; reordering, as netem's jitter is such, and `ordered`
@@ -176,7 +176,7 @@ def survey(
 
 def delay_line(run: RunDescription) -> Iterator[Guard]:
     """netem counts what is in flight against its limit, and drops what is too much: a loss that
-    nobody asked for.
+    nobody requested.
 
     In flight is no more than rate times delay, and no more than all senders' buffers together.
     """

@@ -52,6 +52,6 @@ def moderate(network: Network, node: str, device: str, rx_usecs: int) -> dict[st
     }
     if (installed["gro"], installed["rx_usecs"]) != (True, rx_usecs):
         raise NetworkError(
-            f"{node}: {device}: asked for GRO and rx-usecs {rx_usecs}, the kernel has {installed}"
+            f"{node}: {device}: requested GRO and rx-usecs {rx_usecs}, the kernel has {installed}"
         )
     return installed

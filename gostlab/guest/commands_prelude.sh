@@ -170,7 +170,7 @@ listening() {
             say "$1: nothing listens on $2 port $3"
             exit 1
         fi
-        # Most listen at once; who has not within a second is asked less often, for ten in all.
+        # Most listen at once; one that does not is asked less often after a second, for ten in all.
         if [ "$tries" -le 50 ]; then sleep 0.02; else sleep 0.2; fi
     done
 }

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# As in the kernel's ksft_runner.sh. A script that does not say which runs by IPv4, as the lab does.
+# As in the kernel's ksft_runner.sh. A script without a protocol runs by IPv4, as the lab does.
 WORDS = {
     "ipv4": """--ip_version=ipv4 --local_ip=192.168.0.1 --gateway_ip=192.168.0.1
  --netmask_ip=255.255.0.0 --remote_ip=192.0.2.1 -D TFO_COOKIE=3021b9d889017eeb

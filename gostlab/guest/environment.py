@@ -124,7 +124,7 @@ def iperf3_of(run: RunDescription, parts: Mapping[str, Any]) -> Iperf3:
 
 
 def below() -> dict[str, Any]:
-    """The machine below, as far as who started this has said."""
+    """The machine below, as far as the caller told of it."""
     known = json.loads(os.environ.get("GOSTLAB_HOST", "null")) or {"kernel": platform.release()}
     memory = os.environ.get("GOSTLAB_MEMORY")
     return {**known, "memory": memory} if memory else dict(known)
@@ -188,7 +188,7 @@ def check_virtual_clock(run: RunDescription) -> None:
     installed_us = installed_syscall_cost_us()
     if installed_us != run.syscall_cost_us:
         raise NetworkError(
-            f"system-call cost: asked for {run.syscall_cost_us} us, the kernel has"
+            f"system-call cost: requested {run.syscall_cost_us} us, the kernel has"
             f" {installed_us} us"
         )
     if run.program_costs and not PROGRAM_COST.exists():
@@ -197,7 +197,7 @@ def check_virtual_clock(run: RunDescription) -> None:
         )
     asked, installed = CpuModel.of(run), installed_cpu_model()
     if installed != asked:
-        raise NetworkError(f"asked for {asked}, the kernel has {installed}: run ./lab setup")
+        raise NetworkError(f"requested {asked}, the kernel has {installed}: run ./lab setup")
 
 
 def unbuilt_queue(run: RunDescription) -> str:

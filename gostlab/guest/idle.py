@@ -1,4 +1,4 @@
-"""The path when nothing is on it: pinged, and compared with what was asked for."""
+"""The path when nothing is on it: pinged, and compared with what was requested."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_idle(network: Network, run: RunDescription, shaper: Shaper, name: str)
 
 
 def refuse_wrong_path(checks: Sequence[Check]) -> None:
-    """A run on another path than the one asked for is not begun. Raises NetworkError."""
+    """A run on another path than the one requested is not begun. Raises NetworkError."""
     for idle in checks:
         if idle.verdict == "invalid":
             raise NetworkError(

@@ -110,7 +110,7 @@ class Held:
         return ""
 
     def run_kept(self) -> None:
-        """Run what a topology's own node asked for. Raises OSError or CalledProcessError."""
+        """Run what a topology's own node requested. Raises OSError or CalledProcessError."""
         for command in self.kept:
             sysctl = re.fullmatch(r"sysctl -qw (\S+)=(\S+)", command)
             with inside(self.pid):

@@ -40,7 +40,7 @@ CHECKED_OFFLOADS = tuple(OFFLOAD_SWITCHES)[:3]  # not every kernel has the last 
 
 
 class NetworkError(Exception):
-    """A command on a node failed, or the kernel did not install what it was asked for."""
+    """A command on a node failed, or the kernel did not install what was requested."""
 
 
 @dataclass(frozen=True)
@@ -394,7 +394,7 @@ def set_sysctls(
         raise NetworkError(f"{node}: {refused}: {error.strerror}") from error
     for key, asked in values.items():
         if installed[key] != asked:
-            raise NetworkError(f"{node}: {key}: asked for {asked}, the kernel has {installed[key]}")
+            raise NetworkError(f"{node}: {key}: requested {asked}, the kernel has {installed[key]}")
     return installed
 
 
@@ -424,5 +424,5 @@ def set_offloads(
             if state[name] != on:
                 asked, other = ("on", "off") if on else ("off", "on")
                 where = f"{interface.node}: {interface.name}"
-                raise NetworkError(f"{where}: {name} is {other}, asked for {asked}")
+                raise NetworkError(f"{where}: {name} is {other}, requested {asked}")
     return installed

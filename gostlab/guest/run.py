@@ -272,7 +272,7 @@ class Watches:
 
     queues: list[Interface]  # where the flows' packets may wait
     probes: Probes
-    acks: AckTrace | None  # None: not asked for, or not to be had
+    acks: AckTrace | None  # None: not requested, or not to be had
     states: StateTrace  # what congestion controls of the lab's own say
     clock: Watch | None  # None on the virtual clock, which is exact
     ack_filter: str

@@ -45,7 +45,7 @@ NO_DELAY_LINE: Mapping[str, Any] = {
 
 
 def gact_intervals(every_pkts: int) -> list[int]:
-    """Intervals of chained gact actions whose product is the one asked for. Raises ValueError."""
+    """Intervals of chained gact actions whose product is the one requested. Raises ValueError."""
     factors = period_factors(every_pkts)
     if factors is None:
         raise ValueError(
@@ -69,7 +69,7 @@ def periodic_loss_argv(device: str, every_pkts: int) -> list[str]:
 
 
 def path_of(run: RunDescription, interface: Interface) -> Mapping[str, Any]:
-    """The direction of a path that an interface makes, as asked for, a host's own delay in it."""
+    """The direction of a path that an interface makes, as requested, a host's own delay in it."""
     path: Mapping[str, Any] = run.path
     topology = topology_of(run.topology)
     if run.sites is not None:
@@ -213,7 +213,7 @@ class Shaper:
         return built if takes_seeds(self._run, platform.release()) else list(map(unseeded, built))
 
     def _apply(self, interface: Interface, verb: str) -> Qdisc:
-        """Install what is asked for now; what the root then is. Raises ShapingMismatch."""
+        """Install what is requested now; what the root then is. Raises ShapingMismatch."""
         qdiscs = self.qdiscs_for(interface)
         commands = install_argvs(interface.name, qdiscs, verb)
         netem = qdiscs[0] if isinstance(qdiscs[0], Netem) else None
@@ -278,7 +278,7 @@ def check_filter(network: Network, interface: Interface, every_pkts: int) -> Non
 
 
 def compare(interface: Interface, asked: list[Qdisc], shown: str) -> list[Qdisc]:
-    """What `tc -j qdisc show` says is there. Raises ShapingMismatch if it was not asked for."""
+    """What `tc -j qdisc show` says is there. Raises ShapingMismatch if it was not requested."""
     where = f"{interface.node}: {interface.name} ({interface.role}, {interface.direction})"
     try:
         installed = parse_shown(shown, asked)

@@ -37,7 +37,7 @@ from gostlab.setup.parts import (
 )
 
 # Mininet asks distutils to compare two versions, and setuptools answers in its place: 300 modules
-# of setuptools in every run, if Python's own (until 3.12) is not asked for.
+# of setuptools in every run, if Python's own (until 3.12) is not requested.
 CHECKOUT = ROOT
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"} if sys.version_info < (3, 12) else {}
 # The folders that every guest has for itself (gostlab/machine/init.py).
@@ -208,7 +208,7 @@ def host_has_netem() -> bool:
 
 
 def choose(asked: str) -> Choice:
-    """native, sandbox or auto -> the machine to use. Raises MachineError if native is asked for and
+    """native, sandbox or auto -> the machine to use. Raises MachineError if native is requested and
     cannot be.
     """
     root, netem = os.geteuid() == 0, host_has_netem()
@@ -222,9 +222,9 @@ def choose(asked: str) -> Choice:
                 f"--machine native needs sch_netem, which this kernel ({platform.release()}) lacks:"
                 " use --machine sandbox"
             )
-        return Choice("native", "asked for")
+        return Choice("native", "requested")
     if asked == "sandbox":
-        return Choice("sandbox", "asked for")
+        return Choice("sandbox", "requested")
     if root and netem:
         return Choice("native", "root, and this kernel has netem")
     return Choice("sandbox", "this kernel has no netem" if not netem else "not root")

@@ -63,7 +63,7 @@ class MemoryPlace:
         self.folder, self._made = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._within)), True
 
     def leave(self) -> None:
-        """Take the folder away; it may be asked for twice."""
+        """Take the folder away; it may be called twice."""
         if self._made:
             self._made = False
             shutil.rmtree(self.folder, ignore_errors=True)

@@ -69,12 +69,12 @@ SAID_BY_THE_KERNEL = {
     "SECCOMP userspace requested but not functional": (
         "this host, or the container's filter of system calls, denies seccomp(2) filters, which"
         " the sandbox's kernel runs its programs with: docker run --security-opt"
-        " seccomp=unconfined, or ask who runs the machine"
+        " seccomp=unconfined, or ask the machine's administrator"
     ),
 }
 KILLED_BY_A_FILTER = (
     "a filter of system calls (seccomp) around this process killed the sandbox's kernel:"
-    " docker run --security-opt seccomp=unconfined, or ask who runs the machine"
+    " docker run --security-opt seccomp=unconfined, or ask the machine's administrator"
 )
 # What env.json has of a kernel's record.
 OF_A_KERNEL = (
@@ -107,7 +107,7 @@ ADDR_NO_RANDOMIZE = 0x0040000
 # What root keeps of its rights: to read what is there, and to write a run's folder that belongs to
 # somebody else.
 CAPABILITIES_KEPT = {1, 2}  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-# In the run's folder. No symbolic link, which who reads the results could follow out of it, and no
+# In the run's folder. No symbolic link, which a reader could follow out of it, and no
 # FIFO, at which he would wait; User-Mode Linux makes a socket (its console for the host) and, where
 # it has no tmpfs of its own, its memory.
 IN_FOLDER = (
@@ -195,7 +195,7 @@ def boot_words(
 
 
 def cpu_model_words(model: CpuModel) -> list[str]:
-    """The kernel's words for who pays for what; none for the defaults, which any kernel has."""
+    """The kernel's words for what each program pays; none for the defaults of any kernel."""
     words = []
     if model.host_cpus:
         words.append(f"tt_host_cpus={model.host_cpus}")

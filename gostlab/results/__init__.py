@@ -332,7 +332,7 @@ class Making(Protocol):
 
 @dataclass(frozen=True)
 class InPlace:
-    """A run that is made where it stays, by who has the experiment's results alone."""
+    """A run that is made where it stays, by the one process that holds the experiment's results."""
 
     folder: Path
 
@@ -379,7 +379,7 @@ class Part:
         self.discard()
 
     def discard(self) -> None:
-        """Take it away, if it has not taken its place. It may be asked for twice."""
+        """Take it away, if it has not taken its place. It may be called twice."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self._lock.close()
 

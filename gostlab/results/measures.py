@@ -153,7 +153,7 @@ def path_leg(names: Iterable[str]) -> str:
 
 
 def wan_resent(folder: Path) -> Resent | None:
-    """What a run's folder says was sent again across the WAN; None where it does not say."""
+    """What a run's folder says was sent again across the WAN; None where it has no counts."""
     try:
         legs = (read_object(folder / "legs.json") or {})["legs"]
         crossing = path_leg(row["leg"] for row in legs)
@@ -461,7 +461,7 @@ def draining_s(steps: Sequence[tuple[float, float]], at_s: float, bits: float) -
 
 
 def latency(folder: Path) -> Latency | None:
-    """The delays of a run's folder; None where it does not say what was asked. A run without
+    """The delays of a run's folder; None where run.json lacks the path. A run without
     samples has its idle RTT alone.
     """
     asked = read_object(folder / "run.json")

@@ -161,7 +161,7 @@ class Forecast:
 
     runs: Sequence[RunDescription]
     slots: int
-    expected: dict[int, float] = field(init=False)  # by id(run): it is asked for twice a second
+    expected: dict[int, float] = field(init=False)  # by id(run): read twice a second
     ended: dict[Kind, tuple[float, float]] = field(default_factory=dict)  # took, was expected to
 
     def __post_init__(self) -> None:

@@ -49,7 +49,7 @@ def deal(
 
     whole_cells  the matrices whose cells must not be split: they have a stopping rule, which looks
                  at all of a cell's runs
-    The longest goes first, to who has least.
+    The longest goes first, to the shard that has least.
     """
     cards: dict[str, list[int]] = {}
     for index, run in enumerate(runs):

@@ -53,7 +53,7 @@ def read_task(file: str, folder: Path | None) -> Task:
     run = read_run(listed if isinstance(listed, Mapping) else value, file)
     if folder is None:
         if not isinstance(value.get("folder"), str) or not isinstance(listed, Mapping):
-            raise BadInput(f"{file}: it does not say in which folder: ./lab exec {file} FOLDER")
+            raise BadInput(f"{file}: its folder is missing: write ./lab exec {file} FOLDER")
         folder = Path(value["folder"])
     return Task(run, folder)
 

@@ -99,7 +99,7 @@ def parse_mirror(
 ) -> Mirror | None:
     """The mirror behind the answer to `targets_argv`; None where apt knows none of Debian's.
 
-    A field that apt does not know is printed as it was asked for, "$(SIGNED_BY)"; Debian 12's apt
+    A field that apt does not know is printed as it was requested, "$(SIGNED_BY)"; Debian 12's apt
     does that. `os_codename` stands in where the lists, which name the codename, are not there yet.
     """
     for line in targets.splitlines():
@@ -277,7 +277,7 @@ class PrivateApt:
     ) -> Iterator[Candidate]:
         """The packages that will do, the newest of a group first.
 
-        A group of suites is only asked for when the taker wants more than the ones before it
+        A group of suites is only requested when the taker wants more than the ones before it
         offered. What apt complains about is kept in `complaints`, except for a suite that does not
         exist yet.
         """

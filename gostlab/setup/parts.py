@@ -522,7 +522,7 @@ def why_no_gost(program: Path) -> str:
     machine = int.from_bytes(head[18:20], "little") if head.startswith(ELF) else None
     if machine is not None and machine != own_machine():
         return "a program for another processor architecture than this machine's"
-    return "not a GOST that runs here (its -V does not say so)"
+    return "not a GOST that runs here (its -V names none)"
 
 
 def own_machine() -> int:

@@ -448,7 +448,7 @@ def take(
 
 
 def needs_of(experiment: str, *, quick: bool) -> Needs:
-    """What an experiment needs, by a Python of its own: who reads its file uses YAML, which is not
+    """What an experiment needs, by a Python of its own: reading its file takes YAML, which is not
     there at first. `try`: what a question of the defaults needs. Raises SetupError.
     """
     if experiment == "try":

@@ -1,4 +1,4 @@
-"""Flows that measure: ping and short, as asked for, and what of their reports becomes numbers."""
+"""Flows that measure: ping and short, as requested, and what of their reports becomes numbers."""
 
 from __future__ import annotations
 

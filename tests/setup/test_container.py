@@ -1,4 +1,4 @@
-"""The image: what its Containerfile says, and, asked for, the same steps in a Debian of its own."""
+"""The image: what its Containerfile says, and, on request, the same steps in a Debian of its own."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ large and small writes.
 While a load runs, two windows are taken of each process: its CPU time, calls to read and write and
 their bytes (which counting does not slow), then all its system calls by `perf stat`. cpu =
 c0 · calls + c1 · bytes is then fitted to the loads, of each the cheapest repeat, by relative least
-squares; c1 for each number of streams by itself, as a byte costs more where many share a cache. A
+squares; c1 for each number of streams alone, as a byte costs more where many share a cache. A
 load with another number of streams judges what lies between. A program that waits for a rate pays
 more per call, for its wake-ups; that is not in it.
 """

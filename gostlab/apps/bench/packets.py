@@ -1,5 +1,5 @@
 """What a packet costs this machine's own kernel: network namespaces in a row, joined by veths, each
-packet by itself, without netem, all on one CPU.
+packet alone, without netem, all on one CPU.
 
 Nothing outlives the measurement: the namespaces hang on processes of a process namespace that ends
 with it. It needs ethtool, and root or user namespaces.

@@ -300,7 +300,7 @@ def connected(
         from distributed.security import Security
     except ImportError as error:
         raise MachineError(PACKAGE) from error
-    # A dead worker's connections are no news for who watches the progress.
+    # A dead worker's connections are no news for the progress.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with local_cluster(distributed, count) if count else plain(where) as address:
         security = credentials(Security(), where) if where.startswith("tls:") else None

@@ -99,7 +99,7 @@ def assumptions(order: FitOrder, fitted: Fitted) -> list[str]:
 
 
 def beside_the_path(fitted: Fitted) -> list[str]:
-    """What was fitted and is no part of a path: who uses the profile says it himself."""
+    """What was fitted and is no part of a path: a run that uses the profile has to say it."""
     others = [
         f"{each.sets}={each.value}"
         for each in fitted.parameters

@@ -133,7 +133,7 @@ def load_measurements(name_or_path: str, matrices: Sequence[str] = ()) -> Measur
 
 
 def with_hash(found: Measurements, path: Path, matrices: Sequence[str]) -> Measurements:
-    """Measurements with their file's hash. Raises BadInput where a matrix of it is asked for."""
+    """Measurements with their file's hash. Raises BadInput where a matrix of it is requested."""
     if matrices:
         raise BadInput(f"--matrix {matrices[0]}: {found.shown} is no experiment and has no matrix")
     return replace(found, sha256=hashlib.sha256(path.read_bytes()).hexdigest())

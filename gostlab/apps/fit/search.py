@@ -3,7 +3,7 @@
 Short runs at places that fill the space; then, round after round, at the place that is expected to
 fit best and at those of which least is known among all that are not excluded, each number only
 where it is still unsure; then whole runs at the best place and at others that fit as well, spread
-over all of those. What is asked for depends on the answers and the seed alone: a search that was
+over all of those. What is requested depends on the answers and the seed alone: a search that was
 broken off asks the same again, and the lab finds the answers that it has.
 """
 
@@ -54,7 +54,7 @@ class Ask:
 
 # Goodput (bit/s) of each run; None where a run gives no answer.
 Lab = Callable[[Sequence[Ask]], Sequence["float | None"]]
-Snap = Callable[[np.ndarray], np.ndarray]  # places -> the nearest ones that can be asked for
+Snap = Callable[[np.ndarray], np.ndarray]  # places -> the nearest ones that can be requested
 Say = Callable[[str], None]
 # ln(rate) as theory has it: of a number, at places
 Theory = Callable[[int, np.ndarray], np.ndarray]
@@ -67,7 +67,7 @@ def no_theory(_number: int, places: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much may be asked for."""
+    """How much may be requested."""
 
     points: int  # places of short runs
     members: int  # places of whole runs, besides the best
@@ -337,7 +337,7 @@ def each_once(places: np.ndarray) -> list[Place]:
 def outlook(
     model: Model, random: np.random.Generator, snap: Snap, shown: Iterable[float] = ()
 ) -> tuple[np.ndarray, Place, float]:
-    """Places that may be asked for: those tried, and a sample of those that are not excluded; the
+    """Places that may be requested: those tried, and a sample of those that are not excluded; the
     one of them that is expected to fit best; and up to which sum another fits as well. shown: what
     whole runs came to.
     """

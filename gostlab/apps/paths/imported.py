@@ -33,7 +33,7 @@ DELAY_BIN_S = 0.1
 
 @dataclass(frozen=True)
 class ImportOrder:
-    """What was asked for."""
+    """What was requested."""
 
     name: str
     format: Format

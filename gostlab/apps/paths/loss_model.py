@@ -119,7 +119,7 @@ def burst_lengths(lost: Sequence[bool]) -> list[int]:
 
 
 def overtaken_by_chance(pings: Pings, interval_s: float) -> float:
-    """How many answers would have been overtaken if each packet had been delayed by itself: what
+    """How many answers would have been overtaken if each packet had a delay of its own: what
     the recording's own delays make, shuffled (some times, always in the same ways), of its own
     sending times.
     """
@@ -146,7 +146,7 @@ def keeps_order(pings: Pings, interval_s: float) -> bool:
     """Whether packets are better replayed in order: they were overtaken far less often than by
     chance, or hardly at all.
 
-    netem draws every packet's delay by itself. Without order, that reorders packets that are close
+    netem draws a delay for each packet. Without order, that reorders packets that are close
     together, as TCP's are, all the time, whatever ping's, which are not, did.
     """
     return (

@@ -40,7 +40,7 @@ def require_ping() -> None:
 
 
 def record(order: Order) -> tuple[Order, str, bool, str]:
-    """Ping the host: what was asked for in the end, ping's text, whether it was interrupted, when
+    """Ping the host: what was requested in the end, ping's text, whether it was interrupted, when
     it began (UTC).
 
     Raises BadInput if the host does not answer at all, KeyboardInterrupt if interrupted before the

@@ -79,7 +79,7 @@ def parse_ping(text: str, *, interrupted: bool = False) -> Pings:
             seq, rest = int(found["seq"]), found["rest"].strip()
             if rest == "(DUP!)":
                 duplicates += 1
-            elif rest:  # (BAD CHECKSUM!), (truncated): not the answer that was asked for
+            elif rest:  # (BAD CHECKSUM!), (truncated): not the answer that was requested
                 errors += 1
             elif found["rtt"] is None:
                 raise BadInput(f"ping says {quoted(line)}: an answer without its time")

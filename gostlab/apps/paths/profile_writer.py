@@ -94,7 +94,7 @@ def direction(
     return {**path, **more, "loss": loss, "buffer": "1bdp"}
 
 
-# -- the words of who makes one
+# -- the words of a profile's maker
 
 
 def quantity_of(option: str, text: str, reader: Callable[[str], Quantity]) -> Quantity:

@@ -32,7 +32,7 @@ from gostlab.describe.file.profile import DISTRIBUTION_SCALE, LossModel, share_t
 
 @dataclass(frozen=True)
 class Order:
-    """What was asked for."""
+    """What was requested."""
 
     host: str
     name: str
@@ -156,10 +156,10 @@ def assumptions(order: Order, pings: Pings, fitted: Fitted) -> list[str]:
             "one held up holds up those close behind it" if fitted.ordered else "they overtake"
         )
         said += [
-            "The delay of each packet is drawn by itself: the distribution has how often a delay"
+            "Each packet has a delay of its own: the distribution has how often a delay"
             f" was seen, not how long it stayed ({order.name}.csv has that).",
             f"{pings.overtaken} of {len(pings.answers)} answers were overtaken by a later packet's,"
-            f" about {chance:.0f} would be if each were delayed by itself: {held_up}.",
+            f" about {chance:.0f} would be if each had a delay of its own: {held_up}.",
         ]
     if pings.resolution_ms > 0.01:
         said.append(f"ping rounds to {pings.resolution_ms:g} ms; so does the distribution.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 class Unreadable(Exception):
-    """A recording that does not say what its format should; the message names file and line."""
+    """A recording that lacks what its format needs; the message names file and line."""
 
 
 @contextmanager

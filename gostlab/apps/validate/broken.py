@@ -1,6 +1,6 @@
 """Labs that are broken on purpose, to learn whether `./lab validate` would notice.
 
-A broken lab does something else than what its runs are asked for, and says that it did what was
+A broken lab does something else than its runs request, and says that it did what was
 asked: the run's own checks (fidelity.json) are left out of this, only the targets speak.
 """
 

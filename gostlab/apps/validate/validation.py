@@ -111,7 +111,7 @@ def validation_errors(
         errors.calibration_table(errors.calibrations(correct_forms, forms // 2)),
         errors.errors_table(
             [
-                errors.errors_of("correct", "what it is asked for", judged),
+                errors.errors_of("correct", "what its runs request", judged),
                 *(
                     errors.errors_of(each.name, each.says, forms_in(each.experiment, broken_forms))
                     for each in BROKEN

@@ -255,7 +255,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
 
 
 def provide_missing(plan: api.Plan, arguments: argparse.Namespace, *, quiet: bool) -> None:
-    """Fetch and build what a plan's runs need and nobody has asked for yet. Raises BadInput or
+    """Fetch and build what a plan's runs need and nobody has requested yet. Raises BadInput or
     MissingPart.
     """
     missing = api.missing_parts(plan, jobs=arguments.jobs, gost=arguments.gost)

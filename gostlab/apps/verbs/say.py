@@ -51,7 +51,7 @@ def window_verb(arguments: argparse.Namespace) -> int:
 VERBS = (
     Verb(
         "settings",
-        "what a run can be asked for",
+        "the settings of a run",
         settings_arguments,
         settings_verb,
         "./lab settings buffer",

@@ -1,4 +1,4 @@
-"""What a run can be asked for: every setting, who reads it from YAML, what it means, and what holds
+"""The settings of a run: what reads each from YAML, what it means, and what holds
 where nobody wrote it.
 
 Any setting may be a factor: then a list of levels stands in its place. Those of the path are of
@@ -60,7 +60,7 @@ Settings = Mapping[str, Setting]
 Factors = Mapping[str, tuple[Setting, ...]]
 
 
-# What a flow may be asked for besides what the run says for all of its flows.
+# What a flow may have besides what the run says for all of its flows.
 FLOW_FIELDS: Mapping[str, Field] = {
     "kind": Field(
         one_of(*traffic_kinds()),
@@ -258,7 +258,7 @@ SETTINGS: Mapping[str, Field] = {
     ),
     "loss_detection": Field(
         one_of("rack", "dupacks"),
-        "what TCP takes for lost: by time, as the kernel does by itself (RACK, RFC 8985), or"
+        "what TCP takes for lost: by time, as the kernel does by default (RACK, RFC 8985), or"
         " by duplicate ACKs, as Linux before 4.4 did (RFC 6675; dupacks: kernels before 6.17)",
         "dupacks",
         default="rack",
@@ -307,7 +307,7 @@ SETTINGS: Mapping[str, Field] = {
     ),
     "cc": Field(
         values.read_cc,
-        "congestion control: one for all, or by end, where who is not named has the default;"
+        "congestion control: one for all, or by end: an end that is not named has the default;"
         " cc.END is of one end (a host, or a tunnel's leg: app, wan, exit, inner)",
         "bbr, {client: bbr, target: cubic}",
         default="cubic",

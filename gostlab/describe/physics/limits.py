@@ -1,4 +1,4 @@
-"""Numbers that bound a run, wherever it is asked for, guarded or carried out."""
+"""Numbers that bound a run, wherever it is requested, guarded or carried out."""
 
 from __future__ import annotations
 

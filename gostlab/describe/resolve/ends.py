@@ -20,7 +20,7 @@ from gostlab.describe.resolve.load import AskedFlow, hosts_of_run, wan_sender
 @dataclass(frozen=True)
 class Ends:
     """The congestion control of every end, in one form, however it was written: `of_the_rest` is
-    what the first flow's data are sent with across the WAN, and only who differs is named.
+    what the first flow's data are sent with across the WAN, and only what differs is named.
     """
 
     of_the_rest: str

@@ -21,7 +21,7 @@ def resolve_machines(
     asked: Asked, machines: Machines, hosts: Sequence[str], *, in_sandbox: bool
 ) -> dict[str, Any]:
     """The fields of a run that say what each host has of its own. CPUs are a matter of the virtual
-    clock alone, and pools of TCP memory one of the sandbox's kernel, unless they are asked for.
+    clock alone, and pools of TCP memory one of the sandbox's kernel, unless they are requested.
     Raises BadInput.
     """
     return {
@@ -129,6 +129,6 @@ def spread_over(
 
 
 def first_and_differing(values: Mapping[str, int]) -> tuple[int, dict[str, int]]:
-    """The same in one form, however it was written: the first host's value, and who differs."""
+    """The same in one form, however it was written: the first host's value, and what differs."""
     rest = next(iter(values.values()))
     return rest, {host: value for host, value in sorted(values.items()) if value != rest}

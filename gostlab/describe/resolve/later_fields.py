@@ -2,7 +2,7 @@
 
 A run's name ends in a hash of its run.json. So a new field must not change the run.json of a run
 that does not use it: a field made by `later(default)` is left out where it has its default, and
-taken to have it where a file does not say. Every result from before the field stays the answer to
+taken to have it where a file lacks it. Every result from before the field stays the answer to
 its question.
 """
 

@@ -46,7 +46,7 @@ def touches(change: Mapping[str, Any], link: str, own: Iterable[str]) -> bool:
 
 
 def reversed_path(path: Path) -> dict[str, Any]:
-    """A path as who comes from its other end sees it."""
+    """A path as seen from its other end."""
     return {"forward": path["reverse"], "reverse": path["forward"]}
 
 

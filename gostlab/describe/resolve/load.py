@@ -37,7 +37,7 @@ OF_TOPOLOGY: Mapping[str, Callable[[Topology], bool]] = {
 
 @dataclass(frozen=True)
 class AskedFlow:
-    """A flow as it is asked for, and the hosts that it runs between."""
+    """A flow as it is requested, and the hosts that it runs between."""
 
     name: str
     fields: Mapping[str, Any]  # its own, where they differ from the run's

@@ -99,7 +99,7 @@ class RunDescription:
     kernel_sha256: str = later("")
     pacing: str = later("internal")  # what paces senders: TCP itself | fq, a qdisc on their card
     hops: int = later(1)  # how many paths lie one behind the other, a host of gost's behind each
-    loss_detection: str = later("rack")  # rack, as the kernel does by itself | dupacks (RFC 6675)
+    loss_detection: str = later("rack")  # rack, as the kernel does by default | dupacks (RFC 6675)
     # whether the kernel makes the reads of programs that only read; off: for a proof, the same run
     read_on: str = later("on")
     # the links that have a path of their own, by name (hop2, n1-n2); `path` is that of the others

@@ -1,6 +1,6 @@
 """cake: a fair share for every flow and host, each with COBALT, a kin of CoDel (tc-cake(8)).
 
-It may shape by itself; here the token bucket above it has the rate, so that it is compared with the
+It may shape too; here the token bucket above it has the rate, so that it is compared with the
 others as a queue alone.
 """
 

@@ -1,4 +1,4 @@
-"""dualpi2: two queues coupled by one PI controller: a shallow one for who marks by L4S, PI2 for the
+"""dualpi2: two queues coupled by one PI controller: a shallow one for flows of L4S, PI2 for the
 rest (RFC 9332).
 """
 

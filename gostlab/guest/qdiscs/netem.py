@@ -34,10 +34,10 @@ DELAY_TOLERANCE_MS = 0.001
 
 @dataclass(frozen=True)
 class Netem:
-    """One netem qdisc, as asked for or as read back. `None`: not set.
+    """One netem qdisc, as requested or as read back. `None`: not set.
 
     loss          () | (p,) | (p, r, 1-h, 1-k), each 0..1
-    distribution  of the delay; the kernel does not say what it was given
+    distribution  of the delay; the kernel does not report it
     every_pkts    exactly every so-many-th packet is lost, by a filter before the qdisc
     """
 

@@ -79,7 +79,7 @@ def main(argv: list[str]) -> None:
             if installed != int(limit):
                 sys.exit(f"dualpi2: limit {limit} packets asked, {installed} installed")
             return
-    sys.exit("dualpi2: asked for, and not there")
+    sys.exit("dualpi2: requested, and not there")
 
 
 if __name__ == "__main__":

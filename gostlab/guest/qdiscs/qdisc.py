@@ -18,11 +18,11 @@ Direction = Mapping[str, Any]  # one way of a path, as the run describes it
 
 
 class ShapingMismatch(NetworkError):
-    """The kernel installed something else than what was asked for."""
+    """The kernel installed something else than what was requested."""
 
 
 class Qdisc(Protocol):
-    """One queueing discipline, as asked for or as read back."""
+    """One queueing discipline, as requested or as read back."""
 
     @property
     def kind(self) -> str:
@@ -47,7 +47,7 @@ def queue_pkts(direction: Direction) -> int:
 def difference(
     name: str, asked: float | None, installed: float | None, unit: str, tolerance: float = 0.0
 ) -> list[str]:
-    """Another value than the one asked for, as a phrase."""
+    """Another value than the one requested, as a phrase."""
     if asked is None or installed is None:
         same = asked is installed
     else:
@@ -58,7 +58,7 @@ def difference(
 
 
 def marking(kind: QdiscKind, direction: Direction) -> tuple[str, ...]:
-    """tc's word for a queue that marks who asks for it (ECN), where it would drop, if it is to."""
+    """tc's word for a queue that marks packets of ECN flows where it would drop, if it marks."""
     return ("ecn",) if kind.marks and direction.get("ecn", "off") != "off" else ()
 
 

@@ -36,7 +36,7 @@ BUCKET_TOLERANCE = 0.02  # tc hands it over as a time, in ticks of 64 ns
 
 @dataclass(frozen=True)
 class Tbf:
-    """One token bucket, as asked for or as read back.
+    """One token bucket, as requested or as read back.
 
     limit_bytes  of a queue of its own, which gives way to the one under it; not read back
     """

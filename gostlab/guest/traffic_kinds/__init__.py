@@ -52,7 +52,7 @@ def result_of(
     window_s: tuple[float, float] = (0.0, math.inf),
 ) -> FlowResult:
     """What a flow's report says it did; of measurements of its own, those in a window of the load.
-    ran_s: from when to when. Raises TrafficError if the report does not say it.
+    ran_s: from when to when. Raises TrafficError if the report lacks it.
     """
     began_s, ended_s = ran_s
     ran = Ran(flow.name, flow.kind, round(began_s, 6), round(ended_s, 6), window_s)

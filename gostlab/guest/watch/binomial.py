@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 # Beyond so many standard deviations, and so many more for small counts, lies less than any interval
-# that is asked for leaves out.
+# that is requested leaves out.
 FAR_SD, FAR = 12.0, 40.0
 
 

@@ -54,7 +54,7 @@ class DataWatch:
     def note(self, at_s: float, leg: Leg, end: str, tcp: TcpSocket, *, sends_data: bool) -> None:
         """A socket at a sample."""
         key = leg, end, tcp.local, tcp.peer
-        cookie_ms = tcp.min_rtt_ms or 0.0 if end == "near" else 0.0  # who accepts sends none
+        cookie_ms = tcp.min_rtt_ms or 0.0 if end == "near" else 0.0  # the accepting end sends none
         sent = self._sockets.setdefault(key, Sent(cookie_ms))
         sent.is_data |= sends_data
         if tcp.data_segments_out == sent.segments:

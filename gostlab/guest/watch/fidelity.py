@@ -1,4 +1,4 @@
-"""How far a run can be trusted: what it was asked for against what was measured of it."""
+"""How far a run can be trusted: what was requested against what was measured of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CPU_IDLE_DEGRADED = {"virtual": 0.05, "real": 0.2}
 # The next jiffy (4 ms at 250 Hz, as fine as TCP's timers and CUBIC's clock are), and one more ms.
 # 99 of 100 ticks must be better; if most are worse, no time in the run is what it says.
 TICKER_LATE_MS = 5.0
-# The least retransmission timeout (TCP_RTO_MIN): who stands still for longer makes TCP see loss.
+# The least retransmission timeout (TCP_RTO_MIN): a longer stop makes TCP see loss.
 STALL_MS = 200.0
 SAMPLER_LATE_MS = 10.0
 SAMPLER_GAP_INTERVALS = 2.0  # from here on at least one instant was left out
@@ -118,7 +118,7 @@ FAILURES: Mapping[str, tuple[str, str, str]] = {
         "packets",
         "the delay line held {got} packets of the {asked} that it may: it may have dropped some",
     ),
-    "kernel": ("invalid", "", "the run asked for kernel {kernel}, and had another"),
+    "kernel": ("invalid", "", "the run requested kernel {kernel}, and had another"),
     "tunnel_alive": ("invalid", "nodes", "{said}"),
     "sampler_lateness": (
         "degraded",
@@ -216,7 +216,7 @@ def check_cc(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Che
 
 
 def check_cc_by_end(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Check]:
-    """The congestion control at each end of each leg; who only acknowledges has one too."""
+    """The congestion control at each end of each leg; an end that only acknowledges has one too."""
     checks = []
     for leg in legs if run.cc_by_end else ():
         for end, key in (("sender", "cc"), ("receiver", "receiver_cc")):
@@ -425,7 +425,7 @@ def offered_reason(flow: Flow, got_bps: float, cpu_idle_share: float | None, clo
     """Why a udp flow offered another rate: its CPU is named only where it was busy."""
     said = f"{flow.name} offered {show_rate(got_bps)} of {show_rate(flow.rate_bps)}"
     if got_bps > (flow.rate_bps or 0.0):
-        return f"{said}: more than it was asked for"
+        return f"{said}: more than requested"
     if cpu_idle_share is None:
         return f"{said}; how busy its sender's CPU was is not known"
     if cpu_idle_share < CPU_IDLE_DEGRADED[clock]:
@@ -508,8 +508,8 @@ def check_delay_line(samples: Iterable[Mapping[str, Any]], limit_pkts: int) -> l
 def check_kernel(
     run: RunDescription, described: Mapping[str, Any] | None, release: str
 ) -> list[Check]:
-    """Whether a run had the kernel that it asked for, and what that one cannot do. `described`:
-    what the machine knows of it; None: the shipped one was asked for. `release`: the running.
+    """Whether a run had the kernel that it requested, and what that one cannot do. `described`:
+    what the machine knows of it; None: the shipped one was requested. `release`: the running.
     """
     if described is None:
         return check_own_kernel(run, release)

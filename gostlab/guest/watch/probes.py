@@ -271,7 +271,7 @@ class Probes:
                 if interface is not None:
                     self._write("queues", queue_row(at_s, interface, qdisc))
         self._sample_machine(at_s)
-        self._files["hosts"].flush()  # who looks at a run under way sees how far it is
+        self._files["hosts"].flush()  # a reader sees how far the run is
 
     def _sample_sockets(self, at_s: float, node: str) -> None:
         """A row of every socket that sends data; what congestion control any of them has."""

@@ -1,4 +1,4 @@
-"""Every lab that is broken on purpose does something else than it is asked for, and says it does
+"""Every lab that is broken on purpose does something else than requested, and says it does
 not.
 """
 

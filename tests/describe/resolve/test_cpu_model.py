@@ -1,4 +1,4 @@
-"""Whose CPU pays: what can be asked for, what it becomes, and that not asking changes nothing."""
+"""Whose CPU pays: what a run can request, what it becomes, and that not asking changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`receive` and `rx_usecs`: what can be asked for, and what it becomes."""
+"""`receive` and `rx_usecs`: what can be requested, and what it becomes."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_a_slow_udp_flow_that_was_sent_whole_is_good() -> None:
         (50_000_000, 30_000, 0.01, "no more CPU (idle for 1.0% of the time)"),
         (50_000_000, 30_000, 0.97, "not for want of CPU (idle for 97.0% of the time)"),
         (50_000_000, 30_000, None, "is not known"),
-        (50_000_000, 60_000, 0.01, "more than it was asked for"),
+        (50_000_000, 60_000, 0.01, "more than requested"),
         (1_000_000, 431, 0.97, "flow1 offered 499.3 kbit/s of 1 Mbit/s"),
     ],
 )
@@ -262,7 +262,7 @@ def test_a_late_ticker_speaks(late_ms: list[float], verdict: str, why: str) -> N
 
 
 def test_a_tick_that_never_came_is_as_late_as_the_end() -> None:
-    # Ticks at 1.01, 1.02 …; only the second to fourth are asked for, of which the last did not
+    # Ticks at 1.01, 1.02 …; only the second to fourth are requested, of which the last did not
     # come.
     late_ms = lateness_ms(1.0, [0.5, 0.001, 0.002, 0.0, 0.0], 1.015, 1.045)
     assert late_ms == pytest.approx([1.0, 2.0, 5.0])
