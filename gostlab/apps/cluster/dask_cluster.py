@@ -360,17 +360,21 @@ def plain(address: str) -> Iterator[str]:
 @contextmanager
 def local_cluster(distributed: Any, count: int) -> Iterator[Any]:
     """Workers of this machine, one process and one thread each, without Dask's limit of memory: a
-    guest's is its child's.
+    guest's is its child's. Dask's own folder goes with them.
     """
-    with distributed.LocalCluster(
-        n_workers=count,
-        threads_per_worker=1,
-        processes=True,
-        memory_limit=0,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.CRITICAL,
-    ) as cluster:
+    with (
+        TemporaryDirectory(prefix="gostlab-dask-") as scratch,
+        distributed.LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=0,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            local_directory=scratch,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+    ):
         yield cluster
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import tarfile
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
@@ -251,6 +252,18 @@ def test_one_worker_has_nobody_to_agree_with(
 
 
 # -- words
+
+
+def test_workers_of_this_machine_leave_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed", reason="python3-distributed is not there")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    with dask_cluster.local_cluster(distributed, 1):
+        assert names(tmp_path)
+    assert not names(tmp_path)
 
 
 @pytest.mark.parametrize(
