@@ -141,7 +141,7 @@ def answer_of(chapter: Chapter) -> Sequence[str]:
 
 def short_caption(picture: Picture) -> str:
     """A caption's first clause."""
-    return re.split(r"[.:;,] ", picture.caption)[0].rstrip(".")
+    return re.split(r"[.:;,] | \(", picture.caption)[0].rstrip(".")
 
 
 def foot_of(chapter: Chapter, matrices: Sequence[MatrixResults]) -> str:
