@@ -98,7 +98,7 @@ def test_another_script_is_said_to_differ(
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("\nPROGRAMS=", "\nPROGRAMS=iperf5 #", "iperf5 is not there: install it"),
+        ("\nPROGRAMS=", "\nPROGRAMS=iperf5 #", "iperf5 is missing: install"),
         ("CONGESTION_CONTROLS=cubic", "CONGESTION_CONTROLS=cubist", "congestion control cubist"),
         (
             "\nHASHES='",
@@ -106,7 +106,7 @@ def test_another_script_is_said_to_differ(
             "/usr/bin/env is another program than in the run",
         ),
         ("grep -qw seed ||", "grep -qw no-seed ||", "SEEDLESS=1"),
-        ("check_needs\nOUT=", "ip netns add client; check_needs\nOUT=", "called client is there"),
+        ("check_needs\nOUT=", "ip netns add client; check_needs\nOUT=", "namespace client exists"),
         ("listening target tcp 80", "listening target tcp 81", "nothing listens on tcp port 81"),
         ("iperf3 -c", "iperf3 --nonsense -c", "failed: flow1 (exit status 1)"),
     ],

@@ -9,7 +9,8 @@ import pytest
 from gostlab.apps.cli import VERBS
 from gostlab.apps.reference.pages import COMMAND, FOLDER, generated
 
-BY_HAND = {"glossary.md"}
+# Not from the code: speed.md is what `./lab bench` measured.
+BY_HAND = {"glossary.md", "speed.md"}
 
 
 @pytest.mark.parametrize("path", list(generated()), ids=lambda path: path.name)
@@ -17,7 +18,7 @@ def test_a_page_is_what_the_generator_makes(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == generated()[path], f"{COMMAND} writes it"
 
 
-def test_every_page_of_the_reference_but_the_glossary_is_made() -> None:
+def test_every_other_page_of_the_reference_is_made() -> None:
     made = {path.name for path in generated() if path.parent == FOLDER}
     assert {path.name for path in FOLDER.glob("*.md")} == made | BY_HAND
 
