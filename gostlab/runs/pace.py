@@ -5,22 +5,17 @@ from __future__ import annotations
 import heapq
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gostlab import results
-from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.guards import data_way
 from gostlab.describe.physics.limits import UNLIMITED_BPS
-from gostlab.describe.physics.response import cubic_throughput_bps
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
 
 PACKET_BITS = 12000  # of 1500 bytes
-# What a loss makes slower, by about CUBIC's response function.
-HELD_BY_LOSS = ("bic", "cubic", "dctcp", "htcp", "illinois", "reno", "veno", "westwood")
 
 Kind = tuple[object, ...]  # of a run: what others have in common with it
 
@@ -32,72 +27,34 @@ TELLING_SHARE = 0.15
 
 
 def expected_s(run: RunDescription) -> float:
-    """A guess of a run's wall time from what it asks, on a machine that nobody has measured.
+    """A guess of a run's wall time, before any of its kind has ended: its load fills the path.
 
-    Virtual clock: about 19 µs per packet that is carried, 7 µs with offloads, half
-    as much again through a tunnel, 40 ms per second of load, and 1.5 s around it. Real clock: its
-    length.
+    Virtual clock: about 19 µs per packet, 7 µs with offloads, 40 ms per second of load, and 1.5 s
+    around it. Real clock: its length.
     """
     if run.clock == "real":
         return run.length_s + 5
-    per_packet_s = 7e-6 if run.offloads else 19e-6
-    if not tunnel_kind(run.tunnel).is_direct:
-        per_packet_s *= 1.5
-    return 1.5 + 0.04 * expected_load_s(run) + packets_carried(run) * per_packet_s
+    load_s = expected_load_s(run)
+    packets = load_s * min(rate_bps(run, way) for way in run.path) / PACKET_BITS
+    return 1.5 + 0.04 * load_s + packets * (7e-6 if run.offloads else 19e-6)
 
 
 def expected_load_s(run: RunDescription) -> float:
     """A guess of how long a run's load lasts: an http flow until its file is there, which its
     duration only limits.
     """
-    rtt_s = round_trip_s(run)
-    return max(
-        flow.start_s + min(flow.duration_s, fetching_s(run, flow, rtt_s)) for flow in run.flows
-    )
+
+    def fetching_s(flow: Flow) -> float:
+        if flow.size_bytes is None:
+            return math.inf
+        return 8 * flow.streams * flow.size_bytes / rate_bps(run, data_way(flow))
+
+    return max(flow.start_s + min(flow.duration_s, fetching_s(flow)) for flow in run.flows)
 
 
-def fetching_s(run: RunDescription, flow: Flow, rtt_s: float) -> float:
-    """How long an http flow fetches for; of any other flow, endless."""
-    if flow.size_bytes is None:
-        return math.inf
-    way_bps = run.path[data_way(flow)]["rate_bps"] or UNLIMITED_BPS
-    return 8 * flow.streams * flow.size_bytes / min(flow_bps(run, flow, rtt_s), way_bps)
-
-
-def round_trip_s(run: RunDescription) -> float:
-    """The path's idle round trip, a millisecond at least."""
-    return max(0.001, sum(way["delay_ms"] for way in run.path.values()) / 1000)
-
-
-def packets_carried(run: RunDescription) -> float:
-    """How many full packets path, windows, losses, sizes and the hosts' CPU let through."""
-    ways = [run.path[name] for name in ("forward", "reverse")]
-    flows_bps = sum(flow_bps(run, flow, round_trip_s(run)) for flow in run.flows)
-    rate_bps = min(flows_bps, *(way["rate_bps"] or UNLIMITED_BPS for way in ways))
-    if run.syscall_cost_us and not run.host_cpus and not tunnel_kind(run.tunnel).is_direct:
-        # One CPU makes every host's calls, and a tunnel makes about one per packet.
-        rate_bps = min(rate_bps, PACKET_BITS / (run.syscall_cost_us / 1e6))
-    asked_bits = 8 * sum(flow.size_bytes or 1e15 for flow in run.flows)
-    return min(rate_bps * run.length_s, asked_bits) / PACKET_BITS
-
-
-def flow_bps(run: RunDescription, flow: Flow, rtt_s: float) -> float:
-    """What a flow sends if the path's rate does not hold it."""
-    if flow.kind in ("udp", "ping"):
-        return float(flow.rate_bps or 0)
-    known = isinstance(flow.buffers, Mapping)
-    stream_bps = flow.buffers["rmem"][2] * 4 / rtt_s if known else UNLIMITED_BPS
-    loss = mean_loss(run.path[data_way(flow)]["loss"])
-    if loss and (flow.cc or run.cc) in HELD_BY_LOSS:
-        stream_bps = min(stream_bps, cubic_throughput_bps(loss, rtt_s))
-    return float(flow.streams * stream_bps)
-
-
-def mean_loss(loss: Mapping[str, Any]) -> float:
-    """The share of packets that a loss model takes, where it says so itself; else 0."""
-    if loss.get("model") == "gemodel":  # its p is of a change of state
-        return 0.0
-    return float(1 / loss["packets"] if "packets" in loss else loss.get("p") or 0)
+def rate_bps(run: RunDescription, way: str) -> float:
+    """A direction's rate; of a path without one, the fastest."""
+    return run.path[way]["rate_bps"] or UNLIMITED_BPS
 
 
 # -- while they run

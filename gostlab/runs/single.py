@@ -13,6 +13,7 @@ from typing import Any
 
 from gostlab import results
 from gostlab.describe.file.document import BadInput
+from gostlab.describe.guards import guards
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine.cpus import alone_on_the_real_clock, claimed_cpus
 from gostlab.results import ResultsError
@@ -63,7 +64,7 @@ def read_run(values: Mapping[str, Any], file: str) -> RunDescription:
     try:
         run = RunDescription.from_json(values)
         check_kinds(run)
-        expected_s(run), run.name  # what is nonsense inside is found out here
+        guards(run), run.name  # what is nonsense inside is found out here
     except BadInput as error:
         raise BadInput(f"{file}: {error}") from None
     except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:

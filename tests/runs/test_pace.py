@@ -74,15 +74,13 @@ def test_a_run_under_way_is_promised_the_rest_first_by_its_kind_then_by_its_pace
     assert forecast.left_s([almost], ()) == pytest.approx(0.9 * 10.0)
 
 
-def test_losses_and_costly_calls_make_runs_shorter() -> None:
-    way = {**RUNS[0].path["forward"], "loss": {"model": "random", "p": 0.01}}
-    lossy = {**RUNS[0].path, "forward": way}
-    tcp = [replace(RUNS[0].flows[0], cc=cc) for cc in ("cubic", "bbr")]
-    cubic, bbr = (replace(RUNS[0], path=lossy, cc=str(flow.cc), flows=[flow]) for flow in tcp)
-    assert expected_s(cubic) < expected_s(bbr)
-
-    cpu = {run.syscall_cost_us: run for run in SWEPT if run.matrix == "cpu"}
-    assert expected_s(cpu[20.0]) < 0.5 * expected_s(cpu[2.0])
+def test_more_packets_are_expected_to_take_longer_and_the_real_clock_its_length() -> None:
+    ways = RUNS[0].path.items()
+    half = {name: {**way, "rate_bps": way["rate_bps"] // 2} for name, way in ways}
+    whole_s, half_s = (expected_s(run) for run in (RUNS[0], replace(RUNS[0], path=half)))
+    around_s = 1.5 + 0.04 * RUNS[0].length_s
+    assert whole_s - around_s == pytest.approx(2 * (half_s - around_s))
+    assert expected_s(replace(RUNS[0], clock="real")) == RUNS[0].length_s + 5
 
 
 def test_how_far_a_run_is_is_read_from_its_last_whole_sample(tmp_path: Path) -> None:
