@@ -58,8 +58,10 @@ def write_kind(kind: str, name: str, root: Path = folders.ROOT) -> list[Path]:
     if kind not in KINDS:
         raise BadInput(f"{kind}: nothing that can be added (there are {', '.join(KINDS)})")
     if not NAME.fullmatch(name):
-        raise BadInput(f"{name}: not a name (small letters and digits, with - or + between words)")
+        raise BadInput(f"{name}: not a name (small letters, digits; -, + or _ between words)")
     asked = KINDS[kind]
+    if kind == "drawing":
+        name = name.replace("_", "-")  # its word, which an experiment writes
     if name in set(asked.names()):
         raise BadInput(f"{name}: there is a {kind} of that name")
     module = re.sub(r"[-+]", "_", name)

@@ -62,6 +62,17 @@ def test_a_name_that_cannot_be_is_refused(words: tuple[str, str], says: str) -> 
         new.write_kind(*words)
 
 
+def test_a_drawing_of_two_words_is_found_by_its_word(copied: CopiedLab) -> None:
+    asks = ASKS.format(more="", draw=", draw: [my-own]")
+    (copied.root / "mine.yaml").write_text(asks, encoding="utf-8")
+
+    made = copied.lab("new", "drawing", "my_own")
+    ran = copied.lab("run", "mine.yaml", "--dry-run")
+
+    assert made.returncode == 0, made.stderr
+    assert "still to be written: draw()" in ran.stderr
+
+
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     [file, _] = new.write_kind("queue", "mine", tmp_path)
     file.write_text("my own work")
