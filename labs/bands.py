@@ -1,17 +1,20 @@
 #!/usr/bin/python3
 """How a lab's bands were made: run it for students whose values cover its ranges, and say what each
-of its figures and formulas came to, and what one of them earns with the numbers of another.
+of its figures and formulas came to, and what one of them earns with the answers of another.
 
-    labs/bands.py 3 --students 5 --results FOLDER      prints labs/bands.md's table of lab 3
+    labs/bands.py 3 4 --results FOLDER [--write]      (without numbers: all of them)
 
 Every level of everything drawn is there at least once where --students allows; all predictions are
-what check.yaml expects. Results stay in FOLDER, and the same command goes on from there.
+what check.yaml expects. Results stay in FOLDER, and the same command goes on from there. It prints
+each lab's table and its row of *Copied work*; --write puts both into labs/bands.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -19,22 +22,23 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from gostlab import api  # noqa: E402
-from gostlab.apps.course.assignment import Assignment, assign, ticket_of  # noqa: E402
+from gostlab.apps.course.assignment import Assignment, assigned  # noqa: E402
 from gostlab.apps.course.copying import copied  # noqa: E402
 from gostlab.apps.course.evidence import Records, Unreadable, complaints  # noqa: E402
-from gostlab.apps.course.formula import FormulaError, Value, evaluate, shown  # noqa: E402
+from gostlab.apps.course.formula import FormulaError, Value, evaluate, filled, shown  # noqa: E402
 from gostlab.apps.course.grading import Found, measured  # noqa: E402
-from gostlab.apps.course.lab import Lab, load_lab  # noqa: E402
+from gostlab.apps.course.lab import Lab, list_labs, load_lab  # noqa: E402
+from gostlab.describe.resolve.run_description import RunDescription  # noqa: E402
 from gostlab.runs.progress import progress_on_stderr  # noqa: E402
 
 TRIED = 400  # made-up students among whom those are chosen that cover most
+BANDS = ROOT / "labs/bands.md"
 
 
 def chosen(lab: Lab, wanted: int) -> list[Assignment]:
     """Students whose values cover the ranges: each next one adds the most levels."""
     pool = [
-        assign(lab, name, "bands", ticket_of(lab, name, "bands", None))
-        for name in (f"student-{number}" for number in range(TRIED))
+        assigned(lab, name, "bands") for name in (f"student-{number}" for number in range(TRIED))
     ]
     taken: list[Assignment] = []
     seen: set[tuple[str, object]] = set()
@@ -45,21 +49,40 @@ def chosen(lab: Lab, wanted: int) -> list[Assignment]:
     return taken
 
 
-def values_of(assignment: Assignment, results: Path, jobs: int | None) -> dict[str, Value]:
-    """Everything that check.yaml names, of one student's runs."""
+def records_of(
+    assignment: Assignment,
+    path: Path,
+    sets: dict[str, str],
+    seed: int,
+    runs: Sequence[RunDescription],
+    results: Path,
+    jobs: int | None,
+) -> list[Records]:
+    """The records of an experiment's runs, made where they are not there; only of good runs."""
     lab = assignment.lab
-    seed = assignment.seed({})
-    plan = api.plan(str(lab.experiment_path), overrides=assignment.sets, on="sandbox", seed=seed)
+    plan = api.plan(str(path), overrides=sets, on="sandbox", seed=seed)
     with progress_on_stderr(f"{lab.name} {assignment.student}", quiet=False) as progress:
         api.run(plan, results, jobs=jobs, progress=progress)
-    found = Found()
-    for run in assignment.runs(seed):
+    found = []
+    for run in runs:
         records = Records(results / run.experiment / run.name, run)
         wrong = list(complaints(records, lab.verdicts, None))
         if wrong:
             print(f"{run.name}: {'; '.join(wrong)}", file=sys.stderr)
         else:
-            found.records.append(records)
+            found.append(records)
+    return found
+
+
+def values_of(assignment: Assignment, results: Path, jobs: int | None) -> dict[str, Value]:
+    """Everything that check.yaml names, of one student's runs."""
+    lab, seed = assignment.lab, assignment.seed({})
+    places = [(lab.experiment_path, assignment.sets, seed, assignment.runs(seed))]
+    if lab.own:
+        sets = {name: filled(text, assignment.values) for name, text in lab.own.sets.items()}
+        places.append((lab.folder / lab.own.reference, sets, seed, assignment.own_runs(seed)))
+    records = [records_of(assignment, *place, results, jobs) for place in places]
+    found = Found(records[0], records[-1] if lab.own else [])
     names: dict[str, Value] = dict(assignment.values)
     for name, wanted in lab.measured.items():
         try:
@@ -69,9 +92,13 @@ def values_of(assignment: Assignment, results: Path, jobs: int | None) -> dict[s
     return names
 
 
-def table(lab: Lab, rows: list[dict[str, Value]]) -> list[str]:
-    """What each measured value and each point's formula came to."""
-    lines = ["| | least | median | most | band |", "|---|---|---|---|---|"]
+def table(lab: Lab, asked: Sequence[Assignment], rows: Sequence[dict[str, Value]]) -> str:
+    """What each measured value and each point's formula came to, and of whom."""
+    values = [
+        ", ".join(f"{name} {shown(value)}" for name, value in each.values.items()) for each in asked
+    ]
+    lines = [f"{len(rows)} students: {'; '.join(values)}.", ""]
+    lines += ["| | least | median | most | band |", "|---|---|---|---|---|"]
     formulas = [(name, name, "") for name in lab.measured]
     formulas += [
         (point.name, point.got, f"{point.least or '–'} to {point.most or '–'}")
@@ -84,42 +111,59 @@ def table(lab: Lab, rows: list[dict[str, Value]]) -> list[str]:
         if point.is_prediction and point.expect and point.within
     ]
     for name, formula, band in formulas:
-        values = []
+        came_to = []
         for row in rows:
             try:
-                values.append(float(evaluate(formula, row)))
+                came_to.append(float(evaluate(formula, row)))
             except (FormulaError, ValueError):
                 continue
-        if values:
+        if came_to:
             told = [
-                shown(float(f"{each:.4g}")) for each in (min(values), median(values), max(values))
+                shown(float(f"{each:.4g}"))
+                for each in (min(came_to), median(came_to), max(came_to))
             ]
             lines.append(f"| {name} | {' | '.join(told)} | {band} |")
-    return lines
+    return "\n".join(lines) + "\n"
+
+
+def copied_row(lab: Lab, rows: Sequence[dict[str, Value]]) -> str:
+    """What copied answers earn: of numbers, of words, of one's own runs, and of all points."""
+    points = [point for point in lab.points if not point.by_hand]
+    numbers = [point for point in points if point.answer and point.within]
+    words = [point for point in points if point.answer and not point.within]
+    kinds = (numbers, words, [point for point in points if not point.answer], points)
+    found = [copied(lab, rows, kind) for kind in kinds]
+    cells = [f"{each.mean:.1f} of {each.of}" if each.of else "–" for each in found]
+    return f"| {lab.number} | {' | '.join(cells)} | {found[-1].most} |\n"
+
+
+def write(lab: Lab, text: str, row: str) -> None:
+    """Put both where labs/bands.md has them. Raises SystemExit."""
+    page = BANDS.read_text(encoding="utf-8")
+    below = re.escape(f"<!-- from: labs/bands.py {lab.number} --write -->\n")
+    page, found = re.subn(rf"(?s)({below}).*?(?=\n## |\Z)", lambda at: at[1] + text, page)
+    page, there = re.subn(rf"(?m)^\| {lab.number} \|.*\n", lambda _: row, page, count=1)
+    if not (found and there):
+        sys.exit(f"{BANDS}: no mark, or no row of copied work, of {lab.title}")
+    BANDS.write_text(page, encoding="utf-8")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("lab")
-    parser.add_argument("--students", type=int, default=5)
+    parser.add_argument("lab", nargs="*")
+    parser.add_argument("--students", type=int, default=5, help="two at least")
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--jobs", type=int)
+    parser.add_argument("--write", action="store_true", help="into labs/bands.md")
     arguments = parser.parse_args()
-    lab = load_lab(arguments.lab)
-    asked = chosen(lab, arguments.students)
-    rows = [values_of(each, arguments.results, arguments.jobs) for each in asked]
-    print(f"## {lab.title}\n")
-    print(
-        f"{len(rows)} students: "
-        + "; ".join(
-            ", ".join(f"{name} {shown(value)}" for name, value in each.values.items())
-            for each in asked
-        )
-        + ".\n"
-    )
-    print("\n".join(table(lab, rows)) + "\n")
-    if len(rows) > 1:
-        print(f"{copied(lab, rows).words}\n")
+    for word in arguments.lab or [str(folder) for folder in list_labs()]:
+        lab = load_lab(word)
+        asked = chosen(lab, arguments.students)
+        rows = [values_of(each, arguments.results / lab.name, arguments.jobs) for each in asked]
+        text, row = table(lab, asked, rows), copied_row(lab, rows)
+        print(f"## {lab.title}\n\n{text}\n{row}", flush=True)
+        if arguments.write:
+            write(lab, text, row)
     return 0
 
 

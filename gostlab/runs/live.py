@@ -126,7 +126,7 @@ class Followed:
         for row in self._queues.rows():
             if row.get("role") == "bottleneck" and row.get("direction") == self._way:
                 names = ("t_s", "backlog_pkts", "backlog_bytes", "drops")
-                self.add_queued(Queued(*(number(row.get(name)) for name in names)))
+                self.add_queued(Queued(*(row.get(name) or 0.0 for name in names)))
         for row in self._sockets.rows():
             if row.get("leg") in WAN_LEGS and row.get("flow") in self.flows:
                 self.add_in_flight(row)
@@ -144,7 +144,7 @@ class Followed:
         place = str(row.get("host")), str(row.get("leg"))
         known = self.flows[row["flow"]].setdefault(place, [])
         names = ("t_s", "cwnd_pkts", "srtt_ms", "bytes_acked")
-        at = InFlight(*(number(row.get(name)) for name in names))
+        at = InFlight(*(row.get(name) or 0.0 for name in names))
         if known and at.at_s < known[-1].at_s:
             known.clear()
         if known and at.at_s == known[-1].at_s:
@@ -167,11 +167,6 @@ class Followed:
     def sender(self, flow: str) -> list[InFlight]:
         """The samples of the host that sends a flow's data across the path."""
         return max(self.flows[flow].values(), key=lambda each: each[-1].acked_bytes, default=[])
-
-
-def number(value: object) -> float:
-    """A sample's value; 0 where none is."""
-    return float(value) if results.is_number(value) else 0.0  # type: ignore[arg-type]
 
 
 class Watched(Lines):

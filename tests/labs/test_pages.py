@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from gostlab.apps.cli import main, parser
-from gostlab.apps.course.assignment import assign, ticket_of
 from gostlab.apps.course.coursework import task_of
 from gostlab.apps.course.lab import Lab, list_labs, load_lab
 from gostlab.apps.course.whole import check_whole
 from gostlab.runs.live import MOST_RUNS
+from tests.apps.course.handins import asked_of
 from tests.lab_command import ROOT
 
 LABS = [load_lab(str(folder)) for folder in list_labs()]
@@ -163,7 +163,7 @@ def test_a_column_that_a_page_names_is_one_of_the_reports(lab: Lab) -> None:
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_the_task_has_every_setting_of_the_students_runs(lab: Lab) -> None:
-    task = task_of(assign(lab, "alice", "public", ticket_of(lab, "alice", "public", None)))
+    task = task_of(asked_of(lab))
     for setting in ("rate", "rtt", "buffer", "duration", *lab.sets):
         experiment = lab.experiment_path.read_text("utf-8")
         if f"{setting}:" in experiment.partition("matrices:")[0] or setting in lab.sets:

@@ -161,13 +161,22 @@ def assign(lab: Lab, student: str, course: str, ticket: str) -> Assignment:
     return assignment
 
 
+def assigned(lab: Lab, student: str, course: str, secret: bytes | None = None) -> Assignment:
+    """What a course asks of a student. Raises BadInput."""
+    return assign(lab, student, course, ticket_of(lab, student, course, secret))
+
+
 def number(ticket: str, name: str) -> int:
     """A number between 0 and 2^64 that a ticket gives to a name."""
     return int.from_bytes(hmac.new(ticket.encode(), name.encode(), hashlib.sha256).digest()[:8])
 
 
-def read_secret(path: Path) -> bytes:
-    """A course's secret: the file's bytes, without blanks around them. Raises BadInput."""
+def read_secret(path: Path | None) -> bytes | None:
+    """A course's secret: the file's bytes, without blanks around them; None of a course without
+    one. Raises BadInput.
+    """
+    if path is None:
+        return None
     try:
         secret = path.read_bytes().strip()
     except OSError as error:

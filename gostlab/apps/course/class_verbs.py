@@ -7,12 +7,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from gostlab.apps.command import EXIT_FAILED, EXIT_OK
 from gostlab.apps.course import download, gradebooks, pages
-from gostlab.apps.course.assignment import assign, read_secret, ticket_of
+from gostlab.apps.course.assignment import assigned, read_secret
 from gostlab.apps.course.coursework import ASSIGNMENT
 from gostlab.apps.course.download import Download
 from gostlab.apps.course.feedback import asked
@@ -46,7 +45,7 @@ def grade_class(arguments: argparse.Namespace) -> int:
     check_words(arguments)
     jobs = arguments.jobs or default_jobs()
     roster = read_roster(arguments.roster)
-    secret = read_secret(arguments.secret) if arguments.secret else None
+    secret = read_secret(arguments.secret)
     path = arguments.submission or Path(arguments.lab)
     found = download.read_download(path)
     lab = load_lab(arguments.lab if arguments.submission else lab_of(found))
@@ -54,21 +53,15 @@ def grade_class(arguments: argparse.Namespace) -> int:
     if out.exists() and not out.is_dir():
         raise BadInput(f"--out {out}: a file (name a folder)")
     course = Course(str(lab.folder.resolve()), arguments.course, secret, roster)
-    records = graded_with_progress(found, course, out, jobs)
+    records = grade_all(found, course, out, jobs)
     refuse_wrong_command(records)
     lines = lines_of(found, records, roster)
     alike = list(resembling(lines, lab))
-    write(
-        out,
-        lab,
-        arguments,
-        found,
-        lines,
-        pages.class_page(lab, arguments.course, str(path), lines, alike, found.passed_over),
-    )
+    index = pages.class_page(lab, arguments.course, str(path), lines, alike, found.passed_over)
+    write(out, lab, arguments.assignment or lab.title, lines, index)
     print_class(lines, lab)
     for each in alike:
-        print(f"resembling: {each.sentence}")
+        print(f"resembling: {each}")
     for name in found.passed_over:
         print(f"no hand-in: {name}")
     kept = sum(not record.again for record in records)
@@ -110,23 +103,6 @@ def lab_of(found: Download) -> str:
     return next(iter(names))
 
 
-def graded_with_progress(found: Download, course: Course, out: Path, jobs: int) -> list[Record]:
-    """What came of every hand-in; a terminal shows how far it is."""
-    with Progress(
-        TextColumn("grading"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    ) as progress:
-        task = progress.add_task("", total=len(found.hand_ins))
-        return grade_all(
-            found, course, out, jobs, lambda count, _: progress.update(task, completed=count)
-        )
-
-
 def refuse_wrong_command(records: list[Record]) -> None:
     """Raises BadInput where the command names another lab or course than all hand-ins."""
     refused = [record.refused for record in records if record.refused and record.student]
@@ -135,24 +111,15 @@ def refuse_wrong_command(records: list[Record]) -> None:
         raise BadInput(f"none is graded: {refused[0]}")
 
 
-def write(
-    out: Path,
-    lab: Lab,
-    arguments: argparse.Namespace,
-    found: Download,
-    lines: list[Line],
-    index: str,
-) -> None:
+def write(out: Path, lab: Lab, title: str, lines: list[Line], index: str) -> None:
     """The pages and the gradebooks' files, each whole or not at all. Raises OSError."""
     feedback = out / pages.FEEDBACK
     feedback.mkdir(parents=True, exist_ok=True)
     files = {out / pages.INDEX: index}
     for line in lines:
-        if line.counts and line.counts.grade:
-            name = line.pupil.shown_name if line.pupil else line.student
-            text = pages.feedback_page(line.counts.grade, name, lab.hidden)
+        if line.grade:
+            text = pages.feedback_page(line.grade, line.name or line.student, lab.hidden)
             files[feedback / pages.file_name(line.student)] = text
-    title = arguments.assignment or lab.title
     for name, make in gradebooks.GRADEBOOKS.items():
         files[out / name] = make(lines, lab, title)
     for old in set(feedback.glob("*.html")) - set(files):
@@ -171,13 +138,11 @@ def print_class(lines: list[Line], lab: Lab) -> None:
     shown_table.add_column(f"of {lab.most}", justify="right", no_wrap=True)
     shown_table.add_column("", overflow="fold")
     for line in lines:
-        found = line.counts.grade if line.counts else None
         state = pages.remark(line)
-        name = line.pupil.shown_name if line.pupil else ""
         shown_table.add_row(
             Text(line.student),
-            Text(name if name != line.student else ""),
-            str(found.points) if found else "–",
+            Text(line.name if line.name != line.student else ""),
+            str(line.grade.points) if line.grade else "–",
             Text("" if state == "graded" else state),
         )
     Console(sys.stdout).print(shown_table)
@@ -188,9 +153,8 @@ def key(arguments: argparse.Namespace) -> int:
     lab = load_lab(arguments.lab)
     if arguments.secret is None:
         raise BadInput("--secret is missing: a key is for who has the course's secret")
-    who = arguments.student, arguments.course
-    ticket = ticket_of(lab, *who, read_secret(arguments.secret))
-    assignment = assign(lab, *who, ticket)
+    secret = read_secret(arguments.secret)
+    assignment = assigned(lab, arguments.student, arguments.course, secret)
     print(f"{lab.title} · {arguments.student} · course {arguments.course}")
     print(f"values: {', '.join(f'{n} {shown(v)}' for n, v in assignment.values.items())}")
     if arguments.hand_in is not None:

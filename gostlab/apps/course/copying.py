@@ -1,4 +1,4 @@
-"""What a student earns with another's numbers beside runs of his own: how far a lab's paths tell
+"""What a student earns with another's answers beside runs of his own: how far a lab's paths tell
 its students apart (labs/bands.py measures it).
 """
 
@@ -12,24 +12,16 @@ from statistics import fmean
 from gostlab.apps.course.answers import Answers
 from gostlab.apps.course.formula import FormulaError, Value, evaluate
 from gostlab.apps.course.grading import score
-from gostlab.apps.course.lab import SECTIONS, Lab
+from gostlab.apps.course.lab import SECTIONS, Lab, Point
 
 
 @dataclass(frozen=True)
 class Copied:
-    """Points that copied work earns, over all pairs of some students."""
+    """What copied answers earn of a lab's points of one kind, over all pairs of some students."""
 
-    pairs: int
     mean: float
-    most: int
+    most: int  # of any pair
     of: int
-
-    @property
-    def words(self) -> str:
-        return (
-            f"Copied work earns {self.mean:.1f} of {self.of} points in the mean of {self.pairs}"
-            f" pairs, {self.most} at most."
-        )
 
 
 def right_answers(lab: Lab, names: Mapping[str, Value]) -> Answers:
@@ -47,15 +39,18 @@ def right_answers(lab: Lab, names: Mapping[str, Value]) -> Answers:
     return Answers("", found["predictions"], found["answers"])
 
 
-def copied_points(lab: Lab, source: Mapping[str, Value], copier: Mapping[str, Value]) -> int:
-    """What the copier's hand-in earns with the source's right answers."""
-    answers = right_answers(lab, source)
-    return sum(
-        score(point, answers, copier, {}).points for point in lab.points if not point.by_hand
-    )
+def copied(
+    lab: Lab, students: Sequence[Mapping[str, Value]], points: Sequence[Point] | None = None
+) -> Copied:
+    """Over all pairs, either way.
 
-
-def copied(lab: Lab, students: Sequence[Mapping[str, Value]]) -> Copied:
-    """Over all pairs, either way. students: each one's drawn and measured values, two at least."""
-    found = [copied_points(lab, source, copier) for source, copier in permutations(students, 2)]
-    return Copied(len(found), fmean(found), max(found), lab.most)
+    students: each one's drawn and measured values, two at least. points: of these alone (default:
+    all that a machine gives).
+    """
+    points = [each for each in lab.points if not each.by_hand] if points is None else points
+    told = [right_answers(lab, each) for each in students]
+    found = [
+        sum(score(point, answers, copier, {}).points for point in points)
+        for (copier, _), (_, answers) in permutations(zip(students, told, strict=True), 2)
+    ]
+    return Copied(fmean(found), max(found), sum(point.points for point in points))

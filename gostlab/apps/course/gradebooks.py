@@ -24,7 +24,6 @@ from gostlab.apps.course.roster import Pupil
 from gostlab.apps.course.whole_class import Line
 
 Row = Sequence[object]
-NOBODY = Pupil(0)
 
 
 def table(head: Row, rows: Sequence[Row]) -> str:
@@ -42,31 +41,24 @@ def plain(cell: object) -> object:
     return cell
 
 
-def graded(line: Line) -> Grade | None:
-    return line.counts.grade if line.counts else None
-
-
 def points(line: Line) -> object:
-    found = graded(line)
-    return "" if found is None else found.points
+    return line.grade.points if line.grade else ""
+
+
+def by_point(line: Line, lab: Lab) -> list[object]:
+    """What each point that a machine gives earned, in the lab's order."""
+    earned = {each.name: each.points for each in line.grade.scored} if line.grade else {}
+    return [earned.get(point.name, "") for point in lab.points if not point.by_hand]
 
 
 def to_moodle(lines: Sequence[Line], _lab: Lab, assignment: str) -> str:
     head = ["ID number", "Username", "Email address", assignment, f"{assignment} (feedback)"]
-    return table(
-        head,
-        [
-            [
-                line.pupil.number,
-                line.pupil.login or line.pupil.student,
-                line.pupil.email,
-                points(line),
-                in_words(graded(line)),
-            ]
-            for line in lines
-            if line.pupil
-        ],
-    )
+    rows: list[Row] = []
+    for line in lines:
+        if pupil := line.pupil:
+            login = pupil.login or pupil.student
+            rows.append([pupil.number, login, pupil.email, points(line), in_words(line.grade)])
+    return table(head, rows)
 
 
 def in_words(grade: Grade | None) -> str:
@@ -87,19 +79,10 @@ def to_canvas(lines: Sequence[Line], lab: Lab, assignment: str) -> str:
     head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", assignment]
     rows: list[Row] = [["    Points Possible", "", "", "", "", lab.most]]
     for line in lines:
-        if line.pupil:
-            pupil = line.pupil
+        if pupil := line.pupil:
             login = pupil.login or pupil.student or pupil.email
-            rows.append(
-                [
-                    pupil.shown_name,
-                    pupil.canvas_id,
-                    pupil.number,
-                    login,
-                    pupil.section,
-                    points(line),
-                ]
-            )
+            who = [line.name, pupil.canvas_id, pupil.number, login, pupil.section]
+            rows.append([*who, points(line)])
     return table(head, rows)
 
 
@@ -111,41 +94,31 @@ def to_gradescope(lines: Sequence[Line], lab: Lab, _assignment: str) -> str:
     head += [
         f"{number}: {point.name} ({point.points:.1f} pts)" for number, point in enumerate(scored, 1)
     ]
+    states = {"graded": "Graded", "missing": "Missing", "not graded": "Ungraded"}
     rows: list[Row] = []
     for line in lines:
-        pupil, found = line.pupil or NOBODY, graded(line)
-        by_name = {each.name: each.points for each in found.scored} if found else {}
+        pupil = line.pupil or Pupil(0)
         first, last = pupil.first, pupil.last
         if not first and not last:
             first, _, last = pupil.name.rpartition(" ")
-        state = {"graded": "Graded", "missing": "Missing"}.get(line.state, "Ungraded")
-        count = len(line.others) + (line.counts is not None)
-        rows.append(
-            [first, last, pupil.number, pupil.email or line.student, pupil.section]
-            + [points(line), lab.most, state, "", "", "", "", count]
-            + [by_name.get(point.name, "") for point in scored]
-        )
+        who = [first, last, pupil.number, pupil.email or line.student, pupil.section]
+        what = [points(line), lab.most, states[line.state], *[""] * 4, line.hand_ins]
+        rows.append([*who, *what, *by_point(line, lab)])
     return table(head, rows)
 
 
 def to_plain(lines: Sequence[Line], lab: Lab, _assignment: str) -> str:
     """What the lab itself knows, a row for each student."""
-    scored = [point.name for point in lab.points if not point.by_hand]
     head = ["student", "name", "on_the_roster", "state", "points", "most", "hand_ins", "counts"]
+    head += [point.name for point in lab.points if not point.by_hand]
     rows: list[Row] = []
     for line in lines:
-        found = graded(line)
-        by_name = {each.name: each.points for each in found.scored} if found else {}
-        why = "; ".join(found.problems) if found else (line.counts.refused if line.counts else "")
-        rows.append(
-            [line.student, line.pupil.shown_name if line.pupil else ""]
-            + ["yes" if line.pupil else "no", line.state, points(line), lab.most]
-            + [len(line.others) + (line.counts is not None)]
-            + [line.counts.label if line.counts else ""]
-            + [by_name.get(name, "") for name in scored]
-            + [why]
-        )
-    return table([*head, *scored, "why_nothing_counts"], rows)
+        refused, label = (line.counts.refused, line.counts.label) if line.counts else ("", "")
+        why = "; ".join(line.grade.problems) if line.grade else refused
+        who = [line.student, line.name, "yes" if line.pupil else "no", line.state]
+        what = [points(line), lab.most, line.hand_ins, label]
+        rows.append([*who, *what, *by_point(line, lab), why])
+    return table([*head, "why_nothing_counts"], rows)
 
 
 GRADEBOOKS: Mapping[str, Callable[[Sequence[Line], Lab, str], str]] = {

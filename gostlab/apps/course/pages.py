@@ -14,7 +14,7 @@ from gostlab.apps.course.feedback import sentences
 from gostlab.apps.course.formula import shown
 from gostlab.apps.course.grading import Grade
 from gostlab.apps.course.lab import Lab
-from gostlab.apps.course.whole_class import LEAST_DIGITS, LEAST_NUMBERS, Alike, Line
+from gostlab.apps.course.whole_class import LEAST_DIGITS, LEAST_NUMBERS, Line
 from gostlab.visible import visible
 
 FEEDBACK, INDEX = "feedback", "index.html"
@@ -56,7 +56,7 @@ def class_page(
     course: str,
     source: str,
     lines: Sequence[Line],
-    alike: Sequence[Alike],
+    alike: Sequence[str],
     passed_over: Sequence[str],
 ) -> str:
     """What the teacher reads."""
@@ -82,7 +82,7 @@ def remark(line: Line) -> str:
     found = line.counts
     if found is None:
         return "missing"
-    words = [f"handed in {len(line.others) + 1} times"] if line.others else []
+    words = [f"handed in {line.hand_ins} times"] if line.others else []
     if line.pupil is None:
         words.append("not on the roster")
     if found.grade is None:

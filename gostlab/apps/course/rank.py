@@ -13,7 +13,7 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
@@ -22,7 +22,6 @@ from gostlab.apps.course.assignment import PUBLIC_KEY, number
 from gostlab.apps.course.evidence import BROKEN_RECORDS, Records, steady_rates
 from gostlab.apps.course.formula import Value, filled, payload_mbit, shown
 from gostlab.apps.course.lab import Lab, Rank
-from gostlab.declared.folders import ROOT
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import MAX_SEED
 from gostlab.runs.progress import progress_on_stderr
@@ -252,15 +251,3 @@ def tie_lines(found: Sequence[Standing]) -> list[str]:
             f"rank {rank}: {' and '.join(each.student for each in equal)} are equal: {why}"
         )
     return lines
-
-
-def template_of(rank: Rank) -> bytes:
-    """What a student's file begins as."""
-    return (ROOT / rank.start).read_bytes()
-
-
-def untouched(entry: Entry, rank: Rank) -> Entry:
-    """An entry, or why what is still as it was handed out is none."""
-    if entry.source and entry.source == template_of(rank):
-        return replace(entry, missing=f"{rank.file}: as it was handed out")
-    return entry

@@ -11,15 +11,14 @@ from rich.text import Text
 
 from gostlab.apps.command import EXIT_FAILED, EXIT_OK
 from gostlab.apps.course import download, rank
-from gostlab.apps.course.assignment import STUDENT, read_secret
-from gostlab.apps.course.coursework import ASSIGNMENT
+from gostlab.apps.course.assignment import read_secret
 from gostlab.apps.course.lab import ANSWERS, Lab, Rank, load_lab
 from gostlab.apps.course.rank import Entry, HiddenPath, Standing
 from gostlab.apps.course.roster import Roster, read_roster
-from gostlab.apps.course.whole_class import whose, without_places
+from gostlab.apps.course.whole_class import claimed, whose, without_places
 from gostlab.console import Console
+from gostlab.declared.folders import ROOT
 from gostlab.describe.file.document import BadInput
-from gostlab.results import read_object
 from gostlab.runs.summary import plain_table
 
 
@@ -30,7 +29,7 @@ def rank_students(arguments: argparse.Namespace) -> int:
         raise BadInput(f"{lab.title}: nothing is ranked there (lab 9 ranks congestion controls)")
     if arguments.jobs is not None and arguments.jobs < 1:
         raise BadInput(f"--jobs {arguments.jobs}: at least 1")
-    secret = read_secret(arguments.secret) if arguments.secret else None
+    secret = read_secret(arguments.secret)
     roster = read_roster(arguments.roster) if arguments.roster else Roster(())
     entries = entries_in(arguments.what, lab.rank, roster)
     paths = rank.paths_of(lab, lab.rank, arguments.course, secret)
@@ -63,42 +62,39 @@ def entries_in(what: Path, asked: Rank, roster: Roster) -> list[Entry]:
     if what.is_file() and what.suffix == ".c":
         return [Entry(what.name, rank.read_source(what))]
     if what.is_dir() and ((what / asked.file).is_file() or (what / ANSWERS).is_file()):
-        told = read_object(what / ASSIGNMENT) or {}
-        return [rank.untouched(entry_of(what, str(told.get("student") or what.name), asked), asked)]
+        return [entry_of(what, claimed(what) or what.name, asked)]
     found = download.read_download(what)
-    by_student: dict[str, tuple[tuple[str, int, str], Entry]] = {}
+    by_student: dict[str, tuple[tuple[bool, tuple[str, int, str]], Entry]] = {}
     for handed in found.hand_ins:
         pupil = whose(handed, roster)
-        student = pupil.primary if pupil else ""
         try:
             with download.opened(found.path, handed) as folder:
-                claims = str((read_object(folder / ASSIGNMENT) or {}).get("student") or "")
-                known = roster.known_as(claims)
-                claims = claims if STUDENT.fullmatch(claims) else ""
-                student = student or (known.primary if known else claims) or handed.label
+                claims = claimed(folder)
+                pupil = pupil or roster.known_as(claims)
+                student = pupil.primary if pupil else claims or handed.label
                 entry = entry_of(folder, student, asked)
         except BadInput as error:
             said = without_places(str(error).replace(f"{found.path}/", ""))
-            student = student or handed.label
-            entry = Entry(student, b"", said)
-        before = by_student.get(student)
-        if before is None or (not entry.missing, handed.order) > (not before[1].missing, before[0]):
-            by_student[student] = (handed.order, rank.untouched(entry, asked))
-    entries = [entry for _, entry in by_student.values()]
-    handed_in = {entry.student for entry in entries}
-    return entries + [
+            entry = Entry(pupil.primary if pupil else handed.label, b"", said)
+        # The last counts; what can be ranked before what cannot.
+        order = not entry.missing, handed.order
+        if entry.student not in by_student or order > by_student[entry.student][0]:
+            by_student[entry.student] = order, entry
+    return [entry for _, entry in by_student.values()] + [
         Entry(pupil.primary, b"", "handed in nothing")
         for pupil in roster.pupils
-        if pupil.primary not in handed_in
+        if pupil.primary not in by_student
     ]
 
 
 def entry_of(folder: Path, student: str, asked: Rank) -> Entry:
     """A student's file, or why there is none."""
     try:
-        return Entry(student, rank.read_source(folder / asked.file))
+        source = rank.read_source(folder / asked.file)
     except BadInput as error:
         return Entry(student, b"", str(error))
+    untouched = source == (ROOT / asked.start).read_bytes()
+    return Entry(student, source, f"{asked.file}: as it was handed out" if untouched else "")
 
 
 def print_ranking(found: Sequence[Standing], paths: Sequence[HiddenPath], lab: Lab) -> None:

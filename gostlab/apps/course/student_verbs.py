@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from gostlab import api
+from gostlab.apps.command import EXIT_FAILED, EXIT_OK, complain, print_json
 from gostlab.apps.course.answers import SEALED, TIME
 from gostlab.apps.course.assignment import Assignment, assign, read_secret, read_ticket, ticket_of
 from gostlab.apps.course.coursework import (
@@ -28,13 +28,6 @@ from gostlab.apps.course.whole import check_whole
 from gostlab.describe.file.document import BadInput
 from gostlab.runs import progress, summary
 
-EXIT_OK, EXIT_FAILED = 0, 1
-
-
-def complain(sentence: str) -> None:
-    """One line for the person who can mend it."""
-    print(f"gostlab: {sentence}", file=sys.stderr, flush=True)
-
 
 def labs_verb(arguments: argparse.Namespace) -> int:
     found = [load_lab(str(folder)) for folder in list_labs()]
@@ -45,7 +38,7 @@ def labs_verb(arguments: argparse.Namespace) -> int:
             | {"folder": str(lab.folder)}
             for lab in found
         ]
-        print(json.dumps(told, indent=2))
+        print_json(told)
         return EXIT_OK
     for lab in found:
         print(f"{lab.number}  {lab.title} ({lab.minutes:g} min of runs, {lab.most} points)")
@@ -59,7 +52,7 @@ def start(arguments: argparse.Namespace) -> int:
     lab = load_lab(arguments.lab)
     if lab.is_own:
         check_whole(lab)
-    secret = read_secret(arguments.secret) if arguments.secret else None
+    secret = read_secret(arguments.secret)
     who = arguments.student, arguments.course
     ticket = (
         read_ticket(lab, *who, arguments.ticket)

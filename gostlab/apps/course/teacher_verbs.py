@@ -16,12 +16,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gostlab import api
+from gostlab.apps.command import EXIT_OK
 from gostlab.apps.course import class_verbs
 from gostlab.apps.course.answers import SEALED, read_sealed
 from gostlab.apps.course.assignment import (
     STUDENT,
     Assignment,
-    assign,
+    assigned,
     hand_out,
     read_secret,
     ticket_of,
@@ -36,8 +37,6 @@ from gostlab.apps.course.rerun import compare
 from gostlab.apps.course.upload import NoHandIn, opened
 from gostlab.describe.file.document import BadInput
 from gostlab.results import ResultsError, read_object
-
-EXIT_OK = 0
 
 
 def ticket(arguments: argparse.Namespace) -> int:
@@ -69,7 +68,7 @@ def secret(arguments: argparse.Namespace) -> int:
 
 def autograder(arguments: argparse.Namespace) -> int:
     lab = load_lab(arguments.lab)
-    key = read_secret(arguments.secret) if arguments.secret else None
+    key = read_secret(arguments.secret)
     out = arguments.out or Path(f"{lab.name}-{arguments.format}.zip")
     write_bundle(lab, arguments.format, arguments.course, key, out)
     print(out)
@@ -95,15 +94,13 @@ def grade_verb(arguments: argparse.Namespace) -> int:
 def graded(arguments: argparse.Namespace) -> Grade:
     """A hand-in's grade. Raises BadInput for what the teacher wrote alone."""
     lab = load_lab(arguments.lab)
-    key = read_secret(arguments.secret) if arguments.secret else None
+    key = read_secret(arguments.secret)
     known = arguments.student or student_of(arguments.metadata)
     if not arguments.submission.exists():
         raise BadInput(f"{arguments.submission}: no such folder, zip or tar")
 
     def asked_of(student: str) -> Assignment:
-        return assign(
-            lab, student, arguments.course, ticket_of(lab, student, arguments.course, key)
-        )
+        return assigned(lab, student, arguments.course, key)
 
     # An autograder has no teacher beside it who could give another option.
     asks_a_person = arguments.format in ("text", "json", "junit")
@@ -113,20 +110,16 @@ def graded(arguments: argparse.Namespace) -> Grade:
             named = str(told.get("student", ""))
             student = known or (named if STUDENT.fullmatch(named) else "unknown")
             assignment = asked_of(student)
-            lacking = (
-                "" if not asks_a_person else lacks(assignment, told, key, arguments.submission)
-            )
-            if lacking:
+            lacking = lacks(assignment, told, key, arguments.submission)
+            if asks_a_person and lacking:
                 raise NotGraded(lacking)
             found = grade(assignment, folder)
             if known is None:
                 note = "the student is whom the hand-in names: --student says who it must be"
                 found = replace(found, notes=(note,))
             return rerun(found, assignment, folder) if arguments.rerun else found
-    except NotGraded:
-        raise
     except BadInput as error:
-        if asks_a_person and isinstance(error, NoHandIn):
+        if asks_a_person and isinstance(error, NoHandIn | NotGraded):
             raise
         # of the upload: the lab and what the teacher wrote were read before
         return nothing(asked_of(known or "unknown"), [str(error)])

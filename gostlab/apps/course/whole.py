@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gostlab.apps.course.answers import read_answers
-from gostlab.apps.course.assignment import Assignment, assign, ticket_of
+from gostlab.apps.course.assignment import Assignment, assigned
 from gostlab.apps.course.evidence import FIGURES
 from gostlab.apps.course.formula import FormulaError, Value, evaluate, filled
 from gostlab.apps.course.grading import level_of, squeezed
@@ -25,7 +25,7 @@ def check_whole(lab: Lab) -> None:
     root = mapping_of(load_document(lab.folder / CHECKS))
     check_sheet(lab)
     check_page(lab)
-    assignment = assign(lab, "somebody", "", ticket_of(lab, "somebody", "", None))
+    assignment = assigned(lab, "somebody", "")
     check_measured(lab, assignment, root)
     check_formulas(lab, assignment, root)
 

@@ -10,17 +10,21 @@ import contextlib
 import hashlib
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
+from itertools import combinations
 from pathlib import Path
+
+from rich.progress import track
 
 from gostlab import __version__
 from gostlab.apps.course import download
 from gostlab.apps.course.answers import SEALED, as_number, read_answers, read_sealed
-from gostlab.apps.course.assignment import STUDENT, assign, ticket_of
+from gostlab.apps.course.assignment import STUDENT, assigned
 from gostlab.apps.course.coursework import ASSIGNMENT
 from gostlab.apps.course.download import Download, HandedIn
 from gostlab.apps.course.formats import from_object, to_object
@@ -29,6 +33,7 @@ from gostlab.apps.course.grading import Grade, grade, lacks, nothing, plain_word
 from gostlab.apps.course.lab import ANSWERS, Lab, load_lab
 from gostlab.apps.course.roster import Pupil, Roster
 from gostlab.apps.course.upload import NoHandIn
+from gostlab.console import Console
 from gostlab.describe.file.document import BadInput
 from gostlab.results import EPOCH, ResultsError, read_object, write_json
 
@@ -54,10 +59,10 @@ class Record:
     claims: str  # whose the hand-in says it is
     refused: str  # why it is not graded; "" where it is
     grade: Grade | None
-    # What was answered, by section and key, and whether it is right for this student's own path;
-    # None where nobody can say without his runs.
+    # What was answered, by section and key, and what of it is right for this student's own path, as
+    # far as that can be said without his runs.
     answers: Mapping[str, str] = field(default_factory=dict)
-    right: Mapping[str, bool | None] = field(default_factory=dict)
+    right: Mapping[str, bool] = field(default_factory=dict)
     key: str = ""  # what it was made of
     again: bool = False  # graded now, and not found as it was
 
@@ -65,11 +70,14 @@ class Record:
 def whose(handed: HandedIn, roster: Roster) -> Pupil | None:
     """Whom of the roster the platform says that it is from."""
     who = handed.who
-    return (
-        roster.known_as(who.email, who.sid)
-        or (roster.in_canvas(who.number) if who.number else None)
-        or (roster.named(who.name) if who.name else None)
-    )
+    found = roster.known_as(who.email, who.sid) or roster.in_canvas(who.number)
+    return found or roster.named(who.name)
+
+
+def claimed(folder: Path) -> str:
+    """Whose a hand-in says that it is; "" where it says none."""
+    claims = str((read_object(folder / ASSIGNMENT) or {}).get("student") or "")
+    return claims if STUDENT.fullmatch(claims) else ""
 
 
 def grade_one(path: Path, handed: HandedIn, course: Course, out: Path) -> Record:
@@ -104,8 +112,7 @@ def unopened(
     if not student or isinstance(error, NoHandIn):
         return Record(handed.label, student, "", said, None, again=True)
     lab = load_lab(course.lab)
-    ticket = ticket_of(lab, student, course.name, course.secret)
-    unread = nothing(assign(lab, student, course.name, ticket), [said])
+    unread = nothing(assigned(lab, student, course.name, course.secret), [said])
     return Record(handed.label, student, "", "", unread, again=True)
 
 
@@ -118,38 +125,30 @@ def without_places(said: str) -> str:
 def graded(folder: Path, handed: HandedIn, pupil: Pupil | None, course: Course, key: str) -> Record:
     """Grade one hand-in. Raises BadInput for a lab that is not whole."""
     lab = load_lab(course.lab)
-    told = read_object(folder / ASSIGNMENT) or {}
-    claims = str(told.get("student", ""))
-    claims = claims if STUDENT.fullmatch(claims) else ""
+    claims, student = claimed(folder), claimed(folder)
     owner = pupil or course.roster.known_as(claims)
-    student = claims
-    if owner is not None and claims.casefold() not in {
-        each.casefold() for each in owner.identifiers
-    }:
+    if owner is not None and course.roster.known_as(claims) != owner:
         student = owner.primary  # the hand-in says another: it counts for nothing, and says so
     if not student:
         said = f"{ANSWERS}, {ASSIGNMENT}: say no student"
         return Record(handed.label, "", claims, said, None, key=key, again=True)
-    ticket = ticket_of(lab, student, course.name, course.secret)
-    assignment = assign(lab, student, course.name, ticket)
-    lacking = lacks(assignment, told, course.secret, handed.label)
+    assignment = assigned(lab, student, course.name, course.secret)
+    lacking = lacks(assignment, read_object(folder / ASSIGNMENT) or {}, course.secret, handed.label)
     if lacking:
         return Record(handed.label, student, claims, lacking, None, key=key, again=True)
     found = grade(assignment, folder)
     answers = answered(folder, lab)
-    right: dict[str, bool | None] = {}
-    passed = {each.name: each.passed for each in found.scored}
+    right = {}
+    passed = {each.name: each.passed for each in found.scored} if not found.problems else {}
     for point in lab.points:
-        if point.answer is None or point.by_hand:
-            continue
-        name = ".".join(point.answer)
-        if not found.problems:
-            right[name] = passed[point.name]
-            continue
-        try:
-            right[name] = not score_answer(point, answers.get(name, ""), assignment.values)[-1]
-        except FormulaError:  # it hangs on runs that do not count
-            right[name] = None
+        if point.answer and not point.by_hand:
+            name = ".".join(point.answer)
+            # What hangs on runs that do not count is right for nobody.
+            with contextlib.suppress(FormulaError):
+                right[name] = (
+                    passed.get(point.name)
+                    or not (score_answer(point, answers.get(name, ""), assignment.values)[-1])
+                )
     return Record(handed.label, student, claims, "", found, answers, right, key, again=True)
 
 
@@ -214,41 +213,32 @@ def read_record(file: Path, key: str) -> Record | None:
 # -- all of them
 
 
-def grade_all(
-    found: Download, course: Course, out: Path, jobs: int, done: Callable[[int, Record], None]
-) -> list[Record]:
-    """What came of every hand-in, in the download's order. done: is told after each how many there
-    are by now. Raises OSError, ResultsError.
+def grade_all(found: Download, course: Course, out: Path, jobs: int) -> list[Record]:
+    """What came of every hand-in, in the download's order; a terminal shows how far it is. Raises
+    OSError, ResultsError.
     """
     (out / KEPT).mkdir(parents=True, exist_ok=True)
     path = found.path.resolve()
-    records: dict[int, Record] = {}
-    waiting = iter(enumerate(found.hand_ins))
-    running: dict[Future[Record], int] = {}
     with ProcessPoolExecutor(max_workers=jobs, initializer=leave_interrupts) as pool:
-
-        def start(count: int) -> None:
-            for _, (index, handed) in zip(range(count), waiting, strict=False):
-                running[pool.submit(grade_one, path, handed, course, out)] = index
-
+        running = [pool.submit(grade_one, path, each, course, out) for each in found.hand_ins]
         try:
-            start(2 * jobs)
-            while running:
-                ended, _ = wait(running, return_when=FIRST_COMPLETED)
-                for each in ended:
-                    index = running.pop(each)
-                    records[index] = each.result()
-                    done(len(records), records[index])
-                start(len(ended))
+            for each in track(
+                as_completed(running),
+                "grading",
+                len(running),
+                console=Console(),
+                transient=True,
+                disable=not sys.stderr.isatty(),
+            ):
+                each.result()
         except BrokenProcessPool:
             raise ResultsError(
                 f"{out}: a process that graded was ended (too little memory?): what was graded is"
                 " kept, and the same command goes on"
             ) from None
-        except BaseException:
+        finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return [records[index] for index in sorted(records)]
+    return [each.result() for each in running]
 
 
 def leave_interrupts() -> None:
@@ -267,6 +257,19 @@ class Line:
     student: str
     counts: Record | None  # None: nothing was handed in
     others: tuple[Record, ...]  # handed in before it, which do not count
+
+    @property
+    def grade(self) -> Grade | None:
+        return self.counts.grade if self.counts else None
+
+    @property
+    def name(self) -> str:
+        """As the roster has it."""
+        return self.pupil.shown_name if self.pupil else ""
+
+    @property
+    def hand_ins(self) -> int:
+        return len(self.others) + (self.counts is not None)
 
     @property
     def state(self) -> str:
@@ -306,64 +309,39 @@ LEAST_CHARACTERS = 40  # of a text
 LEAST_NUMBERS = 3  # of a pair, to be shown
 
 
-@dataclass(frozen=True)
-class Alike:
-    """Two students, and what of theirs is equal without having to be."""
-
-    one: str
-    other: str
-    predictions: int
-    answers: int
-    texts: int  # word for word, of those that a person reads
-    of: int  # numbers that both gave
-
-    @property
-    def sentence(self) -> str:
-        text = f"; {self.texts} texts are equal, word for word" if self.texts else ""
-        return (
-            f"{self.one} and {self.other}: of {self.of} numbers {self.answers} equal answers and"
-            f" {self.predictions} equal predictions that are not right for both{text}"
-        )
-
-
-def resembling(lines: Sequence[Line], lab: Lab) -> Iterator[Alike]:
+def resembling(lines: Sequence[Line], lab: Lab) -> Iterator[str]:
     """Pairs whose numbers are equal to the last digit although they are not right for both: each
-    student has a path of his own. A pair has at least three such numbers, or one text.
+    student has a path of his own. A pair has at least three such numbers, or one text. A sentence
+    each.
 
     It counts and does not judge: two who work together may share a wrong formula.
     """
     numbers = {".".join(p.answer) for p in lab.points if p.answer and p.within and not p.by_hand}
     texts = {".".join(p.answer) for p in lab.points if p.answer and p.by_hand}
-    handed = [(line.student, line.counts) for line in lines if line.counts and line.counts.answers]
-    read = [
-        (
-            student,
-            record.right,
-            {name: as_number(record.answers.get(name, "")) for name in numbers},
-            {
-                name: text
-                for name in texts
-                if len(text := plain_word(record.answers.get(name, ""))) >= LEAST_CHARACTERS
-            },
-            record.answers,
+    read = []
+    for line in lines:
+        if found := line.counts:
+            given = {name: as_number(found.answers.get(name, "")) for name in numbers}
+            said = {name: plain_word(found.answers.get(name, "")) for name in texts}
+            read.append((line.student, found, given, said))
+    for (one, first, gave, wrote), (other, second, theirs, text_of) in combinations(read, 2):
+        both = [name for name in numbers if gave[name] is not None and theirs[name] is not None]
+        same = [
+            name
+            for name in both
+            if gave[name] == theirs[name]
+            and digits(first.answers[name]) >= LEAST_DIGITS
+            and not (first.right.get(name) and second.right.get(name))
+        ]
+        equal = sum(
+            text == text_of[name] for name, text in wrote.items() if len(text) >= LEAST_CHARACTERS
         )
-        for student, record in handed
-    ]
-    for index, (one, right, gave, wrote, said) in enumerate(read):
-        for other, their_right, they_gave, they_wrote, _ in read[index + 1 :]:
-            both = [n for n in numbers if gave[n] is not None and they_gave[n] is not None]
-            same = [
-                name
-                for name in both
-                if gave[name] == they_gave[name]
-                and digits(said[name]) >= LEAST_DIGITS
-                and not (right.get(name) and their_right.get(name))
-            ]
+        if len(same) >= LEAST_NUMBERS or equal:
             predictions = sum(name.startswith("predictions.") for name in same)
-            equal = sum(they_wrote.get(name) == text for name, text in wrote.items())
-            if len(same) >= LEAST_NUMBERS or equal:
-                found = Alike(one, other, predictions, len(same) - predictions, equal, len(both))
-                yield found
+            yield (
+                f"{one} and {other}: of {len(both)} numbers {len(same) - predictions} equal answers"
+                f" and {predictions} equal predictions that are not right for both"
+            ) + (f"; {equal} texts are equal, word for word" if equal else "")
 
 
 def digits(text: str) -> int:

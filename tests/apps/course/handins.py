@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.apps.course.answers import SEALED, seal
-from gostlab.apps.course.assignment import Assignment, assign, ticket_of
+from gostlab.apps.course.assignment import Assignment, assigned
 from gostlab.apps.course.evidence import Records
 from gostlab.apps.course.formula import evaluate, shown
 from gostlab.apps.course.grading import RESULTS, Found, measured
@@ -45,7 +45,7 @@ class Steady:
 
 def asked_of(lab: Lab, student: str = "alice", secret: bytes | None = None) -> Assignment:
     """A student's assignment."""
-    return assign(lab, student, PUBLIC_COURSE, ticket_of(lab, student, PUBLIC_COURSE, secret))
+    return assigned(lab, student, PUBLIC_COURSE, secret)
 
 
 def shortened(folder: Path) -> Lab:

@@ -9,10 +9,10 @@ import pytest
 
 from gostlab.apps.cli import main
 from gostlab.apps.course.answers import as_number
-from gostlab.apps.course.assignment import assign, ticket_of
 from gostlab.apps.course.coursework import begin, open_coursework, task_of
 from gostlab.apps.course.lab import load_lab
 from gostlab.declared.errors import BadInput
+from tests.apps.course.handins import asked_of
 
 
 @pytest.fixture
@@ -53,12 +53,12 @@ def test_the_page_of_the_lab_lies_beside_the_task(begun: Path) -> None:
 
 def test_the_task_has_fixed_settings_and_drawn_ones() -> None:
     lab = load_lab("4")
-    asked = assign(lab, "alice", "public", ticket_of(lab, "alice", "public", None))
+    asked = asked_of(lab)
     rows = dict(re.findall(r"^\| (\S+) \| `(.+)` \|$", task_of(asked), re.MULTILINE))
     assert rows["duration"] == "40s"  # as the file has it
     assert rows["rate"] == f"{asked.values['rate_mbit']}mbit"  # not the file's
     nested = load_lab("1")
-    asked = assign(nested, "alice", "public", ticket_of(nested, "alice", "public", None))
+    asked = asked_of(nested)
     assert f"| buffers | `{{rmem: [4KiB, 128KiB, {asked.values['rmem_kib']}KiB]" in task_of(asked)
 
 
@@ -71,7 +71,7 @@ def test_a_lab_of_ones_own_is_found_again_from_its_folder(
     for path in load_lab("0").folder.iterdir():
         (own / path.name).write_bytes(path.read_bytes())
     lab = load_lab("course/mine")
-    asked = assign(lab, "alice", "public", ticket_of(lab, "alice", "public", None))
+    asked = asked_of(lab)
     begin(asked, tmp_path / "work")
 
     assert open_coursework(tmp_path / "work").lab.folder.resolve() == own

@@ -22,7 +22,15 @@ import yaml
 from gostlab.apps.cli import main
 from gostlab.apps.course import formats
 from gostlab.apps.course.answers import as_number, read_answers
-from gostlab.apps.course.assignment import ROUNDS, assign, hand_out, read_ticket, seed_of, ticket_of
+from gostlab.apps.course.assignment import (
+    ROUNDS,
+    assign,
+    assigned,
+    hand_out,
+    read_ticket,
+    seed_of,
+    ticket_of,
+)
 from gostlab.apps.course.coursework import (
     begin,
     open_coursework,
@@ -321,7 +329,7 @@ def test_an_honest_students_work_is_not_graded_by_a_command_that_lacks_the_cours
     secret = tmp_path / "SECRET"
     secret.write_text("0123456789abcdef")
     lab = warm_up()
-    asked = assign(lab, "alice", "spring", ticket_of(lab, "alice", "spring", secret.read_bytes()))
+    asked = assigned(lab, "alice", "spring", secret.read_bytes())
     folder = make_hand_in(tmp_path / "alice", asked, full_link)
     words = [str(secret) if word == "SECRET" else word for word in words]
 

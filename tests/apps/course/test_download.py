@@ -172,18 +172,19 @@ def refused(found: Download, label: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.parametrize("around", ["", "export/"])
 def test_one_hostile_hand_in_is_refused_and_the_others_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    around: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upload, "MOST_FILE_BYTES", 100_000)
     one = archive(tmp_path)
     to = tmp_path / "download.zip"
     with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as made:
-        made.writestr("good.zip", one)
-        made.writestr("leads-out/../../answers.yaml", b"x")
-        made.writestr("backslash/a\\..\\answers.yaml", b"x")
-        made.writestr("bomb/answers.yaml", b"0" * 100_001)
-        link = zipfile.ZipInfo("link/answers.yaml")
+        made.writestr(around + "good.zip", one)
+        made.writestr(around + "leads-out/../../answers.yaml", b"x")
+        made.writestr(around + "backslash/a\\..\\answers.yaml", b"x")
+        made.writestr(around + "bomb/answers.yaml", b"0" * 100_001)
+        link = zipfile.ZipInfo(around + "link/answers.yaml")
         link.external_attr = (stat.S_IFLNK | 0o777) << 16
         made.writestr(link, "/etc/passwd")
     before = sorted(tmp_path.rglob("*"))

@@ -21,7 +21,7 @@ import pytest
 
 from gostlab.apps.cli import main
 from gostlab.apps.course import upload
-from gostlab.apps.course.assignment import assign, ticket_of
+from gostlab.apps.course.assignment import assign, assigned, ticket_of
 from gostlab.apps.course.lab import Lab, list_labs, load_lab
 from gostlab.apps.course.whole_class import KEPT
 from tests.analysis.browser import CHROMIUM, WHY_NOT, Browser, chromium
@@ -240,7 +240,7 @@ def test_who_copies_is_shown_with_counts_and_who_does_not_is_not(
 def test_one_of_another_course_or_no_hand_in_stops_nobody(
     lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = assign(lab, "carol", "spring", ticket_of(lab, "carol", "spring", None))
+    other = assigned(lab, "carol", "spring")
     make_hand_in(everybody / "carol", other, full_link)
     with zipfile.ZipFile(everybody / "dora.zip", "w") as made:
         made.writestr("essay.txt", "hello")
@@ -390,7 +390,7 @@ def test_a_key_is_the_teachers_alone_and_says_what_is_right(
     words += ["--secret", str(tmp_path / "secret")]
     assert main(words) == 0
     told = capsys.readouterr().out
-    asked = assign(lab, "alice", "spring", ticket_of(lab, "alice", "spring", b"0123456789abcdef"))
+    asked = assigned(lab, "alice", "spring", b"0123456789abcdef")
     assert f"predict-idle-rtt: {asked.values['rtt_ms']} (± 0.5)" in told
     assert re.search(r"read-goodput: of his own runs", told)
     folder = make_hand_in(tmp_path / "alice", asked, full_link)

@@ -14,11 +14,11 @@ from subprocess import CompletedProcess
 import pytest
 import yaml
 
-from gostlab.apps.course.assignment import Assignment, assign, ticket_of
+from gostlab.apps.course.assignment import Assignment, assign, assigned
 from gostlab.apps.course.coursework import begin
 from gostlab.apps.course.lab import load_lab
 from gostlab.describe.resolve.run_description import RunDescription
-from tests.apps.course.handins import Steady, make_hand_in
+from tests.apps.course.handins import Steady, asked_of, make_hand_in
 from tests.lab_command import ROOT, run_lab, said_by
 
 
@@ -184,7 +184,7 @@ def classroom(tmp_path: Path) -> Path:
 def handed_in(classroom: Path, key: bytes | None = None, **wrong: str) -> Path:
     """A hand-in in the repository, all right but for what is wrong."""
     lab_read = load_lab("0")
-    asked = assign(lab_read, "alice", "cc-2027", ticket_of(lab_read, "alice", "cc-2027", key))
+    asked = assigned(lab_read, "alice", "cc-2027", key)
     return make_hand_in(classroom / "hand-in", asked, full_link, wrong)
 
 
@@ -321,7 +321,7 @@ def the_assignment(room: Path) -> Assignment:
 def test_a_student_begins_with_the_lab_beside_him(tmp_path: Path) -> None:
     """The page that the task links lies in the student's own folder: gostlab may be an image."""
     lab_read = load_lab("0")
-    asked = assign(lab_read, "alice", "public", ticket_of(lab_read, "alice", "public", None))
+    asked = asked_of(lab_read)
     begin(asked, tmp_path / "work")
     task = (tmp_path / "work/TASK.md").read_text("utf-8")
     assert "](README.md)" in task and (tmp_path / "work/README.md").is_file()
