@@ -1,7 +1,49 @@
-"""gostlab: what does a congestion control do for a secure tunnel over a real WAN?"""
+"""gostlab: what does a congestion control do for a secure tunnel over a real WAN?
+
+    import gostlab
+
+    experiment = gostlab.Experiment.of(cc=["cubic", "bbr"], loss="1%", repeat=5)
+    for result in experiment.run(jobs=2):
+        print(result.levels["cc"], result.goodput_mbit)
+    found = gostlab.load(f"results/{experiment.name}")
+    found.cells[["cell", "n", "goodput_mbit"]]
+
+The names of __all__ are public, and those of their parts that docs/reference/python.md lists: a
+later version keeps what they mean, or says so in the changelog one version before. Everything else
+may change. Errors are BadInput, MissingPart, MachineError, ResultsError, and OSError.
+"""
+
+from importlib import import_module
+from typing import Any
 
 from gostlab import lazy
 
 lazy.install()
 
 __version__ = "0.2.0"
+# Each public name, and the module that has it: read when it is first asked for, as a run inside the
+# guest needs none. gostlab/__init__.pyi says the same to checkers of types.
+PUBLIC = {
+    "BadInput": "gostlab.declared.errors",
+    "Experiment": "gostlab.api",
+    "MachineError": "gostlab.machine",
+    "MissingPart": "gostlab.setup.parts",
+    "Progress": "gostlab.api",
+    "Result": "gostlab.api",
+    "Results": "gostlab.api",
+    "ResultsError": "gostlab.results",
+    "Run": "gostlab.api",
+    "Running": "gostlab.api",
+    "SAMPLES": "gostlab.results",
+    "compare": "gostlab.api",
+    "fit": "gostlab.apps.fit.fitting",
+    "load": "gostlab.api",
+    "report": "gostlab.api",
+}
+__all__ = [*PUBLIC, "__version__"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in PUBLIC:
+        return getattr(import_module(PUBLIC[name]), name)
+    raise AttributeError(f"module 'gostlab' has no attribute {name!r}")

@@ -87,7 +87,7 @@ ROOMS: dict[str, set[str]] = {
         "gostlab.results",
         *WORDS,
     },
-    "gostlab.api": {"analysis.page", "analysis.judge", "analysis.read", *RUNS},
+    "gostlab.api": {"analysis.draw", "analysis.page", "analysis.judge", "analysis.read", *RUNS},
     "gostlab.apps": set(),
     "gostlab.apps.command": set(),
     "gostlab.apps.new": {"gostlab.apps.command", "gostlab.apps.course", *CORE},

@@ -11,7 +11,10 @@ import math
 import re
 import textwrap
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 import matplotlib
@@ -20,12 +23,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from gostlab.declared.colours import CC_COLOURS as CC_COLOURS
 from gostlab.declared.colours import cc_colour as cc_colour
+from gostlab.declared.errors import BadInput
 from gostlab.declared.tunnels import tunnel_kinds
 
 TUNNEL_MARKERS = {"direct": "o", "gost+ws": "s", "gost+wss": "^"}
@@ -68,6 +72,7 @@ STYLE: dict[str, Any] = {
     # equal.
     "svg.fonttype": "path",
     "svg.hashsalt": "gostlab",
+    "pdf.fonttype": 42,  # TrueType inside, as publishers ask for
 }
 # A value range wider than this is shown on a log axis.
 WIDE = 12.0
@@ -85,11 +90,61 @@ def tunnel_marker(tunnel: str) -> str:
     )
 
 
+@dataclass
+class Canvas:
+    """Somebody's own axes or figure, on which the next figure is drawn in place of a new one."""
+
+    axes: Sequence[Axes]
+    figure: Any = None  # that gets as many as are needed
+    legend: bool = True
+    drawn: list[Axes] = field(default_factory=list)  # those that have been drawn on
+
+    @classmethod
+    def on(cls, place: Any, *, legend: bool = True) -> Canvas:
+        """Of axes, several of them, or a figure."""
+        if isinstance(place, FigureBase):
+            return cls((), place, legend)
+        return cls(list(np.ravel(place)), None, legend)
+
+    def take(self, rows: int, columns: int, **how: Any) -> tuple[Any, np.ndarray]:
+        """The figure and axes to draw on. Raises BadInput where there are others than needed."""
+        if self.drawn:
+            raise BadInput("several figures of it: choose one by levels: where={factor: level}")
+        if self.figure is not None:
+            figure, axes = self.figure, self.figure.subplots(rows, columns, squeeze=False, **how)
+        elif len(self.axes) == rows * columns:
+            figure, axes = self.axes[0].figure, np.array(self.axes).reshape(rows, columns)
+        else:
+            raise BadInput(
+                f"{rows * columns} panels ({rows} down, {columns} across), {len(self.axes)} axes:"
+                " give as many, or a figure"
+            )
+        self.drawn = list(axes.flat)
+        return figure, axes
+
+
+CANVAS: ContextVar[Canvas | None] = ContextVar("CANVAS", default=None)
+
+
+@contextmanager
+def drawing_on(canvas: Canvas) -> Iterator[None]:
+    """Draw on somebody's canvas, in his style, until the end of the block."""
+    token = CANVAS.set(canvas)
+    try:
+        yield
+    finally:
+        CANVAS.reset(token)
+
+
 def styled(draw: F) -> F:
-    """Draw in the report's style, whatever the caller's own matplotlib is set to."""
+    """Draw in the report's style, whatever the caller's own matplotlib is set to; on somebody's own
+    canvas in his.
+    """
 
     @functools.wraps(draw)
     def inner(*args: Any, **kwargs: Any) -> Figure:
+        if CANVAS.get() is not None:
+            return draw(*args, **kwargs)
         with matplotlib.rc_context(STYLE):
             figure = draw(*args, **kwargs)
             lay_out(figure)
@@ -142,6 +197,9 @@ def new_figure(
     height_in: float, rows: int = 1, columns: int = 1, **kwargs: Any
 ) -> tuple[Figure, np.ndarray]:
     """A figure of the report's width that belongs to no window, and its axes."""
+    canvas = CANVAS.get()
+    if canvas is not None:
+        return canvas.take(rows, columns, **kwargs)
     figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **kwargs)
@@ -151,12 +209,11 @@ def new_figure(
 
 
 def save(figure: Figure, kind: str) -> bytes:
-    """The figure's file, "svg" or "png"; the same bytes for the same figure."""
+    """The figure's file, "svg", "pdf" or "png"; the same bytes for the same figure."""
     out = io.BytesIO()
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
     with matplotlib.rc_context(STYLE):
-        figure.savefig(
-            out, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None}
-        )
+        figure.savefig(out, format=kind, metadata=undated[kind])
     return out.getvalue()
 
 
@@ -164,8 +221,13 @@ def finish(
     figure: Figure, handles: Sequence[Any], footer: str, title: str = "", note: str = ""
 ) -> None:
     """Title and legend above, below a note and what made the numbers, so that a figure cut out of
-    its page still says so.
+    its page still says so. On somebody's own canvas a legend is all.
     """
+    canvas = CANVAS.get()
+    if canvas is not None:
+        if handles and canvas.legend:
+            canvas.drawn[0].legend(handles=handles)
+        return
     height = figure.get_figheight()
     lines = [*textwrap.wrap(note, 112), *textwrap.wrap(footer, 112)[:3]]
     top_in, bottom_in = 0.05, 0.12 + 0.15 * len(lines)

@@ -134,16 +134,21 @@ def read_object(path: Path) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def read_series(folder: Path, name: str) -> list[dict[str, Any]]:
-    """The rows of sockets.jsonl, queues.jsonl, hosts.jsonl or changes.jsonl; a line that was cut
-    short, or has no `t_s`, ends the series. Empty where there is no such file.
+# What a run's samples are of: NAME.jsonl; acks are in acks.csv.gz.
+SAMPLES = ("sockets", "queues", "hosts", "changes", "pings", "fetches", "acks")
+
+
+def read_series(folder: Path, name: str, clock: str = "t_s") -> list[dict[str, Any]]:
+    """The rows of sockets.jsonl, queues.jsonl, hosts.jsonl or changes.jsonl (whose `clock` is
+    `at_s`); a line that was cut short, or has no such time, ends the series. Empty where there is
+    no such file.
     """
     rows: list[dict[str, Any]] = []
     try:
         with (folder / f"{name}.jsonl").open(encoding="utf-8", errors="replace") as file:
             for line in file:
                 row = json.loads(line)
-                if not isinstance(row, dict) or not is_number(row.get("t_s")):
+                if not isinstance(row, dict) or not is_number(row.get(clock)):
                     break
                 rows.append(row)
     except (OSError, ValueError, RecursionError):

@@ -7,7 +7,16 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,7 +119,17 @@ def place_of(run: RunDescription, results_folder: Path) -> Path:
     return results_folder / run.experiment / run.name
 
 
-def run_all(
+def run_all(*what: Any, **how: Any) -> list[Finished]:
+    """All that `ends_of` makes, at once: every run's end, old and new, in the order of the runs."""
+    making = ends_of(*what, **how)
+    while True:
+        try:
+            next(making)
+        except StopIteration as over:
+            return over.value
+
+
+def ends_of(
     runs: Sequence[RunDescription],
     folder: Path,
     slots: Collection[Slot],
@@ -120,26 +139,31 @@ def run_all(
     retry_failed: bool = False,
     more: More = lambda _: (),
     beside: bool = False,
-) -> list[Finished]:
+    look: Callable[[], None] = lambda: None,
+) -> Generator[Finished, None, list[Finished]]:
     """Run what is missing, at most one run per slot (a CPU, a worker), block after block until
-    `more` knows of none; returns every run's end, old and new.
+    `more` knows of none. Gives each run's end as it is known, first those that have one already;
+    returns all of them in the order of the runs.
 
     beside  make every run beside its place, so that others may write to the same results
+    look    called every now and then; what it raises ends all
     Runs on the real clock have the machine for themselves. A run whose machine went away is run
-    again in another slot. On an interrupt or an error every running guest is ended and its folder
-    left unfinished; what was finished stays. Raises ResultsError, OSError.
+    again in another slot. On an interrupt, an error or `close` every running guest is ended and its
+    folder left unfinished; what was finished stays. Raises ResultsError, OSError.
     """
     done: list[Finished] = []
     number = 1
     while runs:
         todo = missing(runs, folder, retry_failed=retry_failed)
-        block = Block(folder, slots, start, progress, retry_failed, beside, todo)
+        block = Block(folder, slots, start, progress, retry_failed, beside, todo, look)
         ahead = {run.name for run in todo}
-        progress.planned(runs, [end_of(run, folder) for run in runs if run.name not in ahead])
+        there = [end_of(run, folder) for run in runs if run.name not in ahead]
+        progress.planned(runs, there)
         total = len(done) + len(runs)
         again = sum(place_of(run, folder).exists() for run in todo)
         progress.begin(total, total - len(todo), block.left_s(), again, number)
-        block.run()
+        yield from there
+        yield from block.run()
         done += [end_of(run, folder) for run in runs]
         runs, number = more(done), number + 1
     return done
@@ -156,6 +180,7 @@ class Block:
     retry_failed: bool
     beside: bool
     todo: Sequence[RunDescription]
+    look: Callable[[], None]
     running: dict[Slot, Running] = field(default_factory=dict)
     lost: Counter[str] = field(default_factory=Counter)
     promised_s: float = math.inf
@@ -164,11 +189,12 @@ class Block:
         self.waiting = deque(self.todo)
         self.forecast = Forecast(self.todo, max(1, len(self.slots)))
 
-    def run(self) -> None:
-        """Make them all; none is left running, however this ends."""
+    def run(self) -> Iterator[Finished]:
+        """Make them all, and give each one's end; none is left running, however this ends."""
         told_s = -math.inf
         try:
             while self.waiting or self.running:
+                self.look()
                 self.start_what_fits()
                 time.sleep(POLL_S)
                 if time.monotonic() - told_s >= TELL_S:
@@ -177,7 +203,8 @@ class Block:
                     self.promised_s = self.forecast.left_s(moving, self.waiting)
                     self.progress.moved(moving, self.promised_s)
                 for slot, active in list(self.running.items()):
-                    self.look_at(slot, active)
+                    if end := self.look_at(slot, active):
+                        yield end
         finally:
             for active in self.running.values():
                 active.job.kill()
@@ -195,11 +222,11 @@ class Block:
             job = started(self.start, run, making.folder, slot)
             self.running[slot] = Running(run, making, job, time.monotonic())
 
-    def look_at(self, slot: Slot, active: Running) -> None:
-        """Whether a run has ended; what then is to be done."""
+    def look_at(self, slot: Slot, active: Running) -> Finished | None:
+        """A run's end, if it has ended for good; what then is to be done."""
         try:
             if active.job.poll() is None:
-                return
+                return None
             complaint = active.job.complaint
         except Lost as loss:
             self.lost[active.run.name] += loss.counts
@@ -208,12 +235,12 @@ class Block:
                 active.making.discard()
                 self.progress.say(f"{active.run.name}: {loss}: it is run again")
                 self.waiting.appendleft(active.run)
-                return
+                return None
             complaint = f"{loss}, for the {MOST_LOST}rd time: it is not run again"
         del self.running[slot]
-        self.end(active, complaint)
+        return self.end(active, complaint)
 
-    def end(self, active: Running, complaint: str | None) -> None:
+    def end(self, active: Running, complaint: str | None) -> Finished:
         """Settle a run that has ended, and tell of it."""
         results.clean_folder(active.making.folder)
         spent_s = time.monotonic() - active.started_s
@@ -228,7 +255,9 @@ class Block:
         if len(self.waiting) < MANY:
             self.promised_s = self.left_s()
         place = place_of(active.run, self.folder)
-        self.progress.finished(Finished(active.run, place, status, verdict(place)), self.promised_s)
+        done = Finished(active.run, place, status, verdict(place))
+        self.progress.finished(done, self.promised_s)
+        return done
 
     def left_s(self) -> float:
         """How long all of it will still take."""

@@ -380,7 +380,7 @@ def test_a_shard_keeps_away_who_wants_the_results_alone(tmp_path: Path) -> None:
 
 
 def test_an_empty_shard_is_no_failure(tmp_path: Path) -> None:
-    count = len(api.plan("thesis-tunnel", quick=True, on="sandbox").runs) + 1
+    count = len(api.Experiment.from_file("thesis-tunnel", quick=True, machine="sandbox").runs) + 1
     words = ["run", "thesis-tunnel", "--quick", "--machine", "sandbox", "--results", tmp_path]
     done = run_lab(*words, "--shard", f"{count}/{count}")
     if "missing" in done.stderr:

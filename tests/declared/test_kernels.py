@@ -149,13 +149,16 @@ matrices:
 """
     )
     mine = str(file)
-    assert api.plan(mine).machine.name == "sandbox"
-    assert api.plan(mine, matrices=("here",)).machine.name == "native"
-    assert api.plan(mine, matrices=("here",), on="native").machine.name == "native"
+    assert api.Experiment.from_file(mine).machine.name == "sandbox"
+    assert api.Experiment.from_file(mine, matrices=("here",)).machine.name == "native"
+    assert (
+        api.Experiment.from_file(mine, matrices=("here",), machine="native").machine.name
+        == "native"
+    )
     with pytest.raises(BadInput, match=r"a native run has this machine's own kernel"):
-        api.plan(mine, on="native")
+        api.Experiment.from_file(mine, machine="native")
     with pytest.raises(BadInput, match=r"^--matrix there: mine has elsewhere, here$"):
-        api.plan(mine, matrices=("there",))
+        api.Experiment.from_file(mine, matrices=("there",))
 
 
 def test_a_kernel_that_is_not_there_and_one_of_a_native_run_are_refused() -> None:

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from gostlab import api
+from gostlab.api.making import keep_file
 from gostlab.apps import cli
 from gostlab.apps.verbs.run import try_verb
 from gostlab.results.measures import Resent, Spread, State
@@ -161,17 +162,16 @@ def test_saving_and_listing_ask_for_the_same_runs(
     assert capsys.readouterr().out == tried and len(tried.splitlines()) == 4
 
 
-def test_what_a_question_leaves_is_an_experiment_like_any(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    question = api.Question({"profile": "plain-100ms"}, {"cc": ["cubic", "bbr"]}, 1, 1)
-    plan = api.plan_question(question, tmp_path, on="sandbox")
-    monkeypatch.setattr(api, "run", lambda plan, folder, **_: plan.experiment.path_on_disk)
+def test_what_a_question_leaves_is_an_experiment_like_any(tmp_path: Path) -> None:
+    asked = api.Experiment.of(cc=["cubic", "bbr"], machine="sandbox")
+    (tmp_path / asked.name).mkdir()
 
-    file = api.run_question(question, plan, tmp_path)
+    keep_file(asked, tmp_path)
 
-    assert file == tmp_path / question.name / "experiment.yaml"  # type: ignore[comparison-overlap]
-    assert file.read_text() == question.text  # type: ignore[attr-defined]
+    file = tmp_path / asked.name / "experiment.yaml"
+    assert asked.asked is not None and file.read_text() == asked.asked.text
+    again = api.Experiment.from_file(file, machine="sandbox")
+    assert [run.name for run in again.runs] == [run.name for run in asked.runs]
 
 
 def test_every_setting_has_an_option_and_none_takes_another_s_place() -> None:

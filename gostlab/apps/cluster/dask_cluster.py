@@ -251,7 +251,12 @@ def wanted_run(make: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def joined(
-    where: str | None, plan: api.Plan, gost: Path | None, jobs: int | None, *, check_hosts: bool
+    where: str | None,
+    plan: api.Experiment,
+    gost: Path | None,
+    jobs: int | None,
+    *,
+    check_hosts: bool,
 ) -> api.Gathered | None:
     """What makes a plan's runs, as --dask and --check-hosts ask for it; None: this machine. Raises
     BadInput for what makes no sense together.
@@ -269,7 +274,7 @@ def joined(
 
 @contextmanager
 def gathered(
-    where: str, plan: api.Plan, gost: Path | None, check: bool, say: Callable[[str], None]
+    where: str, plan: api.Experiment, gost: Path | None, check: bool, say: Callable[[str], None]
 ) -> Iterator[tuple[Cluster, Starter]]:
     """The workers of a cluster, and how a run is started on one; first, if that is to be checked,
     two of them have made the same run. Raises what connected() and check_hosts() do.

@@ -184,9 +184,12 @@ def ends_on(
 ) -> list[Finished]:
     """Every control's run on one path, in the order of `ccs`."""
     sets = {**path.sets, f"{rank.flow}.cc": ",".join(ccs)}
-    plan = api.plan(str(lab.folder / rank.experiment), overrides=sets, on="sandbox", seed=path.seed)
+    experiment = api.Experiment.from_file(
+        lab.folder / rank.experiment, settings=sets, machine="sandbox", seed=path.seed
+    )
     with progress_on_stderr(f"path {path.number}", quiet=False) as progress:
-        outcome = api.run(plan, out / f"path-{path.number}", jobs=jobs, progress=progress)
+        place = out / f"path-{path.number}"
+        outcome = experiment.run(place, jobs=jobs, progress=progress).wait()
     by_cc = {str(end.run.factors[f"{rank.flow}.cc"]): end for end in outcome.ends}
     return [by_cc[cc] for cc in ccs]
 

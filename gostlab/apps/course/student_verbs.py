@@ -26,7 +26,7 @@ from gostlab.apps.course.lab import ANSWERS, list_labs, load_lab
 from gostlab.apps.course.upload import check_folder, pack
 from gostlab.apps.course.whole import check_whole
 from gostlab.describe.file.document import BadInput
-from gostlab.runs import progress, summary
+from gostlab.runs import summary
 
 
 def labs_verb(arguments: argparse.Namespace) -> int:
@@ -90,13 +90,13 @@ def run(arguments: argparse.Namespace) -> int:
     folder, assignment = coursework(arguments.lab)
     seed = sealed_seed(folder, assignment)
     plans = [
-        api.plan(
-            str(assignment.lab.experiment_path), overrides=assignment.sets, on="sandbox", seed=seed
+        api.Experiment.from_file(
+            assignment.lab.experiment_path, settings=assignment.sets, machine="sandbox", seed=seed
         )
     ]
     own = assignment.lab.own
     if own and (folder / own.file).is_file():
-        plans.append(api.plan(str(folder / own.file), on="sandbox", seed=seed))
+        plans.append(api.Experiment.from_file(folder / own.file, machine="sandbox", seed=seed))
         other = differences(list(plans[-1].runs), assignment, seed)
         if other:
             complain(f"{folder / own.file}: not what is asked yet: {', '.join(other)}")
@@ -104,8 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         complain(f"{folder / own.file}: not there yet: {assignment.lab.title} asks for it")
     status = EXIT_OK
     for plan in plans:
-        with progress.progress_on_stderr(plan.experiment.name, quiet=False) as told:
-            outcome = api.run(plan, folder / RESULTS, jobs=arguments.jobs, progress=told)
+        outcome = plan.run(folder / RESULTS, jobs=arguments.jobs, progress=True).wait()
         for line in outcome.complaints:
             complain(line)
         summary.print_summary(api.summary(outcome), outcome.first_cc, sys.stdout)

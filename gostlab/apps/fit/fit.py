@@ -115,8 +115,8 @@ class RunsOfTheLab:
         return [rates.get(run.name) for run in described]
 
     def _rates(self, runs: Sequence[RunDescription]) -> dict[str, float | None]:
-        plan = api.Plan(
-            experiment=self._experiment,
+        experiment = api.Experiment(
+            file=self._experiment,
             machine=self._choice,
             clock=None,
             quick=False,
@@ -126,14 +126,13 @@ class RunsOfTheLab:
             until={},
             warned=(),
         )
-        outcome = api.run(
-            plan,
+        outcome = experiment.run(
             self._order.results,
             jobs=self._jobs,
             gost=self._gost,
             retry_failed=self._retry,
             progress=self._told,
-        )
+        ).wait()
         self.runs |= {end.run.name for end in outcome.ends}
         self._told.answered(outcome.ends)
         return {
@@ -160,7 +159,7 @@ def kept_experiment(order: FitOrder) -> Experiment:
     return read_experiment(parse_document(text, str(file)), file)
 
 
-def fit(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
+def fit_order(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
     """Search, judge, and say what came of it. Raises BadInput, and what a run does."""
 
     def snap(places: np.ndarray) -> np.ndarray:

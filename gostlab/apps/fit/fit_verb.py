@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
 
@@ -16,25 +16,17 @@ from rich.table import Table
 
 from analysis.draw.style import save
 from gostlab import machine
-from gostlab.apps.fit.fit import RunsOfTheLab, Told, fit
 from gostlab.apps.fit.fit_figure import fit_figure
-from gostlab.apps.fit.fit_files import write_fitted
-from gostlab.apps.fit.free import POINTS_PER_PARAMETER, check_free, reaching, read_word
-from gostlab.apps.fit.measurements import check_apart, chosen, load_measurements, on_path
-from gostlab.apps.fit.order import FitOrder, check_order
-from gostlab.apps.paths.profile_writer import check_place, name_of
+from gostlab.apps.fit.fitting import fit_to, order_of
+from gostlab.apps.fit.free import read_word
+from gostlab.apps.fit.order import FitOrder
 from gostlab.console import Console
-from gostlab.declared.errors import bounded
 from gostlab.declared.folders import PROFILES
-from gostlab.describe.file import profile as profiles
 from gostlab.describe.file.document import BadInput
-from gostlab.describe.file.experiment import MAX_SEED
 from gostlab.describe.file.fitted import FIT, JUDGE, Fitted, FittedRow
-from gostlab.describe.file.settings import Setting, read_override
 from gostlab.describe.file.units import quoted
 from gostlab.runs.summary import WIDTH, mbit
 
-MOST_POINTS, MOST_MEMBERS, MOST_REPETITIONS = 500, 20, 20
 FIGURE = "fitted.png"
 
 
@@ -47,22 +39,22 @@ def fit_verb(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         print_order(order, sys.stdout)
         return 0
-    told = Told(*order.most(), quiet=arguments.json)
-    lab = RunsOfTheLab(
+    found = fit_to(
         order,
         choice,
-        told,
+        quiet=arguments.json,
         jobs=arguments.jobs,
         gost=arguments.gost,
         retry_failed=arguments.retry_failed,
     )
-    fitted = fit(order, lab, told)
-    path = write_fitted(order, fitted)
-    figure = draw(order, fitted)
+    figure = draw(order, found.fitted)
+    path = str(found.profile)
     if arguments.json:
-        print(json.dumps({"profile": path, "figure": str(figure), **asdict(fitted)}, indent=2))
+        print(
+            json.dumps({"profile": path, "figure": str(figure), **asdict(found.fitted)}, indent=2)
+        )
         return 0
-    print_fitted(fitted, sys.stdout)
+    print_fitted(found.fitted, sys.stdout)
     print(f"figure: {figure}")
     print(f"{path} · use it: --set profile={shown(order, path)}")
     return 0
@@ -85,48 +77,26 @@ def draw(order: FitOrder, fitted: Fitted) -> Path:
 
 def read_order(arguments: argparse.Namespace, machine_name: str) -> FitOrder:
     """The command line's words, checked. Raises BadInput."""
-    base = profiles.load_profile(arguments.profile)
-    name = name_of(arguments.name, f"{base.name}-fitted", most=56)
-    force = arguments.force or arguments.dry_run
-    check_place(arguments.out, name, [".yaml"], force=force)
-    found = on_path(load_measurements(arguments.measurements, arguments.matrix), base.name)
-    found = chosen(
-        found, levels("--fit-on", arguments.fit_on), levels("--judge-on", arguments.judge_on)
-    )
-    if arguments.screen:
-        found = replace(found, screen_s=setting("duration", arguments.screen, "--screen").value)
-    words = [read_word(word) for word in arguments.free]
-    named = {each.name for each in words}
-    free = (*(each for each in found.free if each.name not in named), *words)
-    check_free(free)
-    check_apart(free, found.rows)
-    needed_bps = max(row.least_bps for row in found.used(FIT))
-    free = tuple(reaching(each, needed_bps) for each in free)
-    order = FitOrder(
-        name=name,
-        base=base,
-        measurements=found,
-        free=free,
-        own=own_settings(arguments.set),
-        points=counted(
-            "--points", arguments.points, POINTS_PER_PARAMETER * (1 + len(free)), MOST_POINTS
-        ),
-        members=counted("--members", arguments.members, 3, MOST_MEMBERS, least=0),
-        judge_paths=counted("--judge-paths", arguments.judge_paths, 3, MOST_MEMBERS, least=0),
-        repetitions=counted("--repeat", arguments.repeat, found.repetitions, MOST_REPETITIONS),
-        seed=counted("--seed", arguments.seed, 1, MAX_SEED),
+    return order_of(
+        arguments.profile,
+        arguments.measurements,
+        free=[read_word(word) for word in arguments.free],
+        settings=dict(split("--set", arguments.set, "name=value (like duration=10s)")),
+        name=arguments.name,
         out=arguments.out,
         results=arguments.results,
         machine=machine_name,
+        matrices=arguments.matrix,
+        fit_on=levels("--fit-on", arguments.fit_on),
+        judge_on=levels("--judge-on", arguments.judge_on),
+        points=arguments.points,
+        members=arguments.members,
+        judge_paths=arguments.judge_paths,
+        repeat=arguments.repeat,
+        screen=arguments.screen,
+        seed=arguments.seed,
+        force=arguments.force or arguments.dry_run,
     )
-    check_order(order)
-    return order
-
-
-def counted(option: str, given: int | None, default: int, most: int, least: int = 1) -> int:
-    """A whole number within bounds. Raises BadInput."""
-    number = default if given is None else given
-    return bounded(f"{option} {number}", number, least, most)
 
 
 def levels(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
@@ -137,16 +107,6 @@ def levels(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def own_settings(pairs: Sequence[str]) -> dict[str, Setting]:
-    """--set's words. Raises BadInput."""
-    found = {}
-    for name, value in split("--set", pairs, "name=value (like duration=10s)"):
-        if name == "profile":
-            raise BadInput("--set profile: the profile is the one to begin with, ./lab fit PROFILE")
-        found[name] = setting(name, value, f"--set {name}")
-    return found
-
-
 def split(option: str, pairs: Sequence[str], form: str) -> Iterator[tuple[str, str]]:
     """Names and values. Raises BadInput for what is not of the form."""
     for pair in pairs:
@@ -154,14 +114,6 @@ def split(option: str, pairs: Sequence[str], form: str) -> Iterator[tuple[str, s
         if not (name and equals and value):
             raise BadInput(f"{option} {quoted(pair)}: not of the form {form}")
         yield name, value
-
-
-def setting(name: str, text: str, origin: str) -> Setting:
-    """One value of a setting. Raises BadInput."""
-    given = read_override(name, text, origin=origin)
-    if len(given) > 1:
-        raise BadInput(f"{origin} {quoted(text)}: one value for all runs, not a list")
-    return given[0]
 
 
 # -- what is said

@@ -47,8 +47,8 @@ def validate(
     progress: schedule.Quiet | None = None,
 ) -> Validation:
     """Run the experiment `validation` in a results folder and judge it. Raises what run() does."""
-    asked = api.plan("validation", quick=quick, on="sandbox")
-    outcome = api.run(asked, folder, jobs=jobs, progress=progress)
+    asked = api.Experiment.from_file("validation", quick=quick, machine="sandbox")
+    outcome = asked.run(folder, jobs=jobs, progress=progress or False).wait()
 
     loaded = answers.load_results(folder, "validation", study.questions("validation", quick=quick))
     rows = targets.target_rows(
@@ -89,16 +89,16 @@ def validation_errors(
     """
     if forms < 4 or broken_forms < 1:
         raise BadInput(f"{forms} and {broken_forms} forms: at least 4 and 1")
-    asked = api.plan("validation", quick=True, on="sandbox")
+    asked = api.Experiment.from_file("validation", quick=True, machine="sandbox")
     correct = asked.described({run.cell: forms for run in asked.runs})
     runs = [*correct, *broken_runs(correct, broken_forms)]
     start = api.starter("sandbox", parts.find_parts())
     told = progress or schedule.Quiet()
     folder.mkdir(parents=True, exist_ok=True)
-    with results.owned(folder, asked.experiment.name), claimed_cpus(jobs) as slots:
+    with results.owned(folder, asked.name), claimed_cpus(jobs) as slots:
         schedule.run_all(runs, folder.resolve(), slots, start, told)
 
-    asked_of = study.to_study("validation", asked.experiment)
+    asked_of = study.to_study("validation", asked.file)
 
     def forms_in(experiment: str, most: int) -> dict[int, list[targets.Target]]:
         wanted = {run.name for run in runs if run.repetition <= most}

@@ -114,15 +114,15 @@ def pace(text: str) -> float:
 
 
 def told(
-    arguments: argparse.Namespace, plan: api.Plan, *, quiet: bool
+    arguments: argparse.Namespace, experiment: api.Experiment, *, quiet: bool
 ) -> AbstractContextManager[schedule.Quiet]:
     """Who is told what the runs do. Raises BadInput."""
     if not arguments.live:
-        return progress.progress_on_stderr(plan.experiment.name, quiet=quiet)
+        return progress.progress_on_stderr(experiment.name, quiet=quiet)
     if quiet:
         raise BadInput("--live and --json or --csv: only one of them")
     return live.watched_on_stderr(
-        plan.experiment.title, arguments.results, arguments.pace, plan.levels
+        experiment.file.title, arguments.results, arguments.pace, experiment.levels
     )
 
 
@@ -223,42 +223,47 @@ def overrides(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def run_verb(arguments: argparse.Namespace) -> int:
-    plan = api.plan(
+    experiment = api.Experiment.from_file(
         arguments.experiment,
         quick=arguments.quick,
-        overrides=overrides(arguments.set),
+        settings=overrides(arguments.set),
         matrices=arguments.matrix,
-        on=arguments.machine,
+        machine=arguments.machine,
         clock=arguments.clock,
         seed=arguments.seed,
         repeat=arguments.repeat,
         shard=arguments.shard,
     )
     if arguments.dry_run:
-        return list_runs(plan, arguments.results, as_json=arguments.json)
+        return list_runs(experiment, arguments.results, as_json=arguments.json)
     if not arguments.dask:
-        provide_missing(plan, arguments, quiet=arguments.json)
+        provide_missing(experiment, arguments, quiet=arguments.json)
     workers = dask_cluster.joined(
-        arguments.dask, plan, arguments.gost, arguments.jobs, check_hosts=arguments.check_hosts
+        arguments.dask,
+        experiment,
+        arguments.gost,
+        arguments.jobs,
+        check_hosts=arguments.check_hosts,
     )
-    with told(arguments, plan, quiet=arguments.json) as shown:
-        outcome = api.run(
-            plan,
+    with told(arguments, experiment, quiet=arguments.json) as shown:
+        outcome = experiment.run(
             arguments.results,
             jobs=arguments.jobs,
             gost=arguments.gost,
             retry_failed=arguments.retry_failed,
             progress=shown,
             workers=workers,
-        )
+        ).wait()
     return conclude(outcome, arguments.results, as_json=arguments.json)
 
 
-def provide_missing(plan: api.Plan, arguments: argparse.Namespace, *, quiet: bool) -> None:
-    """Fetch and build what a plan's runs need and nobody has requested yet. Raises BadInput or
-    MissingPart.
+def provide_missing(
+    experiment: api.Experiment, arguments: argparse.Namespace, *, quiet: bool
+) -> None:
+    """Fetch and build what an experiment's runs need and nobody has requested yet. Raises BadInput
+    or MissingPart.
     """
-    missing = api.missing_parts(plan, jobs=arguments.jobs, gost=arguments.gost)
+    missing = api.missing_parts(experiment, jobs=arguments.jobs, gost=arguments.gost)
     if missing.any:
         long = " (a kernel: about three minutes on two idle CPUs)" if missing.kernels else ""
         complain(f"{missing.words}: not there yet: fetched and built now, once{long}")
@@ -276,23 +281,21 @@ def try_verb(arguments: argparse.Namespace) -> int:
     if arguments.live:
         given.setdefault("sample", LIVE_SAMPLE)
     asked = question.to_question(given, repetitions=arguments.repeat, seed=arguments.seed)
-    plan = api.plan_question(asked, arguments.results, on=arguments.machine)
+    experiment = api.Experiment.asking(asked, arguments.machine)
     if arguments.save:
         api.save_question(asked, arguments.save)
     if arguments.dry_run:
-        return list_runs(plan, arguments.results, as_json=arguments.json)
+        return list_runs(experiment, arguments.results, as_json=arguments.json)
     quiet = arguments.json or arguments.csv
-    provide_missing(plan, arguments, quiet=quiet)
-    with told(arguments, plan, quiet=quiet) as shown:
-        outcome = api.run_question(
-            asked,
-            plan,
+    provide_missing(experiment, arguments, quiet=quiet)
+    with told(arguments, experiment, quiet=quiet) as shown:
+        outcome = experiment.run(
             arguments.results,
             jobs=arguments.jobs,
             gost=arguments.gost,
             retry_failed=arguments.retry_failed,
             progress=shown,
-        )
+        ).wait()
     found = api.contests(outcome) if asked.is_contest else []
     cells = [each.cell for each in found] or api.summary(outcome)
     if arguments.json:
@@ -317,15 +320,15 @@ def try_verb(arguments: argparse.Namespace) -> int:
     return exit_code(outcome)
 
 
-def list_runs(plan: api.Plan, results: Path, *, as_json: bool) -> int:
+def list_runs(experiment: api.Experiment, results: Path, *, as_json: bool) -> int:
     """`run --dry-run`: the runs on standard output, what is to be known of them beside it."""
     if as_json:
-        print_json([task.to_json() for task in plan.tasks(results)])
-    for run in () if as_json else plan.runs:
+        print_json([task.to_json() for task in experiment.tasks(results)])
+    for run in () if as_json else experiment.runs:
         print(run.name)
-    for line in (*(warning.line for warning in plan.warned), *plan.notes):
+    for line in (*(warning.line for warning in experiment.warned), *experiment.notes):
         print(line, file=sys.stderr)
-    for name, rule in plan.until.items():
+    for name, rule in experiment.until.items():
         print(
             f"{name}: this is the first block; there may be more, until every cell's {rule.of}"
             f" is known to ± {100 * rule.halfwidth:g} %, {rule.most} repetitions at most",

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from gostlab import api, results
+from gostlab import api, machine, results
 from gostlab.apps.cluster import dask_cluster, worker
 from gostlab.apps.cluster.dask_cluster import Cluster
 from gostlab.apps.cluster.worker import Identity
@@ -320,14 +320,14 @@ def test_what_makes_no_sense_with_a_cluster_is_bad_input(
     words: tuple[Any, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "identify", lambda *_: asdict(ME))
-    monkeypatch.setattr(api, "starter", lambda *_: None)
-    monkeypatch.setattr(api.machine, "require_programs", lambda *_: None)
-    monkeypatch.setattr(api.machine, "require_kernels", lambda *_: None)
+    monkeypatch.setattr("gostlab.api.making.starter", lambda *_: None)
+    monkeypatch.setattr(machine, "require_programs", lambda *_: None)
+    monkeypatch.setattr(machine, "require_kernels", lambda *_: None)
     with pytest.raises(BadInput, match=says):
-        plan = api.plan("thesis-tunnel", quick=True, on="sandbox")
+        plan = api.Experiment.from_file("thesis-tunnel", quick=True, machine="sandbox")
         where, jobs, check = words
         workers = dask_cluster.joined(where, plan, None, jobs, check_hosts=check)
-        api.run(plan, tmp_path, workers=workers)
+        plan.run(tmp_path, workers=workers).wait()
 
 
 def test_without_the_package_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,14 +19,8 @@ from gostlab.apps import cli
 from gostlab.apps.fit.fit import Told
 from gostlab.apps.fit.fit_figure import fit_figure
 from gostlab.apps.fit.fit_files import numbers_bare, write_fitted
-from gostlab.apps.fit.fit_verb import (
-    conclusion,
-    own_settings,
-    parameter_lines,
-    print_fitted,
-    read_order,
-    verdict,
-)
+from gostlab.apps.fit.fit_verb import conclusion, parameter_lines, print_fitted, read_order, verdict
+from gostlab.apps.fit.fitting import own_settings
 from gostlab.apps.fit.free import reaching, read_all_free, read_word
 from gostlab.apps.fit.measurements import (
     Measurements,
@@ -293,7 +287,7 @@ def test_a_question_is_an_ordinary_run_of_its_own_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("buffers", ["debian", "bdp"])
 def test_theory_says_of_a_place_what_it_says_of_its_run(tmp_path: Path, buffers: str) -> None:
-    asked = replace(order(tmp_path), own=own_settings([f"buffers={buffers}"]))
+    asked = replace(order(tmp_path), own=own_settings({"buffers": buffers}))
     places = np.array([[0.1, 0.2, 0.9], [0.8, 0.5, 0.0]])
     for number in range(len(asked.rows)):
         runs = [asked.run(Ask(tuple(place), number, True)) for place in places.tolist()]

@@ -1,4 +1,4 @@
-"""gostlab.api: what the lab does, with plain arguments and return values, and nothing printed."""
+"""What the lab does with files, as functions: nothing printed, and every refusal names what to do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mine(tmp_path: Path) -> Path:
 def test_a_plan_has_the_runs_and_changes_nothing(
     mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = api.plan(str(mine), on="sandbox")
+    plan = api.Experiment.from_file(mine, machine="sandbox")
 
     assert len(plan.runs) == 4 + 2 * 6 and set(plan.until) == {"other"}
     assert list(tmp_path.iterdir()) == [mine]
@@ -38,12 +38,14 @@ def test_a_plan_has_the_runs_and_changes_nothing(
 
 
 def test_a_plan_of_one_matrix_has_only_its_runs_and_rules(mine: Path) -> None:
-    plan = api.plan(str(mine), on="sandbox", matrices=["main"], overrides={"cc": "bbr,reno"})
+    plan = api.Experiment.from_file(
+        mine, machine="sandbox", matrices=["main"], settings={"cc": ["bbr", "reno"]}
+    )
 
     assert {run.matrix for run in plan.runs} == {"main"} and not plan.until
     assert {run.cc for run in plan.runs} == {"bbr", "reno"}
     with pytest.raises(BadInput, match="mine has main, other"):
-        api.plan(str(mine), on="sandbox", matrices=["mian"])
+        api.Experiment.from_file(mine, machine="sandbox", matrices=["mian"])
 
 
 def test_a_report_takes_the_path_of_an_experiment_s_file(mine: Path, tmp_path: Path) -> None:

@@ -1,0 +1,402 @@
+"""An experiment: described, then run, each result as it is there.
+
+experiment = gostlab.Experiment.of(cc=["cubic", "bbr"], loss="1%", repeat=5)
+for result in experiment.run(jobs=2):
+    print(result.levels["cc"], result.goodput_mbit)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.read import frames
+from gostlab import machine as machines
+from gostlab.api.making import Gathered, Making, make
+from gostlab.api.plan import Plan, check_matrices, expand_on, refusal
+from gostlab.declared.errors import SandboxOnly
+from gostlab.describe import guards
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.experiment import Experiment as File
+from gostlab.describe.file.experiment import (
+    load_experiment,
+    stopping_rules,
+    with_repetitions,
+    with_seed,
+)
+from gostlab.describe.file.question import Question, to_question
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.results.measures import goodput_bps
+from gostlab.runs import progress as shown
+from gostlab.runs.outcome import Outcome
+from gostlab.runs.pace import Moving
+from gostlab.runs.schedule import Finished, Quiet
+from gostlab.runs.shard import Shard
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RESULTS = Path("results")
+# One level of a setting as people write it, or several that are compared: "1%", 4, ["cubic", "bbr"]
+Levels = str | int | float | Mapping[str, Any] | Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run that has ended, now or before.
+
+    levels     the factors' levels, as people write them: {"cc": "bbr"}
+    outcome    ok, failed, unsupported (this kernel cannot do it) or interrupted
+    verdict    how far its numbers can be trusted: ok, degraded or invalid; None where it has none
+    error      why, in a line, where the outcome is not ok
+    counts     whether it answers the question: it goes into summaries
+    """
+
+    name: str
+    folder: Path
+    levels: Mapping[str, Any]
+    repetition: int
+    outcome: str | None
+    verdict: str | None
+    error: str | None
+    counts: bool
+    goodput_mbit: float | None
+
+    @classmethod
+    def of(cls, end: Finished) -> Result:
+        """From what the scheduler knows, and the run's folder."""
+        goodput = goodput_bps(end.folder) if end.outcome == "ok" else None
+        return cls(
+            name=end.run.name,
+            folder=end.folder,
+            levels=dict(end.run.factors),
+            repetition=end.run.repetition,
+            outcome=end.outcome,
+            verdict=end.verdict,
+            error=end.status.get("error"),
+            counts=end.counts,
+            goodput_mbit=None if goodput is None else goodput / 1e6,
+        )
+
+    def samples(self, of: str = "sockets") -> pd.DataFrame:
+        """Its samples over time, one row each; `of` is one of gostlab.SAMPLES. Raises BadInput."""
+        return frames.samples(self.folder, of)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an experiment is. `left_s`: the time that the rest may take on this machine."""
+
+    done: int
+    total: int
+    left_s: float
+    running: tuple[str, ...]  # the runs under way, by name
+
+
+class Cancelled(Exception):
+    """The runs were cancelled while they were made."""
+
+
+class Told(Quiet):
+    """Calls a function with the progress."""
+
+    def __init__(self, call: Callable[[Progress], object]) -> None:
+        self._call = call
+        self._done = self._total = 0
+        self._running: tuple[str, ...] = ()
+
+    def begin(self, total: int, already: int, expected_s: float, *_: int) -> None:
+        self._done, self._total = already, total
+        self._tell(expected_s)
+
+    def moved(self, moving: Sequence[Moving], left_s: float) -> None:
+        self._running = tuple(each.run.name for each in moving)
+        self._tell(left_s)
+
+    def finished(self, done: Finished, left_s: float) -> None:
+        self._done += 1
+        self._running = tuple(name for name in self._running if name != done.run.name)
+        self._tell(left_s)
+
+    def _tell(self, left_s: float) -> None:
+        self._call(Progress(self._done, self._total, left_s, self._running))
+
+
+class Running(Iterator[Result]):
+    """The runs of an experiment while they are made: each result as it is there.
+
+    Nothing runs before the first result is asked for, and between two of them runs go on that have
+    begun. Ctrl-C, an error in the loop's own `with`, `cancel` or the loop's `break` end what runs,
+    and leave what is finished; the same experiment goes on from there.
+    """
+
+    def __init__(self, plan: Plan, start: Callable[[Callable[[], None]], Making]) -> None:
+        self._plan = plan
+        self._ends: list[Finished] = []
+        self._outcome: Outcome | None = None
+        self._stop = False
+        self._making = start(self._look)
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._making.close()
+
+    def __next__(self) -> Result:
+        return Result.of(self._next())
+
+    def _next(self) -> Finished:
+        """The next end. Raises StopIteration, and what making a run may raise."""
+        if self._stop:
+            self._making.close()
+        try:
+            end = next(self._making)
+        except Cancelled:
+            raise StopIteration from None
+        except StopIteration as over:
+            self._outcome = self._outcome or over.value
+            raise StopIteration from None
+        self._ends.append(end)
+        return end
+
+    def cancel(self) -> None:
+        """End what runs, from this or another thread: as soon as a result is waited for."""
+        self._stop = True
+
+    def _look(self) -> None:
+        """Raises Cancelled if that was asked for."""
+        if self._stop:
+            raise Cancelled
+
+    def wait(self) -> Outcome:
+        """Make all that are left; what became of every run, or of those until it was cancelled.
+        Raises ResultsError, OSError, MachineError.
+        """
+        while True:
+            try:
+                self._next()
+            except StopIteration:
+                return self.outcome
+
+    @property
+    def outcome(self) -> Outcome:
+        """What has become of the runs so far."""
+        plan = self._plan
+        return self._outcome or Outcome(plan.file.name, tuple(self._ends), plan.warned)
+
+
+@dataclass(frozen=True)
+class Experiment(Plan):
+    """An experiment, read and expanded: every run that it is, and the guards' warnings."""
+
+    @property
+    def name(self) -> str:
+        """What its results' folder is called."""
+        return self.file.name
+
+    @classmethod
+    def from_file(
+        cls,
+        experiment: str | Path | File,
+        *,
+        quick: bool = False,
+        settings: Mapping[str, Levels] | None = None,
+        matrices: Collection[str] = (),
+        machine: str = "auto",
+        clock: str | None = None,
+        seed: int | None = None,
+        repeat: int | None = None,
+        shard: str | None = None,
+    ) -> Experiment:
+        """Read an experiment: a name in experiments/, or a YAML file's path.
+
+        quick     its short form
+        settings  factors and settings in place of the file's, as `--set` takes them:
+                  {"cc": ["bbr", "reno"], "loss": "1%"}
+        matrices  only these
+        machine   native (this kernel, as root), sandbox, or auto
+        clock     virtual or real, in place of the file's
+        seed      in place of the file's
+        repeat    runs of each cell, in place of the file's (and of `until`)
+        shard     "3/40": the third of forty parts
+        Raises BadInput, also for a run that one of the guards refuses, and MachineError.
+        """
+        given = experiment if isinstance(experiment, File) else load_experiment(str(experiment))
+        given = with_repetitions(with_seed(given, seed), repeat)
+        overrides = {name: words_of(levels) for name, levels in (settings or {}).items()}
+        return cls._expanded(given, quick, overrides, matrices, machine, clock, shard)
+
+    @classmethod
+    def of(
+        cls, *, repeat: int = 1, seed: int = 1, machine: str = "auto", **settings: Levels
+    ) -> Experiment:
+        """An experiment without a file, as `./lab try` asks it: settings in the words of
+        `./lab settings`; of a list every level is run and compared. What nobody says is 100 Mbit/s,
+        100 ms, no loss, 1 BDP of buffer, 10 s, and CUBIC against BBR.
+
+        repeat: runs of each combination. The same settings are the same experiment, whose results
+        stay; a larger `repeat` adds runs. Raises what from_file does.
+        """
+        return cls.asking(question_of(settings, repeat, seed), machine)
+
+    @classmethod
+    def asking(cls, question: Question, machine: str = "auto") -> Experiment:
+        """The same of a question that is read already."""
+        file = question.to_experiment(Path(f"{question.name}.yaml"))
+        return replace(cls._expanded(file, False, {}, (), machine, None, None), asked=question)
+
+    @classmethod
+    def _expanded(
+        cls,
+        file: File,
+        quick: bool,
+        overrides: Mapping[str, str],
+        matrices: Collection[str],
+        on: str,
+        clock: str | None,
+        shard: str | None,
+    ) -> Experiment:
+        """Every run, checked. Raises what from_file does."""
+        dealt = None if shard is None else Shard.read(shard)
+        check_matrices(file, matrices, quick=quick)
+        choice = machines.choose(on)
+        if choice.name == "native" and clock == "virtual":
+            raise BadInput("--clock virtual needs the sandbox: this kernel's clock is the real one")
+        try:
+            runs, clock_there = expand_on(choice, file, quick, overrides, clock, matrices)
+        except SandboxOnly:
+            if on != "auto":
+                raise
+            choice = machines.Choice("sandbox", "another kernel than this machine's is requested")
+            runs, clock_there = expand_on(choice, file, quick, overrides, clock, matrices)
+        errors, warned = guards.survey(runs)
+        if errors:
+            raise BadInput(refusal(errors))
+        rules = stopping_rules(file, quick=quick)
+        if dealt is not None:
+            runs = dealt.take(runs, rules)
+        return cls(
+            file=file,
+            machine=choice,
+            clock=clock_there,
+            quick=quick,
+            overrides=overrides,
+            matrices=tuple(matrices),
+            runs=tuple(runs),
+            until={name: rule for name, rule in rules.items() if not matrices or name in matrices},
+            warned=tuple(warned),
+            shard=dealt,
+        )
+
+    def run(
+        self,
+        results: str | Path = RESULTS,
+        *,
+        jobs: int | None = None,
+        progress: bool | Callable[[Progress], object] | Quiet = False,
+        gost: Path | None = None,
+        retry_failed: bool = False,
+        workers: Gathered | None = None,
+    ) -> Running:
+        """Make what has no answer yet in a results folder, and give every result, old and new.
+
+        results   the folder; this experiment's are in results/NAME
+        jobs      runs side by side (None: one per CPU; on this machine's own kernel one)
+        progress  True: on standard error, by rich on a terminal; or a function that is called with
+                  a Progress twice a second and at each end
+        gost      GOST's program
+        workers   others that make the runs, in place of this machine's CPUs
+        No signal's handler is set and the process is never ended. Raises BadInput, MissingPart and
+        MachineError at once; while results are asked for, ResultsError and OSError.
+        """
+        held = ExitStack()
+        watcher = progress if isinstance(progress, Quiet) else Quiet()
+        if progress is True:
+            watcher = held.enter_context(shown.progress_on_stderr(self.name, quiet=False))
+        elif callable(progress):
+            watcher = Told(progress)
+
+        def start(look: Callable[[], None]) -> Making:
+            making = make(
+                self,
+                Path(results),
+                jobs=jobs,
+                gost=gost,
+                retry_failed=retry_failed,
+                progress=watcher,
+                workers=workers,
+                look=look,
+            )
+            return closing(making, held)
+
+        return Running(self, start)
+
+
+def closing(making: Making, held: ExitStack) -> Making:
+    """What is held until all is made."""
+    with held:
+        return (yield from making)
+
+
+class Run:
+    """One run, described by settings in the words of `./lab settings`: a path, a load, a tunnel.
+
+        gostlab.Run(cc="bbr", rate="100mbit", rtt="80ms", loss="1%", tunnel="gost+wss")
+
+    What is not said is as in `Experiment.of`, with CUBIC. Raises BadInput, MachineError.
+    """
+
+    def __init__(self, *, seed: int = 1, machine: str = "auto", **settings: Levels) -> None:
+        several = [name for name, level in settings.items() if is_several(level)]
+        if several:
+            raise BadInput(
+                f"{several[0]}: one level for a run (gostlab.Experiment.of compares several)"
+            )
+        if "flows" not in settings:
+            settings = {"cc": "cubic", **settings}
+        self.experiment = Experiment.asking(question_of(settings, 1, seed), machine)
+        if len(self.experiment.runs) != 1:
+            raise BadInput(
+                f"{len(self.experiment.runs)} runs: one level of each setting for a run"
+                " (gostlab.Experiment.of compares several)"
+            )
+
+    @property
+    def description(self) -> RunDescription:
+        """Every number of it, resolved: what run.json says."""
+        return self.experiment.runs[0]
+
+    def run(self, results: str | Path = RESULTS, **how: Any) -> Result:
+        """Make it, unless it is in the results already; the result. The arguments, and what is
+        raised, are those of Experiment.run.
+        """
+        with self.experiment.run(results, **how) as running:
+            return next(running)
+
+
+def question_of(settings: Mapping[str, Levels], repeat: int, seed: int) -> Question:
+    """A question from settings. Raises BadInput."""
+    given = {name: words_of(levels) for name, levels in settings.items()}
+    try:
+        return to_question(given, repetitions=repeat, seed=seed)
+    except BadInput as error:
+        raise BadInput(str(error).removeprefix("--")) from None
+
+
+def is_several(levels: Levels) -> bool:
+    """Whether a value is a list of levels."""
+    return isinstance(levels, Iterable) and not isinstance(levels, str | Mapping)
+
+
+def words_of(levels: Any) -> str:
+    """Levels as an option has them: 1%; cubic,bbr; 4; {"a": …} as JSON."""
+    if isinstance(levels, bool):
+        return "true" if levels else "false"
+    if isinstance(levels, Mapping):
+        return json.dumps(levels)
+    return ",".join(map(words_of, levels)) if is_several(levels) else str(levels)

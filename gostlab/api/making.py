@@ -1,0 +1,249 @@
+"""A plan's runs are made: what each needs is looked for first, then they are made one per CPU or
+worker, and each one's end is given as it is known.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+from analysis.judge import contest, statistics
+from gostlab import machine, results
+from gostlab.api.plan import Plan
+from gostlab.declared.tunnels import GOST, tunnel_kind
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.question import Question
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine import native, sandbox
+from gostlab.machine.cpus import claimed_cpus
+from gostlab.results.measures import measured_words
+from gostlab.runs import schedule, single
+from gostlab.runs.contest import Standings
+from gostlab.runs.outcome import Outcome
+from gostlab.runs.schedule import Finished, Standing
+from gostlab.runs.summary import CellSummary, Scatter, cell_summaries
+from gostlab.setup import parts
+
+LEAST_SAID_OF = 5  # runs: of fewer no spread says anything, and scipy need not be read
+
+# Elsewhere than on this machine's CPUs: where runs may be started, and how. It is told how to say
+# something to a watcher.
+Gathered = Callable[
+    [Callable[[str], None]],
+    AbstractContextManager[tuple[Collection[schedule.Slot], schedule.Starter]],
+]
+Making = Generator[Finished, None, Outcome]
+
+
+def make(
+    plan: Plan,
+    folder: Path,
+    *,
+    jobs: int | None = None,
+    gost: Path | None = None,
+    retry_failed: bool = False,
+    progress: schedule.Quiet | None = None,
+    workers: Gathered | None = None,
+    look: Callable[[], None] = lambda: None,
+) -> Making:
+    """What makes the runs of a plan that have no answer yet in a results folder, once it is asked
+    for their ends; it returns what became of all of them.
+
+    jobs: runs side by side (default: one per CPU; 1 on this machine's own kernel). gost: the tunnel
+    program. workers: others that make the runs, in place of this machine's CPUs. look: called while
+    runs are waited for; what it raises ends them. Raises BadInput, MissingPart, MachineError at
+    once; while it runs also ResultsError and OSError.
+    """
+    found = checked_parts(plan, jobs, gost)
+    machine.require_kernels(plan.runs, found)
+    start = starter(plan.machine.name, found)
+    told = progress or schedule.Quiet()
+
+    def more(ends: Sequence[Finished]) -> list[RunDescription]:
+        wanted = schedule.more_repetitions(standings(plan, ends))
+        there = {end.run.name for end in ends}
+        described = plan.described(wanted) if wanted else []
+        return [run for run in described if run.cell in wanted and run.name not in there]
+
+    def making() -> Making:
+        folder.mkdir(parents=True, exist_ok=True)
+        shared = plan.shard is not None
+        with ExitStack() as held:
+            held.enter_context(results.owned(folder, plan.file.name, shared=shared))
+            slots: Collection[schedule.Slot]
+            begin = start
+            if workers is None:
+                own_jobs = jobs if plan.machine.name != "native" else 1
+                slots = held.enter_context(claimed_cpus(own_jobs))
+            else:
+                slots, begin = held.enter_context(workers(told.say))
+            told.say(
+                f"{plan.file.title}{f' · shard {plan.shard}' if plan.shard else ''}\n"
+                f"machine: {plan.machine.name} ({plan.machine.reason}) · {len(slots)} at a time ·"
+                f" {gost_words(plan.runs, found)} · taken over {taken_over(plan.runs)} ·"
+                f" results: {folder}"
+            )
+            keep_file(plan, folder)
+            older = results.older_line(folder, plan.runs)
+            makers = results.makers_line(folder, plan.runs)
+            for line in (*(each.line for each in plan.warned), *plan.notes, older, makers):
+                if line:
+                    told.say(line)
+            ends = yield from schedule.ends_of(
+                plan.runs,
+                folder.resolve(),
+                slots,
+                begin,
+                told,
+                retry_failed=retry_failed,
+                more=more,
+                look=look,
+                beside=shared or workers is not None,
+            )
+        wide = [standing for standing in standings(plan, ends) if not standing.narrow]
+        return Outcome(plan.file.name, tuple(ends), plan.warned, tuple(wide), plan.levels)
+
+    return making()
+
+
+def keep_file(plan: Plan, folder: Path) -> None:
+    """Keep an experiment's file with its results; of a question its text. Raises OSError."""
+    if plan.asked is None:
+        results.keep_experiment(folder, plan.file.name, plan.file.path_on_disk)
+    else:
+        save_question(plan.asked, folder / plan.file.name / results.EXPERIMENT_FILE)
+
+
+def save_question(question: Question, file: Path) -> None:
+    """Write a question as an experiment's file, whole or not at all. Raises OSError."""
+    part = file.with_name(file.name + ".part")
+    part.write_text(question.text, encoding="utf-8")
+    part.replace(file)
+
+
+def taken_over(runs: Sequence[RunDescription]) -> str:
+    """Which part of their loads the results of some runs are of."""
+    return " or ".join(dict.fromkeys(measured_words(run.to_json()) for run in runs))
+
+
+def checked_parts(plan: Plan, jobs: int | None, gost: Path | None) -> parts.Parts:
+    """What this machine has, all that a plan's runs need besides their kernels among it. Raises
+    BadInput, MissingPart.
+    """
+    check_jobs(jobs)
+    found = parts.find_parts(gost)
+    machine.require_programs(plan.runs, found)
+    return found
+
+
+def check_jobs(jobs: int | None) -> None:
+    """Raises BadInput for less than one at a time."""
+    if jobs is not None and jobs < 1:
+        raise BadInput(f"--jobs {jobs}: at least 1")
+
+
+def gost_words(runs: Sequence[RunDescription], found: parts.Parts) -> str:
+    """What runs GOST's tunnels of some runs, and why, in a few words."""
+    kinds = [(run.gost, tunnel_kind(run.tunnel).program == GOST) for run in runs]
+    asked = list(dict.fromkeys(gost for gost, is_gosts in kinds if is_gosts))
+    told = [
+        f"{parts.tunnel_binary(found, gost).version}"
+        + (f" ({found.tunnel_why})" if gost == parts.AUTO else "")
+        for gost in asked
+    ]
+    return f"GOST's tunnels: {', '.join(told)}" if told else "no tunnel of GOST's"
+
+
+def starter(machine_name: str, found: parts.Parts) -> schedule.Starter:
+    """How a run is started on a CPU. Raises MissingPart."""
+    handed, commit = machine.hand_over(found), checkout_commit()
+    if machine_name == "native":
+
+        def start_here(run: RunDescription, place: Path, _cpu: int) -> machine.Job:
+            return native.start_run(run, place, handed, commit)
+
+        return start_here
+    keep = machine.kept_visible(found)
+
+    def start_sandbox(run: RunDescription, place: Path, cpu: int) -> machine.Job:
+        kernel = parts.kernel_for(run.kernel, found)
+        return sandbox.start_run(kernel, run, place, handed, keep, cpu, commit)
+
+    return start_sandbox
+
+
+def execute(
+    file: str, folder: Path | None = None, *, gost: Path | None = None, retry_failed: bool = False
+) -> Finished:
+    """Make the run that a file describes (a run.json, an entry of `run --dry-run --json`, or - for
+    standard input) in a folder, beside it and renamed into place; how it ended. A run that is there
+    is not made again.
+
+    Raises BadInput, MissingPart, MachineError, ResultsError, OSError.
+    """
+    task = single.read_task(file, folder)
+    if results.is_settled(task.folder, task.run, retry_failed=retry_failed):
+        return schedule.end_in(task.folder, task.run)
+    if task.run.machine == "native":
+        machine.choose("native")
+    found = parts.find_parts(gost)
+    machine.require_programs([task.run], found)
+    machine.require_kernels([task.run], found)
+    return single.execute(task, starter(task.run.machine, found), retry_failed=retry_failed)
+
+
+def standings(plan: Plan, ends: Sequence[Finished]) -> list[Standing]:
+    """How far the cells are that repeat until they are narrow enough."""
+    if not plan.until:
+        return []
+
+    return schedule.standings(ends, plan.until, statistics.relative_halfwidth, statistics.states_of)
+
+
+def summary(outcome: Outcome) -> list[CellSummary]:
+    """What each cell of a matrix came to. Reads the runs' samples: about 0.1 s for a run of many
+    streams. Raises OSError.
+    """
+
+    def scatter_of(values: Sequence[float]) -> Scatter:
+        if len(values) < LEAST_SAID_OF:
+            return Scatter(None, ())
+
+        found = statistics.summarise(values)
+        interval = found.interval if found else None
+        ends = (interval.low, interval.high) if interval else None
+        return Scatter(ends, found.states if found else ())
+
+    return cell_summaries(outcome.in_order, scatter_of)
+
+
+def contests(outcome: Outcome) -> list[Standings]:
+    """What each cell came to whose flows compete, flow by flow. Raises OSError."""
+    folders: dict[str, list[Path]] = {}
+    for end in outcome.in_order:
+        folders.setdefault(end.run.cell, []).extend([end.folder] if end.counts else [])
+    return [
+        Standings(cell, tuple(found for each in its if (found := contest.contest_of(each))))
+        for cell, its in zip(summary(outcome), folders.values(), strict=True)
+    ]
+
+
+def checkout_commit() -> str | None:
+    """The commit of the lab's checkout, with + if it is changed; None outside one."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+    base = [git, "-c", f"safe.directory={machine.CHECKOUT}", "-C", str(machine.CHECKOUT)]
+    head, dirty = (
+        subprocess.run([*base, *words], capture_output=True, text=True, check=False)
+        for words in (
+            ["rev-parse", "--short", "HEAD"],
+            ["status", "--porcelain", "--untracked-files=no"],
+        )
+    )
+    if head.returncode != 0:
+        return None
+    return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")

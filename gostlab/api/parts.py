@@ -1,0 +1,200 @@
+"""What runs need of this machine: kernels, GOSTs, congestion controls; what of it is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from gostlab import machine
+from gostlab.api.making import check_jobs
+from gostlab.api.plan import Plan
+from gostlab.declared import controls, folders
+from gostlab.declared.folders import from_root
+from gostlab.declared.kernels import FEATURES, SHIPPED, Kernel, declared_kernels, own_kernels
+from gostlab.declared.needs import Needs
+from gostlab.declared.tunnels import GOST, tunnel_kind
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.resolve.needs import needs_of
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine import loading
+from gostlab.setup import gosts, kernels, modules, parts, steps
+from gostlab.setup.parts import MissingPart
+from gostlab.setup.workbench import SetupError, Workbench, locked
+
+
+def missing_parts(plan: Plan, *, jobs: int | None = None, gost: Path | None = None) -> Needs:
+    """What a plan's runs ask for, that the set-up can bring, and that is not there. Nobody waits
+    for it and then learns that something else is amiss: that is looked for first. Raises BadInput,
+    MissingPart.
+    """
+    check_jobs(jobs)
+    found = parts.find_parts(gost)
+    wanted = needs_of(plan.runs)
+    missing = Needs(
+        kernels=tuple(name for name in wanted.kernels if not has_kernel(name, found)),
+        iperf3s=tuple(version for version in wanted.iperf3s if version not in found.iperf3),
+        gosts=tuple(name for name in wanted.gosts if not has_gost(name, found)),
+        tunnels=tuple(
+            name for name in wanted.tunnels if not has_programs(tunnel_kind(name).programs, found)
+        ),
+        clients=tuple(name for name in wanted.clients if not has_programs([name], found)),
+        nginx=wanted.nginx and found.nginx is None,
+    )
+    machine.require_programs((run for run in plan.runs if not waits_for(run, missing)), found)
+    return missing
+
+
+def waits_for(run: RunDescription, missing: Needs) -> bool:
+    """Whether a run's iperf3 or tunnel is among what is missing."""
+    kind = tunnel_kind(run.tunnel)
+    by_gost = kind.program == GOST and run.gost in missing.gosts
+    return run.iperf3 in missing.iperf3s or kind.name in missing.tunnels or by_gost
+
+
+def has_kernel(name: str, found: parts.Parts) -> bool:
+    """Whether a kernel is there, or is none that the lab could build."""
+    if name == SHIPPED:
+        return found.kernel is not None or "GOSTLAB_KERNEL" in os.environ
+    return name not in declared_kernels() or parts.built_version(name) is not None
+
+
+def has_gost(name: str, found: parts.Parts) -> bool:
+    """Whether what a run calls a GOST is there, or is none that the set-up could bring."""
+    if name == parts.AUTO:
+        return found.gost is not None or found.relay is not None
+    return name != parts.RELAY or found.relay is not None
+
+
+def has_programs(names: Sequence[str], found: parts.Parts) -> bool:
+    """Whether programs are there, the machine's or the lab's own."""
+    return all(parts.find_program(name, found.programs) is not None for name in names)
+
+
+def provide_parts(wanted: Needs, *, jobs: int, quiet: bool = False) -> None:
+    """Fetch and build parts; it says how it goes, on standard output. Raises MissingPart,
+    OSError.
+    """
+    try:
+        steps.provide(wanted, jobs, quiet=quiet)
+    except SetupError as error:
+        raise MissingPart(str(error)) from None
+
+
+def add_gost(what: str, name: str | None = None) -> gosts.Added:
+    """Keep a GOST (a file, or an official release by its version), as a level of `gost`. Raises
+    BadInput, SetupError, OSError.
+    """
+    return gosts.add(what, name)
+
+
+def remove_gost(name: str) -> Path:
+    """Delete a GOST that was added; where it was. Raises BadInput."""
+    return gosts.remove(name)
+
+
+def gost_lines() -> list[str]:
+    """Every GOST that an experiment may ask for, a line each, and which one is taken without."""
+    found = parts.find_parts()
+    lines = [
+        f"{name:10} {one.version}  SHA-256 {one.sha256[:12]}…  {one.path}"
+        for name, one in found.gosts.items()
+    ]
+    taken = parts.tunnel_binary(found)
+    return [*lines, f"without gost: … runs take {taken.version} ({found.tunnel_why})"]
+
+
+def congestion_controls() -> list[str]:
+    """Every congestion control that an experiment may name, a line each."""
+    lines = [f"{', '.join(controls.IN_LINUX)}: Linux's own"]
+    for control in controls.module_controls().values():
+        takes = f" ({', '.join(control.parameters)})" if control.parameters else ""
+        if not control.own:
+            where = from_root(control.source)
+        else:
+            changed = "; changed since: ./lab cc add it again" * modules.has_changed(control)
+            where = f"yours, from {control.origin}{changed}"
+        lines.append(f"{control.name}{takes}: {where}")
+    return lines
+
+
+def add_cc(path: Path, name: str | None = None, *, keep: bool = True) -> modules.Added:
+    """Compile a C file, load it into a sandbox, and keep it as a level of `cc`. Raises BadInput,
+    CompileError, MissingPart, MachineError, OSError.
+    """
+    kernel = parts.require_kernel(parts.find_parts())
+    return modules.check(path, name, kernel, partial(loading.registered, kernel), keep=keep)
+
+
+@contextmanager
+def borrowed_cc(path: Path, name: str) -> Iterator[controls.Control]:
+    """A congestion control of somebody's, as a level of `cc` until the end of the block; nothing of
+    it stays. Raises what add_cc does.
+    """
+    kernel = parts.require_kernel(parts.find_parts())
+    control = add_cc(path, name).control
+    try:
+        yield control
+    finally:
+        shutil.rmtree(modules.module_folder(control, kernel), ignore_errors=True)
+        with suppress(BadInput):  # another process has ranked the same file, and is done
+            modules.remove(name)
+
+
+def remove_cc(name: str) -> controls.Control:
+    """Forget a congestion control of the user's. Raises BadInput."""
+    return modules.remove(name)
+
+
+def add_kernel(
+    what: str, name: str | None, *, jobs: int, say: Callable[[str], None]
+) -> kernels.Added:
+    """Build a declared version of Linux, or a tree or tarball of the user's under a name. Raises
+    BadInput, SetupError, ArchiveError, OSError.
+    """
+    path = None if name is None and what in declared_kernels() else kernels.own_path(what, name)
+    cache = folders.cache_folder()
+    for folder in ("log", "build"):
+        (cache / folder).mkdir(parents=True, exist_ok=True)
+    # A lock of its own: the set-up touches nothing of this, and may take as long.
+    with locked(cache, say, "kernels.lock") as lock_fd:
+        bench = Workbench(cache, jobs, say, lock_fd)
+        if path is None or name is None:
+            return kernels.add_version(bench, what)
+        return kernels.add_own(bench, path, name)
+
+
+def kernel_version(kernel: Path) -> str:
+    """The version of a kernel that was built: 7.3.4."""
+    return str(parts.kernel_record(kernel)["version"])
+
+
+def kernel_lines() -> list[str]:
+    """Every kernel that an experiment may name, a line each."""
+    found = parts.find_parts()
+    lines = [f"{SHIPPED}: {found.kernel_version or 'not built: ./lab setup'}"]
+    for name, declared in declared_kernels().items():
+        built = parts.built_version(name)
+        if built is None:
+            said = f"not built: ./lab kernel add {name}"
+        else:
+            said = str(parts.kernel_record(built)["version"])
+        lines.append(f"{name}: {said}{without(declared.kernel)}")
+    for name, own in own_kernels().items():
+        version = ".".join(map(str, own.version))
+        lines.append(f"{name}: {version}, yours, from {own.origin}{without(own)}")
+    return lines
+
+
+def without(kernel: Kernel) -> str:
+    """What a kernel cannot do, for the end of a line."""
+    words = [f"no {FEATURES[name].says}" for name in kernel.lacks]
+    return f"; {', '.join(words)}" if words else ""
+
+
+def remove_kernel(name: str) -> list[Path]:
+    """Delete a kernel that was added; the folders that are gone. Raises BadInput, OSError."""
+    return kernels.remove(name)

@@ -1,0 +1,114 @@
+"""`gostlab.load`: tables whose columns say their units, and drawings on somebody's own axes."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+import gostlab
+from tests.analysis import synthetic
+
+UNIT = re.compile(
+    r".*_(mbit|bps|ms|us|s|pkts|bytes|segments|events|bdp|mib|share|p|gain)"
+    r"(_whole_load|_low|_high|_values)?(:\w+)?$"
+)
+# Numbers of things, which have no unit, and what is no number.
+PLAIN = set(
+    """run state verdict matrix topology tunnel cc streams repetition seed clock profile placement
+    direction ordered flows tunnel_program kernel lab error variant cell n left_out buffer loss rtt
+    rate host flow leg end local peer node dev role link""".split()
+)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("results")
+    synthetic.write_matrix(place)
+    return next(each for each in place.iterdir() if each.is_dir())
+
+
+def without_unit(columns: object) -> set[str]:
+    return {name for name in map(str, columns) if not UNIT.match(name)}  # type: ignore[call-overload]
+
+
+def test_runs_cells_and_samples_say_their_units(results: Path) -> None:
+    found = gostlab.load(results)
+
+    assert len(found.runs) > len(found.cells) > 1
+    assert without_unit(found.runs.columns) <= PLAIN
+    assert without_unit(found.cells.columns) <= PLAIN
+    real = gostlab.load(synthetic.FIXTURE / "made-up")
+    for of in gostlab.SAMPLES:
+        table = real.samples(of)
+        assert without_unit(c for c in table.columns if not c.startswith("factor:")) <= PLAIN, of
+    assert len(real.samples("sockets")) and real.samples("queues")["t_s"].is_monotonic_increasing
+
+
+def test_a_cell_is_the_median_of_its_runs_that_count_and_its_interval_holds_it(
+    results: Path,
+) -> None:
+    found = gostlab.load(results)
+    cell = found.cells[found.cells["n"] >= 6].iloc[0]
+    own = found.runs[
+        (found.runs["tunnel"] == cell["tunnel"])
+        & (found.runs["cc"] == cell["cc"])
+        & (found.runs["streams"] == cell["streams"])
+        & (found.runs["matrix"] == cell["matrix"])
+    ]
+
+    assert cell["goodput_mbit"] == pytest.approx(own["goodput_mbit"].median(), rel=0.2)
+    assert cell["goodput_mbit_low"] <= cell["goodput_mbit"] <= cell["goodput_mbit_high"]
+    assert len(cell["goodput_mbit_values"]) == cell["n"]
+
+
+def test_a_drawing_is_drawn_on_given_axes_in_the_caller_s_style(results: Path) -> None:
+    found = gostlab.load(results)
+    figure = Figure(figsize=(3.5, 2.5))
+    drawn = found.draw("goodput", figure)
+    assert figure.axes[: len(drawn)] == drawn and drawn[0].lines
+    assert not figure.texts  # the report's footer is not mine
+
+    again = Figure()
+    axes = again.subplots(1, len(drawn), squeeze=False)
+    assert found.draw("goodput", axes, legend=False) == list(axes.flat)
+    assert axes[0][0].get_legend() is None
+    with pytest.raises(gostlab.BadInput, match="panels"):
+        found.draw("goodput", Figure().subplots(1, len(drawn) + 1))
+
+
+def test_the_report_s_own_figures_are_to_be_had_whole(results: Path) -> None:
+    found = gostlab.load(results)
+    figures = found.figures(found.drawings()[0])
+    assert figures and all(isinstance(each, Figure) for each in figures.values())
+
+
+def test_what_is_not_there_is_one_line(results: Path, tmp_path: Path) -> None:
+    found = gostlab.load(results)
+    for wrong, says in (
+        (lambda: gostlab.load(tmp_path), "no run there"),
+        (lambda: gostlab.load(tmp_path / "no"), "no such folder"),
+        (lambda: found.samples("packets"), "sockets"),
+        (lambda: found.draw("pie", Figure()), "no drawing pie"),
+        (lambda: found.draw("goodput", Figure(), matrix="none"), "matrix 'none'"),
+        (lambda: found.draw("goodput", Figure(), where={"cc": "none"}), "no cell"),
+    ):
+        with pytest.raises(gostlab.BadInput, match=says) as raised:
+            wrong()
+        assert "\n" not in str(raised.value)
+
+
+def test_parquet_holds_the_tables_or_says_what_to_install(results: Path, tmp_path: Path) -> None:
+    found = gostlab.load(results)
+    if find_spec("pyarrow") is None:
+        with pytest.raises(gostlab.MissingPart, match="pip install pyarrow"):
+            found.to_parquet(tmp_path)
+        return
+    import pandas as pd
+
+    files = found.to_parquet(tmp_path / "new")
+    assert [each.name for each in files] == ["runs.parquet", "cells.parquet", "sockets.parquet"]
+    assert list(pd.read_parquet(files[0])["goodput_mbit"]) == list(found.runs["goodput_mbit"])
