@@ -122,6 +122,12 @@ def passed_on() -> dict[str, str]:
     }
 
 
+def ignored(folder: str, names: list[str]) -> set[str]:
+    """What the image leaves out: results at the top alone, as gostlab has a package of that name."""
+    top = {"results"} if Path(folder) == folders.ROOT else set()
+    return top | shutil.ignore_patterns(".git", "__pycache__", ".*_cache")(folder, names)
+
+
 @pytest.mark.slow
 def test_its_steps_make_a_lab_that_boots_for_an_ordinary_user(debian: Path, tmp_path: Path) -> None:
     """In a mount namespace of its own. The kernel is this machine's: it takes minutes to build."""
@@ -131,8 +137,7 @@ def test_its_steps_make_a_lab_that_boots_for_an_ordinary_user(debian: Path, tmp_
     shared = debian / str(system.DEFAULT).lstrip("/") / "kernel" / kernel.parent.name
     shared.parent.mkdir(parents=True)
     shutil.copytree(kernel.parent, shared)
-    ignore = shutil.ignore_patterns(".git", "results", "__pycache__", ".*_cache")
-    shutil.copytree(folders.ROOT, debian / "opt/gostlab", ignore=ignore)
+    shutil.copytree(folders.ROOT, debian / "opt/gostlab", ignore=ignored)
     steps = dict(instructions())["RUN"].split(maxsplit=1)[1]  # without its --mount
     secret = debian / "run/secrets/ca"
     secret.parent.mkdir(exist_ok=True)
