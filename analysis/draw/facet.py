@@ -387,7 +387,7 @@ def draw_places(ax: Axes, facet: Facet, panel: Panel) -> None:
     first, last = -facet.ends[0], len(panel.names) - 1 + facet.ends[1]
     if facet.flat:
         for at in range(1, len(panel.names), 2) if facet.striped else ():
-            ax.axhspan(at - 0.5, at + 0.5, color="#f4f5f7", zorder=0, linewidth=0)
+            ax.axhspan(at - 0.5, at + 0.5, color=style.STRIPE, zorder=0, linewidth=0)
         ax.set_yticks(range(len(panel.names)), list(panel.names))
         ax.set_ylim(last, first)
     else:

@@ -42,6 +42,9 @@ from analysis.read.folder import Run
 from analysis.read.study import level
 
 PANELS_ON_A_FIGURE = 9
+# On a field of a scale letters stay as they are on dark paper, too (analysis/page/night.py), where
+# other letters change places with the paper.
+ON_FIELD = {INK: "#222221", "white": "#fffffe"}
 SMALL_PT = 9.5  # of a heading that names a condition in full
 Condition = tuple[str, Sequence[Run]]
 Each = TypeVar("Each")
@@ -177,10 +180,11 @@ def draw_field(ax: Axes, column: int, line: int, field: Field, colour: Any, pt: 
         "linewidth": 0.8,
     }
     shows(ax.add_patch(Rectangle((column - 0.5, line - 0.5), 1, 1, **look)), field.keys)
-    middle = {"ha": "center", "va": "center", "fontsize": pt, "color": field.ink}
+    ink = ON_FIELD.get(field.ink, field.ink) if not math.isnan(field.value) else field.ink
+    middle = {"ha": "center", "va": "center", "fontsize": pt, "color": ink}
     ax.text(column, line, field.words, **middle)
     if field.aside:
-        corner = {"ha": "right", "va": "bottom", "fontsize": 7.5, "color": field.ink}
+        corner = {"ha": "right", "va": "bottom", "fontsize": 7.5, "color": ink}
         ax.text(column + 0.46, line + 0.44, field.aside, **corner)
 
 

@@ -34,7 +34,7 @@ from gostlab.declared.tunnels import tunnel_kinds
 
 TUNNEL_MARKERS = {"direct": "o", "gost+ws": "s", "gost+wss": "^"}
 OTHER_MARKERS = ("v", "P", "X", "<", ">")
-INK, FAINT, GRID = "#222222", "#6b6b6b", "#e3e3e3"
+INK, FAINT, GRID, STRIPE = "#222222", "#6b6b6b", "#e3e3e3", "#f4f5f7"
 DEGRADED_HATCH = "////"
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",

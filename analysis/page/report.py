@@ -1,6 +1,6 @@
 """The report: one page that needs nothing beside it, and the same figures and tables as files.
 
-    report/report.html · figures/*.svg *.png · tables/*.csv *.md
+    report/report.html · figures/*.svg *.pdf *.png · tables/*.csv *.md
 
 All of it can be deleted and made again from the result folders.
 """
@@ -30,6 +30,7 @@ from analysis.judge.table import cc_name, lines_of, markdown, rate, several
 from analysis.judge.targets import measured_rows
 from analysis.page import interactive, tables
 from analysis.page.chapter import Chapter, to_chapter
+from analysis.page.night import by_night
 from analysis.read import measured
 from analysis.read.folder import Broken, Run, load_run
 from analysis.read.runs import load_results, to_csv, to_frame
@@ -84,6 +85,7 @@ def write_studies(
                 drawn[picture.name] = svg, png
                 spots[picture.name] = tuple(spots_of(picture.figure))
                 written.bytes(f"figures/{picture.name}.svg", svg)
+                written.bytes(f"figures/{picture.name}.pdf", save(picture.figure, "pdf"))
                 written.bytes(f"figures/{picture.name}.png", png)
         for table in chapter.tables:
             written.text(f"tables/{table.name}.csv", table.to_csv())
@@ -252,10 +254,10 @@ def embedded(drawn: Mapping[str, tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def svg_uri(svg: bytes) -> str:
-    """An SVG inside the page. As an image and not as mark-up: the ids of two cannot clash, and no
-    script in it runs.
+    """An SVG inside the page, dark where the page is. As an image and not as mark-up: the ids of
+    two cannot clash, and no script in it runs.
     """
-    text = shortened(svg)
+    text = by_night(shortened(svg))
     if b"'" not in text:  # as it is in an attribute, and thereby shorter
         text = text.replace(b'"', b"'")
     escaped = ESCAPED_IN_URI.sub(lambda found: b"%%%02X" % found[0][0], text)
