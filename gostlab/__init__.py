@@ -7,10 +7,17 @@
         print(result.levels["cc"], result.goodput_mbit)
     found = gostlab.load(f"results/{experiment.name}")
     found.cells[["cell", "n", "goodput_mbit"]]
+    found.draw("bars", matplotlib_axes)
 
-The names of __all__ are public, and those of their parts that docs/reference/python.md lists: a
+A loop gets each result as it is there, those of earlier runs first. `break`, Ctrl-C or `cancel()`
+end the runs under way; what is finished stays, and the same experiment goes on from there. Where
+the loop may fail, `with experiment.run() as running:` stands around it. No signal's handler is set,
+and nothing ends the process or prints. What is wrong is one line: BadInput, MissingPart,
+MachineError, ResultsError, or an OSError.
+
+The names of __all__ are public, with those of their parts that docs/reference/python.md lists: a
 later version keeps what they mean, or says so in the changelog one version before. Everything else
-may change. Errors are BadInput, MissingPart, MachineError, ResultsError, and OSError.
+may change.
 """
 
 from importlib import import_module

@@ -40,7 +40,7 @@ from gostlab.runs.shard import Shard
 if TYPE_CHECKING:
     import pandas as pd
 
-RESULTS = Path("results")
+RESULTS = "results"
 # One level of a setting as people write it, or several that are compared: "1%", 4, ["cubic", "bbr"]
 Levels = str | int | float | Mapping[str, Any] | Sequence[Any]
 

@@ -47,7 +47,7 @@ def reported(folder: Path, experiments: Sequence[str]) -> list[str]:
 
 
 def report(
-    folder: Path,
+    folder: str | Path,
     experiments: Sequence[str] = (),
     out: Path | None = None,
     say: Callable[[str], object] = str,
@@ -59,9 +59,9 @@ def report(
     said by the copy of its file that its last run left with the results, and by no other. out: the
     folder to write (default: `report` in the results folder). Raises BadInput, OSError.
     """
-    wanted = reported(folder, experiments)
-
-    return pages.write_report(folder, wanted, out or folder / REPORT, say)
+    place = Path(folder)
+    wanted = reported(place, experiments)
+    return pages.write_report(place, wanted, out or place / REPORT, say)
 
 
 def open_run(folder: Path, run: Path, out: Path | None = None) -> Path:
@@ -121,8 +121,9 @@ def docs_pages(
     return [summaries.write_summary(folder, wanted, results_page), *changed]
 
 
-def compare(before: Path, after: Path, threshold: float = 0.05) -> change.Changes:
-    """What changed between two experiments' results folders (results/NAME each).
+def compare(before: str | Path, after: str | Path, threshold: float = 0.05) -> change.Changes:
+    """What changed between two experiments' results folders (results/NAME each). Its `rows` are the
+    figures that moved, cell by cell.
 
     threshold: a figure that moves by less, as a share, is the same. Raises BadInput, OSError.
     """
@@ -130,7 +131,7 @@ def compare(before: Path, after: Path, threshold: float = 0.05) -> change.Change
         raise BadInput(f"--threshold {100 * threshold:g}%: not within 0% and 1000%")
 
     found = []
-    for folder in (before, after):
+    for folder in map(Path, (before, after)):
         if not folder.is_dir():
             raise BadInput(f"{folder}: no such folder (an experiment's results: results/NAME)")
         place = folder.resolve()

@@ -65,6 +65,7 @@ gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says 
   ./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr --tunnel direct,gost+ws
                                a question of your own, answered in seconds; lists are compared
   ./lab run thesis-tunnel --quick      an experiment of experiments/
+  ./lab report thesis-tunnel --open    what its runs say, on one page
   ./lab doctor                         what is missing here, if something is
   ./lab --help                         every verb"""
 

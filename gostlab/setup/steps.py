@@ -69,6 +69,7 @@ TEST_PACKAGES = (
     "shellcheck python3-venv python3-pytest-xdist"
     " chromium"  # the report's page as people see it
     " python3-distributed openssl"  # a cluster, and its certificates
+    " python3-nbclient python3-ipykernel"  # the notebooks
 ).split()
 # What `./lab bench` counts and times this machine's own system calls with; without them it leaves
 # those figures out.

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import gostlab
+from gostlab.apps.reference.public import PARTS
 from gostlab.runs.schedule import Lost
 from tests.lab_command import said_by
 
@@ -22,14 +23,6 @@ ROOT = Path(gostlab.__file__).parent
 # What a later version keeps. A name that leaves was said to leave one version before.
 NAMES = """BadInput Experiment MachineError MissingPart Progress Result Results ResultsError Run Running
 SAMPLES __version__ compare fit load report""".split()
-PARTS = {
-    "Experiment": "from_file of run name runs levels",
-    "Progress": "done total left_s running",
-    "Result": "name folder levels repetition outcome verdict error counts goodput_mbit samples",
-    "Results": "name runs cells samples drawings figures draw to_parquet",
-    "Run": "description run",
-    "Running": "cancel wait outcome",
-}
 
 
 def test_the_public_names_are_these_and_checkers_of_types_know_them() -> None:

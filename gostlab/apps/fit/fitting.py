@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-RESULTS = Path("results")
+RESULTS = "results"
 MOST_POINTS, MOST_MEMBERS, MOST_REPETITIONS = 500, 20, 20
 
 
@@ -128,7 +128,7 @@ def order_of(
     settings: Mapping[str, str] | None = None,
     name: str | None = None,
     out: Path = PROFILES,
-    results: Path = RESULTS,
+    results: Path = Path(RESULTS),
     machine: str = "sandbox",
     matrices: Sequence[str] = (),
     fit_on: Mapping[str, Collection[str]] | None = None,

@@ -19,6 +19,7 @@ from analysis.judge.figures_of_merit import MERITS
 from analysis.judge.models import MODELS
 from gostlab.apps import cli
 from gostlab.apps.command import Verb, Words
+from gostlab.apps.reference import public
 from gostlab.declared.controls import IN_LINUX, shipped_controls
 from gostlab.declared.drawings import caption_of, drawing_files
 from gostlab.declared.folders import ROOT, from_root
@@ -122,6 +123,7 @@ def page_tables() -> dict[str, str]:
         ),
         "deciding": as_code(DECIDING),
         "verbs": "\n\n".join(verb_section(each) for each in cli.VERBS),
+        "python": public.to_markdown(),
         "result_folder": results_format.to_markdown(COMMAND),
     }
 
