@@ -23,7 +23,7 @@ def visible(text: str) -> str:
 
 
 class Visible:
-    """A stream that shows what is written to it, whoever it came from."""
+    """A stream that shows the control characters of all that is written to it."""
 
     def __init__(self, stream: TextIO) -> None:
         self.beneath = stream

@@ -107,7 +107,7 @@ def do_lab(lab: Lab, folder: Path) -> dict[str, float]:
     log = folder.with_suffix(".log")
     log.unlink(missing_ok=True)
     words = {step: ["./lab", "lab", step, str(folder)] for step in STEPS}
-    words["run"] += ["--jobs", "1"]  # whoever has more CPUs waits less
+    words["run"] += ["--jobs", "1"]  # with more CPUs one waits less
     words["start"][3:] = [str(lab.folder), "--student", STUDENT, "--folder", str(folder)]
     took = {"start": timed(words["start"], log)}
     assignment = open_coursework(folder)

@@ -45,7 +45,7 @@ from gostlab.results.measures import states_words
 Factors = tuple[tuple[str, Scalar], ...]
 Measured = tuple[Summary, Cell]
 
-# A round trip that differs by less is no longer one.
+# A round trip that differs by less is taken for the same.
 LONGER = 1.2
 MOST_SAID = 3  # sentences of one section
 MOST_WORDS = 25  # of an answer

@@ -41,7 +41,7 @@ OWN_SCALE = "each figure with a scale of its own"
 
 
 class DrawingError(BadInput):
-    """A drawing that is not there or not whole: a sentence for whoever wrote it."""
+    """A drawing that is not there or not whole: a sentence for its author."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from analysis.read.folder import Run
 # A single run of another seed, or through a tunnel, may lie this many thresholds off by chance.
 FEW = 3
 BETTER, WORSE, SAME, UNSURE = "better", "worse", "same", "unsure"
-LOST = "no run counts any more"
+LOST = "no run counts now"
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ Load = Callable[[str], Mapping[str, MatrixResults]]  # an experiment's matrices,
 
 @dataclass(frozen=True)
 class Asked:
-    """What a mark asks for."""
+    """The words of a mark, read."""
 
     place: str  # for messages: file and line
     experiment: str

@@ -52,7 +52,7 @@ FACTOR_HEADINGS = {
 }
 
 Row = dict[str, Any]
-# Of a goodput, for whoever goes on from a file.
+# Of a goodput, for a reader who goes on from the file.
 GOODPUT_KEPT = (
     *("cpu_bound", "goodput_low_mbit", "goodput_high_mbit", "goodput_coverage"),
     *("mean_mbit", "mean_low_mbit", "mean_high_mbit", "left_out", "study_source"),

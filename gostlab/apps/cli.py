@@ -60,7 +60,7 @@ VERBS = (
 )
 
 FIRST_WORDS = """\
-gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says what came of it.
+gostlab runs real TCP over an emulated WAN, with and without a tunnel, and says how they went.
 
   ./lab try --rate 100mbit --rtt 80ms --loss 0.5% --cc cubic,bbr --tunnel direct,gost+ws
                                a question of your own, answered in seconds; lists are compared

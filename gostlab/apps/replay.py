@@ -142,7 +142,7 @@ def replay_run(folder: Path, kernel_for: Callable[[str], Path], keep: Sequence[P
         replayed = results.read_object(work / "replay.json")
         words = guest.complaint or results.last_words(work)
     if replayed is None:
-        raise ResultsError(f"{folder}: the replay's machine ended without a word: {words}")
+        raise ResultsError(f"{folder}: the replay's machine ended and gave no reason: {words}")
     if "error" in replayed:
         raise ResultsError(f"{folder}: {replayed['error']}")
     flows = whole_load(results.read_object(folder / "flows.json") or {"flows": []})

@@ -2,7 +2,7 @@
 by how much.
 
 An error is a run whose number would answer another question: it is not started. A warning is for
-whoever reads the number; it is said once before a matrix runs, and stands in fidelity.json of every
+a reader of the number; it is said once before a matrix runs, and stands in fidelity.json of every
 run that it holds for.
 """
 

@@ -1,6 +1,6 @@
 """commands.sh: what the lab ran, written as a script that repeats it by hand with `ip netns`.
 
-The script's functions are in commands_prelude.sh. `FORMAT` changes when a script can no longer be
+The script's functions are in commands_prelude.sh. `FORMAT` changes when a script cannot be
 replayed as those before it.
 """
 

@@ -56,7 +56,7 @@ def let_go(pid: int, place: int, *, execs: int) -> bool:
     on; whether the counter was where it is in the program's file. Raises OSError.
     """
     for left in reversed(range(execs)):
-        # Who has ended instead is left to be found by whoever waits for it.
+        # A program that has ended instead is found by the code that waits for it.
         seen = os.waitid(os.P_PID, pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
         if seen is None or seen.si_code not in (os.CLD_TRAPPED, os.CLD_STOPPED):
             return False

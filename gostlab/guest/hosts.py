@@ -60,7 +60,7 @@ NOT_LOADED = "GOSTLAB_NOT_LOADED"
 
 
 class Unsupported(Exception):
-    """This machine's kernel lacks what the run asks for."""
+    """This machine's kernel lacks what the run needs."""
 
 
 def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str, str]]:

@@ -78,7 +78,7 @@ def held(kind: type) -> type:
 
 
 class Held:
-    """A node's namespaces, held by a process that ends with whoever started it."""
+    """A node's namespaces, held by a process that ends with its parent."""
 
     name: str
     params: dict[str, Any]

@@ -3,7 +3,7 @@
     python3 -m gostlab.guest.run FOLDER       FOLDER holds run.json and parts.json
 
 It needs root in its own network namespaces and a kernel with sch_netem, and knows nothing of which
-machine gave it those. How it ended goes to outcome.json, which whoever started it turns into
+machine gave it those. How it ended goes to outcome.json, which its starter turns into
 status.json.
 """
 

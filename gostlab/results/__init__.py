@@ -36,7 +36,7 @@ FROM_OUTSIDE = "ended from outside"
 LEAST_FREE_BYTES = 2**20
 
 
-# What a run.json means, in the lab's order of time. Whoever changes what the lab does for the same
+# What a run.json means, in the lab's order of time. A change to what the lab does for the same
 # run.json, so that its numbers are others (a kernel patch, a default, a tool's option), adds the
 # sentence that says what changed. Results of before are then older: they are not taken for answers
 # any more, and their runs are run again.
@@ -245,7 +245,7 @@ def makers_line(results: Path, runs: Sequence[RunDescription]) -> str | None:
     are several, or one of another version than this.
 
     They are answers all the same: what a run means has not changed since (EPOCHS). The line is for
-    whoever wonders whether a small difference is the build's.
+    a reader who wonders whether a small difference is the build's.
     """
     makers = Counter(
         maker_of(environment)
@@ -353,7 +353,7 @@ class Part:
     """A folder in which a run is made, beside the place that it takes when it is finished.
 
     So any number of processes, on any machines of a file system, may make the same run: the place
-    is there whole or not at all, and whoever is first has it. A lock in the folder says that its
+    is there whole or not at all, and the first has it. A lock in the folder says that its
     maker lives; parts of dead ones are taken away by the next.
     """
 

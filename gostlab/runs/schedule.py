@@ -59,7 +59,7 @@ class Finished:
 
 
 class Quiet:
-    """Who is told what happens; this one tells nobody."""
+    """An observer of what happens; this one shows nothing."""
 
     def say(self, text: str) -> None:
         """A line outside the progress."""

@@ -204,7 +204,7 @@ def apt_configuration(folder: Path, machine_dump: str) -> str:
         "Dir::State::status": str(folder / "state/status"),
         "Dir::Cache": str(folder / "cache"),
         "Dir::Log": str(folder / "log"),
-        # Its methods work as whoever runs this: the _apt user may not enter a home folder.
+        # Its methods work as the caller's user: the _apt user may not enter a home folder.
         "APT::Sandbox::User": "root" if os.geteuid() == 0 else "",
         "Acquire::Languages": "none",
         "Acquire::AllowInsecureRepositories": "false",

@@ -1,4 +1,4 @@
-"""A reader who follows a tutorial or a how-to page to the letter sees what it shows."""
+"""A reader who follows the README, a tutorial or a how-to page to the letter sees what it shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ FOLLOWED = [DOCS / "how-to" / f"{name}.md" for name in ("path", "queue", "figure
 
 
 @pytest.mark.sandbox
-@pytest.mark.parametrize("page", [*TUTORIALS, *FOLLOWED], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *TUTORIALS, *FOLLOWED], ids=lambda page: page.stem
+)
 def test_every_command_of_a_page_prints_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     for name in ("labs", "netem_profiles"):
         (tmp_path / name).symlink_to(ROOT / name)

@@ -39,9 +39,9 @@ def test_the_readme_is_one_screen_and_its_question_can_be_asked(
 ) -> None:
     text = README.read_text("utf-8")
     assert len(text.split()) <= 600 and max(map(len, text.splitlines())) <= 100
-    (question,) = re.findall(r"^    \./lab (try .*)$", text, re.MULTILINE)
+    (question,) = re.findall(r"^\$ \./lab (try .*)$", text, re.MULTILINE)
     assert cli.main([*question.split(), "--dry-run"]) == 0
-    assert len(capsys.readouterr().out.split()) == 24  # as it says below its table
+    assert len(capsys.readouterr().out.split()) >= 4 * 5  # a claim rests on five runs and more
 
 
 QUESTION = re.compile(r"^(?:    |\$ )\./lab (try [^#\n]*)", re.MULTILINE)

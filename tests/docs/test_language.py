@@ -19,8 +19,11 @@ MOST_OF_HOW_TO = 500
 MOST_BY_HAND, MOST_RESULTS, MOST_PICTURES = 12_000, 1_500, 2_000_000
 # The pages at the top, which count among what is written by hand.
 TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
+WORDS_OF_RIDDLES = re.compile(
+    r"\b(?:taken back|asked for|that does not say|whoever|what was said here)\b", re.IGNORECASE
+)
 RIDDLES = re.compile(
-    r"\b(?:taken back|by itself|asked for|that does not say|whoever|what was said here)\b"
+    WORDS_OF_RIDDLES.pattern + r"|\bby itself\b"
     r"|(?:^|[.:;] )(?:Who|He who) (?!are\b|is\b)",
     re.IGNORECASE,
 )
@@ -86,6 +89,19 @@ def test_no_line_is_long(page: Path) -> None:
 @pytest.mark.parametrize("page", BY_HAND, ids=name_of)
 def test_words_are_plain(page: Path) -> None:
     assert RIDDLES.findall(words_of(page.read_text("utf-8"))) == []
+
+
+def test_what_else_people_read_is_plain() -> None:
+    """Labs, notes of experiments and profiles, templates, docstrings, messages and comments."""
+    folders = ("analysis", "experiments", "gostlab", "labs", "measurements", "netem_profiles")
+    files = [
+        path
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".md", ".py", ".txt", ".yaml"} and "vendor" not in path.parts
+    ]
+    said = {path: WORDS_OF_RIDDLES.findall(path.read_text("utf-8")) for path in files}
+    assert len(files) > 100 and {path: words for path, words in said.items() if words} == {}
 
 
 @pytest.mark.parametrize("page", BY_HAND, ids=name_of)

@@ -135,7 +135,7 @@ def execute(
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
-                return "nobody waits for it any more"
+                return "nobody waits for it now"
             time.sleep(POLL_S)
         said.seek(0)
         lines = said.read().decode(errors="replace").strip().splitlines()

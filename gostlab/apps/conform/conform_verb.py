@@ -1,4 +1,4 @@
-"""`./lab conform`: its words, and what is said of what came of it."""
+"""`./lab conform`: its options, and the table that it prints."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Sealed:
 
 
 def read_answers(path: Path, lab: Lab) -> Answers:
-    """answers.yaml. Raises BadInput for a key that nobody asked for, and for what is no YAML."""
+    """answers.yaml. Raises BadInput for a key that the lab lacks, and for what is not YAML."""
     root = load_document(path)
     given = mapping_of(root)
     for name in given:

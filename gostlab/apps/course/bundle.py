@@ -52,7 +52,7 @@ def write_bundle(lab: Lab, form: str, course: str, secret: bytes | None, out: Pa
     """An autograder's zip. Raises BadInput for a secret that students could read, OSError."""
     if secret is not None and form == "classroom50":
         raise BadInput(
-            "--secret: Classroom 50 grades in the student's own repository, where whoever edits its"
+            "--secret: Classroom 50 grades in the student's own repository, where an editor of its"
             " workflow reads the secret: leave it out, or grade with a secret on your own machine"
         )
     files = dict(program_files(lab))

@@ -123,7 +123,7 @@ def write(out: Path, lab: Lab, title: str, lines: list[Line], index: str) -> Non
     for name, make in gradebooks.GRADEBOOKS.items():
         files[out / name] = make(lines, lab, title)
     for old in set(feedback.glob("*.html")) - set(files):
-        old.unlink()  # of who is not graded any more
+        old.unlink()  # of a student who has left the roster
     for file, text in files.items():
         part = file.with_name(f".{file.name}.part")
         part.write_text(text, encoding="utf-8", newline="")
@@ -152,7 +152,7 @@ def key(arguments: argparse.Namespace) -> int:
     """What would be right for one student. Raises BadInput."""
     lab = load_lab(arguments.lab)
     if arguments.secret is None:
-        raise BadInput("--secret is missing: a key is for who has the course's secret")
+        raise BadInput("--secret is missing: only a holder of the course's secret gets a key")
     secret = read_secret(arguments.secret)
     assignment = assigned(lab, arguments.student, arguments.course, secret)
     print(f"{lab.title} · {arguments.student} · course {arguments.course}")

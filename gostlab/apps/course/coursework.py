@@ -141,7 +141,7 @@ def seal_predictions(folder: Path, assignment: Assignment, *, again: bool) -> Se
 
 
 def unjudged(lab: Lab, answers: Answers) -> Iterator[tuple[Point, str]]:
-    """The points whose answer nobody could judge, and why."""
+    """The points whose answer cannot be judged, and why."""
     for point in lab.points:
         if point.answer is None:
             continue
@@ -153,7 +153,7 @@ def unjudged(lab: Lab, answers: Answers) -> Iterator[tuple[Point, str]]:
 
 
 def check_predictions(lab: Lab, answers: Answers, folder: Path) -> None:
-    """Raises BadInput for predictions that nobody could judge."""
+    """Raises BadInput for predictions that cannot be judged."""
     for point, why in unjudged(lab, answers):
         if point.is_prediction and not point.by_hand and point.answer:
             raise BadInput(f"{folder / ANSWERS}: {'.'.join(point.answer)}: {why}")
@@ -178,7 +178,7 @@ def differences(runs: list[RunDescription], assignment: Assignment, seed: int) -
     if keys <= {what_was_asked(run.to_json()) for run in runs}:
         return []
     if len(runs) < len(wanted):
-        return [f"{len(runs)} runs, {len(wanted)} are asked for"]
+        return [f"{len(runs)} runs, and the lab needs {len(wanted)}"]
     mine, theirs = runs[0].to_json(), wanted[0].to_json()
     named = ("experiment", "matrix", "factors", "repetition", "seed", "flows")
     return [key for key in theirs if key not in named and mine.get(key) != theirs[key]] or ["flows"]
@@ -199,5 +199,5 @@ def unfinished(folder: Path, assignment: Assignment) -> list[str]:
         f"{ANSWERS}: {'.'.join(point.answer or ())}: {why}" for point, why in unjudged(lab, answers)
     ]
     if lab.rank and not (folder / lab.rank.file).is_file():
-        left.append(f"{lab.rank.file}: not there: {lab.title} asks for it")
+        left.append(f"{lab.rank.file}: not there, and {lab.title} needs it")
     return left

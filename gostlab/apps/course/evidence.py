@@ -112,7 +112,7 @@ class Records:
         """Bytes that may be under way when iperf3 stops: its sockets' windows in their last second,
         and two blocks of each stream, one begun and one late. They cross the WAN uncounted, or are
         counted behind the last interval (a lost segment holds back all that came after it). The
-        windows count for no more than path and queue hold. Whoever sends a download stops when the
+        windows count for no more than path and queue hold. A download's sender stops when the
         receiver says so, a round trip later: twice as much.
         """
         path = self.run.path[measures.data_direction(flow.direction)]
@@ -160,7 +160,7 @@ def contradictions(
     """The same; raises BROKEN_RECORDS."""
     run, status = records.run, records.object("status.json")
     if records.object("run.json") != run.to_json():
-        yield "run.json: not what was asked of this student"
+        yield "run.json: not this student's assignment"
         return
     if status.get("outcome") != "ok":
         yield f"status.json: outcome {str(status.get('outcome'))[:40]}"

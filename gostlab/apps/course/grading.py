@@ -250,7 +250,7 @@ def find_runs(assignment: Assignment, sealed: Sealed, results: Path) -> Found:
         if others > asked - missing:
             why = (
                 f", though {others} others are: they belong to other predictions, another student,"
-                " another lab or settings that were not asked for"
+                " another lab, or other settings"
             )
         lines = [line for line in found.problems if "not there" not in line]
         found.problems = [f"{RESULTS}: {missing} of {asked} runs are not there{why}", *lines]

@@ -98,7 +98,7 @@ def entry_of(folder: Path, student: str, asked: Rank) -> Entry:
 
 
 def print_ranking(found: Sequence[Standing], paths: Sequence[HiddenPath], lab: Lab) -> None:
-    """A row for each, and a line for whoever has no rank."""
+    """A row for each, and a line for each that has no rank."""
     table = plain_table()
     table.add_column("rank", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")

@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         if other:
             complain(f"{folder / own.file}: not what is asked yet: {', '.join(other)}")
     elif own:
-        complain(f"{folder / own.file}: not there yet: {assignment.lab.title} asks for it")
+        complain(f"{folder / own.file}: not there yet, and {assignment.lab.title} needs it")
     status = EXIT_OK
     for plan in plans:
         outcome = plan.run(folder / RESULTS, jobs=arguments.jobs, progress=True).wait()

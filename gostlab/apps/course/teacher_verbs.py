@@ -62,7 +62,7 @@ def secret(arguments: argparse.Namespace) -> int:
         raise BadInput(f"{arguments.file}: there already, and a course keeps its secret") from None
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(secrets.token_hex(32) + "\n")
-    print(f"{arguments.file}: readable by you alone; whoever has it can make tickets")
+    print(f"{arguments.file}: readable by you alone; its holder can make tickets")
     return EXIT_OK
 
 

@@ -41,7 +41,7 @@ def check_sheet(lab: Lab) -> None:
         for key in lab.keys(section):
             if key not in there:
                 line = "" if node is None or node.line is None else f":{node.line}"
-                raise BadInput(f"{path}{line}: {section}.{key} is missing: {CHECKS} asks for it")
+                raise BadInput(f"{path}{line}: {section}.{key} is missing: {CHECKS} names it")
 
 
 def check_page(lab: Lab) -> None:

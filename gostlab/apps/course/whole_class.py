@@ -242,7 +242,7 @@ def grade_all(found: Download, course: Course, out: Path, jobs: int) -> list[Rec
 
 
 def leave_interrupts() -> None:
-    """Ctrl-C is for who started the processes."""
+    """Ctrl-C goes to the process that started the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -280,7 +280,7 @@ class Line:
 
 
 def lines_of(found: Download, records: Sequence[Record], roster: Roster) -> list[Line]:
-    """The roster's students in its order, and then whoever handed in and is not on it."""
+    """The roster's students in its order, then those who handed in and are not on it."""
     of_whom: dict[object, list[tuple[HandedIn, Record]]] = {}
     for handed, record in zip(found.hand_ins, records, strict=True):
         pupil = whose(handed, roster) or roster.known_as(record.claims)

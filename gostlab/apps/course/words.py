@@ -22,7 +22,7 @@ ACTIONS = {
     "predict": (STUDENT, "seal your predictions; the runs will belong to them", "3"),
     "run": (
         STUDENT,
-        "run what the lab asks you to, and your own experiment if it asks for one",
+        "make the lab's runs, and those of your own experiment if the lab has one",
         "3",
     ),
     "report": (STUDENT, "tables, figures and one page of your runs", "3"),

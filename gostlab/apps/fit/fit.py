@@ -160,7 +160,7 @@ def kept_experiment(order: FitOrder) -> Experiment:
 
 
 def fit_order(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:
-    """Search, judge, and say what came of it. Raises BadInput, and what a run does."""
+    """Search and judge, and return the result. Raises BadInput, and what a run does."""
 
     def snap(places: np.ndarray) -> np.ndarray:
         columns = zip(order.free, places.T, strict=True)

@@ -109,7 +109,7 @@ def beside_the_path(fitted: Fitted) -> list[str]:
 
 
 def to_document(fitted: Fitted) -> dict[str, Any]:
-    """`fitted` as a file has it, without what nobody knows."""
+    """`fitted` as a file has it, without unknown values."""
     document = asdict(fitted)
     document["misfit"] = number(fitted.misfit)
     document["rows"] = [

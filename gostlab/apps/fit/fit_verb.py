@@ -1,4 +1,4 @@
-"""`./lab fit PROFILE --from MEASUREMENTS`: from its words to what is said of what came of it."""
+"""`./lab fit PROFILE --from MEASUREMENTS`: its options, and the lines that it prints."""
 
 from __future__ import annotations
 

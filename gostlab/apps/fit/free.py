@@ -157,7 +157,7 @@ def read_free(name: str, node: Node) -> Free:
     if log and least <= 0:
         raise given["from"].bad_value("a log scale begins above 0 (or scale: linear)")
     if values["within"] is not None and not has_hole(values["within"]):
-        raise given["within"].bad(f"{HOLE} stands nowhere in it: where is the number to go?")
+        raise given["within"].bad(f"{HOLE} does not stand in it: say where the number goes")
     free = Free(
         name, sets, least, most, unit, log, values["whole"], node, values["within"], from_measured
     )

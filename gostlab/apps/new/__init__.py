@@ -56,7 +56,7 @@ KINDS = {
 def write_kind(kind: str, name: str, root: Path = folders.ROOT) -> list[Path]:
     """Write the files of a new kind; which those are. Nothing is written over. Raises BadInput."""
     if kind not in KINDS:
-        raise BadInput(f"{kind}: nothing that can be added (there are {', '.join(KINDS)})")
+        raise BadInput(f"{kind}: not a kind that can be added (there are {', '.join(KINDS)})")
     if not NAME.fullmatch(name):
         raise BadInput(f"{name}: not a name (small letters, digits; -, + or _ between words)")
     asked = KINDS[kind]

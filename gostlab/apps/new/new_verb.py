@@ -16,12 +16,12 @@ LAB, CLASSROOM = "lab", "classroom"
 
 
 def new_arguments(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("kind", choices=[*new.KINDS, LAB, CLASSROOM], help="what it is to be")
+    verb.add_argument("kind", choices=[*new.KINDS, LAB, CLASSROOM], help="the kind of thing to add")
     verb.add_argument(
-        "name", help="what an experiment is to call it; of a lab or a classroom, the folder"
+        "name", help="its name in an experiment; for a lab or a classroom, its folder"
     )
-    verb.add_argument("--lab", help="of a classroom: the lab, its number, name or folder")
-    verb.add_argument("--course", help="of a classroom: a word for course and year")
+    verb.add_argument("--lab", help="for a classroom: the lab, by its number, name or folder")
+    verb.add_argument("--course", help="for a classroom: a word for course and year")
 
 
 def new_verb(arguments: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def new_verb(arguments: argparse.Namespace) -> int:
         print(f"next: read {folder}/README.md; git init {folder}; push it as a template")
         return EXIT_OK
     if arguments.lab or arguments.course:
-        raise BadInput(f"--lab, --course: of a classroom, and not of a {arguments.kind}")
+        raise BadInput(f"--lab and --course are for a classroom, not for a {arguments.kind}")
     if arguments.kind == LAB:
         for path in teaching.write_lab(folder):
             print(f"to fill in: {path}")

@@ -27,7 +27,7 @@ NOT_SAID = "not said"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     formats = "; ".join(f"{each.name}: {each.says}" for each in FORMATS.values())
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="may be gzipped")
-    parser.add_argument("--format", choices=FORMATS, help=f"default: as the file looks ({formats})")
+    parser.add_argument("--format", choices=FORMATS, help=f"default: by its content ({formats})")
     parser.add_argument(
         "--source", default=NOT_SAID, help="where the recording is from, for the file"
     )

@@ -1,4 +1,4 @@
-"""`./lab validate`: its words, and what is said of what came of it."""
+"""`./lab validate`: its options, and the table that it prints."""
 
 from __future__ import annotations
 

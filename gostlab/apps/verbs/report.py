@@ -31,7 +31,7 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "experiment",
         nargs="*",
-        help="which, by name or by the path of its YAML file (default: every one with results);"
+        help="an experiment's name, or the path of its YAML file (default: every one with results);"
         " a run's folder is a page of that run with every sample",
     )
     add_results(verb, "where the runs are")
@@ -134,7 +134,7 @@ def compare_verb(arguments: argparse.Namespace) -> int:
             table.add_row(*row)
         console.print(table)
     for heading, cells in (
-        ("no run counts any more", found.lost),
+        ("no run counts now", found.lost),
         ("only before", found.only_before),
         ("only after", found.only_after),
         ("made differently", found.made),

@@ -116,7 +116,7 @@ def pace(text: str) -> float:
 def told(
     arguments: argparse.Namespace, experiment: api.Experiment, *, quiet: bool
 ) -> AbstractContextManager[schedule.Quiet]:
-    """Who is told what the runs do. Raises BadInput."""
+    """The observer that shows what the runs do. Raises BadInput."""
     if not arguments.live:
         return progress.progress_on_stderr(experiment.name, quiet=quiet)
     if quiet:
@@ -131,7 +131,7 @@ def setting_names() -> str:
 
 
 def try_arguments(asked: argparse.ArgumentParser) -> None:
-    usual = asked.add_argument_group("what most questions ask; a list is compared")
+    usual = asked.add_argument_group("what most questions vary; a list is compared")
     others = asked.add_argument_group("any other setting (./lab settings NAME says more)")
     holds = {**settings.DEFAULTS, **question.PATH_DEFAULTS, **question.TRY_DEFAULTS}
     names = settings.known_names()

@@ -252,7 +252,7 @@ def resolve_flows(
                 f" ({flow.name}: {{sender: 1, receiver: 2}})"
             )
         crossed[flow.name] = paths_crossed(path, links, way)
-    # Buffers in bdp are of the longest round trip among the flows, whoever shares a host with it.
+    # Buffers in bdp are of the longest round trip among the flows, also where they share a host.
     rtts_ms = [float(flow.fields["rtt"] * 500) for flow in flows if "rtt" in flow.fields]
     longest = in_a_row(max(crossed.values(), key=round_trip_ms))
     longest = {

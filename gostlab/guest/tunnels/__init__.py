@@ -1,4 +1,4 @@
-"""Tunnels: one file each, and what starts the one that a run asks for.
+"""Tunnels: one file each, and what starts the one that a run names.
 
 A file declares `TUNNEL = TunnelKind(...)` (gostlab.declared.tunnels) and defines `start(launch)`,
 which starts the far end and the near end, waits until both listen, and gives the entry and the

@@ -76,7 +76,7 @@ class Launch:
     port       the pair's own: a forwarder has one sink, so that a second flow needs a second pair
     number     of the pair, from 0
     mark       what its processes' names and logs end in, where a run has several pairs
-    ends       what has been started so far; ended by whoever made this
+    ends       what has been started so far; ended by the caller
     """
 
     network: Network

@@ -1,7 +1,7 @@
 """When a flow's data began and ended, from its sending sockets themselves.
 
 Linux counts for how long a socket has had data to send (tcp_info's tcpi_busy_time), and how long
-ago it sent some (tcpi_last_data_sent). Whoever reads both at a sample knows the first byte to the
+ago it sent some (tcpi_last_data_sent). A reader of both at a sample knows the first byte to the
 microsecond, if the sender was not idle since, and the last one to a jiffy.
 """
 
