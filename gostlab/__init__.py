@@ -28,8 +28,8 @@ from gostlab import lazy
 lazy.install()
 
 __version__ = "0.2.0"
-# Each public name, and the module that has it: read when it is first asked for, as a run inside the
-# guest needs none. gostlab/__init__.pyi says the same to checkers of types.
+# Each public name, and the module that has it: read at its first use, as a run inside the guest
+# needs none. gostlab/__init__.pyi says the same to checkers of types.
 PUBLIC = {
     "BadInput": "gostlab.declared.errors",
     "Experiment": "gostlab.api",

@@ -129,9 +129,9 @@ class Told(Quiet):
 class Running(Iterator[Result]):
     """The runs of an experiment while they are made: each result as it is there.
 
-    Nothing runs before the first result is asked for, and between two of them runs go on that have
-    begun. Ctrl-C, an error in the loop's own `with`, `cancel` or the loop's `break` end what runs,
-    and leave what is finished; the same experiment goes on from there.
+    Nothing runs before the loop begins, and between two results runs go on that have begun. Ctrl-C,
+    an error in the loop's own `with`, `cancel` or the loop's `break` end what runs, and leave what
+    is finished; the same experiment goes on from there.
     """
 
     def __init__(self, plan: Plan, start: Callable[[Callable[[], None]], Making]) -> None:
@@ -169,7 +169,7 @@ class Running(Iterator[Result]):
         self._stop = True
 
     def _look(self) -> None:
-        """Raises Cancelled if that was asked for."""
+        """Raises Cancelled once `cancel` was called."""
         if self._stop:
             raise Cancelled
 
@@ -312,7 +312,7 @@ class Experiment(Plan):
         gost      GOST's program
         workers   others that make the runs, in place of this machine's CPUs
         No signal's handler is set and the process is never ended. Raises BadInput, MissingPart and
-        MachineError at once; while results are asked for, ResultsError and OSError.
+        MachineError at once; while the loop goes on, ResultsError and OSError.
         """
         held = ExitStack()
         watcher = progress if isinstance(progress, Quiet) else Quiet()

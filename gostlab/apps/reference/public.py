@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import gostlab
+from gostlab.declared import folders
 
 # What of a public class is public. A name that leaves is said to leave one version before.
 PARTS = {
@@ -52,7 +53,9 @@ def signature(what: Any) -> str:
     if inspect.isclass(what) and (issubclass(what, Exception) or what.__name__ not in ("Run",)):
         return ""
     given = [each for each in inspect.signature(what).parameters.values() if each.name != "self"]
-    words = [str(each.replace(annotation=inspect.Parameter.empty)) for each in given]
+    bare = [str(each.replace(annotation=inspect.Parameter.empty)) for each in given]
+    # A folder of this checkout is elsewhere in another.
+    words = [word.replace(f"{folders.ROOT}/", "") for word in bare]
     kinds = [each.kind for each in given]
     if inspect.Parameter.KEYWORD_ONLY in kinds:
         words.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")

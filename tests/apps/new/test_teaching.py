@@ -139,7 +139,7 @@ def test_a_part_that_is_missing_is_named(mine: Path, part: str) -> None:
         (("lab", "My Lab"), "not a lab's name"),
         (("lab", "3-random-loss"), "there is a lab of that name"),
         (("lab", "there"), "is there already"),
-        (("lab", "mine", "--course", "x"), "of a classroom"),
+        (("lab", "mine", "--course", "x"), "for a classroom"),
         (("classroom", "class"), "--lab is missing"),
         (("classroom", "class", "--lab", "77"), "no such lab"),
         (("classroom", "there", "--lab", "0"), "is there already"),
