@@ -1,4 +1,4 @@
-"""`python3 -m gostlab VERB`: the same as ./lab VERB."""
+"""`python3 -m gostlab VERB`, and `gostlab VERB` where it is installed: the same as ./lab VERB."""
 
 import os
 import signal
@@ -24,11 +24,18 @@ signal.signal(signal.SIGTERM, at_once)
 
 from gostlab.apps.cli import main  # noqa: E402
 
-try:
-    status = main(sys.argv[1:])
-    # All is written: a signal on the way out changes nothing any more.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-except KeyboardInterrupt:
-    status = INTERRUPTED
-sys.exit(status)
+
+def command() -> int:
+    """Run the verb of the command line; the exit status."""
+    try:
+        status = main(sys.argv[1:])
+        # All is written: a signal on the way out changes nothing any more.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(command())

@@ -11,6 +11,7 @@ import re
 from typing import Any, TextIO
 
 # Control characters but tab and the end of a line, and what turns the direction of writing.
+CHECKOUTS_COMMAND = "./lab"
 UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
     "|\r(?!\n)"
@@ -23,13 +24,17 @@ def visible(text: str) -> str:
 
 
 class Visible:
-    """A stream that shows the control characters of all that is written to it."""
+    """A stream that shows the control characters of all that is written to it.
 
-    def __init__(self, stream: TextIO) -> None:
+    command  what the lab is called where it is installed, in place of a checkout's ./lab
+    """
+
+    def __init__(self, stream: TextIO, command: str = CHECKOUTS_COMMAND) -> None:
         self.beneath = stream
+        self._command = command
 
     def write(self, text: str) -> int:
-        self.beneath.write(visible(text))
+        self.beneath.write(visible(text).replace(CHECKOUTS_COMMAND, self._command))
         return len(text)
 
     def writelines(self, lines: Any) -> None:

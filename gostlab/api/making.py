@@ -13,6 +13,7 @@ from pathlib import Path
 from analysis.judge import contest, statistics
 from gostlab import machine, results
 from gostlab.api.plan import Plan
+from gostlab.declared.folders import IS_PACKAGE
 from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.question import Question
@@ -234,7 +235,7 @@ def contests(outcome: Outcome) -> list[Standings]:
 def checkout_commit() -> str | None:
     """The commit of the lab's checkout, with + if it is changed; None outside one."""
     git = shutil.which("git")
-    if git is None:
+    if git is None or IS_PACKAGE:
         return None
     base = [git, "-c", f"safe.directory={machine.CHECKOUT}", "-C", str(machine.CHECKOUT)]
     head, dirty = (

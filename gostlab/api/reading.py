@@ -12,7 +12,7 @@ from analysis.page import report as pages
 from analysis.page import site as site_pages
 from analysis.page import summary as summaries
 from analysis.read import runs as answers
-from gostlab import machine
+from gostlab.declared.folders import CODE, IS_PACKAGE
 from gostlab.describe.file.document import BadInput, is_path
 from gostlab.describe.file.experiment import load_experiment
 from gostlab.setup import site_tools
@@ -92,13 +92,13 @@ def site(folder: Path, experiments: Sequence[str] = (), out: Path | None = None)
     """Write the site's pages of what runs say, and build it; its first page.
 
     experiments: sections of the page of studies to make anew, the others stay (none: of all that
-    have results, and of no others). out: the folder (default: site/ of the checkout). Raises
-    BadInput, MissingPart, OSError.
+    have results, and of no others). out: the folder (default: site/ of the checkout; of the current
+    folder, where the lab is an installed package). Raises BadInput, MissingPart, OSError.
     """
     wanted = reported(folder, experiments)
 
     generator = site_tools.find_generator()
-    place = out or machine.CHECKOUT / "site"
+    place = out or (Path() if IS_PACKAGE else CODE) / "site"
     sources = site_pages.write_site(folder, wanted, place, keep=bool(experiments))
     return site_tools.build_site(generator, sources, place / "html")
 
@@ -114,10 +114,12 @@ def docs_pages(
     """
     wanted = reported(folder, experiments)
 
-    place = out or machine.CHECKOUT / "docs"
+    if IS_PACKAGE:
+        raise BadInput("--docs writes the pages of a clone: run ./lab report --docs in one")
+    place = out or CODE / "docs"
     results_page = place / "results.md"
     pages = sorted(page for page in place.rglob("*.md") if page != results_page)
-    changed = marked.write_marked(pages, folder, machine.CHECKOUT)
+    changed = marked.write_marked(pages, folder, CODE)
     return [summaries.write_summary(folder, wanted, results_page), *changed]
 
 

@@ -35,6 +35,7 @@ from gostlab.apps.new import new_verb
 from gostlab.apps.paths import profile_verb
 from gostlab.apps.validate import validate_verb
 from gostlab.apps.verbs import own, report, run, say
+from gostlab.declared import folders
 from gostlab.declared.errors import BadInput
 from gostlab.setup import steps as setup
 from gostlab.setup.parts import MissingPart
@@ -74,20 +75,20 @@ def main(argv: Sequence[str]) -> int:
     """Run one verb; returns the exit code."""
     if asked_by_shell():
         completion.answer(parser())
-    if argv and argv[0] == "setup":  # before Debian's packages are there
-        return int(setup.main(list(argv[1:])))
-    if argv and argv[0] == "doctor":
-        return int(doctor.main(list(argv[1:])))
-    if not argv:
-        print(FIRST_WORDS)
-        return EXIT_BAD_INPUT
     with redirect_stdout(shown(sys.stdout)), redirect_stderr(shown(sys.stderr)):
+        if not argv:
+            print(FIRST_WORDS)
+            return EXIT_BAD_INPUT
+        if argv[0] == "setup":  # before Debian's packages are there
+            return int(setup.main(list(argv[1:])))
+        if argv[0] == "doctor":
+            return int(doctor.main(list(argv[1:])))
         return in_words(argv)
 
 
 def shown(stream: Any) -> Any:
     """A stream on which foreign text can do nothing."""
-    return stream if isinstance(stream, Visible) else Visible(stream)
+    return stream if isinstance(stream, Visible) else Visible(stream, folders.COMMAND)
 
 
 def in_words(argv: Sequence[str]) -> int:

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from gostlab.declared.folders import COMMAND
+
 Number = TypeVar("Number", bound=Any)  # what can be more or less than another
 
 
-class BadInput(Exception):
+class Complaint(Exception):
+    """What is wrong and what to do, in a line: its commands are as they are typed here."""
+
+    def __str__(self) -> str:
+        return super().__str__().replace("./lab", COMMAND)
+
+
+class BadInput(Complaint):
     """What a person wrote cannot be used: `file:line: key: what is wrong (what to do)`."""
 
 

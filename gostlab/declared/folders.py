@@ -1,15 +1,24 @@
-"""Where the lab's files are: in its checkout, and in the cache of what the set-up made.
+"""Where the lab's files are: in its checkout or its installed package, and in the cache of what the
+set-up made.
 
-Python's own library alone.
+In a checkout what people write (experiments, profiles, labs) lies beside the code. A package has it
+all within gostlab/, as pyproject.toml says. Python's own library alone.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
+from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+CODE = Path(__file__).resolve().parents[2]  # where gostlab and analysis are imported from
+IN_PACKAGE = CODE / "gostlab" / "data"
+IS_PACKAGE = IN_PACKAGE.is_dir()
+ROOT = IN_PACKAGE if IS_PACKAGE else CODE
+COMMAND = "gostlab" if IS_PACKAGE else "./lab"
+# Where a run's Python finds gostlab and topo.
+PYTHON_PATH = os.pathsep.join(dict.fromkeys((str(CODE), str(ROOT))))
 EXPERIMENTS = ROOT / "experiments"
 PROFILES = ROOT / "netem_profiles"
 MACHINES = ROOT / "machines"
@@ -18,16 +27,36 @@ LABS = ROOT / "labs"
 CONTROLS = ROOT / "cc"
 KERNELS = ROOT / "kernel" / "versions"
 TOPOLOGIES = ROOT / "topo.py"
-TUNNELS = ROOT / "gostlab" / "guest" / "tunnels"
-QDISCS = ROOT / "gostlab" / "guest" / "qdiscs"
-TRAFFIC_KINDS = ROOT / "gostlab" / "guest" / "traffic_kinds"
-FORMATS = ROOT / "gostlab" / "apps" / "paths" / "formats"
-DRAWINGS = ROOT / "analysis" / "draw" / "drawings"
+TUNNELS = CODE / "gostlab" / "guest" / "tunnels"
+QDISCS = CODE / "gostlab" / "guest" / "qdiscs"
+TRAFFIC_KINDS = CODE / "gostlab" / "guest" / "traffic_kinds"
+FORMATS = CODE / "gostlab" / "apps" / "paths" / "formats"
+DRAWINGS = CODE / "analysis" / "draw" / "drawings"
+# Where a profile of the user's goes: into the checkout, or the current folder, never a package.
+OWN_PROFILES = Path(PROFILES.name) if IS_PACKAGE else PROFILES
 
 
 def from_root(path: Path) -> str:
     """A path as people see it: from the checkout's folder on."""
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+    for root in (ROOT, CODE):
+        if path.is_relative_to(root):
+            return str(path.relative_to(root))
+    return str(path)
+
+
+def sources(*packages: str) -> Iterator[tuple[str, Path]]:
+    """The Python of some packages, and topo.py: each file by its name in a checkout."""
+    yield TOPOLOGIES.name, TOPOLOGIES
+    for path in (path for package in packages for path in sorted((CODE / package).rglob("*.py"))):
+        if not path.is_relative_to(IN_PACKAGE):
+            yield path.relative_to(CODE).as_posix(), path
+
+
+def places(folder: Path) -> list[Path]:
+    """Where what people write is looked for by its name: in the lab's folder; with a package also
+    in the current folder's of that name.
+    """
+    return [folder, Path(folder.name)] if IS_PACKAGE and folder.parent == ROOT else [folder]
 
 
 def cache_folder() -> Path:

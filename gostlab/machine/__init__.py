@@ -21,7 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from gostlab.declared.folders import ROOT
+from gostlab.declared.errors import Complaint
+from gostlab.declared.folders import CODE, TOPOLOGIES
 from gostlab.declared.iperf3_versions import OWN, SYSTEM
 from gostlab.declared.kernels import SHIPPED
 from gostlab.declared.tunnels import GOST, tunnel_kind
@@ -38,7 +39,7 @@ from gostlab.setup.parts import (
 
 # Mininet asks distutils to compare two versions, and setuptools answers in its place: 300 modules
 # of setuptools in every run, if Python's own (until 3.12) is not requested.
-CHECKOUT = ROOT
+CHECKOUT = CODE
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"} if sys.version_info < (3, 12) else {}
 # The folders that every guest has for itself (gostlab/machine/init.py).
 OWN_FOLDERS = ("/run", "/tmp", "/var/tmp", "/dev/shm")
@@ -55,10 +56,10 @@ def compile_lab() -> None:
         return
     # What cannot be written is compiled in each run, as before.
     compileall.compile_dir(CHECKOUT / "gostlab", quiet=2)
-    compileall.compile_file(CHECKOUT / "topo.py", quiet=2)
+    compileall.compile_file(TOPOLOGIES, quiet=2)
 
 
-class MachineError(Exception):
+class MachineError(Complaint):
     """A machine cannot be used here; the message says why and what to do."""
 
 

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gostlab.declared.folders import PYTHON_PATH
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.machine import CHECKOUT, QUICK_IMPORTS, Watched, run_argv, time_limit_s
+from gostlab.machine import QUICK_IMPORTS, Watched, run_argv, time_limit_s
 from gostlab.machine.sandbox import host_facts
 
 # What the host's own kernel keeps a run in; the run is root, and nothing else holds it.
@@ -33,7 +34,7 @@ def start_run(
     environ = {
         **os.environ,
         **QUICK_IMPORTS,
-        "PYTHONPATH": str(CHECKOUT),
+        "PYTHONPATH": PYTHON_PATH,
         "GOSTLAB_COMMIT": json.dumps(commit),
         "GOSTLAB_HOST": json.dumps(host_facts(ISOLATION)),
     }

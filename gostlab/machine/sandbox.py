@@ -25,6 +25,7 @@ from typing import Any
 
 from gostlab import machine
 from gostlab.declared.errors import BadInput
+from gostlab.declared.folders import PYTHON_PATH
 from gostlab.declared.kernels import SHIPPED, kernel_named
 from gostlab.describe.resolve.cpu_model import ONE_FOR_ALL, CpuModel
 from gostlab.describe.resolve.run_description import RunDescription
@@ -402,7 +403,7 @@ def sandbox_environ(extra: Mapping[str, str] = {}) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "HOME": "/root",
         "TMPDIR": "/tmp",
-        "PYTHONPATH": str(CHECKOUT),
+        "PYTHONPATH": PYTHON_PATH,
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         **NO_MEMORY_CALLS,

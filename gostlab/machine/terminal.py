@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from gostlab import machine
+from gostlab.declared.folders import PYTHON_PATH
 from gostlab.describe.resolve.cpu_model import CpuModel
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
@@ -38,7 +39,7 @@ def open_shell(run: RunDescription, parts: Parts) -> int:
 
 def open_here(folder: Path) -> int:
     """The prompt on this machine's kernel."""
-    environ = {**os.environ, "PYTHONPATH": str(machine.CHECKOUT)}
+    environ = {**os.environ, "PYTHONPATH": PYTHON_PATH}
     command = [sys.executable, "-m", SHELL, str(folder)]
     return subprocess.run(command, env=environ, check=False).returncode
 

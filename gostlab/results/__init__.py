@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from gostlab import __version__
+from gostlab.declared.errors import Complaint
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.results.format import SCHEMA
 
@@ -49,7 +50,7 @@ PART_LOCK = ".making"  # in a run's folder while it is made beside its place
 PART_WITHOUT_LOCK_S = 600.0
 
 
-class ResultsError(Exception):
+class ResultsError(Complaint):
     """A results folder cannot be used; the message says why and what to do."""
 
 

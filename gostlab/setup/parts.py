@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.declared import kernels
+from gostlab.declared.errors import Complaint
 from gostlab.declared.folders import ROOT, cache_folder, own_kernels_folder
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.declared.kernels import SHIPPED, Declared
@@ -49,7 +50,7 @@ HEADERS = "headers.tar.xz"  # beside a kernel: what a module of it is compiled w
 OLDEST_IPROUTE2 = (6, 6)  # the first whose tc sets netem's seed
 
 
-class MissingPart(Exception):
+class MissingPart(Complaint):
     """A part of the lab is not there. The message says which, and what to do."""
 
 

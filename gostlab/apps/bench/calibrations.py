@@ -13,10 +13,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from gostlab import machine
 from gostlab.apps.bench import against_sandbox, calibrate, packets
 from gostlab.apps.bench.figures import Figure, tell
 from gostlab.apps.bench.timed import Bench, load, read_json
+from gostlab.declared import folders
 
 REPEATED_S = 10.0
 # What is run again and again with one seed.
@@ -162,7 +162,7 @@ def relay_figures(_bench: Bench) -> list[Figure]:
     """The relay's throughput over loopback by `go test -bench`."""
     done = subprocess.run(
         ["go", "test", "-run", "^$", "-bench", "Throughput", "-cpu", "1", "-benchtime", "2s", "."],
-        cwd=machine.CHECKOUT / "tunnel",
+        cwd=folders.ROOT / "tunnel",
         capture_output=True,
         text=True,
         check=False,

@@ -14,12 +14,13 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from gostlab import machine
+from gostlab.declared import folders
 from gostlab.machine.sandbox import host_facts
 from gostlab.results import read_object
 from gostlab.setup import parts
@@ -70,7 +71,7 @@ def identify(gost: Path | None = None) -> dict[str, Any]:
         Identity(
             host=os.uname().nodename,
             cpu=str(host_facts("")["cpu"]),
-            lab=lab_hash(),
+            lab=lab_hash(folders.sources("gostlab")),
             kernel=parts.file_sha256(parts.require_kernel(found)),
             tunnel=tunnel and tunnel["sha256"],
             iperf3={version: one.sha256 for version, one in sorted(found.iperf3.items())},
@@ -79,11 +80,11 @@ def identify(gost: Path | None = None) -> dict[str, Any]:
     )
 
 
-def lab_hash(root: Path = machine.CHECKOUT) -> str:
-    """What of the lab's sources makes a run what it is."""
+def lab_hash(sources: Iterable[tuple[str, Path]]) -> str:
+    """What of the lab's sources makes a run what it is: the same of a checkout and a package."""
     total = hashlib.sha256()
-    for path in sorted([root / "topo.py", *(root / "gostlab").rglob("*.py")]):
-        total.update(f"{path.relative_to(root)}\0{parts.file_sha256(path)}\n".encode())
+    for name, path in sources:
+        total.update(f"{name}\0{parts.file_sha256(path)}\n".encode())
     return total.hexdigest()
 
 
@@ -112,7 +113,7 @@ def execute(
     words = [*WITH_ITS_PARENT, sys.executable, "-P", "-m", "gostlab", "exec", "-", str(made)]
     environ = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(machine.CHECKOUT), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(folders.CODE), os.environ.get("PYTHONPATH", "")]),
         "GOSTLAB_WORKER": worker,
     }
     with tempfile.TemporaryFile() as said:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gostlab.apps.course.lab import Lab
-from gostlab.declared.folders import ROOT
+from gostlab.declared import folders
 from gostlab.describe.file.document import BadInput
 
 SECRET = "course.secret"
@@ -76,10 +76,12 @@ def write_bundle(lab: Lab, form: str, course: str, secret: bytes | None, out: Pa
 
 def program_files(lab: Lab) -> Iterator[tuple[str, bytes]]:
     """The lab's own program as far as grading reads it, and this lab's folder."""
-    for pattern in ("lab", "topo.py", "gostlab/**/*.py", "analysis/**/*.py", "netem_profiles/*.*"):
-        for path in sorted(ROOT.glob(pattern)):
-            if path.is_file():
-                yield path.relative_to(ROOT).as_posix(), path.read_bytes()
+    yield "lab", (folders.ROOT / "lab").read_bytes()
+    for name, path in folders.sources("gostlab", "analysis"):
+        yield name, path.read_bytes()
+    for path in sorted(folders.PROFILES.glob("*.*")):
+        if path.is_file():
+            yield f"{folders.PROFILES.name}/{path.name}", path.read_bytes()
     for path in sorted(lab.folder.iterdir()):
         if path.is_file() and path.suffix in (".yaml", ".md"):
             yield f"labs/{lab.name}/{path.name}", path.read_bytes()

@@ -21,7 +21,7 @@ from gostlab.apps.fit.fitting import fit_to, order_of
 from gostlab.apps.fit.free import read_word
 from gostlab.apps.fit.order import FitOrder
 from gostlab.console import Console
-from gostlab.declared.folders import PROFILES
+from gostlab.declared.folders import OWN_PROFILES
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.fitted import FIT, JUDGE, Fitted, FittedRow
 from gostlab.describe.file.units import quoted
@@ -62,7 +62,7 @@ def fit_verb(arguments: argparse.Namespace) -> int:
 
 def shown(order: FitOrder, path: str) -> str:
     """The new profile as --set takes it."""
-    return order.name if order.out.resolve() == PROFILES else path
+    return order.name if order.out.resolve() == OWN_PROFILES.resolve() else path
 
 
 def draw(order: FitOrder, fitted: Fitted) -> Path:

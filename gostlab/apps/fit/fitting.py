@@ -18,7 +18,7 @@ from gostlab.apps.fit.measurements import check_apart, chosen, load_measurements
 from gostlab.apps.fit.order import FitOrder, check_order
 from gostlab.apps.paths.profile_writer import check_place, name_of
 from gostlab.declared.errors import bounded
-from gostlab.declared.folders import PROFILES
+from gostlab.declared.folders import OWN_PROFILES
 from gostlab.describe.file import profile as profiles
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import MAX_SEED
@@ -76,7 +76,7 @@ def fit(
     free: Mapping[str, tuple[str, str]] | None = None,
     settings: Mapping[str, str] | None = None,
     name: str | None = None,
-    out: str | Path = PROFILES,
+    out: str | Path = OWN_PROFILES,
     results: str | Path = RESULTS,
     jobs: int | None = None,
     machine: str = "auto",
@@ -127,7 +127,7 @@ def order_of(
     free: Sequence[Free] = (),
     settings: Mapping[str, str] | None = None,
     name: str | None = None,
-    out: Path = PROFILES,
+    out: Path = OWN_PROFILES,
     results: Path = Path(RESULTS),
     machine: str = "sandbox",
     matrices: Sequence[str] = (),

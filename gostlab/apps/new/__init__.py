@@ -55,6 +55,10 @@ KINDS = {
 
 def write_kind(kind: str, name: str, root: Path = folders.ROOT) -> list[Path]:
     """Write the files of a new kind; which those are. Nothing is written over. Raises BadInput."""
+    if folders.IS_PACKAGE and root == folders.ROOT:
+        raise BadInput(
+            f"a {kind} is written into the lab's sources: run ./lab new in a clone of it"
+        )
     if kind not in KINDS:
         raise BadInput(f"{kind}: not a kind that can be added (there are {', '.join(KINDS)})")
     if not NAME.fullmatch(name):

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import yaml
 
 from gostlab.declared.errors import bounded
-from gostlab.declared.folders import PROFILES
+from gostlab.declared.folders import OWN_PROFILES
 from gostlab.describe.file import profile as profiles
 from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput
@@ -114,7 +114,7 @@ def time_of(option: str, text: str, least_s: Fraction, most_s: Fraction) -> Frac
 def add_place(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="the new profile's name (default: made of what it is of)")
     parser.add_argument(
-        "--out", type=Path, default=PROFILES, help="where to write (default: netem_profiles/)"
+        "--out", type=Path, default=OWN_PROFILES, help="where to write (default: netem_profiles/)"
     )
     parser.add_argument("--force", action="store_true", help="replace a profile of that name")
 
@@ -132,9 +132,10 @@ def name_of(given: str | None, made_of: str, most: int = 60) -> str:
 
 def check_place(out: Path, name: str, endings: Sequence[str], *, force: bool) -> None:
     """Raises BadInput if a profile could not be written where it should be, or is there."""
-    if not out.is_dir():
+    if not out.is_dir() and out != OWN_PROFILES:
         raise BadInput(f"--out {out}: no such folder")
     try:
+        out.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".gostlab-", dir=out):
             pass
     except OSError as error:

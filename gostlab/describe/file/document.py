@@ -23,6 +23,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import yaml
 
+from gostlab.declared import folders
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file.units import UnitError, quoted
 
@@ -115,12 +116,14 @@ def find_document(name_or_path: str, folder: Path, what: str) -> Path:
     known = names_in(folder)
     if written not in known:
         raise BadInput(f"{what} {quoted(written)}: not in {folder.name}/ ({meant(written, known)})")
-    return folder / f"{written}.yaml"
+    files = [place / f"{written}.yaml" for place in folders.places(folder)]
+    return next(file for file in files if file.is_file())
 
 
 def names_in(folder: Path) -> list[str]:
     """The names of the YAML files in a folder, sorted."""
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+    files = [path for place in folders.places(folder) for path in place.glob("*.yaml")]
+    return sorted({path.stem for path in files})
 
 
 def shown_path(path: Path) -> str:

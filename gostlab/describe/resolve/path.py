@@ -167,7 +167,9 @@ def trace_path(setting: Setting) -> Path:
     the profiles. Raises BadInput.
     """
     path = first_file(
-        Path(setting.value), beside_its_file(setting), folders.PROFILES / setting.value
+        Path(setting.value),
+        beside_its_file(setting),
+        *(place / setting.value for place in folders.places(folders.PROFILES)),
     )
     if path is None:
         raise setting.node.bad_value("no such file, here or in netem_profiles/")

@@ -22,6 +22,7 @@ from gostlab import api, machine, results
 from gostlab.apps.cluster import dask_cluster, worker
 from gostlab.apps.cluster.dask_cluster import Cluster
 from gostlab.apps.cluster.worker import Identity
+from gostlab.declared import folders
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.resolve.expand import expand
@@ -443,12 +444,13 @@ def test_a_tar_of_too_many_bytes_is_refused(
 
 
 def test_the_labs_hash_is_of_what_makes_a_run(tmp_path: Path) -> None:
-    for name in ("topo.py", "gostlab/a.py", "gostlab/guest/b.py", "README.md"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("1")
-    before = worker.lab_hash(tmp_path)
-    (tmp_path / "README.md").write_text("2")
-    assert worker.lab_hash(tmp_path) == before
-    (tmp_path / "gostlab/guest/b.py").write_text("2")
-    assert worker.lab_hash(tmp_path) != before
+    names = [name for name, _ in folders.sources("gostlab")]
+    assert {"topo.py", "gostlab/guest/run.py"} <= set(names)
+    assert all(name.endswith(".py") for name in names)
+
+    file = tmp_path / "run.py"
+    file.write_text("1")
+    before = worker.lab_hash([("gostlab/guest/run.py", file)])
+    assert worker.lab_hash([("gostlab/guest/order.py", file)]) != before
+    file.write_text("2")
+    assert worker.lab_hash([("gostlab/guest/run.py", file)]) != before

@@ -1,0 +1,119 @@
+"""The lab as an installed package: `pip install .` into an environment made for it, away from any
+checkout, and what of it works there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from gostlab.declared import folders
+from tests.lab_command import said_by
+
+ROOT = folders.ROOT
+# In a package these are gostlab/data; nothing but gostlab and analysis is importable from outside.
+DATA = "cc experiments kernel labs machines measurements netem_profiles schemas tunnel".split()
+
+pytestmark = [pytest.mark.slow, pytest.mark.network]
+
+
+def pip(*words: object) -> None:
+    done = said_by(sys.executable, "-m", "pip", "--disable-pip-version-check", *words)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package of this checkout, by way of its source distribution."""
+    tools, place = tmp_path_factory.mktemp("tools"), tmp_path_factory.mktemp("wheel")
+    pip("install", "--quiet", "--target", tools, "hatchling")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", place]
+    done = said_by(*build, env={**os.environ, "PYTHONPATH": str(tools)})
+    assert done.returncode == 0, done.stderr
+    [source] = place.glob("gostlab-*.tar.gz")
+    pip("wheel", "--quiet", "--no-deps", "--wheel-dir", place, source)
+    [made] = place.glob("gostlab-*-py3-none-any.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with nothing but the package, and the machine's own libraries."""
+    place = tmp_path_factory.mktemp("environment")
+    venv.create(place, with_pip=True, system_site_packages=True)
+    done = said_by(place / "bin" / "pip", "install", "--quiet", "--no-deps", wheel)
+    assert done.returncode == 0, done.stderr
+    return place / "bin" / "gostlab"
+
+
+def said(installed: Path, here: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    """What the installed command says in a folder."""
+    environ = {**os.environ, "GOSTLAB_CACHE": str(folders.cache_folder())}
+    environ.pop("PYTHONPATH", None)
+    return said_by(installed, *words, cwd=here, env=environ)
+
+
+def test_it_has_what_people_write_and_no_tests_of_it(wheel: Path) -> None:
+    names = ZipFile(wheel).namelist()
+    assert {name.split("/")[2] for name in names if "/data/" in name} == {*DATA, "topo.py", "lab"}
+    assert {name.split("/")[0] for name in names if "dist-info" not in name} == {
+        "analysis",
+        "gostlab",
+    }
+    assert not any(name.endswith(("_test.go", ".pyc")) for name in names)
+    for folder in ("experiments", "netem_profiles"):
+        there = {path.name for path in (ROOT / folder).glob("*.yaml")}
+        assert there == {name.split("/")[-1] for name in names if name.endswith(".yaml")} & there
+
+
+def test_it_finds_its_files_and_is_called_by_its_own_name(installed: Path, tmp_path: Path) -> None:
+    listed = said(installed, tmp_path, "run", "thesis-tunnel", "--dry-run")
+    here = said_by(ROOT / "lab", "run", "thesis-tunnel", "--dry-run")
+    assert listed.stdout == here.stdout and listed.returncode == 0
+    first = said(installed, tmp_path)
+    assert "  gostlab try " in first.stdout and "./lab" not in first.stdout
+    wrong = said(installed, tmp_path, "run", "no-such")
+    assert wrong.returncode == 2 and wrong.stderr.count("\n") == 1
+    lesson = said(installed, tmp_path, "lab", "start", "0", "--student", "alice")
+    assert lesson.returncode == 0, lesson.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["coursework"]
+
+
+def test_a_profile_of_ones_own_goes_into_the_current_folder(
+    installed: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "netem_profiles").mkdir()
+    plain = (ROOT / "netem_profiles/plain-100ms.yaml").read_text("utf-8")
+    mine = tmp_path / "netem_profiles/mine.yaml"
+    mine.write_text(plain.replace("plain-100ms", "mine"), encoding="utf-8")
+    done = said(installed, tmp_path, "try", "--profile", "mine", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    refused = said(installed, tmp_path, "new", "queue", "mine")
+    assert refused.returncode == 2 and "clone" in refused.stderr
+
+
+def test_without_a_kernel_it_says_in_a_line_what_to_do(installed: Path, tmp_path: Path) -> None:
+    environ = {"PATH": "/usr/bin:/bin", "GOSTLAB_CACHE": str(tmp_path), "GOSTLAB_SYSTEM": ""}
+    script = "import gostlab; gostlab.Run(cc='bbr', machine='sandbox').run()"
+    done = said_by(installed.with_name("python"), "-c", script, cwd=tmp_path, env=environ)
+    last = done.stderr.strip().splitlines()[-1]
+    assert "MissingPart" in last and "gostlab setup" in last
+
+
+@pytest.mark.sandbox
+def test_it_makes_the_run_that_the_checkout_makes(installed: Path, tmp_path: Path) -> None:
+    words = ["try", "--cc", "bbr", "--for", "2s", "--loss", "1%", "--machine", "sandbox", "--json"]
+    done = said(installed, tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    made = Path(json.loads(done.stdout)["runs"][0]["folder"])
+    here = said_by(ROOT / "lab", *words, "--results", tmp_path / "checkout")
+    again = Path(json.loads(here.stdout)["runs"][0]["folder"])
+    for name in ("flows.json", "sockets.jsonl", "queues.jsonl"):
+        assert (tmp_path / made / name).read_bytes() == again.joinpath(name).read_bytes(), name
