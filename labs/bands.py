@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+from textwrap import wrap
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -33,6 +34,7 @@ from gostlab.runs.progress import progress_on_stderr  # noqa: E402
 
 TRIED = 400  # made-up students among whom those are chosen that cover most
 BANDS = ROOT / "labs/bands.md"
+COLUMNS = 100
 
 
 def chosen(lab: Lab, wanted: int) -> list[Assignment]:
@@ -97,7 +99,7 @@ def table(lab: Lab, asked: Sequence[Assignment], rows: Sequence[dict[str, Value]
     values = [
         ", ".join(f"{name} {shown(value)}" for name, value in each.values.items()) for each in asked
     ]
-    lines = [f"{len(rows)} students: {'; '.join(values)}.", ""]
+    lines = [*wrap(f"{len(rows)} students: {'; '.join(values)}.", COLUMNS), ""]
     lines += ["| | least | median | most | band |", "|---|---|---|---|---|"]
     formulas = [(name, name, "") for name in lab.measured]
     formulas += [

@@ -9,13 +9,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 MOST = 100
 DATA = {".csv", ".gz", ".jsonl", ".json", ".patch", ".diff", ".png", ".svg", ".txt", ".xz"}
-# A kernel is known by the hash of kernel/, the relay by its source's: a line more is another
-# program; a measurement and a lab are known by their files' hashes. Tests compare long texts, and
-# tests/docs looks at docs/.
-OTHERS = (
-    *("kernel/", "tunnel/", "measurements/", "labs/", "gostlab/apps/course/", "gostlab/apps/new/"),
-    *("analysis/vendor/", "schemas/", "tests/", "docs/"),
-)
+# A kernel is known by the hash of kernel/, the relay by its source's, a fit by its measurement's:
+# a line more is another one. Tests compare long texts; tests/docs looks at docs/.
+OTHERS = ("kernel/", "tunnel/", "measurements/", "analysis/vendor/", "schemas/", "tests/", "docs/")
 # A row of a table, a mark, and what cannot be broken: an address, a path, a link.
 UNBROKEN = re.compile(r"\|.*\||^<!--|^\s*\S+$|https?://\S{40}|\]\(\S+\)\S*$")
 

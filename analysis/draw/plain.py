@@ -99,6 +99,7 @@ def section_sentences(sweep: Sweep) -> list[Said]:
     if len(cells) == 1:
         return [*share_sentences(cells), *alone(cells[0])]
     found = [*control_sentences(sweep), *share_sentences(cells), *lever_sentences(cells)]
+    found = found or [said_of(lever) for lever in levers_of(cells, at_ends=True)][:1]
     if len(found) < MOST_SAID:
         found += delay_sentences(cells)
     return found[:MOST_SAID]
@@ -304,11 +305,16 @@ def whole_factors(cell: Cell) -> dict[str, Factors]:
     return found
 
 
-def levers_of(cells: Sequence[Cell]) -> Iterator[Lever]:
-    """Of every factor and every place that has several of its levels: each one's goodput."""
+def levers_of(cells: Sequence[Cell], *, at_ends: bool = False) -> Iterator[Lever]:
+    """Of every factor and every place that has several of its levels: each one's goodput.
+
+    at_ends: congestion controls of ends too.
+    """
     factors = dict.fromkeys(name for cell in cells for name in whole_factors(cell))
     for factor in factors:
-        if factor == "cc" or factor.endswith(".cc") or factor.startswith("cc."):
+        if factor == "cc" or factor.endswith(".cc"):
+            continue
+        if factor.startswith("cc.") and not at_ends:
             continue
         groups: dict[Factors, list[Measured]] = {}
         for cell in cells:
@@ -511,14 +517,15 @@ def agreement_claim(rows: Sequence[Target], called: str) -> str:
         return ""
     missing = sum(row.got is None for row in rows)
     none = f", and {missing} have no run" if missing else ""
+    agree = sum(row.verdict == AGREES for row in rows)
+    whole = f"{agree} of {len(rows)} of the {called}'s numbers agree{none}"
     if len(alike) > 2:
-        agree = sum(row.verdict == AGREES for row in rows)
-        return f"{agree} of {len(rows)} of the {called}'s numbers agree{none}"
+        return whole
     said = []
     for whose, each in zip((f"the {called}'s ", "its "), alike, strict=False):
         agree = sum(row.verdict == AGREES for row in each)
         said.append(f"{agree} of {len(each)} of {whose}{plural_of(each[0])}")
-    return f"{listed(said)} agree{none}"
+    return fitting(f"{listed(said)} agree{none}", whole)
 
 
 def plural_of(row: Target) -> str:

@@ -45,7 +45,7 @@ class Cell:
 
     experiment: str
     matrix: str
-    variant: str  # "" or what sets it apart: "duration_s = 10"
+    variant: str  # "" or what sets it apart: "duration 10 s"
     factors: tuple[tuple[str, Scalar], ...]
     runs: tuple[Run, ...]  # all of them, whatever became of them
 
@@ -211,8 +211,8 @@ def to_matrices(runs: Iterable[Run], study: Study | None = None) -> list[MatrixR
         apart = keys_apart(groups)
         variants: dict[str, list[Cell]] = {}
         for (factors, settings), members in groups.items():
-            kept = (f"{key} = {level(value)}" for key, value in settings if key in apart)
-            variant = ", ".join(kept)
+            kept = {key: value for key, value in settings if key in apart}
+            variant = ", ".join(dict.fromkeys(variant_words(key, kept) for key in kept))
             members.sort(key=lambda run: (run.repetition, run.seed, run.name))
             cell = Cell(members[0].experiment, name, variant, factors, tuple(members))
             variants.setdefault(variant, []).append(cell)
@@ -224,6 +224,37 @@ def to_matrices(runs: Iterable[Run], study: Study | None = None) -> list[MatrixR
             matrices, key=lambda each: (-sum(r.counts for r in each.runs), each.variant)
         )
     return found
+
+
+UNITS = {
+    "bps": "Mbit/s",
+    "bytes": "bytes",
+    "mib": "MiB",
+    "ms": "ms",
+    "ns": "ns",
+    "p": "%",
+    "pkts": "packets",
+    "s": "s",
+    "us": "µs",
+}
+SCALED = {"bps": 1e-6, "p": 100.0}
+
+
+def variant_words(key: str, settings: Mapping[str, Scalar]) -> str:
+    """A setting as people say it: duration 10 s, forward rate 20 Mbit/s; rate 20 Mbit/s of both
+    directions.
+    """
+    value, parts = settings[key], key.split(".")
+    if parts[0] in ("path", "flows"):
+        del parts[0]
+    for way, other in (("forward", "reverse"), ("reverse", "forward")):
+        if key.startswith(f"path.{way}.") and settings.get(key.replace(way, other, 1)) == value:
+            parts.remove(way)
+    name, _, unit = parts[-1].rpartition("_")
+    said = level(value)
+    if unit in UNITS and isinstance(value, int | float) and not isinstance(value, bool):
+        parts[-1], said = name, f"{level(value * SCALED.get(unit, 1))} {UNITS[unit]}"
+    return " ".join([*filter(None, parts), said]).replace("_", " ")
 
 
 def runs_per_cell(matrices: Iterable[MatrixResults]) -> list[int]:

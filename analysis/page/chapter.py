@@ -68,6 +68,7 @@ class FirstScreen:
 
     sentences  with their evidence; three at most
     rates      a study's rates beside the lab's
+    spread     from the least to the most of the runs that the first figure's sentence rests on
     """
 
     question: str
@@ -76,6 +77,7 @@ class FirstScreen:
     picture: Picture | None
     rests: str
     rates: Table | None = None
+    spread: str = ""
 
     @property
     def more(self) -> list[str]:
@@ -211,7 +213,8 @@ def first_screen(
     rests = rests_line(results, spread)
     picture = next(iter(lead[0].pictures), None)
     shown = tuple(sentences[: 2 if rates else 3])
-    return FirstScreen(asked_in(study, answer), f"{answer}.", shown, picture, rests, rates)
+    asked = asked_in(study, answer)
+    return FirstScreen(asked, f"{answer}.", shown, picture, rests, rates, lead[1].spread)
 
 
 def gone_on(claim: str) -> str:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import wrap
 
 from PIL import Image
 
@@ -30,6 +31,7 @@ from analysis.read.study import is_about, load_study
 COMMAND = "./lab report --docs"
 COLOURS = 64  # of a picture: a third of the bytes, and nobody sees it
 MOST_CAPTION = 9  # words
+COLUMNS = 100
 MOST_NAMED = 2  # matrices of a command; of more it says how many
 
 
@@ -155,7 +157,9 @@ def foot_of(chapter: Chapter, matrices: Sequence[MatrixResults]) -> str:
         f"{len(runs)} runs, n = {span_words(min(sizes), max(sizes))}",
         f"{degraded} degraded" if degraded else "",
         f"{agree} of {len(judged)} published numbers agree" if judged else "",
+        f"the answer's runs go from {chapter.first.spread}" if chapter.first.spread else "",
     ]
     labs = sorted({run.environment.lab.split()[0] for run in runs if run.environment})
     rests = f"{', '.join(filter(None, said))}; lab {', '.join(labs) or 'unknown'}."
-    return "\n".join([rests, *commands_of(chapter.study.name, matrices, MOST_NAMED)])
+    shown = commands_of(chapter.study.name, matrices, MOST_NAMED)
+    return "\n".join([*wrap(rests, COLUMNS), *shown])

@@ -126,7 +126,7 @@ def test_the_fullest_variant_is_judged(tmp_path: Path) -> None:
     write(tmp_path, "cubic", 100.0, 100.0)
     synthetic.write_run(tmp_path, synthetic.cell("cubic", 16, duration_s=10.0), goodput_mbit=7.0)
     (row,) = rows_of(tmp_path, entry("goodput_mbit", value=100.0))
-    assert row.verdict == "agrees" and row.variant == "duration_s = 30"
+    assert row.verdict == "agrees" and row.variant == "duration 30 s"
 
 
 def test_a_ratio_is_that_of_runs_of_one_seed(tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def test_runs_of_other_settings_are_not_pooled(tmp_path: Path) -> None:
         )
     synthetic.write_run(tmp_path, synthetic.cell("bbr", 16, duration_s=5.0), goodput_mbit=10.0)
     first, second = to_matrices(load_results(tmp_path, "made-up").runs)
-    assert (first.variant, second.variant) == ("duration_s = 30", "duration_s = 5")
+    assert (first.variant, second.variant) == ("duration 30 s", "duration 5 s")
     assert [len(matrix.runs) for matrix in (first, second)] == [2, 1]
     assert "duration_s = 5" in report(tmp_path, tmp_path / "out").text
 

@@ -226,7 +226,7 @@ def test_a_variant_is_named_by_the_flow_that_differs(tmp_path: Path) -> None:
     asked = {start: synthetic.several({}, {"start_s": start}) for start in (5.0, 10.0)}
     runs = [of(tmp_path, each, f"s{start}") for start, each in asked.items()]
     variants = {matrix.variant for matrix in to_matrices(runs)}
-    assert variants == {f"flows.flow2.start_s = {start}" for start in (5, 10)}
+    assert variants == {f"flow2 start {start} s" for start in (5, 10)}
 
 
 def test_how_a_run_is_watched_and_what_it_does_not_cross_are_no_settings(tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""The first screen of every experiment's report has room for its words, whatever its runs say.
+
+The runs are of each experiment's quick form, and made up: alike, or far apart.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import synthetic
+
+from analysis.draw.plain import MOST_WORDS, section_sentences
+from analysis.draw.registry import Sweep, words_for
+from analysis.judge import targets
+from analysis.judge.cells import to_matrices
+from analysis.page.chapter import MOST_WORDS_BEFORE, Part, first_screen
+from analysis.read.runs import load_results
+from analysis.read.study import to_study
+from gostlab.declared.folders import EXPERIMENTS, LABS
+from gostlab.describe.file.experiment import load_experiment
+from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.run_description import RunDescription
+
+FILES = [*sorted(EXPERIMENTS.glob("*.yaml")), *sorted(LABS.glob("*/experiment.yaml"))]
+WORLDS: dict[str, Callable[[random.Random], float]] = {
+    "alike": lambda chance: chance.uniform(0.9, 0.91),
+    "apart": lambda chance: 10 ** chance.uniform(-3, -0.05),
+}
+
+
+def made_up(run: RunDescription, results: Path, share: Callable[[random.Random], float]) -> None:
+    """A run's folder: its flows get shares of the rate."""
+    chance = random.Random(run.name)
+    most = run.path["forward"]["rate_bps"] / 1e6
+    rates = {flow.name: share(chance) * most / len(run.flows) for flow in run.flows}
+    asked = run.to_json()
+    folder = synthetic.write_run(results, asked, goodput_mbit=sum(rates.values()), name=run.name)
+    if len(rates) > 1:
+        steady = {name: lambda _, mbit=mbit: mbit for name, mbit in rates.items()}
+        synthetic.write_over_time(folder, asked, steady, sample_s=1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name + "-" + path.stem)
+def test_the_first_screen_of_every_experiment(path: Path, world: str, tmp_path: Path) -> None:
+    """The whole question, an answer of one whole sentence, a picture, what it rests on."""
+    experiment = load_experiment(str(path))
+    for run in expand(experiment, quick=True, machine="sandbox", clock="virtual"):
+        made_up(run, tmp_path, WORLDS[world])
+    study, results = to_study(experiment.name, experiment), load_results(tmp_path, experiment.name)
+    matrices = to_matrices(results.runs, study)
+    sweeps = [Sweep(each, matrices, study, "") for each in matrices]
+    parts = [Part(each.title, said=section_sentences(each)) for each in sweeps]
+    judged = targets.target_rows(study, matrices)
+
+    first = first_screen(study, results, parts, judged)
+
+    before = f"gostlab · {study.name} {study.title} {first.question} {first.answer}"
+    assert first.question == study.question and study.question.endswith("?")
+    assert 0 < len(first.answer.split()) <= MOST_WORDS and len(before.split()) <= MOST_WORDS_BEFORE
+    assert not first.answer[0].islower() and first.answer.endswith(".") and "…" not in first.answer
+    assert first.rests.startswith("n = ") and len(first.rests.splitlines()) == 1
+    assert all(words_for(each) for each in matrices)
