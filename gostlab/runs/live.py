@@ -437,7 +437,7 @@ def rounded_up(value: float) -> float:
 def watched_on_stderr(title: str, folder: Path, pace: float, levels: Levels) -> Iterator[Watched]:
     """The picture on standard error, which stays until all is drawn. Raises BadInput."""
     if not sys.stderr.isatty():
-        raise BadInput("--live: draws on a terminal, and standard error is none: leave it out")
+        raise BadInput("--live: shows runs on a terminal, and standard error is none: leave it out")
     watched = Watched(title, folder, pace, levels)
     try:
         yield watched

@@ -27,6 +27,8 @@ RIDDLES = re.compile(
     r"|(?:^|[.:;] )(?:Who|He who) (?!are\b|is\b)",
     re.IGNORECASE,
 )
+# A sentence that begins so and is no question.
+OF_WHO = re.compile(r"(?:^|[.;] )(?:Who|He who) [^?.;]*[.;]", re.MULTILINE)
 # Numbers with a unit, outside of code: what a reader takes for measured.
 MEASURED = re.compile(
     r"(?<![\w.`/-])\d[\d,.]*(?:[–-]\d[\d,.]*)?"
@@ -89,6 +91,13 @@ def test_no_line_is_long(page: Path) -> None:
 @pytest.mark.parametrize("page", BY_HAND, ids=name_of)
 def test_words_are_plain(page: Path) -> None:
     assert RIDDLES.findall(words_of(page.read_text("utf-8"))) == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "labs").rglob("*.md")), ids=str)
+def test_a_hand_out_has_no_riddle(page: Path) -> None:
+    words = words_of(page.read_text("utf-8"))
+    assert OF_WHO.findall(" ".join(words.split())) == []
+    assert WORDS_OF_RIDDLES.findall(words) == []
 
 
 def test_what_else_people_read_is_plain() -> None:

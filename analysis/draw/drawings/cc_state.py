@@ -164,7 +164,7 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
             break
         shown += 1
         found += [(cell, run, state) for state in states(run)]
-    note = f"{shown} of {len(there)} cells are drawn." if shown < len(there) else ""
+    note = f"{shown} of {len(there)} cells are shown." if shown < len(there) else ""
     for cell, run, state in found:
         words = ", ".join(word for word in (cell.label, cell.variant) if word)
         several = len(states(run)) > 1

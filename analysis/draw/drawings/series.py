@@ -394,7 +394,7 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     """A figure per run: one run of each cell; of many cells those that are most worth a look."""
     cells = [cell for cell in sheet.sweep.matrix.cells if typical_run(cell) is not None]
     shown = cells if len(cells) <= MOST_SERIES else most_telling(cells)
-    note = f"{len(shown)} of {len(cells)} cells are drawn." if len(shown) < len(cells) else ""
+    note = f"{len(shown)} of {len(cells)} cells are shown." if len(shown) < len(cells) else ""
     for cell in shown:
         run = typical_run(cell)
         assert run is not None

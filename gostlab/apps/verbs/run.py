@@ -93,7 +93,7 @@ def add_run_arguments(verb: argparse.ArgumentParser) -> None:
 
 def add_live(verb: argparse.ArgumentParser) -> None:
     """Drawn on the terminal as it goes on."""
-    add_flag(verb, "--live", "draw queue and windows on the terminal, of 4 runs at most")
+    add_flag(verb, "--live", "show queue and windows on the terminal, of 4 runs at most")
     verb.add_argument(
         "--pace",
         type=pace,
@@ -419,7 +419,7 @@ TRY_PARSER = {
 }
 TOPO_PARSER = {
     "prog": "topo.py",
-    "description": "Build the lab: open it (--cli), or run the quick matrix and draw it.",
+    "description": "Build the lab: open it (--cli), or run the quick matrix and report it.",
     "epilog": "examples: python topo.py --cli · sudo python topo.py",
 }
 VERBS = (

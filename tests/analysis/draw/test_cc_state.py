@@ -175,7 +175,7 @@ def test_a_matrix_has_a_figure_per_cell_and_counts_what_it_leaves_out(tmp_path: 
         )
     made = drawn(tmp_path)
     assert made.pictures and all(
-        f"{len(made.pictures)} of 9 cells are drawn" in each.caption for each in made.pictures
+        f"{len(made.pictures)} of 9 cells are shown" in each.caption for each in made.pictures
     )
     assert "Read every 500 ms." in made.pictures[0].caption
 
@@ -187,7 +187,7 @@ def test_a_cell_whose_control_shows_nothing_is_counted(tmp_path: Path) -> None:
     )
     synthetic.write_run(tmp_path, other, name="other")
     [picture] = drawn(tmp_path).pictures
-    assert "1 of 2 cells are drawn." in picture.caption
+    assert "1 of 2 cells are shown." in picture.caption
 
 
 def test_a_state_has_one_colour_in_all_figures_and_none_that_another_has() -> None:

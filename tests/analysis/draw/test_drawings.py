@@ -328,10 +328,10 @@ def test_no_drawing_drops_or_merges_a_cell_without_saying_so(word: str, tmp_path
         return
     there = np.array([number for each in pictures for number in numbers_in(each.figure)])
     found = sum(bool(np.isclose(there, value, rtol=5e-3).any()) for value in shown.values())
-    said = re.findall(r"(\d+) of (\d+) cells are drawn", texts_of(pictures[0].figure))
+    said = re.findall(r"(\d+) of (\d+) cells are shown", texts_of(pictures[0].figure))
     if found < len(shown):
         assert said == [(str(found), str(len(shown)))], f"{found} of {len(shown)} are drawn"
-        assert all("cells are drawn" in texts_of(each.figure) for each in pictures)
+        assert all("cells are shown" in texts_of(each.figure) for each in pictures)
     else:
         assert not said
 
@@ -348,7 +348,7 @@ def test_too_many_levels_for_figures_are_counted_on_each(tmp_path: Path) -> None
         synthetic.write_run(tmp_path, run, name=f"{index}")
     pictures = pictures_of("goodput", tmp_path)
     assert len(pictures) == MOST_FIGURES
-    words = f"{MOST_FIGURES} of {MOST_FIGURES + 3} cells are drawn"
+    words = f"{MOST_FIGURES} of {MOST_FIGURES + 3} cells are shown"
     assert all(words in texts_of(picture.figure) for picture in pictures)
     assert len({picture.name for picture in pictures}) == MOST_FIGURES
 
