@@ -62,9 +62,9 @@ def records_of(
 ) -> list[Records]:
     """The records of an experiment's runs, made where they are not there; only of good runs."""
     lab = assignment.lab
-    plan = api.plan(str(path), overrides=sets, on="sandbox", seed=seed)
+    asked = api.Experiment.from_file(path, settings=sets, machine="sandbox", seed=seed)
     with progress_on_stderr(f"{lab.name} {assignment.student}", quiet=False) as progress:
-        api.run(plan, results, jobs=jobs, progress=progress)
+        asked.run(results, jobs=jobs, progress=progress).wait()
     found = []
     for run in runs:
         records = Records(results / run.experiment / run.name, run)

@@ -38,21 +38,23 @@ def main() -> int:
     parser.add_argument("lab", nargs="*")
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--jobs", type=int)
+    parser.add_argument("--out", type=Path, help="a folder (default: beside each lab's page)")
     arguments = parser.parse_args()
     for word in arguments.lab or [str(folder) for folder in list_labs()]:
         lab = load_lab(word)
-        plan = api.plan(str(lab.experiment_path), on="sandbox")
+        asked = api.Experiment.from_file(lab.experiment_path, machine="sandbox")
         with progress_on_stderr(lab.name, quiet=False) as progress:
-            api.run(plan, arguments.results, jobs=arguments.jobs, progress=progress)
+            asked.run(arguments.results, jobs=arguments.jobs, progress=progress).wait()
         out = arguments.results / f"report-{lab.number}"
-        api.report(arguments.results, [plan.experiment.name], out)
+        api.report(arguments.results, [asked.name], out)
         found = sorted(out.glob(f"figures/*{SHOWN[lab.number]}"))
         if not found:
             names = ", ".join(sorted(path.name for path in out.glob("figures/*.png")))
             print(f"{lab.name}: no {SHOWN[lab.number]} among {names}", file=sys.stderr)
             return 1
-        shutil.copyfile(found[0], lab.folder / "figure.png")
-        print(lab.folder / "figure.png", flush=True)
+        kept = arguments.out / f"{lab.name}.png" if arguments.out else lab.folder / "figure.png"
+        shutil.copyfile(found[0], kept)
+        print(kept, flush=True)
     return 0
 
 

@@ -154,8 +154,8 @@ def measured_part(asked: Asked, length_s: float) -> dict[str, Any]:
 
 
 def cost_fields(asked: Asked, flows: Sequence[Flow]) -> dict[str, Any]:
-    """The fields of programs' own costs. A file that has what every call costs, and no machine, means
-    it for every program.
+    """The fields of programs' own costs. A file that has what every call costs, and no machine,
+    means it for every program.
     """
     for_all = not {"syscall_cost", "byte_cost"}.isdisjoint(asked.written)
     if not asked.is_virtual or (for_all and "machine" not in asked.written):
