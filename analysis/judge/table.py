@@ -26,6 +26,7 @@ CC_NAMES = {
     "bbr3": "BBRv3",
     "htcp": "H-TCP",
     "lp": "TCP-LP",
+    "prague": "Prague",
     "fixedrate": "a fixed rate",
 }
 

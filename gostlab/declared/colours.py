@@ -29,6 +29,7 @@ CC_COLOURS = {
     "cdg": "#F84371",
     "nv": "#D1A2A7",
     "fixedrate": "#D109B7",
+    "prague": "#A23E07",
 }
 # For names not known here, by name and not by order, so that they keep their colour (Tol's muted
 # palette).

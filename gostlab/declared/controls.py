@@ -122,6 +122,12 @@ def parameters_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(DECLARED.findall(text)))
 
 
+def needs_accurate_ecn(cc: str) -> bool:
+    """Whether a congestion control's file asks the kernel for accurate ECN. Raises BadInput."""
+    control = module_controls().get(parse_control(cc).name)
+    return control is not None and "TCP_CONG_NEEDS_ACCECN" in source_text(control.source)
+
+
 @cache
 def shipped_controls() -> dict[str, Control]:
     """The controls in cc/ by name: every tcp_*.c with what it registers. Raises BadInput."""

@@ -33,6 +33,7 @@ class QdiscKind:
     marks        whether it marks packets of ECN flows where it would drop them; then
                  one of the next two says where its statistics count them (linux/pkt_sched.h)
     marks_at     the offset of that 32-bit number in the struct of its own statistics
+    marks_also   of further such numbers there: what it marks for another reason
     marks_in     or of what it keeps as attributes: the one that holds a list, and the number in
                  each of that list's parts
     since        the first version of Linux that has it, if a kernel of kernel/versions has not
@@ -50,6 +51,7 @@ class QdiscKind:
     paces_idle: bool = False
     marks: bool = False
     marks_at: int = -1
+    marks_also: tuple[int, ...] = ()
     marks_in: tuple[int, ...] = ()
     since: tuple[int, ...] = ()
     kernel_name: str = ""

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from gostlab.declared.qdiscs import qdisc_kind
 from gostlab.declared.topologies import topology_of
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.checks import Check
@@ -97,7 +96,6 @@ def guards(run: RunDescription) -> tuple[Guard, ...]:
         *(guard for each in alone for guard in reordering(each)),
         *lengths(run),
         *meetings(run),
-        *marks(run),
     ):
         if guard.name not in found or guard.distance > found[guard.name].distance:
             found[guard.name] = guard
@@ -422,18 +420,6 @@ def meetings(run: RunDescription) -> Iterator[Guard]:
                 f" ({others_s:g} s): they do not meet"
             )
             yield Guard("flow_alone", "warning", sentence, flow.start_s, others_s, "s")
-
-
-def marks(run: RunDescription) -> Iterator[Guard]:
-    if run.ecn != "on":
-        return
-    queue = qdisc_kind(run.queue if qdisc_kind(run.bottleneck).takes_queue else run.bottleneck)
-    if not queue.marks:
-        sentence = (
-            f"ecn is on and the bottleneck's queue ({queue.name}) drops and never marks: nothing"
-            " changes (bottleneck: tbf and a queue that marks, or ecn: losses)"
-        )
-        yield Guard("ecn_unmarked", "warning", sentence, None, None, "")
 
 
 def changes(run: RunDescription, way: str) -> list[Mapping[str, Any]]:

@@ -24,6 +24,8 @@ from gostlab.guest.network import Network, NetworkError, set_sysctls
 # What a namespace gets besides congestion control and buffers. Metrics of an earlier connection
 # must not speak for the next one; a run must not depend on the order of runs.
 SYSCTLS = {"net.ipv4.tcp_no_metrics_save": "1"}
+# What hosts ask for, and accept: ECN as in RFC 3168, or accurate ECN (RFC 9768).
+ASKING_FOR_ECN = {"on": "1", "losses": "1", "l4s": "3"}
 # Losses by duplicate ACKs, as before RACK (Linux 4.4) and tail loss probes (3.10): three of them,
 # and more where reordering was seen, up to what Linux then allowed.
 BY_DUPLICATE_ACKS = {
@@ -73,8 +75,8 @@ def configure_hosts(network: Network, run: RunDescription) -> dict[str, dict[str
     installed = {}
     for node in hosts_with_programs(run):
         values = {**SYSCTLS, "net.ipv4.tcp_congestion_control": kernel_name(cc_of(run, node))}
-        if run.ecn != "off":
-            values["net.ipv4.tcp_ecn"] = "1"
+        if (ecn := ecn_of(run, node)) in ASKING_FOR_ECN:
+            values["net.ipv4.tcp_ecn"] = ASKING_FOR_ECN[ecn]
         if run.loss_detection == "dupacks":
             values |= BY_DUPLICATE_ACKS
         buffers = buffers_of(run, node)
@@ -216,6 +218,12 @@ def buffers_of(run: RunDescription, host: str) -> Any:
     """The socket buffers of a host: its flows' (which agree), else the run's."""
     own = (flow for flow in run.flows if flow.is_tcp and host in (flow.sender, flow.receiver))
     return next((flow.buffers for flow in own), run.buffers)
+
+
+def ecn_of(run: RunDescription, host: str) -> str:
+    """Whether a host asks for ECN: its flows' own (which agree), else the run's."""
+    own = (flow.ecn for flow in run.flows if flow.is_tcp and host in (flow.sender, flow.receiver))
+    return next((ecn for ecn in own if ecn), run.ecn)
 
 
 def silence_ipv6(network: Network) -> None:

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from gostlab.declared.errors import BadInput
 from gostlab.declared.qdiscs import marking_kinds
-from gostlab.describe.guards import guards
 from tests.guest.test_flows import check, counter, flows, written
 from tests.sandboxed import Done, Lab
 
@@ -50,10 +50,52 @@ def test_the_delay_lines_losses_may_be_marks(lab: Lab) -> None:
     assert done.leg("wan")["segments_retransmitted"] == 0
 
 
-def test_ecn_where_nothing_marks_is_warned_of() -> None:
-    assert "ecn_unmarked" in {guard.name for guard in guards(written("{ecn: on}"))}
-    fine = written("{ecn: on, bottleneck: tbf, queue: codel}")
-    assert "ecn_unmarked" not in {guard.name for guard in guards(fine)}
+def test_ecn_of_a_queue_that_never_marks_is_refused_in_one_line() -> None:
+    for words in ("ecn: on", "ecn: l4s, bottleneck: tbf, queue: fifo"):
+        with pytest.raises(BadInput, match=r"queue, \w+, drops and never marks") as said:
+            written(f"{{{words}}}")
+        assert "\n" not in str(said.value)
+    assert written("{ecn: losses}").ecn == "losses"
+    assert written("{ecn: on, bottleneck: tbf, queue: codel}").ecn == "on"
+
+
+BESIDE = (
+    "{topology: dumbbell, bottleneck: tbf, queue: codel, ecn: on, rate: 20mbit, rtt: 20ms,"
+    " buffer: 1000pkts, duration: 4s, cc: reno, flows: {asks: {}, not: {ecn: off}}}"
+)
+
+
+def test_a_flow_may_ask_for_ecn_where_its_neighbour_does_not(lab: Lab) -> None:
+    done = lab.run(written(BESIDE))
+
+    legs = {leg["flow"]: leg for leg in done.json("legs.json")["legs"]}
+    assert legs["asks"]["marked_pkts"] > 10 and legs["asks"]["segments_retransmitted"] == 0
+    assert "marked_pkts" not in legs["not"] and legs["not"]["segments_retransmitted"] > 0
+    assert counter(done, "r1", "IpExtInCEPkts") > 10
+    assert counter(done, "r2", "IpExtInCEPkts") == 0
+
+
+def test_flows_of_one_host_share_its_ecn() -> None:
+    with pytest.raises(BadInput, match="client has another ecn already"):
+        written("{flows: {one: {}, two: {ecn: on}}}")
+
+
+def test_accurate_ecn_counts_every_mark_and_fq_codel_has_l4ss_threshold(lab: Lab) -> None:
+    """CUBIC sends ECT(0), to which the threshold does not apply; Prague's ECT(1) it does."""
+    words = queued("fq_codel", "l4s")
+    seen = {cc: lab.run(written(words.replace("reno", cc))) for cc in ("cubic", "prague")}
+
+    for done in seen.values():
+        marks = done.queue()[-1]["marks"]
+        assert done.queue()[-1]["drops"] == 0 and marks > 0
+        # Classic ECN says that there was a mark in a round trip, accurate ECN how many.
+        assert done.leg("wan")["marked_pkts"] == pytest.approx(marks, rel=0.02)
+        assert counter(done, "target", "IpExtInCEPkts") == pytest.approx(marks, rel=0.02)
+    assert seen["prague"].queue()[-1]["marks"] > 5 * seen["cubic"].queue()[-1]["marks"]
+    waits = {cc: [row["backlog_bytes"] for row in done.queue()[5:]] for cc, done in seen.items()}
+    assert sum(waits["prague"]) < 0.5 * sum(waits["cubic"])
+    shown = (seen["prague"].folder / "commands.sh").read_text(encoding="utf-8")
+    assert "fq_codel limit 200 ecn ce_threshold 1000us ce_threshold_selector 0x1/0x3" in shown
 
 
 PACED = "{rate: 50mbit, buffer: 1000pkts, offloads: off, sample: 1ms, duration: 1s, "

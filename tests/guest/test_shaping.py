@@ -260,7 +260,8 @@ def test_a_kernel_built_without_a_queue_is_told_to_be_built_anew(
 
 
 def test_statistics_that_are_not_those_declared_are_an_error_and_not_no_marks() -> None:
-    assert netlink.marks_of("fq_codel", bytes(12) + b"\7\0\0\0") == 7
+    codel_and_threshold = bytes(12) + b"\7\0\0\0" + bytes(12) + b"\2\0\0\0"
+    assert netlink.marks_of("fq_codel", codel_and_threshold) == 9
     assert netlink.marks_of("pfifo", b"") is None
     with pytest.raises(ValueError, match=r"fq_codel\.py says \(marks_at"):
         netlink.marks_of("fq_codel", bytes(12))

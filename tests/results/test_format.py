@@ -17,7 +17,7 @@ from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.reports import FlowResult
 from gostlab.guest.watch.netlink import TcpSocket
-from gostlab.guest.watch.probes import COUNTED, TIMED, UNWRITTEN
+from gostlab.guest.watch.probes import COUNTED, MARKED, TIMED, UNWRITTEN
 from gostlab.results.check import complaints
 from gostlab.results.format import KINDS, SCHEMA, Field, files
 
@@ -49,7 +49,7 @@ def test_what_the_lab_writes_is_in_the_tables() -> None:
     assert names(RUN, "flows[].") == of(Flow)
     assert names(FLOWS, "flows[].") == of(FlowResult)
     assert names(FIDELITY, "checks[].") == of(Check)
-    assert {"sockets", *COUNTED, *TIMED} < names(LEGS, "legs[].")
+    assert {"sockets", *COUNTED, *TIMED, *MARKED} < names(LEGS, "legs[].")
     sampled = {name for name in of(TcpSocket) if not name.startswith("bbr_")} - {*UNWRITTEN}
     assert sampled | {"t_s", "host", "flow", "leg", "end", "bbr"} == names(SOCKETS)
     modelled = {name.removeprefix("bbr_") for name in of(TcpSocket) if name.startswith("bbr_")}

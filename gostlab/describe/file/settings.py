@@ -69,6 +69,11 @@ FLOW_FIELDS: Mapping[str, Field] = {
         default="tcp",
     ),
     "cc": Field(CC, "congestion control", "bbr"),
+    "ecn": Field(
+        one_of("off", "on", "l4s"),
+        "whether its hosts ask for ECN, where that differs from the run's",
+        "off",
+    ),
     "streams": Field(values.STREAMS, "connections side by side", "4"),
     "direction": Field(values.DIRECTION, "who sends the data", "download"),
     "start": Field(values.read_instant, "when it begins", "5s", default="0s"),
@@ -243,9 +248,10 @@ SETTINGS: Mapping[str, Field] = {
         default="fifo",
     ),
     "ecn": Field(
-        one_of("off", "on", "losses"),
+        one_of("off", "on", "losses", "l4s"),
         "whether hosts ask for ECN and bottleneck queues that can mark do so where they would"
-        " drop; losses: what the delay line would lose is marked too",
+        " drop; losses: what the delay line would lose is marked too; l4s: hosts ask for accurate"
+        " ECN, and fq_codel marks ECT(1) that waits longer than 1 ms (dualpi2 always does)",
         "on",
         default="off",
     ),

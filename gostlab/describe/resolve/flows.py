@@ -36,6 +36,7 @@ class Flow:
     size_bytes: int | None = None  # http: what it fetches
     sizes_bytes: list[int] = later([])  # short: what it fetches, one after another, again and again
     interval_ms: float = later(0.0)  # ping: how far its requests are apart
+    ecn: str = later("")  # whether its hosts ask for ECN: off | on | l4s; "": as the run's do
 
     @property
     def traffic(self) -> TrafficKind:

@@ -144,8 +144,8 @@ def check_fields(flow: AskedFlow, topology: Topology) -> None:
     for field in kind.must:
         if field not in fields:
             raise flow.bad(f"a {kind.name} flow needs {field}")
-    if not kind.is_tcp and {"cc", "buffers"} & set(fields):
-        raise flow.bad(f"a {kind.name} flow has no congestion control and no TCP buffers")
+    if not kind.is_tcp and {"cc", "buffers", "ecn"} & set(fields):
+        raise flow.bad(f"a {kind.name} flow has no congestion control, TCP buffers or ECN")
     if not kind.has_streams and "streams" in fields:
         raise flow.bad(f"a {kind.name} flow has no streams: it does one thing at a time")
     if kind.direction == BOTH_WAYS and "direction" in fields:
@@ -297,6 +297,7 @@ def resolve_flow(asked: Asked, flow: AskedFlow, rtt_ms: float, longest: Path, cc
         size_bytes=fields.get("size"),
         sizes_bytes=list(sizes),
         interval_ms=interval_ms if "interval" in kind.may else 0.0,
+        ecn="" if fields.get("ecn", asked["ecn"]) == asked["ecn"] else fields["ecn"],
     )
 
 
@@ -308,6 +309,7 @@ def check_flows(asked: Asked, flows: Sequence[AskedFlow], found: Sequence[Flow])
     sent: dict[str, Flow] = {}
     rtts_ms: dict[tuple[str, str], float] = {}
     buffers: dict[str, Buffers] = {}
+    ecn: dict[str, str] = {}
     for each, flow in zip(flows, found, strict=True):
         if WAN in kind.legs and flow.is_tcp and flow.takes_tunnel and not kind.is_direct:
             host = wan_sender(each, asked)
@@ -325,3 +327,5 @@ def check_flows(asked: Asked, flows: Sequence[AskedFlow], found: Sequence[Flow])
                 raise each.bad(
                     f"{host} has other buffers already (a host's flows share its buffers)"
                 )
+            if ecn.setdefault(host, flow.ecn) != flow.ecn:
+                raise each.bad(f"{host} has another ecn already (a host's flows share it)")

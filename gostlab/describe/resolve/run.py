@@ -9,8 +9,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gostlab.declared.controls import own_controls, parse_control
+from gostlab.declared.controls import needs_accurate_ecn, own_controls, parse_control
 from gostlab.declared.iperf3_versions import OWN, SYSTEM
+from gostlab.declared.kernels import FEATURES, Kernel
+from gostlab.declared.qdiscs import bottleneck_kinds, marking_kinds
 from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
 from gostlab.describe.file.costs import resolve_costs
 from gostlab.describe.file.profile import Machines
@@ -71,6 +73,7 @@ def resolve(
     check_paths(asked, [path, *(sites or {}).values(), *links.values()])
     check_topology(asked, path, flows)
     check_iperf3(asked, flows)
+    check_ecn(asked, kernel, flows, [ends.of_the_rest, *ends.by_end.values()])
     return RunDescription(
         experiment=experiment,
         matrix=matrix,
@@ -249,6 +252,26 @@ def check_paths(asked: Asked, paths: Sequence[Path]) -> None:
     if bottleneck in fitting and unlimited:
         raise asked.node("bottleneck").bad_value(
             f"it needs a rate, and the {unlimited[0]} direction has none"
+        )
+
+
+def check_ecn(asked: Asked, kernel: Kernel, flows: Sequence[Flow], ccs: Iterable[str]) -> None:
+    """ECN of a queue that never marks, and accurate ECN of a kernel without. Raises BadInput."""
+    kinds = bottleneck_kinds(asked["bottleneck"], asked["queue"])
+    if asked["ecn"] in ("on", "l4s") and not any(kind.marks for kind in kinds):
+        marking = ", ".join(kind.name for kind in marking_kinds().values())
+        raise asked.node("ecn").bad_value(
+            f"the bottleneck's queue, {kinds[-1].name}, drops and never marks (queue: {marking}"
+            " mark; hosts alone ask by FLOW.ecn)"
+        )
+    if "accurate ecn" in kernel.features:
+        return
+    wanted = [asked["ecn"], *(flow.ecn for flow in flows)]
+    needing = [cc for cc in (*ccs, *(flow.cc for flow in flows)) if cc and needs_accurate_ecn(cc)]
+    if "l4s" in wanted or needing:
+        what = f"cc {needing[0]}" if needing else "ecn: l4s"
+        raise asked.node("kernel").bad_value(
+            f"it has no {FEATURES['accurate ecn'].says}, which {what} needs (kernel: shipped)"
         )
 
 

@@ -91,7 +91,8 @@ class RunDescription:
     # what is asked of the tunnel besides, of the options that it declares: sndbuf, rcvbuf (bytes),
     # nodelay (on, off)
     tunnel_options: Mapping[str, Any] = later({})
-    # whether hosts ask for ECN and queues mark: off | on | losses (the delay line's losses too)
+    # whether hosts ask for ECN and queues mark: off | on | losses (the delay line's losses too) |
+    # l4s (accurate ECN)
     ecn: str = later("off")
     # the sandbox's kernel by its name in kernel/versions, or the user's; of the user's what it was
     # made of: from another tree it is another run

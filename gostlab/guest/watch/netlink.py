@@ -64,6 +64,7 @@ class TcpSocket:
     rwnd_limited_ms: float
     sndbuf_limited_ms: float
     delivered_pkts: int
+    marked_pkts: int  # of those, that carried a mark, as the other end says
     snd_wnd_bytes: int
     bbr_bw_bps: int | None
     bbr_min_rtt_ms: float | None
@@ -194,7 +195,7 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
         "=6I", info, 136
     )
     delivery, busy_us, rwnd_us, sndbuf_us = struct.unpack_from("=4Q", info, 160)
-    delivered, _delivered_ce = struct.unpack_from("=2I", info, 192)
+    delivered, delivered_ce = struct.unpack_from("=2I", info, 192)
     reord_seen, _out_of_order, snd_wnd = struct.unpack_from("=3I", info, 220)
     bbr_bw = bbr_min_rtt = bbr_pacing = bbr_cwnd = None
     bbr = attributes.get(INET_DIAG_BBRINFO)
@@ -231,6 +232,7 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
         rwnd_limited_ms=rwnd_us / 1000,
         sndbuf_limited_ms=sndbuf_us / 1000,
         delivered_pkts=delivered,
+        marked_pkts=delivered_ce,
         snd_wnd_bytes=snd_wnd,
         bbr_bw_bps=bbr_bw,
         bbr_min_rtt_ms=bbr_min_rtt,
@@ -280,17 +282,17 @@ def marks_of(name: str, statistics: bytes) -> int | None:
     kind = marking_kinds().get(name)
     if kind is None:
         return None
-    parts, at = [statistics], kind.marks_at
+    parts, at = [statistics], (kind.marks_at, *kind.marks_also)
     if kind.marks_in:
         outer, inner = kind.marks_in
         lists = _attributes(_attributes(statistics, 0).get(outer, b""), 0)
-        parts, at = [_attributes(each, 0).get(inner, bytes(4)) for each in lists.values()], 0
-    if any(len(part) < at + 4 for part in parts):
+        parts, at = [_attributes(each, 0).get(inner, bytes(4)) for each in lists.values()], (0,)
+    if any(len(part) < max(at) + 4 for part in parts):
         raise ValueError(
             f"qdisc {name}: this kernel's statistics of it have {len(statistics)} bytes, and no"
             f" marks where gostlab/guest/qdiscs/{kind.module}.py says (marks_at, marks_in)"
         )
-    return sum(int(struct.unpack_from("=I", part, at)[0]) for part in parts)
+    return sum(int(struct.unpack_from("=I", part, each)[0]) for part in parts for each in at)
 
 
 def qdiscs(link: socket.socket) -> list[Qdisc]:

@@ -62,6 +62,7 @@ UNWRITTEN = ("state", "since_sent_ms")
 
 # What a leg's sending sockets did, from their last tcp_info, in all.
 COUNTED = ("segments_out", "data_segments_out", "segments_retransmitted", "bytes_acked")
+MARKED = ("marked_pkts",)  # which stand where there were any
 TIMED = ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")
 
 
@@ -368,6 +369,7 @@ class Probes:
                     "sockets": len(its),
                     **after.grown(its, COUNTED, before, 0),
                     **after.grown(its, TIMED, before, 0.0),
+                    **without_zeros(after.grown(its, MARKED, before, 0)),
                 }
                 for leg in self._legs
                 for its in [after.of(leg, sending_ends[leg.flow])]
@@ -402,6 +404,11 @@ class Probes:
             link.close()
         for file in self._files.values():
             file.close()
+
+
+def without_zeros(counts: Mapping[str, float]) -> dict[str, float]:
+    """What there was of."""
+    return {key: value for key, value in counts.items() if value}
 
 
 def rows_of(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -462,18 +469,18 @@ def socket_row(
     at_s: float, node: str, leg: Leg, end: str, tcp: netlink.TcpSocket
 ) -> dict[str, Any]:
     """One line of sockets.jsonl."""
-    said = [(key, value) for key, value in vars(tcp).items() if key not in UNWRITTEN]
-    bbr = {key.removeprefix("bbr_"): value for key, value in said if key.startswith("bbr_")}
+    unsaid = UNWRITTEN if tcp.marked_pkts else (*UNWRITTEN, *MARKED)
+    said = {key: value for key, value in vars(tcp).items() if key not in unsaid}
+    bbr = {key: value for key, value in said.items() if key.startswith("bbr_")}
+    model = {key.removeprefix("bbr_"): value for key, value in bbr.items()}
     return {
         "t_s": round(at_s, 6),
         "host": node,
         "flow": leg.flow,
         "leg": leg.name,
         "end": end,
-        **{
-            key: value for key, value in said if not key.startswith("bbr_") and key not in UNWRITTEN
-        },
-        "bbr": None if tcp.bbr_bw_bps is None else bbr,
+        **{key: value for key, value in said.items() if key not in bbr},
+        "bbr": None if tcp.bbr_bw_bps is None else model,
     }
 
 
