@@ -180,7 +180,7 @@ def to_do_line(count: int, expected_s: float, again: int, round_number: int) -> 
     if round_number > 1:
         line = f"round {round_number}, of cells that are not narrow enough: {line}"
     if again:
-        line += f" ({again} of them were begun before, or their files are damaged)"
+        line += f" ({again} of them begun before, or with damaged files)"
     return line
 
 
