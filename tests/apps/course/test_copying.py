@@ -4,11 +4,14 @@ earned beside real runs.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from gostlab.apps.course.copying import Copied, copied
 from gostlab.apps.course.formula import names_in
 from gostlab.apps.course.lab import Lab, Point, list_labs, load_lab
+from gostlab.declared.folders import ROOT
 from tests.apps.course.handins import asked_of
 
 LABS = [load_lab(str(folder)) for folder in list_labs()]
@@ -39,6 +42,15 @@ def test_another_students_numbers_are_mostly_not_ones_own(lab: Lab) -> None:
     students = [asked_of(lab, f"student-{number}").values for number in range(STUDENTS)]
     found = copied(lab, students, points)
     assert found.of > 0 and found.mean <= MOST_SHARE * found.of, found
+
+
+def test_beside_real_runs_copies_earn_a_third_at_most() -> None:
+    """As labs/bands.py wrote it: of numbers, words and one's own runs together."""
+    page = (ROOT / "labs/bands.md").read_text("utf-8")
+    rows = re.findall(r"(?m)^\| (\d) \|.*\| ([\d.]+) of (\d+) \| \d+ \|$", page)
+    assert [int(number) for number, _, _ in rows] == [lab.number for lab in LABS]
+    for lab, (_, mean, of) in zip(LABS, rows, strict=True):
+        assert int(of) == lab.most and float(mean) <= 0.35 * lab.most, lab.name
 
 
 def test_ones_own_numbers_earn_everything() -> None:
