@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT))
 from gostlab.apps.course.answers import SEALED, read_sealed  # noqa: E402
 from gostlab.apps.course.assignment import Assignment  # noqa: E402
 from gostlab.apps.course.coursework import open_coursework  # noqa: E402
-from gostlab.apps.course.formula import FormulaError, Value, evaluate  # noqa: E402
+from gostlab.apps.course.formula import FormulaError, Value, evaluate, filled  # noqa: E402
 from gostlab.apps.course.grading import RESULTS, find_runs, grade, measured  # noqa: E402
 from gostlab.apps.course.lab import ANSWERS, Lab, Point, list_labs, load_lab  # noqa: E402
 
@@ -84,10 +84,8 @@ def write_own(folder: Path, assignment: Assignment) -> None:
     if own is not None:
         text = (assignment.lab.folder / own.reference).read_text(encoding="utf-8")
         for name, drawn in own.sets.items():
-            value = assignment.values[drawn.partition("<")[2].partition(">")[0]]
-            unit = drawn.rpartition(">")[2]
-            before, _, after = text.partition(f"{name}: [")
-            text = f"{before}{name}: [{value}{unit}]{after.partition(']')[2]}"
+            value = filled(drawn, assignment.values)
+            text = re.sub(rf"\b({name}: \[?)[^],\n]+", rf"\g<1>{value}", text, count=1)
         (folder / own.file).write_text(text, encoding="utf-8")
 
 

@@ -14,7 +14,7 @@ from analysis.read.study import level
 from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.describe.file.profile import DIRECTIONS
 from gostlab.describe.file.settings import LINK_NAME
-from gostlab.describe.file.words import changes_words, says_where, with_units
+from gostlab.describe.file.words import PARTS, changes_words, says_where, with_units
 
 FACTOR_NAMES = {
     "rtt": "Round-trip time",
@@ -187,6 +187,8 @@ def named_level(factor: str, value: Any) -> str:
         return cc_name(str(value))
     if name in SPEAKING:
         return str(value)
+    if name in PARTS:
+        return PARTS[name].format(value)
     if name.endswith(".cc"):
         return f"{cc_name(str(value))} as {name[:-3]}"
     head, _, end = name.partition(".")

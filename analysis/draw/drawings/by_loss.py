@@ -97,18 +97,23 @@ def loss_axis(ax: Axes, panels: Sequence[facet.Panel], series: Sequence[facet.Se
     place at its left.
     """
     losses, none_at = losses_of(pd.concat([panel.rows for panel in panels]))
-    most = 4 if grid(len(panels))[1] > 2 else 6
+    narrow = grid(len(panels))[1] > 2
     ax.set_xscale("log")
     ax.set_xlim((none_at or losses[0]) / 1.8, losses[-1] * 1.8)
     if losses[-1] / losses[0] < NEAR_LOSSES:
-        marks = apart(losses, 1.5)
-        words = [f"{100 * loss:g}" for loss in marks]
+        times, letters = 1.5, 18 if narrow else 30
+        while True:
+            marks = apart(losses, times)
+            words = [f"{100 * loss:.3g}" for loss in marks]
+            if len(" ".join(words)) <= letters:
+                break
+            times *= 1.2
     else:
         first, last = (
             math.ceil(math.log10(losses[0]) - 0.3),
             math.floor(math.log10(losses[-1]) + 0.3),
         )
-        every = math.ceil((last - first + 1) / most)
+        every = math.ceil((last - first + 1) / (4 if narrow else 6))
         marks = [10.0**power for power in range(last, first - 1, -every)][::-1]
         words = [f"10{superscript(round(math.log10(mark)))}" for mark in marks]
     if none_at is not None:

@@ -101,11 +101,15 @@ def dashes_of(place: int) -> Any:
 
 
 def condition_of(run: Run) -> str:
-    """A run's levels but for the congestion control that its column names."""
+    """A run's levels but for the congestion control that its column names, and a model of loss
+    whose other levels say all.
+    """
+    names = {name for name, _ in run.factors}
     return ", ".join(
         named_level(name, level(value))
         for name, value in run.factors
         if not (name == "cc" and level(value) == run.cc)
+        and not (name == "loss.model" and "loss.packets" in names)
     )
 
 

@@ -476,3 +476,24 @@ def test_a_factor_of_one_end_or_direction_is_named_after_it(
     value = "bbr" if factor == "cc.client" else "1%"
     assert factor_heading(f"factor:{factor}") == heading
     assert named_level(f"factor:{factor}", value) == level
+
+
+def test_the_losses_of_many_students_do_not_stand_in_each_other() -> None:
+    """Each has losses and a round trip of his own: five panels, fifteen losses near together."""
+    rows = []
+    for rtt, packets in ((40, 125), (52, 156), (68, 244), (88, 305), (115, 100)):
+        for times in (1, 4, 16):
+            loss = 1 / (times * packets)
+            levels = {"loss.packets": str(times * packets)}
+            more = {"rtt_ms": float(rtt), "loss_p": loss}
+            rows.append(row_of({"goodput": [10.0]}, "reno", levels, **more))
+    figure = figure_of("by-loss", table_of(rows))
+    figure.canvas.draw()
+    for ax in figure.axes:
+        boxes = [
+            label.get_window_extent()
+            for label in ax.get_xticklabels()
+            if label.get_visible() and label.get_text()
+        ]
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+    assert named_level("factor:loss.packets", "305") == "one loss in 305 packets"
