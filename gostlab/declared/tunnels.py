@@ -16,6 +16,9 @@ from gostlab.declared.source import by_name, declared_in, one_called
 
 # The program that set-up provides: a real GOST where one is found, else the lab's own relay.
 GOST = "gost"
+# What controls congestion across the path where a program sends datagrams: the kernel's does not.
+QUIC_GO = "quic-go (New Reno)"
+KCP = "KCP (a window of its own, no congestion control)"
 # The TCP connections that one stream of the application can be made of. A forwarder ends the
 # application's and makes two more; a VPN carries packets, so the application's own connection goes
 # from end to end inside it.
@@ -29,6 +32,7 @@ JOIN = "join"  # within the middle, where one program takes it from the path and
 LEGS = (APP, WAN, JOIN, WAN2, EXIT, INNER)
 CHAIN_LEGS = (APP, WAN, WAN2, EXIT)  # of a middle end that dials on unasked
 JOINED_LEGS = (APP, WAN, JOIN, WAN2, EXIT)  # of one that consists of two ends
+DATAGRAM_LEGS = (APP, EXIT)  # of a forwarder whose own connection is in datagrams
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,14 @@ class TunnelKind:
                      of a VPN inner, and wan as well where it runs over TCP
     chain            the same over two paths, with an end between them; () if it makes no chain
     over             what carries it across the path: tcp | udp; "" if there is no tunnel
+    sent_by          of one that sends datagrams of its own pace: what controls congestion across
+                     the path in the kernel's place
+    since            of GOST's: the first version that has it, where the lab's own relay has not
     carries          what the application may send through it: tcp, udp
-    options          settings that are its own: sndbuf, rcvbuf, nagle, shared
+    options          settings that are its own: sndbuf, rcvbuf, nagle, shared, kcp_mode
     frames           of a forwarder: what the data is framed in across the path, the innermost
-                     first: a frame carries at most so many bytes, with so many around them
+                     first: a frame carries at most so many bytes, with so many around them; over
+                     UDP the last is the whole packet, Ethernet's header included
     packet_bytes     of a VPN: what a packet inside has around it: over UDP all headers from the
                      outer IP's on, over TCP what it adds to the stream
     mtu_less         of a VPN: by how much its device's MTU is less than the link's
@@ -74,6 +82,8 @@ class TunnelKind:
     legs: tuple[str, ...] = (APP, WAN, EXIT)
     chain: tuple[str, ...] = ()
     over: str = "tcp"
+    sent_by: str = ""
+    since: str = ""
     carries: tuple[str, ...] = ("tcp",)
     options: tuple[str, ...] = ()
     frames: tuple[tuple[int, int], ...] = ()
@@ -101,12 +111,16 @@ class TunnelKind:
         """Which TCP connections one stream is made of over so many paths in a row."""
         return self.chain if hops > 1 and self.chain else self.legs
 
+    def ends_over(self, hops: int) -> int:
+        """How many of so many paths in a row lie between its ends: of a VPN's the first alone."""
+        return 1 if self.is_vpn else hops
+
     @property
     def path_leg(self) -> str:
         """The leg whose congestion control meets the path: what runs across it by TCP; of a VPN
-        over UDP the connection inside.
+        over UDP the connection inside; "" where no TCP meets it.
         """
-        return WAN if WAN in self.legs else INNER
+        return next((leg for leg in (WAN, INNER) if leg in self.legs), "")
 
     @property
     def is_vpn(self) -> bool:
@@ -115,7 +129,14 @@ class TunnelKind:
 
 
 # What a tunnel's file may name in its declaration.
-CONSTANTS = {"GOST": GOST, "CHAIN_LEGS": CHAIN_LEGS, "JOINED_LEGS": JOINED_LEGS}
+CONSTANTS = {
+    "GOST": GOST,
+    "QUIC_GO": QUIC_GO,
+    "KCP": KCP,
+    "CHAIN_LEGS": CHAIN_LEGS,
+    "JOINED_LEGS": JOINED_LEGS,
+    "DATAGRAM_LEGS": DATAGRAM_LEGS,
+}
 
 
 @cache
@@ -140,6 +161,8 @@ def check_kind(folder: Path, kind: TunnelKind) -> None:
         raise BadInput(f"{origin}: over: {kind.over!r} is neither tcp nor udp")
     if kind.over == "tcp" and WAN not in kind.legs:
         raise BadInput(f"{origin}: it runs over tcp, and has no leg {WAN}")
+    if kind.program and not kind.path_leg and not kind.sent_by:
+        raise BadInput(f"{origin}: no TCP crosses the path: sent_by must say what sends there")
 
 
 def tunnel_kind(name: str) -> TunnelKind:

@@ -43,7 +43,7 @@ def wire_of(kind: TunnelKind, link_mtu: int) -> Wire:
     per_segment = (link_mtu + ETHERNET_BYTES) / segment
     if not kind.is_vpn:
         framed = math.prod(1 + around / most for most, around in kind.frames)
-        return Wire(segment, segment * framed * per_segment)
+        return Wire(segment, segment * framed * (1 if kind.sent_by else per_segment))
     inside = inner_mtu(kind, link_mtu)
     outside = inside + kind.packet_bytes
     if kind.over == "tcp":

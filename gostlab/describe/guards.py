@@ -96,6 +96,7 @@ def guards(run: RunDescription) -> tuple[Guard, ...]:
         *(guard for each in alone for guard in reordering(each)),
         *lengths(run),
         *meetings(run),
+        *senders(run),
     ):
         if guard.name not in found or guard.distance > found[guard.name].distance:
             found[guard.name] = guard
@@ -420,6 +421,20 @@ def meetings(run: RunDescription) -> Iterator[Guard]:
                 f" ({others_s:g} s): they do not meet"
             )
             yield Guard("flow_alone", "warning", sentence, flow.start_s, others_s, "s")
+
+
+def senders(run: RunDescription) -> Iterator[Guard]:
+    """Who sends datagrams across the path has a congestion control of its own, or none."""
+    kind = tunnel_kind(run.tunnel)
+    if not kind.sent_by:
+        return
+    inside = "is of the TCP inside" if kind.is_vpn else "has no say there"
+    seen = "no socket" if not kind.is_vpn else "only the socket inside"
+    sentence = (
+        f"{kind.sent_by} sends across the path: the kernel's congestion control {inside}, and"
+        f" {seen} tells RTT and losses (the path's queues do)"
+    )
+    yield Guard("sent_by", "warning", sentence, None, None, "")
 
 
 def changes(run: RunDescription, way: str) -> list[Mapping[str, Any]]:

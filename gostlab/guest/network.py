@@ -103,6 +103,21 @@ class Network:
         """The node's first IPv4 address."""
         return str(self.mininet[node].IP())
 
+    def way(self, one: str, other: str) -> list[tuple[str, str, str, str]]:
+        """The links from a node to another by the shortest way: a node, the one behind it, and the
+        addresses that each has on their link.
+        """
+        ends = [(link.intf1, link.intf2) for link in self.mininet.links]
+        reached: dict[str, list[tuple[str, str, str, str]]] = {one: []}
+        waiting = [one]
+        for node in waiting:  # grows
+            for near, far in (pair for each in ends for pair in (each, each[::-1])):
+                if near.node.name == node and far.node.name not in reached:
+                    link = (node, far.node.name, str(near.ip), str(far.ip))
+                    reached[far.node.name] = [*reached[node], link]
+                    waiting.append(far.node.name)
+        return reached[other]
+
     @property
     def shaped(self) -> tuple[Interface, ...]:
         """The interfaces that make the path, or paths."""

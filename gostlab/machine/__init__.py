@@ -35,6 +35,7 @@ from gostlab.setup.parts import (
     find_program,
     kernel_for,
     tunnel_binary,
+    why_not_through,
 )
 
 # Mininet asks distutils to compare two versions, and setuptools answers in its place: 300 modules
@@ -273,7 +274,9 @@ def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
         if kind.is_direct:
             continue
         if kind.program == GOST:
-            tunnel_binary(parts, gost)
+            why = why_not_through(kind, tunnel_binary(parts, gost), parts.gosts)
+            if why:
+                raise MissingPart(why)
         for program in kind.programs:
             if find_program(program, parts.programs) is None:
                 raise MissingPart(

@@ -134,7 +134,7 @@ def goodput_bps(folder: Path) -> float | None:
 
 @dataclass(frozen=True)
 class Resent:
-    """Segments that the WAN's sending sockets sent again, and of how many."""
+    """Segments that the WAN's sending sockets sent again, and of how many; or packets lost."""
 
     segments: int
     of: int
@@ -160,6 +160,29 @@ def wan_resent(folder: Path) -> Resent | None:
         wan = [row for row in legs if row["leg"] == crossing]
         again = sum(int(row["segments_retransmitted"]) for row in wan)
         return Resent(again, sum(int(row["segments_out"]) for row in wan)) if wan else None
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def path_lost(folder: Path) -> Resent | None:
+    """Packets that the path's queues dropped in the direction of the first flow's data, where no
+    socket counts what was sent again: all of them, and of how many. None where nothing was sampled.
+    """
+    asked = read_object(folder / "run.json")
+    try:
+        way = loaded_direction(asked or {})
+        last = {
+            (row["role"], row["dev"]): row
+            for row in read_series(folder, "queues")
+            if row["direction"] == way
+        }
+        drops = sum(int(row["drops"]) for row in last.values())
+        offered = (
+            int(row["sent_pkts"]) + int(row["drops"])
+            for (role, _), row in last.items()
+            if role == "bottleneck"
+        )
+        return Resent(drops, max(offered))
     except (KeyError, TypeError, ValueError):
         return None
 

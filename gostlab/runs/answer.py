@@ -13,7 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from gostlab.declared.colours import cc_colour
-from gostlab.runs.summary import CellSummary, console_on, mbit, plain_table, ratios, reason_lines
+from gostlab.runs.summary import (
+    CellSummary,
+    console_on,
+    mbit,
+    plain_table,
+    ratios,
+    reason_lines,
+    rtt_words,
+)
 
 BAR_CELLS = 14  # of a bar at full length
 RTT_CELLS = 10
@@ -113,17 +121,13 @@ def spread_words(cell: CellSummary) -> str:
     return f"n = {cell.counted}"
 
 
-def rtt_words(cell: CellSummary) -> str:
-    """Median and 95th percentile over the time of the load."""
-    if cell.srtt_ms is None:
-        return "–"
-    return f"{cell.srtt_ms.median:.0f}, {cell.srtt_ms.p95:.0f}"
-
-
 def resent_words(cell: CellSummary) -> str:
-    """Segments sent again on the WAN, and their share."""
+    """Segments sent again on the WAN, and their share; where no socket counts them what was lost
+    there.
+    """
     if cell.wan_resent is None:
-        return "–"
+        lost = cell.path_lost
+        return "–" if lost is None else f"lost {lost.segments:,} ({100 * lost.share:.2g} %)"
     share = 100 * cell.wan_resent.share
     return f"{cell.wan_resent.segments:,} ({share:.2g} %)" if cell.wan_resent.segments else "0"
 

@@ -25,6 +25,7 @@ from gostlab.results.measures import (
     goodput_bps,
     identical_words,
     latency,
+    path_lost,
     states_words,
     wan_resent,
 )
@@ -78,6 +79,15 @@ class CellSummary:
     idle_rtt_ms: float | None
     srtt_ms: Spread | None
     queue_delay_ms: Spread | None
+    path_lost: Resent | None = None  # the same of what the path lost, where no socket resends
+
+    @property
+    def path_rtt_ms(self) -> Spread | None:
+        """The path's round trip with its queue, where no socket's own is known."""
+        if self.srtt_ms or self.queue_delay_ms is None or self.idle_rtt_ms is None:
+            return None
+        waited = self.queue_delay_ms
+        return Spread(self.idle_rtt_ms + waited.median, self.idle_rtt_ms + waited.p95)
 
     @property
     def rate_words(self) -> str:
@@ -117,6 +127,8 @@ def summarise(runs: Sequence[Finished], scatter_of: ScatterOf) -> CellSummary:
     goodputs = [value for end in counted if (value := goodput_bps(end.folder)) is not None]
     delays = [delay for end in counted if (delay := latency(end.folder)) is not None]
     scatter = scatter_of(goodputs)
+    resent = [found for end in counted if (found := wan_resent(end.folder)) is not None]
+    lost = [path_lost(end.folder) for end in counted] if not resent else []
     return CellSummary(
         matrix=runs[0].run.matrix,
         factors=runs[0].run.factors,
@@ -128,9 +140,8 @@ def summarise(runs: Sequence[Finished], scatter_of: ScatterOf) -> CellSummary:
         interval_bps=scatter.interval,
         states_bps=scatter.states,
         goodputs_bps=tuple(goodputs),
-        wan_resent=middle(
-            [found for end in counted if (found := wan_resent(end.folder)) is not None]
-        ),
+        wan_resent=middle(resent),
+        path_lost=middle([each for each in lost if each is not None]),
         idle_rtt_ms=delays[0].idle_rtt_ms if delays else None,
         srtt_ms=typical(delays, lambda delay: delay.srtt_ms),
         queue_delay_ms=typical(delays, lambda delay: delay.queue_delay_ms),
@@ -262,7 +273,7 @@ def row_of(cell: CellSummary, ratio: float | None, *, compares: bool) -> list[st
         cell.rate_words,
         cell.spread_words or "–",
         *([ratio_text] if compares else []),
-        delay_text(cell.srtt_ms),
+        rtt_words(cell),
         delay_text(cell.queue_delay_ms),
         cell.verdict,
     ]
@@ -278,6 +289,14 @@ def mbit(bps: float | None) -> str:
 
 def delay_text(delay: Spread | None) -> str:
     return "–" if delay is None else f"{delay.median:.0f}, {delay.p95:.0f}"
+
+
+def rtt_words(cell: CellSummary) -> str:
+    """Median and 95th percentile over the time of the load; where no socket tells it the path's
+    own, its queue included.
+    """
+    about = cell.path_rtt_ms
+    return delay_text(cell.srtt_ms) if about is None else f"≈ {delay_text(about)}"
 
 
 def reason_lines(cells: Iterable[CellSummary]) -> list[str]:

@@ -200,6 +200,37 @@ def tunnel_binary(parts: Parts, asked: str = "auto") -> TunnelBinary:
     raise MissingPart("there is neither GOST nor the lab's relay: run ./lab setup")
 
 
+def why_not_through(
+    kind: TunnelKind, binary: TunnelBinary, others: Mapping[str, TunnelBinary]
+) -> str:
+    """Why a program cannot run one of GOST's tunnels, and what can (of `others`); "" if it can. It
+    would not say so itself: GOST takes a transport that it does not know for plain TCP.
+    """
+    if not kind.since or (binary.kind == GOST and has_since(binary.version, kind.since)):
+        return ""
+    able = ", ".join(name for name, one in others.items() if has_since(one.version, kind.since))
+    advice = f"take gost: {able}" if able else "./lab gost add FILE brings one"
+    return f"{binary.version} has no {kind.name}: GOST has it from {kind.since} on: {advice}"
+
+
+def has_since(said: str, since: str) -> bool:
+    """Whether a GOST, by what it says ("gost 3.2.6, go1.26"), is no older than a version. Of one
+    number a version with a suffix (3.0.0-rc8) is the older.
+    """
+    return release_of(gost_version(said)) >= release_of(since)
+
+
+def gost_version(said: str) -> str:
+    """The version in what a GOST says: "gost 3.2.6, go1.26" is 3.2.6."""
+    found = re.search(r"\d[\w.+-]*", said)
+    return found[0] if found else ""
+
+
+def release_of(version: str) -> tuple[tuple[int, ...], bool]:
+    """What versions are in order by."""
+    return version_tuple(version), "-" not in version
+
+
 def tunnel_program(
     kind: TunnelKind, provided: TunnelBinary | None, own: Mapping[str, OwnProgram] = {}
 ) -> TunnelBinary | None:

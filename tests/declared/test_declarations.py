@@ -159,7 +159,7 @@ def test_two_topologies_of_one_name_are_refused(tmp_path: Path) -> None:
         ({"sites": "[plain-100ms]"}, "sites belong to topology star"),
         ({"topology": "star"}, "a star needs sites"),
         ({"topology": "torus"}, "torus"),
-        ({"tunnel": "gost"}, r"gost\+ws"),
+        ({"tunnel": "gost"}, r"did you mean gost\+w"),
     ],
 )
 def test_what_a_topology_does_not_declare_cannot_be_asked_of_it(

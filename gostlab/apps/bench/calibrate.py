@@ -182,12 +182,14 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-def wait_for(port: int, process: subprocess.Popen[bytes], patience_s: float = 5.0) -> None:
+def wait_for(
+    port: int, process: subprocess.Popen[bytes], patience_s: float = 5.0, over: str = "tcp"
+) -> None:
     """Wait for a listener without connecting: iperf3's server would take that for its test."""
-    line = f"0100007F:{port:04X} 00000000:0000 0A"
+    line = f"0100007F:{port:04X} 00000000:0000 {'0A' if over == 'tcp' else '07'}"
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and process.poll() is None:
-        if line in Path("/proc/net/tcp").read_text(encoding="ascii"):
+        if line in Path(f"/proc/net/{over}").read_text(encoding="ascii"):
             return
         time.sleep(0.01)
     raise RuntimeError(f"nothing listens on port {port} of 127.0.0.1: {process.args!r}")

@@ -173,12 +173,13 @@ def tunnels_table() -> str:
             "yes" if each.one_connection else "no",
             ", ".join(each.carries),
             "yes" if each.chain or each.is_direct else "no",
+            each.sent_by,
+            each.since,
         )
         for each in dict.fromkeys(tunnel_kinds().values())
     )
-    return table(
-        ("tunnel", "what it is", "legs", "over", "one connection", "carries", "chain"), rows
-    )
+    heading = ("tunnel", "what it is", "legs", "over", "one connection", "carries", "chain")
+    return table((*heading, "sends", "GOST from"), rows)
 
 
 def qdiscs_table(use: str) -> str:

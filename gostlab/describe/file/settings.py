@@ -292,9 +292,32 @@ SETTINGS: Mapping[str, Field] = {
     "shared": Field(
         one_of("off", "on"),
         "whether flows between the same hosts share the one connection of a tunnel that has"
-        " one (ssh, gost+mws, gost+mwss), each as streams of it; off: a tunnel for each flow",
+        " one (ssh, gost+mws, gost+quic), each as streams of it; off: a tunnel for each flow",
         "on",
         default="off",
+    ),
+    "kcp_mode": Field(
+        one_of("auto", "normal", "fast", "fast2", "fast3"),
+        "of gost+kcp: how soon it sends again what no ACK came for, as GOST names it; auto: nothing"
+        " is said to GOST, unless something else of gost+kcp is written (then fast)",
+        "fast3",
+        default="auto",
+    ),
+    "kcp_window": Field(
+        values.one_for_all(values.KCP_WINDOW, auto=None),
+        "of gost+kcp: the most packets under way, which is all that holds its rate; auto: as"
+        " kcp_mode has it (then 1024)",
+        "4096",
+        unit="packets",
+        default="auto",
+    ),
+    "kcp_parity": Field(
+        values.one_for_all(values.KCP_PARITY, auto=None),
+        "of gost+kcp: how many packets of forward error correction go with each ten of data; auto:"
+        " as GOST has it, 3",
+        "0",
+        unit="packets",
+        default="auto",
     ),
     "sndbuf": Field(
         values.read_socket_buffer, "OpenVPN's own send buffer, in place of the system's", "512KiB"

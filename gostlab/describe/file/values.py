@@ -68,6 +68,8 @@ STREAMS = whole_number(1, MAX_STREAMS)
 HOST_NUMBER = whole_number(1, MAX_HOSTS)
 MTU = whole_number(1280, 9000)  # IPv6's least, and jumbo frames
 HOPS = whole_number(1, 2)
+KCP_WINDOW = whole_number(16, 65535)  # what a KCP segment can say
+KCP_PARITY = whole_number(0, 10)
 # iperf3 takes whole seconds.
 read_duration = bounded(SECONDS, "1s", "86400s", float, step="1s", unit="whole seconds")
 read_instant = bounded(SECONDS, "0s", "86400s", float)

@@ -107,11 +107,12 @@ def check_topology(asked: Asked) -> None:
         raise asked.node("hops").bad_value(
             f"paths lie one behind the other in topology {fitting}, not in {topology.name}"
         )
-    if hops > 1 and not kind.is_direct and not kind.chain:
+    over_the_first = kind.is_vpn and asked["placement"] == "gateway"
+    if hops > 1 and not (kind.is_direct or kind.chain or over_the_first):
         chains = dict.fromkeys(one.name for one in tunnel_kinds().values() if one.chain)
         raise asked.node("tunnel").bad(
-            f"hops: {hops}: {kind.name} carries packets from end to end, and a chain is made of"
-            f" tunnels that end connections ({', '.join(chains)})"
+            f"hops: {hops}: {kind.name} carries packets over the first path (placement: gateway),"
+            f" and a chain is made of tunnels that end connections ({', '.join(chains)})"
         )
 
 
@@ -200,8 +201,9 @@ def tunnel_hosts(asked: Asked, flows: Sequence[AskedFlow]) -> tuple[str, ...]:
     """
     if asked.tunnel.is_direct:
         return ()
+    hops = asked.tunnel.ends_over(asked["hops"])
     ways = (
-        asked.topology.tunnel_way(asked["placement"], asked["hops"], flow.sender, flow.receiver)
+        asked.topology.tunnel_way(asked["placement"], hops, flow.sender, flow.receiver)
         for flow in flows
         if flow.takes_tunnel
     )

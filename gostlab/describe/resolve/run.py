@@ -51,7 +51,15 @@ AS_ASKED = (
 ).split()
 RENAMED = {"duration": "duration_s", "sample": "sample_ms", "start_spread": "start_spread_s"}
 # What is asked of a tunnel besides, and what asks for nothing.
-TUNNEL_OPTIONS = {"sndbuf": None, "rcvbuf": None, "nagle": "off", "shared": "off"}
+TUNNEL_OPTIONS = {
+    "sndbuf": None,
+    "rcvbuf": None,
+    "nagle": "off",
+    "shared": "off",
+    "kcp_mode": "auto",
+    "kcp_window": None,
+    "kcp_parity": None,
+}
 
 
 def resolve(
@@ -74,6 +82,7 @@ def resolve(
     check_topology(asked, path, flows)
     check_iperf3(asked, flows)
     check_ecn(asked, kernel, flows, [ends.of_the_rest, *ends.by_end.values()])
+    check_acks(asked)
     return RunDescription(
         experiment=experiment,
         matrix=matrix,
@@ -199,7 +208,7 @@ def resolve_offloads(
     """
     if asked["offloads"] != "auto":
         return bool(asked["offloads"] == "on")
-    if len(flows) > 1 or changes or not flows[0].is_tcp:
+    if len(flows) > 1 or changes or not flows[0].is_tcp or asked.tunnel.sent_by:
         return False
     return all(
         offloads_do_no_harm(each, asked["direction"], flows[0].streams, flows[0].buffers)
@@ -289,6 +298,14 @@ def check_topology(asked: Asked, path: Path, flows: Sequence[Flow]) -> None:
             delays_ms(flows, path)
         except ValueError as error:
             raise asked.node("topology").bad(str(error)) from None
+
+
+def check_acks(asked: Asked) -> None:
+    """Where no TCP crosses the path there are no ACKs to record. Raises BadInput."""
+    if asked["acks"] == "on" and not asked.tunnel.path_leg:
+        raise asked.node("acks").bad_value(
+            f"{asked.tunnel.name} sends datagrams across the path: no socket there has ACKs"
+        )
 
 
 def check_iperf3(asked: Asked, flows: Sequence[Flow]) -> None:

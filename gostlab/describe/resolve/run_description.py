@@ -184,10 +184,11 @@ class RunDescription:
         """The hosts of the ends of a flow's tunnel, from the near one to the far one; () where it
         takes none.
         """
-        if tunnel_kind(self.tunnel).is_direct or not flow.takes_tunnel:
+        kind = tunnel_kind(self.tunnel)
+        if kind.is_direct or not flow.takes_tunnel:
             return ()
-        topology = topology_of(self.topology)
-        return topology.tunnel_way(self.placement, self.hops, flow.sender, flow.receiver)
+        topology, hops = topology_of(self.topology), kind.ends_over(self.hops)
+        return topology.tunnel_way(self.placement, hops, flow.sender, flow.receiver)
 
     @property
     def data_direction(self) -> str:

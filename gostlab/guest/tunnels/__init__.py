@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.declared.traffic import traffic_kind
-from gostlab.declared.tunnels import tunnel_kind
+from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import cycle_counter
 from gostlab.guest.network import Network
 from gostlab.guest.tunnels.launch import Ends, Launch, Tunnel, TunnelError, pair_of, pairs_of, stop
-from gostlab.setup.parts import AUTO, OwnProgram, TunnelBinary, tunnel_program
+from gostlab.setup.parts import AUTO, OwnProgram, TunnelBinary, tunnel_program, why_not_through
 
 
 @contextmanager
@@ -114,6 +114,8 @@ def program_of(run: RunDescription, parts: Mapping[str, Any]) -> TunnelBinary | 
     if found is None:
         missing = " or ".join(kind.programs or (kind.program,))
         raise TunnelError(f"{kind.name}: its program {missing} is not there: run ./lab setup")
+    if why := why_not_through(kind, found, {}) if kind.program == GOST else "":
+        raise TunnelError(why)
     if run.clock == "virtual" and cycle_counter.seeds_by_it(found.version):
         return replace(found, cycle_counter_at=cycle_counter.place_in(found.path))
     return found

@@ -2,30 +2,51 @@
 own commands at both ends (sections 4.2 and 4.3).
 """
 
-from gostlab.guest.tunnels.launch import Launch, Tunnel, TunnelError
+from gostlab.declared.tunnels import tunnel_kind
+from gostlab.guest.tunnels.launch import LOOPBACK, Launch, Tunnel, TunnelError
 
 # Go 1.24 and later listen with MPTCP, and another protocol than the one under study would carry the
 # stream.
 ENVIRON = {"GODEBUG": "multipathtcp=0"}
 
 
-def start_relay(launch: Launch, scheme: str) -> Tunnel:
-    """All ends, as in `gost -L relay+wss://:443/127.0.0.1:80`. Raises TunnelError."""
-    nagle = "?nagle=true" if dict(launch.options("nagle")) else ""
-    if nagle and launch.program is not None and launch.program.kind != "relay":
-        raise TunnelError(
-            f"nagle: {launch.program.version} has no switch for TCP_NODELAY: the lab's own relay"
-            " has one"
-        )
+def start_relay(launch: Launch, scheme: str, words: str = "") -> Tunnel:
+    """All ends, as in `gost -L relay+wss://:443/127.0.0.1:80`; `words` stand behind each address
+    across the path. Raises TunnelError.
+    """
+    if dict(launch.options("nagle")):
+        words = "?nagle=true"
+        if launch.program is not None and launch.program.kind != "relay":
+            raise TunnelError(
+                f"nagle: {launch.program.version} has no switch for TCP_NODELAY: the lab's own"
+                " relay has one"
+            )
     for node in reversed(launch.way):
-        launch.start_end(node, end_argv(launch, scheme, node, nagle), environ=ENVIRON)
+        launch.start_end(node, end_argv(launch, scheme, node, words), environ=ENVIRON)
+    over = tunnel_kind(launch.run.tunnel).over
     for node in reversed(launch.way):
-        launch.wait_until_listening(node, launch.port)
+        launch.wait_until_listening(node, launch.port, "tcp" if node == launch.near else over)
     launch.wait_until_listening(launch.near, launch.port, "udp")
     return launch.three_legs()
 
 
-def end_argv(launch: Launch, scheme: str, node: str, nagle: str) -> list[str]:
+def relay_datagrams(launch: Launch, scheme: str, target_port: int) -> tuple[str, int]:
+    """Ends that carry datagrams alone, to a port of the far end's own host; where the near one
+    takes them. Raises TunnelError.
+    """
+    across = f"{scheme}://{launch.far_address}:{launch.port}"
+    entry = f"udp://{LOOPBACK}:{launch.join_port}/{LOOPBACK}:{target_port}?keepalive=true"
+    for node, words in (
+        (launch.far, ["-L", f"{scheme}://:{launch.port}"]),
+        (launch.near, ["-L", entry, "-F", across]),
+    ):
+        launch.start_end(node, [launch.program_path, *words], environ=ENVIRON)
+    launch.wait_until_listening(launch.far, launch.port, tunnel_kind(launch.run.tunnel).over)
+    launch.wait_until_listening(launch.near, launch.join_port, "udp")
+    return LOOPBACK, launch.join_port
+
+
+def end_argv(launch: Launch, scheme: str, node: str, words: str) -> list[str]:
     """The command line of the end on a node.
 
     A far end alone has the sink as its fixed target. Behind others, or where flows share a
@@ -35,13 +56,13 @@ def end_argv(launch: Launch, scheme: str, node: str, nagle: str) -> list[str]:
     told = bool(launch.middle) or len(launch.carried_all) > 1
     forward = []
     if node != launch.far:
-        forward = ["-F", f"{scheme}://{launch.next_address(node)}:{launch.port}{nagle}"]
+        forward = ["-F", f"{scheme}://{launch.next_address(node)}:{launch.port}{words}"]
     if node == launch.far:
         target = "" if told else f"/{address}:{port}"
-        return [launch.program_path, "-L", f"{scheme}://:{launch.port}{target}{nagle}"]
+        return [launch.program_path, "-L", f"{scheme}://:{launch.port}{target}{words}"]
     if node in launch.middle:
         target = f"/{address}:{port}" if len(launch.carried_all) == 1 else ""
-        return [launch.program_path, "-L", f"{scheme}://:{launch.port}{target}{nagle}", *forward]
+        return [launch.program_path, "-L", f"{scheme}://:{launch.port}{target}{words}", *forward]
     # By default a session of GOST's ends with its first answer.
     keep = "?keepalive=true" if launch.carries_datagrams else ""
     listen = [f"udp://:{launch.port}{keep}"]

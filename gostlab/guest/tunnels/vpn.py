@@ -56,12 +56,18 @@ def give_addresses(launch: Launch) -> None:
 
 
 def lead_behind(launch: Launch) -> None:
-    """Where the far end is a gateway: the address behind it and its routes. Raises NetworkError."""
+    """Where the far end is a gateway: the address behind it, and the routes of all nodes from there
+    on. Raises NetworkError.
+    """
     if launch.far == launch.receiver:
         return
-    target, behind = launch.network.ip(launch.receiver), f"{inside_of(launch).behind}/32"
+    network, inside = launch.network, inside_of(launch)
+    behind = f"{inside.behind}/32"
     launch.on(launch.receiver, "ip", "addr", "replace", behind, "dev", "lo")
-    launch.on(launch.far, "ip", "route", "replace", behind, "via", target)
+    for node, following, back, there in network.way(launch.far, launch.receiver):
+        launch.on(node, "ip", "route", "replace", behind, "via", there)
+        if following != launch.receiver:  # which has but one way out
+            launch.on(following, "ip", "route", "replace", f"{inside.near}/32", "via", back)
     launch.on(launch.near, "ip", "route", "replace", behind, "dev", device_of(launch))
 
 

@@ -1,5 +1,7 @@
 """wireguard: the kernel's own, configured by wg, with a pair of keys for each end made per run."""
 
+from collections.abc import Mapping
+
 from gostlab.declared.tunnels import TunnelKind
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 from gostlab.guest.tunnels.vpn import device_of, give_addresses, vpn_legs
@@ -24,23 +26,39 @@ ListenPort = {port}
 [Peer]
 PublicKey = {peer}
 AllowedIPs = 0.0.0.0/0
-Endpoint = {address}:{port}
 """
 
 
 def start(launch: Launch) -> Tunnel:
     """Both devices. Raises TunnelError or NetworkError."""
-    wg, device, listen = launch.program_path, device_of(launch), PORT + launch.number
+    port = listen_port(launch)
+    ends = {node: f"{launch.network.ip(node)}:{port}" for node in (launch.near, launch.far)}
+    make_devices(
+        launch, launch.program_path, {launch.near: ends[launch.far], launch.far: ends[launch.near]}
+    )
+    return vpn_legs(launch)
+
+
+def listen_port(launch: Launch) -> int:
+    """Where both devices take datagrams: each pair's own."""
+    return PORT + launch.number
+
+
+def make_devices(launch: Launch, wg: str, peers: Mapping[str, str]) -> None:
+    """Both devices, up and with their addresses. peers: where each sends first; who is not named
+    learns it. Raises TunnelError or NetworkError.
+    """
+    device = device_of(launch)
     keys = {node: launch.ask(node, wg, "genkey") for node in (launch.near, launch.far)}
     for node, peer in ((launch.near, launch.far), (launch.far, launch.near)):
         config = CONFIG.format(
             own=keys[node],
             peer=launch.ask(peer, wg, "pubkey", stdin=f"{keys[peer]}\n"),
-            address=launch.network.ip(peer),
-            port=listen,
+            port=listen_port(launch),
         )
+        if node in peers:
+            config += f"Endpoint = {peers[node]}\n"
         path = launch.write_file(f"{node}.conf", config, 0o600)
         launch.on(node, "ip", "link", "add", device, "type", "wireguard")
         launch.on(node, wg, "setconf", device, str(path))
     give_addresses(launch)
-    return vpn_legs(launch)

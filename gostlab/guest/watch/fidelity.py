@@ -195,7 +195,7 @@ def check_cc(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Che
     # Of a chain both of its paths' connections, unless ends have congestion controls of their own.
     crossing = {kind.path_leg} | (set() if run.cc_by_end else {"wan2"})
     for flow in run.flows:
-        if flow.cc is None:
+        if flow.cc is None or (flow.takes_tunnel and not kind.is_direct and not kind.path_leg):
             continue
         across = [leg for leg in legs if leg["leg"] in crossing]
         own = [leg for leg in across if leg["flow"] == flow.name]

@@ -113,7 +113,9 @@ def test_a_tunnel_that_ends_connections_makes_a_chain(tunnel: str) -> None:
 
 @pytest.mark.parametrize("tunnel", VPNS)
 def test_a_vpn_makes_no_chain_and_that_is_said_before_anything_runs(tunnel: str) -> None:
-    with pytest.raises(BadInput, match=r"hops: 2: .* carries packets from end to end"):
+    with pytest.raises(
+        BadInput, match=r"hops: 2: .* carries packets over the first path .placement: gateway"
+    ):
         one(f"{{hops: 2, tunnel: {tunnel}}}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,16 @@ from tests.sandboxed import Done, Lab, describe, direction
 pytestmark = [pytest.mark.sandbox, pytest.mark.real_gost]
 
 RATE_BPS = 20_000_000
-KINDS = sorted({kind.name for kind in tunnel_kinds().values() if kind.program == GOST})
+OF_GOST = {kind.name: kind for kind in tunnel_kinds().values() if kind.program == GOST}
+# What the lab's relay has too.
+KINDS = sorted(name for name, kind in OF_GOST.items() if not kind.since)
 NEWEST, OF_THE_THESIS, OLD = "3.2.6", "3.0.0-rc8", "2.11.5"
-EACH = [(NEWEST, name) for name in KINDS]
-EACH += [(version, name) for version in (OF_THE_THESIS, OLD) for name in ("gost+ws", "gost+wss")]
+EACH = [(NEWEST, name) for name in sorted(OF_GOST)]
+EACH += [
+    (version, name)
+    for version in (OF_THE_THESIS, OLD)
+    for name in ("gost+ws", "gost+wss", "gost+quic", "gost+kcp", "gost+h2c")
+]
 # A client has -F on its command line; a server has not.
 CROSSWISE = """#!/bin/sh
 case " $* " in *" -F "*) exec {client} "$@" ;; *) exec {server} "$@" ;; esac
@@ -40,9 +47,9 @@ def of_version(gosts: dict[str, TunnelBinary], version: str) -> TunnelBinary:
     return gosts[version]
 
 
-def carries(done: Done) -> None:
+def carries(done: Done, least: float = 0.6) -> None:
     assert done.outcome["outcome"] == "ok", done.outcome
-    assert 0.6 * RATE_BPS < done.goodput_bps < RATE_BPS
+    assert least * RATE_BPS < done.goodput_bps < RATE_BPS
     assert done.json("fidelity.json")["verdict"] == "ok"
 
 
@@ -54,7 +61,7 @@ def test_gost_at_both_ends_carries_the_load(
 
     done = through(lab, tunnel, program)
 
-    carries(done)
+    carries(done, 0.1 if tunnel in ("gost+kcp", "gost+h3") else 0.6)
     recorded = done.json("env.json")["tunnel"]
     assert recorded["version"] == program.version and version in recorded["version"]
     assert recorded["sha256"] == program.sha256 and "go1." in recorded["version"]
@@ -91,14 +98,77 @@ def test_a_chain_of_two_hops_goes_through(lab: Lab, gosts: dict[str, TunnelBinar
     assert {leg["leg"] for leg in done.json("legs.json")["legs"]} == {"app", "wan", "wan2", "exit"}
 
 
+@pytest.mark.parametrize(
+    ("version", "tunnel", "says"),
+    [
+        (OLD, "gost+h3", "go1.19.8 has no gost.h3: GOST has it from 3.0.0-rc8 on"),
+        (OF_THE_THESIS, "gost+wt", "go1.19.8 has no gost.wt: GOST has it from 3.0.0 on"),
+        ("relay", "gost+quic", "relay .* has no gost.quic: GOST has it from 2.11 on"),
+    ],
+)
+def test_a_transport_that_a_program_has_not_is_refused_in_one_line(
+    lab: Lab, gosts: dict[str, TunnelBinary], version: str, tunnel: str, says: str
+) -> None:
+    handed = lab.handed["gosts"]["relay"]
+    relay = TunnelBinary(**{**handed, "path": Path(handed["path"])})
+    done = through(lab, tunnel, relay if version == "relay" else of_version(gosts, version))
+
+    assert done.outcome["outcome"] == "failed"
+    assert re.search(says, done.outcome["error"]) and "\n" not in done.outcome["error"]
+
+
+@pytest.mark.parametrize("tunnel", ["gost+quic", "gost+kcp", "gost+wt"])
+def test_who_sends_in_place_of_the_kernel_is_recorded(
+    lab: Lab, gosts: dict[str, TunnelBinary], tunnel: str
+) -> None:
+    one, other = (through(lab, tunnel, of_version(gosts, NEWEST), cc=cc) for cc in ("cubic", "bbr"))
+
+    check = one.checks["guard_sent_by"]
+    assert OF_GOST[tunnel].sent_by in check["reason"] and check["verdict"] == "ok"
+    assert {row["leg"] for row in one.lines("sockets.jsonl")} == {"app", "exit"}
+    sent = [done.queue()[-1]["sent_bytes"] for done in (one, other)]
+    assert sent[0] == pytest.approx(sent[1], rel=0.1)
+
+
+def test_kcp_sends_as_its_settings_say(lab: Lab, gosts: dict[str, TunnelBinary]) -> None:
+    def settings(**options: Any) -> Done:
+        program = of_version(gosts, NEWEST)
+        return through(lab, "gost+kcp", program, tunnel_options=options, duration_s=3.0)
+
+    def sent(done: Done) -> float:
+        return done.queue()[-1]["sent_bytes"] / done.json("flows.json")["flows"][0]["bytes"]
+
+    def lost(done: Done) -> int:
+        return sum(int(done.queue(role)[-1]["drops"]) for role in ("bottleneck", "delay"))
+
+    usual = settings(kcp_mode="fast3", kcp_window=32)
+    bare = settings(kcp_mode="fast3", kcp_window=32, kcp_parity=0)
+    wide = settings(kcp_window=1024)
+    assert 1.2 < sent(usual) / sent(bare) < 1.5  # 13 packets for 10, and ACKs
+    # 32 packets of 1350 bytes over 20 ms and more, as an ACK waits for KCP's clock of 10 ms.
+    assert bare.goodput_bps < 32 * 1350 * 8 / 0.02
+    assert lost(usual) == 0 and lost(wide) > 1000
+    assert usual.json("run.json")["tunnel_options"] == {"kcp_mode": "fast3", "kcp_window": 32}
+    said = (usual.folder / "commands.sh").read_text()
+    assert "kcp.sndwnd=32" in said and "kcp.mode=fast3" in said
+
+
 # The older ones' Go seeds random numbers with the CPU's cycle counter, which the lab sets to 0.
-@pytest.mark.parametrize(("version", "seeds"), [(NEWEST, False), (OF_THE_THESIS, True)])
+@pytest.mark.parametrize(
+    ("version", "tunnel", "seeds"),
+    [
+        (NEWEST, "gost+wss", False),
+        (OF_THE_THESIS, "gost+wss", True),
+        (NEWEST, "gost+quic", False),
+        (NEWEST, "gost+kcp", False),
+    ],
+)
 def test_a_run_through_gost_repeats_to_the_bit(
-    lab: Lab, gosts: dict[str, TunnelBinary], version: str, seeds: bool
+    lab: Lab, gosts: dict[str, TunnelBinary], version: str, tunnel: str, seeds: bool
 ) -> None:
     program = of_version(gosts, version)
 
-    one, other = (through(lab, "gost+wss", program, streams=8) for _ in range(2))
+    one, other = (through(lab, tunnel, program, streams=8) for _ in range(2))
 
     for name in ("flows.json", "sockets.jsonl", "queues.jsonl", "hosts.jsonl"):
         assert (one.folder / name).read_bytes() == (other.folder / name).read_bytes(), name

@@ -16,7 +16,7 @@ import pytest
 from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
 from gostlab.declared.wire import inner_mtu, wire_of
 from gostlab.results.measures import wire_ratio
-from gostlab.setup.parts import SYSTEM_PATH
+from gostlab.setup.parts import SYSTEM_PATH, TunnelBinary
 from tests.guest.test_flows import written
 from tests.sandboxed import Done, Lab, describe, direction
 
@@ -24,6 +24,9 @@ pytestmark = pytest.mark.sandbox
 
 RATE_BPS = 20_000_000
 KINDS = {kind.name: kind for kind in tunnel_kinds().values() if not kind.is_direct}
+NEWEST = "3.2.6"
+# KCP sends its whole window into the queue and loses most of it; HTTP/3 waits for each answer.
+LEAST = {"gost+kcp": 0.2, "gost+h3": 0.5}
 
 
 def sockets_of(name: str, streams: int, legs: tuple[str, ...]) -> dict[str, int]:
@@ -42,9 +45,26 @@ def short_run(tunnel: str, **changes: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def carried(lab: Lab) -> Any:
+def program(lab: Lab, gosts: dict[str, TunnelBinary]) -> Any:
+    """What a run through a tunnel is handed besides: the newest GOST, where the lab's relay has not
+    its transport. Without one the test is skipped.
+    """
+
+    def handed(tunnel: str) -> dict[str, Any]:
+        if not KINDS[tunnel].since:
+            return {}
+        if NEWEST not in gosts:
+            pytest.skip(f"there is no GOST {NEWEST} here")
+        lab.keep.append(gosts[NEWEST].path)
+        return {"tunnel": gosts[NEWEST].to_json()}
+
+    return handed
+
+
+@pytest.fixture(scope="module")
+def carried(lab: Lab, program: Any) -> Any:
     """A short run through a tunnel, once for all tests."""
-    return cache(lambda tunnel: lab.run(short_run(tunnel)))
+    return cache(lambda tunnel: lab.run(short_run(tunnel), **program(tunnel)))
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -52,7 +72,7 @@ def test_a_tunnel_carries_the_load_by_the_legs_it_declares(carried: Any, name: s
     done: Done = carried(name)
 
     assert done.outcome["outcome"] == "ok", done.outcome
-    assert 0.75 * RATE_BPS < done.goodput_bps < 0.98 * RATE_BPS
+    assert LEAST.get(name, 0.75) * RATE_BPS < done.goodput_bps < 0.98 * RATE_BPS
     assert sockets_by_leg(done) == sockets_of(name, 2, KINDS[name].legs)
     assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
     sampled = {(row["leg"], row["end"]) for row in done.lines("sockets.jsonl")}
@@ -106,19 +126,24 @@ def test_its_programs_versions_and_sums_are_kept(carried: Any, name: str) -> Non
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.chain])
 def test_a_chain_carries_the_load_over_two_paths_by_the_legs_it_declares(
-    lab: Lab, name: str
+    lab: Lab, program: Any, name: str
 ) -> None:
+    by_tcp = "wan2" in KINDS[name].chain
     done = lab.run(
         written(
-            f"{{tunnel: {name}, hops: 2, rate: 10mbit, rtt: 20ms, duration: 2s, cc: {{wan2: bbr}},"
+            f"{{tunnel: {name}, hops: 2, rate: 10mbit, rtt: 20ms, duration: 2s,"
+            f" cc: {'{wan2: bbr}' if by_tcp else 'bbr'},"
             " links: {hop2: {rtt: 40ms, rate: 20mbit}}}"
-        )
+        ),
+        **program(name),
     )
 
     assert done.outcome["outcome"] == "ok", done.outcome
     assert sockets_by_leg(done) == sockets_of(name, 1, KINDS[name].chain)
-    assert done.goodput_bps > 6e6
+    assert done.goodput_bps > (1e6 if name in LEAST else 6e6)
     assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
+    if not by_tcp:
+        return
     across = {leg["leg"]: (leg["sender"], leg["receiver"], leg["cc"]) for leg in legs(done)}
     assert across["wan"] == ("client", "gost", ["cubic"])
     assert across["wan2"] == ("gost", "target", ["bbr"])
@@ -175,7 +200,11 @@ def test_flows_share_a_tunnels_one_connection_where_that_is_asked(lab: Lab, name
 
 
 # GOST's own are all started alike (gostlab/guest/tunnels/gost.py): one of them stands for all.
-STARTED = [name for name, kind in KINDS.items() if name == "gost+ws" or "gost+" not in name]
+STARTED = [
+    name
+    for name, kind in KINDS.items()
+    if name == "gost+ws" or ("gost+" not in name and not kind.since)
+]
 
 
 @pytest.mark.parametrize("name", STARTED)
@@ -205,7 +234,29 @@ def test_a_tunnel_that_cannot_start_fails_its_run_in_one_line_with_its_own_last_
     assert done.outcome["cause"] is None  # the tunnel's fault, and no error of the lab's own
 
 
-@pytest.mark.parametrize("name", ["wireguard", "openvpn+udp", "ssh+tun"])
+@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.is_vpn])
+def test_a_vpn_may_carry_packets_over_the_first_of_two_paths(
+    lab: Lab, program: Any, name: str
+) -> None:
+    done = lab.run(
+        written(
+            f"{{tunnel: {name}, hops: 2, placement: gateway, rate: 10mbit, rtt: 20ms, duration: 3s,"
+            " links: {hop2: {rtt: 80ms}}}"
+        ),
+        **program(name),
+    )
+
+    assert done.outcome["outcome"] == "ok", done.outcome
+    assert done.json("fidelity.json")["verdict"] == "ok", failed_checks(done)
+    ends = {leg["leg"]: (leg["sender"], leg["receiver"]) for leg in legs(done)}
+    assert ends["inner"] == ("client", "target")
+    assert ends.get("wan", ("client", "gost")) == ("client", "gost")
+    inner = [row for row in done.lines("sockets.jsonl") if row["leg"] == "inner"]
+    assert 99 < min(row["min_rtt_ms"] for row in inner if row["min_rtt_ms"]) < 115
+    assert done.goodput_bps > 5e6
+
+
+@pytest.mark.parametrize("name", ["wireguard", "openvpn+udp", "ssh+tun", "wireguard+ws"])
 def test_a_vpn_may_end_on_the_gateway_with_the_target_behind_it(lab: Lab, name: str) -> None:
     done = lab.run(short_run(name, duration_s=2.0, placement="gateway"))
 
