@@ -484,8 +484,8 @@ def share_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
 
 
 def study_sentence(rows: Sequence[Target], called: str) -> str:
-    """How many of a study's numbers agree, figure by figure, and how many more lie in the spread of
-    the lab's own runs; "" where nothing of it has run.
+    """How many of a study's numbers that have runs agree, figure by figure, and how many more lie
+    in the spread of the lab's own runs; "" where nothing of it has run.
     """
     by_figure: dict[str, list[Target]] = {}
     for row in rows:
@@ -498,33 +498,34 @@ def study_sentence(rows: Sequence[Target], called: str) -> str:
         if missing == len(alike):
             continue
         whose = f"the {called}'s " if not said else "its "
-        words = f"{agree} of {len(alike)} of {whose}{plural_of(alike[0])}"
+        words = f"{agree} of {len(alike) - missing} of {whose}{plural_of(alike[0])}"
         words += f" agree {rule_of(figure, alike)}" if not said else f" {rule_of(figure, alike)}"
         more = [row for row in alike if row.verdict == DISAGREES and row.in_spread]
         notes = [f"{len(more)} more in the spread of the lab's runs"] if more else []
-        notes += [f"{missing} with no run that counts"] if missing else []
+        notes += [f"{missing} more without a run that counts"] if missing else []
         said.append(words + (f" ({', '.join(notes)})" if notes else ""))
     return f"{first_up(listed(said))}." if said else ""
 
 
 def agreement_claim(rows: Sequence[Target], called: str) -> str:
-    """How many of a study's numbers agree, in one clause: of one figure or two each one's; "" where
-    nothing of it has run.
+    """How many of a study's numbers that have runs agree, in one clause: of one figure or two each
+    one's; "" where nothing of it has run.
     """
     figures = list(dict.fromkeys(row.target.figure for row in rows if row.got is not None))
     alike = [[row for row in rows if row.target.figure == figure] for figure in figures]
     if not alike:
         return ""
     missing = sum(row.got is None for row in rows)
-    none = f", and {missing} have no run" if missing else ""
+    none = f", {missing} more without a run" if missing else ""
     agree = sum(row.verdict == AGREES for row in rows)
-    whole = f"{agree} of {len(rows)} of the {called}'s numbers agree{none}"
+    whole = f"{agree} of {len(rows) - missing} of the {called}'s numbers agree{none}"
     if len(alike) > 2:
         return whole
     said = []
     for whose, each in zip((f"the {called}'s ", "its "), alike, strict=False):
-        agree = sum(row.verdict == AGREES for row in each)
-        said.append(f"{agree} of {len(each)} of {whose}{plural_of(each[0])}")
+        ran = [row for row in each if row.got is not None]
+        agree = sum(row.verdict == AGREES for row in ran)
+        said.append(f"{agree} of {len(ran)} of {whose}{plural_of(ran[0])}")
     return fitting(f"{listed(said)} agree{none}", whole)
 
 

@@ -220,7 +220,7 @@ def row(verdict: str, value: float | None = 100.0, got: float = 50.0, why: str =
     [
         ([], ()),
         (["agrees"], ("1 of 1 of the thesis's rates", "10\N{NO-BREAK SPACE}%")),
-        (["agrees", "disagrees", "no run"], ("1 of 3", "1 with no run that counts")),
+        (["agrees", "disagrees", "no run"], ("1 of 2", "1 more without a run that counts")),
     ],
 )
 def test_agreement_is_counted_by_figure(verdicts: list[str], parts: tuple[str, ...]) -> None:
