@@ -64,8 +64,9 @@ class Outcome:
 
     @property
     def counts_line(self) -> str:
+        runs = f"{len(self.ends)} {'run' if len(self.ends) == 1 else 'runs'}"
         line = (
-            f"{len(self.ends)} runs: {len(self.good)} good ({len(self.degraded)} of them degraded),"
+            f"{runs}: {len(self.good)} good ({len(self.degraded)} of them degraded),"
             f" {len(self.invalid)} invalid, {len(self.failed)} failed"
         )
         return line + (f", {len(self.unsupported)} not possible here" if self.unsupported else "")

@@ -168,7 +168,7 @@ ENDS: dict[str, dict[str, Any]] = {
             0,
             "3 runs: 1 good (0 of them degraded), 0 invalid, 0 failed, 2 not possible here",
         ),
-        (["unsupported"], 1, "1 runs: 0 good"),
+        (["unsupported"], 1, "1 run: 0 good"),
         (["good", "invalid"], 3, "2 runs: 1 good (0 of them degraded), 1 invalid, 0 failed · "),
         (["failed", "invalid"], 1, "2 runs: 0 good (0 of them degraded), 1 invalid, 1 failed · "),
         (
