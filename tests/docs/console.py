@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# (\S+\.(?:yaml|py))\n")
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 SENT_AGAIN = re.compile(r"\d+ \([\d.]+ %\)")
-NEAR = 0.1
+NEAR = 0.15
 ANY = "..."
 
 

@@ -44,3 +44,4 @@ def test_what_differs_is_found() -> None:
     assert "cubic" in difference(shown, "cubic 4.24 ok\nkept in results/try-1\n")
     assert "kept" in difference(shown, "cubic 9.24 ok\nbbr 9 ok\n")
     assert "one more" in difference("a\n", "a\none more\n")
+    assert difference("bbr 9.2 30 (0.36 %)\n", "bbr 9.2 10 (0.12 %)\n") == ""
