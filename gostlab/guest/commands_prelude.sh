@@ -227,6 +227,7 @@ goodput() {
         ;;
     short) echo "$1: $(wc -l <"$3") downloads, in $3" ;;
     ping) echo "$1: round trips in $3" ;;
+    command) echo "$1: what it said is in $3" ;;
     *)
         within=$([ "$2" = udp ] && echo sum || echo sum_received)
         tr -d '",' <"$3" | awk -v name="$1" -v within="$within" '

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-# A udp flow's datagrams fill the MTU like a TCP segment with timestamps.
-DATAGRAM_BYTES = 1448
 PING_BYTES = 64  # of a ping flow's requests, and of their answers
 OF_SOME = (
     "round_trips",
@@ -18,6 +16,7 @@ OF_SOME = (
     "measured_from_s",
     "measured_to_s",
     "whole",
+    "counted_by",
 )
 SAID_NOTHING = "it said nothing"
 
@@ -59,6 +58,7 @@ class FlowResult:
     measured_from_s: float | None = None
     measured_to_s: float | None = None
     whole: Mapping[str, Any] | None = None  # the same numbers of all that it ran
+    counted_by: str | None = None  # command: sockets, or its hosts' links
 
     def of_part(self, from_s: float, to_s: float, part: Part) -> FlowResult:
         """The same of a part of the load; nothing where the flow did not run then."""

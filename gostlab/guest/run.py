@@ -32,6 +32,7 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import cycle_counter
 from gostlab.guest.cards import moderate_cards
 from gostlab.guest.commands import Needs
+from gostlab.guest.counted import SENDING_END, counted, hosts_counted, what_it_did
 from gostlab.guest.environment import (
     Iperf3,
     check_virtual_clock,
@@ -71,7 +72,6 @@ from gostlab.guest.watch.states import StateTrace, keep_states, tracing_states
 from gostlab.setup.parts import TunnelBinary, file_sha256, find_program
 
 BEGIN_ANEW = Path("/sys/module/kernel/parameters/tt_begin_anew")
-SENDING_END = {"upload": "near", "download": "far"}
 
 
 def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
@@ -114,6 +114,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             acks = keep_acks(run, folder, tunnel, watches.acks, load) if run.acks else None
         states = keep_states(folder, load.started_s)
         results.write_json(folder / "legs.json", legs)
+        load = counted(run, load, watches.probes, tunnel)
         load = timed(run, load, watches.probes.data, tunnel)
         flows = measured_part(run, load, watches.probes, tunnel, folder)
         results.write_json(folder / "flows.json", {"flows": [flow.to_json() for flow in flows]})
@@ -237,7 +238,9 @@ def measured_part(
     found = []
     for flow, did in zip(run.flows, load.flows, strict=True):
         from_s, to_s = part_of(run, did)
-        if flow.traffic.rows:  # its own measurements, of which only those were read
+        if flow.traffic.is_counted:
+            _, part = what_it_did(run, flow, probes, tunnel)
+        elif flow.traffic.rows:  # its own measurements, of which only those were read
             part = Part(did.bytes, did.retransmits)
         elif flow.is_tcp:
             sending = SENDING_END[flow.direction]
@@ -320,6 +323,7 @@ def watching_all(
             own_cpus=run.host_cpus > 0,
             own_tcp_memory=has_own_tcp_memory(run),
             window_s=run.window_s,
+            count_links=hosts_counted(run),
         ) as probes,
         watching(run, bottleneck.name, bottleneck.link) as clock,
     ):

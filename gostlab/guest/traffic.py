@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -24,8 +25,16 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.hold import Held, can_hold
 from gostlab.guest.order import Order
 from gostlab.guest.reports import FlowResult, TrafficError
-from gostlab.guest.traffic_kinds import carrier, failure_of, measured_rows, report_name, result_of
-from gostlab.guest.tunnels.launch import sink_ports, stop, wait_until_listening
+from gostlab.guest.traffic_kinds import (
+    carrier,
+    failure_of,
+    last_said,
+    measured_rows,
+    report_name,
+    result_of,
+)
+from gostlab.guest.traffic_kinds.command import MOST_FILE_MIB
+from gostlab.guest.tunnels.launch import listening_ports, sink_ports, stop, wait_until_listening
 from gostlab.guest.watch.data_times import DataTimes
 
 # How much longer than its load iperf3 may take, on the run's clock: connecting n streams over a
@@ -34,6 +43,7 @@ GRACE_S = 60.0
 POLL_S = 0.1
 # How long a server may take to write its own report once all clients have theirs.
 SERVER_PATIENCE_S = 10.0
+SHELL_SIGNALLED = 128  # what a shell adds to the signal that ended its command
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,7 @@ def run_flows(order: Order) -> Load:
             order.begin()
         network.log.load_begins()
         with (order.folder / "changes.jsonl").open("w", encoding="utf-8") as log:
-            timeline = Timeline(order, undo, log, held)
+            timeline = Timeline(order, undo, log, held, servers)
             timeline.follow()
         ended_s = time.monotonic()
         network.log.load_ends(
@@ -107,10 +117,44 @@ def start_servers(order: Order, undo: ExitStack) -> dict[str, subprocess.Popen[b
             its = [
                 ports[flow.name]
                 for flow in order.run.flows
-                if flow.receiver == host and order.protocol_of(flow) == protocol
+                if flow.receiver == host
+                and order.protocol_of(flow) == protocol
+                and not flow.traffic.is_counted
             ]
             wait_until_listening(order.network, host, *its, protocol=protocol)
+    for flow in order.run.flows:
+        if flow.traffic.is_counted:
+            wait_for_command(order, flow, ports[flow.name], servers[flow.name])
     return servers
+
+
+def wait_for_command(order: Order, flow: Flow, port: int, server: subprocess.Popen[bytes]) -> None:
+    """Wait until a user's own server listens, by TCP or UDP. Raises TrafficError."""
+    until_s = time.monotonic() + SERVER_PATIENCE_S
+    while True:
+        for protocol in ("tcp", "udp"):
+            if port in listening_ports(order.network, flow.receiver, protocol):
+                order.network.log.listening(flow.receiver, protocol, port)
+                return
+        ended = server.poll()
+        if ended is not None or time.monotonic() > until_s:
+            how = f"its server {ending_of(ended)}" if ended is not None else "its server still runs"
+            said = last_said(order.folder / server_report(flow))
+            raise TrafficError(
+                f"{flow.name}: nothing listens on port {port} ($PORT) of {flow.receiver}: {how}:"
+                f" {said}"
+            )
+        time.sleep(0.02)
+
+
+def ending_of(status: int) -> str:
+    """How a user's own program ended."""
+    if status in (-signal.SIGXFSZ, SHELL_SIGNALLED + signal.SIGXFSZ):
+        return f"wrote a file of more than {MOST_FILE_MIB} MiB"
+    if status < 0 or status > SHELL_SIGNALLED:
+        number = -status if status < 0 else status - SHELL_SIGNALLED
+        return f"was ended by signal {number}"
+    return f"ended with exit status {status}"
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -124,10 +168,7 @@ def start_server(order: Order, flow: Flow, port: int) -> subprocess.Popen[bytes]
     """One flow's sink. Raises TrafficError."""
     kind = flow.traffic
     argv = carrier(kind).serve(order, flow, port)
-    if kind.by_iperf3:
-        name = report_name(order.run, flow, "-server")
-    else:
-        name = f"{'nginx' if kind.by_nginx else kind.name + '-server'}-{flow.name}.log"
+    name = report_name(order.run, flow, "-server") if kind.by_iperf3 else server_report(flow)
     program = charged_as(flow, asks=False)
     with (order.folder / name).open("wb") as output:
         return order.network.start(
@@ -138,6 +179,12 @@ def start_server(order: Order, flow: Flow, port: int) -> subprocess.Popen[bytes]
             charged_as=program,
             reads_on=order.reads_on_of(program),
         )
+
+
+def server_report(flow: Flow) -> str:
+    """Where what serves a flow writes, where that is not iperf3."""
+    kind = flow.traffic
+    return f"{'nginx' if kind.by_nginx else kind.name + '-server'}-{flow.name}.log"
 
 
 # -- flows and changes, in the order of time
@@ -260,9 +307,15 @@ class Timeline:
     """
 
     def __init__(
-        self, order: Order, undo: ExitStack, log: IO[str], held: Mapping[str, Connected] = {}
+        self,
+        order: Order,
+        undo: ExitStack,
+        log: IO[str],
+        held: Mapping[str, Connected] = {},
+        servers: Mapping[str, subprocess.Popen[bytes]] = {},
     ) -> None:
         self._order = order
+        self._servers = servers
         self._undo = undo
         self._log = log
         self._held = held
@@ -348,13 +401,25 @@ class Timeline:
         del self._active[active.ending]
         flow = active.flow
         self.ends[flow.name] = active.started_s, self.now_s
-        if active.process.wait() != 0:
+        status = active.process.wait()
+        if status and flow.traffic.is_counted:
+            said = last_said(self._order.folder / report_name(self._order.run, flow))
+            raise TrafficError(f"{flow.name}: its client {ending_of(status)}: {said}")
+        if status:
             raise TrafficError(failure_of(self._order.run, flow, self._order.folder))
 
     def _look_for_overdue(self) -> None:
-        """Raises TrafficError naming a flow that should be over."""
+        """Raises TrafficError naming a flow that should be over, or whose own server failed."""
         now_s = self.now_s
         for active in self._active.values():
+            if active.flow.traffic.is_counted and (
+                failed := self._servers[active.flow.name].poll()
+            ):
+                said = last_said(self._order.folder / server_report(active.flow))
+                raise TrafficError(
+                    f"{active.flow.name}: its server {ending_of(failed)} while its client ran:"
+                    f" {said}"
+                )
             if now_s > active.overdue_s:
                 flow = active.flow
                 raise TrafficError(

@@ -11,6 +11,7 @@ from gostlab.describe import guards
 from gostlab.describe.checks import Check
 from gostlab.describe.physics.limits import DELAY_LIMIT_PKTS
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.counted import LINKS
 from gostlab.guest.hosts import kernel_file, tcp_memory_limits, tcp_memory_of
 from gostlab.guest.network import Interface
 from gostlab.guest.reports import FlowResult
@@ -39,7 +40,9 @@ def judge(
     last = {row["dev"]: row for row in samples}
     received_bps, rate_bps = most_received(run, load, queues)
     return [
-        *fidelity.check_cc(legs["legs"], run),
+        *fidelity.check_cc(
+            legs["legs"], run, {each.name for each in load.flows if each.counted_by == LINKS}
+        ),
         check_tcp_memory(run, probes, legs),
         check_cpu(run, folder),
         fidelity.check_length(run, load.ended_s - load.started_s, load.flows),

@@ -70,6 +70,7 @@ TEST_PACKAGES = (
     " chromium"  # the report's page as people see it
     " python3-distributed openssl"  # a cluster, and its certificates
     " python3-nbclient python3-ipykernel"  # the notebooks
+    " rsync ngtcp2-client ngtcp2-server"  # programs as flows
 ).split()
 # What `./lab bench` counts and times this machine's own system calls with; without them it leaves
 # those figures out.

@@ -145,6 +145,16 @@ def try_arguments(asked: argparse.ArgumentParser) -> None:
             says = (settings.SETTINGS[name].says + default).replace("%", "%%")
         group = usual if name in USUALLY_ASKED else others
         group.add_argument(*words, dest=f"ask {name}", metavar="A,B", help=says)
+    asked.add_argument(
+        "--run-server",
+        metavar="COMMAND",
+        help="your own program in place of iperf3: what listens on $HOST and $PORT",
+    )
+    asked.add_argument(
+        "--run-client",
+        metavar="COMMAND",
+        help="and what connects there, for $SECONDS at most (--direction download: it receives)",
+    )
     asked.add_argument("--repeat", type=int, default=1, help=REPEAT)
     asked.add_argument("--seed", type=int, default=1, help="of the random numbers (default: 1)")
     add_flag(asked, "--json", "the table as JSON and nothing else")
@@ -280,7 +290,12 @@ def try_verb(arguments: argparse.Namespace) -> int:
     }
     if arguments.live:
         given.setdefault("sample", LIVE_SAMPLE)
-    asked = question.to_question(given, repetitions=arguments.repeat, seed=arguments.seed)
+    asked = question.to_question(
+        given,
+        repetitions=arguments.repeat,
+        seed=arguments.seed,
+        own=(arguments.run_server, arguments.run_client),
+    )
     experiment = api.Experiment.asking(asked, arguments.machine)
     if arguments.save:
         api.save_question(asked, arguments.save)

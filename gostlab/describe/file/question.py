@@ -138,12 +138,24 @@ def listed(words: Sequence[str]) -> str:
     return " or ".join([*([", ".join(words[:-1])] if words[:-1] else []), *words[-1:]])
 
 
-def to_question(given: Mapping[str, str], *, repetitions: int = 1, seed: int = 1) -> Question:
-    """A question from options by setting's name, each one level or a list. Raises BadInput naming
-    the option.
+def to_question(
+    given: Mapping[str, str],
+    *,
+    repetitions: int = 1,
+    seed: int = 1,
+    own: tuple[str | None, str | None] = (None, None),
+) -> Question:
+    """A question from options by setting's name, each one level or a list; `own`: the user's own
+    server and client in place of iperf3's. Raises BadInput naming the option.
     """
     bounded(f"--repeat {repetitions}", repetitions, 1, 1000)
     flows, of_flows = flows_asked(given.get("flows", ""))
+    if any(own):
+        if not all(own) or flows:
+            raise BadInput(
+                "--run-server and --run-client belong together, and no --flows beside them"
+            )
+        flows = {"mine": {"kind": "command", "server": own[0], "client": own[1]}}
     is_contest = len(flows) > 1
     every_flow_has_its_own = is_contest and all(
         "cc" in fields or f"{name}.cc" in of_flows for name, fields in flows.items()

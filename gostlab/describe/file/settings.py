@@ -95,6 +95,26 @@ FLOW_FIELDS: Mapping[str, Field] = {
         "how far a ping flow's requests are apart; without it 100 ms",
         "20ms",
     ),
+    "through": Field(
+        one_of("path", "tunnel"),
+        "whether a udp flow takes the path beside the run's tunnel, or the tunnel",
+        "tunnel",
+        default="path",
+    ),
+    "server": Field(
+        text_of,
+        "what a command flow's receiver runs, in a shell: it listens on $HOST and $PORT, by TCP or"
+        " UDP",
+        '"nc -lk $HOST $PORT >/dev/null"',
+        unit="a command",
+    ),
+    "client": Field(
+        text_of,
+        "what its sender runs: it connects to $HOST and $PORT, and ends by itself after $SECONDS"
+        " at most",
+        '"timeout $SECONDS nc $HOST $PORT </dev/zero; true"',
+        unit="a command",
+    ),
     "sender": Field(values.HOST_NUMBER, "the number of its sender (dumbbell)", "1"),
     "receiver": Field(values.HOST_NUMBER, "the number of its receiver (dumbbell)", "2"),
 }

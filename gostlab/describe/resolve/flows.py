@@ -14,6 +14,9 @@ from gostlab.declared.traffic import TrafficKind, traffic_kind
 from gostlab.describe.resolve.later_fields import later
 from gostlab.describe.resolve.links import nodes_named
 
+# A udp flow's datagrams fill the MTU like a TCP segment with timestamps.
+DATAGRAM_BYTES = 1448
+
 
 @dataclass(frozen=True)
 class Flow:
@@ -22,7 +25,7 @@ class Flow:
     """
 
     name: str
-    kind: str  # tcp | udp | http | short | ping
+    kind: str  # tcp | udp | http | short | ping | command
     cc: str | None  # None: udp and ping have none
     streams: int
     direction: str  # upload | download
@@ -36,6 +39,10 @@ class Flow:
     size_bytes: int | None = None  # http: what it fetches
     sizes_bytes: list[int] = later([])  # short: what it fetches, one after another, again and again
     interval_ms: float = later(0.0)  # ping: how far its requests are apart
+    through_tunnel: bool = later(False)  # udp: through the run's tunnel, not beside it
+    datagram_bytes: int = later(DATAGRAM_BYTES)  # udp: payload of each
+    server: str = later("")  # command: what its two ends run
+    client: str = later("")
     ecn: str = later("")  # whether its hosts ask for ECN: off | on | l4s; "": as the run's do
 
     @property
@@ -50,7 +57,7 @@ class Flow:
     @property
     def takes_tunnel(self) -> bool:
         """Whether it goes through the run's tunnel: background traffic takes the path alone."""
-        return self.traffic.takes_tunnel
+        return self.traffic.takes_tunnel or self.through_tunnel
 
     @property
     def end_s(self) -> float:

@@ -11,11 +11,12 @@ from typing import Any
 from gostlab.declared.topologies import Topology
 from gostlab.declared.traffic import BOTH_WAYS, DOWNLOAD, TrafficKind, traffic_kind, traffic_kinds
 from gostlab.declared.tunnels import WAN, tunnel_kinds
+from gostlab.declared.wire import IP_TCP_BYTES, inner_mtu
 from gostlab.describe.file.document import BadInput, Node, meant
 from gostlab.describe.file.settings import NO_FLOW_NAMES
 from gostlab.describe.physics.sizing import Buffers, resolve_buffers
 from gostlab.describe.resolve.asked import Asked, topologies_with
-from gostlab.describe.resolve.flows import Flow
+from gostlab.describe.resolve.flows import DATAGRAM_BYTES, Flow
 from gostlab.describe.resolve.links import (
     Path,
     in_a_row,
@@ -49,7 +50,7 @@ class AskedFlow:
 
     @property
     def takes_tunnel(self) -> bool:
-        return self.traffic.takes_tunnel
+        return self.traffic.takes_tunnel or self.fields.get("through") == "tunnel"
 
     def bad(self, problem: str) -> BadInput:
         return self.node.bad(f"{self.name}: {problem}")
@@ -83,6 +84,9 @@ def resolve_hosts(asked: Asked) -> list[AskedFlow]:
         flow = AskedFlow(name, fields, node, traffic, direction, asked.topology.sender, site)
         check_fields(flow, asked.topology)
         found.append(flow if site else between_hosts(flow, number, asked.topology))
+    for flow in found:
+        if flow.fields.get("through") == "tunnel" and "udp" not in asked.tunnel.carries:
+            raise flow.bad(f"through: tunnel: {asked.tunnel.name} carries no datagrams")
     if not asked.tunnel.is_direct and not any(flow.takes_tunnel for flow in found):
         raise node.bad(
             f"{asked.tunnel.name}: no flow goes through it (udp flows take the path alone)"
@@ -300,7 +304,18 @@ def resolve_flow(asked: Asked, flow: AskedFlow, rtt_ms: float, longest: Path, cc
         sizes_bytes=list(sizes),
         interval_ms=interval_ms if "interval" in kind.may else 0.0,
         ecn="" if fields.get("ecn", asked["ecn"]) == asked["ecn"] else fields["ecn"],
+        through_tunnel=fields.get("through") == "tunnel",
+        datagram_bytes=datagram_bytes(asked, flow),
+        server=fields.get("server", ""),
+        client=fields.get("client", ""),
     )
+
+
+def datagram_bytes(asked: Asked, flow: AskedFlow) -> int:
+    """The payload of a udp flow's datagrams: within a VPN they fill its MTU."""
+    if not (flow.fields.get("through") == "tunnel" and asked.tunnel.is_vpn):
+        return DATAGRAM_BYTES
+    return min(DATAGRAM_BYTES, inner_mtu(asked.tunnel, asked["mtu"]) - IP_TCP_BYTES)
 
 
 def check_flows(asked: Asked, flows: Sequence[AskedFlow], found: Sequence[Flow]) -> None:

@@ -8,7 +8,7 @@ from gostlab.describe.physics.limits import UDP_BURST_PKTS
 from gostlab.describe.resolve.flows import Flow
 from gostlab.guest.environment import Iperf3
 from gostlab.guest.order import Order
-from gostlab.guest.reports import DATAGRAM_BYTES, FlowResult, Part, Ran
+from gostlab.guest.reports import FlowResult, Part, Ran
 from gostlab.guest.traffic_kinds.iperf3 import client_argv, server_argv
 
 TRAFFIC = TrafficKind(
@@ -17,6 +17,7 @@ TRAFFIC = TrafficKind(
     program="iperf3",
     report=("iperf3", ".json"),
     must=("rate",),
+    may=("through",),
     is_tcp=False,
     takes_tunnel=False,
     has_streams=True,
@@ -32,7 +33,7 @@ def serve(order: Order, flow: Flow, port: int) -> list[str]:
 
 def ask(order: Order, flow: Flow) -> list[str]:
     rate = offered(flow, order.iperf3)
-    return [*client_argv(order, flow), "-u", "-b", rate, "-l", str(DATAGRAM_BYTES)]
+    return [*client_argv(order, flow), "-u", "-b", rate, "-l", str(flow.datagram_bytes)]
 
 
 def offered(flow: Flow, iperf3: Iperf3) -> str:
@@ -59,7 +60,7 @@ def part(report: Path, from_s: float, to_s: float) -> Part:
 def read(flow: Flow, report: str, ran: Ran) -> FlowResult:
     total = json.loads(report)["end"]["sum"]
     lost, sent, seconds = int(total["lost_packets"]), int(total["packets"]), float(total["seconds"])
-    got = max(0, sent - lost) * DATAGRAM_BYTES
+    got = max(0, sent - lost) * flow.datagram_bytes
     return ran.result(
         goodput_bps=8 * got / seconds,
         bytes=got,

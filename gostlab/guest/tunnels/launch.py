@@ -184,11 +184,13 @@ class Launch:
 
     @property
     def carries_datagrams(self) -> bool:
-        """Whether a ping flow's datagrams take this pair, to the sink's port."""
+        """Whether a flow's datagrams take this pair, to the sink's port: a ping's, a udp flow's, or
+        perhaps a command's.
+        """
         return any(
             pair_of(self.run, flow) == self.carried
             for flow in self.run.flows
-            if flow.traffic.prefers_udp
+            if flow.takes_tunnel and (not flow.is_tcp or flow.traffic.is_counted)
         )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from gostlab.describe.physics.limits import MIN_ROUND_TRIPS, UDP_BURST_PKTS
 from gostlab.describe.physics.sizing import lossless
 from gostlab.describe.resolve.flows import Flow, cc_at
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.reports import DATAGRAM_BYTES, FlowResult
+from gostlab.guest.reports import FlowResult
 from gostlab.guest.watch import binomial
 from gostlab.guest.watch.data_times import DataTimes
 from gostlab.guest.watch.realclock import Gap
@@ -186,9 +186,11 @@ def check_idle_rtt(
     return checked("idle_rtt", bad, asked, least, name=name, off=off, cause=cause)
 
 
-def check_cc(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Check]:
+def check_cc(
+    legs: Sequence[Mapping[str, Any]], run: RunDescription, in_datagrams: Collection[str] = ()
+) -> list[Check]:
     """The congestion control on the live sockets of every leg across the WAN, flow by flow; where
-    ends have their own, at both ends of every leg.
+    ends have their own, at both ends of every leg. Flows `in_datagrams` have none of the kernel's.
     """
     checks = check_cc_by_end(legs, run)
     kind = tunnel_kind(run.tunnel)
@@ -196,6 +198,10 @@ def check_cc(legs: Sequence[Mapping[str, Any]], run: RunDescription) -> list[Che
     crossing = {kind.path_leg} | (set() if run.cc_by_end else {"wan2"})
     for flow in run.flows:
         if flow.cc is None or (flow.takes_tunnel and not kind.is_direct and not kind.path_leg):
+            continue
+        if flow.name in in_datagrams:
+            said = f"{flow.name} sends datagrams: its program, not the kernel, controls congestion"
+            checks.append(Check(f"sent_by_{flow.name}", "ok", flow.cc, "its program", "", said))
             continue
         across = [leg for leg in legs if leg["leg"] in crossing]
         own = [leg for leg in across if leg["flow"] == flow.name]
@@ -405,8 +411,8 @@ def check_offered(
         sent = results.get(flow.name)
         if flow.kind != "udp" or sent is None or not flow.rate_bps:
             continue
-        got_bps = 8 * (sent.sent_datagrams or 0) * DATAGRAM_BYTES / flow.duration_s
-        burst_bps = 8 * UDP_BURST_PKTS * DATAGRAM_BYTES / flow.duration_s
+        got_bps = 8 * (sent.sent_datagrams or 0) * flow.datagram_bytes / flow.duration_s
+        burst_bps = 8 * UDP_BURST_PKTS * flow.datagram_bytes / flow.duration_s
         tolerance_bps = OFFERED_TOLERANCE * flow.rate_bps + 2 * burst_bps
         checks.append(
             checked(

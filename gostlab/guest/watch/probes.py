@@ -12,9 +12,9 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -125,6 +125,35 @@ def nstat(pid: int) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
+class Crossed:
+    """What a host's links have carried, each packet with its headers."""
+
+    rx_bytes: int = 0
+    rx_pkts: int = 0
+    tx_bytes: int = 0
+    tx_pkts: int = 0
+
+    def since(self, before: Crossed) -> Crossed:
+        return Crossed(
+            *(
+                now - then
+                for now, then in zip(vars(self).values(), vars(before).values(), strict=True)
+            )
+        )
+
+
+def crossed_links(pid: int, devices: Collection[str]) -> Crossed:
+    """What some devices of a process's host have carried together."""
+    found = [0, 0, 0, 0]
+    for line in Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii").splitlines():
+        name, colon, counts = line.partition(":")
+        if colon and name.strip() in devices:
+            words = counts.split()
+            found = [sum_ + int(words[at]) for sum_, at in zip(found, (0, 1, 8, 9), strict=True)]
+    return Crossed(*found)
+
+
+@dataclass(frozen=True)
 class Counts:
     """What had been counted at an instant: every socket by its host and addresses, with its leg and
     end, and the hosts' own counters.
@@ -132,6 +161,7 @@ class Counts:
 
     sockets: Mapping[tuple[str, str, str], tuple[Leg, str, netlink.TcpSocket]]
     nstat: Mapping[str, Mapping[str, int]]
+    crossed: Mapping[str, Crossed] = field(default_factory=dict)  # by host, of some
 
     def of(self, leg: Leg, end: str) -> list[tuple[str, str, str]]:
         """The sockets of one end of a leg."""
@@ -169,6 +199,7 @@ class Probes:
         own_tcp_memory: bool = False,
         cc_names: Mapping[str, str] = {},
         window_s: tuple[float, float] = (0.0, math.inf),
+        count_links: Collection[str] = (),
     ) -> None:
         self.interval_s = interval_s
         self._edges = [at_s for at_s in window_s if 0 < at_s < math.inf]
@@ -179,6 +210,10 @@ class Probes:
         self._places = places_of(tunnel.legs)
         self._hosts = sorted({node for leg in tunnel.legs for node in (leg.near, leg.far)})
         self._pids = {node: network.pid(node) for node in network.nodes}
+        self._links = {
+            host: {each.name for each in network.interfaces if each.node == host}
+            for host in count_links
+        }
         paying = self._hosts if own_cpus else []
         self._cpus_before = {node: host_cpu_time(self._pids[node]) for node in paying}
         self._pools: dict[str, int | str] = (
@@ -201,6 +236,7 @@ class Probes:
             for name in ("sockets", "queues", "hosts")
         }
         self._nstat_before: dict[str, dict[str, int]] = {}
+        self._crossed_before: dict[str, Crossed] = {}
         self._last: dict[tuple[str, str, str], tuple[Leg, str, netlink.TcpSocket]] = {}
         self._cc_seen: dict[tuple[Leg, str, bool], set[str]] = {}
         self._stop = threading.Event()
@@ -218,6 +254,7 @@ class Probes:
     def begin(self) -> None:
         """Take the counters before the load and start sampling."""
         self._nstat_before = self._nstat()
+        self._crossed_before = self._crossed()
         for link in self._closed.values():
             netlink.closed_sockets(link)  # what ended before the load is not the load's
         self.cpu_at_start = cpu_seconds()
@@ -249,7 +286,7 @@ class Probes:
                 self._sample(at_s)
                 if self._edges[:1] == [at_s]:
                     self._edges.pop(0)
-                    self._counts.append(Counts(dict(self._last), self._nstat()))
+                    self._counts.append(self._now())
                 if at_s < count * self.interval_s:
                     continue  # an edge of what is measured, between two samples
                 # An instant that has passed is left out, not made up for.
@@ -381,17 +418,32 @@ class Probes:
             "closed_sockets_missed": self.missed_closes,
         }
 
-    def counted(self, leg: Leg, end: str, name: str) -> int:
-        """What the sockets of one end of a leg counted in the part of the load that is measured."""
-        before, after = self._window()
+    def counted(self, leg: Leg, end: str, name: str, *, whole: bool = False) -> int:
+        """What the sockets of one end of a leg counted in the part of the load that is measured, or
+        in the whole of it.
+        """
+        before, after = self._window(whole=whole)
         return int(after.grown(after.of(leg, end), [name], before, 0)[name])
 
-    def _window(self) -> tuple[Counts, Counts]:
-        """The counts at both ends of what is measured."""
-        found = list(self._counts)
-        after = found.pop() if self._ends_early and not self._edges else None
-        before = found.pop() if found else Counts({}, self._nstat_before)
-        return before, after or Counts(dict(self._last), self._nstat())
+    def crossed(self, host: str, *, whole: bool = False) -> Crossed:
+        """What a host's links carried meanwhile."""
+        before, after = self._window(whole=whole)
+        return after.crossed[host].since(before.crossed[host])
+
+    def _window(self, *, whole: bool = False) -> tuple[Counts, Counts]:
+        """The counts at both ends of what is measured, or of the whole load."""
+        found = [] if whole else list(self._counts)
+        after = found.pop() if found and self._ends_early and not self._edges else None
+        before = found.pop() if found else Counts({}, self._nstat_before, self._crossed_before)
+        return before, after or self._now()
+
+    def _now(self) -> Counts:
+        return Counts(dict(self._last), self._nstat(), self._crossed())
+
+    def _crossed(self) -> dict[str, Crossed]:
+        return {
+            host: crossed_links(self._pids[host], devices) for host, devices in self._links.items()
+        }
 
     def _nstat(self) -> dict[str, dict[str, int]]:
         return {node: nstat(self._pids[node]) for node in self._hosts}
@@ -499,7 +551,8 @@ def probing(
     queues    the interfaces whose qdiscs are sampled
     cc_names  the kernel's name of a congestion control -> the run's, where that differs
     own       own_cpus, own_tcp_memory: whether every host has CPUs or TCP memory of its own;
-              window_s: from when to when of the load is measured
+              window_s: from when to when of the load is measured; count_links: of which hosts
+              what their links carry is counted
     """
     probes = Probes(network, tunnel, queues, folder, interval_s, cc_names=cc_names, **own)
     try:

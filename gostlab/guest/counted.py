@@ -1,0 +1,80 @@
+"""What a program of the user's own did: counted by its sockets, or where it sends datagrams by its
+hosts' links, as it tells nothing that the lab could read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gostlab.describe.resolve.flows import Flow
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest.reports import Part, TrafficError
+from gostlab.guest.traffic import Load
+from gostlab.guest.tunnels.launch import Tunnel
+from gostlab.guest.watch.data_times import FIRST_LEGS, LAST_LEGS
+from gostlab.guest.watch.probes import CONTROL_BYTES, Probes
+
+SENDING_END = {"upload": "near", "download": "far"}
+# Of what crosses the receiver's link: with less of it in TCP sockets, datagrams carry the data.
+LEAST_IN_SOCKETS = 0.1
+HEADERS_BYTES = 14 + 20 + 8  # Ethernet, IP, UDP
+SOCKETS, LINKS = "sockets", "links"
+
+
+def hosts_counted(run: RunDescription) -> list[str]:
+    """The hosts whose links are counted."""
+    flows = [flow for flow in run.flows if flow.traffic.is_counted]
+    return list(dict.fromkeys(host for flow in flows for host in (flow.sender, flow.receiver)))
+
+
+def counted(run: RunDescription, load: Load, probes: Probes, tunnel: Tunnel) -> Load:
+    """A load whose counted flows say what they did. Raises TrafficError for one that did nothing,
+    or that nothing can tell apart from others.
+    """
+    flows = []
+    for flow, did in zip(run.flows, load.flows, strict=True):
+        row = did
+        if flow.traffic.is_counted:
+            by, part = what_it_did(run, flow, probes, tunnel, whole=True)
+            if not part.bytes:
+                ran_s = did.ended_s - did.started_s
+                raise TrafficError(
+                    f"{flow.name}: its client ended after {ran_s:.3g} s and its {flow.direction}"
+                    " carried nothing: did it connect to $HOST and $PORT? (direction: says whose"
+                    " data count)"
+                )
+            rate_bps = 8 * part.bytes / did.seconds
+            row = replace(did, goodput_bps=rate_bps, counted_by=by, **vars(part))
+        flows.append(row)
+    return replace(load, flows=tuple(flows))
+
+
+def what_it_did(
+    run: RunDescription, flow: Flow, probes: Probes, tunnel: Tunnel, *, whole: bool = False
+) -> tuple[str, Part]:
+    """What counted a flow, and what it did in the part of the load that is measured, or in the
+    whole of it. Raises TrafficError.
+    """
+    sending = SENDING_END[flow.direction]
+    legs = {leg.name: leg for leg in tunnel.legs if leg.flow == flow.name}
+    last = next(legs[name] for name in LAST_LEGS[sending] if name in legs)
+    first = next(legs[name] for name in FIRST_LEGS[sending] if name in legs)
+    in_sockets = probes.counted(last, sending, "bytes_acked", whole=whole)
+    sender, receiver = flow.sender, flow.receiver
+    if sending == "far":
+        sender, receiver = receiver, sender
+    sent, got = (probes.crossed(host, whole=whole) for host in (sender, receiver))
+    payload = max(0, got.rx_bytes - HEADERS_BYTES * got.rx_pkts)
+    others = [each for each in run.flows if each.name != flow.name]
+    alone = not any({each.sender, each.receiver} & {sender, receiver} for each in others)
+    least = LEAST_IN_SOCKETS * payload if alone else CONTROL_BYTES
+    if in_sockets and in_sockets >= least:
+        again = probes.counted(first, sending, "segments_retransmitted", whole=whole)
+        return SOCKETS, Part(in_sockets, again)
+    if not alone:
+        raise TrafficError(
+            f"{flow.name}: TCP to $PORT carries {in_sockets} bytes of it, and what crosses its"
+            " hosts' links is also other flows': give it hosts of its own (topology: dumbbell)"
+        )
+    lost = max(0, sent.tx_pkts - got.rx_pkts)
+    return LINKS, Part(payload, None, lost, sent.tx_pkts)

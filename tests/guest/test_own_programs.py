@@ -1,0 +1,175 @@
+"""A program of the user's own as a flow: counted by its sockets or its hosts' links, its output kept,
+its end judged.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.guest.test_flows import written
+from tests.sandboxed import Done, Lab
+
+pytestmark = pytest.mark.sandbox
+
+PATH = "rate: 10mbit, rtt: 20ms, duration: 3s"
+SERVER = "exec iperf3 -s -1 -p $PORT"
+CLIENT = "iperf3 -c $HOST -p $PORT -t $SECONDS"
+# rsync over ssh, with keys of its own; sshd wants a user and a folder that are not there.
+SSHD = """
+ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f mine
+echo 'root:x:0:0:root:/:/bin/sh' >passwd
+echo 'sshd:x:65533:65534::/run/sshd:/bin/false' >>passwd
+exec unshare --mount /bin/sh -c 'mount --bind passwd /etc/passwd; mkdir -p /run/sshd
+exec {sshd} -D -e -f /dev/null -p $PORT -h $PWD/host -o StrictModes=no -o UsePAM=no
+-o AuthorizedKeysFile=$PWD/mine.pub -o PidFile=none'
+"""
+RSYNC = """
+head -c 3000000 /dev/urandom >data; mkdir -p copy
+rsync -e "ssh -p $PORT -i $PWD/mine -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+ data root@$HOST:$PWD/copy/ && cmp data copy/data && echo the same
+"""
+GTLS_SERVER = """
+openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out crt -subj /CN=t -days 3650 2>/dev/null
+head -c 2000000 /dev/zero >page; exec gtlsserver -q $HOST $PORT key crt
+"""
+GTLS_CLIENT = "gtlsclient -q --exit-on-all-streams-close $HOST $PORT https://$HOST:$PORT/page"
+
+
+def mine(server: str, client: str, more: str = PATH, **fields: str) -> Any:
+    """A run of one command flow."""
+    own = {"kind": "command", "server": server, "client": client, **fields}
+    flow = ", ".join(f"{name}: {quoted(text)}" for name, text in own.items())
+    return written(f"{{{more}, flows: {{mine: {{{flow}}}}}}}")
+
+
+def quoted(text: str) -> str:
+    """A text as YAML has it between single quotes, on one line."""
+    return "'" + "; ".join(text.strip().splitlines()).replace("'", "''") + "'"
+
+
+def joined(script: str) -> str:
+    """A script whose lines that go on are one."""
+    return script.replace("\n-o", " -o").replace("\n ", " ").replace("\nexec {", "; exec {")
+
+
+def row(done: Done) -> dict[str, Any]:
+    assert done.outcome["outcome"] == "ok", done.outcome
+    [found] = done.json("flows.json")["flows"]
+    return dict(found)
+
+
+def needs(*programs: str) -> None:
+    for name in programs:
+        if shutil.which(name, path="/usr/bin:/usr/sbin") is None:
+            pytest.skip(f"there is no {name} here")
+
+
+@pytest.mark.parametrize("tunnel", ["direct", "gost+ws", "wireguard"])
+def test_a_command_is_counted_by_its_own_sockets(lab: Lab, tunnel: str) -> None:
+    done = lab.run(mine(SERVER, CLIENT, f"{PATH}, cc: bbr, tunnel: {tunnel}"))
+
+    found = row(done)
+    assert found["counted_by"] == "sockets" and 7e6 < found["goodput_bps"] < 10e6
+    assert done.json("fidelity.json")["verdict"] == "ok", done.checks
+    assert "receiver" in (done.folder / "command.log").read_text()
+    assert "Accepted connection" in (done.folder / "command-server-mine.log").read_text()
+    crossing = [leg for leg in done.json("legs.json")["legs"] if leg["leg"] in ("wan", "inner")]
+    assert crossing[0]["cc"] == ["bbr"]
+    again = [leg for leg in done.json("legs.json")["legs"] if leg["leg"] != "exit"]
+    assert found["retransmits"] == again[0]["segments_retransmitted"]
+
+
+def test_a_download_counts_what_the_client_gets(lab: Lab) -> None:
+    done = lab.run(mine(SERVER, f"{CLIENT} -R", direction="download"))
+
+    assert 7e6 < row(done)["goodput_bps"] < 10e6
+
+
+def test_datagrams_are_counted_by_the_links(lab: Lab) -> None:
+    done = lab.run(mine(SERVER, f"{CLIENT} -u -b 15M -l 1400", f"{PATH}, buffer: 20pkts"))
+
+    found = row(done)
+    assert found["counted_by"] == "links" and 8e6 < found["goodput_bps"] < 10e6
+    lost = sum(int(done.queue(role)[-1]["drops"]) for role in ("bottleneck", "delay"))
+    assert found["lost_datagrams"] == pytest.approx(lost, abs=30) and lost > 500
+    assert done.checks["sent_by_mine"]["verdict"] == "ok"
+
+
+def test_rsync_over_ssh(lab: Lab) -> None:
+    needs("rsync", "ssh")
+    sshd = lab.handed["programs"].get("sshd", {"path": shutil.which("sshd")})["path"]
+    done = lab.run(mine(joined(SSHD).format(sshd=sshd), joined(RSYNC)))
+
+    found = row(done)
+    assert (done.folder / "command.log").read_text().rstrip().endswith("the same")
+    assert found["counted_by"] == "sockets" and 3e6 < found["bytes"] < 3.3e6
+    assert done.json("fidelity.json")["verdict"] == "ok", done.checks
+
+
+@pytest.mark.parametrize("tunnel", ["direct", "gost+ws"])
+def test_http3_by_ngtcp2(lab: Lab, tunnel: str) -> None:
+    needs("gtlsclient", "gtlsserver", "openssl")
+    more = f"{PATH}, tunnel: {tunnel}"
+    done = lab.run(mine(GTLS_SERVER, GTLS_CLIENT, more, direction="download"))
+
+    found = row(done)
+    assert found["counted_by"] == "links" and 2e6 < found["bytes"] < 2.4e6
+    assert found["retransmits"] is None and found["goodput_bps"] < 10e6
+    assert done.json("fidelity.json")["verdict"] == "ok", done.checks
+
+
+NOBODY = "nothing listens on port 80 .* of target: its server"
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "says"),
+    [
+        ("no-such-program", CLIENT, rf"mine: {NOBODY} ended with exit status 127: .*not found"),
+        (SERVER, "no-such-program", "mine: its client ended with exit status 127: .*not found"),
+        ("sleep 30", CLIENT, f"mine: {NOBODY} still runs"),
+        (SERVER, "sleep 1", "mine: its client ended after 1 s and its upload carried nothing"),
+        (SERVER, "sleep 1000", r"mine .command. did not end within 6\d s of the run's clock"),
+        ("timeout 2 iperf3 -s -p $PORT", "sleep 9", "mine: its server ended with exit status 124"),
+        (SERVER, "yes", "mine: its client wrote a file of more than 256 MiB"),
+        (SERVER, "echo a; echo b; exit 3", "mine: its client ended with exit status 3: b$"),
+    ],
+)
+def test_a_program_that_fails_is_told_in_one_line(
+    lab: Lab, server: str, client: str, says: str
+) -> None:
+    done = lab.run(mine(server, client))
+
+    assert done.outcome["outcome"] == "failed"
+    assert re.search(says, done.outcome["error"]), done.outcome
+    assert "\n" not in done.outcome["error"] and done.outcome["cause"] is None
+
+
+def test_commands_that_share_hosts_are_told_apart_by_tcp_alone(lab: Lab) -> None:
+    two = "{rate: 10mbit, rtt: 20ms, duration: 2s, flows: {a: {}, mine: {kind: command,"
+    done = lab.run(written(f"{two} server: '{SERVER}', client: '{CLIENT}'}}}}}}"))
+    assert {row["name"]: row.get("counted_by") for row in done.json("flows.json")["flows"]} == {
+        "a": None,
+        "mine": "sockets",
+    }
+
+    done = lab.run(written(f"{two} server: '{SERVER}', client: '{CLIENT} -u'}}}}}}"))
+    assert done.outcome["outcome"] == "failed"
+    assert "give it hosts of its own" in done.outcome["error"]
+
+
+def test_a_udp_flow_may_take_the_tunnel(lab: Lab, tmp_path: Path) -> None:
+    flows = "rate: 10mbit, rtt: 20ms, duration: 3s, flows: {u: {kind: udp, rate: 4mbit, through:"
+    for tunnel in ("gost+ws", "wireguard"):
+        done = lab.run(written(f"{{tunnel: {tunnel}, {flows} tunnel}}}}}}"))
+
+        assert done.outcome["outcome"] == "ok", done.outcome
+        [found] = done.json("flows.json")["flows"]
+        assert found["lost_datagrams"] == 0 and found["goodput_bps"] == pytest.approx(4e6, rel=0.05)
+        assert done.json("fidelity.json")["verdict"] == "ok", done.checks
+        said = (done.folder / "commands.sh").read_text()
+        assert ("-c 127.0.0.1 -p 443" in said) if tunnel == "gost+ws" else ("-c 10.9.0.2" in said)
