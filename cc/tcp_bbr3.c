@@ -68,6 +68,9 @@ MODULE_PARM_DESC(loss_permille, "packets of 1000 whose loss says that a probe we
 static unsigned int beta_percent = 70; /* 2.8: BBR.Beta */
 module_param(beta_percent, uint, 0444);
 MODULE_PARM_DESC(beta_percent, "what a round with loss leaves of the short-term model, percent");
+static bool marks = true; /* 3.6 */
+module_param(marks, bool, 0444);
+MODULE_PARM_DESC(marks, "0: a mark is no congestion, as to Google's of 2023 above 5 ms of RTT");
 
 enum state { STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT, NO_STATE };
 #define STATE_WORDS "STARTUP|DRAIN|DOWN|CRUISE|REFILL|UP|PROBE_RTT|NONE"
@@ -1186,7 +1189,7 @@ static void bbr_cong_control(struct sock *sk, u32 ack, int flag, const struct ra
 		return;
 	}
 	past_end(bbr, from->prior_in_flight);
-	if (is_marked(sk, from))
+	if (is_marked(sk, from) && marks)
 		note_loss(sk);
 	handle_lost_packets(sk, tp->lost - bbr->lost_seen);
 	bbr->lost_seen = tp->lost;

@@ -48,7 +48,9 @@ CORE = {
     "analysis.read",
     *RUNS,
 }
-STANDING = "bench command completion conform course doctor fit new paths validate verbs".split()
+STANDING = (
+    "bench command completion conform course doctor fit new paths validate verbs worst".split()
+)
 ROOMS: dict[str, set[str]] = {
     "topo": {"gostlab.declared"},
     "gostlab": {"gostlab.lazy"},  # the version
@@ -93,6 +95,7 @@ ROOMS: dict[str, set[str]] = {
     "gostlab.apps.new": {"gostlab.apps.command", "gostlab.apps.course", *CORE},
     "gostlab.apps.paths": {"gostlab.apps.command", *CORE},
     "gostlab.apps.fit": {"gostlab.apps.command", "gostlab.apps.paths", *CORE},
+    "gostlab.apps.worst": {"gostlab.apps.command", "gostlab.apps.fit", "gostlab.apps.paths", *CORE},
     "gostlab.apps.course": {"gostlab.apps.command", *CORE},
     "gostlab.apps.cluster": CORE,
     "gostlab.apps.bench": {"gostlab.apps.command", "gostlab.apps.cluster", *CORE},
@@ -208,6 +211,7 @@ INSIDE = {
     "reference": "results.format",
     "replay": "describe.resolve.cpu_model machine.cpus machine.sandbox setup.parts",
     "validate": "machine.cpus runs.outcome setup.parts",
+    "worst": "describe.guards setup.search_tools",
     "verbs": "describe.window runs.answer runs.contest runs.live runs.outcome setup.archive setup.modules setup.workbench",
 }
 FURTHER = {app: {f"gostlab.{name}" for name in names.split()} for app, names in INSIDE.items()}
@@ -263,6 +267,7 @@ LATE = {
     "gostlab.apps.cluster.dask_cluster": {"distributed", "distributed.security"},
     "gostlab.apps.bench.cluster": {"distributed"},
     "gostlab.apps.completion": {"argcomplete"},
+    "gostlab.apps.worst.worst": {"optuna"},
     "gostlab.apps.course.coursework": {"jinja2"},
     "topo": {"itertools", "os", "sys", "gostlab.declared"},
 }

@@ -57,6 +57,7 @@ class Leg:
     cc: tuple[str, ...]
     segments_out: int
     segments_retransmitted: int
+    marked_pkts: int = 0  # as its receivers say (ECN)
     flow: str = ""  # whose it is; empty where an older lab did not say
 
 
@@ -368,6 +369,7 @@ def read_legs(told: Mapping[str, Any]) -> dict[str, Any]:
             name=text(row, "leg", file),
             sender=shown(row.get("sender")),
             cc=tuple(map(shown, row.get("cc") or ())),
+            marked_pkts=optional_count(row, "marked_pkts", file) or 0,
             flow=shown(row.get("flow")),
         )
         for row in objects(told, "legs", file)

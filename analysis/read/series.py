@@ -254,6 +254,19 @@ def wire_ratio(run: Run) -> float | None:
         return None
 
 
+def bottleneck_marks(run: Run) -> int | None:
+    """The packets that the bottleneck's queue marked in the direction of the data; None of a queue
+    that cannot.
+    """
+    try:
+        asked = read_object(run.folder / "run.json")
+        rows = measures.bottleneck_rows(asked, read_series(run.folder, "queues"))
+    except (Unreadable, KeyError, TypeError, ValueError):
+        return None
+    marks = rows[-1].get("marks") if rows else None
+    return marks if isinstance(marks, int) else None
+
+
 # -- the edge: rows to flows
 
 

@@ -36,6 +36,7 @@ class QdiscKind:
     marks_also   of further such numbers there: what it marks for another reason
     marks_in     or of what it keeps as attributes: the one that holds a list, and the number in
                  each of that list's parts
+    has_target   whether it has a target of how long packets may wait
     since        the first version of Linux that has it, if a kernel of kernel/versions has not
     kernel_name  what tc and the kernel call it, if not by its name
     spellings    further names by which an experiment may ask for the same
@@ -53,6 +54,7 @@ class QdiscKind:
     marks_at: int = -1
     marks_also: tuple[int, ...] = ()
     marks_in: tuple[int, ...] = ()
+    has_target: bool = False
     since: tuple[int, ...] = ()
     kernel_name: str = ""
     spellings: tuple[str, ...] = ()

@@ -114,7 +114,8 @@ class Shaper:
         self._network = network
         self._run = run
         self._now = {
-            interface: {**path_of(run, interface), "ecn": run.ecn} for interface in network.shaped
+            interface: {**path_of(run, interface), "ecn": run.ecn, "target_ms": run.target_ms}
+            for interface in network.shaped
         }
         self._seeds = {
             interface: seed_of(run, number)

@@ -5,13 +5,11 @@ Which versions, and the SHA-256 of each, is in site-tools.txt. Python's own libr
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
-from gostlab.setup.parts import MissingPart, cache_folder
-from gostlab.setup.workbench import Workbench, run_logged
+from gostlab.setup.pinned import find_environment, provide_environment
+from gostlab.setup.workbench import Workbench
 
 PINNED = Path(__file__).with_name("site-tools.txt")
 FOLDER = "site-tools"
@@ -19,37 +17,12 @@ FOLDER = "site-tools"
 
 def provide_site_tools(bench: Workbench) -> str:
     """Install the generator, unless it is there."""
-    folder = bench.cache / FOLDER
-    complete = folder / "complete"
-    wanted = PINNED.read_text(encoding="utf-8")
-    names = ", ".join(name for name in wanted.split() if name.startswith(("Sphinx=", "myst")))
-    if complete.is_file() and complete.read_text(encoding="utf-8") == wanted:
-        return f"{names} (installed before)"
-    bench.say(f"installing {names}")
-    log = bench.log("site-tools")
-    shutil.rmtree(folder, ignore_errors=True)
-    # Jinja2 and PyYAML are Debian's.
-    run_logged([sys.executable, "-m", "venv", "--system-site-packages", folder], log)
-    words = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
-    pip: list[str | Path] = [
-        folder / "bin" / "pip",
-        *words,
-        "--only-binary",
-        ":all:",
-        "--requirement",
-        PINNED,
-    ]
-    run_logged(pip, log)
-    complete.write_text(wanted, encoding="utf-8")
-    return names
+    return provide_environment(bench, FOLDER, PINNED)
 
 
 def find_generator() -> Path:
     """The Python that has the generator. Raises MissingPart."""
-    folder = cache_folder() / FOLDER
-    if not (folder / "complete").is_file():
-        raise MissingPart("the site's generator is not there: run ./lab setup --with site")
-    return folder / "bin" / "python"
+    return find_environment(FOLDER, "the site's generator", "site") / "bin" / "python"
 
 
 def build_site(python: Path, pages: Path, html: Path) -> Path:

@@ -36,6 +36,7 @@ from gostlab.setup import archive, gosts, kernels, modules, parts, system
 from gostlab.setup.iperf3_fetch import provide_iperf3
 from gostlab.setup.kernel_build import provide_kernel
 from gostlab.setup.relay_build import provide_relay
+from gostlab.setup.search_tools import provide_search_tools
 from gostlab.setup.side_by_side import Progress, Step, take_steps
 from gostlab.setup.site_tools import provide_site_tools
 from gostlab.setup.unpacked import provide_programs
@@ -343,13 +344,13 @@ def steps(
 
     wanted  what runs need (None: all that there is)
     extra   test: what `make test` needs, too; bench: what `./lab bench` counts with; site: what
-            `make results` builds with
+            `make results` builds with; worst: what `./lab worst` searches with
     """
     # A run compiles the congestion controls that it loads.
     with_controls = wanted is None
     wanted = wanted or needs.everything()
     python_packages = TEST_PACKAGES if "test" in extra else []
-    if "site" in extra:
+    if {"site", "worst"} & set(extra):
         python_packages = [*python_packages, "python3-venv"]
     more = [*python_packages, *(BENCH_PACKAGES if "bench" in extra else [])]
     tools, packages = ("tools",), ("packages",)
@@ -377,6 +378,8 @@ def steps(
         )
     if {"site", "test"} & set(extra):
         found.append(Step("site-tools", provide_site_tools, packages, packages))
+    if {"worst", "test"} & set(extra):
+        found.append(Step("search-tools", provide_search_tools, packages, packages))
     if "test" in extra:
         found.append(Step("test-tools", provide_test_tools, packages, packages))
     found += kernel_steps(wanted.kernels)
@@ -538,9 +541,9 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help=jobs_help)
     with_help = (
         "test: what `make test` needs, too; bench: what `./lab bench` counts with; site: what"
-        " `make results` builds the site with"
+        " `make results` builds the site with; worst: what `./lab worst` searches with"
     )
-    extras = ["test", "bench", "site"]
+    extras = ["test", "bench", "site", "worst"]
     add("--with", dest="extras", action="append", default=[], choices=extras, help=with_help)
     system_help = f"as root: for all users of this machine, in {system.DEFAULT}"
     add("--system", action="store_true", help=system_help)
@@ -561,7 +564,7 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def take_all(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
     """Take the steps that the words ask for; those that failed. Raises SetupError, OSError."""
     jobs, quiet, only = arguments.jobs, arguments.quiet, arguments.only
-    ours = {"test-tools": "test", "site-tools": "site"}
+    ours = {"test-tools": "test", "site-tools": "site", "search-tools": "worst"}
     extras = [*arguments.extras, *(ours[name] for name in only if name in ours)]
     with_gost = not arguments.no_gost
     ask_for_password()

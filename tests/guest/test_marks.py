@@ -59,6 +59,20 @@ def test_ecn_of_a_queue_that_never_marks_is_refused_in_one_line() -> None:
     assert written("{ecn: on, bottleneck: tbf, queue: codel}").ecn == "on"
 
 
+@pytest.mark.parametrize("queue", ["codel", "fq_codel", "pie", "fq_pie", "dualpi2"])
+def test_a_queue_has_the_target_that_was_asked_for(lab: Lab, queue: str) -> None:
+    done = lab.run(written(queued(queue, "off").replace("ecn: off", "target: 12ms")))
+
+    flows(done)  # what is installed was read back and compared
+    shown = (done.folder / "commands.sh").read_text(encoding="utf-8")
+    assert "target 12000us" in shown or "pi2_options.py add wan_a-eth1 1: 2: 200 12000" in shown
+
+
+def test_a_queue_without_a_target_refuses_one() -> None:
+    with pytest.raises(BadInput, match="queue fifo has none"):
+        written("{bottleneck: tbf, target: 5ms}")
+
+
 BESIDE = (
     "{topology: dumbbell, bottleneck: tbf, queue: codel, ecn: on, rate: 20mbit, rtt: 20ms,"
     " buffer: 1000pkts, duration: 4s, cc: reno, flows: {asks: {}, not: {ecn: off}}}"

@@ -267,6 +267,12 @@ SETTINGS: Mapping[str, Field] = {
         "fq_codel",
         default="fifo",
     ),
+    "target": Field(
+        values.read_target,
+        "how long packets may wait on average at a bottleneck's queue that has such a target"
+        " (codel, fq_codel, pie, fq_pie, dualpi2); without it the kernel's own",
+        "5ms",
+    ),
     "ecn": Field(
         one_of("off", "on", "losses", "l4s"),
         "whether hosts ask for ECN and bottleneck queues that can mark do so where they would"

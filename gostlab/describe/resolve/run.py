@@ -12,7 +12,7 @@ from typing import Any
 from gostlab.declared.controls import needs_accurate_ecn, own_controls, parse_control
 from gostlab.declared.iperf3_versions import OWN, SYSTEM
 from gostlab.declared.kernels import FEATURES, Kernel
-from gostlab.declared.qdiscs import bottleneck_kinds, marking_kinds
+from gostlab.declared.qdiscs import bottleneck_kinds, marking_kinds, qdisc_kinds
 from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
 from gostlab.describe.file.costs import resolve_costs
 from gostlab.describe.file.profile import Machines
@@ -107,6 +107,7 @@ def resolve(
         tunnel_options=tunnel_options(asked),
         **{name: asked[name] for name in AS_ASKED},
         **{field: asked[name] for name, field in RENAMED.items()},
+        **queue_target(asked),
         **measured_part(asked, until_s),
         **clock_fields(asked),
         **cost_fields(asked, flows),
@@ -152,6 +153,19 @@ def clock_fields(asked: Asked) -> dict[str, Any]:
         "byte_cost_ns": asked["byte_cost"] if asked.is_virtual else 0.0,
         "clock_reads": asked["clock_reads"] if asked.is_virtual else "charged",
     }
+
+
+def queue_target(asked: Asked) -> dict[str, Any]:
+    """The target of the bottleneck's queue, where it is another than the kernel's. Raises
+    BadInput.
+    """
+    if "target" not in asked.written:
+        return {}
+    queue = bottleneck_kinds(asked["bottleneck"], asked["queue"])[-1]
+    if not queue.has_target:
+        having = ", ".join(kind.name for kind in qdisc_kinds().values() if kind.has_target)
+        raise asked.node("target").bad_value(f"queue {queue.name} has none ({having} have)")
+    return {"target_ms": float(asked.written["target"].value)}
 
 
 def measured_part(asked: Asked, length_s: float) -> dict[str, Any]:

@@ -98,6 +98,7 @@ class RunDescription:
     # made of: from another tree it is another run
     kernel: str = later("shipped")
     kernel_sha256: str = later("")
+    target_ms: float = later(0.0)  # of queues that have one; 0: the kernel's own
     pacing: str = later("internal")  # what paces senders: TCP itself | fq, a qdisc on their card
     hops: int = later(1)  # how many paths lie one behind the other, a host of gost's behind each
     loss_detection: str = later("rack")  # rack, as the kernel does by default | dupacks (RFC 6675)

@@ -8,6 +8,7 @@ QDISC = QdiscKind(
     says="CoDel: it drops by how long packets wait (RFC 8289)",
     option="NET_SCH_CODEL",
     marks=True,
+    has_target=True,
     marks_at=24,
 )
 

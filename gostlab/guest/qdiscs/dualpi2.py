@@ -15,6 +15,7 @@ QDISC = QdiscKind(
     option="NET_SCH_DUALPI2",
     since=(6, 17),
     marks=True,
+    has_target=True,
     marks_at=24,
 )
 OPTIONS = str(Path(__file__).with_name("pi2_options.py"))
@@ -22,14 +23,16 @@ OPTIONS = str(Path(__file__).with_name("pi2_options.py"))
 
 class DualPi2(Queue):
     """Target 15 ms, step 1 ms, the kernel's defaults; always marks what can be marked. tc 6.15
-    knows none of its options: the program that sets its limit reads it back.
+    knows none of its options: the program that sets them reads them back.
     """
 
     def own_argv(self, verb: str, device: str, position: Sequence[str]) -> list[str]:
         """What installs it in tc's place. `position`: as tc has it."""
         parent = position[1] if position[0] == "parent" else "root"
         handle = position[position.index("handle") + 1] if "handle" in position else "1:"
-        return ["/usr/bin/python3", OPTIONS, verb, device, parent, handle, str(self.limit)]
+        target = [str(self.target_us)] if self.target_us else []
+        words = [verb, device, parent, handle, str(self.limit), *target]
+        return ["/usr/bin/python3", OPTIONS, *words]
 
     def installed(self, options: Mapping[str, Any]) -> Self:
         return super().installed(options) if self.word in options else self
@@ -37,4 +40,5 @@ class DualPi2(Queue):
 
 def build(direction: Direction, seed: int) -> DualPi2:
     """As many packets as the buffer has."""
-    return DualPi2("dualpi2", queue_pkts(direction))
+    target_us = round(1000 * direction.get("target_ms", 0.0))
+    return DualPi2("dualpi2", queue_pkts(direction), target_us=target_us)

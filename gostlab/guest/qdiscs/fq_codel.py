@@ -14,6 +14,7 @@ QDISC = QdiscKind(
     says="a fair share for every flow, each with CoDel (RFC 8290); ecn: l4s adds its threshold",
     option="NET_SCH_FQ_CODEL",
     marks=True,
+    has_target=True,
     marks_at=12,
     marks_also=(28,),
 )
@@ -51,4 +52,4 @@ def build(direction: Direction, seed: int) -> Queue:
     queue = queue_of(QDISC, direction)
     if direction.get("ecn") != "l4s":
         return queue
-    return WithThreshold(queue.kind, queue.limit, flags=queue.flags, threshold_us=THRESHOLD_US)
+    return WithThreshold(**vars(queue), threshold_us=THRESHOLD_US)

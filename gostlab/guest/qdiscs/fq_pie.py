@@ -8,6 +8,7 @@ QDISC = QdiscKind(
     says="a fair share for every flow, each with PIE",
     option="NET_SCH_FQ_PIE",
     marks=True,
+    has_target=True,
     marks_at=16,
 )
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""dualpi2's limit by netlink: the tc that the lab brings installs that queue, and knows none of its
-options.
+"""dualpi2's options by netlink: the tc that the lab brings installs that queue, and knows none of
+them.
 
-    pi2_options.py add|replace DEVICE PARENT HANDLE LIMIT     as tc writes them: 1: and 2:
+    pi2_options.py add|replace DEVICE PARENT HANDLE LIMIT [TARGET]     as tc writes them: 1: and 2:
 
-Sets the limit, reads it back, and fails with what differs. Python's own library alone, no import of
-the lab: it runs on a node, and by hand from commands.sh. Numbers are those of linux/pkt_sched.h.
+Sets the limit, and a target in µs, reads them back, and fails with what differs. Python's own
+library alone, no import of the lab: it runs on a node, and by hand from commands.sh. Numbers are
+those of linux/pkt_sched.h.
 """
 
 import socket
@@ -15,7 +16,7 @@ import sys
 RTM_NEWQDISC, RTM_GETQDISC = 36, 38
 REQUEST, ACK, DUMP, CREATE, REPLACE = 0x1, 0x4, 0x300, 0x400, 0x100
 TCA_KIND, TCA_OPTIONS = 1, 2
-LIMIT = 1  # TCA_DUALPI2_LIMIT
+NUMBERS = {"limit": 1, "target": 3}  # TCA_DUALPI2_LIMIT, TCA_DUALPI2_TARGET
 KIND = b"dualpi2\0"
 
 
@@ -63,11 +64,13 @@ def handle_of(text: str) -> int:
 
 def main(argv: list[str]) -> None:
     """Install and read back. Raises OSError."""
-    verb, device, parent, handle, limit = argv[1:]
+    verb, device, parent, handle, *values = argv[1:]
+    asked = dict(zip(NUMBERS, map(int, values), strict=False))
     index = socket.if_nametoindex(device)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as link:
         head = struct.pack("=BxxxiIII", 0, index, handle_of(handle), handle_of(parent), 0)
-        options = attribute(TCA_OPTIONS | 0x8000, attribute(LIMIT, struct.pack("=I", int(limit))))
+        numbers = [attribute(NUMBERS[name], struct.pack("=I", asked[name])) for name in asked]
+        options = attribute(TCA_OPTIONS | 0x8000, b"".join(numbers))
         flags = ACK | CREATE | (REPLACE if verb == "replace" else 0)
         request(link, RTM_NEWQDISC, flags, head + attribute(TCA_KIND, KIND) + options)
         for body in request(link, RTM_GETQDISC, DUMP, struct.pack("=BxxxiIII", 0, index, 0, 0, 0)):
@@ -75,9 +78,11 @@ def main(argv: list[str]) -> None:
             its = attributes(body[20:])
             if (its_index, its_handle) != (index, handle_of(handle)) or its[TCA_KIND] != KIND:
                 continue
-            [installed] = struct.unpack("=I", attributes(its[TCA_OPTIONS])[LIMIT])
-            if installed != int(limit):
-                sys.exit(f"dualpi2: limit {limit} packets asked, {installed} installed")
+            there = attributes(its[TCA_OPTIONS])
+            for name, number in asked.items():
+                [installed] = struct.unpack("=I", there[NUMBERS[name]])
+                if installed != number:
+                    sys.exit(f"dualpi2: {name} {number} asked, {installed} installed")
             return
     sys.exit("dualpi2: requested, and not there")
 

@@ -8,6 +8,7 @@ QDISC = QdiscKind(
     says="it drops by chance, by how long packets wait (RFC 8033)",
     option="NET_SCH_PIE",
     marks=True,
+    has_target=True,
     marks_at=36,
 )
 

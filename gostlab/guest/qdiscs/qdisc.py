@@ -13,6 +13,7 @@ from gostlab.guest.network import NetworkError
 RATE_TOLERANCE_BPS = 8  # what tc and the kernel round
 FRAME_BYTES = MTU_BYTES + 14  # as the kernel counts a full packet: with its Ethernet header
 MOST_BYTES = 2**32 - 1
+TARGET_TOLERANCE_US = 2  # CoDel counts in units of 1.024 µs
 
 Direction = Mapping[str, Any]  # one way of a path, as the run describes it
 
@@ -70,6 +71,7 @@ class Queue:
     word   tc's word for the limit, on the command line and in what it shows
     more   further words for tc, which it does not show
     flags  words that tc shows as true where they were taken
+    target_us  how long packets may wait; 0: the kernel's own
     """
 
     kind: str
@@ -78,25 +80,34 @@ class Queue:
     unit: str = "packets"
     more: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    target_us: int = 0
 
     def tc_options(self) -> list[str]:
         """What follows its name on tc's command line."""
-        return [self.word, str(self.limit), *self.more, *self.flags]
+        target = ["target", f"{self.target_us}us"] if self.target_us else []
+        return [self.word, str(self.limit), *target, *self.more, *self.flags]
 
     def installed(self, options: Mapping[str, Any]) -> Self:
         """From tc's JSON."""
         flags = tuple(flag for flag in self.flags if options.get(flag))
-        return replace(self, limit=int(options[self.word]), flags=flags)
+        target_us = int(options.get("target", 0)) if self.target_us else 0
+        return replace(self, limit=int(options[self.word]), flags=flags, target_us=target_us)
 
     def differences(self, installed: Self) -> list[str]:
         """Another limit, or a flag that was not taken, a phrase each."""
         refused = [flag for flag in self.flags if flag not in installed.flags]
         return [
             *difference(self.word, self.limit, installed.limit, self.unit),
+            *difference("target", self.target_us, installed.target_us, "µs", TARGET_TOLERANCE_US),
             *(f"{flag} asked, not installed" for flag in refused),
         ]
 
 
 def queue_of(kind: QdiscKind, direction: Direction) -> Queue:
     """A queue of as many packets as the buffer has, that marks where it can and is to."""
-    return Queue(kind.in_kernel, queue_pkts(direction), flags=marking(kind, direction))
+    return Queue(
+        kind.in_kernel,
+        queue_pkts(direction),
+        flags=marking(kind, direction),
+        target_us=round(1000 * direction.get("target_ms", 0.0)),
+    )

@@ -1,0 +1,329 @@
+"""The search from top to bottom: paths by an optimiser, runs of the lab, what they came to, and the
+worst of them run again.
+
+What is asked next depends on the answers and the seed alone, so a search that was broken off asks
+the same again, and the lab finds the answers that it has.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import yaml
+
+from gostlab import api, machine
+from gostlab.apps.fit.fit import Told
+from gostlab.apps.worst.axes import Axis
+from gostlab.declared.controls import check_known, parse_control
+from gostlab.describe import guards
+from gostlab.describe.file.document import BadInput, parse_document
+from gostlab.describe.file.experiment import Experiment, read_experiment, with_repetitions
+from gostlab.describe.resolve.expand import expand
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.results import EXPERIMENT_FILE, measures, read_object
+from gostlab.setup import search_tools
+
+MATRIX = "search"
+BATCH = 4  # paths of one turn: the same on every machine
+CONFIRMED, REPETITIONS = 3, 5  # of so many paths, so many runs, before one is called the worst
+LEAST_BUDGET, MOST_BUDGET = 10, 10_000
+FIRST_SHARE = 5  # of the budget's fifth every path is drawn at random
+MINE, AGAINST = "mine", "against"
+
+
+def share(folder: Path) -> float | None:
+    """What the congestion control gets of all that both get."""
+    rates = {row["name"]: float(row["goodput_bps"]) for row in flows_of(folder)}
+    total = sum(rates.values())
+    return rates[MINE] / total if total else None
+
+
+def utilisation(folder: Path) -> float | None:
+    """The payload that arrives, over the bottleneck's rate."""
+    asked, goodput = read_object(folder / "run.json"), measures.goodput_bps(folder)
+    if asked is None or goodput is None:
+        return None
+    return goodput / float(asked["path"]["forward"]["rate_bps"])
+
+
+def delay(folder: Path) -> float | None:
+    """The round trip that 95 % of the time was not exceeded, over the idle one."""
+    found = measures.latency(folder)
+    if found is None or found.srtt_ms is None:
+        return None
+    return found.srtt_ms.p95 / found.idle_rtt_ms
+
+
+def flows_of(folder: Path) -> list[Mapping[str, Any]]:
+    return list((read_object(folder / "flows.json") or {}).get("flows") or ())
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a path is judged by. worst_is_most: a larger number is worse."""
+
+    name: str
+    says: str
+    of: Callable[[Path], float | None]
+    show: Callable[[float], str]
+    worst_is_most: bool = False
+    needs_other: bool = False
+
+    def loss(self, value: float) -> float:
+        """What the optimiser is to make small."""
+        return -value if self.worst_is_most else value
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.3g} %"
+
+
+MEASURES = {
+    each.name: each
+    for each in (
+        Measure("share", "what it gets of both flows' sum", share, percent, needs_other=True),
+        Measure("utilisation", "payload over the bottleneck's rate", utilisation, percent),
+        Measure(
+            "delay",
+            "95 % of the round trip over the idle one",
+            delay,
+            "{:.3g} times".format,
+            worst_is_most=True,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Order:
+    """A search."""
+
+    cc: str
+    against: str | None
+    axes: tuple[Axis, ...]
+    measure: Measure
+    budget: int
+    seed: int
+    settings: Mapping[str, str]
+    results: Path
+
+    @property
+    def name(self) -> str:
+        """The experiment's, and its results' folder."""
+        words = [self.cc, *([self.against] if self.against else []), self.measure.name]
+        plain = "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
+        return f"worst-{plain.lower().strip('-')[:50]}"
+
+    @property
+    def searched(self) -> int:
+        """The runs that search; the others confirm."""
+        return self.budget - min(CONFIRMED * (REPETITIONS - 1), self.budget // 3)
+
+    def document(self) -> dict[str, Any]:
+        """The experiment whose runs these are; a path takes the place of each factor's level."""
+        flows = {MINE: {"cc": self.cc}}
+        if self.against:
+            flows[AGAINST] = {"cc": self.against}
+        over = ", ".join(axis.sets for axis in self.axes)
+        return {
+            "name": self.name,
+            "title": f"Where {self.cc} does worst{self.beside}, by {self.measure.name}",
+            "question": f"On which path is {self.measure.says} worst, over {over}?",
+            "seed": self.seed,
+            "settings": {
+                "topology": "dumbbell",
+                "profile": "plain-100ms",
+                "duration": "20s",
+                "sample": "100ms",
+                "buffers": "bdp",
+                **self.settings,
+                "flows": flows,
+            },
+            "matrices": [
+                {
+                    "name": MATRIX,
+                    "draw": ["cells"],
+                    "factors": {axis.sets: [axis.text(self.first(axis))] for axis in self.axes},
+                }
+            ],
+        }
+
+    @property
+    def beside(self) -> str:
+        return f" beside {self.against}" if self.against else ""
+
+    def first(self, axis: Axis) -> float | str:
+        return axis.levels[0] if axis.levels else 0.5
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A path and what its runs came to."""
+
+    texts: Mapping[str, str]
+    values: tuple[float, ...]
+    folder: Path  # of its first run
+
+    @property
+    def value(self) -> float:
+        return median(self.values)
+
+
+@dataclass(frozen=True)
+class Worst:
+    """What a search came to: the worst path first, then the others that were run again."""
+
+    paths: tuple[Tried, ...]
+    searched: int
+    without_answer: int
+
+
+def check_order(order: Order) -> None:
+    """What makes a search impossible. Raises BadInput."""
+    for option, cc in (("--cc", order.cc), ("--against", order.against)):
+        if cc is not None:
+            try:
+                check_known(parse_control(cc))
+            except BadInput as error:
+                raise BadInput(f"{option} {cc}: {error}") from None
+    if order.measure.needs_other and order.against is None:
+        raise BadInput(
+            f"--measure {order.measure.name}: beside whom? Write --against CC, or --measure"
+            f" {' or '.join(name for name, each in MEASURES.items() if not each.needs_other)}"
+        )
+    if not LEAST_BUDGET <= order.budget <= MOST_BUDGET:
+        raise BadInput(f"--budget {order.budget}: from {LEAST_BUDGET} to {MOST_BUDGET} runs")
+    for axis in order.axes:
+        if axis.sets in order.settings or axis.sets in ("cc", "flows"):
+            raise BadInput(f"--over {axis.sets}: said by another option already")
+
+
+class Lab:
+    """Runs of the search, ordinary ones in results/NAME/."""
+
+    def __init__(self, order: Order, choice: machine.Choice, told: Told, jobs: int | None) -> None:
+        self._order, self._choice, self._told, self._jobs = order, choice, told, jobs
+        self._file = kept_experiment(order)
+        self.complaint = ""
+
+    def __call__(
+        self, paths: Sequence[Mapping[str, str]], repetitions: int = 1
+    ) -> list[Tried | None]:
+        """What each path comes to; None where its runs give no answer. Raises what a run does."""
+        file = with_repetitions(self._file, repetitions)
+        described = [self._described(file, texts) for texts in paths]
+        wanted = {run.name: run for runs in described for run in runs}
+        if not wanted:
+            return [None] * len(paths)
+        experiment = api.Experiment(
+            file=self._file,
+            machine=self._choice,
+            clock=None,
+            quick=False,
+            overrides={},
+            matrices=(),
+            runs=tuple(wanted.values()),
+            until={},
+            warned=(),
+        )
+        outcome = experiment.run(self._order.results, jobs=self._jobs, progress=self._told).wait()
+        self._told.answered(outcome.ends)
+        folders = {end.run.name: end.folder for end in outcome.ends if end.counts}
+        return [
+            self._tried(texts, [folders[run.name] for run in runs if run.name in folders])
+            for texts, runs in zip(paths, described, strict=True)
+        ]
+
+    def _described(self, file: Experiment, texts: Mapping[str, str]) -> list[RunDescription]:
+        """A path's runs; none of one that cannot be asked, or that a guard refuses."""
+        try:
+            runs = expand(file, overrides=texts, machine=self._choice.name)
+        except BadInput as error:
+            self.complaint = str(error)
+            return []
+        refused, _ = guards.survey(runs)
+        if refused:
+            self.complaint = api.refusal(refused)
+        return [] if refused else sorted(runs, key=lambda run: run.repetition)
+
+    def _tried(self, texts: Mapping[str, str], folders: Sequence[Path]) -> Tried | None:
+        values = [self._order.measure.of(folder) for folder in folders]
+        known = tuple(value for value in values if value is not None)
+        return Tried(texts, known, folders[0]) if known else None
+
+
+def kept_experiment(order: Order) -> Experiment:
+    """The experiment, with its file in its results' folder. Raises BadInput, OSError."""
+    file = order.results / order.name / EXPERIMENT_FILE
+    text = "# The runs that ./lab worst made.\n" + yaml.safe_dump(order.document(), sort_keys=False)
+    experiment = read_experiment(parse_document(text, "worst"), file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(f"{file.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(file)
+    return experiment
+
+
+def search(order: Order, lab: Lab, told: Told) -> Worst:
+    """Search, run the worst again, and say which it is. Raises BadInput if no path has an answer,
+    MissingPart without the optimiser, and what a run does.
+    """
+    search_tools.let_import()
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    sampler = optuna.samplers.TPESampler(
+        seed=order.seed, n_startup_trials=order.searched // FIRST_SHARE, constant_liar=True
+    )
+    study = optuna.create_study(sampler=sampler)
+    distributions = {
+        axis.sets: optuna.distributions.CategoricalDistribution(axis.levels)
+        if axis.levels
+        else optuna.distributions.FloatDistribution(0.0, 1.0)
+        for axis in order.axes
+    }
+    tried: dict[tuple[str, ...], Tried] = {}
+    asked = 0
+    while asked < order.searched:
+        count = min(BATCH, order.searched - asked)
+        trials = [study.ask(distributions) for _ in range(count)]
+        paths = [
+            {axis.sets: axis.text(trial.params[axis.sets]) for axis in order.axes}
+            for trial in trials
+        ]
+        for trial, texts, found in zip(trials, paths, lab(paths), strict=True):
+            if found is None:
+                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            else:
+                study.tell(trial, order.measure.loss(found.value))
+                tried[tuple(texts.values())] = found
+        asked += count
+        if tried:
+            worst = min(tried.values(), key=lambda each: order.measure.loss(each.value))
+            told.stage(f"worst so far: {order.measure.show(worst.value)} at {words(worst.texts)}")
+    if not tried:
+        raise BadInput(f"no path of {asked} has an answer: {lab.complaint or lab_says(order)}")
+    again = (order.budget - order.searched) // (REPETITIONS - 1)
+    ranked = sorted(tried.values(), key=lambda each: order.measure.loss(each.value))
+    chosen = ranked[: max(1, again)]
+    if again:
+        told.stage(f"running the worst {len(chosen)} with other seeds")
+        sure = lab([each.texts for each in chosen], REPETITIONS)
+        chosen = [each for each in sure if each is not None]
+        chosen.sort(key=lambda each: order.measure.loss(each.value))
+    return Worst(tuple(chosen), asked, asked - len(tried))
+
+
+def lab_says(order: Order) -> str:
+    return f"see {order.results / order.name}/*/status.json"
+
+
+def words(texts: Mapping[str, str]) -> str:
+    """A path in a line: rate 10mbit, rtt 40ms."""
+    return ", ".join(f"{name} {text}" for name, text in texts.items())

@@ -1,0 +1,228 @@
+"""`./lab worst --cc CC`: its options, the profile that it writes, and the lines that it prints."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from gostlab import machine
+from gostlab.apps.command import JOBS, Verb, add_flag, add_machine, add_results
+from gostlab.apps.fit.fit import Told
+from gostlab.apps.paths.profile_writer import (
+    SCHEMA,
+    add_place,
+    check_place,
+    direction,
+    name_of,
+    profile_text,
+    write_profile,
+)
+from gostlab.apps.worst.axes import read_axes
+from gostlab.apps.worst.worst import (
+    AGAINST,
+    MEASURES,
+    MINE,
+    Lab,
+    Order,
+    Tried,
+    Worst,
+    check_order,
+    kept_experiment,
+    search,
+    words,
+)
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.experiment import MAX_SEED
+from gostlab.describe.file.profile import DIRECTIONS
+from gostlab.describe.file.settings import PATH_FIELDS
+from gostlab.describe.file.units import quoted, seconds
+from gostlab.describe.resolve.expand import expand
+
+SHOWN = 3
+OVER = "rate,rtt,loss,buffer,queue"
+
+
+def worst_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cc", required=True, help="the congestion control to look into")
+    parser.add_argument("--against", metavar="CC", help="one that shares the bottleneck with it")
+    parser.add_argument(
+        "--over",
+        default=OVER,
+        metavar="NAME,…",
+        help="what is varied: a setting, or NAME=FROM..TO, or NAME=A|B|C (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--measure",
+        choices=tuple(MEASURES),
+        help="what makes a path bad: "
+        + "; ".join(f"{each.name}: {each.says}" for each in MEASURES.values()).replace("%", "%%")
+        + " (default: share with --against, else utilisation)",
+    )
+    parser.add_argument("--budget", type=int, default=200, help="runs in all (default: 200)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of all runs"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of search and runs (default: 1)")
+    parser.add_argument("--jobs", type=int, help=JOBS)
+    add_flag(parser, "--dry-run", "say what would be searched and stop")
+    add_flag(parser, "--json", "the outcome as JSON and nothing else")
+    add_place(parser)
+    add_results(parser, "where runs go")
+    add_machine(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`./lab worst`; 0 if a path was found. Raises BadInput, and what a run does."""
+    choice = machine.choose(arguments.machine)
+    order = read_order(arguments)
+    check_order(order)
+    name = name_of(arguments.name, order.name)
+    again = arguments.force or arguments.dry_run or is_ours(arguments.out / f"{name}.yaml")
+    check_place(arguments.out, name, (".yaml",), force=again)
+    [example, *_] = expand(kept_experiment(order), machine=choice.name)
+    if arguments.dry_run:
+        print(*(axis.says for axis in order.axes), sep="\n")
+        print(
+            f"{order.searched} paths, then {order.budget - order.searched} runs of the worst;"
+            f" {order.measure.name}: {order.measure.says}"
+        )
+        return 0
+    told = Told(order.budget, order.budget * example.length_s, quiet=arguments.json)
+    found = search(order, Lab(order, choice, told, arguments.jobs), told)
+    profile = write_profile(arguments.out, name, {".yaml": profile_of(order, name, found)})
+    if arguments.json:
+        print(json.dumps(as_json(order, found, profile), indent=2))
+    else:
+        print(*lines(order, found, profile), sep="\n")
+    return 0
+
+
+def is_ours(profile: Path) -> bool:
+    """Whether a profile is an earlier one of this search's: the same command goes on from there."""
+    return profile.is_file() and MADE_BY in profile.read_text(encoding="utf-8", errors="replace")
+
+
+MADE_BY = "The worst path that ./lab worst found"
+
+
+def read_order(arguments: argparse.Namespace) -> Order:
+    """The command line's words. Raises BadInput."""
+    settings = {}
+    for pair in arguments.set:
+        name, equals, value = pair.partition("=")
+        if not (name and equals and value):
+            raise BadInput(f"--set {quoted(pair)}: not of the form name=value (like duration=10s)")
+        settings[name] = value
+    if not 0 <= arguments.seed <= MAX_SEED:
+        raise BadInput(f"--seed {arguments.seed}: from 0 to {MAX_SEED}")
+    usual = "share" if arguments.against else "utilisation"
+    return Order(
+        cc=arguments.cc,
+        against=arguments.against,
+        axes=read_axes(arguments.over),
+        measure=MEASURES[arguments.measure or usual],
+        budget=arguments.budget,
+        seed=arguments.seed,
+        settings=settings,
+        results=arguments.results,
+    )
+
+
+# -- the profile
+
+
+def profile_of(order: Order, name: str, found: Worst) -> str:
+    """The worst path as a profile's text; what is no part of a path is a note."""
+    worst = found.paths[0]
+    ways: dict[str, dict[str, Any]] = {way: direction("100mbit", "50") for way in DIRECTIONS}
+    beside = []
+    for setting, text in {**order.settings, **worst.texts}.items():
+        way, dot, last = setting.rpartition(".")
+        if setting == "rtt":
+            half_ms = Decimal(str(float(Fraction(seconds(text)) * 500)))
+            for each in ways.values():
+                each["delay"] = f"{half_ms.normalize():f}ms"
+        elif last in PATH_FIELDS and way in ("", *DIRECTIONS):
+            for each in [ways[way]] if dot else ways.values():
+                each[last] = {"on": True, "off": False}.get(text, text)
+        elif setting in worst.texts:
+            beside.append(f"{setting}={text}")
+    document = {
+        "name": name,
+        "title": f"Where {order.cc} does worst{order.beside}, by {order.measure.name}",
+        "assumptions": [
+            f"Searched, not measured: the worst of {found.searched} paths."
+            f" {order.measure.name.capitalize()}: {spread(order, worst)}."
+        ],
+        "notes": [f"No part of a path: --set {' --set '.join(beside)}"] if beside else [],
+        **ways,
+    }
+    return profile_text([f"{MADE_BY}, seed {order.seed}.", SCHEMA], document)
+
+
+# -- what is said
+
+
+def spread(order: Order, path: Tried) -> str:
+    """The median of a path's runs, and from where to where they go."""
+    show = order.measure.show
+    if len(path.values) == 1:
+        return f"{show(path.value)} (one run)"
+    least, most = show(min(path.values)), show(max(path.values))
+    return f"{show(path.value)} ({len(path.values)} runs: {least} to {most})"
+
+
+def lines(order: Order, found: Worst, profile: Path) -> list[str]:
+    """For people: the worst paths, the profile, and how to look."""
+    said = [f"{order.cc}{order.beside}: {order.measure.says}"]
+    for path in found.paths[:SHOWN]:
+        said.append(f"  {spread(order, path)}: {words(path.texts)}")
+    lost = f", {found.without_answer} without an answer" if found.without_answer else ""
+    worst = found.paths[0]
+    others = [f"--{name} {text}" for name, text in worst.texts.items() if is_beside(name)]
+    flows = f"{MINE}={order.cc}" + (f",{AGAINST}={order.against}" if order.against else "")
+    asking = " ".join([f"--profile {profile}", *others, f"--flows {flows}", "--repeat 6"])
+    return [
+        *said,
+        f"of {found.searched} paths{lost}",
+        f"its run: {worst.folder}",
+        f"all runs: ./lab report {order.name} --results {order.results}",
+        f"the path: {profile} · ask again: ./lab try {asking}",
+    ]
+
+
+def is_beside(setting: str) -> bool:
+    """Whether a setting is no part of a path."""
+    return setting != "rtt" and setting.rpartition(".")[2] not in PATH_FIELDS
+
+
+def as_json(order: Order, found: Worst, profile: Path) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "measure": order.measure.name,
+        "searched": found.searched,
+        "without_answer": found.without_answer,
+        "profile": str(profile),
+        "paths": [
+            {
+                "settings": dict(path.texts),
+                "value": path.value,
+                "values": list(path.values),
+                "run": str(path.folder),
+            }
+            for path in found.paths
+        ],
+    }
+
+
+VERB = Verb(
+    "worst",
+    "on which path does a congestion control do worst? An optimiser looks",
+    worst_arguments,
+    run,
+    f"./lab worst --cc bbr --against cubic --over {OVER} --budget 200",
+)

@@ -1,0 +1,118 @@
+"""./lab worst: what is searched, what is refused, and a search with a small budget in the sandbox."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gostlab.apps.worst.axes import read_axes
+from gostlab.declared.errors import BadInput
+from gostlab.describe.file.profile import load_profile
+from tests.lab_command import ROOT, run_lab
+
+SMALL = (
+    "worst --cc cubic --against reno --over rate=2mbit..8mbit,buffer,queue=fifo|codel --budget 12"
+    " --set rtt=20ms --set duration=3s"
+).split()
+
+
+def test_a_name_alone_has_its_usual_range() -> None:
+    [rate, rtt, queue] = read_axes("rate,rtt=10ms..100ms,queue=fifo|codel")
+    assert (rate.text(0.0), rate.text(1.0)) == ("1mbit", "100mbit")
+    assert rtt.text(0.5) == "31.62ms"  # on a log scale
+    assert queue.levels == ("fifo", "codel") and queue.text("codel") == "codel"
+
+
+def test_a_range_from_zero_is_linear_and_whole_numbers_stay_whole() -> None:
+    [loss, streams] = read_axes("forward.loss=0%..4%,streams=1..9")
+    assert loss.text(0.5) == "2%" and streams.text(0.4) == "2"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--over nothing", "no such setting"),
+        ("--over rate,rate", "rate twice"),
+        ("--over mtu", "from where to where"),
+        ("--over rate=9mbit..1mbit", "not more than from"),
+        ("--over rate=1mbit..2s", "another unit"),
+        ("--over queue=fifo|nonesuch", "nonesuch"),
+        ("--cc nonesuch", "no congestion control nonesuch"),
+        ("--against nonesuch", "no congestion control nonesuch"),
+        ("--budget 3", "from 10 to"),
+        ("--measure share", "beside whom"),
+        ("--set rate", "not of the form"),
+        ("--set rate=1mbit", "said by another option"),
+        ("--seed -1", "--seed"),
+        ("--name Ä", "not a profile's name"),
+        ("--out /nonesuch", "no such folder"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path: Path, words: str, said: str) -> None:
+    given = words.split()
+    cc = [] if given[0] == "--cc" else ["--cc", "cubic"]
+    done = run_lab("worst", *cc, *given, "--dry-run", "--results", str(tmp_path))
+    assert done.returncode == 2 and done.stdout == ""
+    assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_setting_is_searched_once() -> None:
+    with pytest.raises(BadInput, match="queue twice"):
+        read_axes("queue=fifo|codel,aqm=fifo|codel")
+
+
+def search(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    (folder / "profiles").mkdir(exist_ok=True)
+    places = ["--results", str(folder / "results"), "--out", str(folder / "profiles")]
+    return run_lab(*SMALL, *places, *more)
+
+
+@pytest.mark.sandbox
+def test_a_search_ends_with_a_path_that_is_confirmed(tmp_path: Path) -> None:
+    done = search(tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    worst = found["paths"][0]
+    assert found["searched"] == 8 and found["without_answer"] == 0
+    assert len(worst["values"]) == 5 and 0 < worst["value"] < 1
+    profile = load_profile(found["profile"])
+    assert profile.name == "worst-cubic-reno-share"
+    asked = json.loads((Path(worst["run"]) / "run.json").read_text(encoding="utf-8"))
+    written = yaml.safe_load(Path(found["profile"]).read_text(encoding="utf-8"))["forward"]
+    assert written["rate"] == worst["settings"]["rate"] and written["delay"] == "10ms"
+    assert asked["factors"] == worst["settings"] and asked["path"]["forward"]["delay_ms"] == 10.0
+
+    again = search(tmp_path, "--json")  # asks the same, and has the answers
+    assert json.loads(again.stdout) == found
+    other = json.loads(search(tmp_path, "--json", "--seed", "2", "--name", "other").stdout)
+    assert other["paths"][0]["settings"] != worst["settings"]
+
+
+@pytest.mark.sandbox
+def test_a_search_that_is_broken_off_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "profiles").mkdir()
+    places = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "profiles")]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "gostlab", *SMALL, *places],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    kept = tmp_path / "results" / "worst-cubic-reno-share"
+    deadline = time.monotonic() + 60
+    while len(list(kept.glob("*/status.json"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    started.send_signal(signal.SIGTERM)
+    _, said = started.communicate(timeout=30)
+    assert started.returncode == 130 and "goes on from there" in said
+    before = {path: path.stat().st_mtime_ns for path in kept.glob("*/status.json")}
+
+    assert search(tmp_path).returncode == 0
+    assert before and all(path.stat().st_mtime_ns == at for path, at in before.items())
