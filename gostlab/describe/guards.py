@@ -434,7 +434,8 @@ def senders(run: RunDescription) -> Iterator[Guard]:
         f"{kind.sent_by} sends across the path: the kernel's congestion control {inside}, and"
         f" {seen} tells RTT and losses (the path's queues do)"
     )
-    yield Guard("sent_by", "warning", sentence, None, None, "")
+    name = f"sent_by_{kind.sent_by.split()[0].lower()}"
+    yield Guard(name, "warning", sentence, None, None, "")
 
 
 def changes(run: RunDescription, way: str) -> list[Mapping[str, Any]]:

@@ -14,13 +14,7 @@ def start_relay(launch: Launch, scheme: str, words: str = "") -> Tunnel:
     """All ends, as in `gost -L relay+wss://:443/127.0.0.1:80`; `words` stand behind each address
     across the path. Raises TunnelError.
     """
-    if dict(launch.options("nagle")):
-        words = "?nagle=true"
-        if launch.program is not None and launch.program.kind != "relay":
-            raise TunnelError(
-                f"nagle: {launch.program.version} has no switch for TCP_NODELAY: the lab's own"
-                " relay has one"
-            )
+    words = words or nagle_words(launch)
     for node in reversed(launch.way):
         launch.start_end(node, end_argv(launch, scheme, node, words), environ=ENVIRON)
     over = tunnel_kind(launch.run.tunnel).over
@@ -30,17 +24,30 @@ def start_relay(launch: Launch, scheme: str, words: str = "") -> Tunnel:
     return launch.three_legs()
 
 
+def nagle_words(launch: Launch) -> str:
+    """What leaves Nagle's algorithm on across the path, if that is asked. Raises TunnelError."""
+    if not dict(launch.options("nagle")):
+        return ""
+    if launch.program is not None and launch.program.kind != "relay":
+        raise TunnelError(
+            f"nagle: {launch.program.version} has no switch for TCP_NODELAY: the lab's own relay"
+            " has one"
+        )
+    return "?nagle=true"
+
+
 def relay_datagrams(launch: Launch, scheme: str, target_port: int) -> tuple[str, int]:
     """Ends that carry datagrams alone, to a port of the far end's own host; where the near one
     takes them. Raises TunnelError.
     """
-    across = f"{scheme}://{launch.far_address}:{launch.port}"
+    words = nagle_words(launch)
+    across = f"{scheme}://{launch.far_address}:{launch.port}{words}"
     entry = f"udp://{LOOPBACK}:{launch.join_port}/{LOOPBACK}:{target_port}?keepalive=true"
-    for node, words in (
-        (launch.far, ["-L", f"{scheme}://:{launch.port}"]),
+    for node, argv in (
+        (launch.far, ["-L", f"{scheme}://:{launch.port}{words}"]),
         (launch.near, ["-L", entry, "-F", across]),
     ):
-        launch.start_end(node, [launch.program_path, *words], environ=ENVIRON)
+        launch.start_end(node, [launch.program_path, *argv], environ=ENVIRON)
     launch.wait_until_listening(launch.far, launch.port, tunnel_kind(launch.run.tunnel).over)
     launch.wait_until_listening(launch.near, launch.join_port, "udp")
     return LOOPBACK, launch.join_port

@@ -14,6 +14,7 @@ TUNNEL = TunnelKind(
     unpacked=("wireguard-tools",),
     legs=("inner", "wan"),
     carries=("tcp", "udp"),
+    options=("nagle",),
     one_connection=True,
     charged_as="gost+ws",
     packet_bytes=42,  # WireGuard's 32, the relay's length, WebSocket's header and mask

@@ -151,3 +151,23 @@ def test_a_level_is_said_as_people_say_it(factor: str, level: object, said: str)
 def test_every_setting_s_level_says_something() -> None:
     for name in known_names():
         assert cell_words({name: "word"}).strip()
+
+
+def test_a_program_of_ones_own_is_a_flow() -> None:
+    asked = to_question({"rtt": "20ms"}, own=("serve  -p $PORT", "ask $HOST"))
+
+    fields = {"kind": "command", "server": "serve  -p $PORT", "client": "ask $HOST"}
+    assert asked.settings["flows"] == {"mine": fields}
+    [run, *_] = expand(asked.to_experiment(Path("try.yaml")))
+    assert (run.flows[0].server, run.flows[0].client) == ("serve  -p $PORT", "ask $HOST")
+
+
+@pytest.mark.parametrize(
+    ("own", "given"),
+    [(("serve", None), {}), ((None, "ask"), {}), (("serve", "ask"), {"flows": "a=cubic,b=bbr"})],
+)
+def test_half_a_program_is_refused(
+    own: tuple[str | None, str | None], given: dict[str, str]
+) -> None:
+    with pytest.raises(BadInput, match="--run-server and --run-client belong together"):
+        to_question(given, own=own)
