@@ -26,8 +26,8 @@
  *  2. One clock for alpha and for cuts: both are once per virtual round trip.
  *  3. The window is kept in 2^-20 packets, and is two packets at the least. What is sent is its
  *     whole part; the pacing has the rest.
- *  4. Without accurate ECN the flow sends no ECT, and is Reno at its own round trip (RFC 9331, 4.3);
- *     its socket then says `prague-reno`. So it is on kernels before 7.0, always.
+ *  4. Without accurate ECN the flow sends no ECT, and is Reno at its own round trip (RFC 9331,
+ *     4.3); its socket then says `prague-reno`. So it is on kernels before 7.0, always.
  *
  * Left out: windows of less than two packets; the detection of queues that mark as RFC 3168 has it
  * (the draft has it off); CUBIC in place of Reno after a loss, which the draft allows; what the

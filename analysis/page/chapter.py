@@ -176,14 +176,17 @@ def first_screen(
 ) -> FirstScreen:
     """The answer, the sentences that say most, the figure of the first one, what they rest on.
 
-    First how far the study agrees, where there is one. Then how tunnels compare, where a matrix has
-    several; else congestion controls; else who takes how much; else what moves the goodput. Then
-    what moves it most in all of the experiment, or what it costs in delay.
+    First how far the study agrees, where there is one. Then who takes how much, where flows compete
+    in the first matrix; else how tunnels compare, where a matrix has several; else congestion
+    controls; else what moves the goodput. Then what moves it most in all of the experiment, or what
+    it costs in delay.
     """
     said = [(part, each) for part in parts for each in part.said]
     rates = targets.rates_table(judged, study.called)
     # What a later matrix's drawing says of its own is not what the whole is about.
     kinds = LEADS if said and said[0][1].about == "own" else LEADS[1:]
+    if parts and any(each.about == "share" for each in parts[0].said):
+        kinds = ("share", *kinds)  # flows compete from the first matrix on: that is the question
     lead = next((pair for kind in kinds for pair in said if pair[1].about == kind), None)
     if lead is None:
         return FirstScreen(asked_in(study, ""), "", (), None, rests_line(results), rates)

@@ -52,11 +52,13 @@ def known_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """Where a ping waits the least and the longest, and what goodput goes with each."""
+    """How long a ping takes where it waits the least and the longest; the goodput of each."""
     rows = known_rows(table)
     if len(rows) < 2:
         return
     ends = [rows.loc[rows[P95].idxmin()], rows.loc[rows[P95].idxmax()]]
+    low, high = (f"{delay(row[P95])}{NBSP}ms ({row['cell']})" for row in ends)
+    yield f"Under load 95{NBSP}% of pings take up to {low}, and up to {high}."
     for words, row in zip(("shortest", "longest"), ends, strict=True):
         yield (
             f"A loaded ping is {words} in {row['cell']}: 95{NBSP}% take no longer than"
@@ -75,4 +77,5 @@ DRAWING = Drawing(
     rows=known_rows,
     needs="a ping flow and a run that counts",
     says=told("{title}: what goodput costs in waiting", shortest_and_longest),
+    leads=True,
 )
