@@ -159,7 +159,8 @@ def wan_resent(folder: Path) -> Resent | None:
         crossing = path_leg(row["leg"] for row in legs)
         wan = [row for row in legs if row["leg"] == crossing]
         again = sum(int(row["segments_retransmitted"]) for row in wan)
-        return Resent(again, sum(int(row["segments_out"]) for row in wan)) if wan else None
+        sent = sum(int(row["segments_out"]) for row in wan)
+        return Resent(again, sent) if sent else None  # a program that sends datagrams has none
     except (KeyError, TypeError, ValueError):
         return None
 

@@ -19,7 +19,7 @@ from gostlab.describe.file.experiment import read_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import hand_over, require_programs
-from gostlab.setup.parts import MissingPart, OwnProgram, Parts
+from gostlab.setup.parts import MissingPart, OwnProgram, Parts, TunnelBinary
 from tests.asked import run_of
 
 DECLARATION = 'TUNNEL = TunnelKind(name="mine", says="a pipe", program="socat")\n'
@@ -311,6 +311,42 @@ def test_an_iperf3_that_is_missing_is_refused_before_anything_runs(
     monkeypatch.setattr("shutil.which", lambda name, path=None: None)
     with pytest.raises(MissingPart, match=says) as refused:
         require_programs([run_of(iperf3=asked)], Parts(None, None, (), None, None, None))
+    assert "\n" not in str(refused.value)
+
+
+def gost_of(version: str) -> TunnelBinary:
+    return TunnelBinary(Path("/opt") / version, GOST, f"gost {version}, go1.26.8", "0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("added", "tunnel", "says"),
+    [
+        (["3.0.0-rc8", "3.2.6"], "gost+wt", "gost+wt: GOST has it from 3.0.0 on: take gost: 3.2.6"),
+        (["3.0.0-rc8"], "gost+wt", "from 3.0.0 on: ./lab gost add FILE brings one"),
+        (["3.0.0-rc8", "3.3.0"], "gost+quic", ""),
+        (["3.0.0-rc8", "2.11.5"], "gost+ws", ""),
+    ],
+)
+def test_a_gost_without_a_transport_is_refused_before_anything_runs(
+    added: list[str], tunnel: str, says: str
+) -> None:
+    gosts = {version: gost_of(version) for version in added}
+    there = Parts(
+        None,
+        None,
+        (),
+        None,
+        None,
+        None,
+        gosts=gosts,
+        iperf3={"3.18": OwnProgram(Path("/i"), "3.18", "")},
+    )
+    run = run_of(tunnel=tunnel, gost=added[0])
+    if not says:
+        require_programs([run], there)
+        return
+    with pytest.raises(MissingPart, match=re.escape(says)) as refused:
+        require_programs([run], there)
     assert "\n" not in str(refused.value)
 
 

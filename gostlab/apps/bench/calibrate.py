@@ -30,10 +30,11 @@ import numpy as np
 from scipy.optimize import nnls
 
 from gostlab.declared.folders import MACHINES
+from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.describe.file.costs import PROGRAM, Cost, MeasuredCost, load_measured
 from gostlab.machine import usable_cpus
 from gostlab.machine.sandbox import host_facts
-from gostlab.setup.parts import Parts, find_parts
+from gostlab.setup.parts import RELAY, Parts, find_parts, tunnel_binary, why_not_through
 
 ENVIRON = {"GOMAXPROCS": "1", "GODEBUG": "multipathtcp=0"}
 WINDOW_S, COUNT_S = 1.5, 0.8
@@ -73,7 +74,8 @@ DIRECT = (*FULL, JUDGE, Load(1, length="4K"), Load(1, length="16K"), Load(16, le
 THROUGH = (*FULL, JUDGE, Load(1, length="4K"))
 # Each of the first does all that the one before it does, and more; the others are compared to none.
 TRANSPORTS = ("tcp", "ws", "wss")
-ALL_TRANSPORTS = (*TRANSPORTS, "tls", "mws", "mwss")
+OTHERS = "tls mws mwss mtls h2 h2c grpc ssh quic wt kcp".split()
+ALL_TRANSPORTS = (*TRANSPORTS, *OTHERS)
 RELAYS_NAME = "gost"  # how tables spell the lab's relay; a GOST has its own name behind it
 
 
@@ -89,6 +91,11 @@ class Way:
         """near or far, as it is charged."""
         return f"{self.name}+{self.transport}/{end}"
 
+    @property
+    def over(self) -> str:
+        """What carries it: tcp or udp."""
+        return tunnel_kind(f"{GOST}+{self.transport}").over
+
     def says(self) -> str:
         program = self.name.replace("gost-", "GOST ") if self.name != RELAYS_NAME else "relay"
         return f"{program}, {self.transport}"
@@ -103,13 +110,15 @@ def ways_of(parts: Parts, transports: Sequence[str] = TRANSPORTS) -> list[Way]:
     """All there is to go through: the relay, and each GOST that was added; by transport, so that
     what is compared is taken one after the other. Raises RuntimeError without relay.
     """
-    programs = {RELAYS_NAME: require_relay(parts)}
-    programs |= {f"{RELAYS_NAME}-{name.lower()}": one.path for name, one in parts.gosts.items()}
+    require_relay(parts)
+    programs = {RELAYS_NAME: tunnel_binary(parts, RELAY)}
+    programs |= {f"{RELAYS_NAME}-{name.lower()}": one for name, one in parts.gosts.items()}
     return [
-        Way(name, path, transport)
+        Way(name, one.path, transport)
         for transport in transports
-        for name, path in programs.items()
+        for name, one in programs.items()
         if PROGRAM.fullmatch(f"{name}+mwss/near")
+        and not why_not_through(tunnel_kind(f"{GOST}+{transport}"), one, {})
     ]
 
 
@@ -138,6 +147,7 @@ class Chain:
     iperf3: str
     client_cpus: str  # taskset's word
     entry: int
+    way: Way | None
     processes: dict[str, subprocess.Popen[bytes]]  # by the name of the program as it is charged
 
     def start(self, name: str, argv: Sequence[str], cpus: str) -> subprocess.Popen[bytes]:
@@ -157,10 +167,11 @@ def chain(iperf3: str, way: Way | None, cpus: str, client_cpus: str = "") -> Ite
     """
     programs = chain_argv(iperf3, way, *free_ports(3))
     *_, (_, entry) = programs.values()
-    built = Chain(iperf3, client_cpus or cpus, entry, {})
+    built = Chain(iperf3, client_cpus or cpus, entry, way, {})
     try:
         for name, (argv, port) in programs.items():
-            wait_for(port, built.start(name, argv, cpus))
+            over = way.over if way and name == way.end("far") else "tcp"
+            wait_for(port, built.start(name, argv, cpus), over=over)
         yield built
     finally:
         for process in reversed(built.processes.values()):
@@ -214,6 +225,8 @@ def measure(built: Chain, load: Load) -> dict[str, Spent]:
     spent = {}
     for name, began in before.items():
         cpu_ns, moves, moved = (b - a for a, b in zip(began, after[name], strict=True))
+        if built.way and built.way.over == "udp" and not name.startswith("iperf3"):
+            moved *= 2  # what goes and comes in datagrams, /proc does not count
         spent[name] = Spent(cpu_ns, moves * calls_per_move[name], moved)
     return spent
 

@@ -109,5 +109,5 @@ def test_mn_loads_n_nodes_by_itself_and_every_host_reaches_every_node_and_host(
 
 
 def test_a_cc_that_nobody_has_is_refused_before_a_kernel_boots(lab: Lab) -> None:
-    with pytest.raises(MachineError, match="no congestion control prague"):
-        lab.run(describe(PATH, PATH, cc="prague"))
+    with pytest.raises(MachineError, match="no congestion control nobodys"):
+        lab.run(describe(PATH, PATH, cc="nobodys"))
