@@ -190,7 +190,11 @@ MERITS: tuple[Merit, ...] = (
         label="Bottleneck used (share)",
     ),
     Merit(
-        "srtt_median_ms", "RTT under load, median (ms)", under_load("srtt_ms", "median"), show=delay
+        "srtt_median_ms",
+        "RTT under load, median (ms)",
+        under_load("srtt_ms", "median"),
+        of_flow=series.flow_srtt_ms,
+        show=delay,
     ),
     Merit(
         "srtt_p95_ms", "RTT under load, 95 % (ms)", of_run=under_load("srtt_ms", "p95"), show=delay
