@@ -23,6 +23,7 @@ from gostlab.describe.file.fitted import Fitted
 from gostlab.describe.file.profile import list_profiles, load_profile
 
 TEMPLATES = Path(__file__).with_name("site_pages")
+STYLE = Path(__file__).with_name("site.css")
 SPEED = ROOT / "docs/reference/speed.md"  # by ./lab bench --write
 CONFIGURATION = """\
 project = "gostlab"
@@ -30,6 +31,8 @@ copyright = "its authors"
 extensions = ["myst_parser"]
 html_theme = "alabaster"
 html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 suppress_warnings = ["myst.header", "myst.xref_missing"]
 """
 
@@ -50,6 +53,7 @@ def write_site(results: Path, names: Sequence[str], folder: Path, *, keep: bool 
     write_whole(pages / "fits.md", fits_page().encode("utf-8"))
     shutil.copyfile(SPEED, pages / SPEED.name)
     write_whole(pages / "conf.py", CONFIGURATION.encode("utf-8"))
+    write_whole(pages / "_static" / STYLE.name, STYLE.read_bytes())
     return pages
 
 

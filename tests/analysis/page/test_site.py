@@ -25,6 +25,9 @@ def test_every_page_is_written_from_the_results(tmp_path: Path) -> None:
     assert "Not run here: `./lab run thesis-tunnel --matrix main --repeat 5`" in findings
     assert "download" in (pages / "studies.md").read_text()
     assert "la-hamina-fitted" in (pages / "fits.md").read_text()
+    style = (pages / "_static/site.css").read_text()
+    assert "overflow-x: auto" in style and "prefers-color-scheme: dark" in style
+    assert '"site.css"' in (pages / "conf.py").read_text()
     assert "./lab bench" in (pages / "speed.md").read_text()
     for name in PAGES:
         assert name in (TEMPLATES / "index.md").read_text()
