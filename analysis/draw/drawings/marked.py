@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 
 from analysis.draw import facet
 from analysis.draw.levels import tunnels_of
-from analysis.draw.registry import Drawing, Sheet, Sweep, told
+from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
 from analysis.draw.style import cc_colour, thousands
 from analysis.judge.statistics import is_known
 from analysis.judge.table import Column, Table, cc_name, count, texts
@@ -105,24 +105,35 @@ def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
     yield Table(f"{name}-marked", f"{sweep.title}: marks", note, columns, tuple(numbers(sweep)))
 
 
+FACET = facet.Facet(
+    panels=panels,
+    series=facet.alike,
+    keys=facet.patches,
+    published=False,
+    spread=False,
+    degraded=None,
+    flat=True,
+    ruled=True,
+    panel_in=0.9,
+    place_in=0.27,
+    least_places=1,
+    shape=facet.side_by_side,
+    shared={"sharey": True},
+)
+
+
+def draw(sheet: Sheet) -> Iterator[Picture]:
+    """One figure, if the queue can mark."""
+    if any(row["marked"] is not None for row in numbers(sheet.sweep)):
+        yield from FACET(sheet)
+
+
 DRAWING = Drawing(
     "marked",
     caption="Packets that the bottleneck's queue marked (ECN), and who was told, by tunnel.",
-    draw=facet.Facet(
-        panels=panels,
-        series=facet.alike,
-        keys=facet.patches,
-        published=False,
-        spread=False,
-        degraded=None,
-        flat=True,
-        ruled=True,
-        panel_in=0.9,
-        place_in=0.27,
-        least_places=1,
-        shape=facet.side_by_side,
-        shared={"sharey": True},
-    ),
+    draw=draw,
+    needs="a bottleneck's queue that marks",
+    shows=("tunnel", "cc"),
     says=told("{title}: who marks, who is told", each_tunnel),
     tables=tables,
 )
