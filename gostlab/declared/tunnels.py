@@ -64,6 +64,7 @@ class TunnelKind:
     packet_bytes     of a VPN: what a packet inside has around it: over UDP all headers from the
                      outer IP's on, over TCP what it adds to the stream
     mtu_less         of a VPN: by how much its device's MTU is less than the link's
+    most_streams     how many of them it carries at once; 0: any number
     one_connection   whether all streams share one connection across the path
     spellings        further names by which an experiment may ask for the same tunnel
     charged_as       the program in machines/ whose costs its ends have; without it, its own name
@@ -89,6 +90,7 @@ class TunnelKind:
     frames: tuple[tuple[int, int], ...] = ()
     packet_bytes: int = 0
     mtu_less: int = 0
+    most_streams: int = 0
     one_connection: bool = False
     spellings: tuple[str, ...] = ()
     charged_as: str = ""

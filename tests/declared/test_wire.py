@@ -51,6 +51,9 @@ def test_what_is_asked_of_a_tunnel_is_kept_where_it_differs() -> None:
     [
         ({"tunnel": "wireguard", "sndbuf": "1MiB"}, "no sndbuf .openvpn.tcp, openvpn.udp have"),
         ({"tunnel": "stunnel", "nagle": "on"}, "tunnel stunnel has no nagle"),
+        ({"tunnel": "gost+quic", "streams": "128"}, "gost.quic carries 100 connections, not 129"),
+        ({"tunnel": "gost+quic", "acks": "on"}, "gost.quic sends datagrams across the path"),
+        ({"tunnel": "gost+tls", "kcp_mode": "fast"}, "tunnel gost.tls has no kcp_mode"),
         ({"mtu": "1000"}, "1280"),
         ({"mtu": "9000", "bottleneck": "tbf"}, "at most 1500 bytes"),
         ({"tunnel": "wireguard", "cc.app": "bbr"}, "wireguard has no such leg .it has inner"),

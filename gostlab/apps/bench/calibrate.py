@@ -74,7 +74,7 @@ DIRECT = (*FULL, JUDGE, Load(1, length="4K"), Load(1, length="16K"), Load(16, le
 THROUGH = (*FULL, JUDGE, Load(1, length="4K"))
 # Each of the first does all that the one before it does, and more; the others are compared to none.
 TRANSPORTS = ("tcp", "ws", "wss")
-OTHERS = "tls mws mwss mtls h2 h2c grpc ssh quic wt kcp".split()
+OTHERS = "tls mws mwss mtls h2 h2c grpc ssh".split()
 ALL_TRANSPORTS = (*TRANSPORTS, *OTHERS)
 RELAYS_NAME = "gost"  # how tables spell the lab's relay; a GOST has its own name behind it
 
@@ -90,11 +90,6 @@ class Way:
     def end(self, end: str) -> str:
         """near or far, as it is charged."""
         return f"{self.name}+{self.transport}/{end}"
-
-    @property
-    def over(self) -> str:
-        """What carries it: tcp or udp."""
-        return tunnel_kind(f"{GOST}+{self.transport}").over
 
     def says(self) -> str:
         program = self.name.replace("gost-", "GOST ") if self.name != RELAYS_NAME else "relay"
@@ -147,7 +142,6 @@ class Chain:
     iperf3: str
     client_cpus: str  # taskset's word
     entry: int
-    way: Way | None
     processes: dict[str, subprocess.Popen[bytes]]  # by the name of the program as it is charged
 
     def start(self, name: str, argv: Sequence[str], cpus: str) -> subprocess.Popen[bytes]:
@@ -167,11 +161,10 @@ def chain(iperf3: str, way: Way | None, cpus: str, client_cpus: str = "") -> Ite
     """
     programs = chain_argv(iperf3, way, *free_ports(3))
     *_, (_, entry) = programs.values()
-    built = Chain(iperf3, client_cpus or cpus, entry, way, {})
+    built = Chain(iperf3, client_cpus or cpus, entry, {})
     try:
         for name, (argv, port) in programs.items():
-            over = way.over if way and name == way.end("far") else "tcp"
-            wait_for(port, built.start(name, argv, cpus), over=over)
+            wait_for(port, built.start(name, argv, cpus))
         yield built
     finally:
         for process in reversed(built.processes.values()):
@@ -225,8 +218,6 @@ def measure(built: Chain, load: Load) -> dict[str, Spent]:
     spent = {}
     for name, began in before.items():
         cpu_ns, moves, moved = (b - a for a, b in zip(began, after[name], strict=True))
-        if built.way and built.way.over == "udp" and not name.startswith("iperf3"):
-            moved *= 2  # what goes and comes in datagrams, /proc does not count
         spent[name] = Spent(cpu_ns, moves * calls_per_move[name], moved)
     return spent
 

@@ -323,6 +323,10 @@ def check_flows(asked: Asked, flows: Sequence[AskedFlow], found: Sequence[Flow])
     the congestion control of their host's, whichever flow they carry. Raises BadInput.
     """
     node, kind = flows[0].node, asked.tunnel
+    for each, flow in zip(flows, found, strict=True):
+        needed = flow.streams + flow.traffic.by_iperf3  # and its control connection
+        if flow.takes_tunnel and 0 < kind.most_streams < needed:
+            raise each.bad(f"{kind.name} carries {kind.most_streams} connections, not {needed}")
     sent: dict[str, Flow] = {}
     rtts_ms: dict[tuple[str, str], float] = {}
     buffers: dict[str, Buffers] = {}

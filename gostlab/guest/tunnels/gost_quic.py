@@ -18,6 +18,7 @@ TUNNEL = TunnelKind(
     sent_by=QUIC_GO,
     carries=("tcp", "udp"),
     one_connection=True,
+    most_streams=100,  # as quic-go has it, and GOST leaves it
     since="2.11",
     options=("shared",),
     # QUIC's header, number, tag, the stream's frame; UDP, IP, Ethernet

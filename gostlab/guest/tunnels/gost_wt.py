@@ -15,6 +15,7 @@ TUNNEL = TunnelKind(
     sent_by=QUIC_GO,
     carries=("tcp", "udp"),
     one_connection=True,
+    most_streams=100,  # as quic-go has it, and GOST leaves it
     since="3.0.0",
     options=("shared",),
     # QUIC's header, number, tag, the stream's frame; UDP, IP, Ethernet
