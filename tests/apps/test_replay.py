@@ -27,6 +27,10 @@ RUNS = {
     "tunnel, a delay table": "{profile: client-tokyo, rate: 20mbit, duration: 3s}",
     "tunnel, download, two streams": f"{{{SHORT}, direction: download, streams: 2}}",
     "tunnel, gost+wss, gateway": f"{{{SHORT}, tunnel: gost+wss, placement: gateway}}",
+    "tunnel, command": (
+        f"{{{SHORT}, flows: {{mine: {{kind: command, server: 'exec iperf3 -s -1 -p $PORT',"
+        " client: 'iperf3 -c $HOST -p $PORT -n 4M'}}}"
+    ),
     "tunnel, http": f"{{{SHORT}, flows: {{page: {{kind: http, direction: download, size: 2MB}}}}}}",
     "dumbbell, changes, udp": (
         f"{{{SHORT}, topology: dumbbell, flows: {{a: {{}}, b: {{cc: bbr, start: 1s}},"
@@ -54,7 +58,10 @@ def test_a_replay_is_the_run_again(lab: Lab, settings: str) -> None:
     assert replay.same, "\n".join(replay.lines)
     assert not replay.notes
     figures = {each.figure for each in replay.compared}
-    assert {f"{each['name']}: goodput" for each in done.json("flows.json")["flows"]} <= figures
+    assert {
+        f"{each['name']}: {'time' if each.get('counted_by') else 'goodput'}"
+        for each in done.json("flows.json")["flows"]
+    } <= figures
     assert {
         f"{device}: path as installed" for device in done.json("env.json")["qdiscs_before"]
     } <= figures
