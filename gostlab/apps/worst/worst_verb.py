@@ -183,7 +183,8 @@ def lines(order: Order, found: Worst, profile: Path) -> list[str]:
         said.append(f"  {spread(order, path)}: {words(path.texts)}")
     lost = f", {found.without_answer} without an answer" if found.without_answer else ""
     worst = found.paths[0]
-    others = [f"--{name} {text}" for name, text in worst.texts.items() if is_beside(name)]
+    beside = {**order.settings, **worst.texts}
+    others = [f"--{name} {text}" for name, text in beside.items() if is_beside(name)]
     flows = f"{MINE}={order.cc}" + (f",{AGAINST}={order.against}" if order.against else "")
     asking = " ".join([f"--profile {profile}", *others, f"--flows {flows}", "--repeat 6"])
     return [
