@@ -198,6 +198,16 @@ def test_a_hand_in_that_another_account_uploads_counts_for_nothing(
     assert "not bob" in page and "alice" in page
 
 
+def test_a_folder_named_as_a_student_is_not_anothers(lab: Lab, tmp_path: Path) -> None:
+    folder = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab), full_link)
+    for name in ("alice", "bob"):
+        (tmp_path / "all" / name).mkdir(parents=True)
+        upload.pack(folder, tmp_path / "all" / name / "work.zip")
+    (tmp_path / "roster.csv").write_text(ROSTER)
+    grade(lab, tmp_path / "all")
+    assert points(tmp_path / "out") == {"alice": str(lab.most), "bob": "0", "carol": ""}
+
+
 def test_who_is_not_on_the_roster_is_graded_and_said_to_be(
     lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
