@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gostlab.describe.file.document import BadInput
+from gostlab.setup.parts import TunnelBinary
 from tests.guest.test_flows import written
 from tests.sandboxed import Done, Lab
 
@@ -162,14 +163,36 @@ def test_commands_that_share_hosts_are_told_apart_by_tcp_alone(lab: Lab) -> None
     assert "give it hosts of its own" in done.outcome["error"]
 
 
-def test_a_udp_flow_may_take_the_tunnel(lab: Lab, tmp_path: Path) -> None:
-    flows = "rate: 10mbit, rtt: 20ms, duration: 3s, flows: {u: {kind: udp, rate: 4mbit, through:"
-    for tunnel in ("gost+ws", "wireguard"):
-        done = lab.run(written(f"{{tunnel: {tunnel}, {flows} tunnel}}}}}}"))
+def through(tunnel: str) -> Any:
+    """A run of one udp flow through a tunnel."""
+    flow = "{kind: udp, rate: 4mbit, through: tunnel}"
+    more = "rate: 10mbit, rtt: 20ms, duration: 3s"
+    return written(f"{{tunnel: {tunnel}, {more}, flows: {{u: {flow}}}}}")
 
-        assert done.outcome["outcome"] == "ok", done.outcome
-        [found] = done.json("flows.json")["flows"]
-        assert found["lost_datagrams"] == 0 and found["goodput_bps"] == pytest.approx(4e6, rel=0.05)
-        assert done.json("fidelity.json")["verdict"] == "ok", done.checks
-        said = (done.folder / "commands.sh").read_text()
-        assert ("-c 127.0.0.1 -p 443" in said) if tunnel == "gost+ws" else ("-c 10.9.0.2" in said)
+
+def took_the_tunnel(done: Done, entry: str) -> None:
+    assert done.outcome["outcome"] == "ok", done.outcome
+    [found] = done.json("flows.json")["flows"]
+    assert found["lost_datagrams"] == 0 and found["goodput_bps"] == pytest.approx(4e6, rel=0.05)
+    assert done.json("fidelity.json")["verdict"] == "ok", done.checks
+    assert f"-c {entry}" in (done.folder / "commands.sh").read_text()
+
+
+def test_a_udp_flow_may_take_the_tunnel(lab: Lab) -> None:
+    took_the_tunnel(lab.run(through("gost+ws")), "127.0.0.1 -p 443")
+    took_the_tunnel(lab.run(through("wireguard")), "10.9.0.2")
+
+
+@pytest.mark.real_gost
+@pytest.mark.parametrize("tunnel", ["gost+ws", "gost+quic"])
+def test_a_udp_flow_may_take_a_gost(lab: Lab, gosts: dict[str, TunnelBinary], tunnel: str) -> None:
+    if "3.2.6" not in gosts:
+        pytest.skip("there is no GOST 3.2.6 here")
+    lab.keep.append(gosts["3.2.6"].path)
+    done = lab.run(through(tunnel), tunnel=gosts["3.2.6"].to_json())
+    took_the_tunnel(done, "127.0.0.1 -p 443")
+
+
+def test_what_carries_no_datagrams_is_refused() -> None:
+    with pytest.raises(BadInput, match="u: through: tunnel: ssh carries no datagrams"):
+        through("ssh")

@@ -89,7 +89,7 @@ def resolve_hosts(asked: Asked) -> list[AskedFlow]:
             raise flow.bad(f"through: tunnel: {asked.tunnel.name} carries no datagrams")
     if not asked.tunnel.is_direct and not any(flow.takes_tunnel for flow in found):
         raise node.bad(
-            f"{asked.tunnel.name}: no flow goes through it (udp flows take the path alone)"
+            f"{asked.tunnel.name}: no flow goes through it (a udp flow does with through: tunnel)"
         )
     return found
 

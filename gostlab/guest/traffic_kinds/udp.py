@@ -1,4 +1,4 @@
-"""udp: iperf3 by UDP at a rate, beside the tunnel."""
+"""udp: iperf3 by UDP at a rate, beside the tunnel or through it."""
 
 import json
 from pathlib import Path
