@@ -80,7 +80,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = why_no_kernel() if needing else None
     for item in needing if reason else ():
         item.add_marker(pytest.mark.skip(reason=reason))
-    # A file is one worker's: those with the most long tests come first, so that no long one is last.
+    # A file is one worker's: those with the most long tests come first, so that no long one is
+    # last.
     long = Counter(
         item.path
         for item in items
@@ -112,9 +113,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say what each folder took: set-up, call and tear-down of its tests, added up, and its CPU time,
-    which other work on the machine does not change; the tests that took the most of it; and how
-    many tests ran with a real GOST.
+    """Say what each folder took: set-up, call and tear-down of its tests, added up, and its CPU
+    time, which other work on the machine does not change; the tests that took the most of it; and
+    how many tests ran with a real GOST.
     """
     say = terminalreporter.write_line
     reports = [

@@ -75,7 +75,7 @@ def offspring() -> list[Process]:
 
 
 def zombies_of_ours() -> list[Process]:
-    """This process's dead children that nobody has waited for; the machine's others are not ours."""
+    """This process's dead children that nobody has waited for; others are not ours."""
     return [each for each in _processes() if each.parent == os.getpid() and each.state == "Z"]
 
 

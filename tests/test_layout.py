@@ -166,7 +166,7 @@ def forbidden(graph: dict[str, set[str]]) -> Iterator[str]:
 
 @cache
 def graph() -> dict[str, set[str]]:
-    """What each of the lab's modules imports of the others: two seconds of reading, for who asks."""
+    """What each of the lab's modules imports of the others: two seconds of reading, once asked."""
     return {name: imported(path.read_text("utf-8"), MODULES) for name, path in MODULES.items()}
 
 

@@ -1,4 +1,4 @@
-"""What the lab does with files, as functions: nothing printed, and every refusal names what to do."""
+"""What the lab does with files, as functions: nothing printed, each refusal names what to do."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Scenarios of one BBR connection over a path that changes, run in a sandbox once for all tests, with
-the state read from the socket at every ACK.
+"""Scenarios of one BBR connection over a path that changes, run in a sandbox once for all tests,
+with the state read from the socket at every ACK.
 """
 
 from __future__ import annotations

@@ -390,7 +390,8 @@ def test_alone_it_has_all_of_the_link_but_what_probe_rtt_costs(lab: Lab) -> None
 
 
 def test_one_percent_of_random_loss_takes_little(lab: Lab) -> None:
-    """3.1: near the full rate at up to 1 % of loss. Ten seeds had 0.78 to 0.89, 0.85 in the mean with a
-    standard deviation of 0.03, of which the bound is 3.3 below. (Reno's window would be a fifth.)
+    """3.1: near the full rate at up to 1 % of loss. Ten seeds had 0.78 to 0.89, 0.85 in the mean
+    with a standard deviation of 0.03, of which the bound is 3.3 below. (Reno's window would be a
+    fifth.)
     """
     assert share(lab, 0.01) >= 0.74

@@ -15,7 +15,8 @@ ASKED = "forward.loss: 5%, rtt: 20ms, duration: 4s"
 def test_a_fixed_rate_is_kept_at_five_percent_of_loss(lab: Lab) -> None:
     done = lab.run(written(f'{{cc: "fixedrate(rate_kbit=20000)", {ASKED}}}'))
 
-    # What is lost of 20 Mbit/s is sent again at the same rate: 95 % of it arrive for the first time.
+    # What is lost of 20 Mbit/s is sent again at the same rate: 95 % of it arrive for the first
+    # time.
     assert flows(done)["flow1"]["goodput_bps"] == pytest.approx(0.95 * 20e6, rel=0.03)
     assert done.leg("wan")["cc"] == ["fixedrate(rate_kbit=20000)"]
 

@@ -101,7 +101,8 @@ def test_a_topology_in_a_class_of_its_own_runs(lab: Lab, copied: CopiedLab) -> N
     assert {check["verdict"] for check in fidelity["checks"]} == {"ok"}, fidelity
     bits = {flow["name"]: flow["goodput_bps"] for flow in read_json(folder, "flows.json")["flows"]}
     assert all(rate > 1e6 for rate in bits.values())
-    # Each bottleneck is full: of the long flow and its own. Both together carry more than one could.
+    # Each bottleneck is full: of the long flow and its own. Both together carry more than one
+    # could.
     for own in ("first", "second"):
         assert 15e6 < bits["long"] + bits[own] < 20e6
     assert sum(bits.values()) > 20e6

@@ -1,5 +1,5 @@
-"""The notebooks run from their first cell to their last, each in a kernel of its own, on small runs;
-and what they are to leave is there.
+"""The notebooks run from their first cell to their last, each in a kernel of its own, on small
+runs; and what they are to leave is there.
 """
 
 from __future__ import annotations

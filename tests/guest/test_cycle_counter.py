@@ -1,4 +1,4 @@
-"""Programs of an older Go, whose runtime reads the CPU's cycle counter: real ones, on this machine."""
+"""Programs of an older Go, whose runtime reads the CPU's cycle counter: real ones, here."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A program of the user's own as a flow: counted by its sockets or its hosts' links, its output kept,
-its end judged.
+"""A program of the user's own as a flow: counted by its sockets or its hosts' links, its output
+kept, its end judged.
 """
 
 from __future__ import annotations

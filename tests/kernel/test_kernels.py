@@ -1,5 +1,6 @@
-"""Other kernels in the sandbox: flows have their rate on each, a run repeats to the bit, and says what its
-kernel lacks. A kernel that is not built is passed over: the set-up builds the shipped one alone.
+"""Other kernels in the sandbox: flows have their rate on each, a run repeats to the bit, and says
+what its kernel lacks. A kernel that is not built is passed over: the set-up builds the shipped one
+alone.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ OWN = ("bbr3", "bbrplus")
 
 
 def lossy_run(kernel: str) -> RunDescription:
-    """Linux's own BBR, which draws at random when it probes, and the lab's own controls, over a path
-    that loses at random.
+    """Linux's own BBR, which draws at random when it probes, and the lab's own controls, over a
+    path that loses at random.
     """
     lossy = direction(rate_bps=10_000_000, delay_ms=20.0, loss=0.005, buffer_pkts=70)
     flows = [flow(cc, cc=cc, duration_s=4.0) for cc in ("bbr", *OWN)]

@@ -1,5 +1,5 @@
-"""The machine model of docs/explanation/machine-model.md: what programs are charged on the virtual clock, whose
-CPU pays, and each host's own TCP memory.
+"""The machine model of docs/explanation/machine-model.md: what programs are charged on the virtual
+clock, whose CPU pays, and each host's own TCP memory.
 """
 
 from __future__ import annotations
@@ -214,8 +214,8 @@ MEAN_WAITS = {1: 0.5, 2: 0.1764}
 def test_calls_wait_for_their_hosts_cpus_as_queueing_theory_says(
     lab: Lab, cpus: int, words: str, bound: float
 ) -> None:
-    """M/D/1 and M/D/2: 50,000 calls of 1 ms that come at random, half as many as the CPUs can do; or
-    half of them packets, for which a call waits no less.
+    """M/D/1 and M/D/2: 50,000 calls of 1 ms that come at random, half as many as the CPUs can do;
+    or half of them packets, for which a call waits no less.
 
     The arrivals are always the same ones. What the recursion makes of other seeds' has a standard
     deviation of 1.5 % (one CPU) and 2.0 % (two) about the theory.

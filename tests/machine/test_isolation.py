@@ -75,7 +75,7 @@ def seen(folder: Path, *, metadata: bool = True) -> dict[str, object]:
 
 @pytest.fixture
 def victims() -> Iterator[list[Path]]:
-    """A folder of the host, the caller's own, for each way; the guest has nothing to write there."""
+    """A folder of the host, the caller's own, for each way; the guest may write nothing there."""
     made = [Path(tempfile.mkdtemp(dir=cache_folder(), prefix="victim-")) for _ in WAYS]
     for folder in made:
         (folder / "file").write_text("kept\n")

@@ -1,5 +1,5 @@
-"""What runs leave behind is the format that docs/reference/result-format.md says, file by file and field by
-field.
+"""What runs leave behind is the format that docs/reference/result-format.md says, file by file and
+field by field.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The image: what its Containerfile says, and, on request, the same steps in a Debian of its own."""
+"""The image: what its Containerfile says; on request, the same steps in a Debian of its own."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def passed_on() -> dict[str, str]:
 
 
 def ignored(folder: str, names: list[str]) -> set[str]:
-    """What the image leaves out: results at the top alone, as gostlab has a package of that name."""
+    """What the image leaves out: results at the top alone: gostlab has a package of that name."""
     top = {"results"} if Path(folder) == folders.ROOT else set()
     return top | shutil.ignore_patterns(".git", "__pycache__", ".*_cache")(folder, names)
 

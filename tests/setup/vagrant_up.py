@@ -55,8 +55,8 @@ cgroup_controllers = []
 remember_owner = 0
 stdio_handler = "file"
 """
-# Direct boot: no boot loader has to be written into the image. The CPU is one that an emulator and a
-# KVM inside a virtual machine can give, too.
+# Direct boot: no boot loader has to be written into the image. The CPU is one that an emulator and
+# a KVM inside a virtual machine can give, too.
 BOX_VAGRANTFILE = """\
 Vagrant.configure("2") do |config|
   config.vm.boot_timeout = 1800
@@ -98,7 +98,8 @@ def commands(driver: str) -> dict[str, tuple[int, ...]]:
         f"{TOPO} {topo_small}": (0, 3),
         "test -s results/report/report.html": (0,),
         f"{TOPO} {lossy} --set loss=1% --results results/lossy": (0, 3),
-        # Debian 12's kernel is older than netem's seed: no run fails, and each one's verdict says so.
+        # Debian 12's kernel is older than netem's seed: no run fails, and each one's verdict says
+        # so.
         "! grep -rL 'no seed of netem' results/lossy --include=fidelity.json | grep .": (0,),
         '! grep -rL \'"outcome": "ok"\' results --include=status.json | grep .': (0,),
     }

@@ -390,7 +390,7 @@ def test_ssthresh_is_the_sockets_own_at_every_ack(tmp_path: Path) -> None:
 
 
 def test_what_0_1_called_ssthresh_is_not_taken_for_it(tmp_path: Path) -> None:
-    """It is the larger of the threshold and 3/4 of the window: 30 of 40, where the socket has 20."""
+    """The larger of the threshold and 3/4 of the window: 30 of 40, where the socket has 20."""
     run = with_sampled_ssthresh(tmp_path, 20)
     synthetic.write_acks(
         run.folder, [(0.15, "flow1", 40, ""), (0.25, "flow1", 40, 30)], ssthresh="ssthresh_pkts"

@@ -1,4 +1,4 @@
-"""What a student uploads: whatever it is, it ends as a folder that is safe to read, or in a line."""
+"""What a student uploads: it ends as a folder that is safe to read, or in a line."""
 
 from __future__ import annotations
 

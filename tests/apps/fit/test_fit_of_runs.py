@@ -17,9 +17,9 @@ pytestmark = pytest.mark.sandbox
 LAB = Path(__file__).resolve().parents[3] / "lab"
 PATH = {"rate": "100mbit", "rtt": "40ms", "streams": "8", "duration": "4s"}
 TRUTH = 0.5  # % of loss
-# CUBIC's rate goes with 1/loss^0.5 here. Eight streams have some 80 losses in 4 s, so a run's rate is
-# known to about 8 % and the loss, of two runs' difference, to about 25 %: a factor of 2 is three of
-# its standard deviations. The runs' seeds are fixed, so the test says the same every time.
+# CUBIC's rate goes with 1/loss^0.5 here. Eight streams have some 80 losses in 4 s, so a run's rate
+# is known to about 8 % and the loss, of two runs' difference, to about 25 %: a factor of 2 is three
+# of its standard deviations. The runs' seeds are fixed, so the test says the same every time.
 FACTOR = 2.0
 
 

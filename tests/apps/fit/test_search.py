@@ -43,8 +43,8 @@ def path(loss: float, buffer: float, rate: float) -> list[float]:
 
 
 class MadeUp:
-    """A lab of a formula, with 2 % of noise that depends on what is asked; short runs get 10 % less.
-    It remembers every question.
+    """A lab of a formula, with 2 % of noise that depends on what is asked; short runs get 10 %
+    less. It remembers every question.
     """
 
     def __init__(self, formula: Callable[..., list[float]], noise: float = 0.02) -> None:

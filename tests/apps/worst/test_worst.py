@@ -1,4 +1,4 @@
-"""./lab worst: what is searched, what is refused, and a search with a small budget in the sandbox."""
+"""./lab worst: what is searched, what is refused, and a search of a small budget in the sandbox."""
 
 from __future__ import annotations
 

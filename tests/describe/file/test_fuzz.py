@@ -1,5 +1,5 @@
-"""Spoilt files, ten thousand with GOSTLAB_SOAK=1: each is read or refused in a sentence, none ends in a
-traceback or a hang.
+"""Spoilt files, ten thousand with GOSTLAB_SOAK=1: each is read or refused in a sentence, none ends
+in a traceback or a hang.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A question from the command line is an experiment: the same runs, the same file, the same name."""
+"""A question from the command line is an experiment: the same runs, file and name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""GOST of three versions and the lab's relay on this machine's loopback: at both ends, and crosswise.
+"""GOST of three versions and the lab's relay on this machine's loopback: at both ends, and
+crosswise.
 
 What each version does was found to be the same. An end of stream on one side closes the whole
 relay: what was sent before it arrives whole, an answer to it does not. A reset arrives as an end of

@@ -1,5 +1,5 @@
-"""Every tunnel in the sandbox, from its start to its end: what it carries, by which connections, and
-what it says of its programs.
+"""Every tunnel in the sandbox, from its start to its end: what it carries, by which connections,
+and what it says of its programs.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def test_a_tunnel_carries_the_load_by_the_legs_it_declares(carried: Any, name: s
     assert sampled >= {(leg, "near") for leg in KINDS[name].legs}
 
 
-# The measured and the computed are this far apart at most: what is under way at one sample and at the
-# other, ACKs that share a packet with data, and what is read from a socket at once.
+# The measured and the computed are this far apart at most: what is under way at one sample and at
+# the other, ACKs that share a packet with data, and what is read from a socket at once.
 WIRE_BOUND = 0.015
 
 

@@ -40,7 +40,8 @@ def test_a_load_in_a_deep_queue_lengthens_every_ping_by_its_wait(lab: Lab) -> No
     )
 
     found = flows(done)
-    # A hundred full packets take 121 ms at 10 Mbit/s; the queue is never longer, and CUBIC fills it.
+    # A hundred full packets take 121 ms at 10 Mbit/s; the queue is never longer, and CUBIC fills
+    # it.
     assert 100 < found["lag"]["round_trips"]["p95_ms"] - 40 < 122
     assert found["bulk"]["goodput_bps"] > 8e6
     small, large = found["web"]["fetches"]
