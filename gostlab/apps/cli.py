@@ -35,7 +35,7 @@ from gostlab.apps.new import new_verb
 from gostlab.apps.paths import profile_verb
 from gostlab.apps.validate import validate_verb
 from gostlab.apps.verbs import own, report, run, say
-from gostlab.apps.worst import worst_verb
+from gostlab.apps.worst import words as worst
 from gostlab.declared import folders
 from gostlab.declared.errors import BadInput
 from gostlab.setup import steps as setup
@@ -47,7 +47,7 @@ VERBS = (
     *run.VERBS[:3],
     *report.VERBS[:2],
     fit.VERB,
-    worst_verb.VERB,
+    worst.VERB,
     run.SHELL,
     profile_verb.VERB,
     validate_verb.VERB,

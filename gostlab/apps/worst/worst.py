@@ -18,6 +18,7 @@ import yaml
 
 from gostlab import api, machine
 from gostlab.apps.fit.fit import Told
+from gostlab.apps.worst import SAYS
 from gostlab.apps.worst.axes import Axis
 from gostlab.declared.controls import check_known, parse_control
 from gostlab.describe import guards
@@ -86,15 +87,9 @@ def percent(value: float) -> str:
 MEASURES = {
     each.name: each
     for each in (
-        Measure("share", "what it gets of both flows' sum", share, percent, needs_other=True),
-        Measure("utilisation", "payload over the bottleneck's rate", utilisation, percent),
-        Measure(
-            "delay",
-            "95 % of the round trip over the idle one",
-            delay,
-            "{:.3g} times".format,
-            worst_is_most=True,
-        ),
+        Measure("share", SAYS["share"], share, percent, needs_other=True),
+        Measure("utilisation", SAYS["utilisation"], utilisation, percent),
+        Measure("delay", SAYS["delay"], delay, "{:.3g} times".format, worst_is_most=True),
     )
 }
 

@@ -1,4 +1,4 @@
-"""`./lab worst --cc CC`: its options, the profile that it writes, and the lines that it prints."""
+"""`./lab worst --cc CC`: the profile that it writes, and the lines that it prints."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import machine
-from gostlab.apps.command import JOBS, Verb, add_flag, add_machine, add_results
 from gostlab.apps.fit.fit import Told
 from gostlab.apps.paths.profile_writer import (
     SCHEMA,
-    add_place,
     check_place,
     direction,
     name_of,
@@ -43,39 +41,9 @@ from gostlab.describe.file.units import quoted, seconds
 from gostlab.describe.resolve.expand import expand
 
 SHOWN = 3
-OVER = "rate,rtt,loss,buffer,queue"
 
 
-def worst_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--cc", required=True, help="the congestion control to look into")
-    parser.add_argument("--against", metavar="CC", help="one that shares the bottleneck with it")
-    parser.add_argument(
-        "--over",
-        default=OVER,
-        metavar="NAME,…",
-        help="what is varied: a setting, or NAME=FROM..TO, or NAME=A|B|C (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--measure",
-        choices=tuple(MEASURES),
-        help="what makes a path bad: "
-        + "; ".join(f"{each.name}: {each.says}" for each in MEASURES.values()).replace("%", "%%")
-        + " (default: share with --against, else utilisation)",
-    )
-    parser.add_argument("--budget", type=int, default=200, help="runs in all (default: 200)")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of all runs"
-    )
-    parser.add_argument("--seed", type=int, default=1, help="of search and runs (default: 1)")
-    parser.add_argument("--jobs", type=int, help=JOBS)
-    add_flag(parser, "--dry-run", "say what would be searched and stop")
-    add_flag(parser, "--json", "the outcome as JSON and nothing else")
-    add_place(parser)
-    add_results(parser, "where runs go")
-    add_machine(parser)
-
-
-def run(arguments: argparse.Namespace) -> int:
+def worst_verb(arguments: argparse.Namespace) -> int:
     """`./lab worst`; 0 if a path was found. Raises BadInput, and what a run does."""
     choice = machine.choose(arguments.machine)
     order = read_order(arguments)
@@ -218,12 +186,3 @@ def as_json(order: Order, found: Worst, profile: Path) -> dict[str, Any]:
             for path in found.paths
         ],
     }
-
-
-VERB = Verb(
-    "worst",
-    "on which path does a congestion control do worst? An optimiser looks",
-    worst_arguments,
-    run,
-    f"./lab worst --cc bbr --against cubic --over {OVER} --budget 200",
-)
