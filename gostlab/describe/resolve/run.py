@@ -218,11 +218,12 @@ def resolve_offloads(
     links: Mapping[str, Path],
 ) -> bool:
     """Whether packets may travel in lumps: as asked, or where that does no harm to the one flow on
-    a path that stays what it is.
+    a path that stays what it is, and that surely is TCP.
     """
     if asked["offloads"] != "auto":
         return bool(asked["offloads"] == "on")
-    if len(flows) > 1 or changes or not flows[0].is_tcp or asked.tunnel.sent_by:
+    in_datagrams = not flows[0].is_tcp or flows[0].traffic.is_counted or asked.tunnel.sent_by
+    if len(flows) > 1 or changes or in_datagrams:
         return False
     return all(
         offloads_do_no_harm(each, asked["direction"], flows[0].streams, flows[0].buffers)
