@@ -14,7 +14,8 @@ from analysis.draw.style import FAINT, GRID, INK, STRIPE
 
 CARD = "#1b1f26"  # report.css has it as --card
 NEUTRAL = {"#ffffff": CARD, INK: "#e4e7ec", FAINT: "#a3abb8", GRID: "#343a45", STRIPE: "#222731"}
-COLOUR = re.compile(rb"(?<=: )#[0-9a-f]{6}\b")
+# In a style, or behind the lines of a hatching.
+COLOUR = re.compile(rb"(?:(?<=: )|(?<= fill=\"))#[0-9a-f]{6}\b")
 HAS_SCALE = re.compile(rb"QuadMesh|<image")
 LEAST_CONTRAST = 3.0  # of a line or a mark (WCAG 2.2, 1.4.11)
 PALE = 0.6  # luminance from which a colour is a field's, on white paper

@@ -36,6 +36,12 @@ def test_letters_change_places_with_the_paper_and_pale_fields_are_dimmed() -> No
     found = dark(svg("#ffffff", INK, "#d9e6d3"))
     assert found["#ffffff"] == CARD and contrast(found[INK], CARD) > 10
     assert contrast(found["#d9e6d3"], found[INK]) > 4.5
+
+
+def test_a_hatched_bar_is_no_white_slab() -> None:
+    figure, [[axes]] = style.new_figure(2.0)
+    axes.bar([1], [1], facecolor="white", hatch="//")
+    assert b"#ffffff" not in by_night(style.save(figure, "svg")).partition(b"</style>")[2]
     assert seen("#0072b2") in ("", mixed("#ffffff", "#0072b2", 0.05))
 
 
