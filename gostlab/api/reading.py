@@ -125,7 +125,9 @@ def docs_pages(
 
 def compare(before: str | Path, after: str | Path, threshold: float = 0.05) -> change.Changes:
     """What changed between two experiments' results folders (results/NAME each). Its `rows` are the
-    figures that moved, cell by cell.
+    figures of every cell that both have, each with a verdict: better, worse, unsure or same;
+    `pandas.DataFrame(found.rows)` is a table of them. `lost` are the cells of which no run counts
+    any more.
 
     threshold: a figure that moves by less, as a share, is the same. Raises BadInput, OSError.
     """
