@@ -313,6 +313,10 @@ class PrivateApt:
         """Read the lists of some suites: what is asked from now on is asked of these."""
         self._update(suites)
 
+    def versions(self, packages: Iterable[str]) -> list[Candidate]:
+        """What the suites looked in last have of some packages."""
+        return parse_madison(self._run("apt-cache", "madison", *packages).stdout)
+
     def with_libraries(self, packages: Sequence[str]) -> list[str]:
         """Packages and, of all that they depend on, the libraries. Raises ArchiveError."""
         words = [

@@ -10,6 +10,7 @@ The set-up (gostlab.setup) puts everything that it builds or fetches into one ca
     iperf3/<version>/iperf3                     the lab's own iperf3s, each with lib/ of its own
     nginx/<version>/usr/sbin/nginx              the download experiments' web server, likewise
     programs/<package>/<version>/bin/           the tunnels' programs where the system lacks them
+    root/<hash of its lock>/tree                the sandbox's own root
     relay/<hash of tunnel/>/relay               the lab's own relay
     gost/<version>/gost                         GOSTs that were fetched or added
     tools/                                      the checkers that `make test` needs

@@ -36,6 +36,7 @@ from gostlab.setup import archive, gosts, kernels, modules, parts, system
 from gostlab.setup.iperf3_fetch import provide_iperf3
 from gostlab.setup.kernel_build import provide_kernel
 from gostlab.setup.relay_build import provide_relay
+from gostlab.setup.root import provide_root
 from gostlab.setup.search_tools import provide_search_tools
 from gostlab.setup.side_by_side import Progress, Step, take_steps
 from gostlab.setup.site_tools import provide_site_tools
@@ -382,6 +383,8 @@ def steps(
         found.append(Step("search-tools", provide_search_tools, packages, packages))
     if "test" in extra:
         found.append(Step("test-tools", provide_test_tools, packages, packages))
+    if "root" in extra:
+        found.append(Step("root", provide_root))
     found += kernel_steps(wanted.kernels)
     if with_controls:
         found.append(Step("congestion controls", provide_controls, ("kernel",), ("kernel",)))
@@ -525,7 +528,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The words of `./lab setup`; it ends with 2 where one is wrong."""
-    names = [step.name for step in steps(extra=["test"])]
+    names = [step.name for step in steps(extra=["test", "root"])]
     parser = argparse.ArgumentParser(
         prog="lab setup",
         description="Bring the parts of the lab to this machine. Run again, it only looks.",
@@ -564,7 +567,7 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def take_all(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
     """Take the steps that the words ask for; those that failed. Raises SetupError, OSError."""
     jobs, quiet, only = arguments.jobs, arguments.quiet, arguments.only
-    ours = {"test-tools": "test", "site-tools": "site", "search-tools": "worst"}
+    ours = {"test-tools": "test", "site-tools": "site", "search-tools": "worst", "root": "root"}
     extras = [*arguments.extras, *(ours[name] for name in only if name in ours)]
     with_gost = not arguments.no_gost
     ask_for_password()

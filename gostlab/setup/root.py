@@ -1,0 +1,538 @@
+"""The sandbox's root: a Debian of the lab's own, unpacked as an ordinary user.
+
+`root.lock` beside this module pins each package by version and SHA-256. The machine's own mirror
+has them, read by an apt of the lab's own; nothing is installed, and no maintainer script runs. What
+the scripts would have done and a guest needs (links, users, the loader's cache, byte code) is done
+here. The same lock makes the same files, on any host; one hash over all of them names the root.
+
+    <cache>/root/<hash of lock and recipe>/tree         the root
+                                          /root.json    its hash, its packages, its iperf3s
+
+Python's own library alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import os
+import shutil
+import stat
+import sys
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache as once
+from pathlib import Path
+from typing import Any
+
+from gostlab.declared.folders import cache_folder
+from gostlab.declared.iperf3_versions import OWN
+from gostlab.setup import archive, parts
+from gostlab.setup.unpacked import is_program, libraries_in, needed_libraries, sum_of
+from gostlab.setup.workbench import (
+    HashMismatch,
+    SetupError,
+    Workbench,
+    locked,
+    replacing,
+    require_space,
+    run_logged,
+    write_json,
+)
+
+LOCK = Path(__file__).with_name("root.lock")
+# What the kernel starts in it: it mounts the lab, whose init goes on.
+FIRST = Path(__file__).parents[1] / "machine" / "first.py"
+FIRST_IN_ROOT = "/usr/lib/gostlab/first.py"
+RECIPE = 1  # another number for another way to make a root of the same packages
+ARCHITECTURE = "amd64"
+BYTES = 500_000_000  # packages and tree, while it is made
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+LOADER = f"{LIBRARIES}/ld-linux-x86-64.so.2"
+PYTHON = "usr/bin/python3.11"
+
+# -- what it is made of
+
+SUITE = "bookworm"
+# Programs and Python's modules; the libraries that they need are found when the lock is written.
+PACKAGES = (
+    "base-files base-passwd bash coreutils dash debianutils diffutils findutils gcc-12-base grep"
+    " gzip hostname libc-bin mawk mount ncurses-base netbase procps sed tar util-linux"
+    " python3 python3-minimal python3.11 python3.11-minimal libpython3-stdlib"
+    " libpython3.11-stdlib libpython3.11-minimal python3-distutils python3-lib2to3 python3-yaml"
+    " mininet ethtool iputils-ping net-tools wget irtt nginx nginx-common openssl openvpn"
+    " wireguard-tools openssh-client openssh-server stunnel4 shadowsocks-libev"
+).split()
+BACKPORTS = ("iproute2",)  # a newer tc, which sets netem's seed
+TOOLS = ("patchelf",)  # with which it is made; not in it
+LEFT_OUT = (
+    "./usr/share/doc/*/[!c]*",  # of a package's documents its copyright stays
+    "./usr/share/doc/*/changelog*",
+    *(
+        f"./usr/share/{name}"
+        for name in "man info locale lintian bug bash-completion menu icons applications pixmaps"
+        " perl perl5 python3 zsh fish debhelper reportbug apport".split()
+    ),
+    *(f"./{LIBRARIES}/{name}" for name in ("gconv", "perl*", "security")),
+    *(
+        f"./usr/lib/python3.11/{name}"
+        for name in "test idlelib tkinter turtledemo ensurepip pydoc_data unittest/test"
+        " lib2to3/tests config-3.11-x86_64-linux-gnu".split()
+    ),
+    *("./lib/systemd", "./usr/lib/systemd", "./etc/init.d", "./etc/cron*", "./var/cache"),
+)
+FOLDERS = "dev etc home mnt opt proc root run srv sys tmp var/tmp usr/lib/gostlab".split()
+MERGED = ("bin", "sbin", "lib", "lib64")
+# What maintainer scripts would have made.
+LINKS = {"usr/bin/awk": "mawk", "usr/bin/which": "which.debianutils", "usr/bin/python": "python3"}
+COPIES = {
+    "etc/passwd": "usr/share/base-passwd/passwd.master",
+    "etc/group": "usr/share/base-passwd/group.master",
+}
+FILES = {
+    "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
+    "etc/hostname": "gostlab\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files\n",
+}
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A package of the lock.
+
+    place  root; an iperf3 of the lab's own (iperf3/3.18); tool: what it is made with
+    """
+
+    place: str
+    suite: str
+    package: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        """As apt calls it, and no other release's of the same name."""
+        return f"{self.suite}_{self.package}_{self.version.replace(':', '%3a')}.deb"
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}"
+
+
+def read_lock(file: Path = LOCK) -> list[Pinned]:
+    """The packages that the root is made of."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [Pinned(*line.split()) for line in lines if line and not line.startswith("#")]
+
+
+# -- looking
+
+
+@dataclass(frozen=True)
+class Root:
+    """A root that is there."""
+
+    tree: Path
+    record: dict[str, Any]
+
+    cache_tag = "cpython-311"  # its Python's, in the names of byte code
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over everything in it: which runs have the same bits."""
+        return str(self.record["hash"])
+
+    def says(self) -> dict[str, Any]:
+        """What a run's record has of it."""
+        return {key: self.record[key] for key in ("suite", "hash")}
+
+    def argv(self, program: str, *words: str | Path) -> list[str | Path]:
+        """One of its programs on the host, with the loader and libraries of its own."""
+        return [
+            self.tree / LOADER,
+            "--library-path",
+            self.tree / LIBRARIES,
+            self.tree / program,
+            *words,
+        ]
+
+    def python(self, *words: str | Path) -> tuple[list[str | Path], dict[str, str]]:
+        """Its Python on the host: words and environment."""
+        environ = {"PYTHONHOME": str(self.tree / "usr"), "PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
+        return self.argv(PYTHON, *words), environ
+
+
+@once
+def inputs_hash() -> str:
+    """What a root is made from: the lock, what the kernel starts in it, and the way it is made."""
+    total = hashlib.sha256(f"{RECIPE}\n{LEFT_OUT}{LINKS}{COPIES}{FILES}\n".encode())
+    for file in (LOCK, FIRST):
+        total.update(file.read_bytes())
+    return total.hexdigest()[:12]
+
+
+def find_root(cache: Path | None = None) -> Root | None:
+    """The root of today's lock: the user's, else the machine's; None if there is none."""
+    for folder in parts.versions_of("root", inputs_hash(), cache):
+        record = parts.read_json(folder / "root.json")
+        if record is not None and (folder / "tree").is_dir():
+            return Root(folder / "tree", record)
+    return None
+
+
+def hash_of(tree: Path) -> str:
+    """SHA-256 over all names, contents and rights to execute below a folder."""
+    total = hashlib.sha256()
+    for at, folders, files in os.walk(tree):
+        folders.sort()
+        for name in sorted([*files, *(each for each in folders if Path(at, each).is_symlink())]):
+            path = Path(at, name)
+            if path.is_symlink():
+                said = f"-> {os.readlink(path)}"
+            else:
+                runs = "x" if path.stat().st_mode & stat.S_IXUSR else "-"
+                said = f"{runs} {parts.file_sha256(path)}"
+            total.update(f"{path.relative_to(tree)} {said}\n".encode())
+        if not folders and not files:
+            total.update(f"{Path(at).relative_to(tree)}/\n".encode())
+    return total.hexdigest()
+
+
+# -- making
+
+
+def provide_root(bench: Workbench) -> str:
+    """The sandbox's own root, made of Debian's packages. Raises SetupError, ArchiveError."""
+    found = find_root(bench.cache)
+    if found is not None:
+        return f"{named(found)} (made before)"
+    if os.uname().machine != "x86_64":
+        raise SetupError(f"the lab's own root is for x86_64, this machine is {os.uname().machine}")
+    pinned = read_lock()
+    require_space(bench.cache, BYTES, "the sandbox's root while it is made")
+    got, newer = fetch(bench, pinned)
+    bench.say("unpacking")
+    folder = bench.cache / "root" / inputs_hash()
+    with replacing(folder) as finished:
+        tree = finished / "tree"
+        record = make(bench, got, tree)
+        record |= {"suite": SUITE, "hash": hash_of(tree), "newer": newer}
+        write_json(finished / "root.json", record)
+    shutil.rmtree(bench.cache / "build" / "root", ignore_errors=True)
+    made = find_root(bench.cache)
+    assert made is not None
+    return "; ".join([named(made), *newer])
+
+
+def named(root: Root) -> str:
+    """A root in a few words."""
+    return f"Debian {root.record['suite']}, {root.hash[:12]}"
+
+
+def fetch(
+    bench: Workbench, pinned: Sequence[Pinned]
+) -> tuple[list[tuple[Pinned, Path]], list[str]]:
+    """The files of all packages, and a line for each that the mirror has only in a newer version.
+
+    What has come stays until the root is made: the next try goes on. Raises SetupError,
+    ArchiveError.
+    """
+    place = bench.cache / "build" / "root"
+    place.mkdir(parents=True, exist_ok=True)
+    missing = [one for one in pinned if not (place / one.file_name).is_file()]
+    taken: dict[Pinned, Pinned] = {}
+    if missing:
+        mirror = archive.find_mirror()
+        if mirror is None:
+            raise SetupError("there is no Debian mirror to take the sandbox's root from")
+        bench.say(f"fetching {len(missing)} packages")
+        apt = archive.PrivateApt(bench.apt_folder, mirror)
+        apt.read_suites(list(dict.fromkeys(one.suite for one in pinned)))
+        offered = apt.versions(dict.fromkeys(one.package for one in missing))
+        for one in missing:
+            taken[one] = as_offered(one, offered, apt.complaints)
+        download(apt, list(taken.values()), place, bench)
+    newer = [
+        f"{one} has gone from the mirror: {other.version} taken"
+        for one, other in taken.items()
+        if other is not one
+    ]
+    return [(one, place / taken.get(one, one).file_name) for one in pinned], newer
+
+
+def as_offered(
+    one: Pinned, offered: Iterable[archive.Candidate], complaints: Sequence[str]
+) -> Pinned:
+    """A pinned package, or what its suite has in its place. Raises SetupError."""
+    found = [each for each in offered if (each.package, each.suite) == (one.package, one.suite)]
+    if any(each.version == one.version for each in found):
+        return one
+    if not found:
+        why = f" ({complaints[-1]})" if complaints else ""
+        raise SetupError(f"the mirror's {one.suite} does not have {one.package}{why}")
+    newest = archive.newest_first(found, ())[0]
+    return Pinned(one.place, one.suite, one.package, newest.version, "")
+
+
+def download(
+    apt: archive.PrivateApt, wanted: Sequence[Pinned], place: Path, bench: Workbench
+) -> None:
+    """Fetch packages. A file takes its name here only when it has the pinned sum. Raises
+    HashMismatch, ArchiveError.
+    """
+    for suite in dict.fromkeys(one.suite for one in wanted):
+        of_suite = [one for one in wanted if one.suite == suite]
+        scratch = place / suite
+        complaint = None
+        try:
+            apt.download_current([f"{one.package}={one.version}" for one in of_suite], scratch)
+        except archive.ArchiveError as error:
+            complaint = error
+        for one in of_suite:
+            version = one.version.replace(":", "%3a")
+            for file in scratch.glob(f"{one.package}_{version}_*.deb"):
+                sha256 = parts.file_sha256(file)
+                if one.sha256 not in ("", sha256):
+                    file.unlink()
+                    raise HashMismatch(
+                        f"{one}: the mirror's file is not the one that {LOCK.name} pins: its"
+                        f" SHA-256 is {sha256}, not {one.sha256} (it has been deleted)"
+                    )
+                file.rename(place / one.file_name)
+        if complaint is not None:
+            raise complaint
+        missing = [str(one) for one in of_suite if not (place / one.file_name).is_file()]
+        if missing:
+            raise archive.ArchiveError(f"{', '.join(missing)} did not come: run it again")
+
+
+def make(bench: Workbench, got: Sequence[tuple[Pinned, Path]], tree: Path) -> dict[str, Any]:
+    """A root of unpacked packages; what is to be said of it. Raises SetupError, OSError."""
+    log = bench.log("root")
+    for name in (*FOLDERS, *(f"usr/{each}" for each in MERGED)):
+        (tree / name).mkdir(parents=True, exist_ok=True)
+    for name in MERGED:
+        (tree / name).symlink_to(f"usr/{name}")
+    for one, file in got:
+        if one.place == "root":
+            unpack_package(file, tree, log)
+    root = Root(tree, {})
+    iperf3s = keep_iperf3s(got, tree, log)
+    finish(tree, log)
+    bench.say("compiling its Python")
+    compile_python(root, log)
+    packages = [f"{file.name.removesuffix('.deb')}" for _, file in got]
+    return {"packages": sorted(packages), "iperf3": iperf3s}
+
+
+def unpack_package(file: Path, tree: Path, log: Path, left_out: Sequence[str] = LEFT_OUT) -> None:
+    """The files of a package, into a tree whose merged folders are links. Raises SetupError."""
+    words = ["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "--directory"]
+    script = f'dpkg-deb --fsys-tarfile "$0" | {" ".join(words)} "$@"'
+    excluded = [f"--exclude={pattern}" for pattern in left_out]
+    run_logged(["bash", "-o", "pipefail", "-c", script, file, tree, "--anchored", *excluded], log)
+
+
+def keep_iperf3s(
+    got: Sequence[tuple[Pinned, Path]], tree: Path, log: Path
+) -> dict[str, dict[str, str]]:
+    """The lab's own iperf3s, each with the loader and the libraries of its own release; what a
+    run's record has of them. Raises SetupError.
+    """
+    scratch = tree.with_name("scratch")
+    for one, file in got:
+        if one.place != "root":
+            (scratch / one.place).mkdir(parents=True, exist_ok=True)
+            unpack_package(file, scratch / one.place, log, ())
+    tool = scratch / "tool"
+    libraries = ":".join(str(top / LIBRARIES) for top in (tree, tool))
+    patchelf: list[str | Path] = [tree / LOADER, "--library-path", libraries]
+    patchelf.append(tool / "usr/bin/patchelf")
+    found = {}
+    for one, _ in got:
+        if one.package != "iperf3" or one.place == "root":
+            continue
+        folder = tree / "usr/lib/gostlab" / one.place
+        (folder / "lib").mkdir(parents=True)
+        shutil.copy2(scratch / one.place / "usr/bin/iperf3", folder / "iperf3")
+        for library in libraries_in(scratch / one.place):
+            shutil.copy2(library, folder / "lib" / library.name)
+        sha256 = sum_of(folder)
+        inside = f"/{folder.relative_to(tree)}/lib"
+        loader = next((folder / "lib").glob("ld-linux-*.so.*")).name
+        words = ["--set-interpreter", f"{inside}/{loader}", "--force-rpath", "--set-rpath", inside]
+        run_logged([*patchelf, *words, folder / "iperf3"], log)
+        found[folder.name] = {
+            "path": f"/{folder.relative_to(tree)}/iperf3",
+            "version": one.version,
+            "sha256": sha256,
+        }
+    shutil.rmtree(scratch)
+    return found
+
+
+def finish(tree: Path, log: Path) -> None:
+    """What the packages' scripts would have done, as far as a guest needs it. Raises SetupError,
+    OSError.
+    """
+    for name, target in LINKS.items():
+        (tree / name).unlink(missing_ok=True)
+        (tree / name).symlink_to(target)
+    for name, source in COPIES.items():
+        shutil.copyfile(tree / source, tree / name)
+    for name, text in FILES.items():
+        (tree / name).write_text(text, encoding="utf-8")
+    shutil.copyfile(FIRST, tree / FIRST_IN_ROOT.lstrip("/"))
+    (tree / FIRST_IN_ROOT.lstrip("/")).chmod(0o755)
+    # Who cannot change his root has the same done path by path.
+    run_logged([tree / "usr/sbin/ldconfig", "-X", "-r", tree], log)
+    shutil.rmtree(tree / "var/cache", ignore_errors=True)
+    # The same under any umask: to be read by all, and no program gains rights.
+    for at, _, files in os.walk(tree):
+        Path(at).chmod(0o755)
+        for path in (Path(at, name) for name in files):
+            if not path.is_symlink():
+                path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
+
+
+def compile_python(root: Root, log: Path) -> None:
+    """Byte code beside each of its Python's modules, by its own Python: the same wherever it is
+    made. Raises SetupError.
+    """
+    folders = [root.tree / "usr/lib/python3.11", root.tree / "usr/lib/python3/dist-packages"]
+    words: list[str | Path] = ["-S", "-m", "compileall", "-q", "-f"]
+    words += ["--invalidation-mode", "unchecked-hash", "-s", root.tree, "-p", "/", *folders]
+    argv, environ = root.python(*words)
+    run_logged(argv, log, environment=environ)
+
+
+# -- as one file
+
+
+def pack(root: Root, file: Path) -> None:
+    """A root as one .tar.xz, for `unpack`. Raises OSError."""
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid = member.gid = member.mtime = 0
+        member.uname = member.gname = ""
+        return member
+
+    part = file.with_name(file.name + ".part")
+    with tarfile.open(part, "w:xz", preset=9) as packed:
+        for name in ("root.json", "tree"):
+            packed.add(root.tree.with_name(name), name, filter=plain)
+    part.replace(file)
+
+
+def unpack(file: Path, into: Path | None = None) -> Root:
+    """A packed root in the cache, unpacked at its first use. Raises SetupError for a file that
+    is cut short, or is not what its record says; OSError.
+    """
+    found = find_root(into)
+    if found is not None:
+        return found
+    into = into or cache_folder()
+    into.mkdir(parents=True, exist_ok=True)
+    require_space(into, BYTES, "the sandbox's root")
+    with (
+        locked(into, lambda _: None, "root.lock"),
+        replacing(into / "root" / inputs_hash()) as finished,
+    ):
+        try:
+            with tarfile.open(file) as packed:
+                packed.extractall(finished)
+        except (tarfile.TarError, EOFError, lzma.LZMAError) as error:
+            raise SetupError(f"{file} is not a whole root ({error}): fetch it again") from error
+        record = parts.read_json(finished / "root.json") or {}
+        if hash_of(finished / "tree") != record.get("hash"):
+            raise SetupError(f"{file}: its content is not what its hash names: fetch it again")
+    return Root(into / "root" / inputs_hash() / "tree", record)
+
+
+# -- the lock
+
+
+def write_lock(bench: Workbench) -> None:
+    """Pin what the mirror has now. Raises SetupError, ArchiveError."""
+    mirror = archive.find_mirror()
+    if mirror is None:
+        raise SetupError("there is no Debian mirror to pin the packages of")
+    place = bench.cache / "build" / "lock"
+    shutil.rmtree(place, ignore_errors=True)
+    apt = archive.PrivateApt(bench.apt_folder, mirror)
+    lines: set[str] = set()
+
+    def pin(where: str, suite: str, packages: Sequence[str]) -> None:
+        """Pin packages as the suite read last has them."""
+        for file in apt.download_current(packages, place / where / suite):
+            name, version, _ = file.name.split("_")
+            version = version.replace("%3a", ":")
+            lines.add(f"{where} {suite} {name} {version} {parts.file_sha256(file)}")
+
+    backports = f"{SUITE}-backports"
+    apt.read_suites([backports])
+    pin("root", backports, BACKPORTS)
+    apt.read_suites([SUITE])
+    pin("root", SUITE, PACKAGES)
+    libraries = [
+        each for each in apt.with_libraries([*PACKAGES, *BACKPORTS]) if each not in PACKAGES
+    ]
+    libraries = [each for each in libraries if each not in BACKPORTS]
+    files = {
+        each.name.split("_")[0]: each for each in apt.download_current(libraries, place / "all")
+    }
+    pin("root", SUITE, needed_packages(bench, place, files))
+    pin("tool", SUITE, [*TOOLS, "libstdc++6"])
+    for kind in OWN.values():
+        apt.read_suites([kind.suite])
+        pin(f"iperf3/{kind.version}", kind.suite, ["iperf3", *kind.libraries])
+    head = "# What the sandbox's root is made of: python3 -m gostlab.setup.root lock\n"
+    LOCK.write_text(head + "".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
+
+
+def needed_packages(bench: Workbench, place: Path, files: Mapping[str, Path]) -> list[str]:
+    """Those of some packages that have a library which the programs, Python's modules or one of
+    those libraries need.
+    """
+    log = bench.log("root-lock")
+    for file in (place / "root").rglob("*.deb"):
+        unpack_package(file, made_folder(place / "programs"), log)
+    owner = {}
+    libraries = {}
+    for name, file in files.items():
+        unpack_package(file, made_folder(place / "libraries" / name), log)
+        for path in libraries_in(place / "libraries" / name):
+            owner[path.name] = name
+            libraries[path.name] = path
+    programs = [path for path in (place / "programs").rglob("*") if is_program(path)]
+    return sorted({owner[name] for name in needed_libraries(programs, libraries)})
+
+
+def made_folder(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def main() -> int:
+    """lock: pin what the mirror has; make; pack FILE."""
+    bench = Workbench(cache_folder(), 1, print, -1, step="root")
+    (bench.cache / "log").mkdir(parents=True, exist_ok=True)
+    try:
+        match sys.argv[1:]:
+            case ["lock"]:
+                write_lock(bench)
+            case ["make"]:
+                print(provide_root(bench))
+            case ["pack", file] if (found := find_root()) is not None:
+                pack(found, Path(file))
+            case _:
+                print("root: lock, make or (once it is made) pack FILE", file=sys.stderr)
+                return 2
+    except (SetupError, archive.ArchiveError, OSError) as error:
+        print(f"root: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""The sandbox's own root: pinned, fetched so that the next try goes on, the same wherever it is made."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from gostlab.setup import archive, parts, root
+from gostlab.setup.archive import Candidate
+from gostlab.setup.root import Pinned
+from gostlab.setup.workbench import HashMismatch, SetupError, Workbench
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    for name in ("log", "build"):
+        (tmp_path / "cache" / name).mkdir(parents=True)
+    return Workbench(tmp_path / "cache", 1, lambda _: None, -1, step="root")
+
+
+@pytest.fixture
+def made() -> root.Root:
+    found = root.find_root()
+    if found is None:
+        pytest.skip("the sandbox's own root is not there: run ./lab setup --only root")
+    return found
+
+
+def package(into: Path, name: str, version: str) -> Path:
+    """A real package of one file."""
+    tree = into / name
+    (tree / "DEBIAN").mkdir(parents=True)
+    (tree / "DEBIAN/control").write_text(
+        f"Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: x <x@y>\n"
+        "Description: x\n"
+    )
+    (tree / "usr/bin").mkdir(parents=True)
+    (tree / "usr/bin" / name).write_text("#!/bin/sh\n")
+    subprocess.run(["dpkg-deb", "--build", tree, into], check=True, capture_output=True)
+    return into / f"{name}_{version}_all.deb"
+
+
+class Mirror:
+    """apt in front of a mirror that has some files, and gives way after so many."""
+
+    def __init__(self, files: Sequence[Path], gives: int = 99) -> None:
+        self.files, self.gives, self.asked = files, gives, 0
+
+    def download_current(self, packages: Sequence[str], into: Path) -> list[Path]:
+        into.mkdir(parents=True, exist_ok=True)
+        self.asked += len(packages)
+        for file in self.files[: self.gives]:
+            if any(file.name.startswith(each.replace("=", "_")) for each in packages):
+                shutil.copy(file, into)
+        if self.gives < len(self.files):
+            (into / f"{self.files[self.gives].name}.part").write_bytes(b"half")
+            raise archive.ArchiveError("b did not come: Connection reset")
+        return sorted(into.glob("*.deb"))
+
+
+def pinned_of(*files: Path) -> list[Pinned]:
+    words = [file.name.split("_") for file in files]
+    return [
+        Pinned("root", "bookworm", name, version, parts.file_sha256(file))
+        for (name, version, _), file in zip(words, files, strict=True)
+    ]
+
+
+def test_every_package_of_the_lock_is_pinned_by_version_and_sum() -> None:
+    pinned = root.read_lock()
+    assert {one.place for one in pinned} == {
+        "root",
+        "tool",
+        "iperf3/3.18",
+        "iperf3/3.12",
+        "iperf3/3.9",
+    }
+    assert all(len(one.sha256) == 64 and int(one.sha256, 16) for one in pinned)
+    names = [one.package for one in pinned if one.place == "root"]
+    assert len(names) == len(set(names)) and {*root.PACKAGES, *root.BACKPORTS} <= set(names)
+
+
+def test_a_download_that_stops_goes_on_where_it_was(bench: Workbench, tmp_path: Path) -> None:
+    files = [package(tmp_path, name, "1.0") for name in "ab"]
+    place = tmp_path / "place"
+    with pytest.raises(archive.ArchiveError, match="Connection reset"):
+        root.download(Mirror(files, gives=1), pinned_of(*files), place, bench)
+    assert [path.name for path in place.glob("*.deb")] == ["bookworm_a_1.0.deb"]
+
+    left = pinned_of(files[1])
+    root.download(Mirror(files), left, place, bench)
+
+    assert len(list(place.glob("*.deb"))) == 2
+
+
+def test_another_file_of_a_pinned_version_is_not_taken(bench: Workbench, tmp_path: Path) -> None:
+    file = package(tmp_path, "a", "1.0")
+    one = Pinned("root", "bookworm", "a", "1.0", "0" * 64)
+    with pytest.raises(HashMismatch, match="not the one that") as told:
+        root.download(Mirror([file]), [one], tmp_path / "place", bench)
+    assert "\n" not in str(told.value)
+    assert not list((tmp_path / "place").rglob("*.deb"))
+
+
+def test_a_mirror_that_moved_on_gives_its_newest_of_the_suite() -> None:
+    one = Pinned("root", "bookworm", "a", "1.0-1", "0" * 64)
+    offered = [
+        Candidate("a", version, suite)
+        for version, suite in (("1.0-2", "bookworm"), ("1.1-1", "bookworm"), ("2.0-1", "trixie"))
+    ]
+    taken = root.as_offered(one, offered, [])
+    assert (taken.version, taken.sha256) == ("1.1-1", "")
+    assert root.as_offered(one, [*offered, Candidate("a", "1.0-1", "bookworm")], []) is one
+    with pytest.raises(SetupError, match="bookworm does not have a"):
+        root.as_offered(one, offered[2:], ["no network"])
+
+
+def test_a_full_disk_is_said_before_anything_is_fetched(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(root, "BYTES", 1 << 60)
+    with pytest.raises(SetupError, match="make room"):
+        root.provide_root(bench)
+    assert not (bench.cache / "build/root").exists()
+
+
+def test_the_hash_is_of_names_contents_links_and_rights(tmp_path: Path) -> None:
+    def tree(name: str) -> Path:
+        made = tmp_path / name
+        (made / "bin").mkdir(parents=True)
+        (made / "bin/a").write_text("a")
+        (made / "bin/b").symlink_to("a")
+        (made / "empty").mkdir()
+        return made
+
+    first, second = root.hash_of(tree("1")), tree("2")
+    os.utime(second / "bin/a", (1, 1))
+    (second / "bin/a").chmod(0o600)
+    assert root.hash_of(second) == first
+    (second / "bin/a").chmod(0o755)
+    assert root.hash_of(second) != first
+
+
+def test_its_programs_run_on_the_host_and_its_python_is_its_own(made: root.Root) -> None:
+    words, environ = made.python(
+        "-c", "import mininet, sys; print(mininet.__cached__, sys.version_info[:2])"
+    )
+    said = subprocess.run(words, env=environ, capture_output=True, text=True, check=True).stdout
+    assert said.startswith(str(made.tree)) and "(3, 11)" in said
+
+
+def test_what_it_says_of_itself_is_so(made: root.Root) -> None:
+    assert root.hash_of(made.tree) == made.hash
+    rights = [
+        path.stat().st_mode & 0o7777 for path in made.tree.rglob("*") if not path.is_symlink()
+    ]
+    assert set(rights) <= {0o755, 0o644, 0o555, 0o444}
+
+
+@pytest.mark.slow
+def test_packed_and_unpacked_it_is_the_same(made: root.Root, tmp_path: Path) -> None:
+    file = tmp_path / "root.tar.xz"
+    root.pack(made, file)
+    assert file.stat().st_size < 40_000_000
+    again = root.unpack(file, tmp_path / "cache")
+    assert again.hash == made.hash == root.hash_of(again.tree)
+
+    cut = tmp_path / "cut.tar.xz"
+    cut.write_bytes(file.read_bytes()[:1_000_000])
+    with pytest.raises(SetupError, match="not a whole root"):
+        root.unpack(cut, tmp_path / "other")
+    assert root.find_root(tmp_path / "other") is None
