@@ -31,6 +31,7 @@ from analysis.read.study import Study
 from gostlab.describe.file.experiment import Published
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.results import EPOCH
 from gostlab.results.format import SCHEMA
 
 FIXTURE = Path(__file__).resolve().parent / "fixture"
@@ -188,7 +189,7 @@ def write_run(
             folder, run, goodput_mbit, retr, wan, idle, verdict, reason, program, seconds, env or {}
         )
     if outcome is not None:
-        ended = {"schema": SCHEMA, "epoch": 1, "outcome": outcome, "error": error}
+        ended = {"schema": SCHEMA, "epoch": EPOCH, "outcome": outcome, "error": error}
         took = {"wall_s": 11.0, "guest_s": 33.0, "finished": "2001-01-01T00:00:00Z"}
         put(folder, "status.json", ended | took)
     return folder

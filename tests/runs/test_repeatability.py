@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.declared.contributed import copy_lab, read_json
+from gostlab.declared.folders import cache_folder
+from tests.declared.contributed import copy_lab
 
 pytestmark = pytest.mark.sandbox
 
@@ -18,9 +19,21 @@ matrices: [{name: one}]
 """
 
 
-def test_a_run_does_not_depend_on_where_the_lab_lies(tmp_path: Path) -> None:
-    """Neither on how often Python asks for memory, nor on what it reads while the clock goes."""
-    names = ("here", "there-in-a-folder-of-a-longer-name", "y" * 90)
-    found = [read_json(copy_lab(tmp_path / name).run(LOSSY), "flows.json") for name in names]
+@pytest.mark.parametrize("kernel", ["shipped", "5.10"])
+def test_a_run_does_not_depend_on_where_the_lab_lies(
+    tmp_path: Path, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither on how often Python asks for memory, nor on what it reads while the clock goes, nor
+    on the names of folders in the kernel's command line: the sockets' ports are drawn.
+    """
+    text = LOSSY.replace("cc: bbr", f"cc: bbr, kernel: '{kernel}'")
+    names = ("here", "else", "there-in-a-folder-of-a-longer-name", "y" * 90)
+    runs = [copy_lab(tmp_path / name).run(text) for name in names]
+    cache = tmp_path / "a-cache-of-a-longer-name"
+    cache.symlink_to(cache_folder())
+    monkeypatch.setenv("GOSTLAB_CACHE", str(cache))
+    runs.append(copy_lab(tmp_path / "last").run(text))
 
-    assert found[1:] == found[:-1]
+    for file in ("flows.json", "sockets.jsonl"):
+        found = [(run / file).read_bytes() for run in runs]
+        assert found[1:] == found[:-1]
