@@ -197,10 +197,10 @@ class MatrixResults:
 
 
 def to_matrices(runs: Iterable[Run], study: Study | None = None) -> list[MatrixResults]:
-    """Group an experiment's runs; matrices in the order of their names' first run, the fullest
-    variant first.
+    """Group an experiment's runs; the fullest variant of a matrix first.
 
-    study: whose file may say what to draw of a matrix.
+    study: its file has the order of matrices, and may say what to draw of them. Without it, and
+    those that the file has no more: in the order of their first run.
     """
     by_matrix: dict[str, dict[Any, list[Run]]] = {}
     for run in runs:
@@ -223,6 +223,8 @@ def to_matrices(runs: Iterable[Run], study: Study | None = None) -> list[MatrixR
         found += sorted(
             matrices, key=lambda each: (-sum(r.counts for r in each.runs), each.variant)
         )
+    order = [name for name, _ in study.matrix_titles] if study else []
+    found.sort(key=lambda each: order.index(each.name) if each.name in order else len(order))
     return found
 
 

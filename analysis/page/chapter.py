@@ -127,9 +127,7 @@ def to_chapter(study: Study, results: Results) -> Chapter:
     """Everything that an experiment's results say. Raises DrawingError, before anything is drawn,
     if its file names a drawing that is not there.
     """
-    order = [name for name, _ in study.matrix_titles]
     matrices = to_matrices(results.runs, study)
-    matrices.sort(key=lambda each: order.index(each.name) if each.name in order else len(order))
     drawings = [[drawing_of(word) for word in words_for(matrix)] for matrix in matrices]
     parts = [
         to_part(Sweep(matrix, matrices, study, made_by_line(matrix.runs)), drawn_by)
@@ -177,16 +175,19 @@ def first_screen(
     """The answer, the sentences that say most, the figure of the first one, what they rest on.
 
     First how far the study agrees, where there is one. Then who takes how much, where flows compete
-    in the first matrix; else how tunnels compare, where a matrix has several; else congestion
-    controls; else what moves the goodput. Then what moves it most in all of the experiment, or what
-    it costs in delay.
+    in the first matrix, or what moves the goodput, where that is all that the first matrix asks;
+    else how tunnels compare, where a matrix has several; else congestion controls; else what moves
+    the goodput. Then what moves it most in all of the experiment, or what it costs in delay.
     """
     said = [(part, each) for part in parts for each in part.said]
     rates = targets.rates_table(judged, study.called)
     # What a later matrix's drawing says of its own is not what the whole is about.
     kinds = LEADS if said and said[0][1].about == "own" else LEADS[1:]
-    if parts and any(each.about == "share" for each in parts[0].said):
+    begun = {each.about for each in parts[0].said} if parts else set()
+    if "share" in begun:
         kinds = ("share", *kinds)  # flows compete from the first matrix on: that is the question
+    elif begun == {"lever"} and not judged and not any(each.about == "share" for _, each in said):
+        kinds = ("lever", *kinds)  # one congestion control and one tunnel: a setting is
     lead = next((pair for kind in kinds for pair in said if pair[1].about == kind), None)
     if lead is None:
         return FirstScreen(asked_in(study, ""), "", (), None, rests_line(results), rates)
