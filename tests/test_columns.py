@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST = 100
-DATA = {".csv", ".gz", ".jsonl", ".json", ".patch", ".diff", ".png", ".svg", ".txt", ".xz"}
+DATA = {".csv", ".gz", ".jsonl", ".json", ".lock", ".patch", ".diff", ".png", ".svg", ".txt", ".xz"}
 # A kernel is known by the hash of kernel/, the relay by its source's, a fit by its measurement's:
 # a line more is another one. tests/docs looks at docs/.
 OTHERS = ("kernel/", "tunnel/", "measurements/", "analysis/vendor/", "schemas/", "docs/")
