@@ -209,7 +209,7 @@ INSIDE = {
     "doctor": "machine.allowance machine.sandbox setup.parts setup.steps setup.system",
     "fit": "describe.guards describe.resolve.flows describe.resolve.run",
     "reference": "results.format",
-    "replay": "describe.resolve.cpu_model machine.cpus machine.sandbox setup.parts",
+    "replay": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.parts",
     "validate": "machine.cpus runs.outcome setup.parts",
     "worst": "describe.guards setup.search_tools",
     "verbs": "describe.window runs.answer runs.contest runs.live runs.outcome setup.archive setup.modules setup.workbench",

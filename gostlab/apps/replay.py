@@ -21,6 +21,7 @@ from gostlab.describe.resolve.cpu_model import CpuModel
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
 from gostlab.machine.cpus import claimed_cpus
+from gostlab.machine.own_root import OwnRoot, own_root
 from gostlab.results import ResultsError
 from gostlab.setup import parts
 
@@ -100,14 +101,25 @@ def replay(folder: Path) -> Replay:
     run. Raises MissingPart.
     """
     found = parts.find_parts()
-    return replay_run(folder, partial(parts.kernel_for, parts=found), machine.kept_visible(found))
+    return replay_run(
+        folder,
+        partial(parts.kernel_for, parts=found),
+        machine.kept_visible(found),
+        own_root(machine.hand_over(found)),
+    )
 
 
-def replay_run(folder: Path, kernel_for: Callable[[str], Path], keep: Sequence[Path]) -> Replay:
+def replay_run(
+    folder: Path,
+    kernel_for: Callable[[str], Path],
+    keep: Sequence[Path],
+    root: OwnRoot | None = None,
+) -> Replay:
     """Replay a result folder's commands.sh and compare.
 
     kernel_for  the sandbox's, by the name that a run has for it
     keep        the folders that must stay visible in it
+    root        the lab's own root, which it boots on; None: the host's files
     Raises BadInput if the folder holds no finished run, ResultsError if the script does not come to
     its end, MachineError or OSError.
     """
@@ -124,7 +136,7 @@ def replay_run(folder: Path, kernel_for: Callable[[str], Path], keep: Sequence[P
             kernel,
             work,
             ["/usr/bin/python3", "-m", "gostlab.guest.replay", sandbox.GUEST_FOLDER],
-            sandbox.sandbox_environ(),
+            sandbox.sandbox_environ(root=root),
             keep=[machine.CHECKOUT, *keep],
             cpu=cpu,
             memory_mib=run.memory_mib,
@@ -134,6 +146,7 @@ def replay_run(folder: Path, kernel_for: Callable[[str], Path], keep: Sequence[P
             seed=run.seed,
             limit_s=machine.time_limit_s(run),
             modules=sandbox.modules_of(run, kernel),
+            root=root,
         )
         try:
             guest.wait()
@@ -148,7 +161,9 @@ def replay_run(folder: Path, kernel_for: Callable[[str], Path], keep: Sequence[P
     flows = whole_load(results.read_object(folder / "flows.json") or {"flows": []})
     environment = results.read_object(folder / "env.json") or {}
     return Replay(
-        run.name, compare(run, flows, environment, replayed), notes_on(run, environment, kernel)
+        run.name,
+        compare(run, flows, environment, replayed),
+        notes_on(run, environment, kernel, root),
     )
 
 
@@ -178,7 +193,9 @@ def finished_run(folder: Path) -> RunDescription:
     return RunDescription.from_json(results.read_object(folder / "run.json") or {})
 
 
-def notes_on(run: RunDescription, environment: Mapping[str, Any], kernel: Path) -> tuple[str, ...]:
+def notes_on(
+    run: RunDescription, environment: Mapping[str, Any], kernel: Path, root: OwnRoot | None
+) -> tuple[str, ...]:
     """What was not the same from the beginning."""
     notes = []
     here = kernel.parent.name.partition("-")[0]
@@ -186,6 +203,9 @@ def notes_on(run: RunDescription, environment: Mapping[str, Any], kernel: Path) 
         notes.append("the run was on a machine's own kernel, the replay in the sandbox")
     elif environment.get("kernel") not in (None, here):
         notes.append(f"the run's kernel was {environment['kernel']}, the replay's is {here}")
+    said = environment.get("host", {}).get("root")
+    if said != (root and root.root.says()):
+        notes.append("the run's root and the replay's are two: GOSTLAB_ROOT, own or host")
     return tuple(notes)
 
 

@@ -37,6 +37,7 @@ from gostlab.setup.parts import (
     tunnel_binary,
     why_not_through,
 )
+from gostlab.setup.root import chosen_root
 
 # Mininet asks distutils to compare two versions, and setuptools answers in its place: 300 modules
 # of setuptools in every run, if Python's own (until 3.12) is not requested.
@@ -258,13 +259,16 @@ def hand_over(parts: Parts) -> dict[str, Any]:
 def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
     """Whether every run's iperf3 and its tunnel's program are there. Raises MissingPart."""
     runs = list(runs)
+    root = chosen_root() if any(run.machine == "sandbox" for run in runs) else None
+    path = root.search_path if root else search_path()
+    own_iperf3s = root.record["iperf3"] if root else parts.iperf3
     for iperf3 in {run.iperf3: None for run in runs if has_iperf3(run)}:
-        if iperf3 == SYSTEM and shutil.which("iperf3", path=search_path()) is None:
+        if iperf3 == SYSTEM and shutil.which("iperf3", path=path) is None:
             raise MissingPart(
                 "iperf3: system: no iperf3 is installed: install it, or ask for one of the lab's"
                 f" own ({', '.join(OWN)})"
             )
-        if iperf3 != SYSTEM and iperf3 not in parts.iperf3:
+        if iperf3 != SYSTEM and iperf3 not in own_iperf3s:
             raise MissingPart(
                 f"iperf3: {iperf3}: the lab's own is not there: run ./lab setup, or ask for"
                 " iperf3: system, whatever is installed"
@@ -278,7 +282,9 @@ def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
             if why:
                 raise MissingPart(why)
         for program in kind.programs:
-            if find_program(program, parts.programs) is None:
+            if (
+                shutil.which(program, path=path) if root else find_program(program, parts.programs)
+            ) is None:
                 raise MissingPart(
                     f"tunnel {name}: its program {program} is not there: run ./lab setup"
                 )

@@ -55,6 +55,11 @@ def mount_all(writable: str) -> dict:
     mount("/", HOST, None, MS_BIND)
     os.mkdir(OUT)
     mount("none", OUT, "hostfs", 0, writable)
+    return mount_rest()
+
+
+def mount_rest() -> dict:
+    """What any root of a guest needs; returns the orders."""
     with open(f"{OUT}/boot.json", encoding="utf-8") as file:
         orders: dict = json.load(file)
     for folder in ("/dev/pts", "/dev/shm"):

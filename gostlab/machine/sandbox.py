@@ -41,6 +41,7 @@ from gostlab.machine import (
 from gostlab.machine.allowance import memory_left, read_lines
 from gostlab.machine.logs import last_kernel_words
 from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
+from gostlab.machine.own_root import OwnRoot, own_root
 from gostlab.setup import landlock
 from gostlab.setup.landlock import checked, gain_no_rights, libc, unused
 from gostlab.setup.modules import CompileError, Module, module_for
@@ -156,6 +157,7 @@ def boot_words(
     seed: int,
     cpu_model: CpuModel = ONE_FOR_ALL,
     seccomp: Sequence[str] = ("seccomp=on",),
+    root: OwnRoot | None = None,
 ) -> list[str]:
     """The kernel's command line. Raises MachineError for a folder whose name it cannot carry."""
     if set(str(folder)) & UNSAFE:
@@ -163,13 +165,14 @@ def boot_words(
             f"{folder}: the sandbox cannot mount a folder with a comma, quote, backslash or control"
             " character in its name: choose another --results"
         )
+    own = root.boot_words(WORKING_FOLDER) if root else {}
     words = [
         f"mem={memory_mib}M",
         "root=/dev/root",
         "rootfstype=hostfs",
-        "rootflags=/",
+        f"rootflags={own.get('rootflags', '/')}",
         "ro",
-        f"init={INIT}",
+        f"init={own.get('init', INIT)}",
         "con=null",
         "con0=fd:0,fd:1",
         "quiet",
@@ -223,6 +226,7 @@ def boot(
     cpu_model: CpuModel = ONE_FOR_ALL,
     terminal: bool = False,
     modules: Sequence[Module] = (),
+    root: OwnRoot | None = None,
 ) -> Guest:
     """Boot a guest that runs one command and powers off.
 
@@ -233,6 +237,7 @@ def boot(
     terminal  the guest's console is the caller's terminal, instead of log.txt
     modules   congestion controls that its kernel is to load before the command runs
     limit_s   after which it is ended: of CPU time on the virtual clock, else of the wall clock
+    root      the lab's own root, on which nothing of `keep` is seen; None: the host's files
     Raises MachineError or OSError.
     """
     folder = folder.resolve()
@@ -246,16 +251,22 @@ def boot(
         seed=seed,
         cpu_model=cpu_model,
         seccomp=seccomp_words(kernel),
+        root=root,
     )
+    if root is None:
+        kept = sorted({str(path.resolve()) for path in keep})
+        files = [str(each.file.resolve()) for each in modules]
+    else:
+        kept, files = [], root.lay_out(folder, modules)
     memory = memory_place(memory_mib, folder, own_mounts=isolation.namespaces)
     orders = {
         "argv": list(argv),
         "environ": {**environ, "GOSTLAB_MEMORY": str(memory)},
-        "keep": sorted({str(path.resolve()) for path in keep}),
+        "keep": kept,
         "terminal": terminal,
         "modules": [
-            {"cc": each.cc, "file": str(each.file.resolve()), "arguments": each.arguments}
-            for each in modules
+            {"cc": each.cc, "file": file, "arguments": each.arguments}
+            for each, file in zip(modules, files, strict=True)
         ],
     }
     (folder / "boot.json").write_text(json.dumps(orders), encoding="utf-8")
@@ -396,7 +407,7 @@ NO_MEMORY_CALLS = {
 }
 
 
-def sandbox_environ(extra: Mapping[str, str] = {}) -> dict[str, str]:
+def sandbox_environ(extra: Mapping[str, str] = {}, root: OwnRoot | None = None) -> dict[str, str]:
     """The environment of a command in the guest."""
     return {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -408,6 +419,7 @@ def sandbox_environ(extra: Mapping[str, str] = {}) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         **NO_MEMORY_CALLS,
         **QUICK_IMPORTS,
+        **(root.environ if root else {}),
         **extra,
     }
 
@@ -421,8 +433,11 @@ def start_run(
     cpu: int,
     commit: str | None,
 ) -> Watched:
-    """Boot a guest that executes a run. Raises MachineError or OSError."""
+    """Boot a guest that executes a run. Raises MachineError, MissingPart or OSError."""
     compile_lab()
+    root = own_root(parts)
+    if root is not None:
+        parts = root.parts
     modules = modules_of(run, kernel)
     described = {module.cc: module.record for module in modules}
     handed = {**parts, "modules": described} if modules else dict(parts)
@@ -430,8 +445,10 @@ def start_run(
         handed["kernel"] = described_kernel(run.kernel, kernel)
     (folder / "parts.json").write_text(json.dumps(handed), encoding="utf-8")
     facts = host_facts(str(available_isolation()))
+    if root is not None:
+        facts["root"] = root.root.says()
     environ = sandbox_environ(
-        {"GOSTLAB_COMMIT": json.dumps(commit), "GOSTLAB_HOST": json.dumps(facts)}
+        {"GOSTLAB_COMMIT": json.dumps(commit), "GOSTLAB_HOST": json.dumps(facts)}, root
     )
     return boot(
         kernel,
@@ -447,6 +464,7 @@ def start_run(
         seed=run.seed,
         limit_s=machine.time_limit_s(run),
         modules=modules,
+        root=root,
     )
 
 

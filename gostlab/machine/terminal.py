@@ -16,6 +16,7 @@ from gostlab.declared.folders import PYTHON_PATH
 from gostlab.describe.resolve.cpu_model import CpuModel
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
+from gostlab.machine.own_root import OwnRoot, own_root
 from gostlab.setup.parts import Parts, kernel_for
 
 SHELL = "gostlab.guest.shell"
@@ -31,10 +32,13 @@ def open_shell(run: RunDescription, parts: Parts) -> int:
     with tempfile.TemporaryDirectory(prefix="gostlab-shell-") as scratch:
         folder = Path(scratch)
         (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
-        (folder / "parts.json").write_text(json.dumps(machine.hand_over(parts)), encoding="utf-8")
+        handed = machine.hand_over(parts)
+        root = own_root(handed) if run.machine == "sandbox" else None
+        told = json.dumps(root.parts if root else handed)
+        (folder / "parts.json").write_text(told, encoding="utf-8")
         if run.machine == "native":
             return open_here(folder)
-        return open_in_sandbox(run, parts, folder)
+        return open_in_sandbox(run, parts, folder, root)
 
 
 def open_here(folder: Path) -> int:
@@ -44,14 +48,16 @@ def open_here(folder: Path) -> int:
     return subprocess.run(command, env=environ, check=False).returncode
 
 
-def open_in_sandbox(run: RunDescription, parts: Parts, folder: Path) -> int:
+def open_in_sandbox(
+    run: RunDescription, parts: Parts, folder: Path, root: OwnRoot | None = None
+) -> int:
     """The prompt in a sandbox; 1 if the guest ended before its prompt did."""
     kernel = kernel_for(run.kernel, parts)
     guest = sandbox.boot(
         kernel,
         folder,
         ["/usr/bin/python3", "-m", SHELL, sandbox.GUEST_FOLDER],
-        sandbox.sandbox_environ({"TERM": os.environ.get("TERM", "dumb")}),
+        sandbox.sandbox_environ({"TERM": os.environ.get("TERM", "dumb")}, root),
         keep=[machine.CHECKOUT, *machine.kept_visible(parts)],
         cpu=machine.usable_cpus()[0],
         memory_mib=run.memory_mib,
@@ -62,6 +68,7 @@ def open_in_sandbox(run: RunDescription, parts: Parts, folder: Path) -> int:
         limit_s=WEEK_S,
         terminal=True,
         modules=sandbox.modules_of(run, kernel),
+        root=root,
     )
     on_a_terminal = os.isatty(0)
     try:

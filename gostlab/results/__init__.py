@@ -264,10 +264,13 @@ def makers_line(results: Path, runs: Sequence[RunDescription]) -> str | None:
 
 
 def maker_of(environment: Mapping[str, Any]) -> str:
-    """The lab that made a result: version, commit, kernel."""
+    """The lab that made a result: version, commit, kernel, a root of its own."""
     lab = environment.get("lab")
     lab = lab if isinstance(lab, dict) else {}
-    return f"{lab.get('version')} ({lab.get('commit')}, kernel {environment.get('kernel')})"
+    host = environment.get("host")
+    root = host.get("root") if isinstance(host, dict) else None
+    own = f", root {root['hash'][:12]}" if root else ""
+    return f"{lab.get('version')} ({lab.get('commit')}, kernel {environment.get('kernel')}{own})"
 
 
 def is_no_answer(status: Mapping[str, Any]) -> bool:
@@ -522,4 +525,5 @@ def clean_folder(folder: Path) -> None:
     """Remove what only the launcher and the machine needed from a run's folder."""
     for name in ("boot.json", "parts.json", "exit"):
         (folder / name).unlink(missing_ok=True)
-    shutil.rmtree(folder / ".uml", ignore_errors=True)
+    for name in (".uml", ".host"):
+        shutil.rmtree(folder / name, ignore_errors=True)

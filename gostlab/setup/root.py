@@ -21,7 +21,7 @@ import stat
 import sys
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache as once
 from pathlib import Path
 from typing import Any
@@ -133,9 +133,14 @@ class Root:
     """A root that is there."""
 
     tree: Path
-    record: dict[str, Any]
+    record: dict[str, Any] = field(hash=False)
 
     cache_tag = "cpython-311"  # its Python's, in the names of byte code
+
+    @property
+    def search_path(self) -> str:
+        """Where its programs are, on the host."""
+        return os.pathsep.join(str(self.tree / name) for name in ("usr/sbin", "usr/bin"))
 
     @property
     def hash(self) -> str:
@@ -178,6 +183,21 @@ def find_root(cache: Path | None = None) -> Root | None:
         if record is not None and (folder / "tree").is_dir():
             return Root(folder / "tree", record)
     return None
+
+
+def chosen_root() -> Root | None:
+    """The root that runs in the sandbox boot on, by GOSTLAB_ROOT; None: the host's files. Raises
+    MissingPart.
+    """
+    asked = os.environ.get("GOSTLAB_ROOT") or "host"
+    if asked == "host":
+        return None
+    if asked != "own":
+        raise parts.MissingPart(f"GOSTLAB_ROOT is {asked!r}: write own or host")
+    found = find_root()
+    if found is None:
+        raise parts.MissingPart("GOSTLAB_ROOT=own: no own root is there: ./lab setup --only root")
+    return found
 
 
 def hash_of(tree: Path) -> str:

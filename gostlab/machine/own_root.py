@@ -1,0 +1,102 @@
+"""A run's guest on the lab's own root (gostlab.setup.root): what it sees of the host besides that,
+all by paths that are the same wherever the lab and its parts lie.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gostlab.declared.folders import CODE, ROOT, TOPOLOGIES
+from gostlab.setup.modules import Module
+from gostlab.setup.root import FIRST_IN_ROOT, Root, chosen_root
+
+INIT = Path(__file__).with_name("own_init.py")
+# In the run's folder: links to what the guest sees, each by the name that it has in PLACES.
+LINKS = ".host"
+PLACES = "/run/host"  # in the guest (gostlab/machine/own_init.py)
+LAB = f"{PLACES}/lab"
+PYTHON_PATH = ":".join(dict.fromkeys((LAB, f"{LAB}/{ROOT.relative_to(CODE)}".removesuffix("/."))))
+QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}  # its Python is older than 3.12
+
+
+@dataclass(frozen=True)
+class OwnRoot:
+    """The root of a guest.
+
+    parts  what a run is told of its programs, by their paths inside
+    shown  the folders that the guest sees, by their names in PLACES
+    """
+
+    root: Root
+    parts: Mapping[str, Any]
+    shown: Mapping[str, Path]
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What a command's environment has on this root and not on the host's files."""
+        return {"PYTHONPATH": PYTHON_PATH, **QUICK_IMPORTS}
+
+    def boot_words(self, folder: str) -> dict[str, str]:
+        """The kernel's words that differ from those for the host's files."""
+        return {"rootflags": f"{folder}/{LINKS}/root", "init": FIRST_IN_ROOT}
+
+    def lay_out(self, folder: Path, modules: Sequence[Module]) -> list[str]:
+        """Link what the guest sees into a run's folder; the modules' files below PLACES. Raises
+        OSError.
+        """
+        links = folder / LINKS
+        shutil.rmtree(links, ignore_errors=True)
+        (links / "init").mkdir(parents=True)
+        (links / "root").symlink_to(self.root.tree.resolve())
+        shutil.copyfile(INIT, links / "init/init.py")
+        named = {f"module{number}": each.file.parent for number, each in enumerate(modules)}
+        (links / "shown").mkdir()
+        for name, path in {"lab": CODE, **self.shown, **named}.items():
+            (links / "shown" / name).symlink_to(path.resolve())
+        return [f"/module{number}/{each.file.name}" for number, each in enumerate(modules)]
+
+
+def own_root(handed: Mapping[str, Any]) -> OwnRoot | None:
+    """The own root for a run that is handed some parts, None if the host's files are chosen.
+    Raises MissingPart.
+    """
+    root = chosen_root()
+    if root is None:
+        return None
+    compile_lab_for(root)
+    shown: dict[str, Path] = {}
+
+    def inside(program: Mapping[str, Any]) -> dict[str, Any]:
+        name = f"gost-{program['sha256'][:12]}"
+        shown[name] = Path(program["path"]).parent
+        return {**program, "path": f"{PLACES}/{name}/{Path(program['path']).name}"}
+
+    parts = {
+        **handed,
+        "path_dirs": [],
+        "tc_lib_dir": None,
+        "nginx": "/usr/sbin/nginx",
+        "iperf3": root.record["iperf3"],
+        "tunnel": handed["tunnel"] and inside(handed["tunnel"]),
+        "gosts": {name: inside(one) for name, one in handed["gosts"].items()},
+        "programs": {},
+    }
+    return OwnRoot(root, parts, shown)
+
+
+@cache
+def compile_lab_for(root: Root) -> None:
+    """Leave the lab's byte code for a root's Python, where the host's is another one."""
+    if sys.dont_write_bytecode or sys.implementation.cache_tag == root.cache_tag:
+        return
+    words, environ = root.python(
+        *("-S", "-m", "compileall", "-q", "-s", CODE, "-p", "/", CODE / "gostlab", TOPOLOGIES)
+    )
+    subprocess.run(words, env=environ, capture_output=True, check=False)
