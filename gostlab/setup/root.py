@@ -56,9 +56,10 @@ PYTHON = "usr/bin/python3.11"
 
 SUITE = "bookworm"
 # Programs and Python's modules; the libraries that they need are found when the lock is written.
+# libgcc-s1 is none that a program names: glibc opens it where a thread ends (stunnel's).
 PACKAGES = (
     "base-files base-passwd bash coreutils dash debianutils diffutils findutils gcc-12-base grep"
-    " gzip hostname libc-bin mawk mount ncurses-base netbase procps sed tar util-linux"
+    " gzip libgcc-s1 hostname libc-bin mawk mount ncurses-base netbase procps sed tar util-linux"
     " python3 python3-minimal python3.11 python3.11-minimal libpython3-stdlib"
     " libpython3.11-stdlib libpython3.11-minimal python3-distutils python3-lib2to3 python3-yaml"
     " mininet ethtool iputils-ping net-tools wget irtt nginx nginx-common openssl openvpn"
