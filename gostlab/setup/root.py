@@ -87,6 +87,8 @@ FOLDERS = "dev etc home mnt opt proc root run srv sys tmp var/tmp usr/lib/gostla
 MERGED = ("bin", "sbin", "lib", "lib64")
 # What maintainer scripts would have made.
 LINKS = {"usr/bin/awk": "mawk", "usr/bin/which": "which.debianutils", "usr/bin/python": "python3"}
+# The system's iperf3, which a run without an iperf3 of the lab's own looks for: its Debian's.
+LINKS["usr/bin/iperf3"] = "../lib/gostlab/iperf3/3.12/iperf3"
 COPIES = {
     "etc/passwd": "usr/share/base-passwd/passwd.master",
     "etc/group": "usr/share/base-passwd/group.master",
