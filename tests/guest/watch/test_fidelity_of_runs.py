@@ -135,7 +135,9 @@ def run_without_bytecode(lab: Lab, run: RunDescription) -> Done:
         patched.setattr(
             sandbox,
             "sandbox_environ",
-            lambda extra={}: environ({**extra, "PYTHONPYCACHEPREFIX": "/nowhere", "PAD": 60 * "x"}),
+            lambda extra={}, root=None: environ(
+                {**extra, "PYTHONPYCACHEPREFIX": "/nowhere", "PAD": 60 * "x"}, root
+            ),
         )
         return lab.run(run)
 
