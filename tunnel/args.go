@@ -26,7 +26,9 @@ const (
 func (t transport) isWebSocket() bool {
 	return t == transportWS || t == transportWSS || t == transportMWS || t == transportMWSS
 }
-func (t transport) isTLS() bool { return t == transportTLS || t == transportWSS || t == transportMWSS }
+func (t transport) isTLS() bool {
+	return t == transportTLS || t == transportWSS || t == transportMWSS
+}
 func (t transport) isMux() bool { return t == transportMWS || t == transportMWSS }
 
 // handler is what a service does with the connections it accepts.
@@ -98,7 +100,8 @@ func parseConfig(listen, forward []string) (config, error) {
 			return config{}, fmt.Errorf("-L %q: %w", text, err)
 		}
 		if service.handler != handlerRelay && service.target == "" && len(c.hops) == 0 {
-			return config{}, fmt.Errorf("-L %q: nowhere to forward to: add a target (%s/HOST:PORT) or a hop (-F)", text, text)
+			return config{}, fmt.Errorf(
+				"-L %q: nowhere to forward to: add a target (%s/HOST:PORT) or a hop (-F)", text, text)
 		}
 		c.services = append(c.services, service)
 	}
@@ -157,7 +160,8 @@ func parseHop(text string) (hopSpec, error) {
 		return hopSpec{}, fmt.Errorf("%w)", err)
 	}
 	if strings.Trim(u.Path, "/") != "" {
-		return hopSpec{}, fmt.Errorf("a hop takes no target (%q); the WebSocket path is ?path=/ws", u.Path)
+		return hopSpec{}, fmt.Errorf(
+			"a hop takes no target (%q); the WebSocket path is ?path=/ws", u.Path)
 	}
 	if u.Port() == "0" {
 		return hopSpec{}, errors.New("port 0 cannot be dialled")
@@ -202,6 +206,8 @@ func parseNode(text string) (*url.URL, error) {
 	return u, nil
 }
 
+const knownRelays = "relay+ws, relay+wss, relay+tls, relay+mws, relay+mwss, relay+tcp"
+
 // parseRelayScheme leaves its error's parenthesis open, for the caller's own schemes.
 func parseRelayScheme(scheme string) (transport, error) {
 	switch scheme {
@@ -220,9 +226,9 @@ func parseRelayScheme(scheme string) (transport, error) {
 	}
 	kind, carrier, _ := strings.Cut(scheme, "+")
 	if kind == "relay" {
-		return "", fmt.Errorf("unknown transport %q (known are relay+ws, relay+wss, relay+tls, relay+mws, relay+mwss, relay+tcp", carrier)
+		return "", fmt.Errorf("unknown transport %q (known are "+knownRelays, carrier)
 	}
-	return "", fmt.Errorf("unknown handler %q (known are relay+ws, relay+wss, relay+tls, relay+mws, relay+mwss, relay+tcp", scheme)
+	return "", fmt.Errorf("unknown handler %q (known are "+knownRelays, scheme)
 }
 
 // parseTarget reads the path of an -L: one host:port, or nothing.

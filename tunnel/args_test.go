@@ -12,12 +12,13 @@ func TestTheThesisCommandsAreUnderstood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, err := parseConfig([]string{"udp://:443", "tcp://:443"}, []string{"relay+wss://10.0.3.2:443"})
+	near, err := parseConfig(
+		[]string{"udp://:443", "tcp://:443"}, []string{"relay+wss://10.0.3.2:443"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantFar := config{services: []serviceSpec{{handler: handlerRelay, transport: transportWS, address: ":443",
-		target: "127.0.0.1:80", path: "/ws", ttl: defaultUDPTTL}}}
+	wantFar := config{services: []serviceSpec{{handler: handlerRelay, transport: transportWS,
+		address: ":443", target: "127.0.0.1:80", path: "/ws", ttl: defaultUDPTTL}}}
 	wantNear := config{
 		services: []serviceSpec{
 			{handler: handlerUDP, address: ":443", path: "/ws", ttl: defaultUDPTTL},
@@ -35,7 +36,8 @@ func TestTheThesisCommandsAreUnderstood(t *testing.T) {
 
 func TestParametersAreUnderstood(t *testing.T) {
 	got, err := parseConfig(
-		[]string{"relay+wss://ann:p%40ss@[::1]:8443/host:80?nodelay=true&path=/t", "udp://:53/h:53?keepalive=true&ttl=60s"},
+		[]string{"relay+wss://ann:p%40ss@[::1]:8443/host:80?nodelay=true&path=/t",
+			"udp://:53/h:53?keepalive=true&ttl=60s"},
 		[]string{"relay+ws://a:1?path=/x", "relay+wss://ann@b:2?secure=true&nodelay=1", "relay://c:3"})
 	if err != nil {
 		t.Fatal(err)
@@ -44,11 +46,13 @@ func TestParametersAreUnderstood(t *testing.T) {
 		services: []serviceSpec{
 			{handler: handlerRelay, transport: transportWSS, address: "[::1]:8443", target: "host:80",
 				user: &credentials{"ann", "p@ss"}, path: "/t", noDelay: true, ttl: defaultUDPTTL},
-			{handler: handlerUDP, address: ":53", target: "h:53", path: "/ws", keepalive: true, ttl: time.Minute},
+			{handler: handlerUDP, address: ":53", target: "h:53", path: "/ws", keepalive: true,
+				ttl: time.Minute},
 		},
 		hops: []hopSpec{
 			{transport: transportWS, address: "a:1", path: "/x"},
-			{transport: transportWSS, address: "b:2", path: "/ws", user: &credentials{"ann", ""}, secure: true, noDelay: true},
+			{transport: transportWSS, address: "b:2", path: "/ws",
+				user: &credentials{"ann", ""}, secure: true, noDelay: true},
 			{transport: transportTCP, address: "c:3", path: "/ws"},
 		},
 	}

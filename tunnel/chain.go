@@ -81,7 +81,9 @@ func (h hopSpec) handshake(ctx context.Context, conn net.Conn) (net.Conn, error)
 }
 
 // request asks this hop for a target, over a connection to it.
-func (h hopSpec) request(ctx context.Context, conn net.Conn, network, target string) (net.Conn, error) {
+func (h hopSpec) request(
+	ctx context.Context, conn net.Conn, network, target string,
+) (net.Conn, error) {
 	stop := closeWhenDone(ctx, conn)
 	defer stop()
 	request, err := newRequest(network, target, h.user)

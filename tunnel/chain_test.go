@@ -58,7 +58,8 @@ func TestClientSendsItsTargetAndUser(t *testing.T) {
 	hop, accepted := recordedHop(t)
 	app := dialTCP(t, nearEnd(t, "tcp://127.0.0.1:0/1.2.3.4:53", "relay://ann:pw@"+hop))
 	mustWrite(t, app, []byte("x"))
-	expect(t, <-accepted, unhex(t, "01 01 00 14 01 00 07 03 616e6e 02 7077 02 00 07 01 01 02 03 04 00 35 78"))
+	expect(t, <-accepted, unhex(t,
+		"01 01 00 14 01 00 07 03 616e6e 02 7077 02 00 07 01 01 02 03 04 00 35 78"))
 }
 
 func TestNoDelayClientSendsAtOnceAndAwaitsTheResponse(t *testing.T) {
@@ -100,7 +101,9 @@ func TestClientLogsTheFarEndsRefusal(t *testing.T) {
 	app := dialTCP(t, addresses[0])
 	mustWrite(t, app, []byte("x"))
 	expectEnd(t, app)
-	eventually(t, "a log line", func() bool { return strings.Contains(logged.String(), "host unreachable (status 06)") })
+	eventually(t, "a log line", func() bool {
+		return strings.Contains(logged.String(), "host unreachable (status 06)")
+	})
 }
 
 // TestWebSocketFramesAreGOSTs looks at the bytes below the WebSocket.
@@ -120,7 +123,8 @@ func TestWebSocketFramesAreGOSTs(t *testing.T) {
 		defer ws.Close()
 		raw := make([]byte, 8+4096+8+4096+8+sent+11-2*4096)
 		io.ReadFull(ws.NetConn(), raw)
-		frames <- seen{r.URL.Path, r.Header.Get("Sec-WebSocket-Protocol"), r.Header.Get("Sec-WebSocket-Extensions"), raw}
+		frames <- seen{r.URL.Path, r.Header.Get("Sec-WebSocket-Protocol"),
+			r.Header.Get("Sec-WebSocket-Extensions"), raw}
 	}))
 	defer server.Close()
 
@@ -181,7 +185,8 @@ func TestNagleIsOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw.Control(func(fd uintptr) {
-		if on, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_NODELAY); err != nil || on == 0 {
+		on, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_NODELAY)
+		if err != nil || on == 0 {
 			t.Errorf("TCP_NODELAY is %d, error %v", on, err)
 		}
 	})

@@ -147,7 +147,8 @@ func dialWebSocket(t testing.TB, url string) *websocket.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if response.StatusCode != http.StatusSwitchingProtocols || response.Header.Get("Sec-WebSocket-Extensions") != "" {
+	if response.StatusCode != http.StatusSwitchingProtocols ||
+		response.Header.Get("Sec-WebSocket-Extensions") != "" {
 		t.Fatalf("handshake: %s, %v", response.Status, response.Header)
 	}
 	t.Cleanup(func() { ws.Close() })
@@ -187,10 +188,12 @@ func expectNoLeak(t *testing.T, work func()) {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	work()
-	for end := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+	end := time.Now().Add(patience)
+	for ; runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+			t.Fatalf("%d goroutines, %d before:\n%s",
+				runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
 		}
 	}
 }

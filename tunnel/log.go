@@ -27,7 +27,8 @@ func (l *logger) error(msg string, more fields) { l.line("error", msg, more) }
 func (l *logger) fatal(msg string)              { l.line("fatal", msg, nil) }
 
 func (l *logger) line(level, msg string, more fields) {
-	line := fields{"level": level, "msg": msg, "time": time.Now().Format("2006-01-02T15:04:05.000Z07:00")}
+	now := time.Now().Format("2006-01-02T15:04:05.000Z07:00")
+	line := fields{"level": level, "msg": msg, "time": now}
 	for key, value := range more {
 		line[key] = value
 	}

@@ -45,8 +45,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var listen, forward stringList
 	flags := flag.NewFlagSet("relay", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.Var(&listen, "L", "listen: `[handler[+listener]://][user:pass@][host]:port[/target][?key=value]`, repeatable")
-	flags.Var(&forward, "F", "forward through: `relay[+dialer]://[user:pass@]host:port[?key=value]`, repeat for more hops")
+	flags.Var(&listen, "L", "listen: "+
+		"`[handler[+listener]://][user:pass@][host]:port[/target][?key=value]`, repeatable")
+	flags.Var(&forward, "F", "forward through: "+
+		"`relay[+dialer]://[user:pass@]host:port[?key=value]`, repeat for more hops")
 	printVersion := flags.Bool("V", false, "print the version and exit")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -55,7 +57,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitBadUsage
 	}
 	if *printVersion {
-		fmt.Fprintf(stdout, "relay %s (%s %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		fmt.Fprintf(stdout, "relay %s (%s %s/%s)\n",
+			version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		return exitOK
 	}
 	if flags.NArg() > 0 {

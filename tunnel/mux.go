@@ -24,7 +24,9 @@ var errSessionClosed = errors.New("the shared connection is closed")
 
 // stream opens a stream. connect makes the connection below where there is none,
 // or the last has ended; who comes meanwhile waits for it.
-func (s *sharedSession) stream(ctx context.Context, connect func(context.Context) (net.Conn, error)) (net.Conn, error) {
+func (s *sharedSession) stream(
+	ctx context.Context, connect func(context.Context) (net.Conn, error),
+) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.session == nil || s.session.IsClosed() {

@@ -89,7 +89,8 @@ func TestNagleIsOffUnlessAskedFor(t *testing.T) {
 		query string
 		want  int
 	}{{"", 1}, {"?nagle=true", 0}} {
-		config, err := parseConfig([]string{"tcp://127.0.0.1:0"}, []string{"relay://" + tcpTarget(t, echo) + c.query})
+		config, err := parseConfig(
+			[]string{"tcp://127.0.0.1:0"}, []string{"relay://" + tcpTarget(t, echo) + c.query})
 		if err != nil {
 			t.Fatal(err)
 		}

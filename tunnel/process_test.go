@@ -57,7 +57,10 @@ func TestProcessSaysWhenItListensAndEndsOnSIGTERM(t *testing.T) {
 			defer process.Process.Kill()
 			lines := bufio.NewScanner(stderr)
 			var tcpPort string
-			for _, want := range []string{`^listening on 127\.0\.0\.1:\d+/udp$`, `^listening on (?:\[::\]|0\.0\.0\.0):(\d+)/tcp$`} {
+			for _, want := range []string{
+				`^listening on 127\.0\.0\.1:\d+/udp$`,
+				`^listening on (?:\[::\]|0\.0\.0\.0):(\d+)/tcp$`,
+			} {
 				if !lines.Scan() {
 					t.Fatal("no line")
 				}
@@ -92,12 +95,14 @@ func TestPortInUseExitsWith1(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	code, _, stderr := runRelay(t, "-L", "tcp://127.0.0.1:0/127.0.0.1:1", "-L", "relay+wss://"+taken.Addr().String()+"/127.0.0.1:80")
+	code, _, stderr := runRelay(t, "-L", "tcp://127.0.0.1:0/127.0.0.1:1",
+		"-L", "relay+wss://"+taken.Addr().String()+"/127.0.0.1:80")
 	if code != exitFailed {
 		t.Errorf("exit code %d", code)
 	}
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], `"level":"error"`) || !strings.Contains(lines[0], "address already in use") ||
+	if len(lines) != 2 || !strings.Contains(lines[0], `"level":"error"`) ||
+		!strings.Contains(lines[0], "address already in use") ||
 		!strings.Contains(lines[1], `"level":"fatal"`) {
 		t.Errorf("stderr:\n%s", stderr)
 	}
@@ -105,7 +110,8 @@ func TestPortInUseExitsWith1(t *testing.T) {
 
 func TestBadArgumentsExitWith2(t *testing.T) {
 	for _, args := range [][]string{
-		{}, {"-X"}, {"-L"}, {"-L", "tcp://:443", "extra"}, {"-L", "rely+ws://:443"}, {"-L", "tcp://:0/a:1", "-F", "socks5://h:1"},
+		{}, {"-X"}, {"-L"}, {"-L", "tcp://:443", "extra"}, {"-L", "rely+ws://:443"},
+		{"-L", "tcp://:0/a:1", "-F", "socks5://h:1"},
 	} {
 		code, stdout, stderr := runRelay(t, args...)
 		if code != exitBadUsage || stdout != "" || stderr == "" {
@@ -116,7 +122,8 @@ func TestBadArgumentsExitWith2(t *testing.T) {
 
 func TestVersionAndHelp(t *testing.T) {
 	code, stdout, stderr := runRelay(t, "-V")
-	if code != exitOK || !regexp.MustCompile(`^relay 0\.\d+ \(go1\.\S+ linux/\w+\)\n$`).MatchString(stdout) || stderr != "" {
+	form := regexp.MustCompile(`^relay 0\.\d+ \(go1\.\S+ linux/\w+\)\n$`)
+	if code != exitOK || !form.MatchString(stdout) || stderr != "" {
 		t.Errorf("-V: exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	if code, _, stderr := runRelay(t, "-h"); code != exitOK || !strings.Contains(stderr, "-L") {

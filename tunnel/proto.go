@@ -193,7 +193,8 @@ func appendAddress(b []byte, to endpoint) ([]byte, error) {
 		if len(to.host) > math.MaxUint8 {
 			return nil, errors.New("target's name longer than 255 bytes")
 		}
-		b = append(appendFeatureHeader(b, featureAddress, 1+1+len(to.host)+2), addressName, byte(len(to.host)))
+		b = appendFeatureHeader(b, featureAddress, 1+1+len(to.host)+2)
+		b = append(b, addressName, byte(len(to.host)))
 		b = append(b, to.host...)
 	}
 	return append(b, byte(to.port>>8), byte(to.port)), nil

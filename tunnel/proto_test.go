@@ -38,7 +38,8 @@ func TestRequestIsEncodedAsV3ClientsDo(t *testing.T) {
 		{"tcp, no target", "tcp", "", nil, v3TCP},
 		{"udp, no target", "udp", "", nil, v3UDP},
 		{"IPv4", "tcp", "127.0.0.1:80", nil, "01 01 00 0a 02 00 07 01 7f 00 00 01 00 50"},
-		{"IPv6", "tcp", "[::1]:443", nil, "01 01 00 16 02 00 13 04 00000000000000000000000000000001 01 bb"},
+		{"IPv6", "tcp", "[::1]:443", nil,
+			"01 01 00 16 02 00 13 04 00000000000000000000000000000001 01 bb"},
 		{"name", "tcp", "ab:443", nil, "01 01 00 09 02 00 06 03 02 61 62 01 bb"},
 		{"user", "tcp", "", user, "01 01 00 11 01 00 07 03 616e6e 02 7077 02 00 04 03 00 00 00"},
 		{"udp with user", "udp", "1.2.3.4:53", user,
@@ -68,10 +69,12 @@ func TestRequestIsDecoded(t *testing.T) {
 		isUDP       bool
 	}{
 		{"v3 tcp", v3TCP, request{command: commandConnect, target: &endpoint{}}, false},
-		{"v3 udp", v3UDP, request{command: commandConnect, udpFlag: true, network: &udp, target: &endpoint{}}, true},
+		{"v3 udp", v3UDP,
+			request{command: commandConnect, udpFlag: true, network: &udp, target: &endpoint{}}, true},
 		{"v2 tcp", v2TCP, request{}, false},
 		{"v2 udp", v2UDP, request{udpFlag: true}, true},
-		{"udp by feature alone", "01 01 00 05 04 00 02 00 01", request{command: commandConnect, network: &udp}, true},
+		{"udp by feature alone", "01 01 00 05 04 00 02 00 01",
+			request{command: commandConnect, network: &udp}, true},
 		{"unix", "01 01 00 05 04 00 02 00 10", request{command: commandConnect, network: &unix}, false},
 		{"bind", "01 02 00 00", request{command: commandBind}, false},
 		{"IPv4", "01 01 00 0a 02 00 07 01 7f 00 00 01 00 50",
@@ -80,8 +83,10 @@ func TestRequestIsDecoded(t *testing.T) {
 			request{command: commandConnect, target: &endpoint{"::1", 443}}, false},
 		{"user", "01 01 00 0a 01 00 07 03 616e6e 02 7077",
 			request{command: commandConnect, user: &credentials{"ann", "pw"}}, false},
-		{"empty user", "01 01 00 05 01 00 02 00 00", request{command: commandConnect, user: &credentials{}}, false},
-		{"tunnel id", "01 01 00 17 03 00 14" + strings.Repeat("00", 20), request{command: commandConnect}, false},
+		{"empty user", "01 01 00 05 01 00 02 00 00",
+			request{command: commandConnect, user: &credentials{}}, false},
+		{"tunnel id", "01 01 00 17 03 00 14" + strings.Repeat("00", 20),
+			request{command: commandConnect}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const following = "data"

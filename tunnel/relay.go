@@ -78,7 +78,8 @@ func (h *relayHandler) route(r *request) (network, target string, refused *refus
 	case r.isUDP():
 		network = "udp"
 	case r.network != nil && *r.network != networkTCP:
-		return "", "", &refusal{statusBadRequest, fmt.Sprintf("network %#04x is not supported", *r.network)}
+		return "", "", &refusal{statusBadRequest,
+			fmt.Sprintf("network %#04x is not supported", *r.network)}
 	}
 	if h.spec.target != "" {
 		return network, h.spec.target, nil
@@ -86,12 +87,15 @@ func (h *relayHandler) route(r *request) (network, target string, refused *refus
 	switch r.command {
 	case 0, commandConnect:
 	case commandBind:
-		return "", "", &refusal{statusForbidden, "BIND is not supported"} // GOST's answer unless ?bind=true
+		// GOST's answer unless ?bind=true
+		return "", "", &refusal{statusForbidden, "BIND is not supported"}
 	default:
-		return "", "", &refusal{statusBadRequest, fmt.Sprintf("command %#02x is not supported", byte(r.command))}
+		return "", "", &refusal{statusBadRequest,
+			fmt.Sprintf("command %#02x is not supported", byte(r.command))}
 	}
 	if r.target == nil {
-		return "", "", &refusal{statusBadRequest, "no target: this server has none and the request names none"}
+		return "", "", &refusal{statusBadRequest,
+			"no target: this server has none and the request names none"}
 	}
 	return network, r.target.String(), nil
 }

@@ -22,7 +22,8 @@ func farEnd(t *testing.T, rest string) string {
 func TestServerAcceptsV2AndV3Clients(t *testing.T) {
 	target := tcpTarget(t, echo)
 	const elsewhere = "01 01 00 0a 02 00 07 01 7f 00 00 01 00 01" // a v3 client that names 127.0.0.1:1
-	for name, header := range map[string]string{"v3": v3TCP, "v2": v2TCP, "address is ignored": elsewhere} {
+	headers := map[string]string{"v3": v3TCP, "v2": v2TCP, "address is ignored": elsewhere}
+	for name, header := range headers {
 		t.Run(name, func(t *testing.T) {
 			conn := dialTCP(t, farEnd(t, "/"+target))
 			mustWrite(t, conn, append(unhex(t, header), "hello"...))
@@ -72,7 +73,8 @@ func TestOKIsWithheldUntilTheTargetSends(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := append(unhex(t, "01 00 00 00"), "banner"...); kind != websocket.BinaryMessage || !bytes.Equal(message, want) {
+	want := append(unhex(t, "01 00 00 00"), "banner"...)
+	if kind != websocket.BinaryMessage || !bytes.Equal(message, want) {
 		t.Errorf("got message of type %d % x, want one binary message % x", kind, message, want)
 	}
 }
@@ -103,7 +105,8 @@ func TestServerRefusals(t *testing.T) {
 		{"associate", "relay://127.0.0.1:0", "01 03 00 00", "01 01 00 00"},
 		{"unix network", "relay://127.0.0.1:0/" + alive, "01 01 00 05 04 00 02 00 10", "01 01 00 00"},
 		{"no password", "relay://ann:pw@127.0.0.1:0/" + alive, v3TCP, "01 02 00 00"},
-		{"wrong password", "relay://ann:pw@127.0.0.1:0/" + alive, "01 01 00 0a 01 00 07 03 616e6e 02 7078", "01 02 00 00"},
+		{"wrong password", "relay://ann:pw@127.0.0.1:0/" + alive,
+			"01 01 00 0a 01 00 07 03 616e6e 02 7078", "01 02 00 00"},
 		{"bind", "relay://127.0.0.1:0", "01 02 00 00", "01 03 00 00"},
 		{"fixed target is down", "relay://127.0.0.1:0/" + closedPort(t), v3TCP, "01 06 00 00"},
 		{"named target is down", "relay://127.0.0.1:0", to(closedPort(t)), "01 07 00 00"},
@@ -116,7 +119,9 @@ func TestServerRefusals(t *testing.T) {
 			mustWrite(t, conn, unhex(t, c.request))
 			expect(t, conn, unhex(t, c.want))
 			expectEnd(t, conn)
-			eventually(t, "a log line", func() bool { return strings.Contains(logged.String(), `"level":"error"`) })
+			eventually(t, "a log line", func() bool {
+				return strings.Contains(logged.String(), `"level":"error"`)
+			})
 		})
 	}
 }

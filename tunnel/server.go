@@ -152,7 +152,9 @@ func (s *server) listen(spec serviceSpec) (*service, error) {
 	if spec.nagle {
 		listener = nagleListener{listener}
 	}
-	one := &service{Closer: listener, handler: string(spec.handler), listener: "tcp", address: listener.Addr()}
+	one := &service{
+		Closer: listener, handler: string(spec.handler), listener: "tcp", address: listener.Addr(),
+	}
 	if spec.handler == handlerTCP {
 		one.serve = func() { s.acceptStreams(listener, s.forward(spec)) }
 		return one, nil
@@ -245,7 +247,8 @@ func (s *server) acceptStreams(listener net.Listener, handle streamHandler) {
 // carry serves one connection and logs what went wrong.
 func (s *server) carry(conn net.Conn, handle streamHandler) {
 	if err := handle(s.ctx, conn); !isOrdinaryEnd(err) {
-		s.log.error(err.Error(), fields{"remote": conn.RemoteAddr().String(), "local": conn.LocalAddr().String()})
+		s.log.error(err.Error(), fields{
+			"remote": conn.RemoteAddr().String(), "local": conn.LocalAddr().String()})
 	}
 }
 

@@ -111,8 +111,8 @@ func TestManyStreamsAtOnce(t *testing.T) {
 	}
 }
 
-// askUntilAnswered sends a datagram again every second, as UDP's users must: without keepalive an association ends
-// with its answer, and a datagram that comes while it does is lost.
+// askUntilAnswered sends a datagram again every second, as UDP's users must: without keepalive an
+// association ends with its answer, and a datagram that comes while it does is lost.
 func askUntilAnswered(t *testing.T, conn net.Conn, data []byte) ([]byte, error) {
 	t.Helper()
 	back := make([]byte, datagramBuffer)
@@ -161,7 +161,8 @@ func TestIdleDatagramSessionsEnd(t *testing.T) {
 		join(conn, out, streamBuffer)
 		close(ended)
 	})
-	near := serve(t, []string{"udp://127.0.0.1:0?keepalive=true&ttl=50ms"}, []string{"relay://" + hop})[0]
+	near := serve(t,
+		[]string{"udp://127.0.0.1:0?keepalive=true&ttl=50ms"}, []string{"relay://" + hop})[0]
 	conn, err := net.Dial("udp", near)
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +181,8 @@ func TestIdleDatagramSessionsEnd(t *testing.T) {
 func TestHopsCanBeChained(t *testing.T) {
 	last := serve(t, []string{"relay+wss://127.0.0.1:0/" + tcpTarget(t, echo)}, nil)[0]
 	first := serve(t, []string{"relay+ws://127.0.0.1:0"}, nil)[0] // goes wherever it is told
-	near := serve(t, []string{"tcp://127.0.0.1:0"}, []string{"relay+ws://" + first, "relay+wss://" + last})[0]
+	near := serve(t, []string{"tcp://127.0.0.1:0"},
+		[]string{"relay+ws://" + first, "relay+wss://" + last})[0]
 	conn := dialTCP(t, near)
 	mustWrite(t, conn, []byte("through two"))
 	expect(t, conn, []byte("through two"))
@@ -195,7 +197,8 @@ func TestForwardingWithoutATunnel(t *testing.T) {
 
 func TestSecureRefusesASelfSignedCertificate(t *testing.T) {
 	far := serve(t, []string{"relay+wss://127.0.0.1:0/" + tcpTarget(t, echo)}, nil)[0]
-	addresses, logged := serveLogged(t, []string{"tcp://127.0.0.1:0"}, []string{"relay+wss://" + far + "?secure=true"})
+	addresses, logged := serveLogged(t,
+		[]string{"tcp://127.0.0.1:0"}, []string{"relay+wss://" + far + "?secure=true"})
 	conn := dialTCP(t, addresses[0])
 	expectEnd(t, conn)
 	eventually(t, "a log line", func() bool { return strings.Contains(logged.String(), "x509") })
@@ -213,7 +216,9 @@ func TestCertificateIsSelfSignedECDSAOnP256(t *testing.T) {
 	if certificate.SignatureAlgorithm != x509.ECDSAWithSHA256 {
 		t.Errorf("signed with %v", certificate.SignatureAlgorithm)
 	}
-	if err := certificate.CheckSignature(certificate.SignatureAlgorithm, certificate.RawTBSCertificate, certificate.Signature); err != nil {
+	err = certificate.CheckSignature(certificate.SignatureAlgorithm,
+		certificate.RawTBSCertificate, certificate.Signature)
+	if err != nil {
 		t.Error(err)
 	}
 }
