@@ -81,7 +81,7 @@ type hopSpec struct {
 
 // parseConfig reads the values of -L and -F. What it does not know it refuses,
 // where GOST would silently take something else: an experiment whose tunnel is
-// not the one that was asked for is worth less than none.
+// not the one that was named is worth less than none.
 func parseConfig(listen, forward []string) (config, error) {
 	var c config
 	if len(listen) == 0 {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// logger writes one JSON object a line, with GOST's keys, so that whoever waits
-// for GOST to listen can wait for this relay in the same way.
+// logger writes one JSON object a line, with GOST's keys, so that a program
+// that waits for GOST to listen waits for this relay in the same way.
 type logger struct {
 	mu  sync.Mutex
 	out io.Writer

@@ -23,7 +23,7 @@ type sharedSession struct {
 var errSessionClosed = errors.New("the shared connection is closed")
 
 // stream opens a stream. connect makes the connection below where there is none,
-// or the last has ended; who comes meanwhile waits for it.
+// or the last has ended; other callers wait for it meanwhile.
 func (s *sharedSession) stream(
 	ctx context.Context, connect func(context.Context) (net.Conn, error),
 ) (net.Conn, error) {

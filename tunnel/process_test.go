@@ -31,7 +31,7 @@ func relayProcess(args ...string) *exec.Cmd {
 	return process
 }
 
-// runRelay runs a relay that is expected to end by itself.
+// runRelay runs a relay that is expected to end unasked.
 func runRelay(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer

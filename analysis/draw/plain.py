@@ -75,11 +75,11 @@ class Said:
 IN_BRACKETS = re.compile(r" \((?:\d[^()]* to |n\b)[^()]*\)|; n\b[^()]*(?=\))")
 
 
-def least_to_most(*summaries: Summary, show: Callable[[float], str] = rate) -> str:
+def least_to_most(*cells: Sequence[float], show: Callable[[float], str] = rate) -> str:
     """What the runs of some cells span: 39 to 40 and 3.9 to 4.1; "" where one has a single run."""
-    if any(each.n < 2 for each in summaries):
+    if any(len(each) < 2 for each in cells):
         return ""
-    ends = ([show(min(each.values)), show(max(each.values))] for each in summaries)
+    ends = ([show(min(each)), show(max(each))] for each in cells)
     return " and ".join(" to ".join(dict.fromkeys(each)) for each in ends)
 
 
@@ -120,7 +120,7 @@ def alone(cell: Cell) -> Iterator[Said]:
         f"{claim} ({levels}{rests_on(goodput, rate, cell)}).",
         "lever",
         claims=(claim + cell_where(cell, but=()), claim),
-        spread=least_to_most(goodput),
+        spread=least_to_most(goodput.values),
     )
 
 
@@ -147,7 +147,7 @@ def control_sentences(sweep: Sweep) -> Iterator[Said]:
         names = cc_name(pairs[0][0]), cc_name(versus)
         said = compare(gains, *names, sweep.study.called)
         fair = [gain for gain in gains if not gain.cpu_bound]
-        spread = least_to_most(featured(fair).times, show=multiple) if fair else ""
+        spread = least_to_most(featured(fair).times.values, show=multiple) if fair else ""
         yield Said(said, "ccs", size, tuple(gain_claims(gains, *names)), spread)
 
 
@@ -197,7 +197,7 @@ def furthest_apart(cells: Sequence[Cell]) -> Iterator[Said]:
         "ccs",
         math.log(times_of(widest)),
         claims,
-        least_to_most(most, least),
+        least_to_most(most.values, least.values),
     )
 
 
@@ -222,7 +222,7 @@ def delay_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
         "delay",
         math.log(long.median / short.median),
         (ends + cell_where(last), ends),
-        least_to_most(long, short),
+        least_to_most(long.values, short.values),
     )
 
 
@@ -284,7 +284,7 @@ def said_of(lever: Lever) -> Said:
         "ccs" if at_ends else "tunnels" if among_tunnels(lever) else "lever",
         size,
         tuple(claims),
-        least_to_most(much[0], little[0]),
+        least_to_most(much[0].values, little[0].values),
     )
 
 
@@ -476,7 +476,7 @@ def share_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
         "share",
         math.log(excess) if excess >= 1.1 else 0.0,
         (said, f"{first_up(who)} takes {takes} of what {of} carry"),
-        least_to_most(share, show=percent),
+        least_to_most(share.values, show=percent),
     )
 
 

@@ -50,6 +50,7 @@ class Answer:
 
     heading: str
     sentences: tuple[str, ...]
+    spread: str = ""  # from the least to the most of the runs that the first sentence rests on
 
 
 @dataclass(frozen=True)

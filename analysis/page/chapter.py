@@ -278,7 +278,11 @@ def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
         new = [answer for answer in drawn.answers if answer.heading not in known]
         part.answers += new
         if drawing.leads:
-            own = [Said(words, "own") for answer in new for words in answer.sentences]
+            own = [
+                Said(words, "own", spread=answer.spread)
+                for answer in new
+                for words in answer.sentences
+            ]
             part.said = [*own, *part.said][:MOST_SAID]
     table = sweep.table(matrix.cells, borrows=any(drawing.borrows for drawing in drawings))
     elsewhere = any(drawing.cells is not own_cells for drawing in drawings)

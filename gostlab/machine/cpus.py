@@ -1,7 +1,7 @@
 """Which CPUs a process takes, so that several on one machine do not all take the first.
 
-A sandbox is pinned to one CPU. Who starts several `./lab exec` or shards on a machine (GNU
-parallel, a job array without a cpuset) leaves the choice to them. A claim is a name in the
+A sandbox is pinned to one CPU. Several `./lab exec` or shards on a machine (GNU parallel, a
+job array without a cpuset) choose for themselves. A claim is a name in the
 abstract UNIX socket namespace: one process has it, it leaves no file, and it ends with the process.
 """
 
@@ -35,7 +35,7 @@ def claimed_cpus(count: int | None) -> Iterator[list[int]]:
                 taken.append(cpu)
                 continue
             (free if claims.enter_context(claim(f"cpu-{cpu}")) else taken).append(cpu)
-        # Who finds all taken does not add to the first one's load every time.
+        # Where all are taken, not every process adds to the first one's load.
         start = os.getpid() % max(1, len(taken))
         yield [*free, *taken[start:], *taken[:start]][:count]
 

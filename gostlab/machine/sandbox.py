@@ -573,9 +573,9 @@ def confine(isolation: Isolation, folder: Path, memory: Path, memory_mib: int) -
 
 
 def enter_namespaces(folder: Path, memory_mib: int) -> None:
-    """Every mount read-only but the folder, a tmpfs for the memory, no network. Who is not root
-    gets it as the root of a user namespace, in which he is himself and nobody else, and loses that
-    with the exec. Raises OSError.
+    """Every mount read-only but the folder, a tmpfs for the memory, no network. A user who
+    is not root gets it as the root of a user namespace that has nobody else, and loses that with
+    the exec. Raises OSError.
     """
     user, group = os.geteuid(), os.getegid()
     checked(

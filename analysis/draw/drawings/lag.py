@@ -13,7 +13,8 @@ from matplotlib.ticker import FuncFormatter
 
 from analysis.draw.drawings.latency import BY_CONDITION, conditions, delays
 from analysis.draw.facet import Panel, Value, in_groups, known_values, set_limits
-from analysis.draw.registry import Drawing, Sheet, Sweep, told
+from analysis.draw.plain import least_to_most
+from analysis.draw.registry import Answer, Drawing, Sheet, Sweep
 from analysis.draw.style import thousands
 from analysis.judge.table import NBSP, delay, rate
 
@@ -51,19 +52,24 @@ def known_rows(table: pd.DataFrame) -> pd.DataFrame:
     return table[(table["n"] > 0) & table[MEDIAN].notna()].reset_index(drop=True)
 
 
-def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
+def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
     """How long a ping takes where it waits the least and the longest; the goodput of each."""
     rows = known_rows(table)
     if len(rows) < 2:
         return
-    ends = [rows.loc[rows[P95].idxmin()], rows.loc[rows[P95].idxmax()]]
-    low, high = (f"{delay(row[P95])}{NBSP}ms ({row['cell']})" for row in ends)
-    yield f"Under load 95{NBSP}% of pings take up to {low}, and up to {high}."
-    for words, row in zip(("shortest", "longest"), ends, strict=True):
-        yield (
-            f"A loaded ping is {words} in {row['cell']}: 95{NBSP}% take no longer than"
-            f" {delay(row[P95])}{NBSP}ms, at {rate(row['goodput'])}{NBSP}Mbit/s."
-        )
+    least, most = rows.loc[rows[P95].idxmin()], rows.loc[rows[P95].idxmax()]
+    low, high = (f"{delay(row[P95])}{NBSP}ms" for row in (least, most))
+    carried = [f"{rate(row['goodput'])}{NBSP}Mbit/s" for row in (least, most)]
+    yield Answer(
+        f"{sweep.title}: what goodput costs in waiting",
+        (
+            f"Under load 95{NBSP}% of pings are back within {low} at best ({least['cell']}), and"
+            f" within {high} at worst ({most['cell']}).",
+            f"Beside the shortest ping the load carries {carried[0]}, beside the longest"
+            f" {carried[1]}.",
+        ),
+        least_to_most(least[f"{P95}_values"], most[f"{P95}_values"], show=delay),
+    )
 
 
 DRAWING = Drawing(
@@ -76,6 +82,6 @@ DRAWING = Drawing(
     draw=BY_CONDITION(panels=panels),
     rows=known_rows,
     needs="a ping flow and a run that counts",
-    says=told("{title}: what goodput costs in waiting", shortest_and_longest),
+    says=shortest_and_longest,
     leads=True,
 )

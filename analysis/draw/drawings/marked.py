@@ -1,5 +1,5 @@
-"""Who marks and who is told of it (ECN), by tunnel: the bottleneck's queue, the sender across the
-path, and the sender inside the tunnel.
+"""What a queue marks and which host hears of it (ECN), by tunnel: the bottleneck's queue, the
+sender across the path, and the sender inside the tunnel.
 """
 
 from __future__ import annotations
@@ -130,10 +130,10 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
 
 DRAWING = Drawing(
     "marked",
-    caption="Packets that the bottleneck's queue marked (ECN), and who was told, by tunnel.",
+    caption="Packets that the bottleneck's queue marked (ECN), and which host heard, by tunnel.",
     draw=draw,
     needs="a bottleneck's queue that marks",
     shows=("tunnel", "cc"),
-    says=told("{title}: who marks, who is told", each_tunnel),
+    says=told("{title}: marks, and which host hears of them", each_tunnel),
     tables=tables,
 )

@@ -110,8 +110,7 @@ FLOW_FIELDS: Mapping[str, Field] = {
     ),
     "client": Field(
         text_of,
-        "what its sender runs: it connects to $HOST and $PORT, and ends by itself after $SECONDS"
-        " at most",
+        "what its sender runs: it connects to $HOST and $PORT, and ends within $SECONDS",
         '"timeout $SECONDS nc $HOST $PORT </dev/zero; true"',
         unit="a command",
     ),

@@ -36,7 +36,7 @@ class Ends:
 
 def resolve_ends(asked: Asked, flows: Sequence[AskedFlow]) -> Ends:
     """What was asked of each end: by `cc: bbr`, `cc: {client: bbr, target: cubic}` or `cc.client`.
-    Who is not named has the default. Raises BadInput for an end that is not there.
+    An end that is not named has the default. Raises BadInput for an end that is not there.
     """
     narrow = {name[3:]: each for name, each in asked.written.items() if name.startswith("cc.")}
     node = next(iter(narrow.values())).node if narrow else asked.node("cc")

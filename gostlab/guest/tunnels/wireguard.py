@@ -45,8 +45,8 @@ def listen_port(launch: Launch) -> int:
 
 
 def make_devices(launch: Launch, wg: str, peers: Mapping[str, str]) -> None:
-    """Both devices, up and with their addresses. peers: where each sends first; who is not named
-    learns it. Raises TunnelError or NetworkError.
+    """Both devices, up and with their addresses. peers: where each sends first; one that is not
+    named learns it. Raises TunnelError or NetworkError.
     """
     device = device_of(launch)
     keys = {node: launch.ask(node, wg, "genkey") for node in (launch.near, launch.far)}
