@@ -1,7 +1,5 @@
 """rich's console for the lab's tables and progress: its own colours and cursor, visible text."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from typing import Any

@@ -5,8 +5,6 @@ of the module is read, so that imports stand at the top of a file and `./lab --h
 pandas. `from gostlab.runs.schedule import Finished` uses the module, and reads it at once.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading

@@ -5,8 +5,6 @@ All that the lab prints goes through `Visible`; its own tables and progress, who
 cursor are meant, through gostlab.console.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, TextIO
 

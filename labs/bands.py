@@ -9,8 +9,6 @@ what check.yaml expects. Results stay in FOLDER, and the same command goes on fr
 each lab's table and its row of *Copied work*; --write puts both into labs/bands.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

@@ -4,8 +4,6 @@
 labs/figures.py 3 4 --results FOLDER      (without numbers: all of them)
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

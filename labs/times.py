@@ -9,8 +9,6 @@ his answers are read from his own runs, which are made one at a time. It prints 
 if a lab's hand-in earns less than all but its guesses.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

@@ -3,8 +3,6 @@
 python3 -m netem_profiles.make_speed_tests
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ of 0.2 to 0.5 % on the uplink that the sending rate does not explain: LeoCC, SIG
 habits; the numbers of each plan are drawn.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One run, as a test asks for it; and what is said where it cannot be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

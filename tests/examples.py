@@ -1,7 +1,5 @@
 """The examples of docs/how-to/experiment.md as files: what a reader copies is what is tested."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A process of its own: `./lab`, or any other, and what it came to."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -2,8 +2,6 @@
 machine.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

@@ -1,7 +1,5 @@
 """No line of code, of a page or of a file that people write is wider than 100 columns."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

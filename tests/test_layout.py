@@ -1,7 +1,5 @@
 """Who may import whom (docs/explanation/architecture.md draws it), lazy imports included."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Modules are read when they are first used (gostlab/lazy.py)."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from pathlib import Path

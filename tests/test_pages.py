@@ -1,7 +1,5 @@
 """The pages at the root: how long they may be, and the parts that each has."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from pathlib import Path

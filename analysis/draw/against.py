@@ -1,7 +1,5 @@
 """The study against the lab in one figure: lab over study, a dot per published number."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence

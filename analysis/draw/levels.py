@@ -1,7 +1,5 @@
 """A table's levels: which factors vary, how they are named, and the facets that they make."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

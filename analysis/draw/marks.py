@@ -2,8 +2,6 @@
 entries in a legend.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

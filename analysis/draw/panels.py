@@ -5,8 +5,6 @@ What a panel shows is its drawing's; where it stands, what is written above it a
 where another figure begins is said here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ many runs it rests on. Which cells it names is decided by the numbers: where the
 where the lab's cells lie furthest apart.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence

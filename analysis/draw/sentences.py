@@ -7,8 +7,6 @@ many cells something holds (`in_cells`). A number stands with its interval, wher
 with how many runs it rests on.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Runs are pooled only if everything in run.json that decides the answer is the sa
 and a 30 s run of the same levels are two cells, of two variants of their matrix.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

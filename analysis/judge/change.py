@@ -3,8 +3,6 @@
 For those who change a kernel, a tunnel or a setting and want to know what it did.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

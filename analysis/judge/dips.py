@@ -5,8 +5,6 @@ next to nothing, or half of what it did. A loss or a change of the path makes su
 it was the regularity tells. Times are seconds, rates Mbit/s of payload.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 

@@ -3,8 +3,6 @@
 Times are seconds, rates Mbit/s of payload. What a run's series do not tell is None or empty.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise

@@ -5,8 +5,6 @@ here: a new one is one more entry of MERITS. gostlab.declared reads the names ou
 source, so each stands as a literal.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

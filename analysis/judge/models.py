@@ -6,8 +6,6 @@ buffers at the bottleneck or start-up: a model is what a paper says of one long 
 idle path.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ Monte Carlo test: G. A. Barnard, J. R. Stat. Soc. B 25, 1963). A state has two r
 run alone is an outlier; and states lie apart by a share that matters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import combinations, pairwise

@@ -5,8 +5,6 @@ are independent; its coverage is exact and stated. Below six runs no such interv
 none is given; nor is one of runs that are identical to the bit, or that fall into several states.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass

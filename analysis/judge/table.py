@@ -3,8 +3,6 @@
 Sentences and figures write their numbers by the same functions.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 The same rows are a report's summary of study and lab, and what `lab validate` prints.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

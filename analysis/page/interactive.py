@@ -5,8 +5,6 @@ The page is readable without it: figures, tables and the list of runs stay where
 reader without scripts, and on paper.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

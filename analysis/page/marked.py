@@ -29,7 +29,6 @@ from analysis.judge.cells import Cell, MatrixResults, to_matrices
 from analysis.judge.figures_of_merit import BY_KEY, merit_of
 from analysis.judge.statistics import Summary
 from analysis.judge.table import MISSING, NBSP, Column, Table, cc_name, count, span_words, texts
-from analysis.page.report import write_whole
 from analysis.read.description import question, read_asked
 from analysis.read.folder import Run
 from analysis.read.runs import load_results
@@ -37,6 +36,7 @@ from analysis.read.study import load_study, questions
 from analysis.read.values import Scalar
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.words import level_words
+from gostlab.results import write_whole
 from gostlab.results.measures import are_identical
 
 BEGIN = re.compile(r"<!-- runs: (?P<asked>[^>]+?) -->")
@@ -109,7 +109,7 @@ def write_marked(pages: Iterable[Path], results: Path, root: Path) -> list[Path]
     filled = {page: fill(page, load, root) for page in pages}
     changed = [page for page, text in filled.items() if text != page.read_text(encoding="utf-8")]
     for page in changed:
-        write_whole(page, filled[page].encode("utf-8"))
+        write_whole(page, filled[page])
     return changed
 
 

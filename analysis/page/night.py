@@ -5,8 +5,6 @@ lightened. A scale of colours stays as it is, and so does what stands on its fie
 is a number.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

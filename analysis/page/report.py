@@ -5,8 +5,6 @@
 All of it can be deleted and made again from the result folders.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -38,6 +36,7 @@ from analysis.read.study import Study, load_study
 from analysis.read.values import printable
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file.words import cell_words
+from gostlab.results import write_whole
 
 TEMPLATE_FOLDER = Path(__file__).resolve().parent
 # Names of what the last report wrote, so that the next one takes away what it no longer writes, and
@@ -96,14 +95,6 @@ def write_studies(
     page = written.text("report.html", render(chapters, shown))
     written.forget_old()
     return page
-
-
-def write_whole(path: Path, content: bytes) -> Path:
-    """Write a file, whole or not at all; the file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(content)
-    return part.replace(path)
 
 
 class Writer:

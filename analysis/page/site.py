@@ -7,8 +7,6 @@ every figure and number. The page of fits is made from fitted profiles, the page
 of the reference. All of it can be deleted and made again.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from functools import cache, partial
@@ -16,11 +14,11 @@ from pathlib import Path
 
 from analysis.judge.table import Column, Table, texts
 from analysis.page.marked import fill, load_fullest
-from analysis.page.report import write_whole
 from analysis.page.studies import write_studies_page
 from gostlab.declared.folders import ROOT
 from gostlab.describe.file.fitted import Fitted
 from gostlab.describe.file.profile import list_profiles, load_profile
+from gostlab.results import write_whole
 
 TEMPLATES = Path(__file__).with_name("site_pages")
 STYLE = Path(__file__).with_name("site.css")
@@ -48,11 +46,11 @@ def write_site(results: Path, names: Sequence[str], folder: Path, *, keep: bool 
     load = cache(partial(load_fullest, results))
     for template in sorted(TEMPLATES.glob("*.md")):
         text = fill(template, load, ROOT, none=not_run)
-        write_whole(pages / template.name, text.encode("utf-8"))
+        write_whole(pages / template.name, text)
     write_studies_page(results, names, pages / "studies.md", keep=keep)
-    write_whole(pages / "fits.md", fits_page().encode("utf-8"))
+    write_whole(pages / "fits.md", fits_page())
     shutil.copyfile(SPEED, pages / SPEED.name)
-    write_whole(pages / "conf.py", CONFIGURATION.encode("utf-8"))
+    write_whole(pages / "conf.py", CONFIGURATION)
     write_whole(pages / "_static" / STYLE.name, STYLE.read_bytes())
     return pages
 

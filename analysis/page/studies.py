@@ -7,8 +7,6 @@ Markdown that a forge shows as it is. All of it is made from result folders and 
 and can be made again.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -25,10 +23,11 @@ from analysis.judge.cells import runs_per_cell, to_matrices
 from analysis.judge.table import NBSP, markdown, several, span_words
 from analysis.page import tables
 from analysis.page.chapter import Chapter, to_chapter
-from analysis.page.report import page_template, write_whole
+from analysis.page.report import page_template
 from analysis.read.description import question, read_asked
 from analysis.read.runs import Results, load_results
 from analysis.read.study import Study, load_study, questions
+from gostlab.results import write_whole
 
 COMMAND = "./lab report --site"
 # A list of runs longer than this is for the report.

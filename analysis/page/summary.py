@@ -6,8 +6,6 @@ Only cells with enough runs are on it (analysis.page.marked.LEAST). Sections of 
 have no such runs in the results stay as they are.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Sequence
@@ -24,9 +22,10 @@ from analysis.judge.cells import MatrixResults, to_matrices
 from analysis.judge.table import markdown, span_words
 from analysis.page.chapter import Chapter, to_chapter
 from analysis.page.marked import LEAST, commands_of, load_fullest
-from analysis.page.report import page_template, write_whole
+from analysis.page.report import page_template
 from analysis.read.runs import Results
 from analysis.read.study import is_about, load_study
+from gostlab.results import write_whole
 
 COMMAND = "./lab report --docs"
 COLOURS = 64  # of a picture: a third of the bytes, and nobody sees it
@@ -64,7 +63,7 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
     page = page_template("summary.md.j2").render(
         command=COMMAND, least=LEAST, sections=[sections[name].text for name in sorted(sections)]
     )
-    write_whole(out_md, (page.rstrip("\n") + "\n").encode("utf-8"))
+    write_whole(out_md, (page.rstrip("\n") + "\n"))
     shown = {name for each in sections.values() for name in each.pictures}
     for name in {name for each in before.values() for name in each.pictures} - shown:
         (folder / f"{name}.png").unlink(missing_ok=True)

@@ -1,7 +1,5 @@
 """The report's tables: what the figures draw, in figures; and what they leave out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What a run was asked to be: run.json, of this lab and of older ones."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

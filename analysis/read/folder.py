@@ -1,7 +1,5 @@
 """One result folder as frozen dataclasses: what was asked, what was measured, what produced it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

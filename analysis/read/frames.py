@@ -1,7 +1,5 @@
 """A run's samples as tables: the columns of its files, with their units in the names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ form's single runs.
     cp results/report/tables/thesis-tunnel-measured.csv measurements/thesis-tunnel.csv
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, fields

@@ -3,8 +3,6 @@
 Each becomes a `Run` or a `Broken`; none is left out.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The names are the control's own (cc/gostlab_cc.h); their ends tell the unit. Wha
 gives as a negative number, which is no value here.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import lru_cache

@@ -5,8 +5,6 @@ The file is the copy that is kept with the results. What it publishes is read as
 gostlab.describe's own `Published`; here is what such an entry means for a run.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

@@ -4,8 +4,6 @@ What these functions return is what its type says: finite numbers, text without 
 objects. What cannot be had so is `Unreadable`, with the file's name and what is wrong.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -16,7 +16,6 @@ from gostlab.api.loaded import load as load
 from gostlab.api.making import Gathered as Gathered
 from gostlab.api.making import contests as contests
 from gostlab.api.making import execute as execute
-from gostlab.api.making import save_question as save_question
 from gostlab.api.making import starter as starter
 from gostlab.api.making import summary as summary
 from gostlab.api.parts import add_cc as add_cc

@@ -16,7 +16,6 @@ from gostlab.api.plan import Plan
 from gostlab.declared.folders import IS_PACKAGE
 from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.describe.file.document import BadInput
-from gostlab.describe.file.question import Question
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import native, sandbox
 from gostlab.machine.cpus import claimed_cpus
@@ -115,14 +114,8 @@ def keep_file(plan: Plan, folder: Path) -> None:
     if plan.asked is None:
         results.keep_experiment(folder, plan.file.name, plan.file.path_on_disk)
     else:
-        save_question(plan.asked, folder / plan.file.name / results.EXPERIMENT_FILE)
-
-
-def save_question(question: Question, file: Path) -> None:
-    """Write a question as an experiment's file, whole or not at all. Raises OSError."""
-    part = file.with_name(file.name + ".part")
-    part.write_text(question.text, encoding="utf-8")
-    part.replace(file)
+        file = folder / plan.file.name / results.EXPERIMENT_FILE
+        results.write_whole(file, plan.asked.text)
 
 
 def taken_over(runs: Sequence[RunDescription]) -> str:

@@ -2,8 +2,6 @@
 and how long that took here, or would take by a sample of its runs.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

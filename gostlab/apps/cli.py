@@ -6,8 +6,6 @@ possible, 2 bad input, 3 all ran, and some are invalid: no answer to their quest
 none; 130 interrupted.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a verb of the command line is, and the words that several share."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import json

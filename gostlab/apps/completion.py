@@ -4,8 +4,6 @@ The library argcomplete does it: at each Tab the shell asks this command itself,
 its parser. So a setting, an experiment or a congestion control of one's own is offered as well.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any

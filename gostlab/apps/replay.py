@@ -1,7 +1,5 @@
 """A finished run's commands.sh, replayed in the sandbox and held against the run."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """One colour per congestion control, in figures, on pages and on the terminal."""
 
-from __future__ import annotations
-
 import zlib
 
 # First Okabe and Ito's palette without its yellow, which is hardly seen on white. The others were

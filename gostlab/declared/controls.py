@@ -9,8 +9,6 @@ An experiment writes a control by name, and may set its parameters: `mycc(alpha=
 library alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Mapping

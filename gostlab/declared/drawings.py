@@ -5,8 +5,6 @@ Each is declared once, where it is drawn or computed: `Drawing("by-loss", …)`,
 importing it would bring matplotlib and pandas into every command. So each stands as a literal.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What the asking side says when it cannot go on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

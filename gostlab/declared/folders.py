@@ -5,8 +5,6 @@ In a checkout what people write (experiments, profiles, labs) lies beside the co
 all within gostlab/, as pyproject.toml says. Python's own library alone.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 from collections.abc import Iterator

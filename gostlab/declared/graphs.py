@@ -2,8 +2,6 @@
 same there and back. Python's own library alone.
 """
 
-from __future__ import annotations
-
 import itertools
 
 CHAIN, RING, MESH = "chain", "ring", "mesh"

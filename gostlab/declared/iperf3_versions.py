@@ -6,8 +6,6 @@ lab brings one of each kind, from Debian's packages and with their own libraries
 machine's only where it is requested.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 SYSTEM = "system"  # whatever is installed

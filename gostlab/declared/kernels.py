@@ -7,8 +7,6 @@ from its version and from the patches that it took; what it cannot is refused wh
 for it, and said of every run on it. Python's own library alone.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterable, Mapping

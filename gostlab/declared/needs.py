@@ -3,8 +3,6 @@
 Python's own library alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any

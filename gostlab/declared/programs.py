@@ -1,7 +1,5 @@
 """Programs that measure and that no tunnel declares: the set-up unpacks what the machine lacks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 IRTT = "irtt"  # round trips of datagrams, for ping flows

@@ -6,8 +6,6 @@ to itself, so that another queueing discipline under it never has one to decide 
 than first in, first out needs the token bucket.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path

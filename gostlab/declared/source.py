@@ -5,8 +5,6 @@ without either. So what they declare is written as literals, and read here from 
 Python's own library alone: the set-up reads declarations before any package is there.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re
@@ -20,6 +18,8 @@ from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import from_root
 
 T = TypeVar("T")
+# A short form of a declaration: what it says -> the declaration's own keywords.
+Form = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def parse_source(path: Path) -> ast.Module:
@@ -62,18 +62,26 @@ def literal_of(path: Path, name: str, value: ast.expr) -> Any:
 
 
 def declared_in(
-    folder: Path, constant: str, kind: type[T], function: str, names: Mapping[str, Any] = {}
+    folder: Path,
+    constant: str,
+    kind: type[T],
+    function: str,
+    names: Mapping[str, Any] = {},
+    forms: Mapping[str, Form] = {},
 ) -> list[T]:
     """What the modules of a folder declare, as `CONSTANT = Kind(...)` beside a function of that
     name; a module with neither only helps others.
 
     names  constants that a declaration may use
+    forms  what else than Kind it may be, and how that is said as one
     Raises BadInput for a file with one of the two.
     """
     found = []
     for path in sorted(folder.glob("*.py")):
         body, origin = parse_source(path).body, from_root(path)
-        declaration, has_function = assigned(body).get(constant), function in functions(body)
+        values_by_name = assigned(body)
+        declaration = values_by_name.get(constant)
+        has_function = function in functions(body) or function in values_by_name
         if declaration is None and not has_function:
             continue
         if declaration is None:
@@ -92,6 +100,8 @@ def declared_in(
             else literal_of(path, str(word.arg), word.value)
             for word in declaration.keywords
         }
+        if isinstance(declaration.func, ast.Name) and declaration.func.id in forms:
+            values = forms[declaration.func.id](values)
         values["module"] = path.stem
         found.append(declared_as(kind, f"{where}: {constant}", values))
         check_written(path, body)

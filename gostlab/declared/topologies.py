@@ -4,8 +4,6 @@ A topology is one class there. Its plain attributes are read without importing i
 need Mininet; no other module compares topologies by name.
 """
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 from functools import cache

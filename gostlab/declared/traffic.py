@@ -4,8 +4,6 @@ A kind is one file there: `TRAFFIC = TrafficKind(...)` says what it is; `serve` 
 commands of its two ends, and `read` says what its client's report tells.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path

@@ -4,11 +4,10 @@ A tunnel is one file there: `TUNNEL = TunnelKind(...)` says what it is, `start(l
 Every other place takes the names from here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import TUNNELS, from_root
@@ -130,6 +129,29 @@ class TunnelKind:
         return INNER in self.legs
 
 
+def relay_keywords(said: dict[str, Any]) -> dict[str, Any]:
+    """What `gost_relay` says, as TunnelKind has it."""
+    if "transport" not in said:
+        return said
+    transport = said.pop("transport")
+    legs: dict[str, Any] = {"chain": CHAIN_LEGS}
+    if said.get("over") == "udp":
+        legs = {"legs": DATAGRAM_LEGS, "chain": DATAGRAM_LEGS}
+    return {
+        "name": f"gost+{transport}",
+        "spellings": (f"relay+{transport}",),
+        "program": GOST,
+        "carries": ("tcp", "udp"),
+        **legs,
+        **said,
+    }
+
+
+def gost_relay(**said: Any) -> TunnelKind:
+    """GOST's relay over one of its transports: gost+TRANSPORT, which GOST calls relay+TRANSPORT."""
+    return TunnelKind(**relay_keywords(said))
+
+
 # What a tunnel's file may name in its declaration.
 CONSTANTS = {
     "GOST": GOST,
@@ -139,6 +161,7 @@ CONSTANTS = {
     "JOINED_LEGS": JOINED_LEGS,
     "DATAGRAM_LEGS": DATAGRAM_LEGS,
 }
+FORMS = {"gost_relay": relay_keywords}
 
 
 @cache
@@ -146,7 +169,7 @@ def tunnel_kinds(folder: Path = TUNNELS) -> dict[str, TunnelKind]:
     """Every tunnel by each of its names: none first, then by name. Raises BadInput for a file that
     declares a tunnel and cannot start one, or the reverse.
     """
-    kinds = declared_in(folder, "TUNNEL", TunnelKind, "start", CONSTANTS)
+    kinds = declared_in(folder, "TUNNEL", TunnelKind, "start", CONSTANTS, FORMS)
     kinds.sort(key=lambda kind: (not kind.is_direct, kind.name))
     for kind in kinds:
         check_kind(folder, kind)

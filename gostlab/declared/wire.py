@@ -5,8 +5,6 @@ Ethernet link, in full packets and without anything sent twice. Handshakes, keep
 of the other direction are left out.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ congestion control had a say, and the reason says what. `invalid`: the number is
 the question.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

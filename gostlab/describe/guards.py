@@ -6,8 +6,6 @@ a reader of the number; it is said once before a matrix runs, and stands in fide
 run that it holds for.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence

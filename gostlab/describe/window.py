@@ -1,7 +1,5 @@
 """How large a TCP window a path needs, and what to set so that sockets have it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from typing import Any

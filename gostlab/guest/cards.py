@@ -5,8 +5,6 @@ kernel merges what has come meanwhile (GRO). Only the hosts that connections end
 routers handle single packets, so that the path loses and queues what it is asked to.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,8 +4,6 @@ The script's functions are in commands_prelude.sh. `FORMAT` changes when a scrip
 replayed as those before it.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import shlex

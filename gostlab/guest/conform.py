@@ -7,8 +7,6 @@ Each has a network namespace of its own, as in the kernel's ksft_runner.sh. A li
 for each, as soon as it is known: its name, whether it passed, and what packetdrill said.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -2,8 +2,6 @@
 hosts' links, as it tells nothing that the lab could read.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from gostlab.describe.resolve.flows import Flow

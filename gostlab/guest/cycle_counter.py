@@ -8,8 +8,6 @@ change of CR4 and back. So the program stands still at its exec by ptrace(2), be
 instruction, and in its memory the counter then reads 0. Its file stays as it is.
 """
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import os

@@ -3,8 +3,6 @@
 By the calls of <linux/ethtool.h> through SIOCETHTOOL, in the caller's network namespace.
 """
 
-from __future__ import annotations
-
 import array
 import fcntl
 import socket

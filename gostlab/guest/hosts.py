@@ -2,8 +2,6 @@
 and read back.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """The path when nothing is on it: pinged, and compared with what was requested."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -7,8 +7,6 @@ same in one `ip -batch` a node, from what Mininet knows. Mininet's prompt (`./la
 with shells.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -4,8 +4,6 @@ The only module that imports mininet.net. Everything that is run on a node goes 
 which writes it down in `commands.sh` so that a reader can build the same network by hand.
 """
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence

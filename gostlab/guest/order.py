@@ -1,7 +1,5 @@
 """What the load of a run needs to know and to do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

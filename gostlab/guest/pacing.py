@@ -2,8 +2,6 @@
 control, and takes pacing over from TCP where that does it itself (tc-fq(8)).
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -6,8 +6,6 @@ The script's reports go to FOLDER/replayed. replay.json says what they say, in t
 flows.json and env.json, or why there is nothing to say.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

@@ -7,8 +7,6 @@ machine gave it those. How it ended goes to outcome.json, which its starter turn
 status.json.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

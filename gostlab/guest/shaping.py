@@ -5,8 +5,6 @@ Bottleneck (rate and queue) and delay line (delay, jitter, loss) stand on differ
 netem counts packets in flight against its limit: on one qdisc the delay would eat the buffer.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 import re

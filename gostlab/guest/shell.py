@@ -4,8 +4,6 @@ terminal.
 python3 -m gostlab.guest.shell FOLDER     FOLDER holds run.json and parts.json
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -5,8 +5,6 @@ Then a timeline starts each flow at its instant and changes the path at its own;
 from the start of the load, and what was really done when is written down.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """The verdict of a run: what its series, its flows and its legs say together."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ A folder is finished when it has status.json, which is written last and by renam
 finished is run again. Names end in a hash of the inputs, so the same question finds its answer.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json
@@ -69,6 +67,14 @@ def write_json(path: Path, value: Any) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
+
+
+def write_whole(path: Path, content: str | bytes) -> Path:
+    """Write a file, whole or not at all (by rename); the file. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    return part.replace(path)
 
 
 def finish(

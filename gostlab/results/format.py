@@ -6,8 +6,6 @@ and not in the folder. SCHEMA counts what a reader must know: it grows when a fi
 meaning or goes, not when one is added.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import dataclass

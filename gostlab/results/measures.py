@@ -11,8 +11,6 @@ Rows without the numbers that a definition needs are passed over. Nothing is rai
 do not tell: that is None.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence

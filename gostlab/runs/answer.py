@@ -2,8 +2,6 @@
 and hyperfine show theirs; and the same as CSV.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Mapping, Sequence

@@ -2,8 +2,6 @@
 of its share, and who yields to whom since when.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Sequence

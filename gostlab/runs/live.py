@@ -6,8 +6,6 @@ the picture goes at a pace that people can watch, and waits where a run has no s
 runs beside each other are seen at the same instant of their own clocks.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """What became of a matrix: every run by how it ended, for the command line and for programs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """How long runs take: a guess from what they ask, times how far it was off for those that ended."""
 
-from __future__ import annotations
-
 import heapq
 import json
 import math

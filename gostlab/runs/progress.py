@@ -2,8 +2,6 @@
 per finished run elsewhere.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

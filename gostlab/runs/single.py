@@ -1,7 +1,5 @@
 """One run, described by a file, made in a folder: what any engine that runs commands can drive."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """A matrix in a table: each cell's goodput, delays under load and verdict, for the terminal."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass

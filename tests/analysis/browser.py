@@ -2,8 +2,6 @@
 beside Python's own.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

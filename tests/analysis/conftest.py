@@ -2,8 +2,6 @@
 looked at.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

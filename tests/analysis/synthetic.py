@@ -6,8 +6,6 @@ measured.
     python3 tests/analysis/synthetic.py        writes tests/analysis/fixture again
 """
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json

@@ -1,7 +1,5 @@
 """`gostlab.load`: tables whose columns say their units, and drawings on somebody's own axes."""
 
-from __future__ import annotations
-
 import re
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the lab does with files, as functions: nothing printed, each refusal names what to do."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 where a kernel lacks something.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bad input: one line on standard error that says what and where, exit code 2, no traceback."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

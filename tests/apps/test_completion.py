@@ -1,7 +1,5 @@
 """`./lab completion SHELL`, tried in the shells themselves."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import subprocess

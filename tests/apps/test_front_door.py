@@ -1,7 +1,5 @@
 """What a contributor's tools read: pre-commit, the forge's workflow, git blame, the version."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -2,8 +2,6 @@
 topology and tunnel.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

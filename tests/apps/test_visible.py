@@ -1,7 +1,5 @@
 """Foreign text reaches no terminal raw: whichever way it takes, its control characters are seen."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Callable

@@ -9,8 +9,6 @@ it can], ...]), when: a list of {state, after_s, path, acks, app}: once the cont
 after that time, the path, or what the program sends from then on, becomes this.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

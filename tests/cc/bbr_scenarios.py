@@ -2,8 +2,6 @@
 with the state read from the socket at every ACK.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from functools import cache

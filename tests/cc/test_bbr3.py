@@ -4,8 +4,6 @@ bounds at every ACK of every scenario, the cadence of ProbeRTT and of ProbeBW, S
 full link gets.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

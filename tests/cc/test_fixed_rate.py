@@ -1,7 +1,5 @@
 """The congestion control that paces at a set rate whatever is lost, in the sandbox."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.guest.test_flows import flows, written

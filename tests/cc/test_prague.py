@@ -2,8 +2,6 @@
 draft-briscoe-iccrg-prague-congestion-control-04; and what it is for: a short queue and a full link.
 """
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json

@@ -2,8 +2,6 @@
 put each into a copy of the lab and touch nothing else in it.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

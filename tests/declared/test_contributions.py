@@ -2,8 +2,6 @@
 as it is, runs from end to end.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Congestion controls as an experiment writes them, and those that are C files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

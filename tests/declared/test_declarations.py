@@ -1,7 +1,5 @@
 """A tunnel and a topology are one declaration each; half of one is a line before anything runs."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Networks of nodes: their links, and the ways across."""
 
-from __future__ import annotations
-
 import pytest
 
 from gostlab.declared import graphs

@@ -1,7 +1,5 @@
 """Bytes on the wire per byte carried, by the formats, against sums done by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from gostlab.declared.tunnels import tunnel_kind

@@ -1,7 +1,5 @@
 """Every trap is seen, with the number that decides, and only where it is one."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace

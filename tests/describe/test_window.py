@@ -1,7 +1,5 @@
 """What a path needs of TCP's buffers."""
 
-from __future__ import annotations
-
 import pytest
 
 from gostlab.describe.window import advise_window

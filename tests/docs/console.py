@@ -7,8 +7,6 @@ other samples (docs/explanation/repeatability.md). How many segments were sent a
 share, is chance of few losses: any count is near another.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

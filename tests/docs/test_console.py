@@ -1,7 +1,5 @@
 """A reader who follows the README, a tutorial or a how-to page to the letter sees what it shows."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 that names it, a line of documentation, a caption.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from functools import cache

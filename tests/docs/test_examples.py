@@ -1,7 +1,5 @@
 """The examples of docs/how-to/experiment.md, run in their quick form as a reader would."""
 
-from __future__ import annotations
-
 import csv
 import sys
 from pathlib import Path

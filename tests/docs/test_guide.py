@@ -1,7 +1,5 @@
 """docs/how-to/experiment.md: its examples are files that can be run as they stand."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

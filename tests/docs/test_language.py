@@ -1,7 +1,5 @@
 """How the pages are written: short lines, plain words, no page too long, no number by hand."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 runs; and what they are to leave is there.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

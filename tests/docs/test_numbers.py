@@ -4,8 +4,6 @@ A table of measured numbers stands between marks that runs fill (analysis.page.m
 line that names the command which printed it: `<!-- from: ./lab … -->`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

@@ -6,8 +6,6 @@ python3 -m tests.experiments.run_names NAME     prints an experiment's names, to
                                                 with those of another checkout
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Every experiment in the repository expands, and the thesis's own numbers stand in it exactly."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Congestion control by end and by leg, as the kernel's own sockets show it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.guest.test_flows import written

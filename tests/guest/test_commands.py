@@ -1,7 +1,5 @@
 """commands.sh: what a reader runs makes the same files again."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

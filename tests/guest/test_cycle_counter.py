@@ -1,7 +1,5 @@
 """Programs of an older Go, whose runtime reads the CPU's cycle counter: real ones, here."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

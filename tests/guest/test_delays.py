@@ -1,7 +1,5 @@
 """The delays that a run's samples tell, against what a queue of a known size must be."""
 
-from __future__ import annotations
-
 import pytest
 
 from gostlab.results.measures import Latency, latency

@@ -4,8 +4,6 @@ in the sandbox.
 Every bound is stated with the probability that a correct lab misses it.
 """
 
-from __future__ import annotations
-
 import pytest
 from scipy.stats import binom
 

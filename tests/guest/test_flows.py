@@ -5,8 +5,6 @@ What is exact on the virtual clock is asked exactly; what is random is seeded, s
 met is met again.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import itertools

@@ -1,7 +1,5 @@
 """iperf3's server held by ptrace on this machine's own loopback."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

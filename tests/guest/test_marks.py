@@ -1,7 +1,5 @@
 """ECN, queues that mark, and pacing by a qdisc, in the sandbox on the virtual clock."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

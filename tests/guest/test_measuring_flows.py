@@ -1,7 +1,5 @@
 """Flows that measure: ping and short, as requested, and what of their reports becomes numbers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 kept, its end judged.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from typing import Any

@@ -1,7 +1,5 @@
 """tc's commands are built as asked, and what the kernel shows is read back and compared."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Topologies of several links, in the sandbox: parking-lot, ring and mesh."""
 
-from __future__ import annotations
-
 import pytest
 
 from gostlab.describe.file.document import BadInput

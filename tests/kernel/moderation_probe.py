@@ -5,8 +5,6 @@ what each waited (µs, from its send call to the receiving stack's time stamp) a
 the last one had been sent; for `lone_segment`, what a TCP segment without PSH waited for its reader.
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import json

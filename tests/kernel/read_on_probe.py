@@ -6,8 +6,6 @@ of JSON for each case: how each block ended (bytes, and the error if one ended i
 nanosecond, and how many reads the kernel made.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import json

@@ -4,8 +4,6 @@ Four namespaces: `src` and the exits `a` and `b`, each on a veth of the router's
 the address that src sends to. A case says how many packets each exit got, and what they waited.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import json

@@ -3,8 +3,6 @@ what its kernel lacks. A kernel that is not built is passed over: the set-up bui
 alone.
 """
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any

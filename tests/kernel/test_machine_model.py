@@ -2,8 +2,6 @@
 clock, whose CPU pays, and each host's own TCP memory.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

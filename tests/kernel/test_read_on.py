@@ -2,8 +2,6 @@
 without, ends are right, and who looks at the clock between two reads makes his own.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Mapping

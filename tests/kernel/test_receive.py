@@ -2,8 +2,6 @@
 repeat.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Routes that the kernel remembers: packets go where they would without, whatever changes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The labs' pages: whoever follows one literally finds each word, number, formula and command."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The tools beside the labs, on the smallest of them: bands and figures come from real runs."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

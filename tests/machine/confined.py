@@ -8,8 +8,6 @@ ORDERS.json: {"mounts": [[options for mount(8)] …], "namespaces": bool, "secco
 Everything is made in a mount namespace that ends with the command.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import json

@@ -2,8 +2,6 @@
 user, no terminal, little memory, half a CPU.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ What an attempt does is tried first where nothing holds it, so that a test which
 be seen.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

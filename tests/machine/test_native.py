@@ -2,8 +2,6 @@
 be.
 """
 
-from __future__ import annotations
-
 import json
 import re
 

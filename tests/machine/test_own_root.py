@@ -1,7 +1,5 @@
 """Runs on the lab's own root: the same to the bit wherever the lab and its parts lie."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Mininet's prompt in the lab: on a terminal, in the sandbox."""
 
-from __future__ import annotations
-
 import os
 import pty
 import select

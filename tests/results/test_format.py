@@ -2,8 +2,6 @@
 not in it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import fields

@@ -2,8 +2,6 @@
 field by field.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

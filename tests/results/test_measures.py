@@ -1,7 +1,5 @@
 """What samples say in one number each, of samples made up to have a known answer."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

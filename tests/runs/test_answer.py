@@ -2,8 +2,6 @@
 some, and a CSV that says its units.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Who gets how much, on the terminal."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

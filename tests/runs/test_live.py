@@ -1,7 +1,5 @@
 """`--live`: the picture of runs under way follows their samples, at a pace of its own."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

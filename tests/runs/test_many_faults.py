@@ -6,8 +6,6 @@ the same end. Every instant is drawn from a seed; what a process has come to by 
 machine's.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

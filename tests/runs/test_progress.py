@@ -1,7 +1,5 @@
 """What stands on a terminal while a matrix runs: a grid that fills, a line per run under way."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from pathlib import Path

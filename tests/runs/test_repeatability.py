@@ -1,7 +1,5 @@
 """One seed is one run, wherever the lab lies."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

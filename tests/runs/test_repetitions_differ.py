@@ -2,8 +2,6 @@
 two congestion controls of one repetition meet the same.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from gostlab.describe.file.experiment import load_experiment, with_repetitions

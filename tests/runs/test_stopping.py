@@ -2,8 +2,6 @@
 after an interruption.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

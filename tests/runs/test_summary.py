@@ -1,7 +1,5 @@
 """The table after a run: each cell's goodput, delays, verdict and why it is degraded."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

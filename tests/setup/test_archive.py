@@ -1,7 +1,5 @@
 """What is derived from apt's answers, and that the private apt leaves the machine's alone."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from dataclasses import replace

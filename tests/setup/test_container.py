@@ -1,7 +1,5 @@
 """The image: what its Containerfile says; on request, the same steps in a Debian of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """GOSTs of several versions, side by side; what is none is one line."""
 
-from __future__ import annotations
-
 import io
 import lzma
 import tarfile

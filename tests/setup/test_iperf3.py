@@ -1,7 +1,5 @@
 """The lab's own iperf3s: found, tried, and never something else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the sandbox's kernel is built from: kernel/options, and build.sh on a pretended source."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -2,8 +2,6 @@
 checkout, and what of it works there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Where parts are looked for, and when one counts."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -2,8 +2,6 @@
 cannot.
 """
 
-from __future__ import annotations
-
 import fcntl
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """The tunnels' programs: the machine's first, else the lab's own, and never half of one."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -12,8 +12,6 @@ they are, and nothing outlives the command. The network in there is vagrant-libv
 its way out is slirp4netns.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What a congestion control thinks: its bandwidth, its bounds, its gains, its states."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Congestion windows, run beside run."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """When flows fall below their own rate, and what that costs: BBR's ProbeRTT, for one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How long short downloads take, by their size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any

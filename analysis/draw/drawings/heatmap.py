@@ -1,7 +1,5 @@
 """Two factors as a map: what a number is at every pair of their levels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -2,8 +2,6 @@
 no more the window, sets the rate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any

@@ -1,7 +1,5 @@
 """Goodput of every site of a star."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from functools import partial

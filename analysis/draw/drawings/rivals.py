@@ -2,8 +2,6 @@
 control gets beside each other one (as Prudentia shows services beside services).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Flows' shares of a bottleneck."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any

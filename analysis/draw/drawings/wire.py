@@ -1,7 +1,5 @@
 """Bytes on the wire per byte carried, by tunnel: as the formats say, and as it was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from statistics import median

@@ -14,8 +14,6 @@ machine, as only that lets two programs run at once. In the sandbox a host has a
 byte costs each end what it did here; what both carry is a matter of whose CPU pays.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """`./lab bench`: its words."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

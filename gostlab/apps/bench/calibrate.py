@@ -11,8 +11,6 @@ load with another number of streams judges what lies between. A program that wai
 more per call, for its wake-ups; that is not in it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What numbers of the machine model were taken from, taken anew: `./lab bench --part NAME`."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """What a cluster's scheduler costs a run: runs that do nothing, on workers of this machine."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """A figure of the benchmark: what was taken several times, what it should be, and whether it is."""
 
-from __future__ import annotations
-
 import re
 import statistics
 import subprocess

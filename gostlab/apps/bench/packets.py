@@ -5,8 +5,6 @@ Nothing outlives the measurement: the namespaces hang on processes of a process 
 with it. It needs ethtool, and root or user namespaces.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """The page of timings: what the benchmark printed, and how it was taken."""
 
-from __future__ import annotations
-
 import textwrap
 import time
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ costs is a slope: the CPU time of a long run less that of a short one, by the pa
 that what surrounds a run does not count.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """Linux's own packetdrill scripts, out of Debian's kernel source."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable

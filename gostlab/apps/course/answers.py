@@ -1,7 +1,5 @@
 """answers.yaml, as the student fills it in, and predictions.json, its first half sealed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ numbers of their own. All else follows from the ticket: the values, and, with th
 seed of every random number of the runs. So predictions cannot be changed without other runs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

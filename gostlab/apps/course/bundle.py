@@ -1,7 +1,5 @@
 """What an autograder needs of the lab, as one zip: Python, the lab's folder, and a script."""
 
-from __future__ import annotations
-
 import shlex
 import zipfile
 from collections.abc import Iterator

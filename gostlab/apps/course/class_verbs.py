@@ -1,7 +1,5 @@
 """`./lab grade … --roster`: a class's hand-ins at once; `./lab lab key`: what would be right."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter
@@ -31,7 +29,7 @@ from gostlab.apps.course.whole_class import (
 )
 from gostlab.console import Console
 from gostlab.describe.file.document import BadInput
-from gostlab.results import read_object
+from gostlab.results import read_object, write_whole
 from gostlab.runs.summary import plain_table
 
 LOOKED_AT = 20  # hand-ins, to find out which lab they are of
@@ -125,9 +123,7 @@ def write(out: Path, lab: Lab, title: str, lines: list[Line], index: str) -> Non
     for old in set(feedback.glob("*.html")) - set(files):
         old.unlink()  # of a student who has left the roster
     for file, text in files.items():
-        part = file.with_name(f".{file.name}.part")
-        part.write_text(text, encoding="utf-8", newline="")
-        part.replace(file)
+        write_whole(file, text)
 
 
 def print_class(lines: list[Line], lab: Lab) -> None:

@@ -2,8 +2,6 @@
 its students apart (labs/bands.py measures it).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations

@@ -1,7 +1,5 @@
 """A student's folder for one lab: what is in it, and what he has to do next."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -13,8 +13,6 @@ A name that leads out, a link, more than any hand-in has: refused as in `upload`
 is unpacked but the hand-in that is being read.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -5,8 +5,6 @@ taken for granted: it is computed again from those, and where they disagree the 
 Everything may have been written by anybody: what cannot be read is a sentence, never a traceback.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -2,8 +2,6 @@
 one. In words: no formula of check.yaml is in it.
 """
 
-from __future__ import annotations
-
 from gostlab.apps.course.formula import rounded
 from gostlab.apps.course.grading import Scored
 

@@ -1,7 +1,5 @@
 """A grade as others read it: text, JSON, JUnit's XML, Gradescope's and Classroom 50's results."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@ Numbers, words in quotes, names, + - * / **, comparisons, and/or/not, `a if b el
 nothing else, so that a file of a lab can compute and not act.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

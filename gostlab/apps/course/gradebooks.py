@@ -11,8 +11,6 @@
 A hand-in that is missing, or could not be graded, has an empty cell and no zero: a person decides.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ Nothing earns a point unless the runs are the student's own, whole and good: a p
 only before its runs, an answer only beside them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -2,8 +2,6 @@
 for each student, what is measured, and what earns points.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

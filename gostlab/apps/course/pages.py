@@ -1,7 +1,5 @@
 """The pages of a graded class: one of feedback for each student, and the teacher's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Every path is the same for everybody, to the bit: same numbers, same seed, so th
 equal scores. A score is what the poorer of two tunnels got, as a percentage of half of the link.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import hmac

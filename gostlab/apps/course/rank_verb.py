@@ -1,7 +1,5 @@
 """`./lab lab rank`: whose congestion control shares a link best."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

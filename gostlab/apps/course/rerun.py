@@ -1,7 +1,5 @@
 """A run of a hand-in beside the same run made anew by the grader."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterator, Mapping

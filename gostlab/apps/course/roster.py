@@ -4,8 +4,6 @@ and Gradescope export it.
 A student may be known to the lab by any of his identifiers: whichever he typed at `start`.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence

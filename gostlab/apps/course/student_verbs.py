@@ -1,7 +1,5 @@
 """A student's verbs: `./lab labs`, and `./lab lab start`, `predict`, `run`, `report`, `hand-in`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -2,8 +2,6 @@
 Python and PyYAML alone unless it is to run something again.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

@@ -5,8 +5,6 @@ files or bytes than any lab has, are refused. Bytes are counted as they come, wh
 says.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """Whether a teacher's own lab is whole: what `start` looks at before it gives anybody values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from gostlab.apps.course.answers import read_answers

@@ -4,8 +4,6 @@ What came of a hand-in is kept in the folder `graded`, a file for each, written 
 An interruption costs the hand-ins that were being read.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

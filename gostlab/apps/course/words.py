@@ -4,8 +4,6 @@ what they start, which takes a second to import.
 docs/how-to/teaching.md is for the teacher, labs/README.md for the student.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from pathlib import Path

@@ -24,7 +24,7 @@ from gostlab.describe.file.experiment import Experiment, read_experiment
 from gostlab.describe.file.fitted import FIT, Fitted, FittedParameter, FittedRow, TradeOff
 from gostlab.describe.file.settings import show_level
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.results import EXPERIMENT_FILE, measures
+from gostlab.results import EXPERIMENT_FILE, measures, write_whole
 from gostlab.runs.progress import clock_words
 from gostlab.runs.schedule import Finished, Quiet
 from gostlab.visible import beneath
@@ -152,10 +152,7 @@ def kept_experiment(order: FitOrder) -> Experiment:
         "matrices": [{"name": MATRIX, "draw": ["cells"]}],
     }
     text = "# The runs that ./lab fit made.\n" + yaml.safe_dump(document, sort_keys=False)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f"{file.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(file)
+    write_whole(file, text)
     return read_experiment(parse_document(text, str(file)), file)
 
 

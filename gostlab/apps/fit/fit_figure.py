@@ -2,8 +2,6 @@
 fit as well over two of what was free.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A fit's profile: the base with what was fitted in its place, and how good that is."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -1,12 +1,10 @@
 """`./lab fit PROFILE --from MEASUREMENTS`: its options, and the lines that it prints."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
@@ -22,9 +20,8 @@ from gostlab.apps.fit.free import read_word
 from gostlab.apps.fit.order import FitOrder
 from gostlab.console import Console
 from gostlab.declared.folders import OWN_PROFILES
-from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.document import named_values
 from gostlab.describe.file.fitted import FIT, JUDGE, Fitted, FittedRow
-from gostlab.describe.file.units import quoted
 from gostlab.runs.summary import WIDTH, mbit
 
 FIGURE = "fitted.png"
@@ -81,7 +78,7 @@ def read_order(arguments: argparse.Namespace, machine_name: str) -> FitOrder:
         arguments.profile,
         arguments.measurements,
         free=[read_word(word) for word in arguments.free],
-        settings=dict(split("--set", arguments.set, "name=value (like duration=10s)")),
+        settings=dict(named_values("--set", arguments.set, "name=value (like duration=10s)")),
         name=arguments.name,
         out=arguments.out,
         results=arguments.results,
@@ -102,18 +99,9 @@ def read_order(arguments: argparse.Namespace, machine_name: str) -> FitOrder:
 def levels(option: str, pairs: Sequence[str]) -> dict[str, list[str]]:
     """--fit-on's words: levels by factor. Raises BadInput."""
     found: dict[str, list[str]] = {}
-    for name, value in split(option, pairs, "factor=level (like cc=cubic)"):
+    for name, value in named_values(option, pairs, "factor=level (like cc=cubic)"):
         found.setdefault(name, []).extend(value.split(","))
     return found
-
-
-def split(option: str, pairs: Sequence[str], form: str) -> Iterator[tuple[str, str]]:
-    """Names and values. Raises BadInput for what is not of the form."""
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not (name and equals and value):
-            raise BadInput(f"{option} {quoted(pair)}: not of the form {form}")
-        yield name, value
 
 
 # -- what is said

@@ -4,8 +4,6 @@ The search works in places from 0 to 1; a place becomes a setting's text of four
 places that texts stand for are ever asked about, so that a question has one name.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

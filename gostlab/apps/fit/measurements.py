@@ -15,8 +15,6 @@ An experiment whose study published numbers is one too: its settings, its number
 from the command line. A row that names a profile is of that path alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping, Sequence

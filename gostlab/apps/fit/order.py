@@ -1,7 +1,5 @@
 """What a fit is to do: which path, which numbers, what is free; and the runs that answer it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -7,8 +7,6 @@ over all of those. What is requested depends on the answers and the seed alone: 
 broken off asks the same again, and the lab finds the answers that it has.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -6,8 +6,6 @@ parameter, a constant, the noise of the runs, and an offset between short runs a
 is the same everywhere. Its few numbers are the most probable ones under weak priors.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize

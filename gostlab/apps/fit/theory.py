@@ -5,8 +5,6 @@ rate limit a connection, whichever is least; what else a run knows of (buffers, 
 left to the runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The words of `./lab fit`. Apart from what they start, which takes a second to import."""
 
-from __future__ import annotations
-
 import argparse
 import os
 

@@ -4,8 +4,6 @@ with its parts to fill in, its test, and its row in the documents.
 What is left to fill in is refused, by file and line, by whatever reads the declaration first.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

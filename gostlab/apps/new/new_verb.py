@@ -1,7 +1,5 @@
 """`./lab new`: its words."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

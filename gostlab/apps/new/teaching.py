@@ -2,8 +2,6 @@
 repository that students hand in by, whose check is an exit code.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Mapping

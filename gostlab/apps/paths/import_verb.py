@@ -1,7 +1,5 @@
 """`./lab profile import FILE`: the words, and what is said of them."""
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import zlib

@@ -1,7 +1,5 @@
 """The files of a path that somebody else recorded: the profile and its trace."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a path is like by its pings: the shape of its delay, its loss, and both over time. Pure."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

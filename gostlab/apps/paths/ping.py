@@ -1,7 +1,5 @@
 """The machine's ping: asked what it can, run, watched, ended."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

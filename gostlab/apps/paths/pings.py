@@ -1,7 +1,5 @@
 """What ping printed, packet by packet: parsed strictly, and nothing concluded from it."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from dataclasses import dataclass

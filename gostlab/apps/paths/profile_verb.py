@@ -1,7 +1,5 @@
 """`./lab profile`: WAN paths, those that there are and those that are made."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 

@@ -2,8 +2,6 @@
 imported and fitted paths, and those of netem_profiles/make_*.py.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

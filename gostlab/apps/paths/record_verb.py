@@ -1,7 +1,5 @@
 """`./lab profile record HOST`: the words, and what is said of them."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The files of a path that ping recorded: the profile, the shape of its delay, the trace."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

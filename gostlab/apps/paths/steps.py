@@ -1,7 +1,5 @@
 """Steps that the lab can replay, made of a recording, and how far they are from it. Pure."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from bisect import bisect_right

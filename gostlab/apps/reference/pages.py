@@ -1,7 +1,5 @@
 """The pages: tables of what is declared, and the templates that they stand in."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

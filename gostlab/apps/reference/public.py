@@ -1,7 +1,5 @@
 """The package's public names as a page: their signatures, and what they say of themselves."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import Any

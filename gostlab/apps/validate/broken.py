@@ -4,8 +4,6 @@ A broken lab does something else than its runs request, and says that it did wha
 asked: the run's own checks (fidelity.json) are left out of this, only the targets speak.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

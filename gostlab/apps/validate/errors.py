@@ -3,8 +3,6 @@
 One repetition of every cell is one quick form, as a user runs it, with seeds of its own.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

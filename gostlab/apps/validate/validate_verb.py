@@ -1,7 +1,5 @@
 """`./lab validate`: its options, and the table that it prints."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

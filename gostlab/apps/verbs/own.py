@@ -1,7 +1,5 @@
 """`./lab cc`, `kernel` and `gost`: congestion controls, kernels and GOSTs of one's own."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`./lab report`, `compare`, `replay` and `catalogue`: they read what has been run."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -29,6 +29,8 @@ from gostlab.apps.command import (
 )
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file import question, settings
+from gostlab.describe.file.document import named_values
+from gostlab.results import write_whole
 from gostlab.runs import answer, contest, live, progress, schedule, summary
 from gostlab.runs import outcome as finished
 
@@ -222,10 +224,7 @@ def topo_arguments(topo: argparse.ArgumentParser) -> None:
 def overrides(pairs: Sequence[str]) -> dict[str, str]:
     """--set's words by name. Raises BadInput."""
     found: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name or not value:
-            raise BadInput(f"--set {pair}: not of the form factor=value (like streams=1,4)")
+    for name, value in named_values("--set", pairs, "factor=value (like streams=1,4)"):
         if name in found:
             raise BadInput(f"--set {name}: given twice (write {name}=a,b)")
         found[name] = value
@@ -298,7 +297,7 @@ def try_verb(arguments: argparse.Namespace) -> int:
     )
     experiment = api.Experiment.asking(asked, arguments.machine)
     if arguments.save:
-        api.save_question(asked, arguments.save)
+        write_whole(arguments.save, asked.text)
     if arguments.dry_run:
         return list_runs(experiment, arguments.results, as_json=arguments.json)
     quiet = arguments.json or arguments.csv

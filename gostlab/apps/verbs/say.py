@@ -1,7 +1,5 @@
 """`./lab settings` and `window`: they say what is known, and run nothing."""
 
-from __future__ import annotations
-
 import argparse
 
 from gostlab.apps.command import EXIT_OK, Verb, add_json, print_json

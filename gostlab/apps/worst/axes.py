@@ -1,7 +1,5 @@
 """What a search varies: an axis is a setting, from where to where, or one of some levels."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

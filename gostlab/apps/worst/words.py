@@ -1,7 +1,5 @@
 """The words of `./lab worst`. Apart from what they start, which takes a second to import."""
 
-from __future__ import annotations
-
 import argparse
 
 from gostlab.apps.command import JOBS, Verb, add_flag, add_machine, add_results

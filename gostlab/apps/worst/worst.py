@@ -26,7 +26,7 @@ from gostlab.describe.file.document import BadInput, parse_document
 from gostlab.describe.file.experiment import Experiment, read_experiment, with_repetitions
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.results import EXPERIMENT_FILE, measures, read_object
+from gostlab.results import EXPERIMENT_FILE, measures, read_object, write_whole
 from gostlab.setup import search_tools
 
 MATRIX = "search"
@@ -257,10 +257,7 @@ def kept_experiment(order: Order) -> Experiment:
     file = order.results / order.name / EXPERIMENT_FILE
     text = "# The runs that ./lab worst made.\n" + yaml.safe_dump(order.document(), sort_keys=False)
     experiment = read_experiment(parse_document(text, "worst"), file)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f"{file.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(file)
+    write_whole(file, text)
     return experiment
 
 

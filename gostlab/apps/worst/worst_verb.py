@@ -1,7 +1,5 @@
 """`./lab worst --cc CC`: the profile that it writes, and the lines that it prints."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from decimal import Decimal
@@ -33,11 +31,11 @@ from gostlab.apps.worst.worst import (
     search,
     words,
 )
-from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.document import BadInput, named_values
 from gostlab.describe.file.experiment import MAX_SEED
 from gostlab.describe.file.profile import DIRECTIONS
 from gostlab.describe.file.settings import PATH_FIELDS
-from gostlab.describe.file.units import quoted, seconds
+from gostlab.describe.file.units import seconds
 from gostlab.describe.resolve.expand import expand
 
 SHOWN = 3
@@ -79,12 +77,7 @@ MADE_BY = "The worst path that ./lab worst found"
 
 def read_order(arguments: argparse.Namespace) -> Order:
     """The command line's words. Raises BadInput."""
-    settings = {}
-    for pair in arguments.set:
-        name, equals, value = pair.partition("=")
-        if not (name and equals and value):
-            raise BadInput(f"--set {quoted(pair)}: not of the form name=value (like duration=10s)")
-        settings[name] = value
+    settings = dict(named_values("--set", arguments.set, "name=value (like duration=10s)"))
     if not 0 <= arguments.seed <= MAX_SEED:
         raise BadInput(f"--seed {arguments.seed}: from 0 to {MAX_SEED}")
     usual = "share" if arguments.against else "utilisation"

@@ -6,8 +6,6 @@ both for the lab's own programs and writes such a table. The rules are in
 docs/explanation/machine-model.md.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -13,7 +13,7 @@ import difflib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -377,6 +377,15 @@ def read_mapping(node: Node, fields: Mapping[str, Field]) -> dict[str, Any]:
         else:
             found[name] = wanted.default
     return found
+
+
+def named_values(option: str, pairs: Sequence[str], form: str) -> Iterator[tuple[str, str]]:
+    """Names and values of words like name=value. Raises BadInput for what is not of the form."""
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals and value):
+            raise BadInput(f"{option} {quoted(pair)}: not of the form {form}")
+        yield name, value
 
 
 def known_fields(node: Node, known: Iterable[str]) -> Mapping[str, Node]:

@@ -5,8 +5,6 @@ word wins: defaults, the experiment's settings, the matrix's, its quick preset's
 gostlab.describe.resolve.expand makes runs of it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Which numbers it was fitted on and which it was judged on, what the lab makes of
 paths that fit as well as this one: as ranges, as pairs of parameters that trade off, as a sample.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

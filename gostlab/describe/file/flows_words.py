@@ -6,8 +6,6 @@
 The fields are those that an experiment's file gives a flow.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 how a table says it (gostlab.apps.reference makes the pages).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

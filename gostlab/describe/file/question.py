@@ -5,8 +5,6 @@ its results. Its name has a hash of what was asked, so the same question finds i
 more repetitions of it go on from those that there are.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ Any setting may be a factor: then a list of levels stands in its place. Those of
 both directions; `forward.loss` is of one. `cc` is everyone's; `cc.client` is of one end.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

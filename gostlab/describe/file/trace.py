@@ -11,8 +11,6 @@ about forward. Read strictly: whatever the text, the only error that comes out i
 file and line.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from bisect import bisect_right

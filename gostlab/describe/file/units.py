@@ -10,8 +10,6 @@ A number without a unit is refused: nobody knows whether 100 meant bits or megab
 raises UnitError, whose text says what to write instead.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

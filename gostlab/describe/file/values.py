@@ -1,7 +1,5 @@
 """The values of settings and of flows' fields: who reads each from YAML, within which bounds."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

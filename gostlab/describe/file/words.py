@@ -1,7 +1,5 @@
 """A level as people say it: "16 streams" and "0.5 % loss", not "streams = 16" and "loss = 0.5%"."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

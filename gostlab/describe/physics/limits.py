@@ -1,7 +1,5 @@
 """Numbers that bound a run, wherever it is requested, guarded or carried out."""
 
-from __future__ import annotations
-
 MIB = 2**20
 MAX_BUFFER_BYTES = 2**30  # TCP's window scale ends there
 # netem: a delay table's number that stands for one jitter.

@@ -2,8 +2,6 @@
 source.
 """
 
-from __future__ import annotations
-
 import math
 
 # RFC 9438, sections 4.1 and 4.6; Linux's tcp_cubic has the same (bic_scale 41/1024 ≈ 0.4/10, beta

@@ -2,8 +2,6 @@
 lumps.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Mapping

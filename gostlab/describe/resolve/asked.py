@@ -1,7 +1,5 @@
 """What is asked of a run: every setting with what holds, and which of them somebody wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

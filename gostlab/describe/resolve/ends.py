@@ -5,8 +5,6 @@ a tunnel's legs (`app`, `wan`, `exit`; of a chain `wan2`; of a VPN `inner`) with
 of its ends. What is said of a leg is stronger than what is said of a host.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Pure but for the profiles and traces that it reads.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -3,8 +3,6 @@
 A run without `flows` has one, called flow1: the load of a tunnel matrix.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -2,8 +2,6 @@
 from what was asked, what the profile knows of its machines, and what holds where nobody says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

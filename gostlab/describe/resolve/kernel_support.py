@@ -4,8 +4,6 @@ What nobody wrote gives way: the setting takes the value that needs nothing. Wha
 for a kernel that cannot do it is refused, with what to write instead.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -6,8 +6,6 @@ taken to have it where a file lacks it. Every result from before the field stays
 its question.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass

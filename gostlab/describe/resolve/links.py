@@ -2,8 +2,6 @@
 crosses, and what those are together.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -2,8 +2,6 @@
 the congestion controls and the paths between them are known, each flow with all of its numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

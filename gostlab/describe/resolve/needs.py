@@ -4,8 +4,6 @@
 JSON: the set-up asks so, as it does not read YAML itself.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable, Sequence

@@ -3,8 +3,6 @@ settings can be; the topology who sends to whom; then come the ends' congestion 
 of the links, the flows with all of their numbers, and what machine and memory all of it needs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

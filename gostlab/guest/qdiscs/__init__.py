@@ -4,8 +4,6 @@ A file declares `QDISC = QdiscKind(...)` (gostlab.declared.qdiscs) and defines `
 seed)`, which gives a `Qdisc`. That is all: nothing else names it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

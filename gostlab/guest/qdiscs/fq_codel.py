@@ -1,7 +1,5 @@
 """fq_codel: a fair share for every flow, each with CoDel (RFC 8290); a threshold for L4S."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """What every queueing discipline can do, and those of which little but a limit is asked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self

@@ -12,8 +12,6 @@ A file has, beside its declaration:
                                        the flow's start, and what was measured
 """
 
-from __future__ import annotations
-
 import json
 import math
 from importlib import import_module

@@ -5,8 +5,6 @@ which starts the far end and the near end, waits until both listen, and gives th
 legs. That is all: nothing else names it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

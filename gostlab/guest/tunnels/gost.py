@@ -24,6 +24,11 @@ def start_relay(launch: Launch, scheme: str, words: str = "") -> Tunnel:
     return launch.three_legs()
 
 
+def start_transport(launch: Launch) -> Tunnel:
+    """What `gost_relay` declares. Raises TunnelError."""
+    return start_relay(launch, tunnel_kind(launch.run.tunnel).spellings[0])
+
+
 def nagle_words(launch: Launch) -> str:
     """What leaves Nagle's algorithm on across the path, if that is asked. Raises TunnelError."""
     if not dict(launch.options("nagle")):

@@ -3,23 +3,14 @@
 The end of a stream may overtake what was sent before it, and cut that off.
 """
 
-from gostlab.declared.tunnels import CHAIN_LEGS, GOST, TunnelKind
-from gostlab.guest.tunnels.gost import start_relay
-from gostlab.guest.tunnels.launch import Launch, Tunnel
+from gostlab.declared.tunnels import gost_relay
+from gostlab.guest.tunnels.gost import start_transport
 
-TUNNEL = TunnelKind(
-    name="gost+grpc",
-    spellings=("relay+grpc",),
+TUNNEL = gost_relay(
+    transport="grpc",
     says="relay over gRPC with TLS",
-    program=GOST,
-    chain=CHAIN_LEGS,
-    carries=("tcp", "udp"),
     one_connection=True,
     since="3.0.0-rc8",
     options=("shared",),
 )
-
-
-def start(launch: Launch) -> Tunnel:
-    """Both ends. Raises TunnelError."""
-    return start_relay(launch, "relay+grpc")
+start = start_transport

@@ -3,23 +3,14 @@
 The end of a stream may overtake what was sent before it, and cut that off.
 """
 
-from gostlab.declared.tunnels import CHAIN_LEGS, GOST, TunnelKind
-from gostlab.guest.tunnels.gost import start_relay
-from gostlab.guest.tunnels.launch import Launch, Tunnel
+from gostlab.declared.tunnels import gost_relay
+from gostlab.guest.tunnels.gost import start_transport
 
-TUNNEL = TunnelKind(
-    name="gost+h2c",
-    spellings=("relay+h2c",),
+TUNNEL = gost_relay(
+    transport="h2c",
     says="relay over HTTP/2 without TLS",
-    program=GOST,
-    chain=CHAIN_LEGS,
-    carries=("tcp", "udp"),
     one_connection=True,
     since="2.11",
     options=("shared",),
 )
-
-
-def start(launch: Launch) -> Tunnel:
-    """Both ends. Raises TunnelError."""
-    return start_relay(launch, "relay+h2c")
+start = start_transport

@@ -4,27 +4,17 @@ A stream has one push under way, of 32 KiB at most, and so carries no more than 
 trip. Its client does not learn that the target has ended.
 """
 
-from gostlab.declared.tunnels import DATAGRAM_LEGS, GOST, QUIC_GO, TunnelKind
-from gostlab.guest.tunnels.gost import start_relay
-from gostlab.guest.tunnels.launch import Launch, Tunnel
+from gostlab.declared.tunnels import QUIC_GO, gost_relay
+from gostlab.guest.tunnels.gost import start_transport
 
-TUNNEL = TunnelKind(
-    name="gost+h3",
-    spellings=("relay+h3",),
+TUNNEL = gost_relay(
+    transport="h3",
     says="relay over HTTP/3, by requests",
-    program=GOST,
-    legs=DATAGRAM_LEGS,
-    chain=DATAGRAM_LEGS,
     over="udp",
     sent_by=QUIC_GO,
-    carries=("tcp", "udp"),
     one_connection=True,
     since="3.0.0-rc8",
     options=("shared",),
     frames=((3, 1), (43692, 200), (1424, 70)),  # base64, a request's headers, QUIC's packet
 )
-
-
-def start(launch: Launch) -> Tunnel:
-    """Both ends. Raises TunnelError."""
-    return start_relay(launch, "relay+h3")
+start = start_transport

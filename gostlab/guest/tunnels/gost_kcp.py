@@ -8,20 +8,15 @@ read a file, in place of all defaults; so where anything is asked, everything is
 
 import json
 
-from gostlab.declared.tunnels import DATAGRAM_LEGS, GOST, KCP, TunnelKind
+from gostlab.declared.tunnels import KCP, gost_relay
 from gostlab.guest.tunnels.gost import start_relay
 from gostlab.guest.tunnels.launch import Launch, Tunnel
 
-TUNNEL = TunnelKind(
-    name="gost+kcp",
-    spellings=("relay+kcp",),
+TUNNEL = gost_relay(
+    transport="kcp",
     says="relay over KCP",
-    program=GOST,
-    legs=DATAGRAM_LEGS,
-    chain=DATAGRAM_LEGS,
     over="udp",
     sent_by=KCP,
-    carries=("tcp", "udp"),
     one_connection=True,
     since="2.11",
     frames=((10, 3), (32768, 8), (1348, 94)),  # correction, smux, KCP's packet

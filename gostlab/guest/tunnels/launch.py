@@ -1,7 +1,5 @@
 """What a tunnel's file works with: the network to start on, and what a started tunnel is."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -9,8 +9,6 @@ The tracepoint's own `ssthresh` is tcp_current_ssthresh(), which follows the win
 kernel adds `snd_ssthresh`, the socket's own; one without that field gives no such column.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import itertools

@@ -3,8 +3,6 @@ interval, by Python's own mathematics. scipy has it as well, and importing that 
 else that a short run does.
 """
 
-from __future__ import annotations
-
 import math
 
 # Beyond so many standard deviations, and so many more for small counts, lies less than any interval

@@ -5,8 +5,6 @@ ago it sent some (tcpi_last_data_sent). A reader of both at a sample knows the f
 microsecond, if the sender was not idle since, and the last one to a jiffy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

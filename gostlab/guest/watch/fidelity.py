@@ -1,7 +1,5 @@
 """How far a run can be trusted: what was requested against what was measured of it."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

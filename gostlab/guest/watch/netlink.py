@@ -6,8 +6,6 @@ Layouts are those of <linux/inet_diag.h>, <linux/tcp.h> (struct tcp_info, append
 <linux/pkt_sched.h>.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

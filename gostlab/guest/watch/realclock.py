@@ -5,8 +5,6 @@ On the virtual clock the guest's time waits for its CPU, so neither can be late 
 host's; nothing here runs then.
 """
 
-from __future__ import annotations
-
 import gc
 import mmap
 import os

@@ -5,8 +5,6 @@ socket of it is sampled, and with `acks: on` at every ACK. Each line there is th
 two ends, the names and, behind a tab, the values.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """What a congestion control says of itself: every name in its unit, every state a band."""
 
-from __future__ import annotations
-
 import gzip
 import math
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 nothing is cut off.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

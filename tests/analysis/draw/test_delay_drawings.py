@@ -1,7 +1,5 @@
 """The drawings of delays and the heatmap, looked into as objects."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The registry of drawings: one file each, none half there, and none that loses a cell."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """Figures, looked into as objects: units, colours, the study's values, what is left out."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path

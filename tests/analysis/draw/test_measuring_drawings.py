@@ -1,7 +1,5 @@
 """The drawings of pings, short downloads and windows, looked into as objects."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

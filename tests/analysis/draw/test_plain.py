@@ -1,7 +1,5 @@
 """Plain sentences on made-up numbers: true, with number, interval and n, and in good English."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

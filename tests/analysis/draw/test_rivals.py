@@ -1,7 +1,5 @@
 """What two flows do to each other: rivals."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

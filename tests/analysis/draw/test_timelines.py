@@ -1,7 +1,5 @@
 """Runs over time: every flow is there, short dips are, and what happens to the run is marked."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from pathlib import Path

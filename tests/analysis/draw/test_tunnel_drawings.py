@@ -1,7 +1,5 @@
 """by-tunnel and wire: what they show of made-up runs, and what they say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Two results folders: what got better, what worse, and when nobody can say."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Dips: when a flow falls below its own rate, on made-up runs whose rates are known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

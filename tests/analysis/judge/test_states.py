@@ -1,7 +1,5 @@
 """Groups of runs: found where there are some, and seldom where there are none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Statistics, against scipy's own and published values, not against themselves."""
 
-from __future__ import annotations
-
 import math
 import random
 

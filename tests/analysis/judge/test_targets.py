@@ -1,7 +1,5 @@
 """What a study published beside what the lab got."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

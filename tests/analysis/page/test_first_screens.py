@@ -3,8 +3,6 @@
 The runs are of each experiment's quick form, and made up: alike, or far apart.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

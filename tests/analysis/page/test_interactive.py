@@ -2,8 +2,6 @@
 element, and no script but the page's own.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import itertools

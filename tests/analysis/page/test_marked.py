@@ -1,7 +1,5 @@
 """Tables that runs write into handwritten pages, and the page of results."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

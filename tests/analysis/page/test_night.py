@@ -1,7 +1,5 @@
 """A figure on dark paper: what is read can be seen, and what is a number stays."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

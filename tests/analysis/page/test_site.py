@@ -1,7 +1,5 @@
 """The site: pages that runs write, and their HTML."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

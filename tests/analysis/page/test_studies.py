@@ -2,8 +2,6 @@
 asks to be drawn.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Sequence

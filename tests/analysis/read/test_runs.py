@@ -1,7 +1,5 @@
 """What a folder holds is what the analysis says of it, and nothing is left out in silence."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

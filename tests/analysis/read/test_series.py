@@ -2,8 +2,6 @@
 settling make of it.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -1,7 +1,5 @@
 """What an experiment's file says of its runs is read from the copy beside them."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

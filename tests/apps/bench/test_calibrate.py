@@ -2,8 +2,6 @@
 that loads the same chain in the sandbox. Nothing is timed.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a worker of the tests does in place of a run. Workers import it by its name."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

@@ -5,8 +5,6 @@ A machine is a namespace with a name of its own, without the results' folder; th
 machine's loopback.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

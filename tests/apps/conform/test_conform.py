@@ -1,7 +1,5 @@
 """Linux's own packetdrill scripts in the sandbox; what can go wrong before they run."""
 
-from __future__ import annotations
-
 import json
 import lzma
 import os

@@ -3,8 +3,6 @@
 Nothing is run. A made-up run is a steady flow; what it says is what its maker was told.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

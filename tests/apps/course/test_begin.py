@@ -1,7 +1,5 @@
 """What a student meets first: the folder that `start` writes, and what comes next."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One lab's whole way, with real runs: start, predict, run, answer, hand in, grade, rerun."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -2,8 +2,6 @@
 earned beside real runs.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

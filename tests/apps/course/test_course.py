@@ -1,7 +1,5 @@
 """Classroom labs: what is drawn, what is sealed, what earns points, and what never does."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

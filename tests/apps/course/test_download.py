@@ -1,7 +1,5 @@
 """What platforms hand over: whose each hand-in is, which of two is later, and what is refused."""
 
-from __future__ import annotations
-
 import os
 import stat
 import zipfile

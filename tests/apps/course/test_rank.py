@@ -1,7 +1,5 @@
 """Students' congestion controls, ranked: hidden paths, scores, ties, and who has no rank."""
 
-from __future__ import annotations
-
 import csv
 import re
 from pathlib import Path

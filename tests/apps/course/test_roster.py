@@ -1,7 +1,5 @@
 """A roster as people write it and as platforms export it, and what none is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a student uploads: it ends as a folder that is safe to read, or in a line."""
 
-from __future__ import annotations
-
 import io
 import os
 import random

@@ -2,8 +2,6 @@
 what, and what a command that is wrong is told.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os

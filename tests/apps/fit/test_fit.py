@@ -1,7 +1,5 @@
 """./lab fit but for its search: measurements, what is free, the runs, the profile and the words."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

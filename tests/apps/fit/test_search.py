@@ -1,7 +1,5 @@
 """The search of ./lab fit, on made-up labs whose truth is known."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What theory says a run gets, which the search of ./lab fit begins with."""
 
-from __future__ import annotations
-
 import pytest
 
 from gostlab.apps.fit.theory import limits_of

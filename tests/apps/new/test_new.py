@@ -1,7 +1,5 @@
 """`./lab new`: a kind's file, its test and its row; what is left to fill in is said at once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

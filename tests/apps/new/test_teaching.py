@@ -1,7 +1,5 @@
 """`./lab new lab` and `./lab new classroom`, from the command to a hand-in that is graded."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 Every file is made here, in the form that its program writes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import itertools

@@ -4,8 +4,6 @@ Random sequences are seeded: a bound that holds once holds every time. Each is s
 probability that a correct fit would miss it with another seed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -5,8 +5,6 @@ Seeds are fixed: a bound that holds once holds every time. Each is stated with t
 a correct lab would miss it with another seed.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

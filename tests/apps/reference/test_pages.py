@@ -1,7 +1,5 @@
 """docs/reference and the schemas are what the generator makes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 not.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from gostlab.apps.validate.broken import BROKEN, Broken, broken_runs

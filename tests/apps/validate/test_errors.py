@@ -1,7 +1,5 @@
 """How often a quick form errs, counted on figures made up for it."""
 
-from __future__ import annotations
-
 import pytest
 
 from analysis.judge.statistics import Summary

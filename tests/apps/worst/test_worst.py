@@ -1,7 +1,5 @@
 """./lab worst: what is searched, what is refused, and a search of a small budget in the sandbox."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Programs' own costs: the tables in machines/, and what of them a run pays."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

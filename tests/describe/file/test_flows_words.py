@@ -1,7 +1,5 @@
 """Flows in words, as the command line has them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

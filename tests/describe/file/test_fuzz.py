@@ -2,8 +2,6 @@
 in a traceback or a hang.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import time

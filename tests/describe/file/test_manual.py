@@ -1,7 +1,5 @@
 """The manual, the schemas and the reader say the same, of every word that can be asked."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """A question from the command line is an experiment: the same runs, file and name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A trace says how a path changes, or what is wrong with it and where."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Quantities are read exactly, or refused with a sentence that says what to write."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

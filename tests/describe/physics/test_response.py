@@ -1,7 +1,5 @@
 """The formulas give their sources' own tables."""
 
-from __future__ import annotations
-
 import pytest
 
 from gostlab.describe.physics import response

@@ -1,7 +1,5 @@
 """Whose CPU pays: what a run can request, what it becomes, and that not asking changes nothing."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

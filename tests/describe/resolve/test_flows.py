@@ -2,8 +2,6 @@
 with a sentence.
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Fields that come later leave every earlier file, and its name, what they were."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, fields, make_dataclass, replace
 from typing import Any

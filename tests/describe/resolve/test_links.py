@@ -1,7 +1,5 @@
 """Links in a row or in a net: whose path is whose, what a flow crosses, and what makes no sense."""
 
-from __future__ import annotations
-
 import pytest
 
 from gostlab.declared.topologies import topology_of

@@ -1,7 +1,5 @@
 """`receive` and `rx_usecs`: what can be requested, and what it becomes."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

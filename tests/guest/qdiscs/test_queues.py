@@ -1,7 +1,5 @@
 """What stands at the bottleneck: netem's own queue, or a token bucket over a queue that acts."""
 
-from __future__ import annotations
-
 import pytest
 
 from gostlab.declared.qdiscs import QUEUE, names_for, qdisc_kind

@@ -1,7 +1,5 @@
 """GOST itself, of three versions: at both ends, and with the lab's relay at one of them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -7,8 +7,6 @@ stream. Over QUIC and WebTransport 3.2.6 keeps the other side open. Over HTTP/2 
 overtake what was sent before it, and over HTTP/3 the client never hears of the target's.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

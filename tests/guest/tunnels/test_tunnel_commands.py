@@ -2,8 +2,6 @@
 one as for the lab's relay, which stands in for it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """A tunnel's end that dies says why in one line, its own last words included."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tunnels in the sandbox: legs told apart, both placements, deaths noticed."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

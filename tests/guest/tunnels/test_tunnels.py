@@ -2,8 +2,6 @@
 and what it says of its programs.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

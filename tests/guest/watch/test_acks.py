@@ -2,8 +2,6 @@
 none.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The binomial interval by Python's own mathematics is scipy's."""
 
-from __future__ import annotations
-
 import math
 import random
 

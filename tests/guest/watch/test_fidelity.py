@@ -1,7 +1,5 @@
 """Every check on figures made up for it: what passes, what fires, and what it then says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

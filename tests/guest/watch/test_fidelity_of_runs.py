@@ -5,8 +5,6 @@ The path is changed by an iperf3 of the test's own, which the guest finds first 
 the real one afterwards.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import shutil

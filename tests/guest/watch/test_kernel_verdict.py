@@ -1,7 +1,5 @@
 """What a run on another kernel says of it."""
 
-from __future__ import annotations
-
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.qdiscs.netem import build_delay_line

@@ -2,8 +2,6 @@
 tunnel and through one of each sort.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.guest.test_flows import check, flows, written

@@ -1,7 +1,5 @@
 """What a module shows of its sockets becomes rows of the run's flows."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The formats: a file each, with a FORMAT. Those that others may look like are tried last."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from gostlab.apps.paths.recordings import Format

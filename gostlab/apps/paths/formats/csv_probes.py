@@ -5,8 +5,6 @@ Delays are milliseconds; a probe without a number, or with one below 0, was lost
 8601, or a number of seconds, milliseconds, microseconds or nanoseconds, whichever its size says.
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import math

@@ -2,8 +2,6 @@
 plot.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

@@ -1,7 +1,5 @@
 """iperf3's JSON (`iperf3 -J`): a rate and a round trip, from a TCP test's intervals."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Sequence

@@ -2,8 +2,6 @@
 both ends' clocks agreed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

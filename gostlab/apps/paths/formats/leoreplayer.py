@@ -2,8 +2,6 @@
 for its millisecond, and the one-way delay of every 10 ms, a line each.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

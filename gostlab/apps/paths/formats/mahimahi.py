@@ -2,8 +2,6 @@
 millisecond at which; the file begins anew after its last line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
