@@ -77,8 +77,7 @@ def least_to_most(*cells: Sequence[float], show: Callable[[float], str] = rate) 
     """What the runs of some cells span: 39 to 40 and 3.9 to 4.1; "" where one has a single run."""
     if any(len(each) < 2 for each in cells):
         return ""
-    ends = ([show(min(each)), show(max(each))] for each in cells)
-    return " and ".join(" to ".join(dict.fromkeys(each)) for each in ends)
+    return " and ".join(f"{show(min(each))} to {show(max(each))}" for each in cells)
 
 
 def fitting(*claims: str) -> str:

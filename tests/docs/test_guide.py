@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.guards import survey
 from gostlab.describe.resolve.expand import expand
 from tests.examples import PAGE, examples, experiments, write_examples
+from tests.labs.test_pages import can_be_typed, commands
 
-README = PAGE.parents[2] / "README.md"
+ROOT = PAGE.parents[2]
+README, SITE = ROOT / "README.md", ROOT / "analysis/page/site_pages"
 
 
 def test_there_are_three_examples() -> None:
@@ -59,6 +62,26 @@ def test_every_question_of_a_page_can_be_asked(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert cli.main([*shlex.split(question), "--dry-run"]) == 0
+
+
+# Pages whose commands people type: README and the like, docs/, the site.
+TYPED = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *SITE.glob("*.md")])
+# KIND, and one|other: words that stand for others.
+STANDS_FOR = re.compile(r"\b(?:KIND|VERB)\b|\w\|\w")
+AFTER = {"|", "&&", ">"}  # what follows is the shell's
+
+
+@pytest.mark.parametrize("page", TYPED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_of_a_page_can_be_typed(page: Path) -> None:
+    text = re.sub(r"(?m)^\$ (?=\./lab)", "    ", page.read_text("utf-8"))
+    for command in commands(text):
+        if STANDS_FOR.search(command):
+            continue
+        words = shlex.split(command, comments=True)[1:]
+        words = list(takewhile(lambda word: word not in AFTER, words))
+        words = [word for word in words if word != "…"]
+        if words[0] not in ("setup", "doctor"):
+            assert can_be_typed(words) or can_be_typed([*words, "--help"]), command
 
 
 def test_the_grid_is_what_its_heading_says(tmp_path: Path) -> None:
