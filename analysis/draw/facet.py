@@ -124,7 +124,7 @@ def bar(
     ax: Axes, slot: Slot, row: pd.Series, figure: str, line: Series, *, how: str = "across"
 ) -> None:
     """A cell as a bar with its number above, what was published at its right."""
-    marks.draw_bar(ax, slot.at, slot.width, row, figure, number_above=how)
+    marks.draw_bar(ax, slot.at, slot.width, row, figure, how)
 
 
 Scale = Callable[[Axes, Literal["x", "y"], pd.DataFrame], None]
@@ -142,7 +142,6 @@ class Value:
 
     @property
     def axis(self) -> str:
-        """The axis's name."""
         return self.label or merit_of(self.figure).axis
 
 
@@ -151,22 +150,15 @@ def set_limits(ax: Axes, way: Literal["x", "y"], low: float, high: float) -> Non
     ax.set(**{f"{way}lim": (low, high)})
 
 
-def from_zero(
-    figure: str = "goodput",
-    room: float = 1.08,
-    least: float = 1.0,
-    *,
-    link: bool = False,
-    more: str = "",
-) -> Scale:
-    """From zero to somewhat more than all that is shown, and than `least`; link: what a full link
-    carries is shown too. more: a column that is as well.
+def from_zero(room: float = 1.08, least: float = 1.0, *, more: str = "") -> Scale:
+    """Goodput from zero to somewhat more than all that is shown, and than `least`; more: a column
+    that is shown as well.
     """
 
     def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
         values = [
             least,
-            *marks.figure_values(table, figure, link=link),
+            *marks.figure_values(table, "goodput", link=False),
             *known_values(table, *filter(None, [more])),
         ]
         set_limits(ax, way, 0, room * (max(values) or 1.0))
@@ -194,7 +186,6 @@ class Panel:
 
     @property
     def rows(self) -> pd.DataFrame:
-        """All of its cells."""
         return pd.concat([rows for _, rows in self.places])
 
 
@@ -261,7 +252,6 @@ def side_by_side(count: int) -> tuple[int, int]:
 
 
 def two_abreast(count: int) -> tuple[int, int]:
-    """Panels two abreast."""
     return abreast(count, min(2, count))
 
 
@@ -307,7 +297,6 @@ class Facet:
     caption: str = ""  # where it names the {called}, else the drawing's
 
     def __call__(self, sheet: Sheet) -> Iterator[Picture]:
-        """One figure of a sheet."""
         caption = self.caption.format(called=sheet.called)
         yield Picture(self.plot(sheet), caption, medians=self.medians)
 
@@ -317,7 +306,6 @@ class Facet:
         return own + (self.place_in + self.series_in * series) * max(self.least_places, places)
 
     def plot(self, sheet: Sheet) -> Figure:
-        """The figure of a sheet."""
         return plot(self, sheet)
 
     def handles(self, sheet: Sheet, panels: Sequence[Panel], axes: np.ndarray) -> list[Any]:
@@ -336,7 +324,6 @@ class Facet:
 
 @style.styled
 def plot(facet: Facet, sheet: Sheet) -> Figure:
-    """A facet's figure of a sheet."""
     table, panels = sheet.rows, facet.panels(sheet)
     series = facet.series(table, table)
     places = max(len(panel.places) for panel in panels)

@@ -77,7 +77,6 @@ def flows_of(table: pd.DataFrame) -> list[str]:
 
 
 def factor_columns(table: pd.DataFrame) -> list[str]:
-    """The columns of a table that are factors."""
     return [name for name in table.columns if name.startswith("factor:")]
 
 

@@ -191,55 +191,37 @@ def draw_study(
         )
 
 
-def draw_bar(
-    ax: Axes,
-    x: float,
-    width: float,
-    row: pd.Series,
-    figure: str,
-    *,
-    name: str = "",
-    colour: str = "",
-    face: Any = None,
-    scale: float = 1.0,
-    number_above: str | None = "across",
-    full: float | None = None,
-) -> None:
-    """A cell's bar in a slot of that width: its median (of several states that of most runs), its
-    runs and interval, and at its right the study's value and band. What has no valid run says why.
-
-    name, colour, face: where they are not those of the row's congestion control. number_above:
-    the median in figures, "across" or "upright", or None. full: where an open band ends.
+def draw_bar(ax: Axes, x: float, width: float, row: pd.Series, figure: str, how: str) -> None:
+    """A cell's bar in a slot of that width: its median (of several states that of most runs), in
+    figures above it too, "across" or "upright"; its runs and interval, and at its right the study's
+    value and band. What has no valid run says why.
     """
-    own = colour or cc_colour(row["cc"])
+    own = cc_colour(row["cc"])
     degraded = row["verdict"] == "degraded"
     lab_x, study_x = x - width * 0.12, x + width * 0.34
-    filling = own if face is None else face
     states = row[f"{figure}_states"]
-    most = max(states, key=lambda state: state.runs).value if states else number(row, figure)
-    median = scale * most
+    median = max(states, key=lambda state: state.runs).value if states else number(row, figure)
     if row["n"] and is_known(median):
         (drawn,) = ax.bar(
             lab_x,
             median,
             width * 0.62,
-            color="white" if degraded else filling,
+            color="white" if degraded else own,
             edgecolor=own,
             linewidth=1.2,
             hatch=DEGRADED_HATCH if degraded else None,
-            label=f"lab {name or row['cc']}",
+            label=f"lab {row['cc']}",
             zorder=2,
         )
         shows_row(drawn, row)
-        draw_spread(ax, lab_x, row, figure, INK, scale=scale)
-    reached = (median, row[f"{figure}_high"], *row[f"{figure}_values"])
-    if number_above and row["n"] and is_known(median):
-        said = "\nor ".join(short(scale * value) for value in typical(row, figure))
-        note_above(ax, lab_x, max(filter(is_known, reached)), said, number_above)
+        draw_spread(ax, lab_x, row, figure, INK)
+        reached = (median, row[f"{figure}_high"], *row[f"{figure}_values"])
+        said = "\nor ".join(short(value) for value in typical(row, figure))
+        note_above(ax, lab_x, max(filter(is_known, reached)), said, how)
     if not row["n"]:
         note_above(ax, lab_x, 0.0, row["absent"], "upright", FAINT)
-    draw_band_beside(ax, study_x, row, figure, INK, scale=scale, full=full, zorder=2.5)
-    draw_study(ax, study_x, row, figure, own, scale=scale)
+    draw_band_beside(ax, study_x, row, figure, INK, zorder=2.5)
+    draw_study(ax, study_x, row, figure, own)
 
 
 def note_above(
@@ -317,7 +299,6 @@ def paths_of(rows: pd.DataFrame) -> list[Path]:
 
 
 def draw_model(ax: Axes, model: Model, points: Sequence[tuple[float, float]]) -> None:
-    """A model's curve."""
     if points:
         look = {**model_look(model), "alpha": 0.85, "zorder": 2}
         ax.plot(*zip(*points, strict=True), label=f"model {model.name}", **look)

@@ -240,7 +240,6 @@ class Lever:
         return times_of(self.found)
 
     def levels(self, found: Sequence[Measured]) -> list[Factors]:
-        """What some of its cells have of it."""
         return [whole_factors(cell)[self.factor] for _, cell in found]
 
 

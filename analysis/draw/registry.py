@@ -74,7 +74,6 @@ class Sweep:
 
     @property
     def title(self) -> str:
-        """The matrix's title."""
         variant = f" ({self.matrix.variant})" if self.matrix.variant else ""
         return self.study.matrix_title(self.matrix.name) + variant
 

@@ -59,7 +59,6 @@ class Merit:
 
     @property
     def axis(self) -> str:
-        """For a figure's axis, with its unit."""
         words = self.words.removeprefix("the ")
         return self.label or words[0].upper() + words[1:]
 

@@ -201,7 +201,6 @@ def figure_words(asked: Claim) -> str:
 def to_table(
     rows: Sequence[Target], name: str = "targets", title: str = "The study and the lab"
 ) -> Table:
-    """The rows as a table."""
     interval_column, (why,) = (
         Column("interval", "Interval (coverage)"),
         texts(why="Why they differ"),
@@ -221,7 +220,6 @@ def to_table(
 
 
 def shown_row(row: Target) -> dict[str, Any]:
-    """A target's row of the table."""
     return {
         "matrix": row.matrix,
         "cell": row.cell + (f" ({row.variant})" if row.variant else ""),
@@ -324,7 +322,6 @@ def holds_words(row: Target) -> str:
 
 
 def rates_note(rates: Sequence[Target]) -> str:
-    """What the columns are."""
     said = f"“Yes”: the lab's median is within {100 * TOLERANCE:.0f} % of the value."
     if any(row.spread for row in rates):
         said += " “In spread”: it lies between the least and the most of the lab's runs."

@@ -117,7 +117,6 @@ class Chapter:
 
     @property
     def tables(self) -> list[Table]:
-        """All of its tables, in the order of the page."""
         own = [table for part in self.parts for table in part.tables]
         last = (self.left_out, self.paths, self.environment)
         return [table for table in (self.reasons, self.target_table, *own, *last) if table]

@@ -170,7 +170,6 @@ class Columns:
     places: dict[bytes, int] = field(default_factory=dict)
 
     def place(self, column: bytes) -> int:
-        """Where a column begins."""
         if column not in self.places:
             self.places[column] = len(self.content)
             self.content += column

@@ -224,7 +224,6 @@ def cells_table(
 
 
 def words_of(cell: Cell, factors: Sequence[str]) -> str:
-    """A cell's levels of some factors, in words."""
     levels = dict(cell.factors)
     said = (level_words(name, levels[name], cc_name) for name in factors if name in levels)
     return ", ".join(said).replace(NBSP, " ")

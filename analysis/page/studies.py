@@ -203,7 +203,6 @@ def anchor(chapter: Chapter) -> str:
 
 
 def section(chapter: Chapter, folder: str, quick: Mapping[str, Sequence[str]]) -> str:
-    """One study."""
     study, table = chapter.study, chapter.target_table
     short = quick.get(study.name, ())
     longer = {matrix for matrix, _ in study.matrix_titles} - set(short)

@@ -119,7 +119,6 @@ def picture_of(chapter: Chapter) -> Picture | None:
 
 
 def section_of(chapter: Chapter, folder: str) -> str:
-    """A section's Markdown."""
     study, picture = chapter.study, picture_of(chapter)
     matrices = to_matrices(chapter.results.runs, study)
     return str(

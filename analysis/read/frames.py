@@ -57,5 +57,4 @@ def samples_of(runs: Iterable[Run], of: str = "sockets") -> pd.DataFrame:
 
 
 def to_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """A table of rows."""
     return pd.DataFrame(rows)

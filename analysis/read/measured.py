@@ -37,7 +37,6 @@ class Measured:
 
     @property
     def key(self) -> Key:
-        """What it is found by."""
         return self.matrix, self.cell, self.figure
 
 
@@ -64,7 +63,6 @@ def to_measured(row: Mapping[str, str]) -> Measured:
 
 
 def to_csv(rows: Iterable[Measured]) -> str:
-    """The file of some rows."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(field.name for field in fields(Measured))

@@ -98,7 +98,6 @@ def differs(run: Run, name: str) -> bool:
 
 
 def to_row(run: Run) -> dict[str, Any]:
-    """A run's columns."""
     several = run.flows if len(run.flows) > 1 else ()
     chain = {f"{leg}_retransmitted": run.retransmitted(leg) for leg in CHAIN_LEGS}
     environment = run.environment

@@ -109,7 +109,6 @@ class Study:
     file_note: str = ""  # where the file is from, unless it is the one kept with the results
 
     def matrix_title(self, matrix: str) -> str:
-        """A matrix's title; its name where it has none."""
         return dict(self.matrix_titles).get(matrix) or matrix
 
     def matrix_note(self, matrix: str) -> str:

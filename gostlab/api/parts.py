@@ -25,6 +25,10 @@ from gostlab.setup import gosts, kernels, modules, parts, steps
 from gostlab.setup.parts import MissingPart
 from gostlab.setup.workbench import SetupError, Workbench, locked
 
+# What the set-up does as it is.
+add_gost, remove_gost = gosts.add, gosts.remove
+remove_cc, remove_kernel = modules.remove, kernels.remove
+
 
 def missing_parts(plan: Plan, *, jobs: int | None = None, gost: Path | None = None) -> Needs:
     """What a plan's runs ask for, that the set-up can bring, and that is not there. Nobody waits
@@ -84,18 +88,6 @@ def provide_parts(wanted: Needs, *, jobs: int, quiet: bool = False) -> None:
         raise MissingPart(str(error)) from None
 
 
-def add_gost(what: str, name: str | None = None) -> gosts.Added:
-    """Keep a GOST (a file, or an official release by its version), as a level of `gost`. Raises
-    BadInput, SetupError, OSError.
-    """
-    return gosts.add(what, name)
-
-
-def remove_gost(name: str) -> Path:
-    """Delete a GOST that was added; where it was. Raises BadInput."""
-    return gosts.remove(name)
-
-
 def gost_lines() -> list[str]:
     """Every GOST that an experiment may ask for, a line each, and which one is taken without."""
     found = parts.find_parts()
@@ -144,11 +136,6 @@ def borrowed_cc(path: Path, name: str) -> Iterator[controls.Control]:
             modules.remove(name)
 
 
-def remove_cc(name: str) -> controls.Control:
-    """Forget a congestion control of the user's. Raises BadInput."""
-    return modules.remove(name)
-
-
 def add_kernel(
     what: str, name: str | None, *, jobs: int, say: Callable[[str], None]
 ) -> kernels.Added:
@@ -193,8 +180,3 @@ def without(kernel: Kernel) -> str:
     """What a kernel cannot do, for the end of a line."""
     words = [f"no {FEATURES[name].says}" for name in kernel.lacks]
     return f"; {', '.join(words)}" if words else ""
-
-
-def remove_kernel(name: str) -> list[Path]:
-    """Delete a kernel that was added; the folders that are gone. Raises BadInput, OSError."""
-    return kernels.remove(name)

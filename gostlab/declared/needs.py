@@ -33,7 +33,6 @@ class Needs:
 
     @property
     def any(self) -> bool:
-        """Whether it is anything at all."""
         return any(getattr(self, each.name) for each in fields(self))
 
     @property
@@ -50,7 +49,6 @@ class Needs:
 
 
 def from_json(values: Mapping[str, Any]) -> Needs:
-    """The reverse of `to_json`."""
     read: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     return Needs(**read)
 

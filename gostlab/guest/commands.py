@@ -82,7 +82,6 @@ class CommandLog:
         stdout: str | None = None,
         may_fail: bool = False,
     ) -> None:
-        """A command on a node, run to its end."""
         tail = (f" >{shlex.quote(stdout)}" if stdout else "") + (" || true" if may_fail else "")
         self.write(f"on {node} {shlex.join(with_environ(argv, environ))}{tail}")
 
@@ -99,7 +98,6 @@ class CommandLog:
             self.write(f"charge {shlex.quote(cost)}")
 
     def flow(self, name: str, node: str, argv: Sequence[str], report: str) -> None:
-        """A flow's client."""
         self.write(f"flow {shlex.quote(name)} {node} {shlex.quote(report)} {shlex.join(argv)}")
 
     def listening(self, node: str, protocol: str, port: int) -> None:

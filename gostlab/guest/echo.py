@@ -46,7 +46,6 @@ def send_back(connection: socket.socket) -> None:
 
 
 def connected(protocol: str, address: str, port: int) -> socket.socket:
-    """A socket to the server."""
     if protocol == "udp":
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sock.connect((address, port))

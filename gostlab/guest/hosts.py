@@ -115,7 +115,6 @@ def tcp_memory_of(run: RunDescription, host: str) -> int:
 
 
 def has_own_tcp_memory(run: RunDescription) -> bool:
-    """Whether any host has a pool of its own."""
     return run.host_tcp_memory_mib > 0 or bool(run.tcp_memory_mib_by_host)
 
 
@@ -260,7 +259,6 @@ def tcp_memory_limits(limit_mib: int) -> str:
 
 
 def kernel_file(sysctl: str) -> Path:
-    """The file of a sysctl."""
     return Path("/proc/sys", *sysctl.split("."))
 
 

@@ -81,13 +81,11 @@ def jitter_range_ms(path: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
     return min(low, 0.0), max(high, 0.0)
 
 
-def ping_rtts_ms(
-    network: Network, source: str, target: str, count: int = 5, interval_s: float = 0.2
-) -> list[float]:
+def ping_rtts_ms(network: Network, source: str, target: str, count: int = 5) -> list[float]:
     """Round-trip times of `count` pings, ms. Raises NetworkError if none came back."""
     text = network.read(
         source,
-        ["ping", "-c", str(count), "-i", str(interval_s), "-W", "5", target],
+        ["ping", "-c", str(count), "-i", "0.2", "-W", "5", target],
         check=False,
         stdout_name="/dev/null",
     )

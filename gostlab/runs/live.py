@@ -233,7 +233,6 @@ class Watched(Lines):
 
     @property
     def length_s(self) -> float:
-        """Of the longest run."""
         return max((each.run.length_s for each in self._runs.values()), default=0.0)
 
     def play_out(self) -> None:
@@ -273,7 +272,6 @@ class Watched(Lines):
 
     @property
     def width(self) -> int:
-        """Of one run, letters."""
         count = max(1, len(self._runs))
         return max(24, (self._console.width - 2 * (count - 1) - 2) // count)
 

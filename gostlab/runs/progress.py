@@ -31,7 +31,6 @@ class Lines(Quiet):
         self._total = self._count = 0
 
     def say(self, text: str) -> None:
-        """A line outside the progress."""
         print(text, file=sys.stderr, flush=True)
 
     def begin(

@@ -273,12 +273,10 @@ def prepared(folder: Path, run: RunDescription, *, beside: bool) -> results.Maki
 
 
 def end_of(run: RunDescription, results_folder: Path) -> Finished:
-    """What became of a run, from its folder."""
     return end_in(place_of(run, results_folder), run)
 
 
 def end_in(folder: Path, run: RunDescription) -> Finished:
-    """What became of the run that a folder is of."""
     return Finished(run, folder, results.read_status(folder) or {}, verdict(folder))
 
 
@@ -432,6 +430,5 @@ def free_slot(
 
 
 def verdict(folder: Path) -> str | None:
-    """A run's fidelity verdict; None if it has none."""
     found = (results.read_object(folder / "fidelity.json") or {}).get("verdict")
     return None if found is None else str(found)

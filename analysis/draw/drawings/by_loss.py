@@ -122,7 +122,6 @@ def loss_axis(ax: Axes, panels: Sequence[facet.Panel], series: Sequence[facet.Se
 
 
 def axis_name(table: pd.DataFrame) -> str:
-    """What the levels are in."""
     losses, _ = losses_of(table)
     near = losses[-1] / losses[0] < NEAR_LOSSES
     return "Packet loss (%)" if near else "Packet loss (share of packets)"

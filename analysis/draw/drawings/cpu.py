@@ -123,7 +123,6 @@ FACET = facet.Facet(
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
-    """One figure."""
     lengths = sorted(sheet.rows["duration_s"].unique())
     aside = (
         f" Runs of {' and '.join(f'{length:g} s' for length in lengths)} stand side by side here."

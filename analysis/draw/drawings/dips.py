@@ -97,7 +97,6 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
 
 
 def costs(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """What dips cost each flow."""
     for words, _, flow, dips in flows_with_dips(sweep.matrix.cells):
         who = cc_name(flow.cc) if flow.cc else flow.name
         if not dips.spans:

@@ -16,7 +16,6 @@ GOODPUT = facet.Value(facet.from_zero(room=1.2), mark=facet.bar)
 
 
 def panels(sheet: Sheet) -> list[facet.Panel]:
-    """One of each tunnel."""
     table = sheet.rows
     return [
         facet.in_groups(

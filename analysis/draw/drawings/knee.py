@@ -101,7 +101,6 @@ def draw_limit(ax: Axes, cell: Cell, rtt_ms: float, low: float, high: float) -> 
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
-    """One figure."""
     found = places(sheet.sweep.matrix.cells)
     if found:
         yield Picture(plot_knee(found, sheet.footer, title=sheet.title))

@@ -88,7 +88,6 @@ def draw_delays(
 
 
 def conditions(table: pd.DataFrame) -> list[facet.Group]:
-    """Every condition's cells."""
     named = by_condition(table, conditions_of(table))
     return [(wrapped(words, NAME_WIDTH), rows) for words, rows in named]
 

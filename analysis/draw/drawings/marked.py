@@ -62,7 +62,6 @@ def counted(
 
 
 def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-    """From none on."""
     facet.set_limits(ax, way, 0, 1.1 * max([1.0, *facet.known_values(table, *HEADINGS)]))
     thousands(ax.xaxis if way == "x" else ax.yaxis)
 

@@ -36,7 +36,6 @@ def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
 
 
 def panels(sheet: Sheet) -> list[facet.Panel]:
-    """The only one."""
     groups = facet.by_streams(sheet.rows, sheet.rows)
 
     def behind(ax: Axes) -> None:

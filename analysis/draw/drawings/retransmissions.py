@@ -55,7 +55,6 @@ RETRANSMITTED = facet.Value(scale, "retr", counts, "Retransmitted\n(segments)")
 
 
 def panels(sheet: Sheet) -> list[facet.Panel]:
-    """One of each tunnel."""
     table = sheet.rows
     aside = {"direct": " (iperf3's sockets are the WAN's)"}
     return [

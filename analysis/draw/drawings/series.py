@@ -95,7 +95,6 @@ def plot_series(run: Run, footer: str = "", note: str = "") -> Figure:
 def panels_of(
     run: Run, rates: Mapping[str, Series], looks: Mapping[str, tuple[str, Any]]
 ) -> Iterator[Panel]:
-    """What the run's series show."""
     cwnd, srtt = socket_series(run, "cwnd_pkts"), socket_series(run, "srtt_ms")
     queue = queue_series(run)
     # A tunnel's programs share one CPU with all hosts.
@@ -154,7 +153,6 @@ def flow_words(run: Run, flow: Flow) -> str:
 
 
 def run_title(run: Run) -> str:
-    """Which run it is."""
     levels = [named_level(name, level(value)) for name, value in run.factors] or [run.matrix]
     return ", ".join([*levels, f"repetition {run.repetition}"]) + (
         f" [{run.verdict}]" if run.verdict not in ("ok", None) else ""

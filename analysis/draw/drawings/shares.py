@@ -152,12 +152,10 @@ def fairness_sentences(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
 
 
 def flow_name(row: pd.Series, flow: str) -> str:
-    """A flow with what sends it."""
     return f"{flow} ({cc_name(str(row[f'cc:{flow}']))})"
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
-    """One figure."""
     yield Picture(plot_shares(sheet))
 
 

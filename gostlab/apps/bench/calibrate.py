@@ -61,7 +61,6 @@ class Load:
     length: str = "128K"  # of a write
 
     def argv(self, iperf3: str, port: int | str, seconds: float) -> list[str]:
-        """The client."""
         words = [iperf3, "-c", "127.0.0.1", "-p", str(port), "-t", f"{seconds:g}", "-J"]
         return [*words, "-P", str(self.streams), "-b", self.rate, "-l", self.length]
 

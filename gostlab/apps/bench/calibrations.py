@@ -74,7 +74,6 @@ Rows = Sequence[tuple[float, str]]  # instant, s, and all that the row says
 
 
 def queue_rows(folder: Path) -> Rows:
-    """queues.jsonl."""
     lines = (folder / "queues.jsonl").read_text(encoding="utf-8").splitlines()
     return [(json.loads(line)["t_s"], line) for line in lines]
 

@@ -27,7 +27,6 @@ class Answers:
     answers: Mapping[str, str]
 
     def text(self, section: str, key: str) -> str:
-        """One of them."""
         return (self.predictions if section == "predictions" else self.answers).get(key, "")
 
 

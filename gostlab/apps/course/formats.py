@@ -29,7 +29,6 @@ def to_text(grade: Grade) -> str:
 
 
 def to_object(grade: Grade) -> dict[str, Any]:
-    """A grade as JSON has it."""
     return {
         **asdict(grade),
         "schema": 1,

@@ -230,7 +230,6 @@ class Lab:
 
     @property
     def name(self) -> str:
-        """As its folder's."""
         return self.folder.resolve().name
 
     @property

@@ -79,7 +79,6 @@ def check_measured(lab: Lab, assignment: Assignment, root: Mapping[str, Node]) -
 
 
 def check_formulas(lab: Lab, assignment: Assignment, root: Mapping[str, Node]) -> None:
-    """Every formula has a value."""
     nodes = root["points"].items or ()
     names: dict[str, Value] = {**assignment.values, **dict.fromkeys(lab.measured, 1.0)}
     for point, node in zip(lab.points, nodes, strict=True):

@@ -263,7 +263,6 @@ class Line:
 
     @property
     def name(self) -> str:
-        """As the roster has it."""
         return self.pupil.shown_name if self.pupil else ""
 
     @property

@@ -30,7 +30,6 @@ def write_fitted(order: FitOrder, fitted: Fitted) -> str:
 
 
 def base_document(order: FitOrder) -> dict[str, Any]:
-    """The base's file as it is written."""
     root = mapping_of(load_document(order.base.path_on_disk))
     return {name: as_written(node) for name, node in root.items()}
 

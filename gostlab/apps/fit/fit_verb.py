@@ -173,7 +173,6 @@ def verdict(row: FittedRow) -> str:
 
 
 def parameter_lines(fitted: Fitted) -> list[str]:
-    """Each parameter, and what of it fits as well."""
     lines = []
     for each in fitted.parameters:
         ends = [
@@ -225,5 +224,4 @@ def conclusion(fitted: Fitted) -> list[str]:
 
 
 def abs_log(ratio: float | None) -> float:
-    """How far a ratio is from 1."""
     return math.inf if not ratio else abs(math.log(ratio))

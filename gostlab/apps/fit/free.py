@@ -58,7 +58,6 @@ class Free:
         return float(round(value)) if self.whole else float(f"{value:.4g}")
 
     def place(self, value: float) -> float:
-        """The place of a number."""
         if self.log:
             place = math.log(value / self.least) / math.log(self.most / self.least)
         else:
@@ -82,7 +81,6 @@ class Free:
 
     @property
     def scale(self) -> str:
-        """In a word."""
         return "log" if self.log else "linear"
 
 

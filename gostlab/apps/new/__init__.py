@@ -84,7 +84,6 @@ def write_kind(kind: str, name: str, root: Path = folders.ROOT) -> list[Path]:
 
 
 def filled(template: str, name: str, module: str) -> str:
-    """A template with the new thing's names in it."""
     text = (TEMPLATES / f"{template}.txt").read_text(encoding="utf-8")
     words = "".join(word.capitalize() for word in module.split("_"))
     for mark, value in {"@name@": name, "@module@": module, "@Name@": words}.items():

@@ -121,7 +121,6 @@ def least_delays_ms(order: ImportOrder, observed: Observed) -> dict[str, float]:
 
 
 def other(way: str) -> str:
-    """The other direction."""
     return "reverse" if way == "forward" else "forward"
 
 

@@ -217,7 +217,6 @@ def kernels_table() -> str:
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table."""
     head = tuple(header)
     escaped = ([cell.replace("|", "\\|") for cell in line] for line in (head, *rows))
     lines = [f"| {' | '.join(line)} |" for line in escaped]

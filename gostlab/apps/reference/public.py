@@ -25,7 +25,6 @@ def to_markdown() -> str:
 
 
 def section(name: str) -> str:
-    """A public name, and its parts."""
     return "\n\n".join([f"## {name}", *blocks(f"gostlab.{name}", getattr(gostlab, name), name)])
 
 
@@ -62,5 +61,4 @@ def signature(what: Any) -> str:
 
 
 def indented(text: str) -> str:
-    """As code."""
     return "\n".join(f"    {line}".rstrip() for line in text.strip().splitlines())

@@ -28,7 +28,6 @@ class Broken:
 
 
 def with_path(run: RunDescription, change: Callable[[Path], Path]) -> RunDescription:
-    """The run with both directions of its path changed."""
     return replace(run, path={name: change(way) for name, way in run.path.items()})
 
 

@@ -98,7 +98,6 @@ def calibrations(forms: Mapping[int, Sequence[Target]], calibrating: int) -> lis
 
 
 def errors_of(lab: str, says: str, forms: Mapping[int, Sequence[Target]]) -> Errors:
-    """What some forms of one lab said of it."""
     disagreeing = [
         {label(row) for row in rows if row.verdict == DISAGREES} for rows in forms.values()
     ]

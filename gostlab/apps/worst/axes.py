@@ -41,7 +41,6 @@ class Axis:
 
     @property
     def says(self) -> str:
-        """From where to where, in a line."""
         if self.free is None:
             return f"{self.sets}: {', '.join(self.levels)}"
         return f"{self.sets}: {self.free.text(0.0)} to {self.free.text(1.0)}, {self.free.scale}"

@@ -39,7 +39,6 @@ def worst_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`./lab worst`."""
     return worst_verb.worst_verb(arguments)
 
 

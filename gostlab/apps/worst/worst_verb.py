@@ -163,7 +163,6 @@ def is_beside(setting: str) -> bool:
 
 
 def as_json(order: Order, found: Worst, profile: Path) -> dict[str, Any]:
-    """For programs."""
     return {
         "measure": order.measure.name,
         "searched": found.searched,

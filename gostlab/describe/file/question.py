@@ -76,7 +76,6 @@ class Question:
 
     @property
     def question(self) -> str:
-        """The same as a question."""
         over = cell_words(self.shown_settings) if self.factors or self.is_contest else ""
         if self.is_contest:
             return f"{self.title}{f' ({over})' if over else ''}?"

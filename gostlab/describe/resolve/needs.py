@@ -19,7 +19,6 @@ from gostlab.describe.resolve.run_description import RunDescription
 
 
 def needs_of(runs: Iterable[RunDescription]) -> Needs:
-    """What some runs need, each once."""
     runs = list(runs)
     flows = [flow.traffic for run in runs for flow in run.flows]
     by_iperf3 = [run.iperf3 for run in runs if any(flow.traffic.by_iperf3 for flow in run.flows)]

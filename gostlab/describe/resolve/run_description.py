@@ -150,7 +150,6 @@ class RunDescription:
 
     @property
     def congestion_controls(self) -> list[str]:
-        """Every congestion control that some end of it is to have."""
         found = {flow.cc for flow in self.flows if flow.cc}
         return sorted(found | ({self.cc, *self.cc_by_end.values()} if self.cc_by_end else set()))
 

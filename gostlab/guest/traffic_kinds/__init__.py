@@ -34,7 +34,6 @@ MOST_WORDS = 300  # of that
 
 
 def carrier(kind: TrafficKind) -> Any:
-    """The module of a kind of traffic."""
     return CARRIERS[kind.name]
 
 

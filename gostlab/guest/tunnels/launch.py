@@ -348,7 +348,6 @@ def check_alive(ends: Ends, folder: Path | None = None) -> None:
 
 
 def log_name(end: str) -> str:
-    """Where an end writes."""
     return f"tunnel-{end}.log"
 
 

@@ -86,7 +86,6 @@ def wait_for_device(launch: Launch, node: str, device: str) -> None:
 
 
 def devices_of(launch: Launch, node: str) -> set[str]:
-    """The devices that a node has now."""
     table = Path(f"/proc/{launch.network.pid(node)}/net/dev").read_text(encoding="ascii")
     return {line.partition(":")[0].strip() for line in table.splitlines() if ":" in line}
 

@@ -363,15 +363,13 @@ def check_rate(received_bps: float, most_bps: float) -> Check:
     return checked("rate_within_bottleneck", bad, round(most_bps) or None, round(received_bps))
 
 
-def check_replay(
-    run: RunDescription, samples: Sequence[Mapping[str, Any]], started_s: float = 0.0
-) -> list[Check]:
+def check_replay(run: RunDescription, samples: Sequence[Mapping[str, Any]]) -> list[Check]:
     """What the bottleneck delivered while its rate changed, against what the changes asked.
 
     A queue that held at one sample (a row of queues.jsonl) as much as the rate carries until the
     next was never empty, and must have carried all of it, but for the packet on its way. The error
     is the sum of these intervals' differences over that of what was asked. No check below
-    REPLAY_CHANGES changes, or without such an interval. started_s: the load's begin on their clock.
+    REPLAY_CHANGES changes, or without such an interval.
     """
     way = run.data_direction
     rows = [row for row in samples if (row["role"], row["direction"]) == ("bottleneck", way)]
@@ -386,7 +384,7 @@ def check_replay(
     asked = error = 0.0
     capacity = CapacityOf(steps)
     for before, after in itertools.pairwise(rows):
-        wanted = capacity.bits(before["t_s"] - started_s, after["t_s"] - started_s)
+        wanted = capacity.bits(before["t_s"], after["t_s"])
         if 8 * before["backlog_bytes"] >= wanted:
             asked += wanted
             error += abs(8 * (after["sent_bytes"] - before["sent_bytes"]) - wanted)

@@ -459,7 +459,6 @@ class Probes:
 
 
 def without_zeros(counts: Mapping[str, float]) -> dict[str, float]:
-    """What there was of."""
     return {key: value for key, value in counts.items() if value}
 
 

@@ -218,7 +218,6 @@ class Watch:
         self._rate_bps = rate_bps
 
     def start(self) -> None:
-        """With the load."""
         self._started_s = time.monotonic()
         if isinstance(self._trace, DepartureTrace):
             try:
