@@ -249,7 +249,7 @@ def rests_line(results: Results, spread: str = "") -> str:
     if sizes[-1] == 1:
         said += ", so no spread is known"
     elif spread:
-        said += f" (the answer's: {spread})"
+        said += f"; the answer's runs go from {spread}"
     states = Counter(
         (run.verdict or "ok") if run.counts else tables.state_of(run) for run in results.runs
     )

@@ -62,7 +62,7 @@ def tunnel_words(row: pd.Series, direct: float | None) -> str:
 
 DRAWING = Drawing(
     "by-tunnel",
-    caption="Goodput by tunnel; dashed: the same without one.",
+    caption="Goodput by tunnel; a dashed line is the goodput without one.",
     draw=facet.Facet(
         panels=panels,
         series=facet.by_cc_look,

@@ -107,8 +107,8 @@ def ends(sweep: Sweep, table: object) -> Iterator[str]:
 DRAWING = Drawing(
     "fetches",
     caption=(
-        "Time from before the connection to the last byte of short downloads, by size: the median,"
-        " and up to what 95 % of them did not exceed."
+        "Time from before the connection to the last byte of short downloads, by size. A point is"
+        " the median, its line ends at the 95 % value."
     ),
     draw=draw,
     needs="a short flow and a run that counts",

@@ -73,9 +73,9 @@ def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
 DRAWING = Drawing(
     "lag",
     caption=(
-        "Goodput, the ping under load and what was sent again across the path, by condition. Of the"
-        " ping points are what half did not exceed, lines end at what 95 % did not; dashed is the"
-        " idle round trip."
+        "Goodput, the ping under load and what was sent again across the path, by condition. A"
+        " ping's point is the median, its line ends at the 95 % value; dashed is the idle round"
+        " trip."
     ),
     draw=BY_CONDITION(panels=panels),
     rows=known_rows,

@@ -216,10 +216,9 @@ def compared_sentences(rows: pd.DataFrame) -> Iterator[str]:
 DRAWING = Drawing(
     "latency",
     caption=(
-        "Delays while the load ran, by condition. Points are what half of the time did not exceed,"
-        " lines end at what 95 % of it did not: on the left the smoothed round trip of the sockets"
-        " that send across the WAN, dashed the idle one; on the right the wait in the bottleneck's"
-        " queue."
+        "Delays while the load ran, by condition. A point is the median over time, its line ends at"
+        " the 95 % value. Left: the smoothed round trip of the sockets that send across the WAN,"
+        " dashed the idle one. Right: the wait in the bottleneck's queue."
     ),
     draw=BY_CONDITION(panels=panels),
     rows=known_rows,

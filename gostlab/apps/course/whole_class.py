@@ -69,8 +69,7 @@ def whose(handed: HandedIn, roster: Roster) -> Pupil | None:
     """Whom of the roster the platform says that it is from, or the name of the student's folder."""
     who = handed.who
     found = roster.known_as(who.email, who.sid) or roster.in_canvas(who.number)
-    in_folder, _, inside = handed.label.partition("/")
-    return found or roster.named(who.name) or roster.known_as(in_folder if inside else "")
+    return found or roster.named(who.name) or roster.known_as(handed.label.partition("/")[0])
 
 
 def claimed(folder: Path) -> str:

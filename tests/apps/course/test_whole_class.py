@@ -196,11 +196,17 @@ def test_a_hand_in_that_another_account_uploads_counts_for_nothing(
     assert "not bob" in page and "alice" in page
 
 
-def test_a_folder_named_as_a_student_is_not_anothers(lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_folder_named_as_a_student_is_not_anothers(
+    lab: Lab, tmp_path: Path, packed: bool
+) -> None:
     folder = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab), full_link)
     for name in ("alice", "bob"):
         (tmp_path / "all" / name).mkdir(parents=True)
-        upload.pack(folder, tmp_path / "all" / name / "work.zip")
+        if packed:
+            upload.pack(folder, tmp_path / "all" / name / "work.zip")
+        else:
+            shutil.copytree(folder, tmp_path / "all" / name / folder.name)
     (tmp_path / "roster.csv").write_text(ROSTER)
     grade(lab, tmp_path / "all")
     assert points(tmp_path / "out") == {"alice": str(lab.most), "bob": "0", "carol": ""}
