@@ -10,11 +10,12 @@
 #   make results      the site's pages from result folders, docs/results.md and the docs' tables
 #   make catalogue    every experiment's quick form, and one report of all (FORM= for the full)
 #   make kernel       build the sandbox's kernel
+#   make wheel        one file that has everything, in dist/: pip install it anywhere
 #   make doctor       what is there, what is missing
 #   make clean        delete results and caches in this folder
 
 .DEFAULT_GOAL := run
-.PHONY: run test fast bench validate catalogue results kernel doctor clean setup setup-test
+.PHONY: run test fast bench validate catalogue results kernel wheel doctor clean setup setup-test
 .PHONY: lint check-format check-python check-gofmt unit unit-fast beside-unit go-test go-fuzz
 .PHONY: vagrant test-vagrant
 
@@ -80,6 +81,12 @@ results:
 
 kernel:
 	@./lab setup --only tools --only kernel
+
+# Its own tools, not the machine's: pip comes with the test tools.
+wheel:
+	@./lab setup --only tools --only packages --only kernel --only relay --only root \
+		--only test-tools
+	@$(PYTHON) -m gostlab.setup.wheel dist
 
 doctor:
 	@./lab doctor

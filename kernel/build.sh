@@ -32,9 +32,12 @@ if [ -n "${GOSTLAB_COUNT_BRANCHES-}" ] && ! grep -qxF instrument.diff .gostlab-p
 fi
 
 # Nothing but what options names, and what that needs; of it not what nothing in the lab uses. (The file
-# is the other versions' too, and a line less there would have all of them built anew.)
+# is the other versions' too, and a line less there would have all of them built anew.) Where this
+# machine can it is linked statically: the same file then runs on any Linux, whatever its C library is.
+link=LD_SCRIPT_DYN_RPATH
+if gcc -static -x c -o .gostlab-static - <<<'int main(void) { return 0; }' 2>/dev/null; then link=STATIC_LINK; fi
 unused='OVERLAY_FS|OPENVSWITCH|MPTCP|MPTCP_IPV6|NETFILTER|NF_CONNTRACK|NF_TABLES|NF_TABLES_INET|NFT_CT|ETHTOOL_NETLINK'
-sed -nE "/^($unused)=/d; s/^[A-Z0-9]/CONFIG_&/p" "$here/options" >.gostlab-options
+sed -nE "/^($unused)=/d; s/^LD_SCRIPT_DYN_RPATH=/$link=/; s/^[A-Z0-9]/CONFIG_&/p" "$here/options" >.gostlab-options
 if [ -n "${GOSTLAB_COUNT_BRANCHES-}" ]; then echo CONFIG_GCOV=y >>.gostlab-options; fi
 make --silent KCONFIG_ALLCONFIG=.gostlab-options allnoconfig
 

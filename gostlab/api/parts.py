@@ -21,7 +21,7 @@ from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.needs import needs_of
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import loading
-from gostlab.setup import gosts, kernels, modules, parts, steps
+from gostlab.setup import gosts, kernels, modules, parts, root, steps
 from gostlab.setup.parts import MissingPart
 from gostlab.setup.workbench import SetupError, Workbench, locked
 
@@ -38,6 +38,8 @@ def missing_parts(plan: Plan, *, jobs: int | None = None, gost: Path | None = No
     check_jobs(jobs)
     found = parts.find_parts(gost)
     wanted = needs_of(plan.runs)
+    if all(run.machine == "sandbox" for run in plan.runs) and root.chosen_root() is not None:
+        wanted = Needs(kernels=wanted.kernels, gosts=wanted.gosts)  # all else is in it
     missing = Needs(
         kernels=tuple(name for name in wanted.kernels if not has_kernel(name, found)),
         iperf3s=tuple(version for version in wanted.iperf3s if version not in found.iperf3),

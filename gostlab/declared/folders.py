@@ -14,6 +14,7 @@ CODE = Path(__file__).resolve().parents[2]  # where gostlab and analysis are imp
 IN_PACKAGE = CODE / "gostlab" / "data"
 IS_PACKAGE = IN_PACKAGE.is_dir()
 ROOT = IN_PACKAGE if IS_PACKAGE else CODE
+BROUGHT = CODE / "gostlab" / "brought"  # the parts in a package from `make wheel`
 COMMAND = "gostlab" if IS_PACKAGE else "./lab"
 # Where a run's Python finds gostlab and topo.
 PYTHON_PATH = os.pathsep.join(dict.fromkeys((str(CODE), str(ROOT))))

@@ -117,21 +117,45 @@ def provide(control: Control, kernel: Path) -> tuple[Path, str]:
     """A control's module file, compiled unless it is there; and the compiler. Raises MissingPart,
     CompileError, OSError.
     """
-    module, folder = controls.module_name(control.name), module_folder(control, kernel)
+    module = controls.module_name(control.name)
+    brought = brought_with(kernel, control, module)
+    compiler = brought[1] if brought else compiler_version()
+    folder = module_folder(control, kernel, compiler)
     file = folder / f"{module}.ko"
-    if not file.is_file():
+    if not file.is_file() and brought:
+        with replacing_ours(folder) as new:
+            shutil.copy2(brought[0], new / file.name)
+    elif not file.is_file():
         source = control.source.read_bytes()
         said = control.origin or from_root(control.source)
         with compiled(source, said, module, kernel) as (made, _), replacing_ours(folder) as new:
             shutil.copy2(made, new / file.name)
-    return file, compiler_version()
+    return file, compiler
 
 
-def module_folder(control: Control, kernel: Path) -> Path:
-    """Where a control's module for a kernel is kept. Raises MissingPart."""
-    made_of = [control.sha256, compiler_version(), control.name, our_half_sha256()]
+def brought_with(kernel: Path, control: Control, module: str) -> tuple[Path, str] | None:
+    """A module that came with a package's kernel, and the compiler that made it."""
+    record = parts.kernel_record(kernel) if kernel.is_relative_to(folders.BROUGHT) else {}
+    compiler = str(record.get("modules_compiler"))
+    file = kernel.parent / "cc" / keyed(control, compiler) / f"{module}.ko"
+    return (file, compiler) if file.is_file() else None
+
+
+def module_folder(control: Control, kernel: Path, compiler: str | None = None) -> Path:
+    """Where a control's module for a kernel is kept: beside it, but of a package's in the cache.
+    Raises MissingPart.
+    """
+    beside = kernel.parent
+    if kernel.is_relative_to(folders.BROUGHT):
+        beside = folders.cache_folder() / "kernel" / beside.name
+    return beside / "cc" / keyed(control, compiler or compiler_version())
+
+
+def keyed(control: Control, compiler: str) -> str:
+    """A control's name, and a hash of what its module is made of."""
+    made_of = [control.sha256, compiler, control.name, our_half_sha256()]
     key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:12]
-    return kernel.parent / "cc" / f"{control.name}-{key}"
+    return f"{control.name}-{key}"
 
 
 @contextlib.contextmanager

@@ -39,7 +39,7 @@ from typing import Any
 
 from gostlab.declared import kernels
 from gostlab.declared.errors import Complaint
-from gostlab.declared.folders import ROOT, cache_folder, own_kernels_folder
+from gostlab.declared.folders import BROUGHT, ROOT, cache_folder, own_kernels_folder
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.declared.kernels import SHIPPED, Declared
 from gostlab.declared.tunnels import GOST, TunnelKind
@@ -121,12 +121,11 @@ class TunnelBinary:
 
 
 def folders_of(part: str, cache: Path | None = None) -> list[Path]:
-    """Where a part may be: in the cache (default: the user's), and in what root has built for all
-    users of the machine, if that is to be trusted. The first goes first.
+    """Where a part may be: in the cache (default: the user's), in what root has built for all users
+    of the machine, if that is to be trusted, and in this package. The first goes first.
     """
     own = (cache or cache_folder()) / part
-    shared = trusted_folder(part)
-    return [own] if shared is None or shared == own else [own, shared]
+    return list(dict.fromkeys(filter(None, (own, trusted_folder(part), BROUGHT / part))))
 
 
 def versions_of(part: str, pattern: str, cache: Path | None = None) -> list[Path]:

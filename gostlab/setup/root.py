@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import lzma
 import os
+import re
 import shutil
 import stat
 import sys
@@ -26,7 +27,7 @@ from functools import cache as once
 from pathlib import Path
 from typing import Any
 
-from gostlab.declared.folders import cache_folder
+from gostlab.declared.folders import BROUGHT, cache_folder
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.setup import archive, parts
 from gostlab.setup.unpacked import is_program, libraries_in, needed_libraries, sum_of
@@ -41,13 +42,15 @@ from gostlab.setup.workbench import (
     write_json,
 )
 
+PACKED = BROUGHT / "root.tar.xz"  # in a package from `make wheel`
 LOCK = Path(__file__).with_name("root.lock")
 # What the kernel starts in it: it mounts the lab, whose init goes on.
 FIRST = Path(__file__).parents[1] / "machine" / "first.py"
 FIRST_IN_ROOT = "/usr/lib/gostlab/first.py"
-RECIPE = 1  # another number for another way to make a root of the same packages
+RECIPE = 2  # another number for another way to make a root of the same packages
 ARCHITECTURE = "amd64"
 BYTES = 500_000_000  # packages and tree, while it is made
+UNPACKED_BYTES = 200_000_000
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = f"{LIBRARIES}/ld-linux-x86-64.so.2"
 PYTHON = "usr/bin/python3.11"
@@ -75,13 +78,25 @@ LEFT_OUT = (
         for name in "man info locale lintian bug bash-completion menu icons applications pixmaps"
         " perl perl5 python3 zsh fish debhelper reportbug apport".split()
     ),
-    *(f"./{LIBRARIES}/{name}" for name in ("gconv", "perl*", "security")),
+    "./usr/share/vim",
+    *(
+        f"{where}/{LIBRARIES.removeprefix('usr/')}/{name}"
+        for where in (".", "./usr")
+        for name in "gconv perl* security engines-* libdb-* libsqlite3.* libmvec.* libpanelw.*"
+        " libmenuw.* libformw.*".split()
+    ),
     *(
         f"./usr/lib/python3.11/{name}"
-        for name in "test idlelib tkinter turtledemo ensurepip pydoc_data unittest/test"
-        " lib2to3/tests config-3.11-x86_64-linux-gnu".split()
+        for name in "test idlelib tkinter turtledemo ensurepip pydoc_data unittest/test lib2to3"
+        " venv wsgiref sqlite3 dbm lib-dynload/_sqlite3.* lib-dynload/_dbm.* lib-dynload/*test*"
+        " config-3.11-x86_64-linux-gnu".split()
     ),
+    *("./usr/lib/openssh/ssh-*-helper", "./usr/lib/openssh/ssh-keysign", "./usr/sbin/arpd"),
     *("./lib/systemd", "./usr/lib/systemd", "./etc/init.d", "./etc/cron*", "./var/cache"),
+)
+# What no iperf3 opens of its release's C library.
+UNOPENED = re.compile(
+    r"lib(BrokenLocale|SegFault|anl|c_malloc_debug|memusage|mvec|nsl|pcprofile|thread_db)\b"
 )
 FOLDERS = "dev etc home mnt opt proc root run srv sys tmp var/tmp usr/lib/gostlab".split()
 MERGED = ("bin", "sbin", "lib", "lib64")
@@ -180,7 +195,14 @@ def inputs_hash() -> str:
 
 
 def find_root(cache: Path | None = None) -> Root | None:
-    """The root of today's lock: the user's, else the machine's; None if there is none."""
+    """The root of today's lock: this package's, else the user's, else the machine's; None if there
+    is none. Raises MissingPart if the package's cannot be unpacked.
+    """
+    return brought_root() if PACKED.is_file() and cache is None else look_for_root(cache)
+
+
+def look_for_root(cache: Path | None = None) -> Root | None:
+    """The root of today's lock that is unpacked."""
     for folder in parts.versions_of("root", inputs_hash(), cache):
         record = parts.read_json(folder / "root.json")
         if record is not None and (folder / "tree").is_dir():
@@ -189,10 +211,10 @@ def find_root(cache: Path | None = None) -> Root | None:
 
 
 def chosen_root() -> Root | None:
-    """The root that runs in the sandbox boot on, by GOSTLAB_ROOT; None: the host's files. Raises
-    MissingPart.
+    """The root that runs in the sandbox boot on, by GOSTLAB_ROOT; None: the host's files. A package
+    that brings a root takes that. Raises MissingPart.
     """
-    asked = os.environ.get("GOSTLAB_ROOT") or "host"
+    asked = os.environ.get("GOSTLAB_ROOT") or ("own" if PACKED.is_file() else "host")
     if asked == "host":
         return None
     if asked != "own":
@@ -201,6 +223,20 @@ def chosen_root() -> Root | None:
     if found is None:
         raise parts.MissingPart("GOSTLAB_ROOT=own: no own root is there: ./lab setup --only root")
     return found
+
+
+def brought_root() -> Root:
+    """The root in this package, unpacked at its first use. Raises MissingPart."""
+    wanted = str((parts.read_json(BROUGHT / "root.json") or {}).get("hash"))
+    try:
+        return unpack(PACKED, wanted=wanted)
+    except SetupError as error:
+        raise parts.MissingPart(str(error)) from error
+    except OSError as error:
+        raise parts.MissingPart(
+            f"{cache_folder()}: the sandbox's root cannot be unpacked there: {error.strerror}: make"
+            " room, or set GOSTLAB_CACHE to a folder elsewhere"
+        ) from error
 
 
 def hash_of(tree: Path) -> str:
@@ -345,7 +381,22 @@ def make(bench: Workbench, got: Sequence[tuple[Pinned, Path]], tree: Path) -> di
     bench.say("compiling its Python")
     compile_python(root, log)
     packages = [f"{file.name.removesuffix('.deb')}" for _, file in got]
-    return {"packages": sorted(packages), "iperf3": iperf3s}
+    return {
+        "packages": sorted(packages),
+        "iperf3": iperf3s,
+        "sources": sources_of((one, file) for one, file in got if one.place != "tool"),
+    }
+
+
+def sources_of(got: Iterable[tuple[Pinned, Path]]) -> dict[str, list[str]]:
+    """What packages were built from (`gcc-12 12.2.0-14`), and the folders of their copyright."""
+    found: dict[str, list[str]] = {}
+    for one, file in got:
+        form = "${source:Package} ${source:Version}"
+        said = parts.output_of(["dpkg-deb", "--show", "--showformat", form, file]).strip()
+        documents = "usr/share/doc" if one.place == "root" else f"usr/lib/gostlab/{one.place}/doc"
+        found.setdefault(said, []).append(f"{documents}/{one.package}")
+    return found
 
 
 def unpack_package(file: Path, tree: Path, log: Path, left_out: Sequence[str] = LEFT_OUT) -> None:
@@ -359,8 +410,8 @@ def unpack_package(file: Path, tree: Path, log: Path, left_out: Sequence[str] = 
 def keep_iperf3s(
     got: Sequence[tuple[Pinned, Path]], tree: Path, log: Path
 ) -> dict[str, dict[str, str]]:
-    """The lab's own iperf3s, each with the loader and the libraries of its own release; what a
-    run's record has of them. Raises SetupError.
+    """The lab's own iperf3s, each with the loader and the libraries of its own release, and their
+    copyright; what a run's record has of them. Raises SetupError.
     """
     scratch = tree.with_name("scratch")
     for one, file in got:
@@ -378,9 +429,18 @@ def keep_iperf3s(
         folder = tree / "usr/lib/gostlab" / one.place
         (folder / "lib").mkdir(parents=True)
         shutil.copy2(scratch / one.place / "usr/bin/iperf3", folder / "iperf3")
-        for library in libraries_in(scratch / one.place):
+        came = list(libraries_in(scratch / one.place))
+        for library in came:
             shutil.copy2(library, folder / "lib" / library.name)
         sha256 = sum_of(folder)
+        # A library is opened by the name that links to it.
+        linked = {each.resolve().name for each in came if each.name != each.resolve().name}
+        for each in list((folder / "lib").iterdir()):
+            if each.name in linked or UNOPENED.match(each.name):
+                each.unlink()
+        for each in (scratch / one.place / "usr/share/doc").glob("*/copyright"):
+            if each.is_file() and not each.parent.is_symlink():
+                shutil.copy2(each, made_folder(folder / "doc" / each.parent.name))
         inside = f"/{folder.relative_to(tree)}/lib"
         loader = next((folder / "lib").glob("ld-linux-*.so.*")).name
         words = ["--set-interpreter", f"{inside}/{loader}", "--force-rpath", "--set-rpath", inside]
@@ -431,6 +491,10 @@ def compile_python(root: Root, log: Path) -> None:
 
 # -- as one file
 
+AGAIN = "install or fetch it again"
+# Programs shrink by the first; copies of a library lie further apart than xz looks back by itself.
+FILTERS = [{"id": lzma.FILTER_X86}, {"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 1 << 27}]
+
 
 def pack(root: Root, file: Path) -> None:
     """A root as one .tar.xz, for `unpack`. Raises OSError."""
@@ -441,34 +505,37 @@ def pack(root: Root, file: Path) -> None:
         return member
 
     part = file.with_name(file.name + ".part")
-    with tarfile.open(part, "w:xz", preset=9) as packed:
+    with lzma.open(part, "wb", filters=FILTERS) as xz, tarfile.open(fileobj=xz, mode="w") as packed:
         for name in ("root.json", "tree"):
             packed.add(root.tree.with_name(name), name, filter=plain)
     part.replace(file)
 
 
-def unpack(file: Path, into: Path | None = None) -> Root:
+def unpack(file: Path, into: Path | None = None, wanted: str | None = None) -> Root:
     """A packed root in the cache, unpacked at its first use. Raises SetupError for a file that
-    is cut short, or is not what its record says; OSError.
+    is cut short, or is not what its record says, or has another hash than is wanted; OSError.
     """
-    found = find_root(into)
-    if found is not None:
-        return found
     into = into or cache_folder()
+    found = look_for_root(into)
+    if found is not None and wanted in (None, found.hash):
+        return found
     into.mkdir(parents=True, exist_ok=True)
-    require_space(into, BYTES, "the sandbox's root")
-    with (
-        locked(into, lambda _: None, "root.lock"),
-        replacing(into / "root" / inputs_hash()) as finished,
-    ):
-        try:
-            with tarfile.open(file) as packed:
-                packed.extractall(finished)
-        except (tarfile.TarError, EOFError, lzma.LZMAError) as error:
-            raise SetupError(f"{file} is not a whole root ({error}): fetch it again") from error
-        record = parts.read_json(finished / "root.json") or {}
-        if hash_of(finished / "tree") != record.get("hash"):
-            raise SetupError(f"{file}: its content is not what its hash names: fetch it again")
+    with locked(into, lambda _: None, "root.lock"):
+        found = look_for_root(into)  # another process may have been at the same
+        if found is not None and wanted in (None, found.hash):
+            return found
+        require_space(into, UNPACKED_BYTES, "the sandbox's root")
+        with replacing(into / "root" / inputs_hash()) as finished:
+            try:
+                with tarfile.open(file) as packed:
+                    packed.extraction_filter = lambda member, _: member  # each as it is
+                    packed.extractall(finished)
+            except (tarfile.TarError, EOFError, lzma.LZMAError) as error:
+                raise SetupError(f"{file} is not a whole root ({error}): {AGAIN}") from error
+            record = parts.read_json(finished / "root.json") or {}
+            got = hash_of(finished / "tree")
+            if {got, wanted or got} != {record.get("hash")}:
+                raise SetupError(f"{file}: its content is not what its hash names: {AGAIN}")
     return Root(into / "root" / inputs_hash() / "tree", record)
 
 

@@ -1,0 +1,187 @@
+"""The wheel that has everything: the lab's package with the sandbox's kernel, its modules and
+headers, the relay and the packed root, as set-up made them on this machine (`make wheel`).
+
+Nothing in it asks for a C library of the host's: kernel and relay are linked statically, and the
+root's programs have their own. So it is for every Linux on x86_64 that pip has a name for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gostlab.declared import controls
+from gostlab.declared.folders import CODE, ROOT, cache_folder
+from gostlab.setup import modules, parts
+from gostlab.setup.relay_build import go_environ
+from gostlab.setup.root import Root, find_root, pack
+from gostlab.setup.workbench import SetupError, run_logged, write_json
+
+TAG = "py3-none-manylinux_2_17_x86_64"  # the oldest that pip of Python 3.11 knows by that name
+PROGRAM_HEADER_INTERPRETER = 3
+PAGE = Path(__file__).with_name("wheel-licences.md")
+DOCUMENTS = "usr/share/doc"
+# A package's copyright file says its licences in fields, or names Debian's copies of them.
+LICENCE_FIELD = re.compile(r"^License: *(\S.*)$", re.MULTILINE)
+COMMON_LICENCE = re.compile(r"/usr/share/common-licenses/([A-Z][\w.-]*\w)")
+
+
+def main() -> int:
+    """`make wheel`: python3 -m gostlab.setup.wheel FOLDER."""
+    try:
+        print(make_wheel(Path(sys.argv[1])))
+    except (SetupError, parts.MissingPart, modules.CompileError, OSError) as error:
+        print(f"wheel: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def make_wheel(out: Path) -> Path:
+    """The wheel of this checkout and its parts. Raises SetupError, MissingPart, CompileError,
+    OSError.
+    """
+    cache = cache_folder()
+    brought = cache / "build" / "wheel"
+    shutil.rmtree(brought, ignore_errors=True)
+    for folder in (brought, out, cache / "log"):
+        folder.mkdir(parents=True, exist_ok=True)
+    root = find_root()
+    if root is None:
+        raise SetupError("no own root is there: ./lab setup --only root")
+    kernel = bring_kernel(brought)
+    relay = bring_relay(brought)
+    for program in (kernel, relay):
+        if asks_for_loader(program):
+            raise SetupError(f"{program}: not linked statically: build it where libc.a is")
+    bring_root(root, brought)
+    bring_licences(root, kernel, brought)
+    run_logged(
+        [cache / "tools/bin/pip", "wheel", "--no-deps", "--wheel-dir", out.absolute(), CODE],
+        cache / "log" / "wheel.log",
+        environment={**os.environ, "GOSTLAB_BROUGHT": str(brought), "GOSTLAB_WHEEL_TAG": TAG},
+    )
+    shutil.rmtree(brought)
+    return max(out.glob(f"gostlab-*-{TAG}.whl"), key=lambda path: path.stat().st_mtime)
+
+
+def bring_kernel(brought: Path) -> Path:
+    """The kernel, its headers, and the lab's own congestion controls as modules of it."""
+    kernel = parts.require_kernel(parts.find_parts())
+    place = brought / "kernel" / kernel.parent.name
+    place.mkdir(parents=True)
+    for name in (kernel.name, parts.HEADERS):
+        shutil.copy2(kernel.with_name(name), place / name)
+    for control in controls.shipped_controls().values():
+        file, compiler = modules.provide(control, kernel)
+        shutil.copytree(file.parent, place / "cc" / file.parent.name)
+    write_json(place / "kernel.json", {**parts.kernel_record(kernel), "modules_compiler": compiler})
+    return place / kernel.name
+
+
+def bring_relay(brought: Path) -> Path:
+    """The lab's own relay."""
+    relay = parts.find_relay()
+    if relay is None:
+        raise SetupError("the relay is missing: ./lab setup --only relay")
+    shutil.copytree(relay.parent, brought / "relay" / relay.parent.name)
+    return brought / "relay" / relay.parent.name / relay.name
+
+
+def bring_root(root: Root, brought: Path) -> None:
+    """The root, packed once."""
+    packed = root.tree.with_name("root.tar.xz")
+    if not packed.is_file():
+        pack(root, packed)
+    shutil.copy2(packed, brought / packed.name)
+    write_json(brought / "root.json", root.record)
+
+
+def asks_for_loader(program: Path) -> bool:
+    """Whether an ELF program is started by a dynamic loader, which would be the host's."""
+    content = program.read_bytes()
+    at = int.from_bytes(content[32:40], "little")
+    size, count = (int.from_bytes(content[each : each + 2], "little") for each in (54, 56))
+    kinds = (content[at + each * size : at + each * size + 4] for each in range(count))
+    return PROGRAM_HEADER_INTERPRETER in (int.from_bytes(kind, "little") for kind in kinds)
+
+
+# -- licences
+
+
+def bring_licences(root: Root, kernel: Path, brought: Path) -> None:
+    """A page that says what is under which licence and where its source is, and the texts."""
+    place = brought / "licences"
+    shutil.copytree(root.tree / "usr/share/common-licenses", place / "common")
+    (place / "linux.config").write_text(parts.output_of([kernel, "--showconfig"]), "utf-8")
+    record = parts.kernel_record(kernel)
+    rows = [
+        f"| {source} | {', '.join(licences_of(root.tree, documents)) or 'see its copyright'} |"
+        for source, documents in root.record["sources"].items()
+    ]
+    text = PAGE.read_text("utf-8").format(
+        kernel=f"{record['source']} (SHA-256 {record['source_sha256']})",
+        relay=", ".join(go_licences(place / "relay")),
+        suite=root.record["suite"],
+        packages="\n".join(rows),
+    )
+    (place / "README.md").write_text(text, "utf-8")
+
+
+def licences_of(tree: Path, documents: Iterable[str]) -> list[str]:
+    """The licences that some packages' copyright files name."""
+    found = set()
+    for folder in documents:
+        # A library of another release may have it from the compiler's package.
+        copyright = next(
+            (
+                file
+                for file in (
+                    tree / folder / "copyright",
+                    tree / DOCUMENTS / Path(folder).name / "copyright",
+                )
+                if file.is_file()
+            ),
+            None,
+        )
+        if copyright is not None:
+            text = copyright.read_text("utf-8", errors="replace")
+            found |= {each.strip().rstrip(",") for each in LICENCE_FIELD.findall(text)}
+            if not found:
+                found |= set(COMMON_LICENCE.findall(text))
+    return sorted(found)
+
+
+def go_licences(place: Path) -> Iterator[str]:
+    """Copy the licences of the relay's modules and of Go; their names."""
+    tunnel, environ = ROOT / "tunnel", go_environ(place)
+    words = ["go", "mod", "download", "-json"]
+    done = subprocess.run(words, cwd=tunnel, env=environ, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SetupError(f"go mod download: {done.stderr.strip()[-200:]}")
+    said = done.stdout.replace("}\n{", "},{")
+    for module in json.loads(f"[{said}]"):
+        name = f"{module['Path']} {module['Version']}"
+        copy_licence(Path(module["Dir"]), place / module["Path"])
+        yield name
+    goroot = parts.output_of(["go", "env", "GOROOT"]).strip()
+    copy_licence(Path(goroot), place / "go")
+    yield "Go"
+
+
+def copy_licence(module: Path, place: Path) -> None:
+    """The licence of a Go module. Raises SetupError where there is none."""
+    files = [*module.glob("LICEN[CS]E*"), *Path("/usr/share/doc").glob("golang-*-go/copyright")]
+    if not files:
+        raise SetupError(f"{module}: no licence in it")
+    place.mkdir(parents=True)
+    shutil.copyfile(files[0], place / "LICENSE")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
