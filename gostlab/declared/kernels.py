@@ -56,7 +56,7 @@ FEATURES: Mapping[str, Feature] = {
     "netem seed": Feature("seed of netem's own (its losses follow from the run's)", since=(6, 6)),
     "dualpi2": Feature("qdisc dualpi2", since=(6, 17)),
     "accurate ecn": Feature("accurate ECN (RFC 9768)", since=(7, 0)),
-    "seccomp": Feature("seccomp mode (a system call costs more of this machine)", since=(6, 16)),
+    "seccomp": Feature("calls without ptrace (each costs more of this machine)", "0037", (6, 16)),
 }
 # Without these a run is another one than it would be on the shipped kernel.
 DECIDING = ("hz", "time travel", "costs", "seeds", "free clock", "packet cost", "idle")
