@@ -189,15 +189,9 @@ def n_note(table: pd.DataFrame) -> str:
     least, most = int(table.loc[table["n"] > 0, "n"].min()), int(table["n"].max())
     said = f"n = {span_words(least, most)}"
     if most == 1:
-        return (
-            f"{said}: one run per cell. These are single readings; nothing here says how far"
-            " another would fall."
-        )
+        return f"{said}: one run per cell. Nothing here says how far another would fall."
     if most < 6:
-        return (
-            f"{said} runs per cell: too few for an interval (that takes six), so the figures show"
-            " every run."
-        )
+        return f"{said} runs per cell: too few for an interval, which takes six."
     note = (
         f"{said} runs per cell. The interval is that of the median by order statistics, its exact"
         " coverage beside it"

@@ -210,7 +210,7 @@ def over(drawing: Drawing, across: str, down: str) -> Drawing:
 
 DRAWING = Drawing(
     "heatmap",
-    caption="Each field has its number; an empty one has no valid run. One scale for all facets.",
+    caption="Each field is a median; an empty one has no run that counts. All share one scale.",
     draw=draw,
     rows=mappable,
     needs="two factors that vary and a run that counts",

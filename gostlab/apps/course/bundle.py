@@ -77,9 +77,11 @@ def program_files(lab: Lab) -> Iterator[tuple[str, bytes]]:
     yield "lab", (folders.ROOT / "lab").read_bytes()
     for name, path in folders.sources("gostlab", "analysis"):
         yield name, path.read_bytes()
-    for path in sorted(folders.PROFILES.glob("*.*")):
-        if path.is_file():
-            yield f"{folders.PROFILES.name}/{path.name}", path.read_bytes()
+    # an experiment's words are known by what lies in these folders
+    for folder in (folders.PROFILES, folders.CONTROLS):
+        for path in sorted(folder.glob("*.*")):
+            if path.is_file():
+                yield f"{folder.name}/{path.name}", path.read_bytes()
     for path in sorted(lab.folder.iterdir()):
         if path.is_file() and path.suffix in (".yaml", ".md"):
             yield f"labs/{lab.name}/{path.name}", path.read_bytes()

@@ -15,6 +15,7 @@ import yaml
 from gostlab.apps.course.assignment import Assignment, assign, assigned
 from gostlab.apps.course.coursework import begin
 from gostlab.apps.course.lab import load_lab
+from gostlab.apps.new.teaching import write_classroom
 from gostlab.describe.resolve.run_description import RunDescription
 from tests.apps.course.handins import Steady, asked_of, make_hand_in
 from tests.lab_command import ROOT, run_lab, said_by
@@ -314,6 +315,17 @@ def test_a_classroom_of_a_lab_of_ones_own_starts_and_checks(mine: Path) -> None:
 def the_assignment(room: Path) -> Assignment:
     told = json.loads((room / "hand-in/assignment.json").read_text())
     return assign(load_lab(str(room / "grader/labs/mine")), "alice", "public", told["ticket"])
+
+
+def test_a_classroom_knows_the_congestion_controls_of_its_lab(tmp_path: Path) -> None:
+    """Its grader has the files of cc/ that the lab's experiment names: bbr3."""
+    room = tmp_path / "class"
+    write_classroom(room, "9", "public")
+    missing = check(room)
+    assert missing.returncode == 2 and len(missing.stderr.splitlines()) == 1
+    make_hand_in(room / "hand-in", asked_of(load_lab("9")), full_link)
+    said = check(room, "--least", "1")
+    assert said.returncode in (0, 1) and "complete" in said.stdout, said.stderr
 
 
 def test_a_student_begins_with_the_lab_beside_him(tmp_path: Path) -> None:
