@@ -11,11 +11,13 @@
 #   make catalogue    every experiment's quick form, and one report of all (FORM= for the full)
 #   make kernel       build the sandbox's kernel
 #   make wheel        one file that has everything, in dist/: pip install it anywhere
+#   make wheel-sources  the sources to offer beside it
 #   make doctor       what is there, what is missing
 #   make clean        delete results and caches in this folder
 
 .DEFAULT_GOAL := run
-.PHONY: run test fast bench validate catalogue results kernel wheel doctor clean setup setup-test
+.PHONY: run test fast bench validate catalogue results kernel doctor clean setup setup-test
+.PHONY: wheel wheel-sources
 .PHONY: lint check-format check-python check-gofmt unit unit-fast beside-unit go-test go-fuzz
 .PHONY: vagrant test-vagrant
 
@@ -87,6 +89,10 @@ wheel:
 	@./lab setup --only tools --only packages --only kernel --only relay --only root \
 		--only test-tools
 	@$(PYTHON) -m gostlab.setup.wheel dist
+
+# What is to be offered beside it: its licences say so.
+wheel-sources:
+	@$(PYTHON) -m gostlab.setup.wheel dist sources
 
 doctor:
 	@./lab doctor

@@ -226,12 +226,12 @@ def apt_configuration(folder: Path, machine_dump: str) -> str:
     )
 
 
-def sources_list(mirror: Mirror, suites: Iterable[str]) -> str:
-    """sources.list for some suites of a mirror."""
+def sources_list(mirror: Mirror, suites: Iterable[str], kind: str = "deb") -> str:
+    """sources.list for some suites of a mirror: their packages, or (deb-src) their sources."""
     options = f"arch={mirror.architecture}"
     if mirror.keyring is not None:
         options += f" signed-by={mirror.keyring}"
-    return "".join(f"deb [{options}] {mirror.uri} {suite} main\n" for suite in suites)
+    return "".join(f"{kind} [{options}] {mirror.uri} {suite} main\n" for suite in suites)
 
 
 # -- reading
@@ -313,6 +313,17 @@ class PrivateApt:
         """Read the lists of some suites: what is asked from now on is asked of these."""
         self._update(suites)
 
+    def download_sources(self, sources: Iterable[str], suites: Sequence[str], into: Path) -> None:
+        """Fetch what packages were built from (`bash=5.2.15-2`); what has come stays, and the next
+        try goes on. Raises ArchiveError.
+        """
+        into.mkdir(parents=True, exist_ok=True)
+        self._update(suites, "deb-src")
+        words = ("apt-get", "--quiet=2", "source", "--download-only", "--only-source")
+        done = self._run(*words, *sources, cwd=into)
+        if done.returncode != 0:
+            raise ArchiveError(f"sources did not come: {_last_line(done.stderr.splitlines())}")
+
     def versions(self, packages: Iterable[str]) -> list[Candidate]:
         """What the suites looked in last have of some packages."""
         return parse_madison(self._run("apt-cache", "madison", *packages).stdout)
@@ -332,9 +343,9 @@ class PrivateApt:
         sections = dict(re.findall(r"^Package: (\S+)$.*?^Section: (\S+)$", shown, re.M | re.S))
         return [*packages, *(name for name in names if sections.get(name) in LIBRARY_SECTIONS)]
 
-    def _update(self, suites: Sequence[str]) -> None:
+    def _update(self, suites: Sequence[str], kind: str = "deb") -> None:
         (self.folder / "sources.list").write_text(
-            sources_list(self.mirror, suites), encoding="utf-8"
+            sources_list(self.mirror, suites, kind), encoding="utf-8"
         )
         said = self._run("apt-get", "--quiet=2", "update").stderr.splitlines()
         # Not every release has backports yet.

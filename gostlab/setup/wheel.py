@@ -18,9 +18,9 @@ from pathlib import Path
 
 from gostlab.declared import controls
 from gostlab.declared.folders import CODE, ROOT, cache_folder
-from gostlab.setup import modules, parts
+from gostlab.setup import archive, modules, parts
 from gostlab.setup.relay_build import go_environ
-from gostlab.setup.root import Root, find_root, pack
+from gostlab.setup.root import Root, find_root, pack, read_lock
 from gostlab.setup.workbench import SetupError, run_logged, write_json
 
 TAG = "py3-none-manylinux_2_17_x86_64"  # the oldest that pip of Python 3.11 knows by that name
@@ -33,10 +33,17 @@ COMMON_LICENCE = re.compile(r"/usr/share/common-licenses/([A-Z][\w.-]*\w)")
 
 
 def main() -> int:
-    """`make wheel`: python3 -m gostlab.setup.wheel FOLDER."""
+    """`make wheel`: python3 -m gostlab.setup.wheel FOLDER; `make wheel-sources`: FOLDER sources."""
     try:
-        print(make_wheel(Path(sys.argv[1])))
-    except (SetupError, parts.MissingPart, modules.CompileError, OSError) as error:
+        make = make_sources if sys.argv[2:] == ["sources"] else make_wheel
+        print(make(Path(sys.argv[1])))
+    except (
+        SetupError,
+        archive.ArchiveError,
+        parts.MissingPart,
+        modules.CompileError,
+        OSError,
+    ) as error:
         print(f"wheel: {error}", file=sys.stderr)
         return 1
     return 0
@@ -126,11 +133,42 @@ def bring_licences(root: Root, kernel: Path, brought: Path) -> None:
     ]
     text = PAGE.read_text("utf-8").format(
         kernel=f"{record['source']} (SHA-256 {record['source_sha256']})",
+        libc=source_of_libc(),
         relay=", ".join(go_licences(place / "relay")),
         suite=root.record["suite"],
         packages="\n".join(rows),
     )
     (place / "README.md").write_text(text, "utf-8")
+
+
+def source_of_libc() -> str:
+    """What the C library was built from that this machine links statically."""
+    form = "${source:Package} ${source:Version}"
+    said = parts.output_of(["dpkg-query", "--show", "--showformat", form, "libc6-dev"])
+    return said if re.fullmatch(r"\S+ \S+", said) else "unknown"
+
+
+def make_sources(out: Path) -> Path:
+    """The sources of what the wheel carries, in one file to be offered beside it. Raises
+    SetupError, ArchiveError, OSError.
+    """
+    root, mirror = find_root(), archive.find_mirror()
+    kernel = parts.kernel_record(parts.require_kernel(parts.find_parts()))
+    of_linux = re.fullmatch(r"linux-source-\S+ (\S+) from (\S+)", str(kernel["source"]))
+    if root is None or mirror is None or of_linux is None:
+        raise SetupError("needs a Debian mirror, the own root, and a kernel of Debian's source")
+    suites = dict.fromkeys([*(one.suite for one in read_lock()), of_linux[2]])
+    wanted = [*root.record["sources"], source_of_libc(), f"linux {of_linux[1]}"]
+    scratch = cache_folder() / "build" / "wheel-sources"
+    apt = archive.PrivateApt(scratch / "apt", mirror)
+    names = [each.replace(" ", "=") for each in dict.fromkeys(wanted)]
+    apt.download_sources(names, list(suites), scratch / "sources")
+    out.mkdir(parents=True, exist_ok=True)
+    made = out.absolute() / "gostlab-sources.tar"
+    log = cache_folder() / "log" / "wheel.log"
+    run_logged(["tar", "--create", "--file", made, "--directory", scratch, "sources"], log)
+    shutil.rmtree(scratch)
+    return made
 
 
 def licences_of(tree: Path, documents: Iterable[str]) -> list[str]:
