@@ -4,6 +4,8 @@ back.
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import os
 import subprocess
@@ -125,6 +127,11 @@ class Done:
     @property
     def verdicts(self) -> dict[str, str]:
         return {name: check["verdict"] for name, check in self.checks.items()}
+
+    @property
+    def acks(self) -> list[dict[str, str]]:
+        with gzip.open(self.folder / "acks.csv.gz", "rt", encoding="ascii") as file:
+            return list(csv.DictReader(file))
 
     def queue(self, role: str = "bottleneck", direction: str = "forward") -> list[dict[str, Any]]:
         """The samples of a queue."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gostlab import machine
@@ -27,13 +27,13 @@ class Plan:
 
     file: File  # as it was read
     machine: machine.Choice
-    clock: str | None  # of every matrix; None: what the file says
-    quick: bool
-    overrides: Mapping[str, str]
-    matrices: tuple[str, ...]  # only these; empty: all
     runs: tuple[RunDescription, ...]  # the first block
-    until: Mapping[str, Until]  # the matrices that may go on after it
-    warned: tuple[guards.Warned, ...]
+    clock: str | None = None  # of every matrix; None: what the file says
+    quick: bool = False
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    matrices: tuple[str, ...] = ()  # only these; empty: all
+    until: Mapping[str, Until] = field(default_factory=dict)  # what may go on after it
+    warned: tuple[guards.Warned, ...] = ()
     shard: Shard | None = None  # of so many processes that share the runs; None: all
     asked: Question | None = None  # that had no file: its text becomes one, with the results
 

@@ -17,8 +17,8 @@ from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.runs.progress import Board
 from gostlab.visible import Visible, visible
-from tests.apps.course.handins import asked_of, make_hand_in, write_answers
-from tests.apps.course.test_course import full_link, warm_up
+from tests.apps.course.handins import asked_of, full_link, make_hand_in, write_answers
+from tests.apps.course.test_course import warm_up
 
 # Goes a line up, erases it, and goes on unseen.
 EVIL = "\x1b[1A\x1b[2K17 of 17\x1b[8m\x9b2J\u202e\r\b"

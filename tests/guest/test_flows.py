@@ -5,8 +5,6 @@ What is exact on the virtual clock is asked exactly; what is random is seeded, s
 met is met again.
 """
 
-import csv
-import gzip
 import itertools
 import random
 from dataclasses import replace
@@ -49,11 +47,6 @@ def flows(done: Done) -> dict[str, dict[str, Any]]:
 
 def check(done: Done, name: str) -> dict[str, Any]:
     return done.checks[name]
-
-
-def acks(done: Done) -> list[dict[str, str]]:
-    with gzip.open(done.folder / "acks.csv.gz", "rt", encoding="ascii") as file:
-        return list(csv.DictReader(file))
 
 
 def counter(done: Done, host: str, name: str) -> int:
@@ -329,7 +322,7 @@ def test_every_ack_is_recorded_with_cwnd_and_ssthresh(lab: Lab) -> None:
 
     done = lab.run(describe(path, BACK, acks=True, sample_ms=100.0))
 
-    rows = acks(done)
+    rows = done.acks
     assert done.json("env.json")["acks"] == {
         "source": "tracepoint tcp:tcp_probe",
         "ssthresh": done.json("env.json")["acks"]["ssthresh"],
@@ -351,7 +344,7 @@ def ssthreshs(done: Done) -> list[tuple[int, int | None]]:
     """cwnd and ssthresh at every ACK, packets; None: infinite."""
     return [
         (int(row["cwnd_pkts"]), int(row["snd_ssthresh_pkts"]) if row["snd_ssthresh_pkts"] else None)
-        for row in acks(done)
+        for row in done.acks
     ]
 
 
@@ -389,7 +382,7 @@ def test_bbrs_ssthresh_is_what_it_left_startup_with(lab: Lab) -> None:
 def test_acks_of_a_download_are_the_servers(lab: Lab) -> None:
     done = lab.run(describe(direction="download", acks=True, duration_s=3.0))
 
-    assert len(acks(done)) > 0.4 * done.leg("wan")["data_segments_out"] > 1000
+    assert len(done.acks) > 0.4 * done.leg("wan")["data_segments_out"] > 1000
 
 
 def test_a_star_shapes_every_site_and_loads_one(lab: Lab) -> None:

@@ -2,7 +2,6 @@
 repeat.
 """
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -54,11 +53,6 @@ def moderated_run(**changes: Any) -> Any:
     return describe(way, way, **asked, **changes)
 
 
-def acks(done: Any) -> bytes:
-    with gzip.open(done.folder / "acks.csv.gz") as file:
-        return file.read()
-
-
 def test_end_hosts_alone_merge_packets_and_the_same_run_comes_out_bit_for_bit(lab: Lab) -> None:
     one = lab.run(moderated_run(receive="moderated", rx_usecs=200))
     two = lab.run(moderated_run(receive="moderated", rx_usecs=200))
@@ -72,9 +66,9 @@ def test_end_hosts_alone_merge_packets_and_the_same_run_comes_out_bit_for_bit(la
     assert merging == {"client-eth0", "target-eth0"}
     assert "receive" not in packet.json("env.json")
     # Lumps of eight packets bring fewer ACKs; an idle path is as long as without.
-    assert len(acks(one).splitlines()) < 0.5 * len(acks(packet).splitlines())
+    assert len(one.acks) < 0.5 * len(packet.acks)
     assert one.json("fidelity.json")["checks"][0] == packet.json("fidelity.json")["checks"][0]
     assert abs(one.goodput_bps / packet.goodput_bps - 1) < 0.03
 
-    assert acks(one) == acks(two)
+    assert one.acks == two.acks
     assert one.lines("queues.jsonl") == two.lines("queues.jsonl")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -100,7 +100,7 @@ class RunsOfTheLab:
     ) -> None:
         self._order, self._choice, self._told = order, choice, told
         self._jobs, self._gost, self._retry = jobs, gost, retry_failed
-        self._experiment = kept_experiment(order)
+        self._experiment = experiment_of(order)
         self.runs: set[str] = set()
 
     def __call__(self, wanted: Sequence[Ask]) -> list[float | None]:
@@ -118,13 +118,7 @@ class RunsOfTheLab:
         experiment = api.Experiment(
             file=self._experiment,
             machine=self._choice,
-            clock=None,
-            quick=False,
-            overrides={},
-            matrices=(),
             runs=tuple({run.name: run for run in runs}.values()),
-            until={},
-            warned=(),
         )
         outcome = experiment.run(
             self._order.results,
@@ -141,9 +135,8 @@ class RunsOfTheLab:
         }
 
 
-def kept_experiment(order: FitOrder) -> Experiment:
+def experiment_of(order: FitOrder) -> Experiment:
     """The experiment that a fit's runs are of, with its file in their folder. Raises OSError."""
-    file = order.results / order.experiment / EXPERIMENT_FILE
     document = {
         "name": order.experiment,
         "title": f"Runs of a fit: {order.measurements.title or order.measurements.name}",
@@ -151,9 +144,18 @@ def kept_experiment(order: FitOrder) -> Experiment:
         "settings": {"profile": str(order.base.path_on_disk.resolve())},
         "matrices": [{"name": MATRIX, "draw": ["cells"]}],
     }
-    text = "# The runs that ./lab fit made.\n" + yaml.safe_dump(document, sort_keys=False)
+    return kept_experiment(order.results, document, "fit")
+
+
+def kept_experiment(results: Path, document: Mapping[str, Any], verb: str) -> Experiment:
+    """The experiment whose runs a search makes, its file kept with them. Raises BadInput,
+    OSError.
+    """
+    file = results / document["name"] / EXPERIMENT_FILE
+    text = f"# The runs that ./lab {verb} made.\n{yaml.safe_dump(document, sort_keys=False)}"
+    experiment = read_experiment(parse_document(text, verb), file)
     write_whole(file, text)
-    return read_experiment(parse_document(text, str(file)), file)
+    return experiment
 
 
 def fit_order(order: FitOrder, lab: RunsOfTheLab, told: Told) -> Fitted:

@@ -14,19 +14,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import yaml
-
 from gostlab import api, machine
-from gostlab.apps.fit.fit import Told
+from gostlab.apps.fit.fit import Told, kept_experiment
 from gostlab.apps.worst import SAYS
 from gostlab.apps.worst.axes import Axis
 from gostlab.declared.controls import check_known, parse_control
 from gostlab.describe import guards
-from gostlab.describe.file.document import BadInput, parse_document
-from gostlab.describe.file.experiment import Experiment, read_experiment, with_repetitions
+from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.experiment import Experiment, with_repetitions
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.results import EXPERIMENT_FILE, measures, read_object, write_whole
+from gostlab.results import measures, read_object
 from gostlab.setup import search_tools
 
 MATRIX = "search"
@@ -203,7 +201,7 @@ class Lab:
 
     def __init__(self, order: Order, choice: machine.Choice, told: Told, jobs: int | None) -> None:
         self._order, self._choice, self._told, self._jobs = order, choice, told, jobs
-        self._file = kept_experiment(order)
+        self._file = kept_experiment(order.results, order.document(), "worst")
         self.complaint = ""
 
     def __call__(
@@ -216,15 +214,7 @@ class Lab:
         if not wanted:
             return [None] * len(paths)
         experiment = api.Experiment(
-            file=self._file,
-            machine=self._choice,
-            clock=None,
-            quick=False,
-            overrides={},
-            matrices=(),
-            runs=tuple(wanted.values()),
-            until={},
-            warned=(),
+            file=self._file, machine=self._choice, runs=tuple(wanted.values())
         )
         outcome = experiment.run(self._order.results, jobs=self._jobs, progress=self._told).wait()
         self._told.answered(outcome.ends)
@@ -250,15 +240,6 @@ class Lab:
         values = [self._order.measure.of(folder) for folder in folders]
         known = tuple(value for value in values if value is not None)
         return Tried(texts, known, folders[0]) if known else None
-
-
-def kept_experiment(order: Order) -> Experiment:
-    """The experiment, with its file in its results' folder. Raises BadInput, OSError."""
-    file = order.results / order.name / EXPERIMENT_FILE
-    text = "# The runs that ./lab worst made.\n" + yaml.safe_dump(order.document(), sort_keys=False)
-    experiment = read_experiment(parse_document(text, "worst"), file)
-    write_whole(file, text)
-    return experiment
 
 
 def search(order: Order, lab: Lab, told: Told) -> Worst:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import machine
-from gostlab.apps.fit.fit import Told
+from gostlab.apps.fit.fit import Told, kept_experiment
 from gostlab.apps.paths.profile_writer import (
     SCHEMA,
     check_place,
@@ -27,7 +27,6 @@ from gostlab.apps.worst.worst import (
     Tried,
     Worst,
     check_order,
-    kept_experiment,
     search,
     words,
 )
@@ -49,7 +48,8 @@ def worst_verb(arguments: argparse.Namespace) -> int:
     name = name_of(arguments.name, order.name)
     again = arguments.force or arguments.dry_run or is_ours(arguments.out / f"{name}.yaml")
     check_place(arguments.out, name, (".yaml",), force=again)
-    [example, *_] = expand(kept_experiment(order), machine=choice.name)
+    experiment = kept_experiment(order.results, order.document(), "worst")
+    [example, *_] = expand(experiment, machine=choice.name)
     if arguments.dry_run:
         print(*(axis.says for axis in order.axes), sep="\n")
         print(

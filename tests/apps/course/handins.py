@@ -6,6 +6,7 @@ Nothing is run. A made-up run is a steady flow; what it says is what its maker w
 import json
 import math
 import shutil
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -39,6 +40,20 @@ class Steady:
     srtt_ms: float = 60.0
     backlog_bytes: int = 15140
     again: int = 12
+
+
+def full_link(run: RunDescription) -> Steady:
+    """A run that fills its link."""
+    return Steady(run.path["forward"]["rate_bps"] * 1448 / 1514 / 1e6 * 0.97)
+
+
+def zipped(files: dict[str, bytes], to: Path) -> Path:
+    """A zip of these files."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, content in files.items():
+            made.writestr(name, content)
+    return to
 
 
 def asked_of(lab: Lab, student: str = "alice", secret: bytes | None = None) -> Assignment:

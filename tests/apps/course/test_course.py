@@ -48,6 +48,7 @@ from tests.apps.course.handins import (
     Steady,
     asked_of,
     finish,
+    full_link,
     make_hand_in,
     shortened,
     write_answers,
@@ -62,11 +63,6 @@ BY_NUMBER = {lab.number: lab for lab in LABS}
 def warm_up() -> Lab:
     """The smallest lab."""
     return BY_NUMBER[0]
-
-
-def full_link(run: Any) -> Steady:
-    """A run that fills its link."""
-    return Steady(run.path["forward"]["rate_bps"] * 1448 / 1514 / 1e6 * 0.97)
 
 
 @pytest.fixture

@@ -11,16 +11,9 @@ import pytest
 from gostlab.apps.course import download, upload
 from gostlab.apps.course.download import Download, read_download
 from gostlab.describe.file.document import BadInput
+from tests.apps.course.handins import zipped
 
 INSIDE = {"0-warm-up/answers.yaml": b"student: x\n", "0-warm-up/results/a/b/run.json": b"{}"}
-
-
-def zipped(files: dict[str, bytes], to: Path) -> Path:
-    to.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(to, "w") as made:
-        for name, content in files.items():
-            made.writestr(name, content)
-    return to
 
 
 def archive(folder: Path) -> bytes:

@@ -15,8 +15,7 @@ from gostlab.apps.course.rank_verb import entries_in
 from gostlab.apps.course.roster import Roster, read_roster
 from gostlab.declared.folders import ROOT
 from gostlab.describe.file.document import BadInput
-from tests.apps.course.handins import asked_of, make_hand_in
-from tests.apps.course.test_course import full_link
+from tests.apps.course.handins import asked_of, full_link, make_hand_in
 
 SECRET = b"0123456789abcdef"
 TEMPLATE = (ROOT / "cc/template.c").read_text("utf-8")

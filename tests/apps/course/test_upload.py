@@ -18,8 +18,8 @@ from gostlab.apps.course.formats import to_json
 from gostlab.apps.course.lab import load_lab
 from gostlab.apps.course.teacher_verbs import graded
 from gostlab.describe.file.document import BadInput
-from tests.apps.course.handins import asked_of, make_hand_in
-from tests.apps.course.test_course import full_link, warm_up
+from tests.apps.course.handins import asked_of, full_link, make_hand_in, zipped
+from tests.apps.course.test_course import warm_up
 from tests.lab_command import said_by
 
 
@@ -40,14 +40,6 @@ def points(submission: Path, *words: str) -> int:
     to_json(found)
     assert found.points == 0 or not found.problems
     return int(found.points)
-
-
-def zipped(to: Path, files: dict[str, bytes]) -> Path:
-    """A zip of these files."""
-    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as made:
-        for name, content in files.items():
-            made.writestr(name, content)
-    return to
 
 
 def content_of(hand_in: Path) -> dict[str, bytes]:
@@ -72,7 +64,7 @@ OUTSIDE = ["../answers.yaml", "/etc/answers.yaml", "a/../../b", "a\\..\\b", "C:/
 
 @pytest.mark.parametrize("name", [*OUTSIDE, "x" * 300, "/".join("abcdefghijkl")])
 def test_a_name_that_leads_elsewhere_is_refused(name: str, hand_in: Path, tmp_path: Path) -> None:
-    archive = zipped(tmp_path / "a.zip", {**content_of(hand_in), name: b"x"})
+    archive = zipped({**content_of(hand_in), name: b"x"}, tmp_path / "a.zip")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(BadInput), upload.opened(archive):
         pass
@@ -111,18 +103,18 @@ def test_bombs_end_where_a_hand_in_would(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(upload, "MOST_BYTES", 5 * 10**6)
     monkeypatch.setattr(upload, "MOST_FILES", 50)
     large = zipped(
-        tmp_path / "large.zip", {"0-warm-up/answers.yaml": b"0" * (upload.MOST_FILE_BYTES + 1)}
+        {"0-warm-up/answers.yaml": b"0" * (upload.MOST_FILE_BYTES + 1)}, tmp_path / "large.zip"
     )
     assert large.stat().st_size < 10**5
-    many = zipped(tmp_path / "many.zip", {f"a{n}": b"" for n in range(upload.MOST_FILES + 1)})
+    many = zipped({f"a{n}": b"" for n in range(upload.MOST_FILES + 1)}, tmp_path / "many.zip")
     total = zipped(
-        tmp_path / "total.zip", {f"a{n}": b"0" * (upload.MOST_FILE_BYTES - 1) for n in range(9)}
+        {f"a{n}": b"0" * (upload.MOST_FILE_BYTES - 1) for n in range(9)}, tmp_path / "total.zip"
     )
     twice = tmp_path / "twice.zip"
     with pytest.warns(UserWarning), zipfile.ZipFile(twice, "w") as made:
         made.writestr("a/answers.yaml", "x")
         made.writestr("a/answers.yaml", "y")
-    case = zipped(tmp_path / "case.zip", {"a/answers.yaml": b"x", "a/ANSWERS.yaml": b"y"})
+    case = zipped({"a/answers.yaml": b"x", "a/ANSWERS.yaml": b"y"}, tmp_path / "case.zip")
     for each, said in (
         (large, "MiB"),
         (many, "files"),
@@ -136,7 +128,7 @@ def test_bombs_end_where_a_hand_in_would(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_header_that_lies_about_a_length_gains_nothing(tmp_path: Path) -> None:
-    archive = zipped(tmp_path / "a.zip", {"a/answers.yaml": b"0" * 100_000})
+    archive = zipped({"a/answers.yaml": b"0" * 100_000}, tmp_path / "a.zip")
     data = archive.read_bytes().replace((100_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
     archive.write_bytes(data)
     assert points(archive) == 0

@@ -23,8 +23,7 @@ from gostlab.apps.course.assignment import assign, assigned, ticket_of
 from gostlab.apps.course.lab import Lab, list_labs, load_lab
 from gostlab.apps.course.whole_class import KEPT
 from tests.analysis.browser import CHROMIUM, WHY_NOT, Browser, chromium
-from tests.apps.course.handins import asked_of, make_hand_in, shortened
-from tests.apps.course.test_course import full_link
+from tests.apps.course.handins import asked_of, full_link, make_hand_in, shortened
 from tests.lab_command import ROOT
 
 ROSTER = """student,name,email

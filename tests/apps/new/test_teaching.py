@@ -16,15 +16,8 @@ from gostlab.apps.course.assignment import Assignment, assign, assigned
 from gostlab.apps.course.coursework import begin
 from gostlab.apps.course.lab import load_lab
 from gostlab.apps.new.teaching import write_classroom
-from gostlab.describe.resolve.run_description import RunDescription
-from tests.apps.course.handins import Steady, asked_of, make_hand_in
+from tests.apps.course.handins import asked_of, full_link, make_hand_in
 from tests.lab_command import ROOT, run_lab, said_by
-
-
-def full_link(run: RunDescription) -> Steady:
-    """A run that fills its link."""
-    return Steady(run.path["forward"]["rate_bps"] * 1448 / 1514 / 1e6 * 0.97)
-
 
 PARTS = {"README.md", "experiment.yaml", "answers.yaml", "check.yaml", "plan.md"}
 

@@ -2,8 +2,6 @@
 none.
 """
 
-import csv
-import gzip
 from pathlib import Path
 
 from gostlab.guest.watch.acks import (
@@ -13,6 +11,7 @@ from gostlab.guest.watch.acks import (
     write_acks,
     write_samples,
 )
+from tests.sandboxed import Done
 
 LINE = (
     "          <idle>-0       [000] ..s2.  {t}: tcp_probe: family=AF_INET src=10.1.1.1:{port}"
@@ -44,11 +43,6 @@ def line(
     """A line of the trace; `ssthresh` is tcp_current_ssthresh(), `own_ssthresh` the socket's."""
     shared = LINE.format(t=f"{t:.6f}", port=port, una=una, nxt=nxt, ssthresh=ssthresh)
     return shared + ("\n" if own_ssthresh is None else f" snd_ssthresh={own_ssthresh}\n")
-
-
-def rows(folder: Path) -> list[dict[str, str]]:
-    with gzip.open(folder / "acks.csv.gz", "rt", encoding="ascii") as file:
-        return list(csv.DictReader(file))
 
 
 def test_a_line_of_the_trace_is_an_ack() -> None:
@@ -84,9 +78,9 @@ def test_without_the_sockets_own_ssthresh_there_is_no_column_of_it(tmp_path: Pat
             line(una=0, nxt=1, own_ssthresh=40) + line(una=900_000, nxt=900_001, own_ssthresh=40)
         )
         write_acks(tmp_path, 0.0, lambda _: "flow1", with_ssthresh)
-        assert ("snd_ssthresh_pkts" in rows(tmp_path)[0]) is with_ssthresh
-        assert rows(tmp_path)[0]["srtt_ms"] == "20.48"
-        assert "ssthresh_pkts" not in rows(tmp_path)[0]
+        assert ("snd_ssthresh_pkts" in Done(tmp_path).acks[0]) is with_ssthresh
+        assert Done(tmp_path).acks[0]["srtt_ms"] == "20.48"
+        assert "ssthresh_pkts" not in Done(tmp_path).acks[0]
 
 
 def test_a_dual_stack_servers_socket_is_read_as_the_ipv4_one_it_is() -> None:
@@ -115,7 +109,7 @@ def test_the_control_connection_is_left_out_and_times_are_the_loads(tmp_path: Pa
 
     count = write_acks(tmp_path, 9.0, lambda _: "flow1", True)
 
-    found = rows(tmp_path)
+    found = Done(tmp_path).acks
     assert count == len(found) == 5
     assert [float(row["t_s"]) for row in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert {row["inflight_bytes"] for row in found} == {"2896"}
@@ -131,7 +125,7 @@ def test_samples_stand_in_where_there_is_no_tracepoint(tmp_path: Path) -> None:
     sample = {"t_s": 0.01, "flow": "a", "leg": "wan", "cwnd_pkts": 10, "ssthresh_pkts": None}
     sample |= {"srtt_ms": 20.0, "snd_wnd_bytes": 64000, "unacked_pkts": 3, "mss": 1448}
     assert write_samples(tmp_path, [sample, {**sample, "leg": "app"}]) == 1
-    assert rows(tmp_path)[0]["inflight_bytes"] == "4344"
+    assert Done(tmp_path).acks[0]["inflight_bytes"] == "4344"
 
 
 def test_the_filter_names_each_port_once() -> None:
