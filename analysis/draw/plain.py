@@ -47,7 +47,8 @@ Measured = tuple[Summary, Cell]
 LONGER = 1.2
 MOST_SAID = 3  # sentences of one section
 MOST_WORDS = 25  # of an answer
-LEAST_COMPARED = 4  # tunnels, of which a matrix is said to ask
+# So many tunnels, or kernels, are what a matrix asks about.
+COMPARED, LEAST_COMPARED = ("tunnel", "kernel"), 4
 # Levels are of two kinds where the goodputs of each lie within so many times, and the two further
 # apart than that.
 ALIKE, APART = 1.2, 1.5
@@ -244,25 +245,25 @@ class Lever:
 
 
 def lever_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
-    """The factor, congestion control apart, that moves the goodput most; before it the tunnels,
-    where several are compared: they are what is asked about. Where a congestion control runs is a
+    """The factor, congestion control apart, that moves the goodput most; before it the tunnels or
+    kernels, where several are compared: they are the question. Where a congestion control runs is a
     comparison of congestion controls too.
     """
     levers = list(levers_of(cells))
     if not levers:
         return
     lever = max(levers, key=lambda each: each.times)
-    tunnels = [each for each in levers if among_tunnels(each)]
-    if tunnels and lever.factor != "tunnel":
-        apart = max(tunnels, key=lambda each: each.times)
+    compared = [each for each in levers if is_asked(each)]
+    if compared and lever.factor not in COMPARED:
+        apart = max(compared, key=lambda each: each.times)
         if apart.times >= 1 + UNMOVED:
             yield said_of(apart)
     yield said_of(lever)
 
 
-def among_tunnels(lever: Lever) -> bool:
-    """Whether it compares so many tunnels that they are what the matrix asks about."""
-    return lever.factor == "tunnel" and len(lever.found) >= LEAST_COMPARED
+def is_asked(lever: Lever) -> bool:
+    """Whether it compares so many tunnels or kernels that the matrix asks about them."""
+    return lever.factor in COMPARED and len(lever.found) >= LEAST_COMPARED
 
 
 def said_of(lever: Lever) -> Said:
@@ -277,7 +278,7 @@ def said_of(lever: Lever) -> Said:
     claims = (f"{each}{same}" for each in both for same in same_in(lever))
     return Said(
         f"{claim} {evidence(lever, named)}.",
-        "ccs" if at_ends else "tunnels" if among_tunnels(lever) else "lever",
+        "ccs" if at_ends else "tunnels" if is_asked(lever) else "lever",
         size,
         tuple(claims),
         least_to_most(much[0].values, little[0].values),

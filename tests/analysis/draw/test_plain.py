@@ -139,6 +139,15 @@ def test_where_several_tunnels_are_compared_they_come_before_what_moves_the_rate
     has(streams_said, "From 1 to 16 streams", "from 40 Mbit/s to 400 Mbit/s", "(direct; n = 1)")
 
 
+def test_where_several_kernels_are_compared_they_come_first(tmp_path: Path) -> None:
+    for kernel, mbit in {"5.10": 13.8, "6.1": 8.56, "6.12": 8.7, "7.3": 8.8}.items():
+        for loss, share in (("0.1%", 1.0), ("1%", 0.25)):
+            write(tmp_path, share * mbit, kernel=kernel, loss=loss)
+    kernels_said, loss_said, *_ = sentences(tmp_path)
+    has(kernels_said, "kernel 5.10", "13.8 Mbit/s", "8.56", "a factor of 1.6")
+    has(loss_said, "From 0.1 to 1 % loss")
+
+
 def test_what_stands_before_a_place_is_what_people_say() -> None:
     def at(lead: str, place: str) -> str:
         whole = said(replace(gain(place, 0.99), lead=lead))
