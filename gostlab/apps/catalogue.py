@@ -5,7 +5,6 @@ and how long that took here, or would take by a sample of its runs.
 import json
 import math
 import random
-import resource
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -218,7 +217,7 @@ class Costs:
             place.parent.mkdir(parents=True, exist_ok=True)
             task = place.with_suffix(".task")
             task.write_text(json.dumps(run.to_json()), encoding="utf-8")
-            before_s = children_s()
+            before_s = machine.children_s()
             try:
                 end = api.execute(str(task), place)
             except MissingPart as error:
@@ -226,7 +225,7 @@ class Costs:
                 return None
             finally:
                 task.unlink()
-            spent_s = children_s() - before_s
+            spent_s = machine.children_s() - before_s
             if end.outcome != "ok":
                 say(f"{run.experiment} {run.name}: {end.outcome}: not taken")
                 return None
@@ -234,12 +233,6 @@ class Costs:
             results.write_json(self.folder / COSTS, self.took_s)
             say(f"{run.experiment} {run.name}: {spent_s:.1f} s, {expected_s(run):.1f} expected")
         return self.took_s[run.name]
-
-
-def children_s() -> float:
-    """CPU time of all processes so far that this one has started and seen end."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def estimated(strata: Sequence[Stratum]) -> list[Estimate]:

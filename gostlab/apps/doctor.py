@@ -7,7 +7,6 @@ Python's own library alone: it must work where the set-up did not.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import os
 import platform
@@ -285,31 +284,9 @@ def _root() -> Finding:
 
 def _host_netem() -> Finding:
     host = f"Linux {platform.release()}"
-    if has_netem(Path("/"), platform.release()):
+    if machine.has_netem(Path("/"), platform.release()):
         return Finding("host's netem", "there", f"{host}: --machine native can shape links")
     return Finding("host's netem", "absent", f"{host} has no sch_netem; sandboxes have their own")
-
-
-def has_netem(root: Path, release: str) -> bool:
-    """Does a kernel have netem, built in or as a module?
-
-    Only looks at the files under `root`: asking tc would load the module.
-    """
-    if (root / "sys/module/sch_netem").is_dir():
-        return True
-    modules = root / "lib/modules" / release
-    for name in ("modules.builtin", "modules.dep"):
-        try:
-            if "/sch_netem.ko" in (modules / name).read_text(encoding="utf-8"):
-                return True
-        except OSError:
-            continue
-    try:
-        config = gzip.decompress((root / "proc/config.gz").read_bytes()).decode()
-    except OSError:
-        return False
-    # =m without the module's file is of no use.
-    return "CONFIG_NET_SCH_NETEM=y\n" in config
 
 
 def _gib(count: int) -> str:

@@ -4,11 +4,11 @@
 root.
 """
 
-from __future__ import annotations
-
 import compileall
+import gzip
 import os
 import platform
+import resource
 import shutil
 import signal
 import subprocess
@@ -184,19 +184,28 @@ class Choice:
     reason: str
 
 
-def host_has_netem() -> bool:
-    """Whether this kernel has sch_netem, built in, loaded or loadable. Loads nothing."""
-    if Path("/sys/module/sch_netem").exists():
+def has_netem(root: Path, release: str) -> bool:
+    """Whether a kernel has sch_netem as far as the files under `root` say."""
+    if (root / "sys/module/sch_netem").is_dir():
         return True
-    release = platform.release()
     for name in ("modules.builtin", "modules.dep"):
         try:
-            if "/sch_netem.ko" in Path(f"/lib/modules/{release}/{name}").read_text(
-                encoding="utf-8"
-            ):
+            if "/sch_netem.ko" in (root / "lib/modules" / release / name).read_text("utf-8"):
                 return True
         except OSError:
             continue
+    try:
+        config = gzip.decompress((root / "proc/config.gz").read_bytes()).decode()
+    except OSError:
+        return False
+    # =m without the module's file is of no use.
+    return "CONFIG_NET_SCH_NETEM=y\n" in config
+
+
+def host_has_netem() -> bool:
+    """Whether this kernel has sch_netem, built in, loaded or loadable. Loads nothing."""
+    if has_netem(Path("/"), platform.release()):
+        return True
     # A kernel without a modules folder may have it built in: ask it, in a namespace that ends with
     # the question.
     if os.geteuid() != 0:
@@ -350,3 +359,9 @@ def time_limit_s(run: RunDescription) -> float:
 def usable_cpus() -> Sequence[int]:
     """The CPUs this process may use."""
     return sorted(os.sched_getaffinity(0))
+
+
+def children_s() -> float:
+    """CPU time of all processes so far that this one has started and seen end."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -4,8 +4,6 @@ A container sees its host's memory and CPUs in /proc and may use far less of the
 Documentation/admin-guide/cgroup-v1 and cgroup-v2 say what the files mean.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import resource

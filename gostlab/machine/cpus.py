@@ -5,8 +5,6 @@ job array without a cpuset) choose for themselves. A claim is a name in the
 abstract UNIX socket namespace: one process has it, it leaves no file, and it ends with the process.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -1,7 +1,5 @@
 """Whether a kernel takes a module: a sandbox that loads it, says what is new, and ends."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What a guest's kernel said before it died."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

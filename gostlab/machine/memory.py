@@ -5,8 +5,6 @@ its own that is a tmpfs of its own. Elsewhere it is the first place that will do
 /dev/shm small and noexec, hardened hosts /tmp.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import resource

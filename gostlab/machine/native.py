@@ -4,8 +4,6 @@ Everything is in namespaces that Mininet's shells hold, so that it ends with the
 time: runs share the CPUs and, on the real clock, would disturb each other.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

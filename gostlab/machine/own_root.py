@@ -2,8 +2,6 @@
 all by paths that are the same wherever the lab and its parts lie.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Mininet's prompt in the lab, on the caller's terminal, in either machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

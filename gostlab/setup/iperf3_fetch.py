@@ -4,8 +4,6 @@ Each names its own dynamic loader and finds its own libraries, so that it is the
 every release of Debian, and nothing is installed. Python's own library alone.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 

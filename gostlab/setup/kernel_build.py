@@ -5,8 +5,6 @@ there is none, the kernel.org tarball pinned in kernel/pin. What was built is ke
 and a hash of kernel/ (options, patches, script); the source is deleted. Python's own library alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

@@ -5,8 +5,6 @@ A declared version (kernel/versions) takes all of its series, or it is not built
 it is tried which patches apply, and said which were taken. Python's own library alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

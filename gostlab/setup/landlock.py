@@ -2,8 +2,6 @@
 that comes of it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource

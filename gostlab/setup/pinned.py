@@ -2,8 +2,6 @@
 and SHA-256 of its wheel, in an environment beside Debian's. Python's own library alone.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

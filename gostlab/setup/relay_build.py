@@ -5,8 +5,6 @@ asks, must have the pinned sum, and is deleted once the relay is built. Where it
 machine's Go builds the relay, and the set-up says what that costs. Python's own library alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -3,8 +3,6 @@
 Which version, and the SHA-256 of each wheel, is in search-tools.txt. Python's own library alone.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

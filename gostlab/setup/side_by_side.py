@@ -2,8 +2,6 @@
 done. Python's own library alone.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import shutil
 import sys

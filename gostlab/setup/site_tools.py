@@ -3,8 +3,6 @@
 Which versions, and the SHA-256 of each, is in site-tools.txt. Python's own library alone.
 """
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -5,8 +5,6 @@ but root could have put there: each component of the path, and every file below,
 writable by nobody else. Python's own library alone.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

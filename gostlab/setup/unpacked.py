@@ -5,8 +5,6 @@ dynamic loader and finds its own libraries, so that it is the same program where
 Python's own library alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

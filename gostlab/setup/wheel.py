@@ -5,8 +5,6 @@ Nothing in it asks for a C library of the host's: kernel and relay are linked st
 root's programs have their own. So it is for every Linux on x86_64 that pip has a name for.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ take their name only when all of their content is there, so that a step which is
 nothing that looks finished. Python's own library alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -3,7 +3,6 @@ cannot.
 """
 
 import fcntl
-import gzip
 import hashlib
 import io
 import os
@@ -21,7 +20,6 @@ from pathlib import Path
 
 import pytest
 
-from gostlab.apps import doctor
 from gostlab.declared import folders
 from gostlab.declared.needs import Needs
 from gostlab.setup import archive, gosts, kernel_build, parts, relay_build, workbench
@@ -513,33 +511,6 @@ def test_doctor_says_what_is_missing_and_exits_with_1(tmp_path: Path) -> None:
     assert re.search(r"sandbox kernel +missing .*\n +→ run \./lab setup", done.stdout)
     assert done.stdout.splitlines()[-1].startswith("missing: ")
     assert not (tmp_path / "none").exists()
-
-
-@pytest.mark.parametrize(
-    ("where", "content", "expected"),
-    [
-        ("lib/modules/6.1/modules.dep", "kernel/net/sched/sch_netem.ko.xz:\n", True),
-        ("lib/modules/6.1/modules.builtin", "kernel/net/sched/sch_netem.ko\n", True),
-        ("lib/modules/6.1/modules.dep", "kernel/net/sched/sch_htb.ko:\n", False),
-        ("lib/modules/5.9/modules.dep", "kernel/net/sched/sch_netem.ko:\n", False),
-    ],
-)
-def test_netem_is_found_without_asking_for_it(
-    tmp_path: Path, where: str, content: str, expected: bool
-) -> None:
-    (tmp_path / where).parent.mkdir(parents=True)
-    (tmp_path / where).write_text(content, encoding="utf-8")
-    assert doctor.has_netem(tmp_path, "6.1") is expected
-
-
-@pytest.mark.parametrize(
-    ("option", "expected"),
-    [("CONFIG_NET_SCH_NETEM=y\n", True), ("CONFIG_NET_SCH_NETEM=m\n", False)],
-)
-def test_netem_may_be_built_in(tmp_path: Path, option: str, expected: bool) -> None:
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc" / "config.gz").write_bytes(gzip.compress(option.encode()))
-    assert doctor.has_netem(tmp_path, "6.1") is expected
 
 
 def provision_script() -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 from gostlab import machine
 from gostlab.apps.bench.figures import Figure, taken
-from gostlab.apps.bench.versions import children_s
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
@@ -85,11 +84,11 @@ class Bench:
         """Time a run alone, or several side by side, a CPU each. Raises RuntimeError if one
         fails.
         """
-        began, before_s = time.monotonic(), children_s()
+        began, before_s = time.monotonic(), machine.children_s()
         started = [self.start(run, cpu) for run, cpu in zip(runs, self.cpus, strict=False)]
         for guest, _ in started:
             guest.wait()
-        spent_s = children_s() - before_s
+        spent_s = machine.children_s() - before_s
         for _, folder in started:
             check(folder)
         return Taken(time.monotonic() - began, spent_s, started[0][1])

@@ -7,7 +7,6 @@ that what surrounds a run does not count.
 
 import json
 import os
-import resource
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.declared.folders import ROOT, cache_folder
+from gostlab.machine import children_s
 from gostlab.setup.workbench import replacing
 
 EXPERIMENT = """name: bench
@@ -146,12 +146,6 @@ def by_turns(
         for number in reversed(order) if turn % 2 else order:
             found[number].append(versions[number].slope(load, place, scratch))
     return found
-
-
-def children_s() -> float:
-    """CPU time of all processes so far that this one has started and seen end."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def packets_sent(folder: Path, by_s: float = float("inf")) -> int:
