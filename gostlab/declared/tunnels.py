@@ -148,7 +148,9 @@ def relay_keywords(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def gost_relay(**said: Any) -> TunnelKind:
-    """GOST's relay over one of its transports: gost+TRANSPORT, which GOST calls relay+TRANSPORT."""
+    """GOST's relay over one of its transports: gost+TRANSPORT, which GOST calls relay+TRANSPORT.
+    What is said besides is TunnelKind's; program, legs, chain and what it carries follow.
+    """
     return TunnelKind(**relay_keywords(said))
 
 
