@@ -1,4 +1,4 @@
-"""gostlab: what does a congestion control do for a secure tunnel over a real WAN?
+"""gostlab: a testbed for congestion control, through tunnels or without.
 
     import gostlab
 

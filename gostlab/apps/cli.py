@@ -108,7 +108,7 @@ def parser(verb: str | None = None) -> argparse.ArgumentParser:
     top = Words(
         prog="./lab",
         description=(
-            "What does a congestion control do for a tunnel over a real WAN? Run it, and see."
+            "A testbed for congestion control, through tunnels or without: ask, run, read."
         ),
         epilog="Each verb has --help with an example.",
     )

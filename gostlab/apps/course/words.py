@@ -82,7 +82,7 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
         add_course(each)
     made["key"].add_argument("--student", required=True, help="whose")
     made["key"].add_argument(
-        "--hand-in", type=Path, help="his hand-in: then also what hangs on his runs"
+        "--hand-in", type=Path, help="the hand-in: then also what depends on the runs"
     )
     made["ticket"].add_argument(
         "--students", type=Path, required=True, help="a file with a student a line"
