@@ -147,26 +147,47 @@ def source_of_libc() -> str:
 
 
 def make_sources(out: Path) -> Path:
-    """The sources of what the wheel carries, in one file to be offered beside it. Raises
-    SetupError, ArchiveError, OSError.
+    """The sources of what the wheel carries, in one file to be offered beside it. What has come
+    stays: the next try goes on. Raises SetupError, ArchiveError, OSError.
     """
     root, mirror = find_root(), archive.find_mirror()
     kernel = parts.kernel_record(parts.require_kernel(parts.find_parts()))
-    of_linux = re.fullmatch(r"linux-source-\S+ (\S+) from (\S+)", str(kernel["source"]))
+    of_linux = re.fullmatch(r"(linux-source-\S+) (\S+) from (\S+)", str(kernel["source"]))
     if root is None or mirror is None or of_linux is None:
         raise SetupError("needs a Debian mirror, the own root, and a kernel of Debian's source")
-    suites = dict.fromkeys([*(one.suite for one in read_lock()), of_linux[2]])
-    wanted = [*root.record["sources"], source_of_libc(), f"linux {of_linux[1]}"]
     scratch = cache_folder() / "build" / "wheel-sources"
+    place = scratch / "sources"
     apt = archive.PrivateApt(scratch / "apt", mirror)
-    names = [each.replace(" ", "=") for each in dict.fromkeys(wanted)]
-    apt.download_sources(names, list(suites), scratch / "sources")
+    wanted = list(dict.fromkeys([*root.record["sources"], source_of_libc()]))
+    left = [each for each in wanted if not has_source(place, each)]
+    if left:
+        suites = list(dict.fromkeys(one.suite for one in read_lock()))
+        apt.download_sources([each.replace(" ", "=") for each in left], suites, place)
+    left = [each for each in wanted if not has_source(place, each)]
+    if left:
+        raise SetupError(
+            f"{len(left)} of {len(wanted)} sources are not on this machine's mirror: put them into"
+            f" {place} from Debian's snapshot archive, and run it again: {', '.join(left)}"
+        )
+    apt.read_suites([of_linux[3]])
+    apt.download_current([f"{of_linux[1]}={of_linux[2]}"], place)
     out.mkdir(parents=True, exist_ok=True)
     made = out.absolute() / "gostlab-sources.tar"
     log = cache_folder() / "log" / "wheel.log"
-    run_logged(["tar", "--create", "--file", made, "--directory", scratch, "sources"], log)
+    run_logged(["tar", "--create", "--file", made, "--directory", scratch, place.name], log)
     shutil.rmtree(scratch)
     return made
+
+
+def has_source(place: Path, source: str) -> bool:
+    """Whether all files of a source (`bash 5.2.15-2`) are in a folder."""
+    name, version = source.split()
+    description = place / f"{name}_{version.partition(':')[2] or version}.dsc"
+    if not description.is_file():
+        return False
+    text = description.read_text("utf-8", errors="replace")
+    files = re.findall(r"^ [0-9a-f]{32} \d+ (\S+)$", text, re.MULTILINE)
+    return all((place / each).is_file() for each in files)
 
 
 def licences_of(tree: Path, documents: Iterable[str]) -> list[str]:

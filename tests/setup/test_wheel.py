@@ -134,6 +134,15 @@ def test_the_licences_of_a_package_are_read_from_its_copyright(tmp_path: Path) -
     assert wheel.licences_of(tmp_path, ["none"]) == []
 
 
+def test_a_source_is_there_with_all_its_files_alone(tmp_path: Path) -> None:
+    text = "Source: b\nFiles:\n " + 32 * "0" + " 12 b_1.orig.tar.xz\n"
+    (tmp_path / "b_1-2.dsc").write_text(text)
+    assert not wheel.has_source(tmp_path, "b 3:1-2")
+    (tmp_path / "b_1.orig.tar.xz").touch()
+    assert wheel.has_source(tmp_path, "b 3:1-2")
+    assert not wheel.has_source(tmp_path, "b 1-3")
+
+
 # -- on bare machines
 
 
