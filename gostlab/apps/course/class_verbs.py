@@ -171,6 +171,6 @@ def key(arguments: argparse.Namespace) -> int:
             if point.within:
                 right += f" ({point.within.words})"
         except FormulaError:
-            right = "of his own runs (--hand-in)"
+            right = "from the runs of a hand-in (--hand-in)"
         print(f"{point.name}: {right}   {said(point.says, assignment.values)}")
     return EXIT_OK

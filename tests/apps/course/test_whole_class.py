@@ -405,7 +405,7 @@ def test_a_key_is_the_teachers_alone_and_says_what_is_right(
     told = capsys.readouterr().out
     asked = assigned(lab, "alice", "spring", b"0123456789abcdef")
     assert f"predict-idle-rtt: {asked.values['rtt_ms']} (± 0.5)" in told
-    assert re.search(r"read-goodput: of his own runs", told)
+    assert re.search(r"read-goodput: from the runs of a hand-in", told)
     folder = make_hand_in(tmp_path / "alice", asked, full_link)
     assert main([*words, "--hand-in", str(folder)]) == 0
     told = capsys.readouterr().out
