@@ -156,6 +156,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if archive.find_mirror() is None or root.find_root() is None:
         pytest.skip("needs this machine's Debian mirror, and ./lab setup --only root")
     place = tmp_path_factory.mktemp("wheels")
+    place.chmod(0o755)  # for somebody to read
     file = wheel.make_wheel(place)
     for python in PYTHONS.values():
         words = ["download", "--quiet", "--dest", place, "--only-binary=:all:"]
