@@ -1,4 +1,4 @@
-# What a newcomer types. Every target works from a fresh clone on Debian 12, as root or with sudo.
+# What a newcomer types. Every target works from a fresh clone on Debian 12, as root or not.
 #
 #   make run          set up, run the thesis's tunnel experiment (quick form), write its report
 #   make test         set up with the test tools, then every check there is
@@ -21,11 +21,14 @@
 .PHONY: lint check-format check-python check-gofmt unit unit-fast beside-unit go-test go-fuzz
 .PHONY: vagrant test-vagrant
 
-PYTHON := /usr/bin/python3
+CACHE := $(shell python3 -P -c 'import sys; sys.path.insert(0, "."); \
+	from gostlab.setup import parts; print(parts.cache_folder())')
+# An ordinary user's has the libraries that his set-up brought.
+OWN = $(if $(filter-out 0,$(shell id -u)),$(wildcard $(CACHE)/python/bin/python))
+PYTHON = $(or $(OWN),/usr/bin/python3)
 # The set-up's own Go: one compiler for everyone.
-GO := $(shell command -v /usr/bin/go || command -v go)
-CACHE = import sys; sys.path.insert(0, "."); from gostlab.setup import parts
-TOOLS = $(shell $(PYTHON) -P -c '$(CACHE); print(parts.cache_folder())')/tools/bin
+GO = $(or $(shell command -v /usr/bin/go || command -v go),$(CACHE)/build-tools/bin/go)
+TOOLS = $(CACHE)/tools/bin
 # A count, not a time: on a busy machine Go's fuzzer mistakes the end of its time for a failure
 # (golang/go#75804).
 FUZZ_EXECS := 40000
@@ -99,7 +102,7 @@ doctor:
 
 lint: check-format check-python check-gofmt
 	$(TOOLS)/mypy
-	shellcheck lab kernel/build.sh .ci/run gostlab/guest/commands_prelude.sh
+	PATH="$$PATH:$(TOOLS)" shellcheck lab kernel/build.sh .ci/run gostlab/guest/commands_prelude.sh
 	cd tunnel && $(GO) vet ./...
 
 check-format:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gostlab import machine
 from gostlab.declared.kernels import SHIPPED
 from gostlab.describe.resolve.expand import single_run
@@ -168,11 +170,18 @@ class Lab:
         return made
 
     def start(self, run: RunDescription, **handed: Any) -> tuple[machine.Watched, Path]:
+        """Start a run. With programs of a test's own in place of the lab's its guest has the host's
+        files, where those are.
+        """
         folder = self.folder()
         (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
         parts = {**self.handed, **handed}
         kernel = self.kernel_of(run)
-        return sandbox.start_run(kernel, run, folder, parts, self.keep, self.cpu, None), folder
+        with pytest.MonkeyPatch.context() as patched:
+            if handed:
+                patched.setenv("GOSTLAB_ROOT", "host")
+            started = sandbox.start_run(kernel, run, folder, parts, self.keep, self.cpu, None)
+        return started, folder
 
     def kernel_of(self, run: RunDescription) -> Path:
         """The shipped kernel, or the one that a run asks for."""

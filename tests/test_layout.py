@@ -198,13 +198,13 @@ PUBLIC = (
 )
 # Who measures the machine, looks after it or makes a run otherwise reaches further in.
 INSIDE = {
-    "bench": "describe.resolve.cpu_model machine.sandbox setup.parts setup.workbench",
+    "bench": "describe.resolve.cpu_model machine.own_root machine.sandbox setup.parts setup.workbench",
     "catalogue": "runs.pace setup.parts",
     "cli": "setup.parts setup.steps",
-    "cluster": "machine.sandbox setup.parts",
-    "conform": "describe.resolve.cpu_model machine.cpus machine.sandbox setup.archive setup.parts setup.workbench",
+    "cluster": "machine.sandbox setup.parts setup.root",
+    "conform": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.archive setup.parts setup.workbench",
     "course": "describe.resolve.flows setup.modules",
-    "doctor": "machine.allowance machine.sandbox setup.parts setup.steps setup.system",
+    "doctor": "machine.allowance machine.own_root machine.sandbox setup.parts setup.root setup.steps setup.system",
     "fit": "describe.guards describe.resolve.flows describe.resolve.run",
     "reference": "results.format",
     "replay": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.parts",

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -38,8 +39,13 @@ def missing_parts(plan: Plan, *, jobs: int | None = None, gost: Path | None = No
     check_jobs(jobs)
     found = parts.find_parts(gost)
     wanted = needs_of(plan.runs)
-    if all(run.machine == "sandbox" for run in plan.runs) and root.chosen_root() is not None:
-        wanted = Needs(kernels=wanted.kernels, gosts=wanted.gosts)  # all else is in it
+    if wanted.root and root.is_chosen():
+        # Every program is in it: those of this machine are for the other runs.
+        elsewhere = needs_of(run for run in plan.runs if run.is_of_the_host)
+        gone = root.find_root() is None
+        wanted = replace(elsewhere, kernels=wanted.kernels, gosts=wanted.gosts, root=gone)
+    else:
+        wanted = replace(wanted, root=False)
     missing = Needs(
         kernels=tuple(name for name in wanted.kernels if not has_kernel(name, found)),
         iperf3s=tuple(version for version in wanted.iperf3s if version not in found.iperf3),
@@ -49,13 +55,16 @@ def missing_parts(plan: Plan, *, jobs: int | None = None, gost: Path | None = No
         ),
         clients=tuple(name for name in wanted.clients if not has_programs([name], found)),
         nginx=wanted.nginx and found.nginx is None,
+        root=wanted.root,
     )
     machine.require_programs((run for run in plan.runs if not waits_for(run, missing)), found)
     return missing
 
 
 def waits_for(run: RunDescription, missing: Needs) -> bool:
-    """Whether a run's iperf3 or tunnel is among what is missing."""
+    """Whether a run's root, iperf3 or tunnel is among what is missing."""
+    if missing.root and not run.is_of_the_host:
+        return True
     kind = tunnel_kind(run.tunnel)
     by_gost = kind.program == GOST and run.gost in missing.gosts
     return run.iperf3 in missing.iperf3s or kind.name in missing.tunnels or by_gost

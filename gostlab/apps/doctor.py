@@ -26,7 +26,8 @@ from gostlab.declared import folders
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.declared.tunnels import GOST, tunnel_kinds, tunnel_packages
 from gostlab.machine import allowance, sandbox
-from gostlab.setup import parts, system
+from gostlab.machine.own_root import plain_root
+from gostlab.setup import parts, root, system
 from gostlab.setup import steps as setup
 
 SETUP = "run ./lab setup"
@@ -54,6 +55,7 @@ def examine() -> list[Finding]:
         _packages(),
         _iproute2(found),
         *_iperf3(found),
+        *_own_root(),
         *_kernel(found),
         *_shared(),
         _tunnel(found),
@@ -115,6 +117,18 @@ def _iperf3(found: parts.Parts) -> list[Finding]:
     return there
 
 
+def _own_root() -> list[Finding]:
+    """What sandboxes boot on."""
+    part = "sandbox root"
+    try:
+        if (chosen := root.chosen_root()) is None:
+            return [Finding(part, "absent", "sandboxes boot on this machine's files")]
+    except parts.MissingPart as complaint:
+        detail, _, to_do = str(complaint).partition(": ")
+        return [Finding(part, "missing", detail, to_do)]
+    return [Finding(part, "there", f"{root.named(chosen)} ({chosen.tree})")]
+
+
 def _kernel(found: parts.Parts) -> list[Finding]:
     try:
         kernel = parts.require_kernel(found)
@@ -131,12 +145,13 @@ def _boots(kernel: Path) -> Finding:
     part = "sandbox boots"
     started = time.monotonic()
     try:
+        own = plain_root()
         with tempfile.TemporaryDirectory(prefix="gostlab-doctor-") as scratch:
             guest = sandbox.boot(
                 kernel,
                 Path(scratch),
                 ["/bin/true"],
-                sandbox.sandbox_environ(),
+                sandbox.sandbox_environ(root=own),
                 keep=[kernel.parent],
                 cpu=machine.usable_cpus()[0],
                 memory_mib=BOOT_MIB,
@@ -144,6 +159,7 @@ def _boots(kernel: Path) -> Finding:
                 syscall_cost_us=0,
                 seed=1,
                 limit_s=BOOT_LIMIT_S,
+                root=own,
             )
             try:
                 guest.wait()
@@ -156,7 +172,7 @@ def _boots(kernel: Path) -> Finding:
     except machine.CannotBoot as error:
         cause, _, to_do = str(error).partition(": ")
         return Finding(part, "missing", cause, to_do)
-    except (machine.MachineError, OSError) as error:
+    except (machine.MachineError, parts.MissingPart, OSError) as error:
         cause, _, to_do = str(error).rpartition(": ")
         return Finding(part, "missing", cause or to_do, to_do if cause else "")
     if not booted:

@@ -103,7 +103,7 @@ def replay(folder: Path) -> Replay:
         folder,
         partial(parts.kernel_for, parts=found),
         machine.kept_visible(found),
-        own_root(machine.hand_over(found)),
+        partial(own_root, machine.hand_over(found)),
     )
 
 
@@ -111,18 +111,18 @@ def replay_run(
     folder: Path,
     kernel_for: Callable[[str], Path],
     keep: Sequence[Path],
-    root: OwnRoot | None = None,
+    root_for: Callable[[RunDescription], OwnRoot | None] = lambda _run: None,
 ) -> Replay:
     """Replay a result folder's commands.sh and compare.
 
     kernel_for  the sandbox's, by the name that a run has for it
     keep        the folders that must stay visible in it
-    root        the lab's own root, which it boots on; None: the host's files
+    root_for    the lab's own root, which a run's boots on; None: the host's files
     Raises BadInput if the folder holds no finished run, ResultsError if the script does not come to
     its end, MachineError or OSError.
     """
     run = finished_run(folder)
-    kernel = kernel_for(run.kernel)
+    kernel, root = kernel_for(run.kernel), root_for(run)
     with (
         tempfile.TemporaryDirectory(prefix="gostlab-replay-") as scratch,
         claimed_cpus(1) as (cpu,),

@@ -22,6 +22,7 @@ class Needs:
     tunnels  the kinds whose programs are Debian's, by name
     clients  programs that measure, by name
     nginx    whether a flow's data is on a web server
+    root     whether one boots on the lab's own root
     """
 
     kernels: tuple[str, ...] = ()
@@ -30,6 +31,7 @@ class Needs:
     tunnels: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()
     nginx: bool = False
+    root: bool = False
 
     @property
     def any(self) -> bool:
@@ -42,6 +44,7 @@ class Needs:
         named += [f"iperf3 {version}" for version in self.iperf3s]
         named += ["relay"] if self.gosts else []
         named += [*self.tunnels, *self.clients, *(["nginx"] if self.nginx else [])]
+        named += ["root"] if self.root else []
         return ", ".join(named)
 
     def to_json(self) -> dict[str, Any]:
@@ -56,8 +59,9 @@ def from_json(values: Mapping[str, Any]) -> Needs:
 def everything() -> Needs:
     """All that the set-up brings where nobody says what for."""
     unpacked = [kind.name for kind in dict.fromkeys(tunnel_kinds().values()) if kind.unpacked]
-    return Needs((SHIPPED,), tuple(OWN), ("auto", "relay"), tuple(unpacked), tuple(MEASURING), True)
+    programs = tuple(unpacked), tuple(MEASURING)
+    return Needs((SHIPPED,), tuple(OWN), ("auto", "relay"), *programs, nginx=True, root=True)
 
 
 # What `./lab try` needs when nothing but its defaults is requested.
-A_QUESTION = Needs((SHIPPED,), (next(iter(OWN)),))
+A_QUESTION = Needs((SHIPPED,), (next(iter(OWN)),), root=True)

@@ -32,6 +32,7 @@ class TrafficKind:
     prefers_udp    whether its requests are datagrams wherever the run's tunnel carries those
     server_ends    whether its server ends with its flow
     is_counted     whether the lab counts what it did, as its program tells nothing
+    of_the_host    whether its programs are this machine's: its guest has the host's files
     until_done     whether its duration is the most that it may take
     client         a program of the machine's that its client is
     charged        what its programs pay for calls as: the sender's, the receiver's
@@ -54,6 +55,7 @@ class TrafficKind:
     prefers_udp: bool = False
     server_ends: bool = False
     is_counted: bool = False
+    of_the_host: bool = False
     until_done: bool = False
     client: str = ""
     charged: tuple[str, ...] = ("", "")

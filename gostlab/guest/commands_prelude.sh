@@ -25,7 +25,8 @@ check_needs() {
     for program in $PROGRAMS awk ip ss tc sysctl ethtool ping unshare; do
         command -v "$program" >/dev/null ||
             refuse "$program is missing: install it" \
-                "(Debian: iproute2, ethtool, iputils-ping, iperf3, wget, nginx)"
+                "(Debian: iproute2, ethtool, iputils-ping, iperf3, wget, nginx)," \
+                "or ./lab replay the run: programs in /usr/lib/gostlab are of its own root"
     done
     unshare -n tc qdisc add dev lo root netem delay 1ms 2>/dev/null ||
         refuse "this kernel ($(uname -r)) has no netem (sch_netem), or gives root no namespace"

@@ -37,7 +37,7 @@ from gostlab.setup.parts import (
     tunnel_binary,
     why_not_through,
 )
-from gostlab.setup.root import chosen_root
+from gostlab.setup.root import Root, chosen_root
 
 # Mininet asks distutils to compare two versions, and setuptools answers in its place: 300 modules
 # of setuptools in every run, if Python's own (until 3.12) is not requested.
@@ -265,10 +265,22 @@ def hand_over(parts: Parts) -> dict[str, Any]:
     }
 
 
+def root_of(run: RunDescription) -> Root | None:
+    """The root that a run's guest boots on; None: the host's files. Raises MissingPart."""
+    return None if run.machine != "sandbox" or run.is_of_the_host else chosen_root()
+
+
 def require_programs(runs: Iterable[RunDescription], parts: Parts) -> None:
-    """Whether every run's iperf3 and its tunnel's program are there. Raises MissingPart."""
-    runs = list(runs)
-    root = chosen_root() if any(run.machine == "sandbox" for run in runs) else None
+    """Whether every run's root, iperf3 and tunnel's program are there. Raises MissingPart."""
+    by_root: dict[Root | None, list[RunDescription]] = {}
+    for run in runs:
+        by_root.setdefault(root_of(run), []).append(run)
+    for root, its in by_root.items():
+        require_programs_in(root, its, parts)
+
+
+def require_programs_in(root: Root | None, runs: Sequence[RunDescription], parts: Parts) -> None:
+    """The same for runs on one root. Raises MissingPart."""
     path = root.search_path if root else search_path()
     own_iperf3s = root.record["iperf3"] if root else parts.iperf3
     for iperf3 in {run.iperf3: None for run in runs if has_iperf3(run)}:

@@ -8,6 +8,7 @@ from pathlib import Path
 from gostlab.declared.controls import IN_LINUX
 from gostlab.machine import CHECKOUT, sandbox, usable_cpus
 from gostlab.machine.logs import last_kernel_words
+from gostlab.machine.own_root import plain_root
 from gostlab.setup.modules import CompileError, Module
 
 AVAILABLE = "/proc/sys/net/ipv4/tcp_available_congestion_control"
@@ -16,8 +17,9 @@ LIMIT_S = 20.0  # of CPU time: it takes a second
 
 def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
     """The congestion controls that a kernel has by a module. Raises CompileError with the kernel's
-    words if it does not take it, or dies of it; MachineError, OSError.
+    words if it does not take it, or dies of it; MissingPart, MachineError, OSError.
     """
+    root = plain_root()
     module = Module(file.name, file.stem, file, arguments, file, "", "", own=True)
     with tempfile.TemporaryDirectory(prefix="gostlab-cc-") as scratch:
         folder = Path(scratch).resolve()
@@ -28,7 +30,7 @@ def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
             kernel,
             folder,
             ["/bin/sh", "-c", script],
-            sandbox.sandbox_environ(),
+            sandbox.sandbox_environ(root=root),
             keep=[CHECKOUT],
             cpu=usable_cpus()[0],
             memory_mib=128,
@@ -37,6 +39,7 @@ def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
             seed=1,
             limit_s=LIMIT_S,
             modules=[module],
+            root=root,
         )
         try:
             guest.wait()

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.declared.folders import CODE, ROOT, TOPOLOGIES
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine import root_of
 from gostlab.setup.modules import Module
 from gostlab.setup.root import FIRST_IN_ROOT, Root, chosen_root
 
@@ -30,20 +32,33 @@ class OwnRoot:
 
     parts  what a run is told of its programs, by their paths inside
     shown  the folders that the guest sees, by their names in PLACES
+    alone  the programs in them that are all that it may read there; (): all of them
     """
 
     root: Root
     parts: Mapping[str, Any]
     shown: Mapping[str, Path]
+    alone: tuple[Path, ...] = ()
 
     @property
     def environ(self) -> dict[str, str]:
         """What a command's environment has on this root and not on the host's files."""
         return {"PYTHONPATH": PYTHON_PATH, **QUICK_IMPORTS}
 
+    def inside(self, name: str) -> str:
+        """Where the guest sees a shown folder."""
+        return f"{PLACES}/{name}"
+
     def boot_words(self, folder: str) -> dict[str, str]:
         """The kernel's words that differ from those for the host's files."""
         return {"rootflags": f"{folder}/{LINKS}/root", "init": FIRST_IN_ROOT}
+
+    def readable(self, modules: Sequence[Module]) -> list[Path]:
+        """What its process may read of the host, besides the run's folder."""
+        lone = {path.parent for path in self.alone}
+        shown = (path for path in self.shown.values() if path not in lone)
+        found = (self.root.tree, CODE, *shown, *self.alone, *(each.file for each in modules))
+        return [path.resolve() for path in found]
 
     def lay_out(self, folder: Path, modules: Sequence[Module]) -> list[str]:
         """Link what the guest sees into a run's folder; the modules' files below PLACES. Raises
@@ -61,32 +76,45 @@ class OwnRoot:
         return [f"/module{number}/{each.file.name}" for number, each in enumerate(modules)]
 
 
-def own_root(handed: Mapping[str, Any]) -> OwnRoot | None:
-    """The own root for a run that is handed some parts, None if the host's files are chosen.
-    Raises MissingPart.
-    """
+def plain_root(**shown: Path) -> OwnRoot | None:
+    """The own root for a guest that makes no run; None: the host's files. Raises MissingPart."""
     root = chosen_root()
     if root is None:
         return None
     compile_lab_for(root)
+    return OwnRoot(root, {}, shown)
+
+
+def own_root(handed: Mapping[str, Any], run: RunDescription) -> OwnRoot | None:
+    """The own root for a run that is handed some parts; None: the host's files. Raises
+    MissingPart.
+    """
+    root = root_of(run)
+    if root is None:
+        return None
+    compile_lab_for(root)
     shown: dict[str, Path] = {}
+    alone: list[Path] = []
 
     def inside(program: Mapping[str, Any]) -> dict[str, Any]:
         name = f"gost-{program['sha256'][:12]}"
         shown[name] = Path(program["path"]).parent
+        alone.append(Path(program["path"]))
         return {**program, "path": f"{PLACES}/{name}/{Path(program['path']).name}"}
 
+    gosts = {name: inside(one) for name, one in handed["gosts"].items()}
+    tunnel = handed["tunnel"] and inside(handed["tunnel"])
     parts = {
         **handed,
         "path_dirs": [],
         "tc_lib_dir": None,
         "nginx": "/usr/sbin/nginx",
         "iperf3": root.record["iperf3"],
-        "tunnel": handed["tunnel"] and inside(handed["tunnel"]),
-        "gosts": {name: inside(one) for name, one in handed["gosts"].items()},
+        "tunnel": tunnel,
+        "gosts": gosts,
         "programs": {},
     }
-    return OwnRoot(root, parts, shown)
+    return OwnRoot(root, parts, shown, tuple(alone))
 
 
 @cache

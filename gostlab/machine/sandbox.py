@@ -123,6 +123,17 @@ IN_FOLDER = (
     "truncate",
 )
 IN_MEMORY = ("write_file", "remove_file", "make_reg", "truncate")
+READ = tuple(landlock.READING)
+# What a kernel that is not linked statically is started with.
+LIBRARIES = tuple(Path(each) for each in ("/lib", "/lib64", "/usr/lib", "/usr/lib64"))
+# What the kernel asks of the host itself.
+ASKED = tuple(
+    Path(each)
+    for each in (
+        *("/etc/ld.so.cache", "/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"),
+        *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/mounts", "/proc/sys/vm"),
+    )
+)
 AT_TERMINALS = (
     "write_file",
     "ioctl_dev",
@@ -271,8 +282,16 @@ def boot(
     }
     (folder / "boot.json").write_text(json.dumps(orders), encoding="utf-8")
     memory.enter()
+    readable = [kernel.resolve(), *root.readable(modules)] if root else None
     hold = partial(
-        settle, isolation, folder, memory.folder, memory_mib=memory_mib, cpu=cpu, parent=os.getpid()
+        settle,
+        isolation,
+        folder,
+        memory.folder,
+        memory_mib=memory_mib,
+        cpu=cpu,
+        parent=os.getpid(),
+        readable=readable,
     )
     try:
         process = start_kernel([str(kernel), *words], folder, memory, hold, terminal=terminal)
@@ -435,7 +454,7 @@ def start_run(
 ) -> Watched:
     """Boot a guest that executes a run. Raises MachineError, MissingPart or OSError."""
     compile_lab()
-    root = own_root(parts)
+    root = own_root(parts, run)
     if root is not None:
         parts = root.parts
     modules = modules_of(run, kernel)
@@ -536,10 +555,19 @@ def available_isolation() -> Isolation:
 
 
 def settle(
-    isolation: Isolation, folder: Path, memory: Path, *, memory_mib: int, cpu: int, parent: int
+    isolation: Isolation,
+    folder: Path,
+    memory: Path,
+    *,
+    memory_mib: int,
+    cpu: int,
+    parent: int,
+    readable: Sequence[Path] | None,
 ) -> None:
     """What becomes the sandbox, between fork and exec: on one CPU, as unpinned every guest system
     call would wake another core; held to its folder; and ended with its parent, whatever ends that.
+
+    readable  all that it may read of the host (None: what its user may)
     Raises OSError, said on stderr.
     """
     try:
@@ -548,7 +576,7 @@ def settle(
         # happens to place its heap: without this no run on it repeats. The later ones ask for it
         # themselves. A container's filter may refuse it.
         libc.personality(ctypes.c_ulong(ADDR_NO_RANDOMIZE))
-        confine(isolation, folder, memory, memory_mib)
+        confine(isolation, folder, memory, memory_mib, readable)
         os.chdir(folder)  # as it is mounted by now: WORKING_FOLDER
         # Last, as a change of rights undoes it; and the parent may be gone by now.
         checked(
@@ -561,7 +589,13 @@ def settle(
         raise
 
 
-def confine(isolation: Isolation, folder: Path, memory: Path, memory_mib: int) -> None:
+def confine(
+    isolation: Isolation,
+    folder: Path,
+    memory: Path,
+    memory_mib: int,
+    readable: Sequence[Path] | None = None,
+) -> None:
     """Hold this process and all that comes of it to one folder and that of its memory. Raises
     OSError.
     """
@@ -569,7 +603,7 @@ def confine(isolation: Isolation, folder: Path, memory: Path, memory_mib: int) -
         enter_namespaces(folder, memory_mib)
     drop_rights()
     if isolation.landlock:
-        enter_landlock(isolation, folder, memory)
+        enter_landlock(isolation, folder, memory, readable)
 
 
 def enter_namespaces(folder: Path, memory_mib: int) -> None:
@@ -649,12 +683,13 @@ def drop_rights() -> None:
     gain_no_rights()
 
 
-def enter_landlock(isolation: Isolation, folder: Path, memory: Path) -> None:
-    """Writing in the folder only, no TCP, no signals to processes outside. Needs no_new_privs.
-    Raises OSError.
+def enter_landlock(
+    isolation: Isolation, folder: Path, memory: Path, readable: Sequence[Path] | None
+) -> None:
+    """Writing in the folder only, reading there and what is readable, no TCP, no signals to
+    processes outside. Needs no_new_privs. Raises OSError.
     """
-    landlock.enter(
-        isolation.landlock,
+    rights, allowed = (
         landlock.WRITING,
         {
             Path("/dev/ptmx"): AT_TERMINALS,
@@ -663,3 +698,8 @@ def enter_landlock(isolation: Isolation, folder: Path, memory: Path) -> None:
             folder: IN_FOLDER,
         },
     )
+    if readable is not None:
+        rights = {**rights, **landlock.READING}
+        more = (*allowed, *readable, *LIBRARIES, *ASKED)
+        allowed = {path: (*allowed.get(path, ()), *READ) for path in more}
+    landlock.enter(isolation.landlock, rights, allowed)

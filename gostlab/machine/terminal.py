@@ -31,7 +31,7 @@ def open_shell(run: RunDescription, parts: Parts) -> int:
         folder = Path(scratch)
         (folder / "run.json").write_text(json.dumps(run.to_json()), encoding="utf-8")
         handed = machine.hand_over(parts)
-        root = own_root(handed) if run.machine == "sandbox" else None
+        root = own_root(handed, run)
         told = json.dumps(root.parts if root else handed)
         (folder / "parts.json").write_text(told, encoding="utf-8")
         if run.machine == "native":

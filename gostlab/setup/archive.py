@@ -326,8 +326,10 @@ class PrivateApt:
         """What the suites looked in last have of some packages."""
         return parse_madison(self._run("apt-cache", "madison", *packages).stdout)
 
-    def with_libraries(self, packages: Sequence[str]) -> list[str]:
-        """Packages and, of all that they depend on, the libraries. Raises ArchiveError."""
+    def with_libraries(self, packages: Sequence[str], more: str = "$.") -> list[str]:
+        """Packages and, of all that they depend on, the libraries, and what a pattern names. Raises
+        ArchiveError.
+        """
         words = [
             f"--no-{each}"
             for each in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
@@ -339,7 +341,12 @@ class PrivateApt:
             raise ArchiveError(f"the mirror does not have {', '.join(missing)}")
         shown = self._run("apt-cache", "show", "--no-all-versions", *names).stdout
         sections = dict(re.findall(r"^Package: (\S+)$.*?^Section: (\S+)$", shown, re.M | re.S))
-        return [*packages, *(name for name in names if sections.get(name) in LIBRARY_SECTIONS)]
+        found = (
+            name
+            for name in names
+            if sections.get(name) in LIBRARY_SECTIONS or re.fullmatch(more, name)
+        )
+        return list(dict.fromkeys([*packages, *found]))
 
     def _update(self, suites: Sequence[str], kind: str = "deb") -> None:
         (self.folder / "sources.list").write_text(

@@ -1,33 +1,84 @@
-"""Python packages of the lab's own, for what a part of it needs and Debian has not: each by version
-and SHA-256 of its wheel, in an environment beside Debian's. Python's own library alone.
+"""Python packages of the lab's own, each by version and SHA-256 of its wheel, in an environment
+beside the machine's Python: what a part of the lab needs and Debian has not, and all that an
+ordinary user's lab imports. Python's own library alone.
 """
 
+import importlib.util
 import shutil
 import sys
 from pathlib import Path
 
+from gostlab.setup import archive
 from gostlab.setup.parts import MissingPart, cache_folder
-from gostlab.setup.workbench import Workbench, run_logged
+from gostlab.setup.workbench import SetupError, Workbench, run_logged
+
+# What an ordinary user's lab imports, and its tests.
+LIBRARIES = Path(__file__).with_name("python.txt")
+TEST_LIBRARIES = Path(__file__).with_name("python-test.txt")
+PYTHON = "python"  # their folder in the cache
+# Debian's pip, where ensurepip is in a package that is not installed: suite, package, file.
+PIP = ("trixie", "python3-pip-whl", "usr/share/python-wheels/pip-*.whl")
 
 
-def provide_environment(bench: Workbench, name: str, pinned: Path) -> str:
-    """Install what a file pins, unless it is there; what the file names."""
+def provide_libraries(bench: Workbench, *, with_tests: bool = False) -> str:
+    """All that the lab imports, and its tests; nothing of the machine's packages is seen."""
+    complete = bench.cache / PYTHON / "complete"
+    has_tests = complete.is_file() and complete.read_bytes() == TEST_LIBRARIES.read_bytes()
+    wanted = TEST_LIBRARIES if with_tests or has_tests else LIBRARIES
+    return provide_environment(bench, PYTHON, wanted, alone=True)
+
+
+def own_python() -> str:
+    """The Python that has them; this one where there is none."""
+    folder = cache_folder() / PYTHON
+    return str(folder / "bin/python") if (folder / "complete").is_file() else sys.executable
+
+
+def provide_environment(bench: Workbench, name: str, pinned: Path, *, alone: bool = False) -> str:
+    """Install what a file pins, unless it is there; what the file names.
+
+    alone  the machine's packages are not seen
+    """
     folder = bench.cache / name
     complete = folder / "complete"
     wanted = pinned.read_text(encoding="utf-8")
-    names = ", ".join(word for word in wanted.split() if "==" in word)
+    lines = [line.split()[0] for line in wanted.splitlines() if line[:1].isalpha()]
+    names = f"{len(lines)} Python packages" if alone else ", ".join(lines)
     if complete.is_file() and complete.read_text(encoding="utf-8") == wanted:
         return f"{names} (installed before)"
     bench.say(f"installing {names}")
-    log = bench.log(name)
-    shutil.rmtree(folder, ignore_errors=True)
-    # What they need besides is Debian's.
-    run_logged([sys.executable, "-m", "venv", "--system-site-packages", folder], log)
+    pip = make_environment(bench, folder, *([] if alone else ["--system-site-packages"]))
     words = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
-    pip: list[str | Path] = [folder / "bin" / "pip", *words, "--only-binary", ":all:"]
-    run_logged([*pip, "--requirement", pinned], log)
+    words += ["--only-binary", ":all:", "--requirement"]
+    run_logged([*pip, *words, pinned], bench.log(name))
     complete.write_text(wanted, encoding="utf-8")
     return names
+
+
+def make_environment(bench: Workbench, folder: Path, *words: str) -> list[str | Path]:
+    """A new Python environment; what starts its pip. Raises SetupError, ArchiveError."""
+    log = bench.log(folder.name)
+    shutil.rmtree(folder, ignore_errors=True)
+    venv = [base_python(), "-m", "venv", *words]
+    found = importlib.util.find_spec("ensurepip")
+    if found is not None and found.origin is not None:
+        run_logged([*venv, folder], log)
+        return [folder / "bin/pip"]
+    run_logged([*venv, "--without-pip", folder], log)
+    mirror = archive.find_mirror()
+    if mirror is None:
+        raise SetupError("this machine's Python has no ensurepip: install its venv")
+    suite, package, wheel = PIP
+    apt = archive.PrivateApt(bench.apt_folder, mirror)
+    apt.read_suites([suite])
+    [file] = apt.download_current([package], folder / "pip")
+    run_logged(["dpkg-deb", "--extract", file, folder / "pip"], log)
+    return [folder / "bin/python", next((folder / "pip").glob(wheel)) / "pip"]
+
+
+def base_python() -> str:
+    """The Python that environments are made with: never one of them."""
+    return getattr(sys, "_base_executable", "") or sys.executable
 
 
 def find_environment(name: str, what: str, extra: str) -> Path:

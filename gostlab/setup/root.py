@@ -48,7 +48,7 @@ LOCK = Path(__file__).with_name("root.lock")
 FIRST = Path(__file__).parents[1] / "machine" / "first.py"
 FIRST_IN_ROOT = "/usr/lib/gostlab/first.py"
 RECIPE = 2  # another number for another way to make a root of the same packages
-ARCHITECTURE = "amd64"
+MACHINE = "x86_64"
 BYTES = 500_000_000  # packages and tree, while it is made
 UNPACKED_BYTES = 200_000_000
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -210,18 +210,33 @@ def look_for_root(cache: Path | None = None) -> Root | None:
     return None
 
 
-def chosen_root() -> Root | None:
-    """The root that runs in the sandbox boot on, by GOSTLAB_ROOT; None: the host's files. A package
-    that brings a root takes that. Raises MissingPart.
+def is_chosen() -> bool:
+    """Whether sandboxes boot on the lab's own root, and not on the host's files: by GOSTLAB_ROOT,
+    else in a package that brings one, for who may not install programs, and where there are none.
+    Raises MissingPart.
     """
-    asked = os.environ.get("GOSTLAB_ROOT") or ("own" if PACKED.is_file() else "host")
-    if asked == "host":
+    asked = os.environ.get("GOSTLAB_ROOT", "")
+    if asked not in ("", "own", "host") and not re.fullmatch("[0-9a-f]{12,64}", asked):
+        raise parts.MissingPart(f"GOSTLAB_ROOT is {asked!r}: write own, host or a root's hash")
+    if asked:
+        return asked != "host"
+    has_programs = os.geteuid() == 0 and shutil.which("mnexec", path=parts.SYSTEM_PATH) is not None
+    return PACKED.is_file() or (os.uname().machine == MACHINE and not has_programs)
+
+
+def chosen_root() -> Root | None:
+    """The root that sandboxes boot on; None: the host's files. Raises MissingPart."""
+    if not is_chosen():
         return None
-    if asked != "own":
-        raise parts.MissingPart(f"GOSTLAB_ROOT is {asked!r}: write own or host")
     found = find_root()
     if found is None:
-        raise parts.MissingPart("GOSTLAB_ROOT=own: no own root is there: ./lab setup --only root")
+        raise parts.MissingPart("the sandbox's root is missing: run ./lab setup --only root")
+    asked = os.environ.get("GOSTLAB_ROOT", "")
+    if asked not in ("", "own") and not found.hash.startswith(asked):
+        raise parts.MissingPart(
+            f"GOSTLAB_ROOT asks for the root {asked[:12]}, and this machine has {found.hash[:12]}:"
+            " set it up from the same commit"
+        )
     return found
 
 
@@ -265,8 +280,8 @@ def provide_root(bench: Workbench) -> str:
     found = find_root(bench.cache)
     if found is not None:
         return f"{named(found)} (made before)"
-    if os.uname().machine != "x86_64":
-        raise SetupError(f"the lab's own root is for x86_64, this machine is {os.uname().machine}")
+    if os.uname().machine != MACHINE:
+        raise SetupError(f"the lab's own root is for {MACHINE}, this machine {os.uname().machine}")
     pinned = read_lock()
     require_space(bench.cache, BYTES, "the sandbox's root while it is made")
     got, newer = fetch(bench, pinned)

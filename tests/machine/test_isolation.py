@@ -22,8 +22,9 @@ import pytest
 
 from gostlab import results
 from gostlab.declared.folders import cache_folder
-from gostlab.machine import sandbox
+from gostlab.machine import own_root, sandbox
 from gostlab.machine.sandbox import Isolation
+from gostlab.setup.root import find_root
 from tests.lab_command import said_by
 from tests.offspring import adopt_orphans, foreign_namespaces, offspring
 from tests.sandboxed import Done, Lab, booting, describe, direction
@@ -497,3 +498,36 @@ def test_an_ordinary_user_is_held_as_well(lab: Lab, tmp_path: Path) -> None:
         assert seen(victim) == before
     else:
         assert (victim / "file").read_text() == "kept\n"
+
+
+SECRETS = """
+mkdir /tmp/again; mount -t hostfs -o / none /tmp/again
+for file in FILES; do cat /tmp/again$file; ls /tmp/again$(dirname $file); done >/run/gostlab/got 2>&1
+cat /tmp/again/run/nothing; echo tried
+"""
+
+
+@pytest.mark.skipif(not BEST.landlock, reason="this kernel has no Landlock")
+def test_on_its_own_root_a_guest_reads_nothing_of_the_hosts(
+    lab: Lab, victim: Path, tmp_path: Path, held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its root mounts the host's files, and may read what is said in SECURITY.md."""
+    if find_root() is None:
+        pytest.skip("the sandbox's own root is not there: run ./lab setup --only root")
+    monkeypatch.setenv("GOSTLAB_ROOT", "own")
+    root = own_root.plain_root()
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "key").write_text("hidden\n")
+    (victim / "file").write_text("hidden\n")
+    files = f"{home}/key {victim}/file /etc/shadow /etc/hostname"
+    seen = {}
+    for isolation in (BEST, NOTHING):
+        held(isolation)
+        done = lab.command(SECRETS.replace("FILES", files), root=root)
+        assert "tried" in done.log, done.log
+        seen[isolation] = (done.folder / "got").read_text()
+
+    assert seen[NOTHING].count("hidden") == 2 and "key" in seen[NOTHING].split()
+    assert "hidden" not in seen[BEST] and not {"key", "other", "shadow"} & set(seen[BEST].split())
+    assert seen[BEST].count("ermission denied") == 8, seen[BEST]

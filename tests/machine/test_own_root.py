@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from gostlab.declared.folders import cache_folder
+from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.machine import CHECKOUT
+from gostlab.machine import CHECKOUT, root_of
+from gostlab.setup import parts
 from gostlab.setup.root import Root, chosen_root, find_root
 from tests.lab_command import said_by
 from tests.sandboxed import describe, direction
@@ -87,26 +89,59 @@ def test_two_labs_and_caches_make_the_same_samples(
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ("owl", "GOSTLAB_ROOT is 'owl': write own or host"),
-        ("own", "GOSTLAB_ROOT=own: no own root is there: ./lab setup --only root"),
+        ("owl", "GOSTLAB_ROOT is 'owl': write own, host or a root's hash"),
+        ("own", "the sandbox's root is missing: run ./lab setup --only root"),
     ],
 )
 def test_a_root_that_is_not_there_is_one_line(asked: str, says: str, tmp_path: Path) -> None:
-    words = "try --rate 10mbit --rtt 40ms --cc bbr --for 1s --results".split()
+    (tmp_path / "run.json").write_text(json.dumps(describe(duration_s=1.0).to_json()))
     cache = without_root(tmp_path / "cache")
     environ = {**os.environ, "GOSTLAB_ROOT": asked, "GOSTLAB_CACHE": str(cache)}
 
-    done = said_by(str(CHECKOUT / "lab"), *words, tmp_path / "results", cwd=CHECKOUT, env=environ)
+    words = ("exec", tmp_path / "run.json", tmp_path / "one")
+    done = said_by(str(CHECKOUT / "lab"), *words, cwd=CHECKOUT, env=environ)
 
     assert done.returncode == 2
     assert done.stderr == f"gostlab: {says}\n"
 
 
-@pytest.mark.parametrize("asked", [None, "", "host"])
-def test_by_default_a_run_is_on_the_hosts_files(
-    asked: str | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("asked", ["own", "{hash}", "{hash:.12}"])
+def test_a_guest_is_on_the_root_that_is_asked_for(
+    asked: str, made: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOSTLAB_ROOT", asked.format(hash=made.hash))
+    assert chosen_root() == made
+
+
+@pytest.mark.parametrize(("user", "path"), [(12345, "/usr/bin"), (0, "/nowhere")])
+def test_who_cannot_install_programs_and_who_has_none_boot_on_the_own_root(
+    user: int, path: str, made: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GOSTLAB_ROOT", raising=False)
-    if asked is not None:
-        monkeypatch.setenv("GOSTLAB_ROOT", asked)
-    assert chosen_root() is None
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(parts, "SYSTEM_PATH", path)
+    assert chosen_root() == made
+
+
+def test_a_worker_of_another_root_is_told_before_it_makes_a_run(made: Root, tmp_path: Path) -> None:
+    """What a shard, a job of an array or a container is started with."""
+    run, other = tmp_path / "run.json", made.hash[::-1]
+    run.write_text(json.dumps(describe(duration_s=1.0).to_json()))
+    environ = {**os.environ, "GOSTLAB_ROOT": other}
+
+    done = said_by(str(CHECKOUT / "lab"), "exec", run, tmp_path / "one", env=environ)
+
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert other[:12] in done.stderr and made.hash[:12] in done.stderr
+    assert not (tmp_path / "one").exists()
+
+
+def test_a_program_of_the_users_own_is_in_a_guest_with_the_hosts_files(
+    made: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOSTLAB_ROOT", "own")
+    own = {"flows": "{mine: {kind: command, server: x, client: y}}"}
+    run = single_run(
+        profile="plain-100ms", cc="bbr", machine="sandbox", clock="virtual", overrides=own
+    )
+    assert root_of(describe()) == made and root_of(run) is None

@@ -97,12 +97,28 @@ def test_nothing_is_run_when_every_package_is_there(
 # -- what an experiment needs, and no more
 
 
-def test_the_thesis_needs_its_kernel_its_iperf3_and_a_gost_and_no_more() -> None:
+def test_the_thesis_needs_its_kernel_its_iperf3_and_a_gost_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GOSTLAB_ROOT", "host")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     wanted = setup.needs_of("thesis-tunnel", quick=True)
 
-    assert wanted == Needs(kernels=("5.10",), iperf3s=("3.9",), gosts=("auto",))
+    assert wanted == Needs(kernels=("5.10",), iperf3s=("3.9",), gosts=("auto",), root=True)
     names = [step.name.replace(" ", "_") for step in setup.steps(wanted)]
     assert names == ("tools packages iproute2 iperf3 gost relay kernel_5.10".split())
+
+
+def test_an_ordinary_user_needs_a_root_and_nothing_that_only_root_installs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    monkeypatch.setenv("GOSTLAB_ROOT", "own")
+    chosen = setup.steps(setup.needs_of("thesis-tunnel", quick=True))
+
+    names = "tools packages gost relay root kernel_5.10".split()
+    assert [step.name.replace(" ", "_") for step in chosen] == names
+    assert {step.name: step.needs for step in chosen}["relay"] == ("tools",)
 
 
 def test_a_question_of_the_defaults_needs_no_relay() -> None:
@@ -221,17 +237,6 @@ def test_an_interrupted_set_up_ends_what_is_under_way(bench: Workbench) -> None:
     finally:
         signal.signal(signal.SIGTERM, before)
     assert not Path("/proc", (bench.cache / "pid").read_text().strip()).exists()
-
-
-def test_installing_needs_root_or_sudo() -> None:
-    assert setup.as_root_argv(is_root=True, has_sudo=False, is_terminal=False) == []
-    assert setup.as_root_argv(is_root=False, has_sudo=True, is_terminal=True) == ["sudo"]
-    # Where nobody can type a password, it must not be waited for.
-    assert "--non-interactive" in setup.as_root_argv(
-        is_root=False, has_sudo=True, is_terminal=False
-    )
-    with pytest.raises(SetupError, match=r"run \./lab setup as root once"):
-        setup.as_root_argv(is_root=False, has_sudo=False, is_terminal=True)
 
 
 # -- downloads

@@ -14,7 +14,7 @@ from gostlab.machine import MachineError
 from gostlab.runs import schedule
 
 WORKERS = 4
-NOBODY = worker.Identity("here", "any", "stub", "stub", None, {}, None)
+NOBODY = worker.Identity("here", "any", "stub", "stub", None, {}, None, None)
 
 
 def identify(_gost: str | None) -> dict[str, Any]:

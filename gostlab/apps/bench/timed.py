@@ -14,6 +14,7 @@ from gostlab.apps.bench.figures import Figure, taken
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
+from gostlab.machine.own_root import plain_root
 from gostlab.setup.parts import find_parts, require_kernel
 
 
@@ -57,11 +58,12 @@ class Bench:
     def boot_s(self) -> float:
         """Boot, run `true`, power off; wall seconds."""
         began = time.monotonic()
+        root = plain_root()
         guest = sandbox.boot(
             self._kernel,
             self.folder(),
             ["/bin/true"],
-            sandbox.sandbox_environ(),
+            sandbox.sandbox_environ(root=root),
             keep=[],
             cpu=self.cpus[0],
             memory_mib=1024,
@@ -69,6 +71,7 @@ class Bench:
             syscall_cost_us=0,
             seed=1,
             limit_s=60,
+            root=root,
         )
         if guest.wait() != 0:
             raise RuntimeError("the sandbox did not boot")

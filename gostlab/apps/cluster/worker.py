@@ -24,6 +24,7 @@ from gostlab.declared import folders
 from gostlab.machine.sandbox import host_facts
 from gostlab.results import read_object
 from gostlab.setup import parts
+from gostlab.setup.root import chosen_root
 
 # A run's folder is about 15 files of 0.1 to 5 MB together; see schedule.SPACE_PER_RUN_BYTES.
 MOST_BYTES = 40_000_000
@@ -45,11 +46,12 @@ class Identity:
     kernel: str  # SHA-256 of the sandbox's
     tunnel: str | None  # SHA-256 of the tunnel's program
     iperf3: Mapping[str, str]  # version -> SHA-256, of the lab's own
-    iproute2: str | None
+    iproute2: str | None  # the machine's, where sandboxes boot on its files
+    root: str | None  # SHA-256 of what sandboxes boot on; None: the machine's files
 
     def differences(self, other: Identity) -> list[str]:
         """What must be the same and is not, in words."""
-        names = ("lab", "kernel", "tunnel", "iperf3", "iproute2")
+        names = ("lab", "kernel", "root", "tunnel", "iperf3", "iproute2")
         return [
             f"another {name} ({short(getattr(other, name))}, not {short(getattr(self, name))})"
             for name in names
@@ -66,7 +68,8 @@ def identify(gost: Path | None = None) -> dict[str, Any]:
     """This machine's identity, as plain data. Raises MissingPart."""
     found = parts.find_parts(gost)
     handed = machine.hand_over(found)
-    tunnel = handed["tunnel"]
+    tunnel, root = handed["tunnel"], chosen_root()
+    iperf3s = root.record["iperf3"] if root else handed["iperf3"]
     return asdict(
         Identity(
             host=os.uname().nodename,
@@ -74,8 +77,9 @@ def identify(gost: Path | None = None) -> dict[str, Any]:
             lab=lab_hash(folders.sources("gostlab")),
             kernel=parts.file_sha256(parts.require_kernel(found)),
             tunnel=tunnel and tunnel["sha256"],
-            iperf3={version: one.sha256 for version, one in sorted(found.iperf3.items())},
-            iproute2=found.iproute2_version,
+            iperf3={version: one["sha256"] for version, one in sorted(iperf3s.items())},
+            iproute2=None if root else found.iproute2_version,
+            root=root.hash if root else None,
         )
     )
 

@@ -19,6 +19,7 @@ from gostlab import machine, results
 from gostlab.describe.resolve.cpu_model import CpuModel
 from gostlab.machine import sandbox
 from gostlab.machine.cpus import claimed_cpus
+from gostlab.machine.own_root import plain_root
 from gostlab.setup.parts import version_tuple
 
 # A call that costs nothing lets packetdrill spin for ever: it polls.
@@ -171,13 +172,15 @@ def start_guest(
     asked = {"names": names, "words": more}
     shutil.copy2(order.packetdrill, part / PROGRAM)  # wherever it lies: the guest has its own /tmp
     there = f"{sandbox.GUEST_FOLDER}/{PROGRAM}"
-    programs = {"packetdrill": there, "scripts": str(order.scripts)}
+    root = plain_root(scripts=order.scripts)
+    scripts = root.inside("scripts") if root else str(order.scripts)
+    programs = {"packetdrill": there, "scripts": scripts}
     results.write_json(part / "order.json", {**asked, **programs})
     return sandbox.boot(
         order.file,
         part,
         ["/usr/bin/python3", "-m", "gostlab.guest.conform", sandbox.GUEST_FOLDER],
-        sandbox.sandbox_environ(),
+        sandbox.sandbox_environ(root=root),
         keep=[machine.CHECKOUT, order.scripts],
         cpu=cpu,
         memory_mib=MEMORY_MIB,
@@ -186,6 +189,7 @@ def start_guest(
         cpu_model=CpuModel(clock_reads_are_free=True),
         seed=1,
         limit_s=LIMIT_S * len(names),
+        root=root,
     )
 
 

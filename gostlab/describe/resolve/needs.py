@@ -30,6 +30,7 @@ def needs_of(runs: Iterable[RunDescription]) -> Needs:
         tunnels=once(kind.name for kind, _ in kinds if kind.unpacked),
         clients=once(kind.client for kind in flows if kind.client in MEASURING),
         nginx=any(kind.by_nginx for kind in flows),
+        root=any(run.machine == "sandbox" and not run.is_of_the_host for run in runs),
     )
 
 

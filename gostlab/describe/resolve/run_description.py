@@ -154,6 +154,11 @@ class RunDescription:
         return sorted(found | ({self.cc, *self.cc_by_end.values()} if self.cc_by_end else set()))
 
     @property
+    def is_of_the_host(self) -> bool:
+        """Whether a flow's program is this machine's, so that a guest needs the host's files."""
+        return any(flow.traffic.of_the_host for flow in self.flows)
+
+    @property
     def hosts(self) -> tuple[str, ...]:
         """The nodes that the flows run between."""
         return tuple(

@@ -12,6 +12,7 @@ TRAFFIC = TrafficKind(
     report=("command", ".log"),
     must=("server", "client"),
     is_counted=True,
+    of_the_host=True,
 )
 # Of any one file that it writes: what it prints goes to the run's folder.
 MOST_FILE_MIB = 256

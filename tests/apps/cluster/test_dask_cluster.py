@@ -31,7 +31,7 @@ from gostlab.machine import CHECKOUT, MachineError
 from gostlab.runs import schedule
 from tests.apps.cluster import stub_worker
 
-ME = Identity("here", "a CPU", "lab", "kernel", "tunnel", {"3.18": "x"}, "6.15.0")
+ME = Identity("here", "a CPU", "lab", "kernel", "tunnel", {"3.18": "x"}, None, "root")
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,7 @@ def test_a_run_that_no_worker_can_begin_fails_and_says_why(
     assert names(tmp_path / runs[0].experiment) == []
 
 
-@pytest.mark.parametrize("name", ["lab", "kernel", "tunnel", "iperf3", "iproute2"])
+@pytest.mark.parametrize("name", ["lab", "kernel", "tunnel", "iperf3", "iproute2", "root"])
 def test_what_makes_other_runs_is_a_difference(name: str) -> None:
     other = replace(ME, **{name: {"3.12": "y"} if name == "iperf3" else "another"})
     assert [each.split(" (")[0] for each in ME.differences(other)] == [f"another {name}"]

@@ -30,7 +30,7 @@ def test_a_tunnel_carries_the_load_in_three_legs_by_the_same_commands_by_either_
     assert legs == {leg: (end, ["bbr"]) for leg, end in ends.items()}
     assert done.json("env.json")["tunnel"]["sha256"]
     assert done.json("run.json")["tunnel"] == tunnel
-    program, scheme = lab.handed["tunnel"]["path"], tunnel.partition("+")[2]
+    program, scheme = done.json("env.json")["tunnel"]["path"], tunnel.partition("+")[2]
     commands = (done.folder / "commands.sh").read_text()
     if placement == "endpoint":
         assert f"{program} -L relay+{scheme}://:443/127.0.0.1:80\n" in commands
