@@ -8,7 +8,9 @@ pandas. `from gostlab.runs.schedule import Finished` uses the module, and reads 
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -29,6 +31,19 @@ class Unread(ModuleType):
         return ModuleType.__getattribute__(self, name)
 
 
+@contextmanager
+def signals_wait() -> Iterator[Callable[[], object]]:
+    """Signals wait until the end: Python drops an exception that is raised in its own callbacks, as
+    those of an import and of a fork. Gives what lets them through again, for a fork's child.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    let_through = partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
+    try:
+        yield let_through
+    finally:
+        let_through()
+
+
 def read(module: ModuleType) -> None:
     """Execute a module's code, once, whichever thread asks first. A signal waits until then: an
     exception raised in the import's own callbacks would be lost.
@@ -38,15 +53,13 @@ def read(module: ModuleType) -> None:
         if loader.begun:  # by another thread, or by this one: the module asks for itself
             return
         loader.begun = True
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
-            loader.real.exec_module(module)
-            module.__class__ = ModuleType
+            with signals_wait():
+                loader.real.exec_module(module)
+                module.__class__ = ModuleType
         except BaseException:
             loader.begun = False
             raise
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class WhenUsed:

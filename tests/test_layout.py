@@ -68,7 +68,7 @@ ROOMS: dict[str, set[str]] = {
         "topo",
         *WORDS,
     },
-    "gostlab.machine": {"gostlab.setup", *WORDS},
+    "gostlab.machine": {"gostlab.lazy", "gostlab.setup", *WORDS},
     "gostlab.runs": {
         "gostlab.console",
         "gostlab.machine",

@@ -113,6 +113,16 @@ def ping_ms(name: str) -> OfRun:
     return of_run
 
 
+def fetch_s(name: str) -> OfRun:
+    """One number of a run's short downloads, of the least size; None where it has none."""
+
+    def of_run(run: Run) -> float | None:
+        found = (each for flow in run.flows for each in flow.fetches)
+        return next(found, {}).get(name)
+
+    return of_run
+
+
 def of_a_flow(name: str) -> OfFlow:
     return lambda run, flow: getattr(run.flow(flow), name, None)
 
@@ -211,6 +221,8 @@ MERITS: tuple[Merit, ...] = (
     Merit("ping_median_ms", "ping under load, median (ms)", ping_ms("median_ms"), show=delay),
     Merit("ping_p95_ms", "ping under load, 95 % (ms)", ping_ms("p95_ms"), show=delay),
     Merit("ping_p99_ms", "ping under load, 99 % (ms)", ping_ms("p99_ms"), show=delay),
+    Merit("fetch_median_s", "a short download, median (s)", fetch_s("median_s")),
+    Merit("fetch_p95_s", "a short download, 95 % (s)", fetch_s("p95_s")),
     Merit(
         "window_pkts",
         "mean window (packets)",

@@ -8,8 +8,9 @@
 all that vary but `cc`), `figure=` the figures of merit (default: goodput_mbit). `targets` in their
 place shows each published number beside the lab's (several matrices: `validation/cacm,quick-bbr`),
 and `since=FILE` what an earlier table had (measurements/, as CSV); `moved` keeps only the rows that
-differ from it. A cell with fewer than LEAST runs has no number there. A table whose experiment has
-no such run in the results stays as it is.
+differ from it. `says` in place of all that shows what the matrix's drawings say. A cell with fewer
+than LEAST runs has no number there. A table whose experiment has no such run in the results stays
+as it is.
 """
 
 from __future__ import annotations
@@ -23,16 +24,27 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from analysis.draw.registry import Sweep, drawing_of, words_for
 from analysis.draw.sentences import made_by_line
 from analysis.judge import targets
 from analysis.judge.cells import Cell, MatrixResults, to_matrices
 from analysis.judge.figures_of_merit import BY_KEY, merit_of
 from analysis.judge.statistics import Summary
-from analysis.judge.table import MISSING, NBSP, Column, Table, cc_name, count, span_words, texts
+from analysis.judge.table import (
+    MISSING,
+    NBSP,
+    Column,
+    Table,
+    cc_name,
+    count,
+    markdown,
+    span_words,
+    texts,
+)
 from analysis.read.description import question, read_asked
 from analysis.read.folder import Run
 from analysis.read.runs import load_results
-from analysis.read.study import load_study, questions
+from analysis.read.study import Study, load_study, questions
 from analysis.read.values import Scalar
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.words import level_words
@@ -51,7 +63,7 @@ TOO_FEW = "too few runs"
 NONE_MOVED = "None of those with runs enough."
 JUDGED = (targets.AGREES, targets.DISAGREES)
 DEGRADED = "†"
-ALONE, WITH_VALUE = ("targets", "moved"), ("rows", "figure", "since")
+ALONE, WITH_VALUE = ("targets", "moved", "says"), ("rows", "figure", "since")
 
 Show = Callable[[float], str]
 WithoutRuns = Callable[[str, Sequence[str]], str]  # an experiment and its matrices, in words
@@ -68,6 +80,7 @@ class Asked:
     rows: tuple[str, ...] | None = None  # None: all factors but cc
     figures: tuple[str, ...] = ("goodput_mbit",)
     targets: bool = False
+    says: bool = False
     moved: bool = False  # of the targets only those whose median or verdict is another
     since: Path | None = None
 
@@ -95,6 +108,7 @@ def read_mark(words: str, place: str, folder: Path) -> Asked:
         tuple(given["rows"].split(",")) if "rows" in given else None,
         figures,
         "targets" in given,
+        "says" in given,
         "moved" in given,
         folder / given["since"] if "since" in given else None,
     )
@@ -170,6 +184,8 @@ def table_of(asked: Asked, load: Load) -> list[str] | None:
     shown = [found[name] for name in asked.matrices if name in found]
     if not any(len(cell.counted) >= LEAST for each in shown for cell in each.cells):
         return None
+    if asked.says:
+        return sentences_of(study, shown)
     if asked.targets:
         table = targets_table(asked, targets.target_rows(study, shown))
     else:
@@ -184,6 +200,20 @@ def asked_by_file(experiment: str) -> frozenset[str]:
     """What the two forms of an experiment's file ask."""
     forms = (questions(experiment, quick=quick) for quick in (False, True))
     return frozenset().union(*(each for each in forms if each))
+
+
+def sentences_of(study: Study, shown: Sequence[MatrixResults]) -> list[str]:
+    """What the drawings of some matrices say of their cells with runs enough, a list's lines."""
+    told = [""]
+    for matrix in shown:
+        enough = tuple(cell for cell in matrix.cells if len(cell.counted) >= LEAST)
+        sweep = Sweep(replace(matrix, cells=enough), shown, study)
+        for drawing in map(drawing_of, words_for(matrix)):
+            rows = drawing.rows(sweep.table(enough, borrows=drawing.borrows))
+            for answer in drawing.says(sweep, rows):
+                for sentence in answer.sentences:
+                    told += textwrap.wrap(f"- {markdown(sentence)}", WIDTH, subsequent_indent="  ")
+    return [*told, ""]
 
 
 # -- cells

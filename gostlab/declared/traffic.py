@@ -23,6 +23,7 @@ class TrafficKind:
     program        what carries it, as an error names it
     report         how the name of a flow's own report begins and ends: ("iperf3", ".json")
     must, may      the fields of flows of this kind alone that have to be, or may be, written
+    interval_ms    how far its requests are apart, where a flow does not say; 0: one after another
     is_tcp         whether a congestion control sends its data
     takes_tunnel   whether it goes through the run's tunnel; background traffic takes the path alone
     has_streams    whether it may have several connections side by side
@@ -33,6 +34,7 @@ class TrafficKind:
     server_ends    whether its server ends with its flow
     is_counted     whether the lab counts what it did, as its program tells nothing
     of_the_host    whether its programs are this machine's: its guest has the host's files
+    is_brief       whether its connections may end between two samples
     until_done     whether its duration is the most that it may take
     client         a program of the machine's that its client is
     charged        what its programs pay for calls as: the sender's, the receiver's
@@ -46,6 +48,7 @@ class TrafficKind:
     report: tuple[str, ...] = ("", ".json")
     must: tuple[str, ...] = ()
     may: tuple[str, ...] = ()
+    interval_ms: float = 0.0
     is_tcp: bool = True
     takes_tunnel: bool = True
     has_streams: bool = False
@@ -56,6 +59,7 @@ class TrafficKind:
     server_ends: bool = False
     is_counted: bool = False
     of_the_host: bool = False
+    is_brief: bool = False
     until_done: bool = False
     client: str = ""
     charged: tuple[str, ...] = ("", "")

@@ -29,6 +29,7 @@ from gostlab.declared.folders import PYTHON_PATH
 from gostlab.declared.kernels import SHIPPED, kernel_named
 from gostlab.describe.resolve.cpu_model import ONE_FOR_ALL, CpuModel
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.lazy import signals_wait
 from gostlab.machine import (
     CHECKOUT,
     QUICK_IMPORTS,
@@ -331,18 +332,24 @@ def start_kernel(
         "TMPDIR": str(memory.folder),
     }
     # Between fork and exec nothing may wait for another thread: there is one.
-    if terminal:
-        return subprocess.Popen(argv, env=environ, preexec_fn=hold)  # noqa: PLW1509
-    with (folder / "log.txt").open("ab") as log:
-        return subprocess.Popen(
-            argv,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=hold,  # noqa: PLW1509
-        )
+    with signals_wait() as let_through:
+
+        def first() -> None:
+            let_through()
+            hold()
+
+        if terminal:
+            return subprocess.Popen(argv, env=environ, preexec_fn=first)  # noqa: PLW1509
+        with (folder / "log.txt").open("ab") as log:
+            return subprocess.Popen(
+                argv,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=first,  # noqa: PLW1509
+            )
 
 
 class Guest(Watched):

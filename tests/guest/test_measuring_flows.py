@@ -1,6 +1,8 @@
 """Flows that measure: ping and short, as requested, and what of their reports becomes numbers."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from gostlab.describe.file.document import BadInput, parse_document
 from gostlab.describe.file.experiment import read_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.guest import fetches
 from gostlab.guest.reports import Part, percentile
 from gostlab.guest.traffic_kinds import result_of, udp
 from gostlab.guest.traffic_kinds.ping import pings_in
@@ -34,6 +37,40 @@ def test_a_short_flow_downloads_whatever_way_the_others_go() -> None:
 
     assert (bulk.direction, web.direction) == ("upload", "download")
     assert web.sizes_bytes == [10_000, 100_000, 1_000_000, 10_000_000]
+
+
+def test_short_downloads_follow_each_other_or_begin_some_time_apart() -> None:
+    [one_by_one] = run_of("{flows: {web: {kind: short}}}").flows
+    [each_second] = run_of("{flows: {web: {kind: short, interval: 1s}}}").flows
+
+    assert (one_by_one.interval_ms, each_second.interval_ms) == (0.0, 1000.0)
+
+
+def test_a_second_apart_is_when_downloads_begin(capsys: pytest.CaptureFixture[str]) -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"x" * 10)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        fetches.main(["", "--every=0.2", "127.0.0.1", str(server.server_port), "0.5", "10"])
+        server.shutdown()
+    began_s = [json.loads(line)["at_s"] for line in capsys.readouterr().out.splitlines()]
+    assert began_s[0] < 0.2 <= began_s[1] and 2 <= len(began_s) <= 3
+
+
+def test_one_connection_for_all_where_a_tunnel_has_one() -> None:
+    flows = "shared: auto, flows: {bulk: {}, web: {kind: short}}"
+
+    assert pairs_of(run_of(f"{{tunnel: gost+mws, {flows}}}")) == ["bulk"]
+    assert pairs_of(run_of(f"{{tunnel: gost+ws, {flows}}}")) == ["bulk", "web"]
+    asked = run_of(f"{{tunnel: gost+mws, {flows}}}").tunnel_options
+    assert asked == {"shared": "on"}  # the same question, asked in two ways
 
 
 def test_what_no_flow_of_old_has_is_not_in_its_run() -> None:

@@ -51,6 +51,7 @@ def plot_heatmap(
     *,
     title: str = "",
     norm: Normalize | None = None,
+    columns: int = 0,
 ) -> Figure:
     """A facet per level of everything else, its rows and columns the levels of two factors, in each
     field its number. One scale of colours for all; a field without a valid run is empty.
@@ -58,6 +59,7 @@ def plot_heatmap(
     x, y     columns of the tables
     figure   a figure of merit, as its column is called
     norm     the scale, where several figures share one
+    columns  facets abreast, where their widths should not say
     """
     all_rows = pd.concat([rows for _, rows in facets])
     across, down = levels_of(all_rows, x), levels_of(all_rows, y)
@@ -72,7 +74,7 @@ def plot_heatmap(
         merit_of(figure).axis,
         line_in=0.38,
         pt=9,
-        columns=1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2,
+        columns=columns or (1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2),
     )
 
     def field(table: pd.DataFrame, column: int, line: int) -> Field:
@@ -111,7 +113,10 @@ def norm_of(tables: Sequence[pd.DataFrame], figure: str) -> Normalize:
 
 
 def levels_of(table: pd.DataFrame, factor: str) -> list[Any]:
-    """A factor's levels in order."""
+    """A factor's levels in order, which is a column's own where it has one."""
+    if isinstance(table[factor].dtype, pd.CategoricalDtype):
+        seen = set(table[factor])
+        return [each for each in table[factor].cat.categories if each in seen]
     levels = list(table[factor].dropna().unique())
     if factor.endswith("cc"):
         return sorted(levels, key=cc_rank)

@@ -90,7 +90,8 @@ FLOW_FIELDS: Mapping[str, Field] = {
     ),
     "interval": Field(
         values.read_ping_interval,
-        "how far a ping flow's requests are apart; without it 100 ms",
+        "how far a ping flow's requests are apart, without it 100 ms; how far the beginnings of a"
+        " short flow's downloads are apart, without it one follows the other",
         "20ms",
     ),
     "through": Field(
@@ -313,9 +314,10 @@ SETTINGS: Mapping[str, Field] = {
         default="off",
     ),
     "shared": Field(
-        one_of("off", "on"),
+        one_of("off", "on", "auto"),
         "whether flows between the same hosts share the one connection of a tunnel that has"
-        " one (ssh, gost+mws, gost+quic), each as streams of it; off: a tunnel for each flow",
+        " one (ssh, gost+mws, gost+quic), each as streams of it; off: a tunnel for each flow;"
+        " auto: on for the tunnels that have one",
         "on",
         default="off",
     ),

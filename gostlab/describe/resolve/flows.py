@@ -36,7 +36,7 @@ class Flow:
     rate_bps: int | None = None  # udp: what it offers
     size_bytes: int | None = None  # http: what it fetches
     sizes_bytes: list[int] = later([])  # short: what it fetches, one after another, again and again
-    interval_ms: float = later(0.0)  # ping: how far its requests are apart
+    interval_ms: float = later(0.0)  # ping, short: how far its requests are apart
     through_tunnel: bool = later(False)  # udp: through the run's tunnel, not beside it
     datagram_bytes: int = later(DATAGRAM_BYTES)  # udp: payload of each
     server: str = later("")  # command: what its two ends run

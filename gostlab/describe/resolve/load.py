@@ -25,7 +25,6 @@ from gostlab.describe.resolve.links import (
 )
 
 DEFAULT_SIZES_BYTES = (10_000, 100_000, 1_000_000, 10_000_000)
-DEFAULT_PING_INTERVAL_MS = 100.0
 # What a flow may say only where its topology has several of it.
 OF_TOPOLOGY: Mapping[str, Callable[[Topology], bool]] = {
     "sender": lambda one: one.numbers_hosts,
@@ -284,7 +283,6 @@ def resolve_flow(asked: Asked, flow: AskedFlow, rtt_ms: float, longest: Path, cc
         return fields[field] if field in fields else asked[field]
 
     sizes = fields.get("sizes", DEFAULT_SIZES_BYTES) if "sizes" in kind.may else ()
-    interval_ms = fields.get("interval", DEFAULT_PING_INTERVAL_MS)
     return Flow(
         name=flow.name,
         kind=kind.name,
@@ -300,7 +298,7 @@ def resolve_flow(asked: Asked, flow: AskedFlow, rtt_ms: float, longest: Path, cc
         rate_bps=fields.get("rate"),
         size_bytes=fields.get("size"),
         sizes_bytes=list(sizes),
-        interval_ms=interval_ms if "interval" in kind.may else 0.0,
+        interval_ms=fields.get("interval", kind.interval_ms),
         ecn="" if fields.get("ecn", asked["ecn"]) == asked["ecn"] else fields["ecn"],
         through_tunnel=fields.get("through") == "tunnel",
         datagram_bytes=datagram_bytes(asked, flow),

@@ -124,12 +124,17 @@ def tunnel_options(asked: Asked) -> dict[str, Any]:
     for name, nothing in TUNNEL_OPTIONS.items():
         if name not in asked.written or asked.written[name].value == nothing:
             continue
+        value = asked.written[name].value
+        if (name, value) == ("shared", "auto"):
+            if name not in asked.tunnel.options:
+                continue
+            value = "on"
         if name not in asked.tunnel.options:
             having = {kind.name for kind in tunnel_kinds().values() if name in kind.options}
             raise asked.node(name).bad(
                 f"tunnel {asked['tunnel']} has no {name} ({', '.join(sorted(having))} have)"
             )
-        found[name] = asked.written[name].value
+        found[name] = value
     return found
 
 

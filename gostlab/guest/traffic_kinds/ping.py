@@ -19,6 +19,7 @@ TRAFFIC = TrafficKind(
     program="the ping",
     report=("ping", ".json"),
     may=("interval",),
+    interval_ms=100.0,
     is_tcp=False,
     direction=BOTH_WAYS,
     prefers_udp=True,

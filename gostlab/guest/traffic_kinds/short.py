@@ -1,4 +1,4 @@
-"""short: downloads from nginx one after another, of sizes that take turns."""
+"""short: downloads from nginx one after another, or one each while, of sizes that take turns."""
 
 import json
 import statistics
@@ -17,9 +17,10 @@ TRAFFIC = TrafficKind(
     says="short downloads one after another",
     program="the downloads",
     report=("short", ".jsonl"),
-    may=("sizes",),
+    may=("sizes", "interval"),
     direction=DOWNLOAD,
     by_nginx=True,
+    is_brief=True,
     client="/usr/bin/python3",
     charged=("nginx", "wget"),
     rows="fetches",
@@ -34,7 +35,8 @@ def serve(order: Order, flow: Flow, port: int) -> list[str]:
 def ask(order: Order, flow: Flow) -> list[str]:
     address, port = order.tunnel.entries[flow.name]
     sizes = [str(size) for size in flow.sizes_bytes]
-    return [TRAFFIC.client, FETCHES, address, str(port), f"{flow.duration_s:g}", *sizes]
+    every = [f"--every={flow.interval_ms / 1000:g}"] if flow.interval_ms else []
+    return [TRAFFIC.client, FETCHES, *every, address, str(port), f"{flow.duration_s:g}", *sizes]
 
 
 def fetches_in(report: str) -> list[dict[str, Any]]:

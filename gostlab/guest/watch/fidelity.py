@@ -203,9 +203,11 @@ def check_cc(
             continue
         across = [leg for leg in legs if leg["leg"] in crossing]
         own = [leg for leg in across if leg["flow"] == flow.name]
-        if not own and (kind.is_vpn or run.tunnel_options.get("shared") == "on"):
-            own = across  # one connection for all that it carries
+        one_for_all = kind.is_vpn or run.tunnel_options.get("shared") == "on"
         seen = sorted({cc for leg in own for cc in leg["cc"]})
+        if not seen and (flow.traffic.is_brief or (one_for_all and not own)):
+            # one connection for all that it carries, or the same program's others
+            seen = sorted({cc for leg in across for cc in leg["cc"]})
         checks.append(
             checked(
                 "cc_on_wan_sockets",

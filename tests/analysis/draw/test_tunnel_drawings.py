@@ -82,3 +82,26 @@ def test_numbers_in_fields_have_as_many_digits_each() -> None:
         "0.50",
         "0",
     ]
+
+
+def test_every_tunnel_is_on_every_path_and_sentences_say_which(tmp_path: Path) -> None:
+    for tunnel, rate in RATES.items():
+        for loss, left in (("0%", 1.0), ("5%", 0.5)):
+            levels = {"tunnel": tunnel, "loss": loss, "cc": "cubic"}
+            lost = {"model": "random", "p": float(loss[:-1]) / 100}
+            run = synthetic.description(tunnel=tunnel, factors=levels, loss=lost)
+            synthetic.write_run(tmp_path, run, name=f"{tunnel}{loss}", goodput_mbit=rate * left)
+    made = drawn(tmp_path, "by-path")
+
+    [picture] = made.pictures
+    [ax, *_] = picture.figure.axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(RATES)
+    assert [label.get_text() for label in ax.get_xticklabels()] == [
+        "0\N{NO-BREAK SPACE}%",
+        "5\N{NO-BREAK SPACE}%",
+    ]
+    assert {"40", "5.0"} <= {text.get_text() for text in ax.texts}
+    [answer] = made.answers
+    assert "0 % loss: wireguard carries most, 38 Mbit/s" in answer.sentences[0]
+    assert "1 of 2 tunnels carry what goes without one, 40, or more" in answer.sentences[0]
+    assert "5 % loss: wireguard carries most, 19 Mbit/s" in answer.sentences[1]

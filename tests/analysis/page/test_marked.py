@@ -45,6 +45,14 @@ def test_a_table_between_marks_is_written_from_the_runs(tmp_path: Path) -> None:
     assert write_marked([page], tmp_path / "results", tmp_path) == []  # again it is the same
 
 
+def test_what_the_drawings_say_stands_between_marks_as_a_list(tmp_path: Path) -> None:
+    write_runs(tmp_path / "results", 5)
+    page = marked(tmp_path, "download/main says")
+    assert write_marked([page], tmp_path / "results", tmp_path) == [page]
+    said = page.read_text().split(END)[0]
+    assert "\n- " in said and "|" not in said
+
+
 def test_a_cell_of_fewer_runs_has_no_number_and_the_table_says_so(tmp_path: Path) -> None:
     write_runs(tmp_path / "results", 5, cc="bbr")
     write_runs(tmp_path / "results", 4, cc="cubic")

@@ -1,8 +1,12 @@
 """./lab worst: what is searched, what is refused, and a search of a small budget in the sandbox."""
 
 import json
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -10,7 +14,7 @@ import yaml
 from gostlab.apps.worst.axes import read_axes
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file.profile import load_profile
-from tests.lab_command import run_lab
+from tests.lab_command import ROOT, run_lab
 
 SMALL = (
     "worst --cc cubic --against reno --over rate=2mbit..8mbit,buffer,queue=fifo|codel --budget 12"
@@ -86,3 +90,54 @@ def test_a_search_ends_with_a_path_that_is_confirmed(tmp_path: Path) -> None:
 
     again = search(tmp_path, "--json")  # asks the same, and has the answers
     assert json.loads(again.stdout) == found
+
+
+# Eleven runs come after the first, one at a time: no machine ends them before it is interrupted.
+LONG = (
+    "worst --cc cubic --against reno --over rate=2mbit..8mbit,buffer --budget 12 --jobs 1"
+    " --set rtt=20ms --set duration=2s --json"
+).split()
+
+
+@pytest.mark.sandbox
+def test_a_search_that_is_interrupted_goes_on_to_the_same_path(tmp_path: Path) -> None:
+    def words(name: str) -> list[str]:
+        (tmp_path / name).mkdir()
+        return [*LONG, "--results", str(tmp_path / name), "--out", str(tmp_path / name)]
+
+    broken = words("broken")
+    running = subprocess.Popen(
+        ["env", "--default-signal=INT", sys.executable, "-m", "gostlab", *broken],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not finished(tmp_path / "broken"):
+        assert running.poll() is None
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    printed, said = running.communicate(timeout=60)
+    assert running.returncode == 130 and printed == "", said
+    assert "interrupted" in said and "Traceback" not in said
+    kept = finished(tmp_path / "broken")
+
+    resumed, whole = run_lab(*broken), run_lab(*words("whole"))
+    assert (resumed.returncode, whole.returncode) == (0, 0), resumed.stderr + whole.stderr
+    assert found_by(resumed) == found_by(whole)
+    ends = finished(tmp_path / "broken")
+    assert kept.items() <= ends.items() and len(kept) < len(ends)  # none was run twice
+    assert ends.keys() == finished(tmp_path / "whole").keys()
+
+
+def finished(results: Path) -> dict[str, bytes]:
+    """The runs that have ended, and how."""
+    return {path.parent.name: path.read_bytes() for path in results.glob("*/*/status.json")}
+
+
+def found_by(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """What a search found, without where its files are."""
+    found: dict[str, Any] = json.loads(done.stdout)
+    for path in found["paths"]:
+        path["run"] = Path(path["run"]).name
+    return found | {"profile": ""}

@@ -1,6 +1,7 @@
 """Every check on figures made up for it: what passes, what fires, and what it then says."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,6 +111,17 @@ def test_a_cc_that_is_not_the_asked_one_is_invalid() -> None:
     assert "ran cubic, not bbr" in check.reason
     assert fidelity.check_cc([{**legs[0], "cc": ["bbr"]}], run)[0].verdict == "ok"
     assert fidelity.check_cc([], run)[0].reason == "WAN sockets ran unseen, not bbr"
+
+
+def test_of_a_brief_flow_the_same_tunnels_other_sockets_speak() -> None:
+    flow = describe(cc="bbr").flows[0]
+    run = replace(describe(cc="bbr"), flows=(flow, replace(flow, name="web", kind="short")))
+    seen = {"leg": "wan", "flow": "flow1", "cc": ["bbr"]}
+    between_samples = {"leg": "wan", "flow": "web", "cc": []}
+
+    assert [each.verdict for each in fidelity.check_cc([seen, between_samples], run)] == ["ok"] * 2
+    checks = fidelity.check_cc([{**seen, "cc": []}, between_samples], run)
+    assert {each.reason for each in checks} == {"WAN sockets ran unseen, not bbr"}
 
 
 def test_more_than_the_bottleneck_carries_is_invalid() -> None:

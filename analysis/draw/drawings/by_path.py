@@ -1,0 +1,134 @@
+"""Every tunnel on every path as a map: what the large flow carries, and how long a short download
+beside it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from analysis.draw.drawings.heatmap import facet_order, norm_of, plot_heatmap
+from analysis.draw.levels import cc_rank, factor_columns, level_words, tunnels_of
+from analysis.draw.panels import pictures
+from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told, valid_rows
+from analysis.draw.sentences import DIRECT, NEAR, span
+from analysis.judge.cells import natural
+from analysis.judge.figures_of_merit import merit_of
+from analysis.judge.table import cc_name, rate, several
+
+PATH, TUNNEL, FETCH = "factor:path", "factor:tunnel", "fetch_median_s"
+OF_ALL = "goodput"
+
+
+def goodput_of(rows: pd.DataFrame) -> str:
+    """The column of what is compared: the large flow's where another flow is beside it."""
+    own = (f"goodput:{name[3:]}" for name in rows if name.startswith("cc:"))
+    totals = {name: float(rows[name].sum()) for name in own if name in rows}
+    return max(totals, key=totals.__getitem__, default=OF_ALL)
+
+
+def with_tunnels(table: pd.DataFrame) -> pd.DataFrame:
+    """The cells that count, if they have a tunnel each."""
+    return valid_rows(table) if TUNNEL in table else table.head(0)
+
+
+def with_paths(table: pd.DataFrame) -> pd.DataFrame:
+    """Cells, each with its path in words; tunnels and paths in order, congestion
+    controls apart from both.
+    """
+    rows = table.copy()
+    rest = [name for name in factor_columns(rows) if name not in (TUNNEL, "factor:cc")]
+    varied = [name for name in rest if rows[name].nunique() > 1]
+    # a round trip tells more paths apart than a loss does: it stands first
+    varied.sort(key=lambda name: (name != "factor:rtt", name))
+    keys = [tuple(row) for row in rows[varied].itertuples(index=False)]
+    words = {key: ", ".join(map(level_words, varied, key)) or "all" for key in keys}
+    order = sorted(words, key=lambda key: [natural(str(each)) for each in key])
+    rows[PATH] = pd.Categorical([words[key] for key in keys], [words[key] for key in order])
+    rows[TUNNEL] = pd.Categorical(rows["tunnel"], tunnels_of(rows))
+    return rows
+
+
+def draw(sheet: Sheet) -> Iterator[Picture]:
+    """A figure of the goodput, and one of the short downloads; a map of each congestion control."""
+    rows = with_paths(sheet.rows)
+    facets = sorted(
+        ((cc_name(cc), some) for cc, some in rows.groupby("cc", sort=False)), key=facet_order
+    )
+    for figure in (goodput_of(rows), FETCH):
+        if figure not in rows or not rows[figure].notna().any():
+            continue
+        merit = merit_of(figure)
+        scale = norm_of([rows], figure)
+
+        def plot(
+            some: Sequence[tuple[str, pd.DataFrame]],
+            title: str,
+            figure: str = figure,
+            scale: Normalize = scale,
+        ) -> Figure:
+            return plot_heatmap(
+                some, PATH, TUNNEL, figure, sheet.footer, title=title, norm=scale, columns=2
+            )
+
+        yield from pictures(
+            facets, plot, f"{merit.axis} by tunnel and path", name=merit.name, medians=True
+        )
+
+
+def ends(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
+    """By congestion control, where least and where most is lost: how many tunnels carry what goes
+    without one, which least and most; then the short downloads.
+    """
+    rows = with_paths(with_tunnels(table))
+    if rows.empty:
+        return
+    goodput = goodput_of(rows)
+    for cc in sorted(rows["cc"].unique(), key=cc_rank):
+        of_cc = rows[rows["cc"] == cc]
+        # the round trip with most cells, as a matrix may have been run in part
+        rtt = of_cc.groupby("rtt_ms", sort=True).size().idxmax()
+        here = of_cc[of_cc["rtt_ms"] == rtt]
+        for loss in dict.fromkeys((here["loss_p"].min(), here["loss_p"].max())):
+            yield from of_a_path(here[here["loss_p"] == loss], goodput)
+    if FETCH in rows and rows[FETCH].notna().any():
+        what = "The short download beside it (median)"
+        yield span(rows[rows["tunnel"] != DIRECT], FETCH, what, show=rate, unit=" s")
+
+
+def of_a_path(rows: pd.DataFrame, goodput: str) -> Iterator[str]:
+    """What tunnels carry on one path with one congestion control."""
+    known = rows[rows[goodput].notna()]
+    tunnelled = known[known["tunnel"] != DIRECT]
+    if tunnelled.empty:
+        return
+    first = tunnelled.iloc[0]
+    place = f"{cc_name(first['cc'])}, {first['rtt_ms']:g} ms, {100 * first['loss_p']:g} % loss"
+    least, most = (
+        tunnelled.loc[getattr(tunnelled[goodput], end)()] for end in ("idxmin", "idxmax")
+    )
+    said = (
+        f"{place}: {most['tunnel']} carries most, {rate(most[goodput])} Mbit/s, and"
+        f" {least['tunnel']} least, {rate(least[goodput])}"
+    )
+    alone = known.loc[known["tunnel"] == DIRECT, goodput]
+    if not alone.empty:
+        near = int((tunnelled[goodput] >= (1 - NEAR) * alone.iloc[0]).sum())
+        of = several(len(tunnelled), "tunnel")
+        said += f"; {near} of {of} carry what goes without one, {rate(alone.iloc[0])}, or more"
+    yield f"{said}."
+
+
+DRAWING = Drawing(
+    "by-path",
+    caption="Each field has its number; an empty one was not run.",
+    draw=draw,
+    shows=("tunnel", "cc", "rtt_ms", "loss_p"),
+    rows=with_tunnels,
+    needs="the factor tunnel and a run that counts",
+    says=told("{title}: which tunnel, on which path", ends),
+    leads=True,
+)
