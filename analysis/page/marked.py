@@ -53,6 +53,7 @@ from gostlab.results.measures import are_identical
 
 BEGIN = re.compile(r"<!-- runs: (?P<asked>[^>]+?) -->")
 END = "<!-- end of runs -->"
+BLOCK = re.compile(rf"{BEGIN.pattern}\n.*?{re.escape(END)}", re.DOTALL)
 # Runs of a cell, below which nothing is claimed.
 LEAST = 5
 # A median has moved if it is further than this from the earlier one, which lies outside of least to
@@ -112,6 +113,13 @@ def read_mark(words: str, place: str, folder: Path) -> Asked:
         "moved" in given,
         folder / given["since"] if "since" in given else None,
     )
+
+
+def renew(page: Path, template: str) -> None:
+    """Write a page's words anew; between its marks stands what stood there. Raises OSError."""
+    before = page.read_text(encoding="utf-8") if page.exists() else ""
+    kept = {each["asked"]: each[0] for each in BLOCK.finditer(before)}
+    write_whole(page, BLOCK.sub(lambda each: kept.get(each["asked"], each[0]), template))
 
 
 def write_marked(pages: Iterable[Path], results: Path, root: Path) -> list[Path]:

@@ -21,13 +21,14 @@ from analysis.judge import targets
 from analysis.judge.cells import MatrixResults, to_matrices
 from analysis.judge.table import markdown, span_words
 from analysis.page.chapter import Chapter, to_chapter
-from analysis.page.marked import LEAST, commands_of, load_fullest
+from analysis.page.marked import LEAST, commands_of, load_fullest, renew
 from analysis.page.report import page_template
 from analysis.read.runs import Results
 from analysis.read.study import is_about, load_study
 from gostlab.results import write_whole
 
 COMMAND = "./lab report --docs"
+OWN_PAGES = ("which-tunnel",)
 COLOURS = 64  # of a picture: a third of the bytes, and nobody sees it
 MOST_CAPTION = 9  # words
 COLUMNS = 100
@@ -68,6 +69,13 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
     for name in {name for each in before.values() for name in each.pictures} - shown:
         (folder / f"{name}.png").unlink(missing_ok=True)
     return out_md
+
+
+def renew_pages(place: Path) -> None:
+    """Write the words of the pages that are of one experiment. Raises OSError."""
+    for name in OWN_PAGES:
+        words = page_template(f"{name}.md.j2").render(command=COMMAND)
+        renew(place / f"{name}.md", words.rstrip("\n") + "\n")
 
 
 def fewer_colours(png: bytes) -> bytes:

@@ -118,6 +118,7 @@ def docs_pages(
         raise BadInput("--docs writes the pages of a clone: run ./lab report --docs in one")
     place = out or CODE / "docs"
     results_page = place / "results.md"
+    summaries.renew_pages(place)
     pages = sorted(page for page in place.rglob("*.md") if page != results_page)
     changed = marked.write_marked(pages, folder, CODE)
     return [summaries.write_summary(folder, wanted, results_page), *changed]

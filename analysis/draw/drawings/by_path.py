@@ -44,7 +44,7 @@ def with_paths(table: pd.DataFrame) -> pd.DataFrame:
     varied = [name for name in rest if rows[name].nunique() > 1]
     # a round trip tells more paths apart than a loss does: it stands first
     varied.sort(key=lambda name: (name != "factor:rtt", name))
-    keys = [tuple(row) for row in rows[varied].itertuples(index=False)]
+    keys = [tuple(rows.loc[at, varied]) for at in rows.index]
     words = {key: ", ".join(map(level_words, varied, key)) or "all" for key in keys}
     order = sorted(words, key=lambda key: [natural(str(each)) for each in key])
     rows[PATH] = pd.Categorical([words[key] for key in keys], [words[key] for key in order])
