@@ -100,7 +100,7 @@ def test_every_tunnel_is_on_every_path_and_sentences_say_which(tmp_path: Path) -
         "0\N{NO-BREAK SPACE}%",
         "5\N{NO-BREAK SPACE}%",
     ]
-    assert {"40", "5.0"} <= {text.get_text() for text in ax.texts}
+    assert {"40.0", "5.0"} <= {text.get_text() for text in ax.texts}
     [answer] = made.answers
     assert "0 % loss: wireguard carries most, 38 Mbit/s" in answer.sentences[0]
     assert "1 of 2 tunnels carry what goes without one, 40, or more" in answer.sentences[0]
