@@ -306,6 +306,7 @@ def test_only_a_run_through_a_tunnel_needs_its_program() -> None:
 def test_an_iperf3_that_is_missing_is_refused_before_anything_runs(
     asked: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("GOSTLAB_ROOT", "host")  # the lab's own root brings an iperf3
     monkeypatch.setattr("shutil.which", lambda name, path=None: None)
     with pytest.raises(MissingPart, match=says) as refused:
         require_programs([run_of(iperf3=asked)], Parts(None, None, (), None, None, None))
