@@ -144,7 +144,8 @@ def section_of(chapter: Chapter, folder: str) -> str:
 def answer_of(chapter: Chapter) -> Sequence[str]:
     """What the runs say, in a sentence; how many published numbers agree stands below."""
     sentences = chapter.first.sentences
-    return [each for each in sentences if " of the study's " not in each][:1] or sentences[:1]
+    counts = f" of the {chapter.study.called}'s "
+    return [each for each in sentences if counts not in each][:1] or sentences[:1]
 
 
 def short_caption(picture: Picture) -> str:
