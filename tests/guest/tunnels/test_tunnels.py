@@ -14,7 +14,7 @@ import pytest
 from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
 from gostlab.declared.wire import inner_mtu, wire_of
 from gostlab.results.measures import wire_ratio
-from gostlab.setup.parts import SYSTEM_PATH, TunnelBinary
+from gostlab.setup.parts import RELAY, SYSTEM_PATH, TunnelBinary
 from tests.guest.test_flows import written
 from tests.sandboxed import Done, Lab, describe, direction
 
@@ -44,13 +44,13 @@ def short_run(tunnel: str, **changes: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def program(lab: Lab, gosts: dict[str, TunnelBinary]) -> Any:
-    """What a run through a tunnel is handed besides: the newest GOST, where the lab's relay has not
-    its transport. Without one the test is skipped.
+    """What a run through a tunnel is handed besides: the lab's relay, whatever GOST this machine
+    has; the newest GOST where the relay has not its transport. Without one the test is skipped.
     """
 
     def handed(tunnel: str) -> dict[str, Any]:
         if not KINDS[tunnel].since:
-            return {}
+            return {"tunnel": lab.handed["gosts"][RELAY]}
         if NEWEST not in gosts:
             pytest.skip(f"there is no GOST {NEWEST} here")
         lab.keep.append(gosts[NEWEST].path)
