@@ -164,7 +164,7 @@ def foot_of(chapter: Chapter, matrices: Sequence[MatrixResults]) -> str:
         f"{len(runs)} runs, n = {span_words(min(sizes), max(sizes))}",
         f"{degraded} degraded" if degraded else "",
         f"{agree} of {len(judged)} published numbers agree" if judged else "",
-        f"the answer's runs go from {chapter.first.spread}" if chapter.first.spread else "",
+        f"the answer's runs: {chapter.first.spread}" if chapter.first.spread else "",
     ]
     labs = sorted({run.environment.lab.split()[0] for run in runs if run.environment})
     rests = f"{', '.join(filter(None, said))}; lab {', '.join(labs) or 'unknown'}."
