@@ -78,7 +78,8 @@ def least_to_most(*cells: Sequence[float], show: Callable[[float], str] = rate) 
     """What the runs of some cells span: 39 to 40 and 3.9 to 4.1; "" where one has a single run."""
     if any(len(each) < 2 for each in cells):
         return ""
-    return " and ".join(f"{show(min(each))} to {show(max(each))}" for each in cells)
+    spans = (dict.fromkeys((show(min(each)), show(max(each)))) for each in cells)
+    return " and ".join(" to ".join(span) for span in spans)
 
 
 def fitting(*claims: str) -> str:
