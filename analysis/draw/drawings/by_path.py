@@ -11,13 +11,14 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from analysis.draw.drawings.heatmap import facet_order, norm_of, plot_heatmap
-from analysis.draw.levels import cc_rank, factor_columns, level_words, tunnels_of
+from analysis.draw.levels import cc_rank, factor_columns, tunnels_of
 from analysis.draw.panels import pictures
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import DIRECT, NEAR, span
 from analysis.judge.cells import natural
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.table import cc_name, rate, several
+from gostlab.describe.file.words import level_words
 
 PATH, TUNNEL, FETCH = "factor:path", "factor:tunnel", "fetch_median_s"
 OF_ALL = "goodput"
@@ -45,7 +46,8 @@ def with_paths(table: pd.DataFrame) -> pd.DataFrame:
     # a round trip tells more paths apart than a loss does: it stands first
     varied.sort(key=lambda name: (name != "factor:rtt", name))
     keys = [tuple(rows.loc[at, varied]) for at in rows.index]
-    words = {key: ", ".join(map(level_words, varied, key)) or "all" for key in keys}
+    names = [name.removeprefix("factor:") for name in varied]
+    words = {key: ", ".join(map(level_words, names, key)) or "all" for key in keys}
     order = sorted(words, key=lambda key: [natural(str(each)) for each in key])
     rows[PATH] = pd.Categorical([words[key] for key in keys], [words[key] for key in order])
     rows[TUNNEL] = pd.Categorical(rows["tunnel"], tunnels_of(rows))

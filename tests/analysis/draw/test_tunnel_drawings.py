@@ -97,8 +97,8 @@ def test_every_tunnel_is_on_every_path_and_sentences_say_which(tmp_path: Path) -
     [ax, *_] = picture.figure.axes
     assert [label.get_text() for label in ax.get_yticklabels()] == list(RATES)
     assert [label.get_text() for label in ax.get_xticklabels()] == [
-        "0\N{NO-BREAK SPACE}%",
-        "5\N{NO-BREAK SPACE}%",
+        "0\N{NO-BREAK SPACE}% loss",
+        "5\N{NO-BREAK SPACE}% loss",
     ]
     assert {"40.0", "5.0"} <= {text.get_text() for text in ax.texts}
     [answer] = made.answers
