@@ -334,8 +334,7 @@ def steps(
     extra   test: what `make test` needs, too; bench: what `./lab bench` counts with; site: what
             `make results` builds with; worst: what `./lab worst` searches with
     """
-    # A run compiles the congestion controls that it loads.
-    with_controls = wanted is None
+    all_of_it = wanted is None
     wanted = wanted or needs.everything()
     python_packages = TEST_PACKAGES if "test" in extra else []
     if {"site", "worst"} & set(extra):
@@ -359,10 +358,11 @@ def steps(
         libraries = partial(pinned.provide_libraries, with_tests="test" in extra)
         found = [Step("tools", build), Step("packages", libraries)]
     on_own_root = wanted.root and is_chosen()
-    if on_own_root and os.geteuid() != 0:
-        # Every program of a run is in it, and native runs are root's.
+    native = os.geteuid() == 0 or not on_own_root
+    if on_own_root and not (native and all_of_it):
+        # Every program of a run is in it; a native run asks for the machine's when it begins.
         wanted = replace(wanted, iperf3s=(), tunnels=(), clients=(), nginx=False)
-    else:
+    if native:
         found.append(Step("iproute2", provide_iproute2, packages, packages))
     if wanted.iperf3s:
         iperf3 = partial(provide_iperf3, versions=wanted.iperf3s)
@@ -388,7 +388,7 @@ def steps(
     if {"root", "test"} & set(extra) or on_own_root:
         found.append(Step("root", provide_root))
     found += kernel_steps(wanted.kernels)
-    if with_controls:
+    if all_of_it:  # a run compiles the congestion controls that it loads
         found.append(Step("congestion controls", provide_controls, ("kernel",), ("kernel",)))
     return found
 

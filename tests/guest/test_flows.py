@@ -19,6 +19,7 @@ from gostlab.describe.file.experiment import read_experiment
 from gostlab.describe.file.trace import CapacityOf
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.setup.root import chosen_root
 from tests.sandboxed import Done, Lab, describe, direction, flow
 
 pytestmark = pytest.mark.sandbox
@@ -417,7 +418,8 @@ def test_the_iperf3_that_is_asked_for_carries_the_load_and_is_named(lab: Lab, ve
     assert done.json("iperf3-data.json")["start"]["version"] == f"iperf {version}"
     environment = done.json("env.json")
     assert environment["iperf3"] == version
-    assert environment["iperf3_program"] == lab.handed["iperf3"][version]
+    root = chosen_root()
+    assert root is not None and environment["iperf3_program"] == root.record["iperf3"][version]
     data, noise = done.json("flows.json")["flows"]
     assert data["retransmits"] is not None and data["goodput_bps"] > 60e6
     assert noise["sent_datagrams"] * 1448 * 8 / 2 == pytest.approx(20e6, rel=0.02)

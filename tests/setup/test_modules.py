@@ -14,6 +14,7 @@ from gostlab.declared import controls
 from gostlab.declared.errors import BadInput
 from gostlab.machine.loading import registered
 from gostlab.setup import modules
+from gostlab.setup.root import find_root
 from tests.sandboxed import Done, Lab, describe, direction
 
 pytestmark = pytest.mark.sandbox
@@ -22,10 +23,18 @@ TEMPLATE = controls.CONTROLS / "template.c"
 CRASHES = ("my->losses++;", "my->losses++; *(volatile int *)8 = 1;")
 
 
+def empty_cache(folder: Path) -> Path:
+    """A cache with the sandbox's root and nothing else."""
+    root = find_root()
+    assert root is not None
+    (folder / "root").symlink_to(root.tree.parents[1])
+    return folder
+
+
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of the user's own controls, and no other."""
-    monkeypatch.setenv("GOSTLAB_CACHE", str(tmp_path))
+    monkeypatch.setenv("GOSTLAB_CACHE", str(empty_cache(tmp_path)))
     return tmp_path
 
 
@@ -47,7 +56,7 @@ def template(folder: Path, *changes: tuple[str, str]) -> Path:
 @pytest.fixture(scope="module")
 def mine(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, modules.Added]:
     """The template as `mine`, compiled once, in a folder of the user's own controls."""
-    folder = tmp_path_factory.mktemp("mine")
+    folder = empty_cache(tmp_path_factory.mktemp("mine"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("GOSTLAB_CACHE", str(folder))
         return folder, add(lab, template(folder), "mine")
