@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""What CPU time a student's lab takes, step by step from `start` to `hand-in`.
+"""What a lab's plan says that the machine says: the projector's table, and what CPU time a
+student's lab takes, step by step from `start` to `hand-in`.
 
-    labs/times.py 3 4 --work FOLDER [--write]      (without numbers: all of them)
+    labs/times.py 3 4 --work FOLDER [--write] [--projector]     (without numbers: all of them)
 
 A made-up student types what a hand-out says. His predictions are the formulas' values, or a guess;
 his answers are read from his own runs, which are made one at a time. It prints a table per lab;
---write puts it into the lab's plan.md. Reading and thinking are in none of it. The exit code is 1
-if a lab's hand-in earns less than all but its guesses.
+--write puts both into the lab's plan.md, --projector the projector's alone. Reading and thinking
+are in none of it. The exit code is 1 if a lab's hand-in earns less than all but its guesses.
 """
 
 import argparse
@@ -14,12 +15,14 @@ import ast
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from subprocess import PIPE
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -36,6 +39,7 @@ STEPS = ("start", "predict", "run", "report", "hand-in")
 HEAD = f"| of the machine | {' | '.join(f'`{step}`' for step in STEPS)} | all |\n"
 RULER = f"{'|---' * (len(STEPS) + 2)}|\n"
 MARK = re.compile(r"<!-- from: labs/times\.py \S+ --write -->\n")
+SHOWN = re.compile(r"^    (\./lab .*--live.*)$", re.MULTILINE)
 
 
 def timed(words: list[str], log: Path) -> float:
@@ -140,20 +144,49 @@ def row(took: Mapping[str, float]) -> str:
     return f"| CPU time, s | {' | '.join(cells)} | {sum(took.values()):.1f} |\n"
 
 
-def write_plan(lab: Lab, table: str) -> None:
-    """Put the table below its mark in the lab's plan. Raises SystemExit."""
+def projected(command: str, log: Path) -> str:
+    """What the projector's command prints at its end, as a block. Raises SystemExit."""
+    words = shlex.split(command)
+    words = words[: words.index("--live")]  # --pace follows it
+    results = log.with_suffix(".projector")
+    with log.open("ab") as file:
+        done = subprocess.run(
+            [*words, "--results", results],
+            stdout=PIPE,
+            stderr=file,
+            cwd=ROOT,
+            text=True,
+            env={**os.environ, "COLUMNS": "100"},
+        )
+    if done.returncode not in (0, 3):
+        sys.exit(f"labs/times.py: {command}: exit code {done.returncode}: see {log}")
+    table = re.split(r"^(?:Fastest|kept in|\d+ runs?:)", done.stdout, flags=re.MULTILINE)[0]
+    return "```\n" + "".join(f"{row.rstrip()}\n" for row in table.splitlines() if row) + "```\n"
+
+
+def write_plan(lab: Lab, log: Path, table: str | None) -> None:
+    """Put the projector's block, and a table of times, below their marks in the lab's plan. Raises
+    SystemExit.
+    """
     plan = lab.folder / "plan.md"
     text = plan.read_text(encoding="utf-8")
-    mark = MARK.search(text)
-    if mark is None:
+    *before, last = MARK.finditer(text) if MARK.search(text) else [None]
+    if last is None:
         sys.exit(
             f"{plan}: <!-- from: labs/times.py {lab.word} --write --> is missing: write it where"
             " the table is to stand"
         )
-    rest = text[mark.end() :].splitlines(keepends=True)
-    while rest and rest[0].startswith("|"):
-        rest.pop(0)
-    plan.write_text(text[: mark.end()] + table + "".join(rest), encoding="utf-8")
+    if table is not None:
+        text = text[: last.end()] + table + re.sub(r"\A(?:\|.*\n)*", "", text[last.end() :])
+    for mark in before:
+        command = SHOWN.search(text)
+        if command is None:
+            sys.exit(
+                f"{plan}: there is no `    ./lab … --live` whose table could stand at its mark"
+            )
+        rest = re.sub(r"\A```\n[^`]*```\n", "", text[mark.end() :])
+        text = text[: mark.end()] + projected(command[1], log) + rest
+    plan.write_text(text, encoding="utf-8")
 
 
 def main() -> int:
@@ -161,18 +194,21 @@ def main() -> int:
     parser.add_argument("lab", nargs="*")
     parser.add_argument("--work", type=Path, required=True, help="where the folders go")
     parser.add_argument("--write", action="store_true", help="into each lab's plan.md")
+    parser.add_argument("--projector", action="store_true", help="the projector's table alone")
     arguments = parser.parse_args()
     status = 0
     for word in arguments.lab or [str(folder) for folder in list_labs()]:
         lab = load_lab(word)
         folder = (arguments.work / lab.name).resolve()
-        table = HEAD + RULER + row(do_lab(lab, folder))
-        print(f"{lab.name}\n{table}", flush=True)
-        for line in missed(lab, folder):
-            print(f"{lab.name}: {line}", file=sys.stderr, flush=True)
-            status = 1
-        if arguments.write:
-            write_plan(lab, table)
+        table = None
+        if not arguments.projector:
+            table = HEAD + RULER + row(do_lab(lab, folder))
+            print(f"{lab.name}\n{table}", flush=True)
+            for line in missed(lab, folder):
+                print(f"{lab.name}: {line}", file=sys.stderr, flush=True)
+                status = 1
+        if arguments.write or arguments.projector:
+            write_plan(lab, folder.with_suffix(".log"), table)
     return status
 
 
