@@ -151,7 +151,7 @@ def add_kernel(
     what: str, name: str | None, *, jobs: int, say: Callable[[str], None]
 ) -> kernels.Added:
     """Build a declared version of Linux, or a tree or tarball of the user's under a name. Raises
-    BadInput, SetupError, ArchiveError, OSError.
+    BadInput, SetupError, OSError.
     """
     path = None if name is None and what in declared_kernels() else kernels.own_path(what, name)
     cache = folders.cache_folder()

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gostlab.setup.parts import version_tuple
+from gostlab.setup.workbench import SetupError, Workbench
 
 # In the order of release. A codename that is younger than this list still works, without its
 # successors.
@@ -42,7 +43,7 @@ TRANSPORT = re.compile(
 )
 
 
-class ArchiveError(Exception):
+class ArchiveError(SetupError):
     """The archive could not be read. The message says why."""
 
 
@@ -252,6 +253,16 @@ def find_mirror() -> Mirror | None:
         if mirror is not None:
             return mirror
     return None
+
+
+def private_apt(bench: Workbench, what: str, instead: str = "") -> PrivateApt:
+    """What a step takes Debian's packages with. Raises SetupError, with what to do instead, where
+    there is no mirror.
+    """
+    mirror = find_mirror()
+    if mirror is None:
+        raise SetupError(f"there is no Debian mirror to take {what} from{instead}")
+    return PrivateApt(bench.apt_folder, mirror)
 
 
 class PrivateApt:

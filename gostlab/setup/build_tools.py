@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 
 from gostlab.declared.folders import cache_folder
-from gostlab.setup import archive
-from gostlab.setup.root import LIBRARIES, LOADER, MERGED, unpack_package
+from gostlab.setup.root import LIBRARIES, LOADER
+from gostlab.setup.unpacked import fetch_with_libraries, unpack
 from gostlab.setup.workbench import SetupError, Workbench, replacing
 
 FOLDER = "build-tools"
@@ -33,7 +33,7 @@ def build_path() -> str:
 
 
 def provide_build_tools(bench: Workbench, *, with_go: bool) -> str:
-    """What this machine lacks of them. Raises SetupError, ArchiveError."""
+    """What this machine lacks of them. Raises SetupError."""
     missing = [name for name in COMPILERS if shutil.which(name) is None]
     if missing:
         raise SetupError(
@@ -48,21 +48,11 @@ def provide_build_tools(bench: Workbench, *, with_go: bool) -> str:
     folder = bench.cache / FOLDER
     if all((folder / "bin" / name).is_file() for name in lacking):
         return f"{', '.join(lacking)} (unpacked before)"
-    mirror = archive.find_mirror()
-    if mirror is None:
-        raise SetupError(f"install {', '.join(lacking)}: there is no Debian mirror to take them of")
-    apt = archive.PrivateApt(bench.apt_folder, mirror)
-    bench.say(f"fetching {', '.join(lacking)}")
-    apt.read_suites([mirror.codename])
-    packages = dict.fromkeys(each for name in lacking for each in TOOLS.get(name, (GO,)))
+    packages = list(dict.fromkeys(each for name in lacking for each in TOOLS.get(name, (GO,))))
     scratch = bench.cache / "build" / FOLDER
-    files = apt.download_current(apt.with_libraries(list(packages), GO_ITSELF), scratch)
+    files = fetch_with_libraries(bench, packages, scratch, more=GO_ITSELF)
     with replacing(folder) as finished:
-        for name in MERGED:
-            (finished / "tree/usr" / name).mkdir(parents=True)
-            (finished / "tree" / name).symlink_to(f"usr/{name}")
-        for file in files:
-            unpack_package(file, finished / "tree", bench.log("tools"), ())
+        unpack(files, finished / "tree", bench.log("tools"))
         (finished / "bin").mkdir()
         for name in (*lacking, *(["m4"] if "m4" in packages else [])):
             started = finished / "bin" / name

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from gostlab.declared.iperf3_versions import OWN, Iperf3Kind
 from gostlab.setup import archive, parts
-from gostlab.setup.unpacked import bind, libraries_in, sum_of
-from gostlab.setup.workbench import SetupError, Workbench, replacing, run_logged, write_json
+from gostlab.setup.unpacked import bind, libraries_in, sum_of, unpack
+from gostlab.setup.workbench import SetupError, Workbench, replacing, write_json
 
 
 def provide_iperf3(bench: Workbench, versions: Sequence[str] = tuple(OWN)) -> str:
@@ -22,7 +22,7 @@ def provide_iperf3(bench: Workbench, versions: Sequence[str] = tuple(OWN)) -> st
         found = parts.find_own_iperf3(kind.version, bench.cache)
         try:
             got.append(found.version if found else _unpack(bench, kind))
-        except (SetupError, archive.ArchiveError) as error:
+        except SetupError as error:
             if not kind.may_lack:
                 failed.append(f"iperf3 {kind.version}: {error}")
     if failed:
@@ -31,12 +31,9 @@ def provide_iperf3(bench: Workbench, versions: Sequence[str] = tuple(OWN)) -> st
 
 
 def _unpack(bench: Workbench, kind: Iperf3Kind) -> str:
-    """Fetch and unpack one; returns its version. Raises SetupError or ArchiveError."""
-    mirror = archive.find_mirror()
-    if mirror is None:
-        raise SetupError("there is no Debian mirror to take it from: runs here need iperf3: system")
+    """Fetch and unpack one; returns its version. Raises SetupError."""
+    apt = archive.private_apt(bench, "it", ": runs here need iperf3: system")
     bench.say(f"fetching iperf3 {kind.version} from {kind.suite}")
-    apt = archive.PrivateApt(bench.apt_folder, mirror)
     wanted = archive.Wanted("iperf3", "iperf3", parts.version_tuple(kind.version))
     candidate = next(
         (one for one in apt.look_for(wanted, [[kind.suite]]) if one.upstream == wanted.oldest), None
@@ -50,8 +47,7 @@ def _unpack(bench: Workbench, kind: Iperf3Kind) -> str:
     folder = parts.own_iperf3_folder(kind.version, bench.cache)
     with replacing(folder) as finished:
         contents = packages / "contents"
-        for file in files:
-            run_logged(["dpkg-deb", "--extract", file, contents], bench.log("iperf3"))
+        unpack(files, contents, bench.log("iperf3"))
         (finished / "lib").mkdir()
         shutil.copy2(contents / "usr/bin/iperf3", finished / "iperf3")
         for library in libraries_in(contents):

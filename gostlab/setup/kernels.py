@@ -72,7 +72,7 @@ class Added:
 
 
 def add_version(bench: Workbench, name: str) -> Added:
-    """Build a declared version, unless it is there. Raises BadInput, SetupError, ArchiveError."""
+    """Build a declared version, unless it is there. Raises BadInput, SetupError."""
     declared = kernels.declared_kernels().get(name)
     if declared is None:
         raise BadInput(
@@ -96,7 +96,7 @@ def add_version(bench: Workbench, name: str) -> Added:
 
 
 def provide_version(bench: Workbench, name: str) -> str:
-    """Build a declared version, unless it is there. Raises SetupError, ArchiveError."""
+    """Build a declared version, unless it is there. Raises SetupError."""
     found = add_version(bench, name)
     how = "built before" if found.build_s is None else f"built in {found.build_s:.0f} s"
     return f"{found.version} ({how})"
@@ -180,14 +180,10 @@ def remove(name: str) -> list[Path]:
 
 
 def fetched(bench: Workbench, folder: Path, declared: Declared) -> Source:
-    """A version's source from Debian. Raises SetupError, ArchiveError."""
+    """A version's source from Debian. Raises SetupError."""
     shutil.rmtree(folder, ignore_errors=True)
-    mirror = archive.find_mirror()
-    if mirror is None:
-        raise SetupError(
-            f"there is no Debian mirror to take {declared.package} from: ./lab kernel add TARBALL"
-            f" --name {declared.name}-mine"
-        )
+    instead = f": ./lab kernel add TARBALL --name {declared.name}-mine"
+    mirror = archive.private_apt(bench, declared.package, instead).mirror
     wanted = archive.Wanted(declared.package, re.escape(declared.package), (0,))
     complaints: list[str] = []
     for apt, groups in archive.places(bench.apt_folder, mirror):

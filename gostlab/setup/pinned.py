@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gostlab.setup import archive
 from gostlab.setup.parts import MissingPart, cache_folder
-from gostlab.setup.workbench import SetupError, Workbench, run_logged
+from gostlab.setup.workbench import Workbench, run_logged
 
 # What an ordinary user's lab imports, and its tests.
 LIBRARIES = Path(__file__).with_name("python.txt")
@@ -56,7 +56,7 @@ def provide_environment(bench: Workbench, name: str, pinned: Path, *, alone: boo
 
 
 def make_environment(bench: Workbench, folder: Path, *words: str) -> list[str | Path]:
-    """A new Python environment; what starts its pip. Raises SetupError, ArchiveError."""
+    """A new Python environment; what starts its pip. Raises SetupError."""
     log = bench.log(folder.name)
     shutil.rmtree(folder, ignore_errors=True)
     venv = [base_python(), "-m", "venv", *words]
@@ -65,11 +65,8 @@ def make_environment(bench: Workbench, folder: Path, *words: str) -> list[str | 
         run_logged([*venv, folder], log)
         return [folder / "bin/pip"]
     run_logged([*venv, "--without-pip", folder], log)
-    mirror = archive.find_mirror()
-    if mirror is None:
-        raise SetupError("this machine's Python has no ensurepip: install its venv")
     suite, package, wheel = PIP
-    apt = archive.PrivateApt(bench.apt_folder, mirror)
+    apt = archive.private_apt(bench, "pip", ": install this Python's venv")
     apt.read_suites([suite])
     [file] = apt.download_current([package], folder / "pip")
     run_logged(["dpkg-deb", "--extract", file, folder / "pip"], log)

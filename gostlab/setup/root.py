@@ -29,7 +29,7 @@ from typing import Any
 
 from gostlab.declared.folders import BROUGHT, cache_folder
 from gostlab.declared.iperf3_versions import OWN
-from gostlab.setup import archive, parts
+from gostlab.setup import archive, parts, unpacked
 from gostlab.setup.unpacked import is_program, libraries_in, needed_libraries, sum_of
 from gostlab.setup.workbench import (
     HashMismatch,
@@ -99,7 +99,6 @@ UNOPENED = re.compile(
     r"lib(BrokenLocale|SegFault|anl|c_malloc_debug|memusage|mvec|nsl|pcprofile|thread_db)\b"
 )
 FOLDERS = "dev etc home mnt opt proc root run srv sys tmp var/tmp usr/lib/gostlab".split()
-MERGED = ("bin", "sbin", "lib", "lib64")
 # What maintainer scripts would have made.
 LINKS = {"usr/bin/awk": "mawk", "usr/bin/which": "which.debianutils", "usr/bin/python": "python3"}
 # The system's iperf3, which a run without an iperf3 of the lab's own looks for: its Debian's.
@@ -272,7 +271,7 @@ def hash_of(tree: Path) -> str:
 
 
 def provide_root(bench: Workbench) -> str:
-    """The sandbox's own root, made of Debian's packages. Raises SetupError, ArchiveError."""
+    """The sandbox's own root, made of Debian's packages. Raises SetupError."""
     found = find_root(bench.cache)
     if found is not None:
         return f"{named(found)} (made before)"
@@ -312,11 +311,8 @@ def fetch(
     missing = [one for one in pinned if not (place / one.file_name).is_file()]
     taken: dict[Pinned, Pinned] = {}
     if missing:
-        mirror = archive.find_mirror()
-        if mirror is None:
-            raise SetupError("there is no Debian mirror to take the sandbox's root from")
+        apt = archive.private_apt(bench, "the sandbox's root")
         bench.say(f"fetching {len(missing)} packages")
-        apt = archive.PrivateApt(bench.apt_folder, mirror)
         apt.read_suites(list(dict.fromkeys(one.suite for one in pinned)))
         offered = apt.versions(dict.fromkeys(one.package for one in missing))
         for one in missing:
@@ -379,13 +375,9 @@ def download(
 def make(bench: Workbench, got: Sequence[tuple[Pinned, Path]], tree: Path) -> dict[str, Any]:
     """A root of unpacked packages; what is to be said of it. Raises SetupError, OSError."""
     log = bench.log("root")
-    for name in (*FOLDERS, *(f"usr/{each}" for each in MERGED)):
+    for name in FOLDERS:
         (tree / name).mkdir(parents=True, exist_ok=True)
-    for name in MERGED:
-        (tree / name).symlink_to(f"usr/{name}")
-    for one, file in got:
-        if one.place == "root":
-            unpack_package(file, tree, log)
+    unpacked.unpack([file for one, file in got if one.place == "root"], tree, log, LEFT_OUT)
     root = Root(tree, {})
     iperf3s = keep_iperf3s(got, tree, log)
     finish(tree, log)
@@ -410,14 +402,6 @@ def sources_of(got: Iterable[tuple[Pinned, Path]]) -> dict[str, list[str]]:
     return found
 
 
-def unpack_package(file: Path, tree: Path, log: Path, left_out: Sequence[str] = LEFT_OUT) -> None:
-    """The files of a package, into a tree whose merged folders are links. Raises SetupError."""
-    words = ["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "--directory"]
-    script = f'dpkg-deb --fsys-tarfile "$0" | {" ".join(words)} "$@"'
-    excluded = [f"--exclude={pattern}" for pattern in left_out]
-    run_logged(["bash", "-o", "pipefail", "-c", script, file, tree, "--anchored", *excluded], log)
-
-
 def keep_iperf3s(
     got: Sequence[tuple[Pinned, Path]], tree: Path, log: Path
 ) -> dict[str, dict[str, str]]:
@@ -427,8 +411,7 @@ def keep_iperf3s(
     scratch = tree.with_name("scratch")
     for one, file in got:
         if one.place != "root":
-            (scratch / one.place).mkdir(parents=True, exist_ok=True)
-            unpack_package(file, scratch / one.place, log, ())
+            unpacked.unpack([file], scratch / one.place, log)
     tool = scratch / "tool"
     libraries = ":".join(str(top / LIBRARIES) for top in (tree, tool))
     patchelf: list[str | Path] = [tree / LOADER, "--library-path", libraries]
@@ -554,13 +537,10 @@ def unpack(file: Path, into: Path | None = None, wanted: str | None = None) -> R
 
 
 def write_lock(bench: Workbench) -> None:
-    """Pin what the mirror has now. Raises SetupError, ArchiveError."""
-    mirror = archive.find_mirror()
-    if mirror is None:
-        raise SetupError("there is no Debian mirror to pin the packages of")
+    """Pin what the mirror has now. Raises SetupError."""
+    apt = archive.private_apt(bench, "the packages to pin")
     place = bench.cache / "build" / "lock"
     shutil.rmtree(place, ignore_errors=True)
-    apt = archive.PrivateApt(bench.apt_folder, mirror)
     lines: set[str] = set()
 
     def pin(where: str, suite: str, packages: Sequence[str]) -> None:
@@ -596,12 +576,11 @@ def needed_packages(bench: Workbench, place: Path, files: Mapping[str, Path]) ->
     those libraries need.
     """
     log = bench.log("root-lock")
-    for file in (place / "root").rglob("*.deb"):
-        unpack_package(file, made_folder(place / "programs"), log)
+    unpacked.unpack((place / "root").rglob("*.deb"), place / "programs", log, LEFT_OUT)
     owner = {}
     libraries = {}
     for name, file in files.items():
-        unpack_package(file, made_folder(place / "libraries" / name), log)
+        unpacked.unpack([file], place / "libraries" / name, log, LEFT_OUT)
         for path in libraries_in(place / "libraries" / name):
             owner[path.name] = name
             libraries[path.name] = path
@@ -629,7 +608,7 @@ def main() -> int:
             case _:
                 print("root: lock, make or (once it is made) pack FILE", file=sys.stderr)
                 return 2
-    except (SetupError, archive.ArchiveError, OSError) as error:
+    except (SetupError, OSError) as error:
         print(f"root: {error}", file=sys.stderr)
         return 1
     return 0

@@ -13,7 +13,6 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import TextIO
 
-from gostlab.setup.archive import ArchiveError
 from gostlab.setup.workbench import SetupError, Workbench
 from gostlab.visible import beneath
 
@@ -171,7 +170,7 @@ def _work(step: Step, bench: Workbench, said: Connection) -> None:
     own = replace(bench, say=say, notes=[], step=step.name)
     try:
         said.send(("ok", step.does(own)))
-    except (SetupError, ArchiveError) as error:
+    except SetupError as error:
         said.send(("FAILED", "; ".join([str(error), *own.notes])))
     except OSError as error:
         said.send(("FAILED", f"{error.filename or own.cache}: {error.strerror or error}"))

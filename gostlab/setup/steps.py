@@ -197,18 +197,13 @@ def provide_iproute2(bench: Workbench) -> str:
         return f"{found.version} ({'private to the lab' if found.dirs else 'the system has it'})"
     too_old = f"the system's iproute2 is {found.version}"
     oldest = _dotted(parts.OLDEST_IPROUTE2)
-    mirror = archive.find_mirror()
-    if mirror is None:
-        raise SetupError(
-            f"{too_old}, and there is no Debian mirror to take a newer one from: "
-            f"install iproute2 {oldest} or newer"
-        )
     # One from a newer suite may want libraries that this system does not have.
 
     def works(folder: Path) -> bool:
         return parts.look_at_iproute2(folder).is_new_enough
 
-    candidate = unpack_private(bench, mirror, "iproute2", parts.OLDEST_IPROUTE2, works)
+    instead = f" ({too_old}): install {oldest} or newer"
+    candidate = unpack_private(bench, "iproute2", instead, parts.OLDEST_IPROUTE2, works)
     if candidate is None:
         raise SetupError(f"{too_old}, and the mirror has none ≥ {oldest} that runs here")
     return f"{candidate.version} from {candidate.suite}, private to the lab"
@@ -216,19 +211,19 @@ def provide_iproute2(bench: Workbench) -> str:
 
 def unpack_private(
     bench: Workbench,
-    mirror: archive.Mirror,
     package: str,
+    instead: str,
     oldest: tuple[int, ...],
     works: Callable[[Path], bool],
 ) -> archive.Candidate | None:
     """Unpack one of Debian's packages for the lab alone, from the nearest suite whose version works
-    here; None if none does.
+    here; None if none does. Raises SetupError, with what to do instead, where there is no mirror.
 
     What is unpacked and not installed starts nothing and replaces nothing on the machine.
     """
-    apt = archive.PrivateApt(bench.apt_folder, mirror)
+    apt = archive.private_apt(bench, package, instead)
     # One suite at a time: the nearest one is the likeliest to run here.
-    suites = [[suite] for group in archive.suite_groups(mirror.codename) for suite in group]
+    suites = [[suite] for group in archive.suite_groups(apt.mirror.codename) for suite in group]
     for candidate in apt.look_for(archive.Wanted(package, package, oldest), suites, bench.say):
         bench.say(f"fetching {candidate}")
         file = apt.download(candidate, bench.cache / "build" / package)
@@ -255,11 +250,8 @@ def provide_nginx(bench: Workbench) -> str:
     found = parts.find_nginx(bench.cache)
     if found is not None:
         return f"{parts.nginx_version(found)} ({found})"
-    mirror = archive.find_mirror()
-    if mirror is None:
-        raise SetupError("there is no nginx, and no Debian mirror to take one from: install it")
     candidate = unpack_private(
-        bench, mirror, "nginx", (1,), lambda _: parts.find_nginx(bench.cache) is not None
+        bench, "nginx", ": install it", (1,), lambda _: parts.find_nginx(bench.cache) is not None
     )
     if candidate is None:
         raise SetupError("there is no nginx, and the mirror has none that runs here")

@@ -17,6 +17,7 @@ from gostlab.declared.tunnels import TunnelKind, tunnel_kinds
 from gostlab.setup import archive, parts
 from gostlab.setup.workbench import SetupError, Workbench, replacing, run_logged, write_json
 
+MERGED = ("bin", "sbin", "lib", "lib64")  # links into usr
 LOADER = "ld-linux-*.so.*"
 # Where Debian's packages keep libraries (the newer ones in usr/ alone), and programs.
 LIBRARY_FOLDERS = ("lib/*-linux-gnu", "usr/lib/*-linux-gnu", "lib", "usr/lib")
@@ -68,30 +69,48 @@ def missing_clients(clients: Iterable[str], cache: Path) -> list[str]:
 
 def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:
     """Fetch packages and the libraries that they need, and unpack the programs of each. Raises
-    SetupError or ArchiveError.
+    SetupError.
     """
     packages = list(packages)
-    mirror = archive.find_mirror()
-    if mirror is None:
-        raise SetupError(f"there is no Debian mirror to take {', '.join(packages)} from")
-    apt = archive.PrivateApt(bench.apt_folder, mirror)
-    bench.say(f"fetching {', '.join(packages)}")
-    apt.read_suites([mirror.codename])
     scratch = bench.cache / "build" / "programs"
     shutil.rmtree(scratch, ignore_errors=True)
-    files = apt.download_current(apt.with_libraries(packages), scratch / "packages")
     log = bench.log("tunnels")
-    contents = scratch / "contents"
-    for file in files:
-        run_logged(["dpkg-deb", "--extract", file, contents], log)
-    libraries = {path.name: path for path in libraries_in(contents)}
+    files = fetch_with_libraries(bench, packages, scratch / "packages")
+    unpack(files, scratch / "contents", log)
+    libraries = {path.name: path for path in libraries_in(scratch / "contents")}
     for package in packages:
         [file] = [file for file in files if file.name.startswith(f"{package}_")]
         alone = scratch / package
-        run_logged(["dpkg-deb", "--extract", file, alone], log)
+        unpack([file], alone, log)
         version = file.name.split("_")[1].partition("%3a")[2] or file.name.split("_")[1]
         keep_programs(bench, alone, libraries, package, version)
     shutil.rmtree(scratch)
+
+
+def fetch_with_libraries(
+    bench: Workbench, packages: Sequence[str], into: Path, suite: str = "", more: str = "$."
+) -> list[Path]:
+    """The files of packages of a suite (this machine's), of the libraries that they need, and of
+    what else they depend on and a pattern names. Raises SetupError.
+    """
+    apt = archive.private_apt(bench, ", ".join(packages))
+    bench.say(f"fetching {', '.join(packages)}")
+    apt.read_suites([suite or apt.mirror.codename])
+    return apt.download_current(apt.with_libraries(packages, more), into)
+
+
+def unpack(files: Iterable[Path], tree: Path, log: Path, left_out: Iterable[str] = ()) -> None:
+    """Packages as one tree whose merged folders are links. Raises SetupError."""
+    for name in MERGED:
+        (tree / "usr" / name).mkdir(parents=True, exist_ok=True)
+        if not (tree / name).is_symlink():
+            (tree / name).symlink_to(f"usr/{name}")
+    words = ["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "--directory"]
+    script = f'dpkg-deb --fsys-tarfile "$0" | {" ".join(words)} "$@"'
+    excluded = [f"--exclude={pattern}" for pattern in left_out]
+    shell: list[str | Path] = ["bash", "-o", "pipefail", "-c", script]
+    for file in files:
+        run_logged([*shell, file, tree, "--anchored", *excluded], log)
 
 
 def keep_programs(

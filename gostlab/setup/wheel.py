@@ -35,13 +35,7 @@ def main() -> int:
     try:
         make = make_sources if sys.argv[2:] == ["sources"] else make_wheel
         print(make(Path(sys.argv[1])))
-    except (
-        SetupError,
-        archive.ArchiveError,
-        parts.MissingPart,
-        modules.CompileError,
-        OSError,
-    ) as error:
+    except (SetupError, parts.MissingPart, modules.CompileError, OSError) as error:
         print(f"wheel: {error}", file=sys.stderr)
         return 1
     return 0
@@ -148,7 +142,7 @@ def source_of_libc() -> str:
 
 def make_sources(out: Path) -> Path:
     """The sources of what the wheel carries, in one file to be offered beside it. What has come
-    stays: the next try goes on. Raises SetupError, ArchiveError, OSError.
+    stays: the next try goes on. Raises SetupError, OSError.
     """
     root, mirror = find_root(), archive.find_mirror()
     kernel = parts.kernel_record(parts.require_kernel(parts.find_parts()))

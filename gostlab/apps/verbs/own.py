@@ -10,7 +10,7 @@ from pathlib import Path
 from gostlab import api
 from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, Verb, add_actions, complain
 from gostlab.declared.kernels import FEATURES
-from gostlab.setup import archive, modules, workbench
+from gostlab.setup import modules, workbench
 from gostlab.visible import beneath, visible
 
 
@@ -84,7 +84,7 @@ def kernel_verb(arguments: argparse.Namespace) -> int:
     said = Said()
     try:
         found = api.add_kernel(arguments.what, arguments.name, jobs=jobs, say=said)
-    except (workbench.SetupError, archive.ArchiveError) as error:
+    except workbench.SetupError as error:
         said.end()
         complain(str(error))
         return EXIT_FAILED
