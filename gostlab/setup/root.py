@@ -47,7 +47,7 @@ LOCK = Path(__file__).with_name("root.lock")
 # What the kernel starts in it: it mounts the lab, whose init goes on.
 FIRST = Path(__file__).parents[1] / "machine" / "first.py"
 FIRST_IN_ROOT = "/usr/lib/gostlab/first.py"
-RECIPE = 2  # another number for another way to make a root of the same packages
+RECIPE = 3  # another number for another way to make a root of the same packages
 MACHINE = "x86_64"
 BYTES = 500_000_000  # packages and tree, while it is made
 UNPACKED_BYTES = 200_000_000
@@ -87,11 +87,27 @@ LEFT_OUT = (
     ),
     *(
         f"./usr/lib/python3.11/{name}"
-        for name in "test idlelib tkinter turtledemo ensurepip pydoc_data unittest/test lib2to3"
+        for name in "test idlelib tkinter turtledemo ensurepip pydoc_data lib2to3"
         " venv wsgiref sqlite3 dbm lib-dynload/_sqlite3.* lib-dynload/_dbm.* lib-dynload/*test*"
-        " config-3.11-x86_64-linux-gnu".split()
+        " config-3.11-x86_64-linux-gnu unittest xmlrpc turtle.py pydoc.py doctest.py _pydecimal.py"
+        " _pyio.py mailbox.py imaplib.py nntplib.py smtpd.py pickletools.py distutils/[!_v]*"
+        " lib-dynload/_codecs_* encodings/big5* encodings/cp[!4]* encodings/euc* encodings/gb*"
+        " encodings/hp* encodings/hz* encodings/iso* encodings/johab* encodings/k*"
+        " encodings/mac* encodings/pal* encodings/ptcp* encodings/shift* encodings/tis*".split()
     ),
-    *("./usr/lib/openssh/ssh-*-helper", "./usr/lib/openssh/ssh-keysign", "./usr/sbin/arpd"),
+    *("./usr/lib/python3/dist-packages/mininet/examples", "./usr/share/doc-base", "./usr/include"),
+    *("./usr/lib/openssh/ssh-*-helper", "./usr/lib/openssh/ssh-keysign"),
+    *(f"./usr/lib/x86_64-linux-gnu/{name}" for name in ("krb5", "libexpatw.*")),
+    *(  # programs that no run and no tunnel starts
+        f"{where}/{name}"
+        for where in ("./bin", "./sbin", "./usr/bin", "./usr/sbin")
+        for name in "agetty arpd blk* c_rehash chmem ctrlaltdel dcb devlink fsck* fstrim genl"
+        " iconvconfig isosize ldattach localedef lsblk lslogins lsmem mkfs* mkswap partx plipconfig"
+        " ptx py3clean py3compile pydoc* pygettext* rdma readprofile resizepart rtacct rtcwake"
+        " rtmon slattach ss-local ss-manager ss-nat ss-redir ssh-add ssh-agent ssh-copy-id"
+        " ssh-keyscan sulogin swap* switch_root tipc tzselect utmpdump vdpa wdctl wipefs zic"
+        " zramctl".split()
+    ),
     *("./lib/systemd", "./usr/lib/systemd", "./etc/init.d", "./etc/cron*", "./var/cache"),
 )
 # What no iperf3 opens of its release's C library.
@@ -463,6 +479,7 @@ def finish(tree: Path, log: Path) -> None:
     (tree / FIRST_IN_ROOT.lstrip("/")).chmod(0o755)
     # Who cannot change his root has the same done path by path.
     run_logged([tree / "usr/sbin/ldconfig", "-X", "-r", tree], log)
+    (tree / "usr/sbin/ldconfig").unlink()
     shutil.rmtree(tree / "var/cache", ignore_errors=True)
     # The same under any umask: to be read by all, and no program gains rights.
     for at, _, files in os.walk(tree):
