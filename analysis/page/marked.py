@@ -5,8 +5,8 @@
     <!-- end of runs -->
 
 `EXPERIMENT/MATRIX` says whose cells are shown. `rows=` names the factors down the side (default:
-all that vary but `cc`), `figure=` the figures of merit (default: goodput_mbit). `targets` in their
-place shows each published number beside the lab's (several matrices: `validation/cacm,quick-bbr`),
+all that vary but `cc`), `figure=` the figures of merit (default: goodput_mbit), `only=rtt:20ms` the
+cells with that level of a factor. `targets` in their place shows each published number beside the lab's (several matrices: `validation/cacm,quick-bbr`),
 and `since=FILE` what an earlier table had (measurements/, as CSV); `moved` keeps only the rows that
 differ from it. `says` in place of all that shows what the matrix's drawings say. A cell with fewer
 than LEAST runs has no number there. A table whose experiment has no such run in the results stays
@@ -64,7 +64,7 @@ TOO_FEW = "too few runs"
 NONE_MOVED = "None of those with runs enough."
 JUDGED = (targets.AGREES, targets.DISAGREES)
 DEGRADED = "†"
-ALONE, WITH_VALUE = ("targets", "moved", "says"), ("rows", "figure", "since")
+ALONE, WITH_VALUE = ("targets", "moved", "says"), ("rows", "figure", "only", "since")
 
 Show = Callable[[float], str]
 WithoutRuns = Callable[[str, Sequence[str]], str]  # an experiment and its matrices, in words
@@ -80,6 +80,7 @@ class Asked:
     matrices: tuple[str, ...]
     rows: tuple[str, ...] | None = None  # None: all factors but cc
     figures: tuple[str, ...] = ("goodput_mbit",)
+    only: tuple[str, str] | None = None  # a factor and its level
     targets: bool = False
     says: bool = False
     moved: bool = False  # of the targets only those whose median or verdict is another
@@ -102,12 +103,16 @@ def read_mark(words: str, place: str, folder: Path) -> Asked:
     for figure in figures:
         if figure.partition(":")[0] not in BY_KEY:
             raise BadInput(f"{place}: figure={figure}: no figure of merit ({', '.join(BY_KEY)})")
+    factor, colon, level = given.get("only", "").partition(":")
+    if "only" in given and not colon:
+        raise BadInput(f"{place}: only={factor}: not of the form only=FACTOR:LEVEL")
     return Asked(
         place,
         experiment,
         tuple(matrices.split(",")),
         tuple(given["rows"].split(",")) if "rows" in given else None,
         figures,
+        (factor, level) if colon else None,
         "targets" in given,
         "says" in given,
         "moved" in given,
@@ -189,7 +194,7 @@ def table_of(asked: Asked, load: Load) -> list[str] | None:
         if name not in known:
             raise BadInput(f"{asked.place}: {asked.experiment} has no matrix {name}")
     found = load(asked.experiment)
-    shown = [found[name] for name in asked.matrices if name in found]
+    shown = [with_level(found[name], asked) for name in asked.matrices if name in found]
     if not any(len(cell.counted) >= LEAST for each in shown for cell in each.cells):
         return None
     if asked.says:
@@ -225,6 +230,15 @@ def sentences_of(study: Study, shown: Sequence[MatrixResults]) -> list[str]:
 
 
 # -- cells
+
+
+def with_level(matrix: MatrixResults, asked: Asked) -> MatrixResults:
+    """A matrix's cells that a table asks for."""
+    if asked.only is None:
+        return matrix
+    name, level = asked.only
+    of_level = (cell for cell in matrix.cells if str(dict(cell.factors).get(name)) == level)
+    return replace(matrix, cells=tuple(of_level))
 
 
 def cells_table(

@@ -72,6 +72,15 @@ def test_degraded_cells_are_marked_and_figures_and_sides_can_be_chosen(tmp_path:
     assert "BBR, retransmissions" in text and "20 degraded" in text
 
 
+def test_a_table_of_one_level_has_its_cells_alone(tmp_path: Path) -> None:
+    write_runs(tmp_path / "results", 5)
+    page = marked(tmp_path, "download/main rows=cc only=cc:bbr")
+    write_marked([page], tmp_path / "results", tmp_path)
+    assert "| BBR | 20.6" in page.read_text() and "| CUBIC |" not in page.read_text()
+    page = marked(tmp_path, "download/main rows=cc only=cc:reno", "| kept | 1 |")
+    assert write_marked([page], tmp_path / "results", tmp_path) == []
+
+
 def test_published_numbers_stand_beside_the_labs_and_what_moved_is_said(tmp_path: Path) -> None:
     write_runs(tmp_path / "results", 5)
     (tmp_path / "then.csv").write_text(
@@ -108,6 +117,7 @@ def test_without_such_runs_a_table_stays_as_it_is(tmp_path: Path) -> None:
         ("download/main rows=streams", "rows=streams"),
         ("download/main figure=speed", "no figure of merit"),
         ("download/main targets=1", "targets=1"),
+        ("download/main only=cc", "only=FACTOR:LEVEL"),
     ],
 )
 def test_a_wrong_mark_is_refused_by_file_and_line_and_no_page_changes(
