@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.declared.folders import cache_folder
+from gostlab.setup.parts import TunnelBinary
 from tests.declared.contributed import copy_lab
 
 pytestmark = pytest.mark.sandbox
@@ -38,7 +39,7 @@ def test_a_run_does_not_depend_on_where_the_lab_lies(
     names = ("here", "else", "there-in-a-folder-of-a-longer-name", "y" * 90)
     runs = [copy_lab(tmp_path / name).run(text) for name in names]
     cache = tmp_path / "a-cache-of-a-longer-name"
-    others = shutil.ignore_patterns("*tools", "*.lock", "build", "log", "root*")
+    others = shutil.ignore_patterns("*tools", "*.lock", "build", "log", "python")
     shutil.copytree(cache_folder(), cache, symlinks=True, ignore=others, copy_function=link_or_copy)
     monkeypatch.setenv("GOSTLAB_CACHE", str(cache))
     runs.append(copy_lab(tmp_path / "last").run(text))
@@ -46,3 +47,23 @@ def test_a_run_does_not_depend_on_where_the_lab_lies(
     for file in ("flows.json", "sockets.jsonl"):
         found = [(run / file).read_bytes() for run in runs]
         assert found[1:] == found[:-1]
+
+
+@pytest.mark.real_gost
+def test_a_run_through_a_gost_does_not_depend_on_where_that_lies(
+    tmp_path: Path, gosts: dict[str, TunnelBinary], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Go reads the path of its program, and the sandbox's has one name for the same bytes."""
+    if "3.2.6" not in gosts:
+        pytest.skip("there is no GOST 3.2.6")
+    elsewhere = tmp_path / "in-a-folder-of-a-longer-name/gost"
+    elsewhere.parent.mkdir()
+    shutil.copy2(gosts["3.2.6"].path, elsewhere)
+    text = LOSSY.replace("cc: bbr", "cc: bbr, tunnel: gost+ws, streams: 4, kernel: '5.10'")
+    found = []
+    for place in (gosts["3.2.6"].path, elsewhere):
+        monkeypatch.setenv("GOSTLAB_GOST", str(place))
+        found.append(copy_lab(tmp_path / f"lab-{len(found)}").run(text))
+
+    for file in ("flows.json", "sockets.jsonl"):
+        assert (found[0] / file).read_bytes() == (found[1] / file).read_bytes()
