@@ -6,11 +6,11 @@
 
 `EXPERIMENT/MATRIX` says whose cells are shown. `rows=` names the factors down the side (default:
 all that vary but `cc`), `figure=` the figures of merit (default: goodput_mbit), `only=rtt:20ms` the
-cells with that level of a factor. `targets` in their place shows each published number beside the lab's (several matrices: `validation/cacm,quick-bbr`),
-and `since=FILE` what an earlier table had (measurements/, as CSV); `moved` keeps only the rows that
-differ from it. `says` in place of all that shows what the matrix's drawings say. A cell with fewer
-than LEAST runs has no number there. A table whose experiment has no such run in the results stays
-as it is.
+cells with that level of a factor. `targets` in their place shows each published number beside the
+lab's (several matrices: `validation/cacm,quick-bbr`), and `since=FILE` what an earlier table had
+(measurements/, as CSV); `moved` keeps only the rows that differ from it. `says` in place of all
+that shows what the matrix's drawings say. A cell with fewer than LEAST runs has no number there. A
+table whose experiment has no such run in the results stays as it is.
 """
 
 from __future__ import annotations
