@@ -32,6 +32,8 @@ OWN_PAGES = ("which-tunnel",)
 COLOURS = 64  # of a picture: a third of the bytes, and nobody sees it
 MOST_CAPTION = 9  # words
 COLUMNS = 100
+# In an answer: (n = 5), or one of several things in brackets.
+OF_SIZE = re.compile(r"\s\(n\s=\s[^;()]+\)|;\sn\s=\s[^;()]+(?=[;)])|(?<=\()n\s=\s[^;()]+;\s")
 MOST_NAMED = 2  # matrices of a command; of more it says how many
 
 
@@ -142,10 +144,13 @@ def section_of(chapter: Chapter, folder: str) -> str:
 
 
 def answer_of(chapter: Chapter) -> Sequence[str]:
-    """What the runs say, in a sentence; how many published numbers agree stands below."""
+    """What the runs say, in a sentence; how many runs, and how many published numbers agree, stands
+    below.
+    """
     sentences = chapter.first.sentences
     counts = f" of the {chapter.study.called}'s "
-    return [each for each in sentences if counts not in each][:1] or sentences[:1]
+    [said] = [each for each in sentences if counts not in each][:1] or sentences[:1]
+    return [OF_SIZE.sub("", said)]
 
 
 def short_caption(picture: Picture) -> str:
@@ -164,9 +169,11 @@ def foot_of(chapter: Chapter, matrices: Sequence[MatrixResults]) -> str:
         f"{len(runs)} runs, n = {span_words(min(sizes), max(sizes))}",
         f"{degraded} degraded" if degraded else "",
         f"{agree} of {len(judged)} published numbers agree" if judged else "",
-        f"the answer's runs: {chapter.first.spread}" if chapter.first.spread else "",
+        f"the answer's runs: {chapter.first.spread.replace(' to ', '–')}"
+        if chapter.first.spread
+        else "",
     ]
     labs = sorted({run.environment.lab.split()[0] for run in runs if run.environment})
-    rests = f"{', '.join(filter(None, said))}; lab {', '.join(labs) or 'unknown'}."
-    shown = commands_of(chapter.study.name, matrices, MOST_NAMED)
-    return "\n".join([*wrap(rests, COLUMNS), *shown])
+    shown, *more = commands_of(chapter.study.name, matrices, MOST_NAMED)
+    rests = wrap(f"{', '.join(filter(None, said))}.", COLUMNS)
+    return "\n".join([*rests, f"{shown} ({', '.join(labs) or 'unknown'})", *more])
