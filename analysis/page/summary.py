@@ -169,9 +169,7 @@ def foot_of(chapter: Chapter, matrices: Sequence[MatrixResults]) -> str:
         f"{len(runs)} runs, n = {span_words(min(sizes), max(sizes))}",
         f"{degraded} degraded" if degraded else "",
         f"{agree} of {len(judged)} published numbers agree" if judged else "",
-        f"the answer's runs: {chapter.first.spread.replace(' to ', '–')}"
-        if chapter.first.spread
-        else "",
+        f"spread: {chapter.first.spread.replace(' to ', '–')}" if chapter.first.spread else "",
     ]
     labs = sorted({run.environment.lab.split()[0] for run in runs if run.environment})
     shown, *more = commands_of(chapter.study.name, matrices, MOST_NAMED)

@@ -13,7 +13,7 @@ from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import fetches
 from gostlab.guest.reports import Part, percentile
-from gostlab.guest.traffic_kinds import result_of, udp
+from gostlab.guest.traffic_kinds import last_said, result_of, udp
 from gostlab.guest.traffic_kinds.ping import pings_in
 from gostlab.guest.tunnels.launch import pairs_of, sink_ports
 from gostlab.results.measures import total_goodput_bps
@@ -192,3 +192,18 @@ def test_downloads_are_summed_up_by_size(tmp_path: Path) -> None:
         (1000, 2, pytest.approx(0.3)),
         (2000, 1, 0.5),
     ]
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        ('{"end": {}, "error": "no route"}', "no route"),
+        ('warning: no size\n{\n\t"end":\t{\n\t},\n\t"error":\t"no results"\n}\n', "no results"),
+        ("one line\nanother\n", "another"),
+    ],
+)
+def test_the_reason_of_a_failure_is_what_the_program_said(
+    tmp_path: Path, report: str, said: str
+) -> None:
+    (tmp_path / "report").write_text(report)
+    assert last_said(tmp_path / "report") == said

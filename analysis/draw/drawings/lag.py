@@ -1,5 +1,5 @@
-"""Goodput beside the ping under load and what was sent again, by condition: what one costs the
-others.
+"""Pings by condition, and under load goodput and what was sent again beside them: what one costs
+the others.
 """
 
 from collections.abc import Iterator
@@ -33,9 +33,18 @@ def scale_resent(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
 
 
+def is_loaded(sweep: Sweep) -> bool:
+    """Whether anything but pings is sent."""
+    return any(flow.kind != "ping" for cell in sweep.matrix.cells for flow in cell.example.flows)
+
+
 def panels(sheet: Sheet) -> list[Panel]:
-    """Goodput, ping and, where the runs' own connections cross the path, what was sent again."""
+    """Ping and, under load, goodput and what the runs' own connections across the path sent
+    again.
+    """
     told = conditions(sheet.rows)
+    if not is_loaded(sheet.sweep):
+        return [delays(told, "Ping (ms)", MEDIAN, P95, idle=True)]
     found = [
         in_groups("", told, Value(scale_goodput)),
         delays(told, "Ping under load (ms)", MEDIAN, P95, idle=True),
@@ -51,21 +60,29 @@ def known_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
-    """How long a ping takes where it waits the least and the longest; the goodput of each."""
+    """How long a ping takes where it waits the least and the longest; under load the goodput of
+    each.
+    """
     rows = known_rows(table)
     if len(rows) < 2:
         return
     least, most = rows.loc[rows[P95].idxmin()], rows.loc[rows[P95].idxmax()]
     low, high = (f"{delay(row[P95])}{NBSP}ms" for row in (least, most))
     carried = [f"{rate(row['goodput'])}{NBSP}Mbit/s" for row in (least, most)]
+    beside = (
+        f"Beside the shortest ping the load carries {carried[0]}, beside the longest {carried[1]}."
+    )
+    back = (
+        f"95{NBSP}% of pings are back within {low} at best ({least['cell']}), and within {high} at"
+        f" worst ({most['cell']})."
+    )
+    if is_loaded(sweep):
+        heading, said = "what goodput costs in waiting", (f"Under load {back}", beside)
+    else:
+        heading, said = "what a ping waits", (back,)
     yield Answer(
-        f"{sweep.title}: what goodput costs in waiting",
-        (
-            f"Under load 95{NBSP}% of pings are back within {low} at best ({least['cell']}), and"
-            f" within {high} at worst ({most['cell']}).",
-            f"Beside the shortest ping the load carries {carried[0]}, beside the longest"
-            f" {carried[1]}.",
-        ),
+        f"{sweep.title}: {heading}",
+        said,
         least_to_most(least[f"{P95}_values"], most[f"{P95}_values"], show=delay),
     )
 
@@ -73,9 +90,9 @@ def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
 DRAWING = Drawing(
     "lag",
     caption=(
-        "Goodput, the ping under load and what was sent again across the path, by condition. A"
-        " ping's point is the median, its line ends at the 95 % value; dashed is the idle round"
-        " trip."
+        "Pings by condition: a point is the median, its line ends at the 95 % value; dashed is the"
+        " idle round trip. Under load goodput and what was sent again across the path stand beside"
+        " them."
     ),
     draw=BY_CONDITION(panels=panels),
     rows=known_rows,

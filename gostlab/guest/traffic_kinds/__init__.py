@@ -85,11 +85,13 @@ def failure_of(run: RunDescription, flow: Flow, folder: Path) -> str:
 
 
 def last_said(report: Path) -> str:
-    """iperf3's own error from its JSON, or the last line that a program printed."""
+    """iperf3's own error from its JSON, before which it may warn, or the last line that a program
+    printed.
+    """
     with report.open("rb") as file:
         file.seek(max(0, report.stat().st_size - MOST_READ_BYTES))
         text = file.read().decode("utf-8", errors="replace").strip()
     try:
-        return str(json.loads(text)["error"])
+        return str(json.loads(text[text.find("{") :])["error"])
     except (ValueError, KeyError, TypeError):
         return text.splitlines()[-1][:MOST_WORDS] if text else SAID_NOTHING

@@ -148,7 +148,7 @@ def test_the_page_of_results_has_answer_picture_and_what_it_rests_on(tmp_path: P
     study = load_experiment("download")
     assert COMMAND in text and f"## {study.title}" in text
     section = " ".join(text.partition("<a id=")[2].split())
-    assert "20 runs, n = 5, 2 of 2 published numbers agree, the answer's runs: " in section
+    assert "20 runs, n = 5, 2 of 2 published numbers agree, spread: " in section
     assert "`./lab run download --quick --matrix main --repeat 5`" in section
     assert len(section.split()) <= 75  # twenty experiments have 1,500 words
     assert "](results/download.png)" in text and (tmp_path / "results/download.png").exists()
