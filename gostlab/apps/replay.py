@@ -294,11 +294,11 @@ def compare_paths(before: Mapping[str, str], again: Mapping[str, str]) -> list[C
 
 
 def installed(shown: str) -> str:
-    """The qdiscs of `tc -s qdisc show`, without their statistics and the handles that the kernel
-    numbers as it likes (from 8000: on).
+    """The qdiscs and classes that tc shows, without their statistics and the handles that the
+    kernel numbers as it likes (from 8000: on).
     """
     return "; ".join(
         re.sub(r"\s+", " ", re.sub(r"\b8[0-9a-f]{3}:", "", line)).strip()
         for line in shown.splitlines()
-        if line.startswith("qdisc ")
+        if line.startswith(("qdisc ", "class "))
     )

@@ -1,9 +1,9 @@
 """The queueing disciplines that a bottleneck may be made of: what each file in
 gostlab/guest/qdiscs/ declares.
 
-A bottleneck has a rate, by netem or by a token bucket, and a queue. netem's rate keeps every packet
-to itself, so that another queueing discipline under it never has one to decide on: a queue other
-than first in, first out needs the token bucket.
+A bottleneck has a rate, by netem or by a token bucket (tbf, htb), and a queue. netem's rate keeps
+every packet to itself, so that another queueing discipline under it never has one to decide on: a
+queue other than first in, first out needs a token bucket.
 """
 
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ class QdiscKind:
                  every kernel that has queueing disciplines
     use          BOTTLENECK: it has the rate; QUEUE: it keeps what waits for the rate
     takes_queue  a bottleneck's: whether any queue may stand under it; else it is its own
+    usual        of those the one that a queue brings where nobody names one
     paces_idle   a bottleneck's: whether a packet that finds it empty waits its own time at the rate
     marks        whether it marks packets of ECN flows where it would drop them; then
                  one of the next two says where its statistics count them (linux/pkt_sched.h)
@@ -47,6 +48,7 @@ class QdiscKind:
     module: str = ""
     use: str = QUEUE
     takes_queue: bool = False
+    usual: bool = False
     paces_idle: bool = False
     marks: bool = False
     marks_at: int = -1

@@ -233,15 +233,15 @@ class Network:
         return str(out.decode(errors="replace"))
 
     def change_qdiscs(
-        self, node: str, commands: Sequence[Sequence[str]], show: Sequence[str]
+        self, node: str, commands: Sequence[Sequence[str]], shows: Sequence[Sequence[str]]
     ) -> str:
-        """Run tc commands through a tc that stays, then what `show` prints. Raises NetworkError."""
+        """Run tc commands through a tc that stays, then what `shows` print. Raises NetworkError."""
         for argv in commands:
             self.log.run(node, argv)
         if node not in self._tc_pipes:
             self._tc_pipes[node] = TcPipe(partial(self._popen, node, environ={}))
         try:
-            return self._tc_pipes[node].show_after(commands, show)
+            return self._tc_pipes[node].show_after(commands, shows)
         except TcError as error:
             raise NetworkError(f"{node}: {error}") from None
 

@@ -98,12 +98,13 @@ def uncertainty(run: RunDescription, flow: Flow, folder: Path) -> float | None:
 
 
 def qdiscs(folder: Path, when: str) -> dict[str, str]:
-    """What tc said of every device of the path."""
-    start = f"qdisc-{when}-"
-    return {
-        file.stem.removeprefix(start): file.read_text(encoding="utf-8")
-        for file in sorted(folder.glob(f"{start}*.txt"))
-    }
+    """What tc said of every device of the path, and of its class if it has one."""
+    found: dict[str, str] = {}
+    for start in (f"qdisc-{when}-", f"class-{when}-"):
+        for file in sorted(folder.glob(f"{start}*.txt")):
+            device = file.stem.removeprefix(start)
+            found[device] = found.get(device, "") + file.read_text(encoding="utf-8")
+    return found
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ netem counts packets in flight against its limit: on one qdisc the delay would e
 import json
 import platform
 import re
+import shlex
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,11 @@ from gostlab.guest.qdiscs import (
     Qdisc,
     ShapingMismatch,
     build_bottleneck,
+    class_of,
     install_argvs,
+    is_classful,
     parse_shown,
-    show_argv,
+    show_argvs,
 )
 from gostlab.guest.qdiscs.netem import Netem, build_delay_line, table_path, table_text
 from gostlab.setup.parts import version_tuple
@@ -146,8 +149,12 @@ class Shaper:
         crossed = [interface for interface in self._now if under_test(self._run, interface)]
         shown: dict[str, str] = {}
         for node in dict.fromkeys(interface.node for interface in crossed):
-            names = [interface.name for interface in crossed if interface.node == node]
-            shown |= show_qdiscs(self._network, node, names, when)
+            devices = {
+                interface.name: any(map(is_classful, self.qdiscs_for(interface)))
+                for interface in crossed
+                if interface.node == node
+            }
+            shown |= show_qdiscs(self._network, node, devices, when)
         return {interface.name: shown[interface.name] for interface in crossed}
 
     def change(self, change: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -218,8 +225,8 @@ class Shaper:
         netem = qdiscs[0] if isinstance(qdiscs[0], Netem) else None
         needs_more = netem and (netem.distribution or netem.every_pkts)
         if not needs_more and all(argv[0] == "tc" for argv in commands):
-            show = show_argv(interface.name)
-            shown = self._network.change_qdiscs(interface.node, commands, show)
+            shows = show_argvs(interface.name, qdiscs)
+            shown = self._network.change_qdiscs(interface.node, commands, shows)
             return compare(interface, qdiscs, shown)[0]
         environ = {}
         if netem and netem.distribution:  # tc reads it from a file
@@ -230,7 +237,10 @@ class Shaper:
             self._network.read(interface.node, argv, environ=environ)
         if netem and netem.every_pkts:
             self._lose_periodically(interface, netem.every_pkts, verb)
-        shown = self._network.read(interface.node, show_argv(interface.name), logged=False)
+        shown = "".join(
+            self._network.read(interface.node, argv, logged=False)
+            for argv in show_argvs(interface.name, qdiscs)
+        )
         return compare(interface, qdiscs, shown)[0]
 
     def _lose_periodically(self, interface: Interface, every_pkts: int, verb: str) -> None:
@@ -277,7 +287,7 @@ def check_filter(network: Network, interface: Interface, every_pkts: int) -> Non
 
 
 def compare(interface: Interface, asked: list[Qdisc], shown: str) -> list[Qdisc]:
-    """What `tc -j qdisc show` says is there. Raises ShapingMismatch if it was not requested."""
+    """What tc says is there. Raises ShapingMismatch if it was not requested."""
     where = f"{interface.node}: {interface.name} ({interface.role}, {interface.direction})"
     try:
         installed = parse_shown(shown, asked)
@@ -297,13 +307,21 @@ def compare(interface: Interface, asked: list[Qdisc], shown: str) -> list[Qdisc]
 ROOT = re.compile(r"^(?=qdisc \S+ \S+ root )", re.MULTILINE)
 
 
-def show_qdiscs(network: Network, node: str, devices: Sequence[str], when: str) -> dict[str, str]:
-    """tc's text with statistics, by device: all of a node's from one tc. Raises NetworkError."""
-    for device in devices:
-        network.log.run(
-            node, ["tc", "-s", "qdisc", "show", "dev", device], stdout=f"qdisc-{when}-{device}.txt"
-        )
-    asked = "".join(f"qdisc show dev {device}\n" for device in devices)
+def show_qdiscs(
+    network: Network, node: str, devices: Mapping[str, bool], when: str
+) -> dict[str, str]:
+    """tc's text with statistics, by device: all of a node's from one tc. Raises NetworkError.
+
+    devices  of each, whether its rate is a class's
+    """
+    asked = ""
+    for device, has_class in devices.items():
+        shows = {"qdisc": ["qdisc", "show", "dev", device]}
+        if has_class:
+            shows["class"] = class_of(device)
+        for what, words in shows.items():
+            network.log.run(node, ["tc", "-s", *words], stdout=f"{what}-{when}-{device}.txt")
+            asked += f"{shlex.join(words)}\n"
     said = network.read(node, ["tc", "-s", "-batch", "-"], logged=False, stdin=asked)
     texts = [text for text in ROOT.split(said) if text]
     if len(texts) != len(devices):

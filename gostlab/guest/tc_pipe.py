@@ -36,23 +36,24 @@ class TcPipe:
     ) -> None:
         self.close()
 
-    def show_after(self, commands: Sequence[Sequence[str]], show: Sequence[str]) -> str:
-        """Carry out commands, then one that shows something; returns the line that it prints.
+    def show_after(self, commands: Sequence[Sequence[str]], shows: Sequence[Sequence[str]]) -> str:
+        """Carry out commands, then some that each print a line; returns those lines.
 
         Raises TcError with tc's words if one was refused; the pipe is of no use from then on.
         """
-        lines = [shlex.join(argv[1:]) for argv in (*commands, [a for a in show if a != "-j"])]
+        shows = [[word for word in show if word != "-j"] for show in shows]
+        lines = [shlex.join(argv[1:]) for argv in (*commands, *shows)]
         into, out = self._process.stdin, self._process.stdout
         assert into is not None and out is not None
         try:
             into.write(("\n".join(lines) + "\n").encode())
             into.flush()
-            line = out.readline()
+            said = [out.readline() for _ in shows]
         except OSError:  # it has ended
-            line = b""
-        if not line:
+            said = [b""]
+        if not all(said):
             raise TcError(f"{'; '.join(lines)}: {self._last_words()}")
-        return line.decode(errors="replace")
+        return b"".join(said).decode(errors="replace")
 
     def close(self) -> None:
         """Let it end: at the end of its input it does."""

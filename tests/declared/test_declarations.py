@@ -201,7 +201,7 @@ RED = 'QDISC = QdiscKind(name="red", says="x"{})\n\ndef build(direction, seed):\
 
 
 def test_a_bottleneck_is_netem_or_a_token_bucket_over_a_queue() -> None:
-    assert set(names_for("bottleneck")) >= {"netem", "tbf"}
+    assert set(names_for("bottleneck")) >= {"netem", "tbf", "htb"}
     assert set(names_for("queue")) >= {"fifo", "codel", "fq_codel"}
     assert not set(names_for("bottleneck")) & set(names_for("queue"))
 
@@ -248,8 +248,10 @@ def test_another_bottleneck_is_another_run_and_todays_keeps_its_name() -> None:
     ("settings", "says"),
     [
         ({"queue": "fq_codel", "bottleneck": "netem"}, "it needs bottleneck: tbf"),
-        ({"bottleneck": "htb"}, "tbf"),
+        ({"bottleneck": "hfsc"}, "htb.*netem.*tbf"),
         ({"bottleneck": "tbf", "rate": "unlimited", "clock": "real"}, "it needs a rate"),
+        ({"bottleneck": "htb", "rate": "unlimited", "clock": "real"}, "it needs a rate"),
+        ({"bottleneck": "htb", "mtu": "9000"}, "at most 1500 bytes"),
     ],
 )
 def test_a_queue_that_could_not_act_is_refused(settings: dict[str, str], says: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from gostlab.describe.resolve.expand import single_run
 from gostlab.guest import environment
 from gostlab.guest.qdiscs import ShapingMismatch, build_bottleneck, install_argvs, parse_shown
+from gostlab.guest.qdiscs.htb import Htb
 from gostlab.guest.qdiscs.netem import Netem, build_delay_line, table_path, table_text
 from gostlab.guest.qdiscs.tbf import Tbf
 from gostlab.guest.shaping import gact_intervals, periodic_loss_argv
@@ -228,6 +229,64 @@ def test_a_bucket_or_queue_that_differs_is_named(number: int, options: dict, say
     assert [
         phrase for a, b in zip(asked, installed, strict=True) for phrase in a.differences(b)
     ] == [says]
+
+
+# -- a token bucket that is a class
+
+
+def of_htb(**changes: object) -> list:
+    return bottleneck("htb", "bfifo", **{"rate_bps": 100_000_000, "buffer_pkts": 167, **changes})
+
+
+def test_a_class_has_the_rate_and_the_queue_stands_under_it() -> None:
+    rate = "rate 100000000bit ceil 100000000bit burst 1600b cburst 1600b quantum 1514"
+
+    assert [" ".join(argv) for argv in install_argvs("x", of_htb())] == [
+        "tc qdisc add dev x root handle 1: htb default 1",
+        f"tc class add dev x parent 1: classid 1:1 htb {rate}",
+        "tc qdisc add dev x parent 1:1 handle 2: bfifo limit 252838",
+    ]
+    change = [" ".join(argv[:3]) for argv in install_argvs("x", of_htb(), "change")]
+    assert change == ["tc class change", "tc qdisc change"]  # htb itself takes no change
+    assert of_htb(rate_bps=10**9)[0].burst_bytes == 12_500  # 0.1 ms, as tbf's
+
+
+# What tc printed of the commands above: qdiscs, and the class by iproute2 6.15 and by 6.1.
+QDISCS = [
+    {"kind": "htb", "handle": "1:", "root": True, "options": {"r2q": 10, "default": "0x1"}},
+    {"kind": "bfifo", "handle": "2:", "parent": "1:1", "options": {"limit": 252838}},
+]
+RATES = {"rate": 12500000, "ceil": 12500000, "burst": 1600, "cburst": 1600}
+IN_JSON = json.dumps([{"class": "htb", "handle": "1:1", "leaf": "0x2", "prio": 0, **RATES}])
+IN_WORDS = "class htb 1:1 root leaf 2: prio 0 rate 100Mbit ceil 100Mbit burst 1600b cburst 1600b "
+
+
+@pytest.mark.parametrize("shown", [IN_JSON, IN_WORDS])
+def test_a_class_is_read_back_from_either_tc(shown: str) -> None:
+    rate, queue = parse_shown(f"{json.dumps(QDISCS)}\n{shown}\n", of_htb())
+
+    assert rate == Htb(100_000_000, 1600, 100_000_000, 1600)
+    assert of_htb()[0].differences(rate) == of_htb()[1].differences(queue) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"rate": 12500000', '"rate": 12400000', "rate 100000000 bit/s asked, 99200000 bit/s"),
+        ('"ceil": 12500000', '"ceil": 1', "ceil 100000000 bit/s asked, 8 bit/s installed"),
+        ('"cburst": 1600', '"cburst": 51600', "cburst 1600 bytes asked, 51600 bytes installed"),
+        ('"default": "0x1"', '"default": "0x0"', "default class 1  asked, 0  installed"),
+        ("rate 100Mbit", "rate 99Mbit", "rate 100000000 bit/s asked, 99000000 bit/s installed"),
+        ("burst 1600b", "burst 15Kb", "burst 1600 bytes asked, 15360 bytes installed"),
+    ],
+)
+def test_a_class_that_differs_is_named(old: str, new: str, says: str) -> None:
+    text = f"{json.dumps(QDISCS)}\n{IN_JSON if old.startswith(chr(34)) else IN_WORDS}\n"
+    assert old in text
+
+    [rate, _] = parse_shown(text.replace(old, new, 1), of_htb())
+
+    assert any(phrase.startswith(says) for phrase in of_htb()[0].differences(rate))
 
 
 def test_a_missing_queue_is_a_mismatch() -> None:

@@ -253,7 +253,7 @@ SETTINGS: Mapping[str, Field] = {
     ),
     "bottleneck": Field(
         values.BOTTLENECKS,
-        "what has the bottleneck's rate: under a token bucket (tbf) a queue can act, under"
+        "what has the bottleneck's rate: under a token bucket (tbf, htb) a queue can act, under"
         " netem's rate none can",
         "tbf",
         default="netem",

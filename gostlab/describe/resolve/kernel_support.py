@@ -86,7 +86,8 @@ def fit_settings(written: Settings, machine: str) -> tuple[Asked, Kernel]:
 
 def where_queues_act() -> list[str]:
     """The bottlenecks under which a queue has packets to decide on, the usual one first."""
-    return [name for name in names_for(BOTTLENECK) if qdisc_kind(name).takes_queue]
+    kinds = [kind for kind in map(qdisc_kind, names_for(BOTTLENECK)) if kind.takes_queue]
+    return [kind.name for kind in sorted(kinds, key=lambda kind: not kind.usual)]
 
 
 def lacks(kernel: Kernel, feature: str) -> str:

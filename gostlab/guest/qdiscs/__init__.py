@@ -2,6 +2,9 @@
 
 A file declares `QDISC = QdiscKind(...)` (gostlab.declared.qdiscs) and defines `build(direction,
 seed)`, which gives a `Qdisc`. That is all: nothing else names it.
+
+One whose rate is a class's says what tc is to know of that class (`class_options`): it has one,
+and the next qdisc stands under that.
 """
 
 import json
@@ -12,6 +15,8 @@ from importlib import import_module
 from gostlab.declared.qdiscs import bottleneck_kinds
 from gostlab.guest.qdiscs.qdisc import Direction, Qdisc, ShapingMismatch
 
+CLASS = "1:1"
+
 
 def build_bottleneck(bottleneck: str, queue: str, direction: Direction, seed: int) -> list[Qdisc]:
     """A bottleneck's qdiscs from the root down: its rate, and its queue where that takes one."""
@@ -21,43 +26,62 @@ def build_bottleneck(bottleneck: str, queue: str, direction: Direction, seed: in
     ]
 
 
+def is_classful(qdisc: Qdisc) -> bool:
+    """Whether its rate is a class's."""
+    return hasattr(qdisc, "class_options")
+
+
+def places(qdiscs: Sequence[Qdisc]) -> list[str]:
+    """Under what of each the next one stands."""
+    return [CLASS if is_classful(qdisc) else f"{n}:" for n, qdisc in enumerate(qdiscs, 1)]
+
+
 def install_argvs(device: str, qdiscs: Sequence[Qdisc], verb: str = "add") -> list[list[str]]:
     """The tc commands for a device: the first qdisc at the root, each further one under it."""
-    positions = [["root"]]
-    if len(qdiscs) > 1:
-        positions = [
-            ["root", "handle", "1:"],
-            *(["parent", f"{n}:", "handle", f"{n + 1}:"] for n in range(1, len(qdiscs))),
-        ]
-    found = []
-    for position, qdisc in zip(positions, qdiscs, strict=True):
+    position = ["root", "handle", "1:"] if len(qdiscs) > 1 else ["root"]
+    changing, found = verb == "change", []
+    for number, (qdisc, under) in enumerate(zip(qdiscs, places(qdiscs), strict=True), 2):
         own = getattr(qdisc, "own_argv", None)
-        if own is None:
+        if own and not changing:  # what has a program of its own has nothing that changes
+            found.append(own(verb, device, position))
+        elif not own and not (changing and is_classful(qdisc)):
             argv = ["tc", "qdisc", verb, "dev", device, *position, qdisc.kind, *qdisc.tc_options()]
             found.append(argv)
-        elif verb != "change":  # what has a program of its own has nothing that changes
-            found.append(own(verb, device, position))
+        if is_classful(qdisc):
+            argv = ["tc", "class", verb, "dev", device, "parent", "1:", "classid", CLASS]
+            found.append([*argv, qdisc.kind, *qdisc.class_options()])
+        position = ["parent", under, "handle", f"{number}:"]
     return found
 
 
-def show_argv(device: str) -> list[str]:
-    """The tc command that `parse_shown` reads."""
-    return ["tc", "-j", "qdisc", "show", "dev", device]
+def show_argvs(device: str, qdiscs: Sequence[Qdisc]) -> list[list[str]]:
+    """The tc commands whose lines `parse_shown` reads."""
+    shows = [["tc", "-j", "qdisc", "show", "dev", device]]
+    if any(map(is_classful, qdiscs)):
+        shows.append(["tc", "-j", *class_of(device)])
+    return shows
+
+
+def class_of(device: str) -> list[str]:
+    """tc's words for a device's class."""
+    return ["class", "show", "dev", device, "classid", CLASS]
 
 
 def parse_shown(shown: str, asked: Sequence[Qdisc]) -> list[Qdisc]:
     """What a device has in the asked ones' places. Raises ShapingMismatch naming another kind."""
     # tc shows a qdisc that it does not know in words that are no JSON.
-    entries = json.loads(re.sub(r"\{\[Unknown qdisc[^\]]*\]\s*\}", "{}", shown))
+    line, _, shown_class = shown.partition("\n")
+    entries = json.loads(re.sub(r"\{\[Unknown qdisc[^\]]*\]\s*\}", "{}", line))
     installed = []
-    for number, qdisc in enumerate(asked):
+    for qdisc, under in zip(asked, (None, *places(asked)), strict=False):
         there = [
             entry
             for entry in entries
-            if (entry.get("root") if number == 0 else entry.get("parent") == f"{number}:")
+            if (entry.get("root") if under is None else entry.get("parent") == under)
         ]
         if not there or there[0].get("kind") != qdisc.kind:
             kinds = ", ".join(str(entry.get("kind")) for entry in there) or "nothing"
             raise ShapingMismatch(f"no {qdisc.kind} there, but {kinds}")
-        installed.append(qdisc.installed(there[0].get("options", {})))
+        of_class = {"class": shown_class} if is_classful(qdisc) else {}
+        installed.append(qdisc.installed(there[0].get("options", {}) | of_class))
     return installed

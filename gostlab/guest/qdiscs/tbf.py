@@ -25,6 +25,7 @@ QDISC = QdiscKind(
     option="NET_SCH_TBF",
     use=BOTTLENECK,
     takes_queue=True,
+    usual=True,
 )
 
 # The bucket: two full packets, or what the rate sends in 0.1 ms, as a timer may be that late on the

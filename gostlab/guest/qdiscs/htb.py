@@ -1,0 +1,105 @@
+"""htb: a token bucket as a class, as most testbeds have it, under which any queue may stand. It
+lets a packet go while any tokens are left, and waits for what that packet then owes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gostlab.declared.qdiscs import BOTTLENECK, QdiscKind
+from gostlab.guest.qdiscs.qdisc import FRAME_BYTES, Direction, difference
+from gostlab.guest.qdiscs.tbf import BUCKET_S, BUCKET_TOLERANCE
+
+QDISC = QdiscKind(
+    name="htb",
+    says="a token bucket of one class, over the queue that `queue` names",
+    option="NET_SCH_HTB",
+    use=BOTTLENECK,
+    takes_queue=True,
+)
+
+# What tc takes where timers are exact; where they are not it would take what a tick's rate sends.
+BUCKET_BYTES = 1600
+RATE_TOLERANCE = 1e-3  # tc up to 6.1 shows classes in words, a rate with three digits at least
+
+
+@dataclass(frozen=True)
+class Htb:
+    """One class that has all packets, as requested or as read back.
+
+    default  the class of a packet that no filter gives another
+    """
+
+    rate_bps: int
+    burst_bytes: int
+    ceil_bps: int
+    cburst_bytes: int
+    default: int = 1
+
+    @property
+    def kind(self) -> str:
+        return "htb"
+
+    def tc_options(self) -> list[str]:
+        """What follows its name on tc's command line."""
+        return ["default", f"{self.default:x}"]
+
+    def class_options(self) -> list[str]:
+        """What follows it where its class is installed. The quantum shares nothing here: without
+        it the kernel warns of its own.
+        """
+        rates = ["rate", f"{self.rate_bps}bit", "ceil", f"{self.ceil_bps}bit"]
+        bursts = ["burst", f"{self.burst_bytes}b", "cburst", f"{self.cburst_bytes}b"]
+        return [*rates, *bursts, "quantum", str(FRAME_BYTES)]
+
+    def installed(self, options: Mapping[str, Any]) -> Htb:
+        """From tc's JSON; of the class from its line."""
+        default = int(str(options["default"]), 16)
+        return Htb(**class_numbers(options["class"]), default=default)
+
+    def differences(self, installed: Htb) -> list[str]:
+        """What differs, one phrase each."""
+        found = difference("default class", self.default, installed.default, "")
+        for name, unit, tolerance in (
+            ("rate_bps", "bit/s", RATE_TOLERANCE),
+            ("ceil_bps", "bit/s", RATE_TOLERANCE),
+            ("burst_bytes", "bytes", BUCKET_TOLERANCE),
+            ("cburst_bytes", "bytes", BUCKET_TOLERANCE),
+        ):
+            asked, there = getattr(self, name), getattr(installed, name)
+            word = name.partition("_")[0]
+            found += difference(word, asked, there, unit, tolerance * max(asked, there))
+        return found
+
+
+def class_numbers(shown: str) -> dict[str, int]:
+    """The numbers in what `tc -j class show` prints of one class: JSON with rates in bytes per
+    second, or the words of a tc that has no JSON for it.
+    """
+    if shown.lstrip().startswith("["):
+        [entry] = json.loads(shown)
+        return {
+            "rate_bps": 8 * int(entry["rate"]),
+            "ceil_bps": 8 * int(entry["ceil"]),
+            "burst_bytes": int(entry["burst"]),
+            "cburst_bytes": int(entry["cburst"]),
+        }
+    rates = re.findall(r"\b(rate|ceil) ([\d.]+)([KMG]?)bit\b", shown)
+    sizes = re.findall(r"\b(burst|cburst) ([\d.]+)([KM]?)b\b", shown)
+    return {
+        f"{name}_{unit}": round(float(number) * base ** " KMG".index(prefix or " "))
+        for unit, base, found in (("bps", 1000, rates), ("bytes", 1024, sizes))
+        for name, number, prefix in found
+    }
+
+
+def build(direction: Direction, seed: int) -> Htb:
+    """A bottleneck's rate: borrowed from nobody, so that its ceiling is its rate."""
+    rate_bps = int(direction["rate_bps"])
+    burst_bytes = max(BUCKET_BYTES, math.ceil(rate_bps * BUCKET_S / 8))
+    return Htb(rate_bps, burst_bytes, rate_bps, burst_bytes)
