@@ -14,7 +14,7 @@ from analysis.draw.drawings.heatmap import facet_order, norm_of, plot_heatmap
 from analysis.draw.levels import cc_rank, factor_columns, tunnels_of
 from analysis.draw.panels import pictures
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told, valid_rows
-from analysis.draw.sentences import DIRECT, NEAR, span
+from analysis.draw.sentences import DIRECT, NEAR, listed, span
 from analysis.judge.cells import natural
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.table import cc_name, rate, several
@@ -82,8 +82,8 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
 
 
 def ends(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
-    """By congestion control, where least and where most is lost: how many tunnels carry what goes
-    without one, which least and most; then the short downloads.
+    """By congestion control, where least and where most is lost: which tunnels carry most and
+    least, how many what goes without one; then the short downloads.
     """
     rows = with_paths(with_tunnels(table))
     if rows.empty:
@@ -109,19 +109,39 @@ def of_a_path(rows: pd.DataFrame, goodput: str) -> Iterator[str]:
         return
     first = tunnelled.iloc[0]
     place = f"{cc_name(first['cc'])}, {first['rtt_ms']:g} ms, {100 * first['loss_p']:g} % loss"
-    least, most = (
-        tunnelled.loc[getattr(tunnelled[goodput], end)()] for end in ("idxmin", "idxmax")
-    )
-    said = (
-        f"{place}: {most['tunnel']} carries most, {rate(most[goodput])} Mbit/s, and"
-        f" {least['tunnel']} least, {rate(least[goodput])}"
-    )
-    alone = known.loc[known["tunnel"] == DIRECT, goodput]
-    if not alone.empty:
-        near = int((tunnelled[goodput] >= (1 - NEAR) * alone.iloc[0]).sum())
+    ranked = tunnelled.sort_values(goodput, ascending=False, kind="stable")
+    most, least = ranked.iloc[0], ranked.iloc[-1]
+    level = ranked[[reach(row, most, goodput) for _, row in ranked.iterrows()]]
+    names = [str(name) for name in level["tunnel"]]
+    if len(names) == 1:
+        yield (
+            f"{place}: {names[0]} carries most, {rate(most[goodput])} Mbit/s, and"
+            f" {least['tunnel']} least, {rate(least[goodput])}."
+        )
+    else:
+        which = (
+            listed(names)
+            if len(names) < 4
+            else f"{names[0]} and {several(len(names) - 1, 'other')}"
+        )
+        rates = dict.fromkeys(rate(level.iloc[at][goodput]) for at in (0, -1))
+        said = f"{place}: {which} carry most, {' to '.join(rates)} Mbit/s, and their runs overlap"
+        of_least = f"; {least['tunnel']} carries least, {rate(least[goodput])}"
+        yield f"{said}{of_least if len(level) < len(ranked) else ''}."
+    for _, alone in known[known["tunnel"] == DIRECT].iterrows():
+        near = tunnelled[goodput] >= (1 - NEAR) * alone[goodput]
+        also = sum(reach(row, alone, goodput) for _, row in tunnelled[~near].iterrows())
         of = several(len(tunnelled), "tunnel")
-        said += f"; {near} of {of} carry what goes without one, {rate(alone.iloc[0])}, or more"
-    yield f"{said}."
+        more = f"; the runs of {several(also, 'other')} overlap its" if also else ""
+        yield (
+            f"{place}: {near.sum()} of {of} carry what goes without one, {rate(alone[goodput])},"
+            f" or more{more}."
+        )
+
+
+def reach(row: pd.Series, other: pd.Series, figure: str) -> bool:
+    """Whether the best of a cell's runs reaches the worst of another's."""
+    return max(row[f"{figure}_values"]) >= min(other[f"{figure}_values"])
 
 
 DRAWING = Drawing(

@@ -41,15 +41,15 @@ def install_argvs(device: str, qdiscs: Sequence[Qdisc], verb: str = "add") -> li
     position = ["root", "handle", "1:"] if len(qdiscs) > 1 else ["root"]
     changing, found = verb == "change", []
     for number, (qdisc, under) in enumerate(zip(qdiscs, places(qdiscs), strict=True), 2):
-        own = getattr(qdisc, "own_argv", None)
+        own, of_class = getattr(qdisc, "own_argv", None), getattr(qdisc, "class_options", None)
         if own and not changing:  # what has a program of its own has nothing that changes
             found.append(own(verb, device, position))
-        elif not own and not (changing and is_classful(qdisc)):
+        elif not own and not (changing and of_class):
             argv = ["tc", "qdisc", verb, "dev", device, *position, qdisc.kind, *qdisc.tc_options()]
             found.append(argv)
-        if is_classful(qdisc):
+        if of_class:
             argv = ["tc", "class", verb, "dev", device, "parent", "1:", "classid", CLASS]
-            found.append([*argv, qdisc.kind, *qdisc.class_options()])
+            found.append([*argv, qdisc.kind, *of_class()])
         position = ["parent", under, "handle", f"{number}:"]
     return found
 

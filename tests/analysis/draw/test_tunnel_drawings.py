@@ -103,5 +103,53 @@ def test_every_tunnel_is_on_every_path_and_sentences_say_which(tmp_path: Path) -
     assert {"40.0", "5.0"} <= {text.get_text() for text in ax.texts}
     [answer] = made.answers
     assert "0 % loss: wireguard carries most, 38 Mbit/s" in answer.sentences[0]
-    assert "1 of 2 tunnels carry what goes without one, 40, or more" in answer.sentences[0]
-    assert "5 % loss: wireguard carries most, 19 Mbit/s" in answer.sentences[1]
+    assert "1 of 2 tunnels carry what goes without one, 40, or more" in answer.sentences[1]
+    assert "5 % loss: wireguard carries most, 19 Mbit/s" in answer.sentences[2]
+
+
+# Mbit/s of each run: what reaches the worst run of the first is not apart from it.
+AMONG = {
+    "direct": (8.2, 9.2),
+    "gost+ws": (8.0, 9.3),
+    "openvpn+tcp": (1.0, 1.1),
+    "ssh": (8.1, 8.4),
+    "wireguard": (9.1, 9.1),
+}
+
+
+@pytest.mark.parametrize(
+    ("left_out", "says"),
+    [
+        (
+            (),
+            "wireguard and gost+ws carry most, 9.1 to 8.65 Mbit/s, and their runs overlap;"
+            " openvpn+tcp carries least, 1.05.",
+        ),
+        (("gost+ws",), "wireguard carries most, 9.1 Mbit/s, and openvpn+tcp least, 1.05."),
+        (
+            ("openvpn+tcp", "ssh"),
+            "wireguard and gost+ws carry most, 9.1 to 8.65 Mbit/s, and their runs overlap.",
+        ),
+    ],
+)
+def test_what_is_not_apart_from_the_first_shares_its_sentence(
+    tmp_path: Path, left_out: tuple[str, ...], says: str
+) -> None:
+    for tunnel, rates in AMONG.items():
+        for repetition, rate in enumerate(rates if tunnel not in left_out else (), 1):
+            levels = {"tunnel": tunnel, "loss": "1%", "cc": "cubic"}
+            run = synthetic.description(
+                tunnel=tunnel,
+                factors=levels,
+                loss={"model": "random", "p": 0.01},
+                repetition=repetition,
+                seed=repetition,
+            )
+            synthetic.write_run(tmp_path, run, name=f"{tunnel}{repetition}", goodput_mbit=rate)
+
+    [answer] = drawn(tmp_path, "by-path").answers
+
+    assert answer.sentences[0].endswith(says)
+    assert all(len(sentence.split()) <= 25 for sentence in answer.sentences)
+    over = "; the runs of 1 other overlap its" if "ssh" not in left_out else ""
+    assert answer.sentences[1].endswith(f" carry what goes without one, 8.7, or more{over}.")
