@@ -9,6 +9,9 @@ c0 · calls + c1 · bytes is then fitted to the loads, of each the cheapest repe
 squares; c1 for each number of streams alone, as a byte costs more where many share a cache. A
 load with another number of streams judges what lies between. A program that waits for a rate pays
 more per call, for its wake-ups; that is not in it.
+
+A tunnel over UDP moves datagrams, which no count of a process has: what crossed loopback beside TCP
+is theirs, so nothing else may. Its call costs what the program's calls over TCP do.
 """
 
 import json
@@ -21,7 +24,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -69,10 +72,12 @@ FULL = (Load(1), Load(16), Load(128))
 JUDGE = Load(64)  # measured as they are, and no part of the fit
 DIRECT = (*FULL, JUDGE, Load(1, length="4K"), Load(1, length="16K"), Load(16, length="16K"))
 THROUGH = (*FULL, JUDGE, Load(1, length="4K"))
+OVER_UDP = FULL[:2]  # one connection has all streams, which more of them only makes wait
 # Each of the first does all that the one before it does, and more; the others are compared to none.
 TRANSPORTS = ("tcp", "ws", "wss")
-OTHERS = "tls mws mwss mtls h2 h2c grpc ssh".split()
+OTHERS = "tls mws mwss mtls h2 h2c grpc ssh quic h3 wt kcp".split()
 ALL_TRANSPORTS = (*TRANSPORTS, *OTHERS)
+TCPS_SHARE = 1.005  # what crosses loopback for a byte by TCP: headers of lumps of 64 KiB, and ACKs
 RELAYS_NAME = "gost"  # how tables spell the lab's relay; a GOST has its own name behind it
 
 
@@ -87,6 +92,14 @@ class Way:
     def end(self, end: str) -> str:
         """near or far, as it is charged."""
         return f"{self.name}+{self.transport}/{end}"
+
+    @property
+    def over_udp(self) -> bool:
+        return tunnel_kind(f"{GOST}+{self.transport}").over == "udp"
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        return OVER_UDP if self.over_udp else THROUGH
 
     def says(self) -> str:
         program = self.name.replace("gost-", "GOST ") if self.name != RELAYS_NAME else "relay"
@@ -137,6 +150,7 @@ class Chain:
     """What listens on this machine's loopback."""
 
     iperf3: str
+    way: Way | None
     client_cpus: str  # taskset's word
     entry: int
     processes: dict[str, subprocess.Popen[bytes]]  # by the name of the program as it is charged
@@ -158,10 +172,11 @@ def chain(iperf3: str, way: Way | None, cpus: str, client_cpus: str = "") -> Ite
     """
     programs = chain_argv(iperf3, way, *free_ports(3))
     *_, (_, entry) = programs.values()
-    built = Chain(iperf3, client_cpus or cpus, entry, {})
+    built = Chain(iperf3, way, client_cpus or cpus, entry, {})
     try:
         for name, (argv, port) in programs.items():
-            wait_for(port, built.start(name, argv, cpus))
+            over = "udp" if way and way.over_udp and name == way.end("far") else "tcp"
+            wait_for(port, built.start(name, argv, cpus), over=over)
         yield built
     finally:
         for process in reversed(built.processes.values()):
@@ -206,9 +221,9 @@ def measure(built: Chain, load: Load) -> dict[str, Spent]:
     client = built.start("iperf3/sender", argv, built.client_cpus)
     pids = {name: process.pid for name, process in built.processes.items()}
     time.sleep(SETTLE_S + load.streams * SETTLE_PER_STREAM_S)
-    before = {name: so_far(pid) for name, pid in pids.items()}
+    before, crossed = {name: so_far(pid) for name, pid in pids.items()}, loopback_bytes()
     time.sleep(WINDOW_S)
-    after = {name: so_far(pid) for name, pid in pids.items()}
+    after, crossed = {n: so_far(pid) for n, pid in pids.items()}, loopback_bytes() - crossed
     calls_per_move = count_calls(pids)
     if client.poll() is not None:
         raise RuntimeError(f"iperf3 gave up under {load}")
@@ -216,7 +231,26 @@ def measure(built: Chain, load: Load) -> dict[str, Spent]:
     for name, began in before.items():
         cpu_ns, moves, moved = (b - a for a, b in zip(began, after[name], strict=True))
         spent[name] = Spent(cpu_ns, moves * calls_per_move[name], moved)
-    return spent
+    return with_datagrams(spent, built.way, crossed)
+
+
+def loopback_bytes() -> int:
+    """What this machine's loopback has carried, headers and all (proc(5), /proc/net/dev)."""
+    lines = Path("/proc/net/dev").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.split()[0] == "lo:")
+
+
+def with_datagrams(spent: Mapping[str, Spent], way: Way | None, crossed: float) -> dict[str, Spent]:
+    """What a tunnel over UDP moved in its datagrams too, which no count of a process has: all that
+    crossed loopback, without the two ways that TCP took there. Each end has them once.
+    """
+    if way is None or not way.over_udp:
+        return dict(spent)
+    of_tcp = 2 * TCPS_SHARE * spent["iperf3/receiver"].bytes
+    datagrams = max(0.0, crossed - of_tcp)
+    ends = [way.end("near"), way.end("far")]
+    more = {name: replace(spent[name], bytes=spent[name].bytes + datagrams) for name in ends}
+    return {**spent, **more}
 
 
 def so_far(pid: int) -> tuple[int, int, int]:
@@ -266,7 +300,7 @@ def take(iperf3: str, ways: Sequence[Way], cpu: int, repeat: int) -> Taken:
         for way in (None, *ways):
             about = f"{number} of {repeat}, {way.says() if way else 'iperf3 alone'}"
             print(f"bench: costs: {about} …", file=sys.stderr, flush=True)
-            for load in THROUGH if way else DIRECT:
+            for load in way.loads if way else DIRECT:
                 with chain(iperf3, way, str(cpu)) as built:
                     found.setdefault((way, load), []).append(measure(built, load))
     return found
@@ -337,6 +371,17 @@ def fit(groups: Mapping[Group, Sequence[Spent]]) -> dict[Group, Cost]:
     }
 
 
+def at_calls_cost(call_ns: int, samples: Sequence[Spent]) -> Cost:
+    """c1 at a given c0, by the same least squares. A tunnel over UDP has the c0 that its program's
+    transports over TCP have: it sends a packet a call, and alone tells nothing apart.
+    """
+    calls, moved = np.array([(each.calls, each.bytes) for each in samples]).T / np.array(
+        [each.cpu_ns for each in samples]
+    )
+    byte_ns = float(moved @ (1 - call_ns * calls) / (moved @ moved))
+    return Cost(call_ns, round(1000 * max(0.0, byte_ns)))
+
+
 def told_apart(samples: Sequence[Spent]) -> bool:
     """Whether calls and bytes vary apart."""
     calls, moved = np.array([(each.calls, each.bytes) for each in samples]).T / np.array(
@@ -374,11 +419,15 @@ def costs_of(loads_of: Mapping[str, Loads]) -> dict[str, MeasuredCost]:
     tunnels = dict.fromkeys(f"{name.partition('+')[0]}+" for name in loads_of if "+" in name)
     for of_one in ("iperf3/sender", "iperf3/receiver", *tunnels):
         groups: dict[Group, list[Spent]] = {}
+        over_udp: dict[Group, list[Spent]] = {}
         for name, loads in loads_of.items():
-            for (_, load), spent in loads.items() if name.startswith(of_one) else ():
+            for (way, load), spent in loads.items() if name.startswith(of_one) else ():
                 if load != JUDGE:
-                    groups.setdefault((name, load.streams), []).append(spent)
+                    its = over_udp if way and way.over_udp else groups
+                    its.setdefault((name, load.streams), []).append(spent)
         fitted = fit(groups) if groups else {}
+        for group, samples in over_udp.items() if fitted else ():
+            fitted[group] = at_calls_cost(next(iter(fitted.values())).call_ns, samples)
         for name in dict.fromkeys(name for name, _ in fitted):
             costs = {streams: cost for (one, streams), cost in fitted.items() if one == name}
             call_ns = next(iter(costs.values())).call_ns

@@ -18,6 +18,7 @@ from gostlab.apps.bench.calibrate import (
     misfit,
     name_of_cpu,
 )
+from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.describe.file.costs import Cost, MeasuredCost, load_measured
 from gostlab.setup.parts import find_parts
 from tests.offspring import offspring
@@ -66,6 +67,31 @@ def test_no_cost_is_below_nothing() -> None:
 def test_a_fit_that_cannot_tell_calls_from_bytes_says_so() -> None:
     with pytest.raises(ValueError, match="nothing tells them apart"):
         fit({("far", 1): COLLINEAR})
+
+
+QUIC = Way("gost-3.2.6", Path("/g/gost"), "quic")
+
+
+def test_a_tunnel_over_udp_has_its_datagrams_and_the_cost_of_a_call_over_tcp() -> None:
+    # 1000 bytes of payload crossed loopback twice by TCP, and once in datagrams of 1100.
+    ends = {QUIC.end(end): Spent(5e3, 1.0, 1000.0) for end in ("near", "far")}
+    spent = {"iperf3/receiver": Spent(1.0, 1.0, 1000.0), **ends}
+    moved = calibrate.with_datagrams(spent, QUIC, 2 * 1005 + 1100)
+    assert [each.bytes for each in moved.values()] == [1000.0, 2100.0, 2100.0]
+    assert calibrate.with_datagrams(spent, WS, 1e9) == spent
+
+    through = Way("gost-3.2.6", QUIC.program, "ws")
+    taken = {
+        "gost-3.2.6+ws/near": {(through, Load(1, length=str(n))): s for n, s in enumerate(VARIED)},
+        "gost-3.2.6+quic/near": {(QUIC, Load(1)): Spent(1500 * 1e4 + 0.9 * 1e7, 1e4, 1e7)},
+    }
+    assert calibrate.costs_of(taken)["gost-3.2.6+quic/near"] == MeasuredCost(1500, {1: 900})
+    assert not {load.streams for load in QUIC.loads} - {1, 16}
+
+
+def test_every_transport_of_gosts_is_measured() -> None:
+    known = {name for name in tunnel_kinds() if name.startswith("gost+")}
+    assert {f"gost+{each}" for each in calibrate.ALL_TRANSPORTS} == known
 
 
 def test_a_written_table_reads_as_what_was_measured(tmp_path: Path) -> None:
