@@ -1,15 +1,21 @@
 """What the kernel and the relay are built with, for who may not install it: Debian's packages,
-unpacked into the cache. A C compiler and make are the machine's own. Python's own library alone.
+unpacked into the cache. Python's own library alone.
+
+A tool starts with the loader that it was built for. A compiler names others by their paths: where
+the machine has none, what compiles finds the unpacked /usr in the place of the machine's.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from gostlab.declared.folders import cache_folder
-from gostlab.setup.root import LIBRARIES, LOADER
+from gostlab.setup import landlock
+from gostlab.setup.root import LIBRARIES, LOADER, SUITE
 from gostlab.setup.unpacked import fetch_with_libraries, unpack
 from gostlab.setup.workbench import SetupError, Workbench, replacing
 
@@ -22,9 +28,15 @@ TOOLS = {
     "bc": ("bc",),
     "xz": ("xz-utils",),
     "patch": ("patch",),
+    "go": ("golang-go",),
 }
-GO = "golang-go"
-GO_ITSELF = r"golang-1\.\d+-(go|src)"  # what that package stands for
+# All that a build starts, where it is to find its compilers.
+SYSTEM = (
+    "gcc libc6-dev make bash coreutils dash diffutils findutils grep gzip hostname mawk perl-base"
+    " sed tar"
+).split()
+# What packages stand for, and what compiling needs besides libraries.
+MORE = r"golang-1\.\d+-(go|src)|((gcc|cpp|libctf|(lib)?binutils|linux-libc).*|lib.*-dev)"
 
 
 def build_path() -> str:
@@ -32,34 +44,42 @@ def build_path() -> str:
     return str(cache_folder() / FOLDER / "bin")
 
 
+def lacking(programs: Sequence[str]) -> list[str]:
+    """Those of some programs that this machine does not have."""
+    machines = os.pathsep.join(each for each in os.get_exec_path() if each != build_path())
+    return [name for name in programs if shutil.which(name, path=machines) is None]
+
+
 def provide_build_tools(bench: Workbench, *, with_go: bool) -> str:
     """What this machine lacks of them. Raises SetupError."""
-    missing = [name for name in COMPILERS if shutil.which(name) is None]
-    if missing:
-        raise SetupError(
-            f"there is no {' and no '.join(missing)} here: have the packages gcc, libc6-dev and"
-            " make installed"
-        )
-    wanted = [*TOOLS, *(["go"] if with_go else [])]
-    machines = os.pathsep.join(each for each in os.get_exec_path() if each != build_path())
-    lacking = [name for name in wanted if shutil.which(name, path=machines) is None]
-    if not lacking:
-        return f"{', '.join((*COMPILERS, *wanted))} are there"
+    wanted = [*COMPILERS, *(name for name in TOOLS if with_go or name != "go")]
+    missing, compilers = lacking(wanted), lacking(COMPILERS)
+    if not missing:
+        return f"{', '.join(wanted)} are there"
+    if compilers:
+        missing = wanted
+        check_namespaces(compilers)
     folder = bench.cache / FOLDER
-    if all((folder / "bin" / name).is_file() for name in lacking):
-        return f"{', '.join(lacking)} (unpacked before)"
-    packages = list(dict.fromkeys(each for name in lacking for each in TOOLS.get(name, (GO,))))
+    if all((folder / "bin" / name).is_file() for name in missing):
+        return f"{', '.join(missing)} (unpacked before)"
+    packages = [each for name in missing for each in TOOLS.get(name, ())]
+    packages = list(dict.fromkeys([*packages, *(SYSTEM if compilers else [])]))
     scratch = bench.cache / "build" / FOLDER
-    files = fetch_with_libraries(bench, packages, scratch, more=GO_ITSELF)
+    files = fetch_with_libraries(bench, packages, scratch, SUITE, MORE)
+    bench.say("unpacking")
     with replacing(folder) as finished:
         unpack(files, finished / "tree", bench.log("tools"))
+        (finished / "tree/usr/local").mkdir(exist_ok=True)
+        if compilers:
+            (finished / "tree/usr/bin/awk").symlink_to("mawk")
         (finished / "bin").mkdir()
-        for name in (*lacking, *(["m4"] if "m4" in packages else [])):
+        for name in (*missing, *(["m4"] if "m4" in packages else [])):
             started = finished / "bin" / name
             started.write_text(script(folder, finished, name), encoding="utf-8")
             started.chmod(0o755)
     shutil.rmtree(scratch)
-    return f"{', '.join(lacking)} unpacked, the others are this machine's"
+    whose = "" if missing == wanted else ", the others are this machine's"
+    return f"{', '.join(missing)} unpacked{whose}"
 
 
 def script(folder: Path, unpacked: Path, name: str) -> str:
@@ -75,3 +95,26 @@ def script(folder: Path, unpacked: Path, name: str) -> str:
         f'#!/bin/sh\nexport BISON_PKGDATADIR="{tree}/usr/share/bison" M4="{folder}/bin/m4"\n'
         f'exec "{tree / LOADER}" --library-path "{tree / LIBRARIES}" "{tree}/usr/bin/{name}" "$@"\n'
     )
+
+
+def check_namespaces(missing: Sequence[str]) -> None:
+    """Raises SetupError where a user may not have namespaces to compile in."""
+    try:
+        subprocess.run(["true"], preexec_fn=landlock.enter_namespaces, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SetupError(
+            f"there is no {' and no '.join(missing)} here, and this machine gives its users no"
+            " namespaces to compile in: have the packages gcc, libc6-dev and make installed"
+        ) from error
+
+
+def enter() -> None:
+    """In a process that will start what compiles: where this machine lacks compilers, it finds the
+    unpacked /usr in the place of the machine's. Raises OSError.
+    """
+    tree = cache_folder() / FOLDER / "tree/usr"
+    if lacking(COMPILERS) and (tree / "bin/gcc").exists():
+        landlock.enter_namespaces()
+        # The lab, or its Python, may be below it.
+        landlock.bind(Path("/usr/local"), tree / "local")
+        landlock.bind(tree, Path("/usr"))

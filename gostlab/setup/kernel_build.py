@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gostlab.declared import folders
-from gostlab.setup import archive, parts
+from gostlab.setup import archive, build_tools, parts
 from gostlab.setup.workbench import (
     SetupError,
     Workbench,
@@ -264,6 +264,7 @@ def run_build_script(bench: Workbench, source: Source, built: Path, script: Path
             text=True,
             errors="replace",
             start_new_session=True,
+            preexec_fn=build_tools.enter,  # noqa: PLW1509 (a step has no threads)
             pass_fds=(bench.lock_fd,),
             # Set and empty: else a tree within somebody's git checkout calls itself 7.3.4+.
             env={**os.environ, "LOCALVERSION": ""},

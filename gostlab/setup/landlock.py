@@ -1,5 +1,5 @@
-"""Landlock (<linux/landlock.h>): a process gives up what it does not need, for itself and for all
-that comes of it.
+"""What a process gives up for itself and all that comes of it: by Landlock (<linux/landlock.h>)
+what it does not need, by namespaces of its own the machine's folders at some paths.
 """
 
 import ctypes
@@ -13,6 +13,7 @@ SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_ADD_RULE, SYS_LANDLOCK_RESTRICT_SELF =
 LANDLOCK_CREATE_RULESET_VERSION, LANDLOCK_RULE_PATH_BENEATH = 1, 1
 TCP_BIND_AND_CONNECT, SCOPE_SOCKETS_AND_SIGNALS = 3, 3
 PR_SET_NO_NEW_PRIVS = 38
+CLONE_NEWNS, CLONE_NEWUSER, MS_BIND, MS_REC = 0x20000, 0x10000000, 0x1000, 0x4000
 READING = {"execute": 1 << 0, "read_file": 1 << 2, "read_dir": 1 << 3}
 WRITING = {
     "write_file": 1 << 1,
@@ -86,6 +87,23 @@ def ruleset_bytes(abi: int) -> int:
 def gain_no_rights() -> None:
     """No program that is executed from here on gains rights (set-user-id). Raises OSError."""
     checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *unused(3)), "no_new_privs")
+
+
+def enter_namespaces() -> None:
+    """Mounts of its own from here on, as the user that it is. Raises OSError."""
+    user, group = os.geteuid(), os.getegid()
+    flags = ctypes.c_int(CLONE_NEWUSER | CLONE_NEWNS)
+    checked(libc.unshare(flags), "user namespaces")
+    for name, text in (("setgroups", "deny"), ("uid_map", user), ("gid_map", group)):
+        words = text if text == "deny" else f"{text} {text} 1"
+        Path("/proc/self", name).write_text(words, encoding="ascii")
+
+
+def bind(folder: Path, place: Path) -> None:
+    """Have a folder at another place, in mounts of its own. Raises OSError."""
+    flags = ctypes.c_ulong(MS_BIND | MS_REC)
+    done = libc.mount(str(folder).encode(), str(place).encode(), None, flags, None)
+    checked(done, str(place))
 
 
 def unused(count: int) -> list[ctypes.c_ulong]:

@@ -26,7 +26,7 @@ from gostlab.declared import controls, folders
 from gostlab.declared.controls import Control
 from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import from_root
-from gostlab.setup import landlock, parts
+from gostlab.setup import build_tools, landlock, parts
 from gostlab.setup.workbench import replacing, write_json
 
 # What is compiled with every control, and what its file may include.
@@ -212,6 +212,7 @@ def run(argv: Sequence[str | Path], said: str, places: Sequence[str | Path]) -> 
     allowed[Path("/dev/null")] = ("read_file", "write_file")
 
     def confine() -> None:
+        build_tools.enter()
         landlock.limit(*LIMITS)
         landlock.gain_no_rights()
         if abi:
@@ -278,7 +279,9 @@ def replacing_ours(folder: Path) -> Iterator[Path]:
 @cache
 def compiler_version() -> str:
     """The compiler's first line. Raises MissingPart."""
-    said = parts.output_of(["gcc", "--version"]).splitlines()
+    unpacked = Path(build_tools.build_path(), "gcc")
+    words: list[list[str | Path]] = [["gcc", "--version"], [unpacked, "--version"]]
+    said = (parts.output_of(words[0]) or parts.output_of(words[1])).splitlines()
     if not said:
         raise parts.MissingPart("gcc is missing: run ./lab setup")
     return said[0]
