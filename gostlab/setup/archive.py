@@ -14,6 +14,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from glob import glob
 from pathlib import Path
 
 from gostlab.setup.parts import version_tuple
@@ -35,6 +36,10 @@ TARGET_FIELDS = (
     "ARCHITECTURE",
     "SIGNED_BY",
 )
+SOURCES = ("/etc/apt/sources.list", "/etc/apt/sources.list.d/*")
+# A snapshot archive has the mirror as it was at each moment. Images of Debian name the moment that
+# they were made from in a comment.
+SNAPSHOT = re.compile(r"(https?://\S+/archive/debian)/\d{8}T\d{6}Z")
 LIBRARY_SECTIONS = ("libs", "oldlibs")
 # What of the machine's apt configuration says how its mirror is reached. The rest is left out,
 # above all the hooks that it runs after an update.
@@ -265,10 +270,36 @@ def private_apt(bench: Workbench, what: str, instead: str = "") -> PrivateApt:
     return PrivateApt(bench.apt_folder, mirror)
 
 
-class PrivateApt:
-    """An apt of the lab's own, in one folder."""
+def find_snapshot(sources: Iterable[str] = SOURCES) -> str | None:
+    """A snapshot archive's address, without a moment: GOSTLAB_SNAPSHOT, else what the machine's
+    sources.list names; None where neither does.
+    """
+    named = os.environ.get("GOSTLAB_SNAPSHOT")
+    if named:
+        return named.rstrip("/")
+    files = [Path(each) for pattern in sources for each in sorted(glob(pattern))]
+    texts = (file.read_text(encoding="utf-8", errors="replace") for file in files)
+    return next((found[1] for text in texts if (found := SNAPSHOT.search(text))), None)
 
-    def __init__(self, folder: Path, mirror: Mirror) -> None:
+
+def apt_at(apt: PrivateApt, moment: str) -> PrivateApt | None:
+    """The same for what the mirror had at a moment (20261125T000000Z); None where no snapshot
+    archive is known.
+    """
+    snapshot = find_snapshot()
+    if snapshot is None:
+        return None
+    folder = apt.folder.with_name(f"{apt.folder.name}-{moment}")
+    return PrivateApt(folder, replace(apt.mirror, uri=f"{snapshot}/{moment}"), is_current=False)
+
+
+class PrivateApt:
+    """An apt of the lab's own, in one folder.
+
+    is_current  its lists must not be older than they themselves allow
+    """
+
+    def __init__(self, folder: Path, mirror: Mirror, *, is_current: bool = True) -> None:
         self.folder = folder
         self.mirror = mirror
         self.complaints: list[str] = []
@@ -278,6 +309,8 @@ class PrivateApt:
         dump = subprocess.run(
             ["apt-config", "dump"], capture_output=True, text=True, check=False
         ).stdout
+        if not is_current:
+            dump += '\nAcquire::Check-Valid-Until "false";'
         (folder / "apt.conf").write_text(apt_configuration(folder, dump), encoding="utf-8")
 
     def look_for(

@@ -13,6 +13,7 @@ Python's own library alone.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import lzma
 import os
@@ -21,6 +22,7 @@ import shutil
 import stat
 import sys
 import tarfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache as once
@@ -156,6 +158,11 @@ def read_lock(file: Path = LOCK) -> list[Pinned]:
     """The packages that the root is made of."""
     lines = file.read_text(encoding="utf-8").splitlines()
     return [Pinned(*line.split()) for line in lines if line and not line.startswith("#")]
+
+
+def moment_of(file: Path = LOCK) -> str:
+    """When the mirror had all of them, as snapshot archives say it."""
+    return re.findall(r"\b\d{8}T\d{6}Z\b", file.read_text(encoding="utf-8"))[0]
 
 
 # -- looking
@@ -306,7 +313,8 @@ def provide_root(bench: Workbench) -> str:
     shutil.rmtree(bench.cache / "build" / "root", ignore_errors=True)
     made = find_root(bench.cache)
     assert made is not None
-    return "; ".join([named(made), *newer])
+    where = ["GOSTLAB_SNAPSHOT=URL/archive/debian gives the pinned ones"] if newer else []
+    return "; ".join([named(made), *newer, *where])
 
 
 def named(root: Root) -> str:
@@ -317,29 +325,54 @@ def named(root: Root) -> str:
 def fetch(
     bench: Workbench, pinned: Sequence[Pinned]
 ) -> tuple[list[tuple[Pinned, Path]], list[str]]:
-    """The files of all packages, and a line for each that the mirror has only in a newer version.
+    """The files of all packages, and a line for each that is to be had in a newer version alone:
+    of what has gone from the mirror a snapshot archive may have the pinned one.
 
-    What has come stays until the root is made: the next try goes on. Raises SetupError,
-    ArchiveError.
+    What has come stays until the root is made: the next try goes on. Raises SetupError.
     """
     place = bench.cache / "build" / "root"
     place.mkdir(parents=True, exist_ok=True)
-    missing = [one for one in pinned if not (place / one.file_name).is_file()]
-    taken: dict[Pinned, Pinned] = {}
-    if missing:
+
+    def left() -> list[Pinned]:
+        return [one for one in pinned if not (place / one.file_name).is_file()]
+
+    newer: dict[Pinned, Pinned] = {}
+    if left():
         apt = archive.private_apt(bench, "the sandbox's root")
-        bench.say(f"fetching {len(missing)} packages")
-        apt.read_suites(list(dict.fromkeys(one.suite for one in pinned)))
-        offered = apt.versions(dict.fromkeys(one.package for one in missing))
-        for one in missing:
-            taken[one] = as_offered(one, offered, apt.complaints)
-        download(apt, list(taken.values()), place, bench)
-    newer = [
+        suites = list(dict.fromkeys(one.suite for one in pinned))
+        offered = fetch_from(apt, suites, left(), place, bench)
+        before = archive.apt_at(apt, moment_of()) if left() else None
+        if before is not None:
+            fetch_from(before, suites, left(), place, bench)
+        newer = {one: as_offered(one, offered, apt.complaints) for one in left()}
+        download(apt, list(newer.values()), place)
+    said = [
         f"{one} has gone from the mirror: {other.version} taken"
-        for one, other in taken.items()
+        for one, other in newer.items()
         if other is not one
     ]
-    return [(one, place / taken.get(one, one).file_name) for one in pinned], newer
+    return [(one, place / newer.get(one, one).file_name) for one in pinned], said
+
+
+def fetch_from(
+    apt: archive.PrivateApt,
+    suites: Sequence[str],
+    wanted: Sequence[Pinned],
+    place: Path,
+    bench: Workbench,
+) -> list[archive.Candidate]:
+    """Those of some packages that an archive has as they are pinned, as far as they come; what it
+    has of all. Raises HashMismatch.
+    """
+    bench.say(f"fetching {len(wanted)} packages")
+    apt.read_suites(suites)
+    offered = apt.versions(dict.fromkeys(one.package for one in wanted))
+    has = {(each.package, each.suite, each.version) for each in offered}
+    with contextlib.suppress(archive.ArchiveError):  # the next to ask may have it
+        download(
+            apt, [one for one in wanted if (one.package, one.suite, one.version) in has], place
+        )
+    return offered
 
 
 def as_offered(
@@ -356,9 +389,7 @@ def as_offered(
     return Pinned(one.place, one.suite, one.package, newest.version, "")
 
 
-def download(
-    apt: archive.PrivateApt, wanted: Sequence[Pinned], place: Path, bench: Workbench
-) -> None:
+def download(apt: archive.PrivateApt, wanted: Sequence[Pinned], place: Path) -> None:
     """Fetch packages. A file takes its name here only when it has the pinned sum. Raises
     HashMismatch, ArchiveError.
     """
@@ -584,7 +615,8 @@ def write_lock(bench: Workbench) -> None:
     for kind in OWN.values():
         apt.read_suites([kind.suite])
         pin(f"iperf3/{kind.version}", kind.suite, ["iperf3", *kind.libraries])
-    head = "# What the sandbox's root is made of: python3 -m gostlab.setup.root lock\n"
+    now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    head = f"# What the sandbox's root is made of, at {now}: python3 -m gostlab.setup.root lock\n"
     LOCK.write_text(head + "".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
 
 

@@ -5,6 +5,7 @@ Nothing in it asks for a C library of the host's: kernel and relay are linked st
 root's programs have their own. So it is for every Linux on x86_64 that pip has a name for.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -18,7 +19,7 @@ from gostlab.declared import controls
 from gostlab.declared.folders import CODE, ROOT, cache_folder
 from gostlab.setup import archive, modules, parts
 from gostlab.setup.relay_build import go_environ
-from gostlab.setup.root import Root, find_root, pack, read_lock
+from gostlab.setup.root import Root, find_root, moment_of, pack, read_lock
 from gostlab.setup.workbench import SetupError, run_logged, write_json
 
 TAG = "py3-none-manylinux_2_17_x86_64"  # the oldest that pip of Python 3.11 knows by that name
@@ -140,9 +141,10 @@ def source_of_libc() -> str:
     return said if re.fullmatch(r"\S+ \S+", said) else "unknown"
 
 
-def make_sources(out: Path) -> Path:
-    """The sources of what the wheel carries, in one file to be offered beside it. What has come
-    stays: the next try goes on. Raises SetupError, OSError.
+def make_sources(out: Path) -> str:
+    """The sources of what the wheel carries, in one file to be offered beside it. What neither the
+    mirror nor a snapshot archive has, UNFOUND in it names. What has come stays until all have: the
+    next try goes on. Raises SetupError, OSError.
     """
     root, mirror = find_root(), archive.find_mirror()
     kernel = parts.kernel_record(parts.require_kernel(parts.find_parts()))
@@ -151,26 +153,33 @@ def make_sources(out: Path) -> Path:
         raise SetupError("needs a Debian mirror, the own root, and a kernel of Debian's source")
     scratch = cache_folder() / "build" / "wheel-sources"
     place = scratch / "sources"
-    apt = archive.PrivateApt(scratch / "apt", mirror)
+    package, version, suite = of_linux.groups()
+    tarball = place / f"{package}_{version}_all.deb"
     wanted = list(dict.fromkeys([*root.record["sources"], source_of_libc()]))
-    left = [each for each in wanted if not has_source(place, each)]
-    if left:
-        suites = list(dict.fromkeys(one.suite for one in read_lock()))
-        apt.download_sources([each.replace(" ", "=") for each in left], suites, place)
-    left = [each for each in wanted if not has_source(place, each)]
-    if left:
-        raise SetupError(
-            f"{len(left)} of {len(wanted)} sources are not on this machine's mirror: put them into"
-            f" {place} from Debian's snapshot archive, and run it again: {', '.join(left)}"
-        )
-    apt.read_suites([of_linux[3]])
-    apt.download_current([f"{of_linux[1]}={of_linux[2]}"], place)
+    suites = list(dict.fromkeys(one.suite for one in read_lock()))
+    apt = archive.PrivateApt(scratch / "apt", mirror)
+    for each in (apt, archive.apt_at(apt, moment_of())):
+        left = [source.replace(" ", "=") for source in wanted if not has_source(place, source)]
+        if each is not None and left:
+            each.download_sources(left, suites, place)
+        if each is not None and not tarball.is_file():
+            each.read_suites([suite])
+            with contextlib.suppress(archive.ArchiveError):
+                each.download_current([f"{package}={version}"], place)
+    unfound = [each for each in wanted if not has_source(place, each)]
+    unfound += [] if tarball.is_file() else [f"{package} {version}"]
+    (place / "UNFOUND").write_text("".join(f"{each}\n" for each in unfound), "utf-8")
     out.mkdir(parents=True, exist_ok=True)
     made = out.absolute() / "gostlab-sources.tar"
     log = cache_folder() / "log" / "wheel.log"
     run_logged(["tar", "--create", "--file", made, "--directory", scratch, place.name], log)
+    if unfound:
+        return (
+            f"{made}, without {len(unfound)} of {len(wanted) + 1} sources, which UNFOUND in it"
+            f" names: put them into {place} from a snapshot archive, and make it again"
+        )
     shutil.rmtree(scratch)
-    return made
+    return str(made)
 
 
 def has_source(place: Path, source: str) -> bool:

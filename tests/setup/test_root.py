@@ -91,11 +91,11 @@ def test_a_download_that_stops_goes_on_where_it_was(bench: Workbench, tmp_path: 
     files = [package(tmp_path, name, "1.0") for name in "ab"]
     place = tmp_path / "place"
     with pytest.raises(archive.ArchiveError, match="Connection reset"):
-        root.download(Mirror(files, gives=1), pinned_of(*files), place, bench)
+        root.download(Mirror(files, gives=1), pinned_of(*files), place)
     assert [path.name for path in place.glob("*.deb")] == ["bookworm_a_1.0.deb"]
 
     left = pinned_of(files[1])
-    root.download(Mirror(files), left, place, bench)
+    root.download(Mirror(files), left, place)
 
     assert len(list(place.glob("*.deb"))) == 2
 
@@ -104,7 +104,7 @@ def test_another_file_of_a_pinned_version_is_not_taken(bench: Workbench, tmp_pat
     file = package(tmp_path, "a", "1.0")
     one = Pinned("root", "bookworm", "a", "1.0", "0" * 64)
     with pytest.raises(HashMismatch, match="not the one that") as told:
-        root.download(Mirror([file]), [one], tmp_path / "place", bench)
+        root.download(Mirror([file]), [one], tmp_path / "place")
     assert "\n" not in str(told.value)
     assert not list((tmp_path / "place").rglob("*.deb"))
 
