@@ -14,7 +14,7 @@ from analysis.draw.drawings.heatmap import facet_order, norm_of, plot_heatmap
 from analysis.draw.levels import cc_rank, factor_columns, tunnels_of
 from analysis.draw.panels import pictures
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told, valid_rows
-from analysis.draw.sentences import DIRECT, NEAR, listed, span
+from analysis.draw.sentences import DIRECT, listed, span
 from analysis.judge.cells import natural
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.table import cc_name, rate, several
@@ -83,7 +83,7 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
 
 def ends(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """By congestion control, where least and where most is lost: which tunnels carry most and
-    least, how many what goes without one; then the short downloads.
+    least, and what goes without one; then the short downloads.
     """
     rows = with_paths(with_tunnels(table))
     if rows.empty:
@@ -113,30 +113,18 @@ def of_a_path(rows: pd.DataFrame, goodput: str) -> Iterator[str]:
     most, least = ranked.iloc[0], ranked.iloc[-1]
     level = ranked[[reach(row, most, goodput) for _, row in ranked.iterrows()]]
     names = [str(name) for name in level["tunnel"]]
+    others = several(len(names) - 1, "other")
+    which = listed(names) if len(names) < 4 else f"{names[0]} and {others}"
+    rates = " to ".join(dict.fromkeys(rate(level.iloc[at][goodput]) for at in (0, -1)))
     if len(names) == 1:
-        yield (
-            f"{place}: {names[0]} carries most, {rate(most[goodput])} Mbit/s, and"
-            f" {least['tunnel']} least, {rate(least[goodput])}."
-        )
+        said = f"{place}: {which} carries most, {rates} Mbit/s"
     else:
-        which = (
-            listed(names)
-            if len(names) < 4
-            else f"{names[0]} and {several(len(names) - 1, 'other')}"
-        )
-        rates = dict.fromkeys(rate(level.iloc[at][goodput]) for at in (0, -1))
-        said = f"{place}: {which} carry most, {' to '.join(rates)} Mbit/s, and their runs overlap"
-        of_least = f"; {least['tunnel']} carries least, {rate(least[goodput])}"
-        yield f"{said}{of_least if len(level) < len(ranked) else ''}."
-    for _, alone in known[known["tunnel"] == DIRECT].iterrows():
-        near = tunnelled[goodput] >= (1 - NEAR) * alone[goodput]
-        also = sum(reach(row, alone, goodput) for _, row in tunnelled[~near].iterrows())
-        of = several(len(tunnelled), "tunnel")
-        more = f"; the runs of {several(also, 'other')} overlap its" if also else ""
-        yield (
-            f"{place}: {near.sum()} of {of} carry what goes without one, {rate(alone[goodput])},"
-            f" or more{more}."
-        )
+        said = f"{place}: {which} carry most, {rates} Mbit/s (their runs overlap)"
+    if len(level) < len(ranked):
+        said += f", {least['tunnel']} least, {rate(least[goodput])}"
+    for alone in known.loc[known["tunnel"] == DIRECT, goodput]:
+        said += f"; without a tunnel {rate(alone)}"
+    yield f"{said}."
 
 
 def reach(row: pd.Series, other: pd.Series, figure: str) -> bool:
