@@ -17,6 +17,7 @@ from analysis.draw.levels import (
     facets_of,
     factor_columns,
     factor_heading,
+    flows_of,
     level_words,
     one_row,
 )
@@ -30,6 +31,7 @@ from analysis.judge.statistics import is_known
 
 # What is mapped, each on a figure of its own where the runs know it and it is not everywhere alike.
 MERITS = ("goodput", "srtt_median_ms", "queue_delay_p95_ms", "jain")
+SHARE = "share:"
 # Uniform to the eye from dark to bright, and made for every kind of colour vision (Nuñez, Anderton
 # & Renslow, PLoS ONE 13(7), 2018).
 COLOURS = "cividis"
@@ -137,10 +139,11 @@ def axes_of(table: pd.DataFrame) -> tuple[str, str] | None:
 
 
 def mapped(table: pd.DataFrame) -> list[str]:
-    """The figures of merit that are worth a map."""
+    """The figures of merit that are worth a map; where flows compete the first one's share too."""
+    shares = [f"{SHARE}{flow}" for flow in flows_of(table)[:1]]
     return [
         figure
-        for figure in MERITS
+        for figure in (*shares, *MERITS)
         if figure in table and table[figure].notna().any() and table[figure].nunique() > 1
     ]
 
@@ -150,9 +153,12 @@ def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[Picture]:
     pair = choose(sheet.rows)
     if pair is None:
         return
-    facets = sorted(facets_of(sheet.rows, known=pair), key=facet_order)
-    for figure in mapped(sheet.rows):
-        scale = norm_of([sheet.rows], figure)
+    figures = mapped(sheet.rows)
+    of_flows = {name: 100 * sheet.rows[name] for name in figures if name.startswith(SHARE)}
+    rows = sheet.rows.assign(**of_flows)  # in percent, as the scale says
+    facets = sorted(facets_of(rows, known=pair), key=facet_order)
+    for figure in figures:
+        scale = Normalize(0, 100) if figure in of_flows else norm_of([rows], figure)
 
         def plot(
             some: Sequence[tuple[str, pd.DataFrame]],
@@ -165,7 +171,7 @@ def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[Picture]:
         yield from pictures(
             facets,
             plot,
-            f"{merit_of(figure).axis} by {plain(pair[1])} and {plain(pair[0])}. {DRAWING.caption}",
+            f"{what_of(figure)} by {plain(pair[1])} and {plain(pair[0])}. {DRAWING.caption}",
             name=merit_of(figure).name.replace("_", "-"),
             most=FACETS_ON_A_FIGURE,
             medians=True,
@@ -187,8 +193,14 @@ def ends(sweep: Sweep, table: pd.DataFrame, choose: Choose = axes_of) -> Iterato
     """Where the map is highest and lowest."""
     rows = valid_rows(table)
     for figure in mapped(rows) if choose(rows) else ():
-        merit = merit_of(figure)
-        yield span(rows, merit.key, merit.axis, merit.show)
+        yield span(rows, figure, what_of(figure), merit_of(figure).show)
+
+
+def what_of(figure: str) -> str:
+    """A figure of merit in words, and whose it is."""
+    flow = figure.partition(":")[2]
+    axis = merit_of(figure).axis
+    return f"{flow}: {axis}" if flow else axis
 
 
 def mappable(table: pd.DataFrame, choose: Choose = axes_of) -> pd.DataFrame:

@@ -176,6 +176,23 @@ def test_the_map_s_ends_are_told(tmp_path: Path) -> None:
     assert "to 1,200 (2 BDP of buffer, 50 ms RTT, BBR" in said
 
 
+def test_where_flows_compete_the_first_ones_share_is_mapped_in_percent(tmp_path: Path) -> None:
+    for queue, buffer in itertools.product(("fifo", "codel"), ("1bdp", "2bdp")):
+        run = synthetic.several({"cc": "prague"}, {"cc": "cubic"}, duration_s=4.0)
+        run["factors"] = {"queue": queue, "buffer": buffer}
+        folder = synthetic.write_run(tmp_path, run, name=f"{queue}-{buffer}", goodput_mbit=80.0)
+        first = 20.0 if queue == "fifo" else 60.0
+        rates = {"flow1": first, "flow2": 80.0 - first}
+        constant = {name: lambda _, rate=rate: rate for name, rate in rates.items()}
+        synthetic.write_over_time(folder, run, constant)
+
+    [picture, *_] = drawn(tmp_path, "heatmap(buffer, queue)").pictures
+
+    assert picture.name.endswith("heatmap-buffer-queue-share")
+    assert sorted(words_on(picture.figure)[:4]) == ["25.0", "25.0", "75.0", "75.0"]
+    assert "flow1: Share of the sum" in picture.caption
+
+
 def test_one_factor_makes_no_map_and_it_says_why(tmp_path: Path) -> None:
     write(tmp_path, "cubic")
     write(tmp_path, "bbr")
