@@ -76,6 +76,7 @@ def shortest_and_longest(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
         f"95{NBSP}% of pings are back within {low} at best ({least['cell']}), and within {high} at"
         f" worst ({most['cell']})."
     )
+    said: tuple[str, ...]
     if is_loaded(sweep):
         heading, said = "what goodput costs in waiting", (f"Under load {back}", beside)
     else:
