@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-PREFIXES = ("gostlab.", "analysis.")
+# In a package the lab's analysis is within gostlab, and another of that name somebody else's.
+IS_WITHIN = Path(__file__).with_name("analysis").is_dir()
+PREFIXES = ("gostlab.",) if IS_WITHIN else ("gostlab.", "analysis.")
 OTHERS = {"yaml"}  # a run, which reads no YAML, imports what does
 # What Python asks of a module each time that it is imported; this is there without reading it.
 OF_THE_IMPORT = {"__spec__", "__path__", "__name__", "__file__", "__loader__", "__package__"}

@@ -231,7 +231,7 @@ def load(path: Path) -> ModuleType:
     own = path.parent == declared.DRAWING_FOLDERS[0]
     try:
         if own:
-            return importlib.import_module(f"analysis.draw.drawings.{path.stem}")
+            return importlib.import_module(f"{__package__}.drawings.{path.stem}")
         spec = importlib.util.spec_from_file_location(f"drawing_{path.stem}", path)
         assert spec is not None and spec.loader is not None, path
         module = importlib.util.module_from_spec(spec)

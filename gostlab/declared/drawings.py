@@ -12,13 +12,13 @@ from functools import cache
 from pathlib import Path
 
 from gostlab.declared.errors import BadInput
-from gostlab.declared.folders import CODE, DRAWINGS, from_root
+from gostlab.declared.folders import ANALYSIS, DRAWINGS, from_root
 from gostlab.declared.source import check_written, parse_source
 
 # Where drawings are looked for, one per file. A test adds a folder of its own.
 DRAWING_FOLDERS: tuple[Path, ...] = (DRAWINGS,)
-MODELS = CODE / "analysis" / "judge" / "models.py"
-MERITS = CODE / "analysis" / "judge" / "figures_of_merit.py"
+MODELS = ANALYSIS / "judge" / "models.py"
+MERITS = ANALYSIS / "judge" / "figures_of_merit.py"
 # What a Drawing cannot do without, by keyword.
 DRAWING_PARTS = ("caption", "draw")
 # What a Drawing has whose two factors a file may name.

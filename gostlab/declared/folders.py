@@ -10,10 +10,11 @@ import pwd
 from collections.abc import Iterator
 from pathlib import Path
 
-CODE = Path(__file__).resolve().parents[2]  # where gostlab and analysis are imported from
+CODE = Path(__file__).resolve().parents[2]  # where gostlab is imported from
 IN_PACKAGE = CODE / "gostlab" / "data"
 IS_PACKAGE = IN_PACKAGE.is_dir()
 ROOT = IN_PACKAGE if IS_PACKAGE else CODE
+ANALYSIS = CODE / "gostlab" / "analysis" if IS_PACKAGE else CODE / "analysis"
 BROUGHT = CODE / "gostlab" / "brought"  # the parts in a package from `make wheel`
 COMMAND = "gostlab" if IS_PACKAGE else "./lab"
 # Where a run's Python finds gostlab and topo.
@@ -30,7 +31,7 @@ TUNNELS = CODE / "gostlab" / "guest" / "tunnels"
 QDISCS = CODE / "gostlab" / "guest" / "qdiscs"
 TRAFFIC_KINDS = CODE / "gostlab" / "guest" / "traffic_kinds"
 FORMATS = CODE / "gostlab" / "apps" / "paths" / "formats"
-DRAWINGS = CODE / "analysis" / "draw" / "drawings"
+DRAWINGS = ANALYSIS / "draw" / "drawings"
 # Where a profile of the user's goes: into the checkout, or the current folder, never a package.
 OWN_PROFILES = Path(PROFILES.name) if IS_PACKAGE else PROFILES
 

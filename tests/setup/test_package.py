@@ -16,7 +16,7 @@ from gostlab.declared import folders
 from tests.lab_command import said_by
 
 ROOT = folders.ROOT
-# In a package these are gostlab/data; nothing but gostlab and analysis is importable from outside.
+# In a package these are gostlab/data; nothing but gostlab is importable from outside.
 DATA = "cc experiments kernel labs machines measurements netem_profiles schemas tunnel".split()
 
 pytestmark = [pytest.mark.slow, pytest.mark.network]
@@ -61,10 +61,8 @@ def said(installed: Path, here: Path, *words: object) -> subprocess.CompletedPro
 def test_it_has_what_people_write_and_no_tests_of_it(wheel: Path) -> None:
     names = ZipFile(wheel).namelist()
     assert {name.split("/")[2] for name in names if "/data/" in name} == {*DATA, "topo.py", "lab"}
-    assert {name.split("/")[0] for name in names if "dist-info" not in name} == {
-        "analysis",
-        "gostlab",
-    }
+    assert {name.split("/")[0] for name in names if "dist-info" not in name} == {"gostlab"}
+    assert len(names) == len(set(names)) and "gostlab/analysis/page/report.py" in names
     assert not any(name.endswith(("_test.go", ".pyc")) for name in names)
     for folder in ("experiments", "netem_profiles"):
         there = {path.name for path in (ROOT / folder).glob("*.yaml")}
@@ -82,6 +80,21 @@ def test_it_finds_its_files_and_is_called_by_its_own_name(installed: Path, tmp_p
     lesson = said(installed, tmp_path, "lab", "start", "0", "--student", "alice")
     assert lesson.returncode == 0, lesson.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["coursework"]
+
+
+def test_another_package_called_analysis_stays_somebody_elses(
+    installed: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "analysis").mkdir()
+    (tmp_path / "analysis/__init__.py").write_text("from analysis import mine\n")
+    (tmp_path / "analysis/mine.py").write_text("NAME = 'mine'\n")
+    script = (
+        "import gostlab, analysis; from gostlab.analysis.draw.registry import drawing_of\n"
+        "from gostlab.api import loaded; loaded.frames.pd\n"
+        "print(analysis.mine.NAME, drawing_of('goodput').word)"
+    )
+    done = said_by(installed.with_name("python"), "-c", script, cwd=tmp_path)
+    assert done.stdout == "mine goodput\n", done.stderr
 
 
 def test_a_profile_of_ones_own_goes_into_the_current_folder(
