@@ -1,4 +1,5 @@
-"""A mirror that has moved on: what it had comes from a snapshot archive, else the newer is taken."""
+"""A mirror that has moved on: what it had comes from a snapshot archive, else the newer is taken.
+"""
 
 from __future__ import annotations
 
