@@ -1,0 +1,96 @@
+"""Calls of a guest's programs where the host is in the way: somebody stops a guest's process, or a
+filter denies seccomp(2) to the lab. Nothing of it is in the samples, to the bit.
+"""
+
+import itertools
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gostlab import machine
+from gostlab.declared.kernels import SHIPPED, declared_kernels
+from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.setup import parts
+from tests.lab_command import said_by
+from tests.sandboxed import Lab, describe, direction
+
+pytestmark = pytest.mark.sandbox
+
+PATH = direction(rate_bps=10_000_000, delay_ms=10.0, buffer_pkts=60)
+SAMPLED = ("sockets.jsonl", "queues.jsonl", "hosts.jsonl", "flows.json", "legs.json")
+OLDER = [name for name, each in declared_kernels().items() if each.kernel.version < (6, 16)]
+LAB_UNDER_A_FILTER = """
+import os, sys
+from tests.machine.confined import filter_program, install
+install(filter_program(namespaces=True, seccomp=False))
+os.execv(sys.executable, [sys.executable, "-m", "gostlab", *sys.argv[1:]])
+"""
+
+
+def described(kernel: str) -> RunDescription:
+    """A short run of a kernel that is built."""
+    if kernel != SHIPPED and parts.built_version(kernel) is None:
+        pytest.skip(f"kernel {kernel} is not built here: ./lab kernel add {kernel}")
+    return describe(PATH, PATH, cc="bbr", duration_s=1.0, tunnel="relay+ws", kernel=kernel)
+
+
+def samples(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in SAMPLED}
+
+
+def stop_every_other_one(guest: machine.Watched) -> int:
+    """From its boot on stop half of a guest's processes for a while, then the other half, until its
+    end: how many were stopped.
+    """
+    children = Path(f"/proc/{guest.group}/task/{guest.group}/children")
+    stopped = 0
+    for half in itertools.cycle((0, 1)):
+        if guest.poll() is not None:
+            break
+        pids = [int(word) for word in children.read_text(encoding="ascii").split()]
+        if len(pids) > 1:  # alone is the one with which a kernel finds out what the host can do
+            stopped += sum(signalled(pid, signal.SIGSTOP) for pid in pids[half::2])
+            time.sleep(0.01)
+            for pid in pids:
+                signalled(pid, signal.SIGCONT)
+        time.sleep(0.02)
+    return stopped
+
+
+def signalled(pid: int, number: int) -> bool:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("kernel", [SHIPPED, *OLDER])
+def test_a_process_that_somebody_stops_goes_on_as_if_nobody_had(lab: Lab, kernel: str) -> None:
+    run = described(kernel)
+    undisturbed = lab.run(run)
+
+    guest, folder = lab.start(run)
+    stopped = stop_every_other_one(guest)
+
+    assert stopped > 4
+    assert samples(folder) == samples(undisturbed.folder)
+
+
+@pytest.mark.parametrize("kernel", OLDER)
+def test_by_ptrace_alone_the_samples_are_the_same(lab: Lab, kernel: str, tmp_path: Path) -> None:
+    """Where the host denies seccomp(2), as some containers' filters do."""
+    assert "seccomp" in declared_kernels()[kernel].kernel.features
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps(described(kernel).to_json()), encoding="utf-8")
+
+    for words, name in ((["-m", "gostlab"], "by-call"), (["-c", LAB_UNDER_A_FILTER], "by-stop")):
+        done = said_by(sys.executable, *words, "exec", file, tmp_path / name)
+        assert done.returncode == 0, done.stderr
+
+    assert samples(tmp_path / "by-call") == samples(tmp_path / "by-stop")
