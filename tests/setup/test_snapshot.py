@@ -1,5 +1,4 @@
-"""A mirror that has moved on: what it had comes from a snapshot archive, else the newer is taken.
-"""
+"""A mirror that moved on: what it had comes from a snapshot archive, else the newer is taken."""
 
 from __future__ import annotations
 

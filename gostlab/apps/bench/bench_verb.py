@@ -18,9 +18,9 @@ def bench_arguments(verb: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PART",
-        help="take these figures alone: before, native, pair, growth or overhead; or, taken only"
-        " where they are named, streams, tunnels, repeatability, calls, interrupts, cpus, loopback"
-        " or relay; may be given again",
+        help="take these figures alone: before, native, pair, growth, overhead or root; or, taken"
+        " only where they are named, streams, tunnels, repeatability, calls, interrupts, cpus,"
+        " loopback or relay; may be given again",
     )
     verb.add_argument(
         "--before",

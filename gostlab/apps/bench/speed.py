@@ -29,6 +29,8 @@ from gostlab.declared.folders import ROOT
 from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.setup.root import provide_root
+from gostlab.setup.workbench import SetupError, Workbench
 
 # The version before this one: its name, and its commit.
 BEFORE = ("0.2", "1c44881")
@@ -227,6 +229,22 @@ def overhead_figures(bench: Bench) -> list[Figure]:
     ]
 
 
+def root_figures(bench: Bench) -> list[Figure]:
+    """What the sandbox's own root adds to a first set-up: its packages fetched, and it made."""
+
+    def made_s() -> float:
+        began = time.monotonic()
+        cache = bench.folder()
+        (cache / "log").mkdir()
+        try:
+            provide_root(Workbench(cache, 1, lambda _: None, -1))
+        except SetupError as error:
+            raise RuntimeError(str(error)) from error
+        return time.monotonic() - began
+
+    return [bench.figure("the sandbox's own root, fetched and made", "s", "≤ 60", made_s)]
+
+
 @contextmanager
 def on_root(name: str) -> Iterator[None]:
     """Boot guests on this root for a while."""
@@ -299,6 +317,7 @@ PARTS: Mapping[str, Part] = {
     "pair": pair_figures,
     "growth": growth_figures,
     "overhead": overhead_figures,
+    "root": root_figures,
 }
 # What is taken where it is named alone: further loads, and what a model's numbers were taken from.
 FURTHER: Mapping[str, Part] = {
