@@ -73,7 +73,7 @@ def plot_heatmap(
         factor_heading(y),
         COLOURS,
         scale,
-        merit_of(figure).axis,
+        what_of(figure) if figure.startswith(SHARE) else merit_of(figure).axis,
         line_in=0.38,
         pt=9,
         columns=columns or (1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2),

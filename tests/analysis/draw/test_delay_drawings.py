@@ -191,6 +191,7 @@ def test_where_flows_compete_the_first_ones_share_is_mapped_in_percent(tmp_path:
     assert picture.name.endswith("heatmap-buffer-queue-share")
     assert sorted(words_on(picture.figure)[:4]) == ["25.0", "25.0", "75.0", "75.0"]
     assert "flow1: Share of the sum" in picture.caption
+    assert picture.figure.axes[-1].get_ylabel().startswith("flow1: Share")
 
 
 def test_one_factor_makes_no_map_and_it_says_why(tmp_path: Path) -> None:
