@@ -22,6 +22,7 @@ from gostlab.describe.file.words import level_words
 
 PATH, TUNNEL, FETCH = "factor:path", "factor:tunnel", "fetch_median_s"
 OF_ALL = "goodput"
+MOST_PATHS = 6  # of a map's columns, whose numbers can be read
 
 
 def goodput_of(rows: pd.DataFrame) -> str:
@@ -54,9 +55,32 @@ def with_paths(table: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
+def rtts_of(rows: pd.DataFrame) -> list[float]:
+    """The round trips, the middle one first: of those with cells enough, as a matrix may have been
+    run in part.
+    """
+    cells = rows.groupby("rtt_ms", sort=True).size()
+    fullest = list(cells[cells >= cells.max() / 2].index)
+    first = fullest[(len(fullest) - 1) // 2]
+    return [first, *(each for each in cells.index if each != first)]
+
+
 def draw(sheet: Sheet) -> Iterator[Picture]:
-    """A figure of the goodput, and one of the short downloads; a map of each congestion control."""
+    """Figures of the goodput, and of the short downloads; a map of each congestion control. Many
+    paths have a figure for each round trip.
+    """
     rows = with_paths(sheet.rows)
+    if rows[PATH].nunique() <= MOST_PATHS:
+        yield from maps(sheet, rows)
+        return
+    for rtt_ms in rtts_of(rows):
+        of_rtt = sheet.rows[sheet.rows["rtt_ms"] == rtt_ms]
+        yield from maps(sheet, with_paths(of_rtt), rtt_ms)
+
+
+def maps(sheet: Sheet, rows: pd.DataFrame, rtt_ms: float | None = None) -> Iterator[Picture]:
+    """A figure of the goodput, and one of the short downloads, of some paths."""
+    of = "" if rtt_ms is None else f", {rtt_ms:g} ms RTT"
     facets = sorted(
         ((cc_name(cc), some) for cc, some in rows.groupby("cc", sort=False)), key=facet_order
     )
@@ -76,8 +100,9 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
                 some, PATH, TUNNEL, figure, sheet.footer, title=title, norm=scale, columns=2
             )
 
+        name = merit.name if rtt_ms is None else f"{merit.name}-{rtt_ms:g}ms"
         yield from pictures(
-            facets, plot, f"{merit.axis} by tunnel and path", name=merit.name, medians=True
+            facets, plot, f"{merit.axis} by tunnel and path{of}", name=name, medians=True
         )
 
 
@@ -91,9 +116,7 @@ def ends(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     goodput = goodput_of(rows)
     for cc in sorted(rows["cc"].unique(), key=cc_rank):
         of_cc = rows[rows["cc"] == cc]
-        # the round trip with most cells, as a matrix may have been run in part
-        rtt = of_cc.groupby("rtt_ms", sort=True).size().idxmax()
-        here = of_cc[of_cc["rtt_ms"] == rtt]
+        here = of_cc[of_cc["rtt_ms"] == rtts_of(of_cc)[0]]
         for loss in dict.fromkeys((here["loss_p"].min(), here["loss_p"].max())):
             yield from of_a_path(here[here["loss_p"] == loss], goodput)
     if FETCH in rows and rows[FETCH].notna().any():

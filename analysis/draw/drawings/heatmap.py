@@ -65,7 +65,8 @@ def plot_heatmap(
     """
     all_rows = pd.concat([rows for _, rows in facets])
     across, down = levels_of(all_rows, x), levels_of(all_rows, y)
-    scale, room = norm or norm_of([all_rows], figure), 60 // max(1, len(across))
+    scale = norm or norm_of([all_rows], figure)
+    room = 60 // max(1, len(across) * max(1, columns))
     plan = Map(
         [style.wrapped(level_words(x, each), room) for each in across],
         [style.cut(level_words(y, each), 26) for each in down],
