@@ -81,9 +81,8 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
 def maps(sheet: Sheet, rows: pd.DataFrame, rtt_ms: float | None = None) -> Iterator[Picture]:
     """A figure of the goodput, and one of the short downloads, of some paths."""
     of = "" if rtt_ms is None else f", {rtt_ms:g} ms RTT"
-    facets = sorted(
-        ((cc_name(cc), some) for cc, some in rows.groupby("cc", sort=False)), key=facet_order
-    )
+    by_cc = [(cc_name(cc), some) for cc, some in rows.groupby("cc", sort=False)]
+    facets = [(f"{name}{of}", some) for name, some in sorted(by_cc, key=facet_order)]
     for figure in (goodput_of(rows), FETCH):
         if figure not in rows or not rows[figure].notna().any():
             continue

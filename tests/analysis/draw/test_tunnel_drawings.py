@@ -1,5 +1,6 @@
 """by-tunnel and wire: what they show of made-up runs, and what they say."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,22 @@ def test_every_tunnel_is_on_every_path_and_sentences_say_which(tmp_path: Path) -
     assert "0 % loss: wireguard carries most, 38 Mbit/s" in answer.sentences[0]
     assert answer.sentences[0].endswith("; without a tunnel 40.")
     assert "5 % loss: wireguard carries most, 19 Mbit/s" in answer.sentences[1]
+
+
+def test_many_paths_have_a_map_for_each_round_trip_the_middle_one_first(tmp_path: Path) -> None:
+    for rtt, loss in itertools.product(("20ms", "100ms", "300ms"), ("0%", "1%", "5%")):
+        levels = {"tunnel": "gost+ws", "loss": loss, "rtt": rtt, "cc": "cubic"}
+        lost = {"model": "random", "p": float(loss[:-1]) / 100}
+        run = synthetic.description(
+            tunnel="gost+ws", factors=levels, loss=lost, rtt_ms=float(rtt[:-2])
+        )
+        synthetic.write_run(tmp_path, run, name=f"{rtt}{loss}")
+    made = drawn(tmp_path, "by-path")
+
+    axes = [each.figure.axes[0] for each in made.pictures]
+    titles = [ax.get_title(loc="left") for ax in axes]
+    assert titles == [f"CUBIC, {rtt} ms RTT" for rtt in (100, 20, 300)]
+    assert len(axes[0].get_xticklabels()) == 3
 
 
 # Mbit/s of each run: what reaches the worst run of the first is not apart from it.
