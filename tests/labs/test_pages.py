@@ -199,6 +199,7 @@ def test_a_plan_says_what_to_show_and_what_to_do_in_either_time(lab: Lab) -> Non
     by_command = f"<!-- from: labs/times.py {lab.number} --write -->\n"
     projector = section(plan, "On the projector")
     assert len(re.findall(r"^    (\./lab .*--live.*)$", projector, re.M)) == 1
+    assert re.findall(rf"{by_command}(?!```\n.*verdict *\n─)", projector) == []
     # Measured numbers stand in the table that the command prints.
     for number in re.findall(r"(\d[\d.]*) Mbit/s", re.sub(r"```[^`]*```", "", projector)):
         assert f"{number}mbit" in projector
