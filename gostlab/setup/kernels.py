@@ -39,7 +39,7 @@ OPTIONS = folders.ROOT / "kernel" / "options"
 OLDEST = (4, 9)  # the first that a gcc of today compiles
 VERSION_LINES = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
 # Patches, by the end of their numbers, that build on others.
-BUILDS_ON = {"07": "02", "08": "02", "15": "02", "37": "33"}
+BUILDS_ON = {"07": "02", "08": "02", "15": "02", "37": "33", "38": "37"}
 # A tree of the user's is copied without what a build left in it (tar's patterns, from its root on:
 # include/linux and vmlinux.lds.S are sources).
 BUILT = (
@@ -106,6 +106,8 @@ def build_version(bench: Workbench, folder: Path, source: Source, declared: Decl
     """Patch a version's source, and build it. Raises SetupError."""
     patch_all(source.tree, declared.series)
     write_options(source.tree, declared.more, declared.may_be_missing)
+    profiles = str(declared.file.parent)
+    (source.tree / ".gostlab-profiles").write_text(profiles, encoding="utf-8")
     hashed = parts.version_inputs_hash(declared)
     taken = [patch.number for patch in declared.series]
     place = bench.cache / "kernel"

@@ -346,6 +346,8 @@ def version_inputs_hash(declared: Declared) -> str:
     total.update(declared.file.read_bytes())
     for patch in declared.series:
         total.update(patch.text().encode())
+    for profile in sorted(declared.file.parent.glob("*.tar.xz")):
+        total.update(profile.read_bytes())
     return total.hexdigest()[:12]
 
 

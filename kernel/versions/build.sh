@@ -4,10 +4,12 @@
 # gostlab/setup/kernels.py has patched SOURCE_TREE, and has put into it
 #   .gostlab-options         what is set on top of allnoconfig, CONFIG_NAME=value
 #   .gostlab-may-be-missing  the CONFIG_NAMEs of those that this version may not have; * is all
-# Beside OUTPUT_FILE go headers.tar.xz (what a module of this kernel is compiled with) and missing
-# (the options that were not taken). Exits with 3 if the source does not take an option that it
-# must.
+#   .gostlab-profiles        the folder that the version's profiles are in (kernel/profiles)
+# Beside OUTPUT_FILE go headers.tar.xz (what a module of this kernel is compiled with), missing
+# (the options that were not taken) and profile (by which the code was arranged, or why by none).
+# Exits with 3 if the source does not take an option that it must.
 set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_tree=$1 output=$2 jobs=${3:-$(nproc)}
 beside=$(dirname "$output")
 # As kernel/build.sh: what the kernel stirs into its random numbers is the same in every build.
@@ -16,6 +18,12 @@ export KBUILD_BUILD_VERSION=1 KBUILD_BUILD_TIMESTAMP="Thu Jan  1 00:00:00 UTC 19
 unset SUBARCH CROSS_COMPILE MAKEFLAGS MFLAGS 2>/dev/null || true
 
 cd "$source_tree"
+version=$(make --silent kernelversion)
+if [ -n "${GOSTLAB_COUNT_BRANCHES-}" ] && ! grep -qx CONFIG_GCOV=y .gostlab-options; then
+    patch --forward --no-backup-if-mismatch --silent -p1 \
+        <"$here/../profiles/instrument-${version%.*}.diff"
+    echo CONFIG_GCOV=y >>.gostlab-options
+fi
 make --silent KCONFIG_ALLCONFIG=.gostlab-options allnoconfig
 grep -vxFf .config .gostlab-options >"$beside/missing" || true
 if ! grep -qxF '*' .gostlab-may-be-missing; then
@@ -26,7 +34,27 @@ if ! grep -qxF '*' .gostlab-may-be-missing; then
     fi
 fi
 
-make --jobs="$jobs" linux
+# As kernel/build.sh: how often each branch was taken, by the whole path of what is compiled.
+flags=()
+found=linux-$version-gcc-$(gcc -dumpfullversion)
+profile=$(cat .gostlab-profiles 2>/dev/null || true)/$found.tar.xz
+if [ -n "${GOSTLAB_COUNT_BRANCHES-}" ]; then
+    echo "none: this kernel counts branches" >"$beside/profile"
+elif [ -f "$profile" ]; then
+    rm -rf .gostlab-profile
+    mkdir .gostlab-profile
+    tar --extract --file="$profile" --directory=.gostlab-profile
+    for counts in .gostlab-profile/*; do
+        mv "$counts" ".gostlab-profile/${PWD//\//#}#${counts##*/}"
+    done
+    unfitting="-Wno-missing-profile -Wno-coverage-mismatch -Wno-error"
+    flags+=("KCFLAGS=-fprofile-use=$PWD/.gostlab-profile $unfitting")
+    echo "$found" >"$beside/profile"
+else
+    echo "none: there is none for $found" >"$beside/profile"
+fi
+
+make --jobs="$jobs" "${flags[@]}" linux
 
 # What install-extmod-build packs where there is one, and the half of x86 that um includes.
 make --jobs="$jobs" modules_prepare

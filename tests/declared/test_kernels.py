@@ -13,6 +13,7 @@ import pytest
 
 from gostlab import api, machine
 from gostlab.declared import kernels
+from gostlab.declared.folders import KERNELS
 from gostlab.describe.file.document import BadInput
 from gostlab.machine.sandbox import boot_words
 from gostlab.setup import archive, parts
@@ -330,6 +331,17 @@ def test_a_build_that_was_cut_off_and_fails_is_begun_anew(
     bench = Workbench(tmp_path, 1, lambda _: None, -1)
     assert building.add_version(bench, name) == "built"
     assert tried == [("half", True), ("new", False)]
+
+
+def test_a_kernel_is_named_after_its_profile_too(tmp_path: Path) -> None:
+    shutil.copytree(KERNELS.parent, tmp_path / "kernel")
+    folder = tmp_path / "kernel/versions/5.10"
+    declared = kernels.read_declared(folder / "kernel.toml")
+    found = [parts.version_inputs_hash(declared)]
+    for counts in (b"some", b"others"):
+        (folder / "linux-5.10.1-gcc-1.0.0.tar.xz").write_bytes(counts)
+        found.append(parts.version_inputs_hash(declared))
+    assert len(set(found)) == 3
 
 
 def test_the_nearest_series_is_tried_first() -> None:

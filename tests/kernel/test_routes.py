@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gostlab.setup.parts import written_record
+from gostlab.declared.kernels import SHIPPED
+from gostlab.setup.parts import built_version, written_record
 from tests.sandboxed import Lab
 
 pytestmark = pytest.mark.sandbox
@@ -47,8 +48,11 @@ EXITS = {
 }
 
 
-def test_packets_go_where_the_routes_of_the_moment_send_them(lab: Lab) -> None:
-    on, off = (probe(lab, word) for word in ("Y", "N"))
+@pytest.mark.parametrize("kernel", [SHIPPED, "5.10"])
+def test_packets_go_where_the_routes_of_the_moment_send_them(lab: Lab, kernel: str) -> None:
+    if kernel != SHIPPED and built_version(kernel) is None:
+        pytest.skip(f"kernel {kernel} is not built here: ./lab kernel add {kernel}")
+    on, off = (probe(lab, kernel, word) for word in ("Y", "N"))
 
     assert (on["known"] > 80, off["known"]) == (True, 0)
     assert on["cases"] == off["cases"]  # to the nanosecond
@@ -56,8 +60,8 @@ def test_packets_go_where_the_routes_of_the_moment_send_them(lab: Lab) -> None:
     assert on["cases"]["namespace gone"] == [0]
 
 
-def probe(lab: Lab, word: str) -> dict[str, Any]:
-    log = lab.command(f"python3 -S {PROBE} {word}").log
+def probe(lab: Lab, kernel: str, word: str) -> dict[str, Any]:
+    log = lab.command(f"python3 -S {PROBE} {word}", kernel=kernel).log
     lines = [line for line in log.splitlines() if line.startswith('{"known"')]
     assert lines, log
     found: dict[str, Any] = json.loads(lines[0])

@@ -27,6 +27,7 @@ for last; do :; done
 out=$(printf '%s\\n' "$@" | sed -n 's/^--output-file=//p')
 cp "$last" "$out"
 """
+SCRIPTS = ("build.sh", "versions/build.sh")
 PATCH = """Subject: a new file
 
 --- /dev/null
@@ -39,13 +40,21 @@ PATCH = """Subject: a new file
 @pytest.fixture
 def pretended(tmp_path: Path) -> Path:
     """A folder with a kernel/ of its own, an empty source, and programs that pretend."""
-    for name in ("kernel/patches", "source", "bin"):
+    for name in ("kernel/patches", "kernel/profiles", "kernel/versions", "source", "bin"):
         (tmp_path / name).mkdir(parents=True)
+    for name in ("include", "scripts", "kernel", "os-Linux"):
+        (tmp_path / "source/arch/um" / name).mkdir(parents=True)
+    for name in ("include", "scripts", "arch/x86/um"):
+        (tmp_path / "source" / name).mkdir(parents=True)
     for name in ("include/asm/page.h", "include/generated/asm/unistd.h", "um/asm/elf.h"):
         header = tmp_path / "source/arch/x86" / name
         header.parent.mkdir(parents=True)
         header.touch()
-    shutil.copy(KERNEL / "build.sh", tmp_path / "kernel")
+    for script in SCRIPTS:
+        shutil.copy(KERNEL / script, tmp_path / "kernel" / script)
+    for name in (".gostlab-options", ".gostlab-may-be-missing"):
+        (tmp_path / "source" / name).touch()
+    (tmp_path / "source/.gostlab-profiles").write_text(str(tmp_path / "kernel/profiles"))
     (tmp_path / "kernel/patches/0001.patch").write_text(PATCH, encoding="utf-8")
     for name, text in (("make", MAKE), ("strip", STRIP)):
         program = tmp_path / "bin" / name
@@ -54,10 +63,10 @@ def pretended(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def build(folder: Path, options: str) -> subprocess.CompletedProcess[str]:
+def build(folder: Path, options: str, script: str = "build.sh") -> subprocess.CompletedProcess[str]:
     (folder / "kernel/options").write_text(options, encoding="utf-8")
     environ = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
-    argv = [folder / "kernel/build.sh", folder / "source", folder / "linux", "1"]
+    argv = [folder / "kernel" / script, folder / "source", folder / "linux", "1"]
     return said_by(*argv, env=environ)
 
 
@@ -94,19 +103,22 @@ def test_the_headers_that_modules_need_are_kept_beside_the_kernel(pretended: Pat
     assert (pretended / "source/Module.symvers").read_text() == "symbols\n"
 
 
-def test_a_profile_is_taken_where_it_fits_version_and_compiler_alone(pretended: Path) -> None:
-    assert build(pretended, "A=y\n").returncode == 0
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_profile_is_taken_where_it_fits_version_and_compiler_alone(
+    pretended: Path, script: str
+) -> None:
+    done = build(pretended, "A=y\n", script)
+    assert done.returncode == 0, done.stderr
     assert (pretended / "profile").read_text().startswith("none: ")
     assert "-fprofile-use" not in (pretended / "source/called").read_text()
 
     gcc = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=True)
     name = f"linux-9.9.1-gcc-{gcc.stdout.strip()}"
-    (pretended / "kernel/profiles").mkdir()
     (pretended / "net#route.gcda").write_text("counts", encoding="utf-8")
     with tarfile.open(pretended / f"kernel/profiles/{name}.tar.xz", "w:xz") as archive:
         archive.add(pretended / "net#route.gcda", "./net#route.gcda")
     for _ in range(2):
-        assert build(pretended, "A=y\n").returncode == 0
+        assert build(pretended, "A=y\n", script).returncode == 0
         assert (pretended / "profile").read_text() == f"{name}\n"
         assert "-fprofile-use=" in (pretended / "source/called").read_text()
     (counts,) = (pretended / "source/.gostlab-profile").iterdir()
