@@ -266,8 +266,7 @@ def run_build_script(bench: Workbench, source: Source, built: Path, script: Path
             start_new_session=True,
             preexec_fn=build_tools.enter,  # noqa: PLW1509 (a step has no threads)
             pass_fds=(bench.lock_fd,),
-            # Set and empty: else a tree within somebody's git checkout calls itself 7.3.4+.
-            env={**os.environ, "LOCALVERSION": ""},
+            env=build_environment(os.environ),
         )
         try:
             assert build.stdout is not None
@@ -289,6 +288,15 @@ def run_build_script(bench: Workbench, source: Source, built: Path, script: Path
         raise SourceDoesNotFit(last_complaint(log))
     if build.returncode != 0:
         raise SetupError(f"the kernel's build failed: {last_complaint(log)} (all of it: {log})")
+
+
+def build_environment(around: Mapping[str, str]) -> dict[str, str]:
+    """What a build.sh is to see of an environment: the same kernel comes of every machine with the
+    same compiler.
+    """
+    # Set and empty: else a tree within somebody's git checkout calls itself 7.3.4+. Kconfig writes
+    # the versions of Rust and of pahole down, and the kernel keeps them; no option here needs one.
+    return {**around, "LOCALVERSION": "", "GNUMAKEFLAGS": "RUSTC=false PAHOLE=false"}
 
 
 BOOT_CHECK = """#!/bin/sh
