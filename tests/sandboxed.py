@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from gostlab import machine
+from gostlab.declared.folders import cache_folder
 from gostlab.declared.kernels import SHIPPED
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
@@ -252,3 +253,12 @@ def kill_a_guests_parent(lab: Lab, kernel: Path, command: str, *, after_s: float
         assert sandboxes()
         parent.kill()
     return folder
+
+
+def without_root(cache: Path) -> Path:
+    """A cache folder with what set-up made but the root."""
+    cache.mkdir()
+    for part in cache_folder().iterdir():
+        if part.is_dir() and part.name != "root":
+            (cache / part.name).symlink_to(part)
+    return cache

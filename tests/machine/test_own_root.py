@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from gostlab.declared.folders import cache_folder
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import CHECKOUT, root_of
 from gostlab.setup import parts
 from gostlab.setup.root import Root, chosen_root, find_root
 from tests.lab_command import said_by
-from tests.sandboxed import describe, direction
+from tests.sandboxed import describe, direction, without_root
 
 pytestmark = pytest.mark.sandbox
 
@@ -44,15 +43,6 @@ def elsewhere(made: Root, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     folder = made.tree.parent
     shutil.copytree(folder, cache / "root" / folder.name, symlinks=True)
     return place / "lab", cache
-
-
-def without_root(cache: Path) -> Path:
-    """A cache folder with what set-up made but the root."""
-    cache.mkdir()
-    for part in cache_folder().iterdir():
-        if part.is_dir() and part.name != "root":
-            (cache / part.name).symlink_to(part)
-    return cache
 
 
 def executed(

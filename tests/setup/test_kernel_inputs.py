@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.declared import folders
+from gostlab.setup import kernel_build
 from tests.lab_command import said_by
 
 KERNEL = folders.ROOT / "kernel"
@@ -84,6 +85,21 @@ def test_a_source_that_takes_all_options_is_built_and_goes_on_where_it_was(prete
         assert done.returncode == 0, done.stderr
     assert (pretended / "linux").read_text() == "built\n"
     assert (pretended / "source/new").read_text() == "content\n"
+
+
+def test_the_machines_rust_and_pahole_leave_no_trace_in_a_kernel(tmp_path: Path) -> None:
+    """Linux's Makefile names them so, and its Kconfig asks for their versions."""
+    makefile = "RUSTC = rustc\nPAHOLE = pahole\nall:\n\t@$(RUSTC) || $(PAHOLE) || echo neither\n"
+    (tmp_path / "Makefile").write_text(makefile, encoding="utf-8")
+    for name in ("rustc", "pahole"):
+        (tmp_path / name).write_text("#!/bin/sh\necho 1.99\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    around = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    for environ, said in (
+        (around, "1.99\n"),
+        (kernel_build.build_environment(around), "neither\n"),
+    ):
+        assert said_by("make", cwd=tmp_path, env=environ).stdout == said
 
 
 def test_the_headers_that_modules_need_are_kept_beside_the_kernel(pretended: Path) -> None:

@@ -29,7 +29,9 @@ from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import CHECKOUT, MachineError
 from gostlab.runs import schedule
+from gostlab.setup.root import find_root
 from tests.apps.cluster import stub_worker
+from tests.sandboxed import without_root
 
 ME = Identity("here", "a CPU", "lab", "kernel", "tunnel", {"3.18": "x"}, None, "root")
 
@@ -216,6 +218,39 @@ def test_a_worker_of_another_lab_is_refused(
     monkeypatch.setattr(dask_cluster, "CONNECT_S", 1.0)
     with pytest.raises(MachineError, match=r"no worker there will do .*another lab \(another, not"):
         workers(identify=stub_worker.identify_another)
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("same", [True, False])
+def test_a_worker_whose_sandboxes_boot_on_another_root_is_refused(
+    same: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real worker says what it is: it has the same parts but for the root."""
+    distributed = pytest.importorskip("distributed", reason="python3-distributed is not there")
+    made = find_root()
+    if made is None:
+        pytest.skip("the sandbox's own root is not there: run ./lab setup --only root")
+    monkeypatch.setenv("GOSTLAB_ROOT", "own")
+    me, other = Identity(**worker.identify()), made.hash if same else made.hash[::-1]
+    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    monkeypatch.setenv("GOSTLAB_CACHE", str(cache := without_root(tmp_path / "cache")))
+    (its := cache / "root" / made.tree.parent.name).mkdir(parents=True)
+    (its / "tree").symlink_to(made.tree)
+    results.write_json(its / "root.json", {**made.record, "hash": other})
+    monkeypatch.setattr(dask_cluster, "CONNECT_S", 1.0)
+
+    with (
+        dask_cluster.local_cluster(distributed, 1) as daemon,
+        distributed.Client(daemon, set_as_default=False) as client,
+    ):
+        found = Cluster(client, me, None, print)
+        if same:
+            dask_cluster.wait_for_workers(found, "local:1", 1)
+            assert len(found) == 1
+        else:
+            says = f"another root \\({other[:12]}, not {made.hash[:12]}\\)"
+            with pytest.raises(MachineError, match=says):
+                dask_cluster.wait_for_workers(found, "local:1", 1)
 
 
 # -- do two agree?
