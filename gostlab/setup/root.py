@@ -23,7 +23,7 @@ import stat
 import sys
 import tarfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache as once
 from pathlib import Path
@@ -528,7 +528,22 @@ def compile_python(root: Root, log: Path) -> None:
     words: list[str | Path] = ["-S", "-m", "compileall", "-q", "-f"]
     words += ["--invalidation-mode", "unchecked-hash", "-s", root.tree, "-p", "/", *folders]
     argv, environ = root.python(*words)
-    run_logged(argv, log, environment=environ)
+    with links_within(root.tree, (path for folder in folders for path in folder.rglob("*.py"))):
+        run_logged(argv, log, environment=environ)
+
+
+@contextlib.contextmanager
+def links_within(tree: Path, paths: Iterable[Path]) -> Iterator[None]:
+    """Links of a root to absolute paths lead to its own files meanwhile, not to the host's."""
+    links = {path: os.readlink(path) for path in paths if path.is_symlink()}
+    links = {path: target for path, target in links.items() if target.startswith("/")}
+    for path, target in links.items():
+        path.unlink()
+        path.symlink_to(f"{tree}{target}")
+    yield
+    for path, target in links.items():
+        path.unlink()
+        path.symlink_to(target)
 
 
 # -- as one file

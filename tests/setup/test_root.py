@@ -156,6 +156,30 @@ def test_its_programs_run_on_the_host_and_its_python_is_its_own(made: root.Root)
     assert said.startswith(str(made.tree)) and "(3, 11)" in said
 
 
+def test_its_byte_code_is_of_its_own_modules_and_of_no_hosts(
+    made: root.Root, tmp_path: Path
+) -> None:
+    """Debian's sitecustomize.py is a link to an absolute path, and so is one of no host here."""
+    tree, lib = tmp_path / "tree", "usr/lib/python3.11"
+    shutil.copytree(
+        made.tree / lib, tree / lib, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for name in ("usr/bin", root.LIBRARIES):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).symlink_to(made.tree / name)
+    own = f"etc/{tmp_path.name}/sitecustomize.py"
+    (tree / own).parent.mkdir(parents=True)
+    (tree / own).write_text("OF_ITS_OWN = 1\n")
+    (link := tree / lib / "sitecustomize.py").unlink()
+    link.symlink_to(f"/{own}")
+
+    root.compile_python(root.Root(tree, {}), tmp_path / "log")
+
+    assert os.readlink(link) == f"/{own}"
+    [code] = (tree / lib / "__pycache__").glob("sitecustomize.*.pyc")
+    assert b"OF_ITS_OWN" in code.read_bytes() and str(tmp_path).encode() not in code.read_bytes()
+
+
 def test_what_it_says_of_itself_is_so(made: root.Root) -> None:
     assert root.hash_of(made.tree) == made.hash
     rights = [
