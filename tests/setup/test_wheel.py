@@ -169,7 +169,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def digests(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What the samples of the same runs come to, by the machine's release."""
+    """What the samples of the same runs come to, and the root that the machine makes of Debian's
+    packages, by the machine's release.
+    """
     return {
         suite: run_on(bare(suite, tmp_path_factory.mktemp(suite) / "debian"), made)
         for suite in PYTHONS
@@ -184,6 +186,7 @@ def bare(suite: str, place: Path) -> Path:
     done = said_by("debootstrap", *words, timeout=3600)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert not any((place / "usr/bin" / name).exists() for name in ("iperf3", "mn", "gcc", "ip"))
+    shutil.copytree("/etc/apt/apt.conf.d", place / "etc/apt/apt.conf.d", dirs_exist_ok=True)
     return place
 
 
@@ -203,6 +206,7 @@ gostlab lab predict 0
 gostlab lab run 0
 gostlab lab report 0
 gostlab lab hand-in 0
+GOSTLAB_CACHE=$PWD/made python -m gostlab.setup.root make
 """
 
 
@@ -229,7 +233,11 @@ exec chroot --userspec={SOMEBODY}:{SOMEBODY} {machine} env HOME=/class sh -euc "
     folder = machine / "class"
     files = [path for name in SAMPLES for path in sorted(folder.rglob(f"results/**/{name}"))]
     assert len(files) > len(SAMPLES)
-    return [f"{path.relative_to(folder)} {sha256(path.read_bytes()).hexdigest()}" for path in files]
+    [made] = folder.glob("made/root/*/root.json")
+    return [
+        str(parts.read_json(made)),
+        *(f"{path.relative_to(folder)} {sha256(path.read_bytes()).hexdigest()}" for path in files),
+    ]
 
 
 def test_it_has_the_parts_for_one_platform_and_is_small_enough_to_share(made: Path) -> None:
@@ -242,6 +250,8 @@ def test_it_has_the_parts_for_one_platform_and_is_small_enough_to_share(made: Pa
     assert re.search(r"^\| bash \S+ \| .*GPL-3", page, re.M) and "{" not in page
 
 
-def test_two_bare_machines_answer_and_make_the_same_runs(digests: dict[str, list[str]]) -> None:
+def test_two_bare_machines_answer_and_make_the_same_root_and_runs(digests: dict[str, list[str]]) -> None:
     older, newer = digests.values()
     assert older == newer
+    brought = root.find_root()
+    assert brought is not None and brought.hash in older[0]  # of packages as in the wheel
