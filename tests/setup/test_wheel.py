@@ -250,7 +250,9 @@ def test_it_has_the_parts_for_one_platform_and_is_small_enough_to_share(made: Pa
     assert re.search(r"^\| bash \S+ \| .*GPL-3", page, re.M) and "{" not in page
 
 
-def test_two_bare_machines_answer_and_make_the_same_root_and_runs(digests: dict[str, list[str]]) -> None:
+def test_two_bare_machines_answer_and_make_the_same_root_and_runs(
+    digests: dict[str, list[str]],
+) -> None:
     older, newer = digests.values()
     assert older == newer
     brought = root.find_root()
