@@ -29,6 +29,7 @@ from gostlab.results.measures import State, goodput_bps, states_words
 from gostlab.runs.pace import GROWING, Forecast, Moving, sampled_s
 
 MANY = 300  # runs that wait
+LAST_FEW = 6  # of them for each slot: from here on the longest comes next
 # How often a run's machine may go away before the run is to blame.
 MOST_LOST = 3
 # What a run's folder may grow to: iperf3's report and samples of 128 streams over 30 s are about 12
@@ -212,6 +213,7 @@ class Block:
 
     def start_what_fits(self) -> None:
         while self.waiting:
+            self.bring_longest_forward()
             slot = free_slot(self.slots, self.running, self.waiting[0])
             if slot is None:
                 return
@@ -221,6 +223,13 @@ class Block:
             self.progress.started(run)
             job = started(self.start, run, making.folder, slot)
             self.running[slot] = Running(run, making, job, time.monotonic())
+
+    def bring_longest_forward(self) -> None:
+        """Of the last few that wait the longest comes next, lest it run alone at the end."""
+        if 1 < len(self.waiting) <= LAST_FEW * len(self.slots) and len(self.slots) > 1:
+            longest = max(self.waiting, key=self.forecast.whole_s)
+            self.waiting.remove(longest)
+            self.waiting.appendleft(longest)
 
     def look_at(self, slot: Slot, active: Running) -> Finished | None:
         """A run's end, if it has ended for good; what then is to be done."""

@@ -77,6 +77,21 @@ def test_finished_runs_are_not_run_again(tmp_path: Path) -> None:
     assert started == [4, 5]
 
 
+def test_the_longest_of_the_last_runs_does_not_end_up_alone(tmp_path: Path) -> None:
+    todo = runs(20)
+    todo[-1] = replace(todo[-1], flows=[replace(f, duration_s=90.0) for f in todo[-1].flows])
+    started = []
+
+    run_all(
+        tmp_path,
+        todo,
+        lambda run, folder, slot: started.append(run.repetition) or Job(folder, GOOD),
+    )
+
+    assert started[:7] == [1, 2, 3, 4, 5, 6, 7]
+    assert started.index(20) < 10
+
+
 @pytest.mark.parametrize("damage", ["", "{", "null", '{"outcome": "splendid"}'])
 def test_a_half_written_status_means_unfinished(tmp_path: Path, damage: str) -> None:
     first = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))[0]
