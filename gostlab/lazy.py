@@ -5,15 +5,16 @@ of the module is read, so that imports stand at the top of a file and `./lab --h
 pandas. `from gostlab.runs.schedule import Finished` uses the module, and reads it at once.
 """
 
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 # In a package the lab's analysis is within gostlab, and another of that name somebody else's.
@@ -22,6 +23,9 @@ PREFIXES = ("gostlab.",) if IS_WITHIN else ("gostlab.", "analysis.")
 OTHERS = {"yaml"}  # a run, which reads no YAML, imports what does
 # What Python asks of a module each time that it is imported; this is there without reading it.
 OF_THE_IMPORT = {"__spec__", "__path__", "__name__", "__file__", "__loader__", "__package__"}
+# Of the environment: where a guest finds the lab's byte code. Its programs do not see it.
+BYTE_CODE = "GOSTLAB_BYTE_CODE"
+COMPILED = os.environ.pop(BYTE_CODE, None)
 SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
@@ -86,6 +90,18 @@ class WhenUsed:
         module.__class__ = Unread
 
 
+class Compiled(SourceFileLoader):
+    """Loads a module's byte code from where the lab's is, which is not where all other's is."""
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """As Python gets it. Raises ImportError."""
+        before, sys.pycache_prefix = sys.pycache_prefix, COMPILED
+        try:
+            return super().get_code(fullname)
+        finally:
+            sys.pycache_prefix = before
+
+
 class Finder:
     """Finds the lab's modules as Python does, and puts off reading them."""
 
@@ -97,6 +113,8 @@ class Finder:
             return None
         spec: Any = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
+            if COMPILED and name not in OTHERS and isinstance(spec.loader, SourceFileLoader):
+                spec.loader = Compiled(spec.loader.name, spec.loader.path)
             spec.loader = WhenUsed(spec.loader)
         return spec
 

@@ -4,7 +4,6 @@
 root.
 """
 
-import compileall
 import gzip
 import os
 import platform
@@ -17,12 +16,11 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from gostlab.declared.errors import Complaint
-from gostlab.declared.folders import CODE, TOPOLOGIES
+from gostlab.declared.folders import CODE
 from gostlab.declared.iperf3_versions import OWN, SYSTEM
 from gostlab.declared.kernels import SHIPPED
 from gostlab.declared.tunnels import GOST, tunnel_kind
@@ -47,18 +45,6 @@ QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"} if sys.version_info < (3,
 OWN_FOLDERS = ("/run", "/tmp", "/var/tmp", "/dev/shm")
 # A run that works uses more CPU time than this in five minutes, even where others leave it little.
 STANDSTILL_S = 0.1
-
-
-@cache
-def compile_lab() -> None:
-    """Leave the lab's bytecode beside its sources, once per process: a guest, for which they are
-    read-only, would compile all of it in every run. Not where Python is told to write none.
-    """
-    if sys.dont_write_bytecode:
-        return
-    # What cannot be written is compiled in each run, as before.
-    compileall.compile_dir(CHECKOUT / "gostlab", quiet=2)
-    compileall.compile_file(TOPOLOGIES, quiet=2)
 
 
 class MachineError(Complaint):

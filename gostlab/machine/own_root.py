@@ -2,6 +2,7 @@
 all by paths that are the same wherever the lab and its parts lie.
 """
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -11,9 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gostlab.declared.folders import CODE, ROOT, TOPOLOGIES
+from gostlab.declared.folders import CODE, ROOT, TOPOLOGIES, cache_folder
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.machine import root_of
+from gostlab.lazy import BYTE_CODE
+from gostlab.machine import byte_code, root_of
 from gostlab.setup.modules import Module
 from gostlab.setup.root import FIRST_IN_ROOT, Root, chosen_root
 
@@ -22,6 +24,7 @@ INIT = Path(__file__).with_name("own_init.py")
 LINKS = ".host"
 PLACES = "/run/host"  # in the guest (gostlab/machine/own_init.py)
 LAB = f"{PLACES}/lab"
+COMPILED = "compiled"  # the lab's byte code
 PYTHON_PATH = ":".join(dict.fromkeys((LAB, f"{LAB}/{ROOT.relative_to(CODE)}".removesuffix("/."))))
 QUICK_IMPORTS = {"SETUPTOOLS_USE_DISTUTILS": "stdlib"}  # its Python is older than 3.12
 
@@ -43,7 +46,8 @@ class OwnRoot:
     @property
     def environ(self) -> dict[str, str]:
         """What a command's environment has on this root and not on the host's files."""
-        return {"PYTHONPATH": PYTHON_PATH, **QUICK_IMPORTS}
+        compiled = {BYTE_CODE: self.inside(COMPILED)} if COMPILED in self.shown else {}
+        return {"PYTHONPATH": PYTHON_PATH, **compiled, **QUICK_IMPORTS}
 
     def inside(self, name: str) -> str:
         """Where the guest sees a shown folder."""
@@ -81,8 +85,7 @@ def plain_root(**shown: Path) -> OwnRoot | None:
     root = chosen_root()
     if root is None:
         return None
-    compile_lab_for(root)
-    return OwnRoot(root, {}, shown)
+    return OwnRoot(root, {}, {**shown, **compiled_lab(root)})
 
 
 def own_root(handed: Mapping[str, Any], run: RunDescription) -> OwnRoot | None:
@@ -92,8 +95,7 @@ def own_root(handed: Mapping[str, Any], run: RunDescription) -> OwnRoot | None:
     root = root_of(run)
     if root is None:
         return None
-    compile_lab_for(root)
-    shown: dict[str, Path] = {}
+    shown = {**compiled_lab(root)}
     alone: list[Path] = []
 
     def inside(program: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,11 +120,20 @@ def own_root(handed: Mapping[str, Any], run: RunDescription) -> OwnRoot | None:
 
 
 @cache
-def compile_lab_for(root: Root) -> None:
-    """Leave the lab's byte code for a root's Python, where the host's is another one."""
-    if sys.dont_write_bytecode or sys.implementation.cache_tag == root.cache_tag:
-        return
-    words, environ = root.python(
-        *("-S", "-m", "compileall", "-q", "-s", CODE, "-p", "/", CODE / "gostlab", TOPOLOGIES)
-    )
-    subprocess.run(words, env=environ, capture_output=True, check=False)
+def compiled_lab(root: Root) -> dict[str, Path]:
+    """The lab's byte code for a root's Python, as a folder that a guest is shown: it cannot write
+    any. It lies in the cache, for each checkout and Python; {} where there it cannot lie.
+    """
+    key = hashlib.sha256(f"{CODE}\0{root.cache_tag}".encode()).hexdigest()[:12]
+    folder = cache_folder() / "compiled" / key
+    sources = [*byte_code.sources_in(CODE / "gostlab"), TOPOLOGIES]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return {}
+    if sys.implementation.cache_tag == root.cache_tag:
+        byte_code.compile_new(folder, CODE, LAB, sources)
+    else:
+        words, environ = root.python("-S", byte_code.__file__, folder, CODE, LAB, *sources)
+        subprocess.run(words, env=environ, capture_output=True, check=False)
+    return {COMPILED: folder}

@@ -30,15 +30,7 @@ from gostlab.declared.kernels import SHIPPED, kernel_named
 from gostlab.describe.resolve.cpu_model import ONE_FOR_ALL, CpuModel
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.lazy import signals_wait
-from gostlab.machine import (
-    CHECKOUT,
-    QUICK_IMPORTS,
-    CannotBoot,
-    MachineError,
-    Watched,
-    compile_lab,
-    run_argv,
-)
+from gostlab.machine import CHECKOUT, QUICK_IMPORTS, CannotBoot, MachineError, Watched, run_argv
 from gostlab.machine.allowance import memory_left, read_lines
 from gostlab.machine.logs import last_kernel_words
 from gostlab.machine.memory import MEMORY_SLACK_MIB, MemoryPlace, memory_place, unfit
@@ -460,7 +452,6 @@ def start_run(
     commit: str | None,
 ) -> Watched:
     """Boot a guest that executes a run. Raises MachineError, MissingPart or OSError."""
-    compile_lab()
     root = own_root(parts, run)
     if root is not None:
         parts = root.parts

@@ -1,5 +1,6 @@
 """Runs on the lab's own root: the same to the bit wherever the lab and its parts lie."""
 
+import compileall
 import json
 import os
 import shutil
@@ -30,12 +31,15 @@ def made() -> Root:
 
 @pytest.fixture(scope="module")
 def elsewhere(made: Root, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A copy of the lab, and another cache, with a copy of the root."""
+    """A copy of the lab that has byte code, as pip leaves it, and another cache, with a copy of the
+    root.
+    """
     place = tmp_path_factory.mktemp("a-longer-name-than-the-lab-has")
     for package in ("gostlab", "analysis"):
         shutil.copytree(CHECKOUT / package, place / "lab" / package)
     for file in ("lab", "topo.py"):
         shutil.copy2(CHECKOUT / file, place / "lab")
+    compileall.compile_dir(place / "lab/gostlab", quiet=2)
     for folder in (each for each in CHECKOUT.iterdir() if each.is_dir() and each.name[0] != "."):
         if not (place / "lab" / folder.name).exists():
             (place / "lab" / folder.name).symlink_to(folder)

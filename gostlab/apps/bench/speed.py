@@ -29,6 +29,7 @@ from gostlab.declared.folders import ROOT
 from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
+from gostlab.machine.own_root import plain_root
 from gostlab.setup.root import provide_root
 from gostlab.setup.workbench import SetupError, Workbench
 
@@ -347,7 +348,7 @@ def main(
     if stubs is not None:
         figures = cluster_figures(stubs)
     else:
-        machine.compile_lab()  # in the first run's wall time otherwise
+        plain_root()  # makes the lab's byte code, in the first run's wall time otherwise
         with tempfile.TemporaryDirectory(prefix="gostlab-bench-") as scratch:
             bench = Bench(Path(scratch), repeat, before)
             figures = [figure for name in parts or PARTS for figure in figures_of(name, bench)]

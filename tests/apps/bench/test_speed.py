@@ -26,7 +26,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> dict[str, speed.Part]:
     found: dict[str, speed.Part] = {}
     monkeypatch.setattr(speed, "Bench", lambda *_: Timer())
     monkeypatch.setattr(speed, "PARTS", found)
-    monkeypatch.setattr(speed.machine, "compile_lab", lambda: None)
+    monkeypatch.setattr(speed, "plain_root", lambda: None)
     return found
 
 
