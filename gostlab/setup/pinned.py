@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gostlab.setup import archive
 from gostlab.setup.parts import MissingPart, cache_folder
+from gostlab.setup.root import inputs_hash
 from gostlab.setup.workbench import Workbench, run_logged
 
 # What an ordinary user's lab imports, and its tests.
@@ -25,7 +26,12 @@ def provide_libraries(bench: Workbench, *, with_tests: bool = False) -> str:
     complete = bench.cache / PYTHON / "complete"
     has_tests = complete.is_file() and complete.read_bytes() == TEST_LIBRARIES.read_bytes()
     wanted = TEST_LIBRARIES if with_tests or has_tests else LIBRARIES
-    return provide_environment(bench, PYTHON, wanted, alone=True)
+    said = provide_environment(bench, PYTHON, wanted, alone=True)
+    if wanted == TEST_LIBRARIES:
+        # They import what runs in a guest, and that Mininet, which the guest's own root has.
+        modules = bench.cache / "root" / inputs_hash() / "tree/usr/lib/python3/dist-packages"
+        (packages_in(bench.cache / PYTHON) / "guest.pth").write_text(f"{modules}\n")
+    return said
 
 
 def own_python() -> str:

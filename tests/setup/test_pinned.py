@@ -1,0 +1,32 @@
+"""Python packages of the lab's own: what an ordinary user's lab and its tests import."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gostlab.setup import pinned, root
+from gostlab.setup.workbench import Workbench
+
+
+@pytest.mark.parametrize("with_tests", [True, False])
+def test_a_users_tests_have_the_mininet_of_the_guests_root(
+    with_tests: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is none of PyPI's, and is not installed; the lab itself imports none on the host."""
+    own = tmp_path / "root" / root.inputs_hash() / "tree/usr/lib/python3/dist-packages/mininet"
+    own.mkdir(parents=True)
+    (own / "__init__.py").touch()
+
+    def made(bench: Workbench, name: str, *_: object, alone: bool) -> str:
+        words = [pinned.base_python(), "-m", "venv", "--without-pip", bench.cache / name]
+        subprocess.run(words, check=True)
+        return name
+
+    monkeypatch.setattr(pinned, "provide_environment", made)
+    pinned.provide_libraries(Workbench(tmp_path, 1, print, -1), with_tests=with_tests)
+
+    script = "from importlib.util import find_spec; print(find_spec('mininet'))"
+    python = tmp_path / pinned.PYTHON / "bin/python"
+    said = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
+    assert (str(own) in said.stdout) is with_tests
