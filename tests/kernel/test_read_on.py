@@ -215,6 +215,7 @@ try 4 "-t 5" KILL
 
 def test_iperf3_ends_as_it_would(lab: Lab) -> None:
     """By -t, by -n, by a signal, by a peer that closes."""
+    lab.require_programs_of_the_host()
     own = Path(lab.handed["iperf3"]["3.18"]["path"])
     on, off = (
         [

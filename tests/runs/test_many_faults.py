@@ -221,6 +221,7 @@ def test_killed_sandboxes_fail_alone_and_are_run_again_when_asked(tmp_path: Path
 def test_runs_whose_tunnel_is_killed_fail_alone_with_the_ends_name(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lab.require_programs_of_the_host()
     monkeypatch.setenv("GOSTLAB_ROOT", "host")  # its GOST is a script of programs of this machine
     draw = random.Random(22)
     assert lab.handed["tunnel"]

@@ -216,6 +216,7 @@ def test_a_tunnel_that_cannot_start_fails_its_run_in_one_line_with_its_own_last_
     if KINDS[name].program == GOST:
         handed: Any = {"tunnel": {**lab.handed["tunnel"], "path": str(fake)}}
     else:
+        lab.require_programs_of_the_host()
         folders = f"{os.environ['PATH']}:{SYSTEM_PATH}"
         mine_alone = [each for each in KINDS[name].programs if not shutil.which(each, path=folders)]
         if not mine_alone:
