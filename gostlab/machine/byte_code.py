@@ -21,7 +21,7 @@ LATE = {"tunnels", "qdiscs", "traffic_kinds"}
 def compile_new(folder: Path, code: Path, seen_at: str, sources: Iterable[Path]) -> None:
     """Compile what has changed of some sources below `code`, which a Python sees below `seen_at`,
     to where it looks with `folder` as its `sys.pycache_prefix`. What cannot be compiled or written
-    is left to whoever imports it.
+    is left to what imports it.
     """
     for source in sources:
         seen = Path(seen_at, source.relative_to(code))
