@@ -39,7 +39,7 @@ OPTIONS = folders.ROOT / "kernel" / "options"
 OLDEST = (4, 9)  # the first that a gcc of today compiles
 VERSION_LINES = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", re.MULTILINE)
 # Patches, by the end of their numbers, that build on others.
-BUILDS_ON = {"07": "02", "08": "02", "15": "02", "37": "33", "38": "37"}
+BUILDS_ON = {"07": "02", "08": "02", "15": "02", "37": "33"}
 # A tree of the user's is copied without what a build left in it (tar's patterns, from its root on:
 # include/linux and vmlinux.lds.S are sources).
 BUILT = (
