@@ -77,6 +77,7 @@ def test_what_the_bench_counts_with_is_installed_where_it_is_asked_for(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, asked: bool
 ) -> None:
     wanted: list[str] = []
+    monkeypatch.setattr(os, "geteuid", lambda: 0)  # who may install
     monkeypatch.setattr(setup, "install_packages", lambda _bench, names: wanted.extend(names))
 
     step_called("packages", setup.steps(extra=["bench"] if asked else [])).does(bench)
@@ -127,7 +128,8 @@ def test_a_question_of_the_defaults_needs_no_relay() -> None:
     assert "kernel" in names and not {"relay", "gost", "nginx", "tunnels"} & set(names)
 
 
-def test_all_of_it_has_every_part() -> None:
+def test_all_of_it_has_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     names = [step.name for step in setup.steps(extra=["test"])]
 
     assert {"nginx", "tunnels", "relay", "gost", "test-tools", "kernel"} <= set(names)
