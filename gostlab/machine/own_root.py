@@ -2,6 +2,7 @@
 all by paths that are the same wherever the lab and its parts lie.
 """
 
+import contextlib
 import hashlib
 import shutil
 import subprocess
@@ -129,6 +130,7 @@ def compiled_lab(root: Root) -> dict[str, Path]:
     sources = [*byte_code.sources_in(CODE / "gostlab"), TOPOLOGIES]
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        forget_lost_labs(folder)
     except OSError:
         return {}
     if sys.implementation.cache_tag == root.cache_tag:
@@ -137,3 +139,14 @@ def compiled_lab(root: Root) -> dict[str, Path]:
         words, environ = root.python("-S", byte_code.__file__, folder, CODE, LAB, *sources)
         subprocess.run(words, env=environ, capture_output=True, check=False)
     return {COMPILED: folder}
+
+
+def forget_lost_labs(folder: Path) -> None:
+    """Note whose byte code a folder has, and remove those beside it whose lab is gone. Raises
+    OSError.
+    """
+    with contextlib.suppress(FileExistsError):
+        (folder / "of").symlink_to(CODE)
+    for other in folder.parent.iterdir():
+        if (other / "of").is_symlink() and not (other / "of").exists():
+            shutil.rmtree(other, ignore_errors=True)

@@ -12,7 +12,7 @@ import pytest
 
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.machine import CHECKOUT, root_of
+from gostlab.machine import CHECKOUT, own_root, root_of
 from gostlab.setup import parts
 from gostlab.setup.root import Root, chosen_root, find_root
 from tests.lab_command import said_by
@@ -78,6 +78,16 @@ def test_two_labs_and_caches_make_the_same_samples(
     for name in ("flows.json", "sockets.jsonl", "queues.jsonl", "iperf3.json", "commands.sh"):
         assert (here / name).read_bytes() == (there / name).read_bytes(), name
     assert not (here / ".host").exists()
+
+
+def test_byte_code_of_a_lab_that_is_gone_goes_too(tmp_path: Path) -> None:
+    for name, lab in (("kept", CHECKOUT), ("lost", tmp_path / "lab")):
+        (tmp_path / "compiled" / name).mkdir(parents=True)
+        (tmp_path / "compiled" / name / "of").symlink_to(lab)
+
+    own_root.forget_lost_labs(tmp_path / "compiled/kept")
+
+    assert os.listdir(tmp_path / "compiled") == ["kept"]
 
 
 @pytest.mark.parametrize(
