@@ -147,7 +147,7 @@ class Done:
 
 def is_itself(tunnel: dict[str, Any]) -> bool:
     """Whether a tunnel's program is the one that it is said to be: none that poses as it."""
-    return file_sha256(Path(tunnel["path"])) == tunnel["sha256"]
+    return file_sha256(Path(tunnel["path"])) == tunnel.get("sha256")
 
 
 def cpu_of_this_worker() -> int:
