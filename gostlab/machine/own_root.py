@@ -47,8 +47,8 @@ class OwnRoot:
     @property
     def environ(self) -> dict[str, str]:
         """What a command's environment has on this root and not on the host's files."""
-        compiled = {BYTE_CODE: self.inside(COMPILED)} if COMPILED in self.shown else {}
-        return {"PYTHONPATH": PYTHON_PATH, **compiled, **QUICK_IMPORTS}
+        compiled = self.inside(COMPILED)
+        return {"PYTHONPATH": PYTHON_PATH, BYTE_CODE: compiled, **QUICK_IMPORTS}
 
     def inside(self, name: str) -> str:
         """Where the guest sees a shown folder."""

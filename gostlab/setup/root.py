@@ -540,10 +540,12 @@ def links_within(tree: Path, paths: Iterable[Path]) -> Iterator[None]:
     for path, target in links.items():
         path.unlink()
         path.symlink_to(f"{tree}{target}")
-    yield
-    for path, target in links.items():
-        path.unlink()
-        path.symlink_to(target)
+    try:
+        yield
+    finally:
+        for path, target in links.items():
+            path.unlink()
+            path.symlink_to(target)
 
 
 # -- as one file
