@@ -2,8 +2,8 @@
 
     docs/results.md · docs/results/*.png
 
-Only cells with enough runs are on it (analysis.page.marked.LEAST). Sections of experiments that
-have no such runs in the results stay as they are.
+Only cells with enough runs are on it (analysis.page.marked.LEAST). A section stays as it is where
+the results have no such run of its experiment's first matrix.
 """
 
 import io
@@ -57,6 +57,10 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
         chapter = chapter_of(results, name)
         if chapter is None:
             continue
+        if name in OWN_PAGES:
+            write_others(chapter, folder)
+        if name in before and not has_first_matrix(chapter):
+            continue
         picture = picture_of(chapter)
         if picture is not None:
             write_whole(folder / f"{name}.png", fewer_colours(save(picture.figure, "png")))
@@ -71,6 +75,21 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
     for name in {name for each in before.values() for name in each.pictures} - shown:
         (folder / f"{name}.png").unlink(missing_ok=True)
     return out_md
+
+
+def has_first_matrix(chapter: Chapter) -> bool:
+    """Whether some of its runs are of the matrix that its experiment's file has first."""
+    first, _ = chapter.study.matrix_titles[0]
+    return any(part.matrix == first for part in chapter.parts)
+
+
+def write_others(chapter: Chapter, folder: Path) -> None:
+    """Write a picture of each matrix but the first, for a page of its own. Raises OSError."""
+    first, _ = chapter.study.matrix_titles[0]
+    for part in chapter.parts:
+        if part.pictures and part.matrix != first:
+            picture = folder / f"{chapter.study.name}-{part.matrix}.png"
+            write_whole(picture, fewer_colours(save(part.pictures[0].figure, "png")))
 
 
 def renew_pages(place: Path) -> None:

@@ -219,7 +219,7 @@ def questions(name: str, *, quick: bool = False) -> frozenset[str] | None:
         clock = None if machine == "sandbox" else "real"
         with suppress(BadInput):  # of a matrix that asks for what this machine does not have: none
             runs = expand(found, quick=quick, machine=machine, clock=clock, matrices=(matrix.name,))
-            asked |= {question(run.to_json()) for run in runs}
+            asked |= {question(run.to_json()) for run in runs if run.repetition == 1}
     return frozenset(asked)
 
 

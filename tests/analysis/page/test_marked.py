@@ -159,6 +159,22 @@ def test_the_page_of_results_has_answer_picture_and_what_it_rests_on(tmp_path: P
 
 
 @pytest.mark.slow
+def test_a_section_is_of_its_first_matrix_and_an_own_page_has_a_picture_of_each(
+    tmp_path: Path,
+) -> None:
+    few = {"tunnel": "direct", "rtt": "100ms", "loss": "0%"}
+    for run in expand(load_experiment("which-tunnel"), overrides=few):
+        synthetic.write_run(tmp_path / run.matrix, run.to_json(), name=run.name)
+    page = write_summary(tmp_path / "ten", ["which-tunnel"], tmp_path / "results.md")
+    text = page.read_text()
+    assert "](results/which-tunnel.png)" in text
+    assert [each.name for each in (tmp_path / "results").iterdir()] == ["which-tunnel.png"]
+    write_summary(tmp_path / "hundred", ["which-tunnel"], page)
+    assert page.read_text() == text
+    assert (tmp_path / "results/which-tunnel-hundred.png").exists()
+
+
+@pytest.mark.slow
 def test_the_command_line_writes_the_pages_of_a_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
