@@ -120,10 +120,14 @@ class Finder:
 
 
 def read_all() -> None:
-    """Read every module that has been imported so far, and what these import: for a run, whose
-    clock goes on while a module is read, by more the longer the lab's own path is.
+    """Read every module of the lab's that has been imported so far, and what these import: for a
+    run, whose clock goes on while a module is read, by more the longer the lab's own path is.
     """
-    while unread := [each for each in list(sys.modules.values()) if type(each) is Unread]:
+    while unread := [
+        each
+        for each in list(sys.modules.values())
+        if type(each) is Unread and each.__name__ not in OTHERS
+    ]:
         for module in unread:
             read(module)
 

@@ -39,8 +39,8 @@ OWN_PROFILES = Path(PROFILES.name) if IS_PACKAGE else PROFILES
 def from_root(path: Path) -> str:
     """A path as people see it: from the checkout's folder on."""
     for root in (ROOT, CODE):
-        if path.is_relative_to(root):
-            return str(path.relative_to(root))
+        if (text := str(path)).startswith(f"{root}{os.sep}"):
+            return text.removeprefix(f"{root}{os.sep}")
     return str(path)
 
 

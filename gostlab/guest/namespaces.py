@@ -131,7 +131,7 @@ class Held:
 
 def sysctl_file(name: str) -> Path:
     """The file of a sysctl, of whichever namespace the caller is in."""
-    return Path("/proc/sys", *name.split("."))
+    return Path(f"/proc/sys/{name.replace('.', '/')}")
 
 
 def write_sysctls(values: Mapping[str, str]) -> None:

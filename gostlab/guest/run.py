@@ -28,6 +28,7 @@ from gostlab.describe.checks import Check, report, worst
 from gostlab.describe.physics.limits import MTU_BYTES
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import cycle_counter
+from gostlab.guest.anew import begin_anew
 from gostlab.guest.cards import moderate_cards
 from gostlab.guest.commands import Needs
 from gostlab.guest.counted import SENDING_END, counted, hosts_counted, what_it_did
@@ -69,8 +70,6 @@ from gostlab.guest.watch.realclock import Watch, Watched, watching
 from gostlab.guest.watch.states import StateTrace, keep_states, tracing_states
 from gostlab.setup.parts import TunnelBinary, file_sha256, find_program
 
-BEGIN_ANEW = Path("/sys/module/kernel/parameters/tt_begin_anew")
-
 
 def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     """Run it and write its folder, all but status.json; returns the verdict.
@@ -79,7 +78,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     """
     environ = run_environ(parts)
     os.environ.update(environ)
-    begin_anew(run)
+    begin_anew(run.clock, run.seed)
     program, iperf3 = program_of(run, parts), iperf3_of(run, parts)
     prepare_kernel(run)
     needs = needs_of(run, program, iperf3, parts)
@@ -154,15 +153,6 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
 
 
 # -- before the load
-
-
-def begin_anew(run: RunDescription) -> None:
-    """Wait for a whole second of the virtual clock, and let random numbers begin anew from the
-    run's seed: what follows does not depend on how many calls came before it, as whether there was
-    bytecode. A kernel without these words of the lab's own goes on at once. Raises OSError.
-    """
-    if run.clock == "virtual" and BEGIN_ANEW.exists():
-        BEGIN_ANEW.write_text(f"{run.seed}", encoding="ascii")
 
 
 def lacks(parts: Mapping[str, Any]) -> Sequence[str]:
@@ -350,7 +340,7 @@ def put_load(
 ) -> Load:
     """The load between the samplers' first and last sample. Raises TunnelError or TrafficError."""
     irtt = find_program(IRTT, own_programs(parts))
-    begin_anew(run)
+    begin_anew(run.clock, run.seed)
     try:
         load = run_flows(
             Order(

@@ -13,9 +13,6 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 NOT_IMPORTED = {"analysis", "api", "apps", "data", "__pycache__"}  # by a guest
-# What a run imports after its clock began anew: from its source on every machine, for a file that
-# is there or not is a call more or less, and so another run.
-LATE = {"tunnels", "qdiscs", "traffic_kinds"}
 
 
 def compile_new(folder: Path, code: Path, seen_at: str, sources: Iterable[Path]) -> None:
@@ -36,7 +33,7 @@ def compile_new(folder: Path, code: Path, seen_at: str, sources: Iterable[Path])
 def sources_in(package: Path) -> Iterator[Path]:
     """The sources of a package that guests import."""
     for place, below, names in os.walk(package):
-        below[:] = sorted(set(below) - NOT_IMPORTED - LATE)
+        below[:] = sorted(set(below) - NOT_IMPORTED)
         yield from (Path(place, name) for name in sorted(names) if name.endswith(".py"))
 
 

@@ -43,6 +43,7 @@ EPOCHS = (
     "as version 0.1 ran it",
     "on Linux 5.10, 6.1 and 6.12 a seed's random numbers are the same in every folder",
     "everybody's sandbox boots on the lab's own Debian, and not on the machine's files",
+    "no page fault has a say in what a program finds on its clock; a tunnel starts anew",
 )
 EPOCH = len(EPOCHS)
 EXPERIMENT_FILE = "experiment.yaml"  # the copy in an experiment's results

@@ -16,7 +16,7 @@ import pytest
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.describe.file.document import parse_document
 from gostlab.describe.file.experiment import read_experiment
-from gostlab.describe.file.trace import CapacityOf
+from gostlab.describe.physics.capacity import CapacityOf
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.setup.root import chosen_root

@@ -51,6 +51,22 @@ def test_a_look_at_the_clock_is_charged_unless_it_is_asked_to_be_free(lab: Lab) 
     assert free["getppid"] == pytest.approx(20_000, rel=0.01)
 
 
+def test_a_page_fault_is_no_end_of_looks_in_a_row(lab: Lab) -> None:
+    """Else where a program has its data would decide when it pays."""
+    script = """
+import json, mmap, time
+step, times = 17 * mmap.PAGESIZE, 640  # a fault brings 16 pages at most
+pages = mmap.mmap(-1, times * step, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+before = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+for place in range(0, times * step, step):
+    pages[place] = 1
+    time.monotonic()
+print(json.dumps({"each": (time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW) - before) / times}))
+"""
+    found = said(lab, script, 20, cpu_model=CLOCK_READS_FREE)
+    assert found["each"] == pytest.approx(20_000 / 64, rel=0.2)
+
+
 def test_a_free_clock_says_what_the_charged_one_says_and_never_goes_back(lab: Lab) -> None:
     script = """
 import ctypes, json, time

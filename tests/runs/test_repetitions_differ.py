@@ -6,7 +6,7 @@ import pytest
 
 from gostlab.describe.file.experiment import load_experiment, with_repetitions
 from gostlab.describe.resolve.expand import expand
-from gostlab.guest.run import BEGIN_ANEW
+from gostlab.guest.anew import BEGIN_ANEW
 from tests.sandboxed import Lab, describe, flow
 
 pytestmark = pytest.mark.sandbox

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from gostlab.apps.paths.recordings import Probe
-from gostlab.describe.file.trace import CapacityOf
 from gostlab.describe.file.units import MAX_RATE_BPS, MIN_RATE_BPS
+from gostlab.describe.physics.capacity import CapacityOf
 from gostlab.describe.physics.limits import MTU_BYTES
 
 # The lab's queues count a packet with its Ethernet header.

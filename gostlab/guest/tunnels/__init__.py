@@ -16,6 +16,7 @@ from gostlab.declared.traffic import traffic_kind
 from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import cycle_counter
+from gostlab.guest.anew import begin_anew
 from gostlab.guest.network import Network
 from gostlab.guest.tunnels.launch import Ends, Launch, Tunnel, TunnelError, pair_of, pairs_of, stop
 from gostlab.setup.parts import AUTO, OwnProgram, TunnelBinary, tunnel_program, why_not_through
@@ -34,11 +35,14 @@ def start_tunnel(
     Raises TunnelError or NetworkError.
     """
     kind = tunnel_kind(run.tunnel)
+    start = import_module(f"{__name__}.{kind.module}").start
+    # Its timers and random numbers follow from its start, and from no call of the lab's before it.
+    if not kind.is_direct:
+        begin_anew(run.clock, run.seed)
     ends: Ends = {}
     try:
         started = [
-            import_module(f"{__name__}.{kind.module}").start(launch)
-            for launch in launches(network, run, program, folder, scratch, ends)
+            start(launch) for launch in launches(network, run, program, folder, scratch, ends)
         ]
         yield replace(joined(run, started, ends), folder=folder)
     finally:

@@ -8,8 +8,8 @@ from typing import Any
 from gostlab.declared.kernels import DECIDING, FEATURES, SHIPPED
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.checks import Check
-from gostlab.describe.file.trace import CapacityOf
 from gostlab.describe.file.units import show_rate
+from gostlab.describe.physics.capacity import CapacityOf
 from gostlab.describe.physics.limits import MIN_ROUND_TRIPS, UDP_BURST_PKTS
 from gostlab.describe.physics.sizing import lossless
 from gostlab.describe.resolve.flows import Flow, cc_at

@@ -21,7 +21,8 @@ from gostlab.apps.paths.steps import packet_bits, rate_steps, repeated, replay_e
 from gostlab.describe.file.document import parse_document
 from gostlab.describe.file.experiment import read_experiment
 from gostlab.describe.file.profile import load_profile
-from gostlab.describe.file.trace import CapacityOf, Change, changes_of
+from gostlab.describe.file.trace import Change, changes_of
+from gostlab.describe.physics.capacity import CapacityOf
 from gostlab.describe.resolve.expand import expand
 from netem_profiles import make_starlink_like
 
