@@ -34,6 +34,16 @@ def command() -> int:
             signal.signal(number, signal.SIG_IGN)
     except KeyboardInterrupt:
         status = INTERRUPTED
+    return said(status)
+
+
+def said(status: int) -> int:
+    """The exit status once all is written out; one of a failure where nobody takes it any more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return status or 1
     return status
 
 

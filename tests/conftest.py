@@ -28,6 +28,8 @@ BEGAN = pytest.StashKey[float]()
 CPU_S = "cpu_s"
 LONG_S = 3.0
 
+os.environ.pop("COLUMNS", None)  # a newer pytest-xdist says 80, and tables are wider
+
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:

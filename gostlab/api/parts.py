@@ -56,6 +56,7 @@ def missing_parts(plan: Plan, *, jobs: int | None = None, gost: Path | None = No
         clients=tuple(name for name in wanted.clients if not has_programs([name], found)),
         nginx=wanted.nginx and found.nginx is None,
         root=wanted.root,
+        iproute2=wanted.iproute2 and not parts.find_iproute2().is_new_enough,
     )
     machine.require_programs((run for run in plan.runs if not waits_for(run, missing)), found)
     return missing

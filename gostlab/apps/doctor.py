@@ -51,7 +51,7 @@ class Finding:
 def examine() -> list[Finding]:
     """Look at every part, in the order in which the lab needs them."""
     found = parts.find_parts()
-    in_root = root.PACKED.is_file()  # only native runs use this machine's programs then
+    in_root = _is_in_root()
     return [
         *([] if in_root else [_packages(), _iproute2(found), *_iperf3(found)]),
         *_own_root(),
@@ -67,6 +67,16 @@ def examine() -> list[Finding]:
         _root(),
         _host_netem(),
     ]
+
+
+def _is_in_root() -> bool:
+    """Whether every program of a run is in the sandbox's root: only native runs, which are root's,
+    use this machine's then.
+    """
+    try:
+        return root.PACKED.is_file() or (os.geteuid() != 0 and root.is_chosen())
+    except parts.MissingPart:
+        return False
 
 
 def _packages() -> Finding:

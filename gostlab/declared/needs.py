@@ -15,7 +15,7 @@ from gostlab.declared.tunnels import tunnel_kinds
 
 @dataclass(frozen=True)
 class Needs:
-    """What some runs need. Debian's packages and a new iproute2 are every run's.
+    """What some runs need. Debian's packages are every run's.
 
     kernels  by name        iperf3s  of the lab's own, by version
     gosts    what they call the GOST of their tunnels: auto, relay, a name; () without such a tunnel
@@ -23,6 +23,7 @@ class Needs:
     clients  programs that measure, by name
     nginx    whether a flow's data is on a web server
     root     whether one boots on the lab's own root
+    iproute2 whether one's sandbox has this machine's files, and so its tc
     """
 
     kernels: tuple[str, ...] = ()
@@ -32,6 +33,7 @@ class Needs:
     clients: tuple[str, ...] = ()
     nginx: bool = False
     root: bool = False
+    iproute2: bool = False
 
     @property
     def any(self) -> bool:
@@ -44,7 +46,7 @@ class Needs:
         named += [f"iperf3 {version}" for version in self.iperf3s]
         named += ["relay"] if self.gosts else []
         named += [*self.tunnels, *self.clients, *(["nginx"] if self.nginx else [])]
-        named += ["root"] if self.root else []
+        named += [name for name in ("root", "iproute2") if getattr(self, name)]
         return ", ".join(named)
 
     def to_json(self) -> dict[str, Any]:

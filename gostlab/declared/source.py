@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, fields
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 from gostlab.declared.errors import BadInput
@@ -22,10 +23,15 @@ T = TypeVar("T")
 Form = Callable[[dict[str, Any]], dict[str, Any]]
 
 
+# Two threads in Python 3.11's parser: SystemError (python/cpython#106905).
+PARSING = Lock()
+
+
 def parse_source(path: Path) -> ast.Module:
     """The syntax tree of a file. Raises BadInput."""
     try:
-        return ast.parse(path.read_text(encoding="utf-8"))
+        with PARSING:
+            return ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError) as error:
         raise BadInput(f"{from_root(path)}: cannot be read: {error}") from None
 

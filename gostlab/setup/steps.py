@@ -350,11 +350,11 @@ def steps(
         libraries = partial(pinned.provide_libraries, with_tests="test" in extra)
         found = [Step("tools", build), Step("packages", libraries)]
     on_own_root = wanted.root and is_chosen()
-    native = os.geteuid() == 0 or not on_own_root
-    if on_own_root and not (native and all_of_it):
-        # Every program of a run is in it; a native run asks for the machine's when it begins.
+    on_files = os.geteuid() == 0 or "test" in extra  # of this machine, as native runs are
+    if on_own_root and not (on_files and all_of_it):
+        # Every program of a run is in it; a run on this machine's files asks when it begins.
         wanted = replace(wanted, iperf3s=(), tunnels=(), clients=(), nginx=False)
-    if native:
+    if on_files or wanted.iproute2 or not on_own_root:
         found.append(Step("iproute2", provide_iproute2, packages, packages))
     if wanted.iperf3s:
         iperf3 = partial(provide_iperf3, versions=wanted.iperf3s)

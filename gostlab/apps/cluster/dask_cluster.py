@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -369,6 +370,7 @@ def local_cluster(distributed: Any, count: int) -> Iterator[Any]:
     """
     with (
         TemporaryDirectory(prefix="gostlab-dask-") as scratch,
+        import_module("dask").config.set({"temporary-directory": scratch}),  # the scheduler's own
         distributed.LocalCluster(
             n_workers=count,
             threads_per_worker=1,

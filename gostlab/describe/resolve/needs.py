@@ -31,6 +31,7 @@ def needs_of(runs: Iterable[RunDescription]) -> Needs:
         clients=once(kind.client for kind in flows if kind.client in MEASURING),
         nginx=any(kind.by_nginx for kind in flows),
         root=any(run.machine == "sandbox" and not run.is_of_the_host for run in runs),
+        iproute2=any(run.machine == "sandbox" and run.is_of_the_host for run in runs),
     )
 
 
