@@ -67,3 +67,24 @@ def test_a_run_through_a_gost_does_not_depend_on_where_that_lies(
 
     for file in ("flows.json", "sockets.jsonl"):
         assert (found[0] / file).read_bytes() == (found[1] / file).read_bytes()
+
+
+@pytest.mark.real_gost
+@pytest.mark.parametrize("version", ["2.11.5", "3.0.0-rc8", "3.2.6"])
+def test_where_the_labs_python_has_its_data_has_no_say(
+    tmp_path: Path, version: str, gosts: dict[str, TunnelBinary], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other page faults, and other lines of the lab that it reads before the load begins."""
+    if version not in gosts:
+        pytest.skip(f"there is no GOST {version}")
+    monkeypatch.setenv("GOSTLAB_GOST", str(gosts[version].path))
+    text = LOSSY.replace("cc: bbr", "cc: bbr, tunnel: gost+wss")
+    runs = []
+    for number, more in enumerate(("", "HELD = [bytes(3000) for _ in range(700)]\n")):
+        lab = copy_lab(tmp_path / f"lab-{number}")
+        with (lab.root / "gostlab/guest/idle.py").open("a", encoding="utf-8") as module:
+            module.write(more)
+        runs.append(lab.run(text))
+
+    for file in ("flows.json", "sockets.jsonl", "queues.jsonl"):
+        assert (runs[0] / file).read_bytes() == (runs[1] / file).read_bytes()
