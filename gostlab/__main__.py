@@ -38,12 +38,13 @@ def command() -> int:
 
 
 def said(status: int) -> int:
-    """The exit status once all is written out; one of a failure where nobody takes it any more."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return status or 1
+    """The exit status once all is written out; one of a failure where nobody takes an answer."""
+    for stream in (sys.stderr, sys.stdout):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            status = status or int(stream is sys.stdout)
     return status
 
 

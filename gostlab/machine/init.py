@@ -24,7 +24,7 @@ import traceback
 
 OUT = "/run/gostlab"
 HOST = "/run/host"
-MS_NOSUID, MS_BIND = 2, 4096
+MS_RDONLY, MS_NOSUID, MS_REMOUNT, MS_BIND = 1, 2, 32, 4096
 RB_POWER_OFF = 0x4321FEDC
 SYS_FINIT_MODULE = 313
 SYSLOG_ACTION_READ_ALL, LOG_BYTES = 3, 1 << 16
@@ -47,6 +47,8 @@ def mount(
 
 def mount_all(writable: str) -> dict:
     """Lay out the guest's file systems; returns the orders found in the writable folder."""
+    # To an ordinary user's guest root's files are nobody's: a setuid `mount` would not be root's.
+    mount("none", "/", None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID)
     mount("proc", "/proc", "proc")
     mount("sysfs", "/sys", "sysfs")
     mount("tmpfs", "/run", "tmpfs")

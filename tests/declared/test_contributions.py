@@ -3,6 +3,7 @@ as it is, runs from end to end.
 """
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -65,8 +66,9 @@ def test_its_packages_are_the_set_ups_and_the_doctors(copied: CopiedLab) -> None
         "from gostlab.setup.steps import wanted_packages; print(wanted_packages())"
     )
     doctor = json.loads(copied.lab("doctor", "--json").stdout)
-    found = {finding["part"]: finding for finding in doctor["findings"]}
-    assert found["tunnel forwarder"]["state"] == "there"
+    found = {finding["part"]: finding["state"] for finding in doctor["findings"]}
+    # Who is not root has no use for this machine's programs.
+    assert found.get("tunnel forwarder") == ("there" if os.geteuid() == 0 else None)
 
 
 @pytest.mark.parametrize(
