@@ -23,7 +23,9 @@ SSHD = """
 ssh-keygen -q -t ed25519 -N '' -f host; ssh-keygen -q -t ed25519 -N '' -f mine
 echo 'root:x:0:0:root:/:/bin/sh' >passwd
 echo 'sshd:x:65533:65534::/run/sshd:/bin/false' >>passwd
-exec unshare --mount /bin/sh -c 'mount --bind passwd /etc/passwd; mkdir -p /run/sshd
+echo 'root:*:19000:0:99999:7:::' >shadow
+exec unshare --mount /bin/sh -c 'mount --bind passwd /etc/passwd; mount --bind shadow /etc/shadow
+mkdir -p /run/sshd
 exec {sshd} -D -e -f /dev/null -p $PORT -h $PWD/host -o StrictModes=no -o UsePAM=no
 -o AuthorizedKeysFile=$PWD/mine.pub -o PidFile=none'
 """
