@@ -28,7 +28,7 @@ from analysis.read.study import is_about, load_study
 from gostlab.results import write_whole
 
 COMMAND = "./lab report --docs"
-OWN_PAGES = ("which-tunnel",)
+OWN_PAGES = ("l4s", "which-tunnel")
 COLOURS = 64  # of a picture: a third of the bytes, and nobody sees it
 MOST_CAPTION = 9  # words
 COLUMNS = 100
@@ -58,7 +58,7 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
         if chapter is None:
             continue
         if name in OWN_PAGES:
-            write_others(chapter, folder)
+            write_others(chapter, out_md.with_name(f"{name}.md"), folder)
         if name in before and not has_first_matrix(chapter):
             continue
         picture = picture_of(chapter)
@@ -83,12 +83,12 @@ def has_first_matrix(chapter: Chapter) -> bool:
     return any(part.matrix == first for part in chapter.parts)
 
 
-def write_others(chapter: Chapter, folder: Path) -> None:
-    """Write a picture of each matrix but the first, for a page of its own. Raises OSError."""
-    first, _ = chapter.study.matrix_titles[0]
+def write_others(chapter: Chapter, page: Path, folder: Path) -> None:
+    """Write the first picture of each matrix that an experiment's page shows. Raises OSError."""
+    shown = page.read_text(encoding="utf-8") if page.is_file() else ""
     for part in chapter.parts:
-        if part.pictures and part.matrix != first:
-            picture = folder / f"{chapter.study.name}-{part.matrix}.png"
+        picture = folder / f"{chapter.study.name}-{part.matrix}.png"
+        if part.pictures and f"]({folder.name}/{picture.name})" in shown:
             write_whole(picture, fewer_colours(save(part.pictures[0].figure, "png")))
 
 

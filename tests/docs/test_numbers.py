@@ -117,8 +117,9 @@ def test_the_rows_of_a_mark_are_factors_of_its_matrix(words: str) -> None:
     mark = read_mark(words, "here", ROOT)
     runs = runs_of(mark.experiment)
     for name in mark.matrices:
-        factors = {key for run in runs if run.matrix == name for key, _ in flatten(run.factors)}
-        assert factors and set(mark.rows or ()) <= factors, f"{name} has {sorted(factors)}"
+        its = [run for run in runs if run.matrix == name]
+        factors = {key for run in its for key, _ in flatten(run.factors)}
+        assert its and set(mark.rows or ()) <= factors, f"{name} has {sorted(factors)}"
         if mark.only is not None:
             levels = {(key, str(level)) for run in runs for key, level in flatten(run.factors)}
             assert mark.only in levels, f"{name} has no cell of {mark.only}"

@@ -165,6 +165,8 @@ def test_a_section_is_of_its_first_matrix_and_an_own_page_has_a_picture_of_each(
     few = {"tunnel": "direct", "rtt": "100ms", "loss": "0%"}
     for run in expand(load_experiment("which-tunnel"), overrides=few):
         synthetic.write_run(tmp_path / run.matrix, run.to_json(), name=run.name)
+    own = tmp_path / "which-tunnel.md"
+    own.write_text("![Another rate](results/which-tunnel-hundred.png)\n")
     page = write_summary(tmp_path / "ten", ["which-tunnel"], tmp_path / "results.md")
     text = page.read_text()
     assert "](results/which-tunnel.png)" in text
