@@ -66,7 +66,8 @@ def plot_heatmap(
     all_rows = pd.concat([rows for _, rows in facets])
     across, down = levels_of(all_rows, x), levels_of(all_rows, y)
     scale = norm or norm_of([all_rows], figure)
-    room = 60 // max(1, len(across) * max(1, columns))
+    abreast = columns or (1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2)
+    room = 60 // max(1, len(across) * abreast)
     plan = Map(
         [style.wrapped(level_words(x, each), room) for each in across],
         [style.cut(level_words(y, each), 26) for each in down],
@@ -77,7 +78,7 @@ def plot_heatmap(
         what_of(figure) if figure.startswith(SHARE) else merit_of(figure).axis,
         line_in=0.38,
         pt=9,
-        columns=columns or (1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2),
+        columns=abreast,
     )
 
     def field(table: pd.DataFrame, column: int, line: int) -> Field:
