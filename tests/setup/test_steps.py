@@ -16,12 +16,16 @@ import threading
 import time
 from collections import namedtuple
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gostlab.declared import folders
 from gostlab.declared.needs import Needs
+from gostlab.describe.file.experiment import load_experiment
+from gostlab.describe.resolve import needs
+from gostlab.describe.resolve.expand import expand
 from gostlab.setup import archive, gosts, kernel_build, parts, relay_build, workbench
 from gostlab.setup import steps as setup
 from gostlab.setup.side_by_side import Progress, Step, take_steps
@@ -120,6 +124,25 @@ def test_an_ordinary_user_needs_a_root_and_nothing_that_only_root_installs(
     names = "tools packages gost relay root kernel_5.10".split()
     assert [step.name.replace(" ", "_") for step in chosen] == names
     assert {step.name: step.needs for step in chosen}["relay"] == ("tools",)
+
+
+def test_a_users_own_program_needs_a_new_iproute2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs on the user's own files, whose tc may not know netem's seed."""
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    monkeypatch.setenv("GOSTLAB_ROOT", "own")
+    file = tmp_path / "mine.yaml"
+    mine = "{kind: command, server: sleep 1, client: sleep 1}"
+    settings = f"{{profile: plain-100ms, rate: 10mbit, duration: 2s, flows: {{mine: {mine}}}}}"
+    file.write_text(f"name: mine\ntitle: mine\nsettings: {settings}\nmatrices: [{{name: one}}]\n")
+    wanted = needs.needs_of(expand(load_experiment(str(file))))
+
+    assert wanted.iproute2 and not wanted.root
+    assert "iproute2" in [step.name for step in setup.steps(replace(wanted, root=True))]
+    everything = {"iproute2", "tunnels", "iperf3", "nginx"}
+    assert not everything & {step.name for step in setup.steps()}
+    assert everything <= {step.name for step in setup.steps(extra=["test"])}
 
 
 def test_a_question_of_the_defaults_needs_no_relay() -> None:
