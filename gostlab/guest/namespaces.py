@@ -3,7 +3,7 @@
 Mininet gives each node a shell and configures it by typing into it: about twenty programs a node,
 a second of every run. A run types nothing, so its nodes are held by a process that does nothing;
 what Mininet would have typed to lay out links is left to `gostlab.guest.network`, which does the
-same in one `ip -batch` a node, from what Mininet knows. Mininet's prompt (`./lab shell`) has nodes
+same by netlink, from what Mininet knows. Mininet's prompt (`./lab shell`) has nodes
 with shells.
 """
 

@@ -4,6 +4,7 @@ The only module that imports mininet.net. Everything that is run on a node goes 
 which writes it down in `commands.sh` so that a reader can build the same network by hand.
 """
 
+import os
 import shlex
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest import cycle_counter
 from gostlab.guest.commands import CommandLog, Needs
 from gostlab.guest.ethtool import set_offloads_of
+from gostlab.guest.links import LinkError, links_of
 from gostlab.guest.namespaces import inside, read_sysctls, reading_on, without_shells, write_sysctls
 from gostlab.guest.tc_pipe import TcError, TcPipe
 
@@ -285,7 +287,7 @@ def lay_out(
             raise NetworkError(f"Mininet cannot build topology {run.topology}: {error}") from error
         check_addresses(mininet)
         if not shells:
-            join_nodes(mininet, environ)
+            join_nodes(mininet)
         names = [host.name for host in mininet.hosts]
         needs = replace(needs, nodes=names, environ=environ)
         with closing(CommandLog(folder / "commands.sh", run.name, needs)) as log:
@@ -297,45 +299,28 @@ def lay_out(
         mininet.stop()
 
 
-def join_nodes(mininet: Mininet, environ: Mapping[str, str]) -> None:
+def join_nodes(mininet: Mininet) -> None:
     """Links, addresses and routes of nodes without shells. Raises NetworkError."""
-    ip_batch(
-        [
-            f"link add {link.intf1.name} netns {link.intf1.node.pid} type veth"
-            f" peer name {link.intf2.name} netns {link.intf2.node.pid}"
-            for link in mininet.links
-        ],
-        environ,
-    )
-    for host in mininet.hosts:
-        ends = [intf for intf in host.intfList() if intf.name != "lo"]
-        lines = ["link set lo up"]
-        for end in ends:
-            lines.append(f"addr add {end.ip}/{end.prefixLen} dev {end.name}")
-            lines.append(f"link set {end.name} up")
-        lines += [f"route add {to} via {via}" for to, via in host.params.get("routes", ())]
-        if "defaultRoute" in host.params:
-            lines.append(f"route add default {host.params['defaultRoute']}")
-        with inside(host.pid):
-            ip_batch(lines, environ)
-        try:
+    where = "links"
+    try:
+        with links_of(os.getpid()) as links:
+            for link in mininet.links:
+                one, two = link.intf1, link.intf2
+                links.add_veth(one.name, one.node.pid, two.name, two.node.pid)
+        for host in mininet.hosts:
+            where = host.name
+            with links_of(host.pid) as links:
+                links.set_up("lo")
+                for end in (intf for intf in host.intfList() if intf.name != "lo"):
+                    links.add_address(end.name, f"{end.ip}/{end.prefixLen}")
+                    links.set_up(end.name)
+                for to, via in host.params.get("routes", ()):
+                    links.add_route(to, f"via {via}")
+                if "defaultRoute" in host.params:
+                    links.add_route("default", host.params["defaultRoute"])
             host.run_kept()
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise NetworkError(f"topo.py: {host.name}: {error}") from error
-
-
-def ip_batch(lines: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Run lines of `ip` in one process. Raises NetworkError with what it said."""
-    done = subprocess.run(
-        ["ip", "-batch", "-"],
-        input="".join(f"{line}\n" for line in lines),
-        env=dict(environ),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise NetworkError(f"ip -batch: {done.stderr.strip()}")
+    except (LinkError, OSError, subprocess.CalledProcessError) as error:
+        raise NetworkError(f"topo.py: {where}: {error}") from error
 
 
 def check_addresses(mininet: Mininet) -> None:
@@ -383,8 +368,12 @@ def set_mtu(network: Network, mtu: int) -> None:
         own = [each.name for each in network.interfaces if each.node == node]
         for name in own:
             network.log.run(node, ["ip", "link", "set", name, "mtu", str(mtu)])
-        with inside(network.pid(node)):
-            ip_batch([f"link set {name} mtu {mtu}" for name in own], network.environ)
+        try:
+            with links_of(network.pid(node)) as links:
+                for name in own:
+                    links.set_mtu(name, mtu)
+        except LinkError as error:
+            raise NetworkError(f"{node}: {error}") from None
 
 
 def set_sysctls(

@@ -7,6 +7,7 @@ machine gave it those. How it ended goes to outcome.json, which its starter turn
 status.json.
 """
 
+import gc
 import json
 import os
 import platform
@@ -403,6 +404,8 @@ def raise_file_limit() -> None:
 def main(argv: list[str]) -> int:
     """Run what FOLDER describes; the exit status says little, outcome.json says all."""
     lazy.read_all()
+    gc.freeze()
+    gc.enable()  # init.py has switched it off
     folder = Path(argv[1])
     run = RunDescription.from_json(json.loads((folder / "run.json").read_text(encoding="utf-8")))
     parts = json.loads((folder / "parts.json").read_text(encoding="utf-8"))

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.declared.folders import CODE, ROOT, TOPOLOGIES, cache_folder
+from gostlab.declared.folders import PYTHON_PATH as FROM_HERE
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.lazy import BYTE_CODE
+from gostlab.lazy import BYTE_CODE, WRITTEN
 from gostlab.machine import byte_code, root_of
 from gostlab.setup.modules import Module
 from gostlab.setup.root import FIRST_IN_ROOT, Root, chosen_root
@@ -137,6 +138,12 @@ def compiled_lab(root: Root) -> dict[str, Path]:
         byte_code.compile_new(folder, CODE, LAB, sources)
     else:
         words, environ = root.python("-S", byte_code.__file__, folder, CODE, LAB, *sources)
+        subprocess.run(words, env=environ, capture_output=True, check=False)
+    written, newest = folder / WRITTEN, max(each.stat().st_mtime_ns for each in sources)
+    if not written.exists() or written.stat().st_mtime_ns < newest:
+        keep = f"from gostlab import lazy; lazy.keep_written({str(written)!r})"
+        words, environ = root.python("-c", keep)
+        environ |= {"PYTHONPATH": FROM_HERE, **QUICK_IMPORTS}
         subprocess.run(words, env=environ, capture_output=True, check=False)
     return {COMPILED: folder}
 

@@ -46,6 +46,19 @@ GUEST_FOLDER = "/run/gostlab"
 # Linux stirs its command line into its random numbers, and two runs of one seed would otherwise
 # differ by where they were written.
 WORKING_FOLDER = "/proc/self/cwd"
+PYTHON = "/usr/bin/python3"  # of a guest
+# The lab's own Python writes no byte code, and takes its memory in one piece and not by calls, each
+# of which takes time and whose number depends on how long its paths are.
+OF_PYTHON = {
+    "LC_ALL": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONMALLOC": "malloc",
+    "MALLOC_TOP_PAD_": f"{64 << 20}",
+    "MALLOC_MMAP_THRESHOLD_": f"{1 << 30}",
+    "MALLOC_TRIM_THRESHOLD_": f"{1 << 30}",
+    "MALLOC_ARENA_MAX": "1",
+}
 # The guest's wall clock starts here on the virtual clock: a date that means nothing, the same for
 # every run.
 VIRTUAL_EPOCH_NS = 1_700_000_000_000_000_000
@@ -176,7 +189,7 @@ def boot_words(
         "rootfstype=hostfs",
         f"rootflags={own.get('rootflags', '/')}",
         "ro",
-        f"init={own.get('init', INIT)}",
+        f"init={PYTHON}",
         "con=null",
         "con0=fd:0,fd:1",
         "quiet",
@@ -199,7 +212,8 @@ def boot_words(
         # Linux up to 6.1 makes its first random numbers of the jitter of its timer where nobody
         # says this: 5 s of CPU time before its first process goes on.
         words.append("random.trust_cpu=1")
-    return words
+    words += [f"{name}={value}" for name, value in OF_PYTHON.items()]
+    return [*words, "--", "-S", str(own.get("init", INIT))]
 
 
 def cpu_model_words(model: CpuModel) -> list[str]:
@@ -414,28 +428,14 @@ def why_it_ended(status: int, memory: MemoryPlace) -> str | None:
     )
 
 
-# The lab's own Python takes its memory in one piece, and not by calls, each of which takes time and
-# whose number depends on how long its paths are.
-NO_MEMORY_CALLS = {
-    "PYTHONMALLOC": "malloc",
-    "MALLOC_TOP_PAD_": f"{64 << 20}",
-    "MALLOC_MMAP_THRESHOLD_": f"{1 << 30}",
-    "MALLOC_TRIM_THRESHOLD_": f"{1 << 30}",
-    "MALLOC_ARENA_MAX": "1",
-}
-
-
 def sandbox_environ(extra: Mapping[str, str] = {}, root: OwnRoot | None = None) -> dict[str, str]:
     """The environment of a command in the guest."""
     return {
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-        "LC_ALL": "C.UTF-8",
         "HOME": "/root",
         "TMPDIR": "/tmp",
         "PYTHONPATH": PYTHON_PATH,
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": "0",
-        **NO_MEMORY_CALLS,
+        **OF_PYTHON,
         **QUICK_IMPORTS,
         **(root.environ if root else {}),
         **extra,

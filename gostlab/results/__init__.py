@@ -44,6 +44,7 @@ EPOCHS = (
     "on Linux 5.10, 6.1 and 6.12 a seed's random numbers are the same in every folder",
     "everybody's sandbox boots on the lab's own Debian, and not on the machine's files",
     "no page fault has a say in what a program finds on its clock; a tunnel starts anew",
+    "what comes before a load has no say in when its timers go off",
 )
 EPOCH = len(EPOCHS)
 EXPERIMENT_FILE = "experiment.yaml"  # the copy in an experiment's results

@@ -111,7 +111,7 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += (length + 3) & ~3
 
 
-def _attributes(data: bytes, at: int) -> dict[int, bytes]:
+def attributes_of(data: bytes, at: int) -> dict[int, bytes]:
     found: dict[int, bytes] = {}
     while at + 4 <= len(data):
         length, kind = struct.unpack_from("=HH", data, at)
@@ -157,7 +157,7 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
     """An inet_diag_msg; None if it has no tcp_info (a listener, a time-wait)."""
     family, state = struct.unpack_from("=BB", body)
     local_port, peer_port = struct.unpack_from("!HH", body, 4)
-    attributes = _attributes(body, 72)
+    attributes = attributes_of(body, 72)
     info = attributes.get(INET_DIAG_INFO)
     if info is None or state == TCP_LISTEN:
         return None
@@ -283,8 +283,8 @@ def marks_of(name: str, statistics: bytes) -> int | None:
     parts, at = [statistics], (kind.marks_at, *kind.marks_also)
     if kind.marks_in:
         outer, inner = kind.marks_in
-        lists = _attributes(_attributes(statistics, 0).get(outer, b""), 0)
-        parts, at = [_attributes(each, 0).get(inner, bytes(4)) for each in lists.values()], (0,)
+        lists = attributes_of(attributes_of(statistics, 0).get(outer, b""), 0)
+        parts, at = [attributes_of(each, 0).get(inner, bytes(4)) for each in lists.values()], (0,)
     if any(len(part) < max(at) + 4 for part in parts):
         raise ValueError(
             f"qdisc {name}: this kernel's statistics of it have {len(statistics)} bytes, and no"
@@ -299,8 +299,8 @@ def qdiscs(link: socket.socket) -> list[Qdisc]:
     marked: dict[int, int] = {}
     for body in _dump(link, RTM_GETQDISC, bytes(20)):
         _family, ifindex, _handle, parent, _info = struct.unpack_from("=BxxxiIII", body)
-        attributes = _attributes(body, 20)
-        statistics = _attributes(attributes.get(7, b""), 0)  # TCA_STATS2
+        attributes = attributes_of(body, 20)
+        statistics = attributes_of(attributes.get(7, b""), 0)  # TCA_STATS2
         kind = attributes.get(1, b"?").rstrip(b"\0").decode()
         marks = marks_of(kind, statistics.get(4, b""))  # TCA_STATS_APP
         if marks is not None:
@@ -333,6 +333,6 @@ def qdiscs(link: socket.socket) -> list[Qdisc]:
 def interface_index(link: socket.socket, name: str) -> int:
     """The index of an interface, by a route socket of its namespace. Raises KeyError."""
     for body in _dump(link, RTM_GETLINK, bytes(16)):
-        if _attributes(body, 16).get(3, b"").rstrip(b"\0").decode() == name:  # IFLA_IFNAME
+        if attributes_of(body, 16).get(3, b"").rstrip(b"\0").decode() == name:  # IFLA_IFNAME
             return int(struct.unpack_from("=i", body, 4)[0])
     raise KeyError(name)
