@@ -120,6 +120,27 @@ def test_an_address_that_mininet_gave_to_another_link_is_named(
     assert "right-eth0 has 10.1.1.2, its link says 10.0.2.2/24" in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("way", "says"),
+    [
+        ("via 10.9.9.9", "s1: ip route add default via 10.9.9.9: Nexthop has invalid gateway"),
+        ("by 10.1.1.2", "s1: ip route add default by 10.1.1.2: a route goes via ADDRESS, dev NAME"),
+        ("dev s1-eth7", "s1: ip route add default dev s1-eth7: [Errno 19] No such device"),
+    ],
+)
+def test_a_route_that_the_kernel_does_not_take_is_named(
+    lab: Lab, copied: CopiedLab, tmp_path: Path, way: str, says: str
+) -> None:
+    wrong = f'defaultRoute={way!r} if name == "s1" else f"via {{net}}.2")'
+    copied.add_topology(PARKING_LOT.replace('defaultRoute=f"via {net}.2")', wrong))
+    (copied.root / "mine.yaml").write_text(PARKED)
+
+    done = copied.lab("run", "mine.yaml", "--machine", "sandbox", "--results", str(tmp_path / "r"))
+
+    assert done.returncode == 1
+    assert f"topo.py: {says}" in done.stdout + done.stderr
+
+
 def test_mn_loads_the_new_topology_too(lab: Lab, copied: CopiedLab) -> None:
     copied.add_topology(PARKING_LOT)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gostlab.declared.folders import cache_folder
-from gostlab.setup.parts import TunnelBinary
+from gostlab.setup.parts import TunnelBinary, built_version
 from tests.declared.contributed import copy_lab
 
 pytestmark = pytest.mark.sandbox
@@ -17,6 +17,16 @@ name: mine
 title: mine
 settings: {profile: plain-100ms, rate: 50mbit, loss: 1%, jitter: 3ms, duration: 2s, cc: bbr}
 matrices: [{name: one}]
+"""
+# A lab that does other things before a load.
+MORE_BEFORE = """
+import subprocess, time
+as_ever = check_idle
+
+def check_idle(*asked):
+    time.sleep(0.1)
+    subprocess.run(["true"])
+    return as_ever(*asked)
 """
 
 
@@ -81,6 +91,24 @@ def test_where_the_labs_python_has_its_data_has_no_say(
     text = LOSSY.replace("cc: bbr", "cc: bbr, tunnel: gost+wss")
     runs = []
     for number, more in enumerate(("", "HELD = [bytes(3000) for _ in range(700)]\n")):
+        lab = copy_lab(tmp_path / f"lab-{number}")
+        with (lab.root / "gostlab/guest/idle.py").open("a", encoding="utf-8") as module:
+            module.write(more)
+        runs.append(lab.run(text))
+
+    for file in ("flows.json", "sockets.jsonl", "queues.jsonl"):
+        assert (runs[0] / file).read_bytes() == (runs[1] / file).read_bytes()
+
+
+@pytest.mark.parametrize("kernel", ["shipped", "5.10", "6.1", "6.12"])
+def test_what_comes_before_a_load_has_no_say(tmp_path: Path, kernel: str) -> None:
+    """Neither instants nor processes: no timer from before wakes the CPU at another one."""
+    if kernel != "shipped" and built_version(kernel) is None:
+        pytest.skip(f"there is no kernel {kernel} here: ./lab kernel add {kernel}")
+    text = LOSSY.replace("jitter: 3ms", "jitter: 0ms").replace("loss: 1%", "loss: 2%")
+    text = text.replace("cc: bbr", f"cc: cubic, kernel: '{kernel}'")
+    runs = []
+    for number, more in enumerate(("", MORE_BEFORE)):
         lab = copy_lab(tmp_path / f"lab-{number}")
         with (lab.root / "gostlab/guest/idle.py").open("a", encoding="utf-8") as module:
             module.write(more)
