@@ -53,19 +53,19 @@ class Links:
         )
         data = attribute(IFLA_INFO_DATA, attribute(VETH_INFO_PEER, other))
         kind = attribute(IFLA_LINKINFO, text(IFLA_INFO_KIND, "veth") + data)
-        self._make(f"link add {name} type veth peer name {peer}", RTM_NEWLINK, one + kind)
+        self._make(f"ip link add {name} type veth peer name {peer}", RTM_NEWLINK, one + kind)
 
     def set_up(self, name: str) -> None:
         body = link_body(IFF_UP) + text(IFLA_IFNAME, name)
-        self._ask(f"link set {name} up", RTM_NEWLINK, body)
+        self._ask(f"ip link set {name} up", RTM_NEWLINK, body)
 
     def set_mtu(self, name: str, mtu: int) -> None:
         body = link_body() + text(IFLA_IFNAME, name) + number(IFLA_MTU, mtu)
-        self._ask(f"link set {name} mtu {mtu}", RTM_NEWLINK, body)
+        self._ask(f"ip link set {name} mtu {mtu}", RTM_NEWLINK, body)
 
     def add_address(self, name: str, address: str) -> None:
         """An address with its prefix's length, as 10.0.0.1/24."""
-        words = f"addr add {address} dev {name}"
+        words = f"ip addr add {address} dev {name}"
         try:
             parsed, index = IPv4Interface(address), socket.if_nametoindex(name)
         except (ValueError, OSError) as error:
@@ -78,7 +78,7 @@ class Links:
         """A route to a network, or `default`, by a way as `ip` is told it: via ADDRESS, dev NAME,
         or both.
         """
-        words = f"route add {destination} {way}"
+        words = f"ip route add {destination} {way}"
         pairs = way.split()
         how = dict(zip(pairs[::2], pairs[1::2], strict=False))
         if len(pairs) % 2 or not how or set(how) - {"via", "dev"}:
@@ -112,7 +112,7 @@ class Links:
         if kind != NLMSG_ERROR or failed:
             more = attributes_of(answer, 36) if flags & NLM_F_ACK_TLVS else {}
             said = more.get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode(errors="replace")
-            raise LinkError(f"ip {words}: {said or os.strerror(-failed)}")
+            raise LinkError(f"{words}: {said or os.strerror(-failed)}")
 
 
 @contextmanager

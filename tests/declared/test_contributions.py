@@ -125,7 +125,7 @@ def test_an_address_that_mininet_gave_to_another_link_is_named(
     [
         ("via 10.9.9.9", "s1: ip route add default via 10.9.9.9: Nexthop has invalid gateway"),
         ("by 10.1.1.2", "s1: ip route add default by 10.1.1.2: a route goes via ADDRESS, dev NAME"),
-        ("dev s1-eth7", "s1: ip route add default dev s1-eth7: [Errno 19] No such device"),
+        ("dev s1-eth7", "s1: ip route add default dev s1-eth7: no interface with this name"),
     ],
 )
 def test_a_route_that_the_kernel_does_not_take_is_named(
