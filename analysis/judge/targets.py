@@ -322,7 +322,9 @@ def holds_words(row: Target) -> str:
 
 
 def rates_note(rates: Sequence[Target]) -> str:
-    said = f"“Yes”: the lab's median is within {100 * TOLERANCE:.0f} % of the value."
+    states = any(row.got and row.got.states for row in rates)
+    median = "the lab's median" + (", or that of one state," if states else "")
+    said = f"“Yes”: {median} is within {100 * TOLERANCE:.0f} % of the value."
     if any(row.spread for row in rates):
         said += " “In spread”: it lies between the least and the most of the lab's runs."
     for made_by in sorted({row.full.made_by for row in rates if row.full and borrows(row)}):
