@@ -261,7 +261,7 @@ def test_an_import_against_the_direction_is_seen(source: str) -> None:
 # Imports within functions are for what may not be installed, what only this folder's sys.path can
 # tell, and process 1 of the guest. All others stand at the top: gostlab.lazy makes them free.
 LATE = {
-    "gostlab.machine.init": {"fcntl", "termios"},
+    "gostlab.machine.init": {"fcntl", "runpy", "termios"},
     "gostlab.apps.cluster.dask_cluster": {"distributed", "distributed.security"},
     "gostlab.apps.bench.cluster": {"distributed"},
     "gostlab.apps.completion": {"argcomplete"},

@@ -17,8 +17,10 @@ GOSTLAB_BOOT  the folder on the host that the guest may write; the orders are in
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
+import site
 import sys
 import traceback
 
@@ -155,9 +157,7 @@ def go_on_as(argv: list[str], environ: dict[str, str]) -> int:
     sys.path[:1] = [os.getcwd(), *environ["PYTHONPATH"].split(":")]  # in place of this file's
     status = 1
     try:
-        import gc
         import runpy
-        import site
 
         gc.disable()  # what a module's import makes is no garbage
         site.main()
