@@ -29,6 +29,7 @@ TCP_ESTABLISHED, TCP_LISTEN = 1, 10
 LIVE_STATES = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
 BBR_UNIT = 256  # tcp_bbr_info: gains are fractions of 256
 INFINITE_SSTHRESH = 0x7FFFFFFF
+TCP_INFO = struct.Struct("=8x24I4Q6I4Q2I20x3I")  # struct tcp_info, as far as it is read here
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,6 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
     info = attributes.get(INET_DIAG_INFO)
     if info is None or state == TCP_LISTEN:
         return None
-    info = info.ljust(256, b"\0")
     (
         rto_us,
         _ato,
@@ -187,14 +187,26 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
         _rcv_rtt,
         _rcv_space,
         total_retrans,
-    ) = struct.unpack_from("=24I", info, 8)
-    pacing, _max_pacing, bytes_acked, bytes_received = struct.unpack_from("=4Q", info, 104)
-    segs_out, _segs_in, _notsent, min_rtt_us, _data_in, data_out = struct.unpack_from(
-        "=6I", info, 136
-    )
-    delivery, busy_us, rwnd_us, sndbuf_us = struct.unpack_from("=4Q", info, 160)
-    delivered, delivered_ce = struct.unpack_from("=2I", info, 192)
-    reord_seen, _out_of_order, snd_wnd = struct.unpack_from("=3I", info, 220)
+        pacing,
+        _max_pacing,
+        bytes_acked,
+        bytes_received,
+        segs_out,
+        _segs_in,
+        _notsent,
+        min_rtt_us,
+        _data_in,
+        data_out,
+        delivery,
+        busy_us,
+        rwnd_us,
+        sndbuf_us,
+        delivered,
+        delivered_ce,
+        reord_seen,
+        _out_of_order,
+        snd_wnd,
+    ) = TCP_INFO.unpack_from(info.ljust(TCP_INFO.size, b"\0"))
     bbr_bw = bbr_min_rtt = bbr_pacing = bbr_cwnd = None
     bbr = attributes.get(INET_DIAG_BBRINFO)
     if bbr is not None and len(bbr) >= 20:
@@ -202,7 +214,9 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
         bbr_bw, bbr_min_rtt = (high << 32 | low) * 8, min_rtt / 1000
         bbr_pacing, bbr_cwnd = pacing_gain / BBR_UNIT, cwnd_gain / BBR_UNIT
     name = attributes.get(INET_DIAG_CONG)
-    return TcpSocket(
+    parsed = object.__new__(TcpSocket)
+    # As TcpSocket(...) does, by one call and not one for each field: half of what parsing takes.
+    vars(parsed).update(
         local=f"{_address(family, body[8:24])}:{local_port}",
         peer=f"{_address(family, body[24:40])}:{peer_port}",
         state=state,
@@ -237,6 +251,7 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
         bbr_pacing_gain=bbr_pacing,
         bbr_cwnd_gain=bbr_cwnd,
     )
+    return parsed
 
 
 def _address(family: int, raw: bytes) -> str:

@@ -59,6 +59,9 @@ CONTROL_BYTES = 50_000
 
 # What of a socket stands in no row: it says nothing besides.
 UNWRITTEN = ("state", "since_sent_ms")
+# What stands together in a row, where the congestion control tells it.
+BBR_MODEL = ("bw_bps", "min_rtt_ms", "pacing_gain", "cwnd_gain")
+IN_A_LINE = json.JSONEncoder(sort_keys=True)
 
 # What a leg's sending sockets did, from their last tcp_info, in all.
 COUNTED = ("segments_out", "data_segments_out", "segments_retransmitted", "bytes_acked")
@@ -371,7 +374,7 @@ class Probes:
                 self._last[node, tcp.local, tcp.peer] = (*found, tcp)
 
     def _write(self, name: str, row: Mapping[str, Any]) -> None:
-        self._files[name].write(json.dumps(row, sort_keys=True) + "\n")
+        self._files[name].write(IN_A_LINE.encode(row) + "\n")
 
     def _cc_of(self, leg: Leg, end: str) -> list[str]:
         """The congestion controls of a leg's data; of all its sockets if none surely sent data."""
@@ -520,17 +523,17 @@ def socket_row(
     at_s: float, node: str, leg: Leg, end: str, tcp: netlink.TcpSocket
 ) -> dict[str, Any]:
     """One line of sockets.jsonl."""
-    unsaid = UNWRITTEN if tcp.marked_pkts else (*UNWRITTEN, *MARKED)
-    said = {key: value for key, value in vars(tcp).items() if key not in unsaid}
-    bbr = {key: value for key, value in said.items() if key.startswith("bbr_")}
-    model = {key.removeprefix("bbr_"): value for key, value in bbr.items()}
+    said = dict(vars(tcp))
+    for key in UNWRITTEN if tcp.marked_pkts else (*UNWRITTEN, *MARKED):
+        del said[key]
+    model = {name: said.pop(f"bbr_{name}") for name in BBR_MODEL}
     return {
         "t_s": round(at_s, 6),
         "host": node,
         "flow": leg.flow,
         "leg": leg.name,
         "end": end,
-        **{key: value for key, value in said.items() if key not in bbr},
+        **said,
         "bbr": None if tcp.bbr_bw_bps is None else model,
     }
 
