@@ -17,6 +17,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -431,7 +432,7 @@ def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
             }
             resident = {"resident_mib": pages * os.sysconf("SC_PAGE_SIZE") // 2**20}
             seen.append({name: len(found) for name, found in counted.items()} | resident)
-        time.sleep(0.2)
+        time.sleep(0.04)
 
     assert process.returncode == 0
     assert list(desk.outcomes().values()) == ["ok"] * count
@@ -440,23 +441,22 @@ def test_many_runs_in_a_row_leave_nothing_behind(tmp_path: Path) -> None:
     with_a_run = [number for number, row in enumerate(seen) if row["processes"] > 1]
     seen = seen[: with_a_run[-1] + 1]
     quarter = len(seen) // 4
-    most = {
-        key: [
-            max(row[key] for row in part) for part in (seen[quarter : 2 * quarter], seen[-quarter:])
-        ]
-        for key in seen[0]
-    }
+    quarters = seen[quarter : 2 * quarter], seen[-quarter:]
+    found = {key: [median(row[key] for row in part) for part in quarters] for key in seen[0]}
+    most = [max(row["processes"] for row in part) for part in quarters]
     zombies = [each for each in zombies_of_ours() if each.pid not in dead_before]
     print(
-        f"{count} runs, {time.monotonic() - began:.0f} s, {len(seen)} looks; most in the second and"
-        f" in the last quarter: {most}; zombies left: {len(zombies)}"
+        f"{count} runs, {time.monotonic() - began:.0f} s, {len(seen)} looks; medians of the second and"
+        f" of the last quarter: {found}; most processes: {most}; zombies left: {len(zombies)}"
     )
     assert not zombies
-    # A look may catch a run between two steps, so two more say nothing; a leak of one per run is
-    # half of all runs, which is how many lie between the two quarters.
-    for key in ("descriptors", "namespaces", "memory_files"):
-        assert most[key][1] <= most[key][0] + 2, (key, most)
-    assert (
-        most["processes"][1] <= 1.5 * most["processes"][0]
-        and most["resident_mib"][1] <= most["resident_mib"][0] + 4
-    ), most
+    # A leak of one per run is half of all runs, which is how many lie between the two quarters. A
+    # run has most of its processes for a moment, which looks may miss.
+    for key, more in (
+        ("descriptors", 2),
+        ("namespaces", 2),
+        ("memory_files", 2),
+        ("resident_mib", 4),
+    ):
+        assert found[key][1] <= found[key][0] + more, (key, found)
+    assert most[1] <= 2 * most[0], most
