@@ -207,7 +207,8 @@ class Lab:
         return Done(folder)
 
     def boot(self, argv: Sequence[str], folder: Path | None = None, **asked: Any) -> sandbox.Guest:
-        """A guest that runs a command; `asked`: what sandbox.boot takes, and kernel, by its name.
+        """A guest that runs a command; `asked`: what sandbox.boot takes, kernel, by its name, and
+        what is added to its environment.
 
         What `argv` may name is the checkout's, and the run's folder at /run/gostlab.
         """
@@ -218,7 +219,7 @@ class Lab:
             self.kernel if kernel == SHIPPED else kernel_for(kernel, self.parts),
             folder or self.folder(),
             argv,
-            sandbox.sandbox_environ(),
+            sandbox.sandbox_environ(asked.pop("environ", {})),
             **plain | asked,
         )
 

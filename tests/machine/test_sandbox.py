@@ -50,6 +50,29 @@ def test_it_boots_runs_and_says_the_commands_exit_status(looked: Done) -> None:
     assert (looked.folder / "exit").read_text() == "7\n"
 
 
+ENDS = "import sys\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "says"),
+    [
+        ("print(sys.argv[1:], __name__)", 0, "['one', 'two'] __main__"),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit('no such path')", 1, "no such path"),
+        ("sys.exit(None)", 0, ""),
+        ("1 / 0", 1, "ZeroDivisionError: division by zero"),
+        ("import no_such_module_at_all", 1, "No module named 'no_such_module_at_all'"),
+    ],
+)
+def test_a_module_ends_as_python_has_it_end(lab: Lab, end: str, status: int, says: str) -> None:
+    folder = lab.folder()
+    (folder / "ends.py").write_text(ENDS.format(end), encoding="utf-8")
+    words = ["/usr/bin/python3", "-m", "ends", "one", "two"]
+    lab.boot(words, folder, environ={"PYTHONPATH": "/run/gostlab"}).wait()
+    assert (folder / "exit").read_text() == f"{status}\n"
+    assert says in Done(folder).log
+
+
 def test_the_kernel_ticks_at_250_hz_as_debians(looked: Done) -> None:
     assert "CONFIG_HZ=250" in looked.log
 
