@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gostlab import api, machine, results
-from gostlab.declared.errors import BadInput
 from gostlab.describe.file.experiment import list_experiments, load_experiment
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
@@ -53,19 +52,12 @@ def survey(folder: Path, cpus: int | None = None) -> list[Form]:
     A form's wall time is its runs' own, added up and divided by the CPUs; runs on the real clock
     have the machine for themselves. Raises BadInput if an experiment's file is wrong.
     """
-    cpus = checked_cpus(cpus)
+    cpus = cpus or len(machine.usable_cpus())
     return [
         survey_form(folder, expand(load_experiment(name), quick=quick), quick, cpus)
         for name in list_experiments()
         for quick in (True, False)
     ]
-
-
-def checked_cpus(cpus: int | None) -> int:
-    """How many CPUs are meant (None: this machine's). Raises BadInput."""
-    if cpus is not None and cpus < 1:
-        raise BadInput(f"--cores {cpus}: at least 1")
-    return cpus or len(machine.usable_cpus())
 
 
 def survey_form(folder: Path, runs: Sequence[RunDescription], quick: bool, cpus: int) -> Form:

@@ -14,8 +14,6 @@ from typing import Any, NoReturn
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 RESULTS = Path("results")
-JOBS = "runs side by side (default: one per CPU)"
-
 
 # What argparse says of a word that is none of those it knows.
 NOT_A_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)")
@@ -125,6 +123,21 @@ def add_json(verb: argparse.ArgumentParser) -> None:
     add_flag(verb, "--json", "the table as JSON and nothing else")
 
 
+def add_jobs(verb: Any, says: str = "runs side by side (default: one per CPU)") -> None:
+    verb.add_argument("--jobs", type=count, help=says)
+
+
+def count(text: str) -> int:
+    """A number of something, at least 1. Raises ArgumentTypeError."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid int value: {text!r}") from None
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number}: at least 1")
+    return number
+
+
 def add_results(verb: argparse.ArgumentParser, purpose: str) -> None:
     verb.add_argument(
         "--results", type=folder, default=RESULTS, help=f"{purpose} (default: {RESULTS})"
@@ -163,7 +176,12 @@ def add_gost(verb: argparse.ArgumentParser) -> None:
 def complain(sentence: str) -> None:
     """One line for the person who can mend it, if there is still a terminal to say it on."""
     with suppress(OSError):
-        print(f"gostlab: {sentence}", file=sys.stderr, flush=True)
+        say(f"gostlab: {sentence}")
+
+
+def say(sentence: str) -> None:
+    """A line beside what programs read."""
+    print(sentence, file=sys.stderr, flush=True)
 
 
 def print_json(value: Any) -> None:

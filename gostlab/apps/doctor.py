@@ -281,7 +281,7 @@ def _disk() -> Finding:
     return Finding(
         "disk",
         "there" if free >= RESULTS_BYTES else "missing",
-        f"{_gib(free)} free at {folder}",
+        f"{free / 1024**3:.1f} GiB free at {folder}",
         "" if free >= RESULTS_BYTES else "make room",
     )
 
@@ -292,13 +292,9 @@ def _cores() -> Finding:
         allowed = allowance.cpus_allowed()
     except ImportError:
         allowed = None
-    if allowed is None or allowed >= usable:
-        return Finding("cores", "there", f"{usable}: so many sandboxes side by side")
-    return Finding(
-        "cores",
-        "there",
-        f"{usable}, and the control group has time for {allowed}: so many sandboxes side by side",
-    )
+    fewer = allowed is not None and allowed < usable
+    limit = f", and the control group has time for {allowed}" if fewer else ""
+    return Finding("cores", "there", f"{usable}{limit}: so many sandboxes side by side")
 
 
 def _root() -> Finding:
@@ -312,10 +308,6 @@ def _host_netem() -> Finding:
     if machine.has_netem(Path("/"), platform.release()):
         return Finding("host's netem", "there", f"{host}: --machine native can shape links")
     return Finding("host's netem", "absent", f"{host} has no sch_netem; sandboxes have their own")
-
-
-def _gib(count: int) -> str:
-    return f"{count / 1024**3:.1f} GiB"
 
 
 def table(findings: Sequence[Finding], width: int) -> str:

@@ -156,18 +156,15 @@ def replay_run(
         raise ResultsError(f"{folder}: the replay's machine ended and gave no reason: {words}")
     if "error" in replayed:
         raise ResultsError(f"{folder}: {replayed['error']}")
-    flows = whole_load(results.read_object(folder / "flows.json") or {"flows": []})
+    # what they did in all of their time, as the script's reports tell it
+    rows = (results.read_object(folder / "flows.json") or {"flows": []})["flows"]
+    flows = {"flows": [{**row, **row.get("whole", {})} for row in rows]}
     environment = results.read_object(folder / "env.json") or {}
     return Replay(
         run.name,
         compare(run, flows, environment, replayed),
         notes_on(run, environment, kernel, root),
     )
-
-
-def whole_load(flows: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a run's flows did in all of their time, as the script's reports tell it."""
-    return {"flows": [{**row, **row.get("whole", {})} for row in flows["flows"]]}
 
 
 def finished_run(folder: Path) -> RunDescription:

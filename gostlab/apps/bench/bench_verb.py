@@ -1,17 +1,16 @@
 """`./lab bench`: its words."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from gostlab.apps.bench import calibrate, speed
-from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, Verb, add_json, complain
+from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, Verb, add_json, complain, count
 
 
 def bench_arguments(verb: argparse.ArgumentParser) -> None:
     add_json(verb)
     verb.add_argument(
-        "--repeat", type=int, default=5, help="times each figure is taken (default: 5)"
+        "--repeat", type=count, default=5, help="times each figure is taken (default: 5)"
     )
     verb.add_argument(
         "--part",
@@ -42,7 +41,7 @@ def bench_arguments(verb: argparse.ArgumentParser) -> None:
     )
     verb.add_argument(
         "--dask",
-        type=int,
+        type=count,
         metavar="N",
         help="instead: what a Dask cluster's scheduler adds to a run, by N runs that do nothing",
     )
@@ -53,19 +52,13 @@ def bench_verb(arguments: argparse.Namespace) -> int:
         try:
             return calibrate.main(arguments.costs, arguments.repeat)
         except (OSError, RuntimeError, ValueError) as error:
-            print(f"gostlab: bench --costs: {error}", file=sys.stderr)
+            complain(f"bench --costs: {error}")
             return EXIT_FAILED
-    if arguments.dask is not None and arguments.dask < 1:
-        complain(f"--dask {arguments.dask}: at least 1")
-        return EXIT_BAD_INPUT
     for part in arguments.part:
         if part not in {**speed.PARTS, **speed.FURTHER}:
             known = ", ".join([*speed.PARTS, *speed.FURTHER])
             complain(f"--part {part}: not one of {known}")
             return EXIT_BAD_INPUT
-    if arguments.repeat < 1:
-        complain(f"--repeat {arguments.repeat}: at least 1")
-        return EXIT_BAD_INPUT
     return speed.main(
         arguments.repeat,
         as_json=arguments.json,

@@ -3,10 +3,11 @@
 import re
 import statistics
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from gostlab.apps.command import say
 
 # What a figure that cannot be taken raises; it costs no other figure.
 FAILURES = (RuntimeError, OSError, subprocess.SubprocessError, ValueError, KeyError)
@@ -97,7 +98,7 @@ def number(value: float) -> str:
 
 def tell(text: str) -> None:
     """What the benchmark does, as it does it."""
-    print(f"bench: {text}", file=sys.stderr, flush=True)
+    say(f"bench: {text}")
 
 
 def failed_figure(name: str, unit: str, target: str, why: Exception) -> Figure:

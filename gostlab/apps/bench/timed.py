@@ -22,7 +22,6 @@ from gostlab.setup.parts import find_parts, require_kernel
 class Taken:
     """What a run took."""
 
-    wall_s: float
     cpu_s: float  # of the guest's processes
     folder: Path
 
@@ -87,14 +86,14 @@ class Bench:
         """Time a run alone, or several side by side, a CPU each. Raises RuntimeError if one
         fails.
         """
-        began, before_s = time.monotonic(), machine.children_s()
+        before_s = machine.children_s()
         started = [self.start(run, cpu) for run, cpu in zip(runs, self.cpus, strict=False)]
         for guest, _ in started:
             guest.wait()
         spent_s = machine.children_s() - before_s
         for _, folder in started:
             check(folder)
-        return Taken(time.monotonic() - began, spent_s, started[0][1])
+        return Taken(spent_s, started[0][1])
 
 
 def load(duration_s: float, cc: str = "bbr", **settings: str) -> RunDescription:

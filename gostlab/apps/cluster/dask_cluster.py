@@ -15,7 +15,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -87,7 +87,7 @@ class Cluster:
     @property
     def reasons(self) -> str:
         """Why which workers are refused, in a line."""
-        return "; ".join(dict.fromkeys(f"{why}" for why in self.refused.values()))
+        return "; ".join(dict.fromkeys(self.refused.values()))
 
     def __contains__(self, address: object) -> bool:
         return address in list(iter(self))
@@ -185,7 +185,7 @@ class FutureJob:
         if not self._future.done():
             if self._cluster.is_here(self._address):
                 return None
-            self._give_up()
+            self._future.release()
             raise Lost(f"worker {self._cluster.name_of(self._address)} went away")
         try:
             finished = self._future.status == "finished"
@@ -195,7 +195,8 @@ class FutureJob:
         except Exception as failure:
             # Dask passes on whatever there is, its own errors and a task's.
             answer, error = None, failure
-        self._give_up()
+        # At once: what is here must not be computed again when a worker dies that still held it.
+        self._future.release()
         name = self._cluster.name_of(self._address)
         if answer is None:
             raise Lost(f"worker {name} gave no answer ({error or 'its run was cancelled'})")
@@ -222,16 +223,10 @@ class FutureJob:
         if self.status is None:
             raise ValueError("it has no status")
 
-    def _give_up(self) -> None:
-        """Release the future at once: what is here must not be computed again when a worker dies
-        that still held it.
-        """
-        self._future.release()
-
     def kill(self) -> None:
         """Tell the worker that nobody waits."""
         self._future.cancel(force=True)
-        self._give_up()
+        self._future.release()
 
 
 def wanted_run(make: Callable[..., Any], *arguments: Any) -> Any:
@@ -308,7 +303,7 @@ def connected(
         raise MachineError(PACKAGE) from error
     # A dead worker's connections are no news for the progress.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    with local_cluster(distributed, count) if count else plain(where) as address:
+    with local_cluster(distributed, count) if count else nullcontext(where) as address:
         security = credentials(Security(), where) if where.startswith("tls:") else None
         try:
             client = distributed.Client(
@@ -347,20 +342,13 @@ def credentials(security: Any, where: str) -> Any:
 def wait_for_workers(cluster: Cluster, where: str, count: int) -> None:
     """Until there are workers that will do. Raises MachineError with what is wrong with all."""
     deadline = time.monotonic() + CONNECT_S
-    while len(cluster) < count:
-        if time.monotonic() > deadline and not len(cluster):
-            raise MachineError(
-                f"--dask {where}: no worker there will do ({cluster.reasons or 'none has come'}):"
-                " docs/how-to/dask-cluster.md says how to start one"
-            )
-        if time.monotonic() > deadline:
-            return
+    while len(cluster) < count and time.monotonic() <= deadline:
         time.sleep(LOOK_EVERY_S / 2)
-
-
-@contextmanager
-def plain(address: str) -> Iterator[str]:
-    yield address
+    if not len(cluster):
+        raise MachineError(
+            f"--dask {where}: no worker there will do ({cluster.reasons or 'none has come'}):"
+            " docs/how-to/dask-cluster.md says how to start one"
+        )
 
 
 @contextmanager

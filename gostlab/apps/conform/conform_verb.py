@@ -11,8 +11,8 @@ from gostlab import api
 from gostlab.apps.command import (
     EXIT_FAILED,
     EXIT_OK,
-    JOBS,
     Verb,
+    add_jobs,
     add_json,
     add_results,
     complain,
@@ -39,15 +39,13 @@ def conform_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--packetdrill", type=Path, metavar="FILE", help="the program (default: on PATH)"
     )
-    verb.add_argument("--jobs", type=int, help=JOBS)
+    add_jobs(verb)
     add_results(verb, "where results go")
     add_json(verb)
 
 
 def conform_verb(arguments: argparse.Namespace) -> int:
     """A table with a row for each kernel; 1 where a script fails and nobody knows why."""
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise BadInput(f"--jobs {arguments.jobs}: at least 1")
     packetdrill = program(arguments.packetdrill)
     found = parts.find_parts()
     kernels = {name: parts.kernel_for(name, found) for name in arguments.kernel.split(",")}

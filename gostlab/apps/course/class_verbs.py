@@ -1,6 +1,7 @@
 """`./lab grade … --roster`: a class's hand-ins at once; `./lab lab key`: what would be right."""
 
 import argparse
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -18,15 +19,7 @@ from gostlab.apps.course.grading import grade, said
 from gostlab.apps.course.lab import Lab, load_lab
 from gostlab.apps.course.roster import read_roster
 from gostlab.apps.course.upload import opened
-from gostlab.apps.course.whole_class import (
-    Course,
-    Line,
-    Record,
-    default_jobs,
-    grade_all,
-    lines_of,
-    resembling,
-)
+from gostlab.apps.course.whole_class import Course, Line, Record, grade_all, lines_of, resembling
 from gostlab.console import Console
 from gostlab.describe.file.document import BadInput
 from gostlab.results import read_object, write_whole
@@ -41,7 +34,7 @@ def grade_class(arguments: argparse.Namespace) -> int:
     ResultsError.
     """
     check_words(arguments)
-    jobs = arguments.jobs or default_jobs()
+    jobs = arguments.jobs or len(os.sched_getaffinity(0))
     roster = read_roster(arguments.roster)
     secret = read_secret(arguments.secret)
     path = arguments.submission or Path(arguments.lab)
@@ -78,8 +71,6 @@ def check_words(arguments: argparse.Namespace) -> None:
             raise BadInput(f"--{name}: of one hand-in; a class has --roster")
     if arguments.format != "text":
         raise BadInput("--format: of one hand-in; a class gets a CSV file for each gradebook")
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise BadInput(f"--jobs {arguments.jobs}: at least 1")
 
 
 def lab_of(found: Download) -> str:

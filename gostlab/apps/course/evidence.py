@@ -148,8 +148,12 @@ def complaints(records: Records, verdicts: Sequence[str], sealed: datetime | Non
     try:
         yield from contradictions(records, verdicts, sealed)
     except BROKEN_RECORDS as error:
-        said = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}"
-        yield f"its records cannot be read ({said[:200]})"
+        yield f"its records cannot be read ({said_by(error)})"
+
+
+def said_by(error: Exception) -> str:
+    said = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}"
+    return said[:200]
 
 
 def contradictions(
@@ -513,8 +517,7 @@ def figure(records: Records, name: str, flow: str | None) -> float:
     try:
         value = FIGURES[name](records, flow)
     except BROKEN_RECORDS as error:
-        said = str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {error}"
-        raise Unreadable(f"{name}: {said[:200]}") from None
+        raise Unreadable(f"{name}: {said_by(error)}") from None
     if not is_number(value):
         raise Unreadable(f"{name}: no number")
     return value

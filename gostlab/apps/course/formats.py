@@ -160,16 +160,14 @@ def printable(text: str) -> str:
     return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
 
 
-FORMATS: tuple[str, ...] = ("text", "json", "junit", "gradescope", "classroom50")
+PLAIN: Mapping[str, Callable[[Grade], str]] = {
+    "text": to_text,
+    "json": to_json,
+    "junit": to_junit,
+    "gradescope": to_gradescope,
+}
+FORMATS = (*PLAIN, "classroom50")
 
 
 def written(grade: Grade, form: str, environ: Mapping[str, str], now: datetime) -> str:
-    if form == "classroom50":
-        return to_classroom50(grade, environ, now)
-    plain: Mapping[str, Callable[[Grade], Any]] = {
-        "text": to_text,
-        "json": to_json,
-        "junit": to_junit,
-        "gradescope": to_gradescope,
-    }
-    return str(plain[form](grade))
+    return PLAIN[form](grade) if form in PLAIN else to_classroom50(grade, environ, now)

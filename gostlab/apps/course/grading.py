@@ -5,6 +5,7 @@ Nothing earns a point unless the runs are the student's own, whole and good: a p
 only before its runs, an answer only beside them.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -274,14 +275,9 @@ def described(results: Path, experiment: str) -> Iterator[tuple[str, tuple[Path,
 def what_was_asked(values: Mapping[str, Any]) -> str:
     """A run's description without what a student may call it."""
     named = ("experiment", "matrix", "factors")
-    return repr(sorted((key, repr_of(value)) for key, value in values.items() if key not in named))
-
-
-def repr_of(value: Any) -> str:
-    """JSON's value as a text, its keys in order."""
-    if isinstance(value, Mapping):
-        return repr(sorted((str(key), repr_of(each)) for key, each in value.items()))
-    return repr([repr_of(each) for each in value]) if isinstance(value, list) else repr(value)
+    return json.dumps(
+        {key: each for key, each in values.items() if key not in named}, sort_keys=True
+    )
 
 
 # -- what they say
@@ -289,15 +285,27 @@ def repr_of(value: Any) -> str:
 
 def measured(wanted: Measured, assignment: Assignment, found: Found) -> float:
     """A figure of the runs. Raises Unreadable or FormulaError."""
+    known = found.own if wanted.own else found.records
+    named = runs_named(wanted, assignment, [records.run for records in known])
+    fitting = [records for records in known if records.run in named]
+    return TAKES[wanted.take]([figure(each, wanted.figure, wanted.flow) for each in fitting])
+
+
+def runs_named(
+    wanted: Measured, assignment: Assignment, runs: Sequence[RunDescription]
+) -> list[RunDescription]:
+    """Of some runs those that a figure is of. Raises Unreadable for none, and for several where it
+    is of one, or FormulaError.
+    """
     levels = {name: filled(text, assignment.values) for name, text in wanted.of.items()}
     fitting = [
-        records
-        for records in (found.own if wanted.own else found.records)
-        if all(level_of(records.run, name) == squeezed(level) for name, level in levels.items())
+        run
+        for run in runs
+        if all(level_of(run, name) == squeezed(level) for name, level in levels.items())
     ]
     if not fitting or (wanted.take == "one" and len(fitting) > 1):
         raise Unreadable(f"{wanted.figure}: {len(fitting)} runs with {levels}")
-    return TAKES[wanted.take]([figure(each, wanted.figure, wanted.flow) for each in fitting])
+    return fitting
 
 
 def level_of(run: RunDescription, name: str) -> str | None:

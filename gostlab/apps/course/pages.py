@@ -12,7 +12,7 @@ from gostlab.apps.course.feedback import sentences
 from gostlab.apps.course.formula import shown
 from gostlab.apps.course.grading import Grade
 from gostlab.apps.course.lab import Lab
-from gostlab.apps.course.whole_class import LEAST_DIGITS, LEAST_NUMBERS, Line
+from gostlab.apps.course.whole_class import LEAST_DIGITS, LEAST_NUMBERS, STATES, Line
 from gostlab.visible import visible
 
 FEEDBACK, INDEX = "feedback", "index.html"
@@ -93,9 +93,7 @@ def remark(line: Line) -> str:
 def summary(lines: Sequence[Line]) -> str:
     """23 graded, 2 missing, …"""
     counts = {
-        "graded": sum(line.state == "graded" for line in lines),
-        "not graded": sum(line.state == "not graded" for line in lines),
-        "missing": sum(line.state == "missing" for line in lines),
+        **{state: sum(line.state == state for line in lines) for state in STATES},
         "handed in more than once": sum(bool(line.others) for line in lines),
         "not on the roster": sum(line.pupil is None for line in lines),
     }

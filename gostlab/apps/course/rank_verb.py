@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from gostlab.apps.command import EXIT_FAILED, EXIT_OK
+from gostlab.apps.command import EXIT_FAILED, EXIT_OK, say
 from gostlab.apps.course import download, rank
 from gostlab.apps.course.assignment import read_secret
 from gostlab.apps.course.lab import ANSWERS, Lab, Rank, load_lab
@@ -25,16 +25,12 @@ def rank_students(arguments: argparse.Namespace) -> int:
     lab = load_lab(arguments.lab)
     if lab.rank is None:
         raise BadInput(f"{lab.title}: nothing is ranked there (lab 9 ranks congestion controls)")
-    if arguments.jobs is not None and arguments.jobs < 1:
-        raise BadInput(f"--jobs {arguments.jobs}: at least 1")
     secret = read_secret(arguments.secret)
     roster = read_roster(arguments.roster) if arguments.roster else Roster(())
     entries = entries_in(arguments.what, lab.rank, roster)
     paths = rank.paths_of(lab, lab.rank, arguments.course, secret)
     out = arguments.out or Path(f"ranked-{lab.name}")
-    if out.exists() and not out.is_dir():
-        raise BadInput(f"--out {out}: a file (name a folder)")
-    found = rank.rank_all(lab, lab.rank, entries, paths, out, arguments.jobs, complain_softly)
+    found = rank.rank_all(lab, lab.rank, entries, paths, out, arguments.jobs, say)
     text = rank.to_csv(found, paths)
     (out / "ranking.csv").write_text(text, encoding="utf-8", newline="")
     print_ranking(found, paths, lab)
@@ -45,10 +41,6 @@ def rank_students(arguments: argparse.Namespace) -> int:
         print(f"path {path.number}: {path.words}")
     print(f"the paths are {whose_paths} · {out / 'ranking.csv'} · the runs: {out}/path-*")
     return EXIT_OK if any(each.rank for each in found) else EXIT_FAILED
-
-
-def complain_softly(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
 
 
 def entries_in(what: Path, asked: Rank, roster: Roster) -> list[Entry]:

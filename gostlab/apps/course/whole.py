@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from gostlab.apps.course.answers import read_answers
 from gostlab.apps.course.assignment import Assignment, assigned
-from gostlab.apps.course.evidence import FIGURES
+from gostlab.apps.course.evidence import FIGURES, Unreadable
 from gostlab.apps.course.formula import FormulaError, Value, evaluate, filled
-from gostlab.apps.course.grading import level_of, squeezed
+from gostlab.apps.course.grading import runs_named
 from gostlab.apps.course.lab import ANSWERS, CHECKS, EXPERIMENT, GUIDE, PLAN, SECTIONS, Lab
 from gostlab.describe.file.document import BadInput, Node, load_document, mapping_of, meant
 
@@ -61,21 +61,16 @@ def check_measured(lab: Lab, assignment: Assignment, root: Mapping[str, Node]) -
             raise node.bad(
                 f"figure {wanted.figure!r:.60}: none of a run ({meant(wanted.figure, FIGURES)})"
             )
+        runs = assignment.own_runs(1) if wanted.own else assignment.runs(1)
         try:
-            levels = {key: filled(text, assignment.values) for key, text in wanted.of.items()}
+            runs_named(wanted, assignment, runs)
         except FormulaError as error:
             raise node.bad(str(error)) from None
-        runs = assignment.own_runs(1) if wanted.own else assignment.runs(1)
-        fitting = [
-            run
-            for run in runs
-            if all(level_of(run, key) == squeezed(level) for key, level in levels.items())
-        ]
-        if not fitting or (wanted.take == "one" and len(fitting) > 1):
+        except Unreadable as error:
             raise node.bad(
-                f"{len(fitting)} runs with {levels}: name one by its matrix and levels (`of`), or"
-                " say which of several (`take`)"
-            )
+                f"{error}: name one by its matrix and levels (`of`), or say which of several"
+                " (`take`)"
+            ) from None
 
 
 def check_formulas(lab: Lab, assignment: Assignment, root: Mapping[str, Node]) -> None:

@@ -6,7 +6,6 @@ An interruption costs the hand-ins that were being read.
 
 import contextlib
 import hashlib
-import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -85,7 +84,9 @@ def grade_one(path: Path, handed: HandedIn, course: Course, out: Path) -> Record
     try:
         with download.opened(path, handed) as folder:
             owners = pupil.identifiers if pupil else ()
-            made_of = [tree_sum(folder), *key_parts(course), repr(owners), handed.label]
+            secret = hashlib.sha256(course.secret or b"").hexdigest()
+            made_by = [__version__, str(EPOCH), program_sum(course.lab), course.name, secret]
+            made_of = [tree_sum(folder), *made_by, repr(owners), handed.label]
             key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()
             kept = read_record(file, key)
             if kept is not None:
@@ -190,11 +191,6 @@ def program_sum(lab_folder: str) -> str:
     return total.hexdigest()
 
 
-def key_parts(course: Course) -> list[str]:
-    secret = hashlib.sha256(course.secret or b"").hexdigest()
-    return [__version__, str(EPOCH), program_sum(course.lab), course.name, secret]
-
-
 def read_record(file: Path, key: str) -> Record | None:
     """What was kept of a hand-in, if it was made of the same."""
     kept = read_object(file)
@@ -217,7 +213,8 @@ def grade_all(found: Download, course: Course, out: Path, jobs: int) -> list[Rec
     """
     (out / KEPT).mkdir(parents=True, exist_ok=True)
     path = found.path.resolve()
-    with ProcessPoolExecutor(max_workers=jobs, initializer=leave_interrupts) as pool:
+    # Ctrl-C goes to this process alone.
+    with ProcessPoolExecutor(jobs, None, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
         running = [pool.submit(grade_one, path, each, course, out) for each in found.hand_ins]
         try:
             for each in track(
@@ -239,12 +236,9 @@ def grade_all(found: Download, course: Course, out: Path, jobs: int) -> list[Rec
     return [each.result() for each in running]
 
 
-def leave_interrupts() -> None:
-    """Ctrl-C goes to the process that started the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 # -- who counts
+
+STATES = ("graded", "not graded", "missing")
 
 
 @dataclass(frozen=True)
@@ -270,7 +264,7 @@ class Line:
 
     @property
     def state(self) -> str:
-        """graded, not graded, missing."""
+        """One of STATES."""
         if self.counts is None:
             return "missing"
         return "graded" if self.counts.grade else "not graded"
@@ -344,8 +338,3 @@ def resembling(lines: Sequence[Line], lab: Lab) -> Iterator[str]:
 def digits(text: str) -> int:
     """A number's digits, without zeros before it."""
     return len("".join(each for each in text.partition("e")[0] if each.isdigit()).lstrip("0"))
-
-
-def default_jobs() -> int:
-    """One hand-in at a time for each CPU."""
-    return len(os.sched_getaffinity(0))

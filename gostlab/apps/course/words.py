@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from gostlab.apps.command import JOBS, Verb, add_actions, add_json
+from gostlab.apps.command import Verb, add_actions, add_flag, add_jobs, add_json, folder
 from gostlab.apps.course import class_verbs, rank_verb, student_verbs, teacher_verbs
 
 PUBLIC_COURSE = "public"
@@ -67,17 +67,17 @@ def lab_arguments(lab: argparse.ArgumentParser) -> None:
     start.add_argument("--student", required=True, help="who you are: as your teacher knows you")
     start.add_argument("--ticket", help="from your teacher, in a course with a secret")
     start.add_argument("--folder", type=Path, help="where (default: coursework/LAB)")
-    made["predict"].add_argument(
-        "--again", action="store_true", help="seal others in place of those sealed before"
-    )
-    made["run"].add_argument("--jobs", type=int, help=JOBS)
+    add_flag(made["predict"], "--again", "seal others in place of those sealed before")
+    add_jobs(made["run"])
     made["hand-in"].add_argument("--out", type=Path, help="the zip (default: beside the folder)")
     made["rank"].add_argument(
         "what", type=Path, help="a C file, a hand-in's folder, or a folder or zip with everybody's"
     )
     made["rank"].add_argument("--roster", type=Path, help="the course's students, a CSV file")
-    made["rank"].add_argument("--out", type=Path, help="the folder to write (default: ranked-LAB)")
-    made["rank"].add_argument("--jobs", type=int, help=JOBS)
+    made["rank"].add_argument(
+        "--out", type=folder, help="the folder to write (default: ranked-LAB)"
+    )
+    add_jobs(made["rank"])
     for each in (start, made["ticket"], made["key"], made["rank"], made["autograder"]):
         add_course(each)
     made["key"].add_argument("--student", required=True, help="whose")
@@ -111,7 +111,7 @@ def grade_arguments(grade: argparse.ArgumentParser) -> None:
     grade.add_argument(
         "--roster", type=Path, help="a class at once: its students, a CSV file with or without head"
     )
-    grade.add_argument("--jobs", type=int, help="of a class: hand-ins side by side")
+    add_jobs(grade, "of a class: hand-ins side by side")
     grade.add_argument(
         "--assignment", help="of a class: what gradebooks call it (default: its title)"
     )
@@ -120,9 +120,7 @@ def grade_arguments(grade: argparse.ArgumentParser) -> None:
         "--metadata", type=Path, help="Gradescope's submission_metadata.json: whose it must be"
     )
     add_course(grade)
-    grade.add_argument(
-        "--rerun", action="store_true", help="run one of its runs again and compare (sandbox)"
-    )
+    add_flag(grade, "--rerun", "run one of its runs again and compare (sandbox)")
     grade.add_argument(
         "--format",
         choices=("text", "json", "junit", "gradescope", "classroom50"),

@@ -21,17 +21,13 @@ KEPT = ("source", "measured", "machines")  # of the base
 
 def write_fitted(order: FitOrder, fitted: Fitted) -> str:
     """Write a fit's profile, with the delay tables that it names; its path. Raises BadInput."""
-    base = base_document(order)
+    root = mapping_of(load_document(order.base.path_on_disk))
+    base = {name: as_written(node) for name, node in root.items()}
     tables = {base[way]["distribution"] for way in DIRECTIONS if "distribution" in base[way]}
     folder = order.base.path_on_disk.parent
     texts = {".yaml": fitted_text(order, fitted, base)}
     beside = [folder / table for table in sorted(tables)]
     return str(write_profile(order.out, order.name, texts, beside))
-
-
-def base_document(order: FitOrder) -> dict[str, Any]:
-    root = mapping_of(load_document(order.base.path_on_disk))
-    return {name: as_written(node) for name, node in root.items()}
 
 
 def fitted_text(order: FitOrder, fitted: Fitted, base: Mapping[str, Any]) -> str:

@@ -9,20 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from analysis.draw.style import save
 from gostlab import machine
 from gostlab.apps.fit.fit_figure import fit_figure
 from gostlab.apps.fit.fitting import fit_to, order_of
 from gostlab.apps.fit.free import read_word
 from gostlab.apps.fit.order import FitOrder
-from gostlab.console import Console
 from gostlab.declared.folders import OWN_PROFILES
 from gostlab.describe.file.document import named_values
 from gostlab.describe.file.fitted import FIT, JUDGE, Fitted, FittedRow
-from gostlab.runs.summary import WIDTH, mbit
+from gostlab.runs.summary import console_on, mbit, plain_table
 
 FIGURE = "fitted.png"
 
@@ -127,9 +123,8 @@ def print_order(order: FitOrder, file: TextIO) -> None:
 
 def print_fitted(fitted: Fitted, file: TextIO) -> None:
     """A table of the numbers, the parameters' ranges, and what to think of it."""
-    width = None if file.isatty() else WIDTH
-    console = Console(file=file, width=width, highlight=False, markup=False, emoji=False)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    console = console_on(file)
+    table = plain_table()
     table.add_column("number", overflow="fold")
     table.add_column("use")
     for heading in ("measured", "its band", "lab", "lab / measured", "paths that fit as well"):

@@ -191,14 +191,13 @@ def check_free(free: Sequence[Free]) -> None:
         seen[each.sets] = each.name
 
 
-FREE_FIELDS = {
-    "from": Field(Reader(read_start, {}), required=True),
-    "to": Field(Reader(read_amount, {}), required=True),
-    "scale": Field(one_of("log", "linear"), default="log"),
-    "sets": Field(text_of),
-    "whole": Field(yes_no, default=False),
-    "within": Field(Reader(lambda node: node, {})),
-}
-FREE = mapping(FREE_FIELDS)
-
-__all__ = ("Free", "check_free", "reaching", "read_all_free", "read_word")
+FREE = mapping(
+    {
+        "from": Field(Reader(read_start, {}), required=True),
+        "to": Field(Reader(read_amount, {}), required=True),
+        "scale": Field(one_of("log", "linear"), default="log"),
+        "sets": Field(text_of),
+        "whole": Field(yes_no, default=False),
+        "within": Field(Reader(lambda node: node, {})),
+    }
+)

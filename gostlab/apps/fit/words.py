@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from gostlab.apps.command import JOBS, Verb, add_flag, add_gost, add_machine, add_results
+from gostlab.apps.command import Verb, add_flag, add_gost, add_jobs, add_machine, add_results
 from gostlab.apps.fit import fit_verb, free
 from gostlab.apps.paths import profile_writer
 
@@ -72,7 +72,7 @@ def fit_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--screen", help="how long the cheap runs last, like 5s")
     parser.add_argument("--seed", type=int, default=1, help="of search and runs (default: 1)")
-    parser.add_argument("--jobs", type=int, help=JOBS)
+    add_jobs(parser)
     add_flag(parser, "--retry-failed", "run failed runs again")
     add_flag(parser, "--dry-run", "say what would be done and stop")
     add_flag(parser, "--json", "the outcome as JSON and nothing else")

@@ -36,18 +36,17 @@ class Kind:
     names: Callable[[], Iterable[str]]
 
 
-def importers() -> list[str]:
-    """The formats of recordings that there are, by their files' names."""
-    return [path.stem for path in folders.FORMATS.glob("[!_]*.py")]
-
-
 KINDS = {
     "tunnel": Kind(folders.TUNNELS, "guest/tunnels", tunnel_kinds),
     "queue": Kind(folders.QDISCS, "guest/qdiscs", qdisc_kinds),
     "traffic": Kind(folders.TRAFFIC_KINDS, "guest/traffic_kinds", traffic_kinds),
     "topology": Kind(folders.TOPOLOGIES, "guest", topologies),
     "drawing": Kind(folders.DRAWINGS, "analysis/draw", drawing_files),
-    "importer": Kind(folders.FORMATS, "apps/paths", importers),
+    "importer": Kind(
+        folders.FORMATS,
+        "apps/paths",
+        lambda: [path.stem for path in folders.FORMATS.glob("[!_]*.py")],
+    ),
 }
 
 

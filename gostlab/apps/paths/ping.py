@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from gostlab.apps.command import complain, say
 from gostlab.apps.paths.recorded import Order
 from gostlab.console import Console
 from gostlab.describe.file import units
@@ -60,9 +61,9 @@ def record(order: Order) -> tuple[Order, str, bool, str]:
                 " sudo"
             )
         order = replace(order, interval_s=USERS_INTERVAL_S)
-        say(
-            f"gostlab: this machine's ping lets only root send more often than every {refused[1]}"
-            f" ms: sending every {units.show_s(order.interval_s)}"
+        complain(
+            f"this machine's ping lets only root send more often than every {refused[1]} ms:"
+            f" sending every {units.show_s(order.interval_s)}"
         )
 
 
@@ -160,7 +161,3 @@ def console_progress(order: Order) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, TimeRemainingColumn(), console=Console(), transient=True) as bar:
         task = bar.add_task(f"ping {order.host}", total=order.count)
         yield lambda seq: bar.update(task, completed=seq)
-
-
-def say(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)

@@ -5,7 +5,8 @@ import re
 from fractions import Fraction
 from ipaddress import ip_address
 
-from gostlab.apps.paths.ping import USERS_INTERVAL_S, record, require_ping, say, why_none
+from gostlab.apps.command import EXIT_INTERRUPTED, EXIT_OK, complain
+from gostlab.apps.paths.ping import USERS_INTERVAL_S, record, require_ping, why_none
 from gostlab.apps.paths.pings import MOST_PACKETS, parse_ping
 from gostlab.apps.paths.profile_writer import add_place, check_place, name_of, quantity_of, time_of
 from gostlab.apps.paths.recorded import Order, write_recorded
@@ -19,7 +20,6 @@ from gostlab.describe.file.units import quoted
 LEAST_ANSWERS = 100
 DEFAULT_COUNT, DEFAULT_INTERVAL_S, DEFAULT_RATE = 1000, Fraction(20, 1000), "100mbit"
 SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = Fraction(1, 1000), Fraction(10)
-EXIT_OK, EXIT_INTERRUPTED = 0, 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,13 +49,13 @@ def record_verb(arguments: argparse.Namespace) -> int:
     try:
         order, text, interrupted, date = record(order)
     except KeyboardInterrupt:
-        say("gostlab: interrupted before there was anything to keep")
+        complain("interrupted before there was anything to keep")
         return EXIT_INTERRUPTED
     pings = parse_ping(text, interrupted=interrupted)
     if interrupted and len(pings.answers) < LEAST_ANSWERS:
-        say(
-            f"gostlab: interrupted after {len(pings.answers)} answers, fewer than the"
-            f" {LEAST_ANSWERS} of a profile: not kept"
+        complain(
+            f"interrupted after {len(pings.answers)} answers, fewer than the {LEAST_ANSWERS} of a"
+            " profile: not kept"
         )
         return EXIT_INTERRUPTED
     if not pings.answers:
@@ -67,7 +67,7 @@ def record_verb(arguments: argparse.Namespace) -> int:
         )
     path = write_recorded(order, pings, date)
     if interrupted:
-        say(f"gostlab: interrupted after {len(pings.answers)} answers, enough for a profile: kept")
+        complain(f"interrupted after {len(pings.answers)} answers, enough for a profile: kept")
     print(f"{order.name}: {profiles.summary(profiles.load_profile(str(path)))}")
     print(path)
     return EXIT_OK

@@ -47,7 +47,7 @@ def blocks(called: str, what: Any, name: str) -> Iterator[str]:
 
 def signature(what: Any) -> str:
     """Its arguments and defaults, without types, a line for each where they are many."""
-    if inspect.isclass(what) and (issubclass(what, Exception) or what.__name__ not in ("Run",)):
+    if inspect.isclass(what) and (issubclass(what, Exception) or what.__name__ != "Run"):
         return ""
     given = [each for each in inspect.signature(what).parameters.values() if each.name != "self"]
     bare = [str(each.replace(annotation=inspect.Parameter.empty)) for each in given]

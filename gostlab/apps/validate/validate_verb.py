@@ -6,9 +6,9 @@ import sys
 from gostlab.apps.command import (
     EXIT_FAILED,
     EXIT_OK,
-    JOBS,
     Verb,
     add_flag,
+    add_jobs,
     add_json,
     add_results,
     complain,
@@ -32,7 +32,7 @@ def validate_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--broken", type=int, default=3, help="with --errors: forms of each broken lab (default: 3)"
     )
-    verb.add_argument("--jobs", type=int, help=JOBS)
+    add_jobs(verb)
     add_results(verb, "where results go")
     add_json(verb)
 

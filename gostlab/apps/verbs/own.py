@@ -8,7 +8,16 @@ import time
 from pathlib import Path
 
 from gostlab import api
-from gostlab.apps.command import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, Verb, add_actions, complain
+from gostlab.apps.command import (
+    EXIT_BAD_INPUT,
+    EXIT_FAILED,
+    EXIT_OK,
+    Verb,
+    add_actions,
+    add_jobs,
+    complain,
+    say,
+)
 from gostlab.declared.kernels import FEATURES
 from gostlab.setup import modules, workbench
 from gostlab.visible import beneath, visible
@@ -61,9 +70,7 @@ def kernel_arguments(verb: argparse.ArgumentParser) -> None:
     add = actions.add_parser("add", help=summary, description=summary)
     add.add_argument("what", help="5.10, 6.1, 6.12, 7.3; or a tree or tarball, 4.9 or later")
     add.add_argument("--name", help="what to call a tree or tarball of your own")
-    add.add_argument(
-        "--jobs", type=int, help="compile with so many processes (default: one per CPU)"
-    )
+    add_jobs(add, "compile with so many processes (default: one per CPU)")
     actions.add_parser("list", help="every kernel that an experiment may name, and what it lacks")
     remove = actions.add_parser("remove", help="delete one that was added; its results stay")
     remove.add_argument("name")
@@ -78,9 +85,6 @@ def kernel_verb(arguments: argparse.Namespace) -> int:
             print(f"{arguments.name}: {folder} is deleted; results made with it stay")
         return EXIT_OK
     jobs = arguments.jobs or len(os.sched_getaffinity(0))
-    if jobs < 1:
-        complain("--jobs must be at least 1")
-        return EXIT_BAD_INPUT
     said = Said()
     try:
         found = api.add_kernel(arguments.what, arguments.name, jobs=jobs, say=said)
@@ -139,7 +143,7 @@ class Said:
             print("\r\033[K" + visible(text)[:width], end="", file=beneath(sys.stderr), flush=True)
         elif time.monotonic() >= self._next:
             self._next = time.monotonic() + 30
-            print(text, file=sys.stderr, flush=True)
+            say(text)
 
     def end(self) -> None:
         """Clear the line."""

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gostlab import api
+from gostlab import api, machine
 from gostlab.apps import catalogue, replay
 from gostlab.apps.command import (
     EXIT_FAILED,
@@ -18,6 +18,7 @@ from gostlab.apps.command import (
     add_json,
     add_results,
     complain,
+    count,
     print_json,
 )
 from gostlab.declared.errors import BadInput
@@ -34,17 +35,17 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
     )
     add_results(verb, "where the runs are")
     verb.add_argument("--out", type=Path, help="the folder to write into (default: RESULTS/report)")
-    verb.add_argument(
+    add_flag(
+        verb,
         "--site",
-        action="store_true",
-        help="write site/ instead: pages of every study, figure and number, as HTML; where"
-        " experiments are named, the other studies' sections stay as they are",
+        "write site/ instead: pages of every study, figure and number, as HTML; where experiments"
+        " are named, the other studies' sections stay as they are",
     )
-    verb.add_argument(
+    add_flag(
+        verb,
         "--docs",
-        action="store_true",
-        help="write docs/results.md and the tables between marks in docs/ instead, of cells"
-        " with five runs and more; what has none here stays as it is",
+        "write docs/results.md and the tables between marks in docs/ instead, of cells with five"
+        " runs and more; what has none here stays as it is",
     )
     verb.add_argument(
         "--open",
@@ -55,24 +56,20 @@ def report_arguments(verb: argparse.ArgumentParser) -> None:
         help="open the page in the desktop's browser; with RUN (a run's folder, or its name in the"
         " results) it is a page of that run with every sample",
     )
-    verb.add_argument("--json", action="store_true", help='print {"report": path}')
-
-
-def is_run(word: str) -> bool:
-    """Whether a word names the folder of a run."""
-    return (Path(word) / "run.json").is_file()
+    add_flag(verb, "--json", 'print {"report": path}')
 
 
 def report_verb(arguments: argparse.Namespace) -> int:
     run = arguments.open if isinstance(arguments.open, Path) else None
-    if not run and [is_run(each) for each in arguments.experiment] == [True]:
-        run = Path(arguments.experiment.pop())
+    named = arguments.experiment
+    if not run and len(named) == 1 and Path(named[0], "run.json").is_file():
+        run = Path(named.pop())
     if run:
-        if arguments.site or arguments.docs or arguments.experiment:
+        if arguments.site or arguments.docs or named:
             raise BadInput("--open RUN: a page of one run; name no experiment, --site or --docs")
         page = api.open_run(arguments.results, run, arguments.out)
     else:
-        given = arguments.results, arguments.experiment, arguments.out
+        given = arguments.results, named, arguments.out
         if arguments.site and arguments.docs:
             raise BadInput("--site and --docs: only one of them (make results writes both)")
         if arguments.docs:
@@ -165,12 +162,12 @@ def catalogue_arguments(verb: argparse.ArgumentParser) -> None:
     add_results(verb, "where the runs are")
     verb.add_argument(
         "--cores",
-        type=int,
+        type=count,
         help="the CPUs that the results were made with (default: this machine's)",
     )
     verb.add_argument(
         "--sample",
-        type=int,
+        type=count,
         metavar="N",
         help="what it would take: run N runs of each matrix, and reckon with an interval; they are"
         " kept in RESULTS/sample, so that a larger N only adds",
@@ -193,8 +190,6 @@ def catalogue_verb(arguments: argparse.Namespace) -> int:
 
 def sample_verb(arguments: argparse.Namespace) -> int:
     """`./lab catalogue --sample N`."""
-    if arguments.sample < 1:
-        raise BadInput(f"--sample {arguments.sample}: at least 1")
     strata = catalogue.take_sample(
         arguments.experiment or experiment.list_experiments(),
         arguments.results / "sample",
@@ -207,7 +202,7 @@ def sample_verb(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json([each.to_json() for each in estimates])
     else:
-        cpus = catalogue.checked_cpus(arguments.cores)
+        cpus = arguments.cores or len(machine.usable_cpus())
         print(catalogue.sample_to_markdown(estimates, cpus))
     return EXIT_OK
 

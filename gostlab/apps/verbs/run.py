@@ -17,11 +17,11 @@ from gostlab.apps.command import (
     EXIT_FAILED,
     EXIT_INVALID,
     EXIT_OK,
-    JOBS,
     RESULTS,
     Verb,
     add_flag,
     add_gost,
+    add_jobs,
     add_machine,
     add_results,
     complain,
@@ -52,7 +52,8 @@ def add_run_arguments(verb: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FACTOR=A,B",
-        help=f"override a factor, or a setting: {setting_names()} (./lab settings NAME says more)",
+        help=f"override a factor, or a setting: {', '.join(settings.SETTINGS)} (./lab settings NAME"
+        " says more)",
     )
     verb.add_argument(
         "--matrix", action="append", default=[], help="only this matrix of the experiment"
@@ -67,9 +68,7 @@ def add_run_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--repeat", type=int, help="runs of each cell, in place of what the file says"
     )
-    verb.add_argument(
-        "--jobs", type=int, help="runs side by side (default: one per CPU; native: 1)"
-    )
+    add_jobs(verb, "runs side by side (default: one per CPU; native: 1)")
     add_results(verb, "where results go")
     add_flag(verb, "--retry-failed", "run failed runs again")
     add_flag(verb, "--dry-run", "list the runs (--json: their descriptions) and stop")
@@ -83,11 +82,7 @@ def add_run_arguments(verb: argparse.ArgumentParser) -> None:
         metavar="SCHEDULER|local:N",
         help="on the workers of a Dask scheduler (tls://host:8786), or of N processes here",
     )
-    verb.add_argument(
-        "--check-hosts",
-        action="store_true",
-        help="with --dask: first see whether two workers agree bit for bit",
-    )
+    add_flag(verb, "--check-hosts", "with --dask: first see whether two workers agree bit for bit")
     add_flag(verb, "--json", "print the outcome as JSON and nothing else")
     add_live(verb)
     add_gost(verb)
@@ -128,10 +123,6 @@ def told(
     )
 
 
-def setting_names() -> str:
-    return ", ".join(settings.SETTINGS)
-
-
 def try_arguments(asked: argparse.ArgumentParser) -> None:
     usual = asked.add_argument_group("what most questions vary; a list is compared")
     others = asked.add_argument_group("any other setting (./lab settings NAME says more)")
@@ -167,7 +158,7 @@ def try_arguments(asked: argparse.ArgumentParser) -> None:
     add_flag(asked, "--dry-run", "list the runs and stop")
     add_flag(asked, "--retry-failed", "run failed runs again")
     add_live(asked)
-    asked.add_argument("--jobs", type=int, help=JOBS)
+    add_jobs(asked)
     add_results(asked, "where results go")
     add_machine(asked)
     add_gost(asked)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from gostlab.apps.command import JOBS, Verb, add_flag, add_machine, add_results
+from gostlab.apps.command import Verb, add_flag, add_jobs, add_machine, add_results
 from gostlab.apps.paths import profile_writer
 from gostlab.apps.worst import SAYS, worst_verb
 
@@ -30,7 +30,7 @@ def worst_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of all runs"
     )
     parser.add_argument("--seed", type=int, default=1, help="of search and runs (default: 1)")
-    parser.add_argument("--jobs", type=int, help=JOBS)
+    add_jobs(parser)
     add_flag(parser, "--dry-run", "say what would be searched and stop")
     add_flag(parser, "--json", "the outcome as JSON and nothing else")
     profile_writer.add_place(parser)

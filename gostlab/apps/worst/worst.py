@@ -141,7 +141,10 @@ class Order:
                 {
                     "name": MATRIX,
                     "draw": ["cells"],
-                    "factors": {axis.sets: [axis.text(self.first(axis))] for axis in self.axes},
+                    "factors": {
+                        axis.sets: [axis.text(axis.levels[0] if axis.levels else 0.5)]
+                        for axis in self.axes
+                    },
                 }
             ],
         }
@@ -149,9 +152,6 @@ class Order:
     @property
     def beside(self) -> str:
         return f" beside {self.against}" if self.against else ""
-
-    def first(self, axis: Axis) -> float | str:
-        return axis.levels[0] if axis.levels else 0.5
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,8 @@ def search(order: Order, lab: Lab, told: Told) -> Worst:
             worst = min(tried.values(), key=lambda each: order.measure.loss(each.value))
             told.stage(f"worst so far: {order.measure.show(worst.value)} at {words(worst.texts)}")
     if not tried:
-        raise BadInput(f"no path of {asked} has an answer: {lab.complaint or lab_says(order)}")
+        why = lab.complaint or f"see {order.results / order.name}/*/status.json"
+        raise BadInput(f"no path of {asked} has an answer: {why}")
     again = (order.budget - order.searched) // (REPETITIONS - 1)
     ranked = sorted(tried.values(), key=lambda each: order.measure.loss(each.value))
     chosen = ranked[: max(1, again)]
@@ -291,10 +292,6 @@ def search(order: Order, lab: Lab, told: Told) -> Worst:
         chosen = [each for each in sure if each is not None]
         chosen.sort(key=lambda each: order.measure.loss(each.value))
     return Worst(tuple(chosen), asked, asked - len(tried))
-
-
-def lab_says(order: Order) -> str:
-    return f"see {order.results / order.name}/*/status.json"
 
 
 def words(texts: Mapping[str, str]) -> str:

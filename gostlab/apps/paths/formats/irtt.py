@@ -4,7 +4,6 @@ both ends' clocks agreed.
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from gostlab.apps.paths.recordings import Format, Observed, Probe, Recording, Unreadable, readable
 
@@ -15,8 +14,14 @@ def read(recordings: Sequence[Recording]) -> Observed:
     with readable(recording, "what `irtt client -o` writes"):
         document = json.loads(recording.text)
         interval_s = document["config"]["params"]["interval"] / 1e9
-        trips: list[dict[str, Any]] = document["round_trips"]
-        probes = [probe_of(trip, interval_s) for trip in trips]
+        # sent when their numbers say
+        probes = [
+            Probe(
+                trip["seqno"] * interval_s,
+                None if str(trip["lost"]) != "false" else trip["delay"]["rtt"] / 1e6,
+            )
+            for trip in document["round_trips"]
+        ]
     if not probes:
         raise Unreadable(f"{recording.shown}: no round trips in it")
     return Observed(
@@ -26,12 +31,6 @@ def read(recordings: Sequence[Recording]) -> Observed:
             "irtt's clocks need not agree: only its round trips are used, not its delays each way.",
         ),
     )
-
-
-def probe_of(trip: dict[str, Any], interval_s: float) -> Probe:
-    """One probe; sent when its number says."""
-    lost = str(trip["lost"]) != "false"
-    return Probe(trip["seqno"] * interval_s, None if lost else trip["delay"]["rtt"] / 1e6)
 
 
 def recognises(text: str) -> bool:
