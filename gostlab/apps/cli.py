@@ -92,15 +92,28 @@ def shown(stream: Any) -> Any:
 
 
 def in_words(argv: Sequence[str]) -> int:
-    """Run one verb by its words; returns the exit code."""
+    """Run one verb by its words, with every error that it may meet as one line and an exit code."""
     try:
         arguments = parser(argv[0]).parse_args(argv)
+        raise_on_signals()
+        return int(arguments.verb(arguments))
     except SystemExit as stop:  # argparse has said what is wrong
         return int(stop.code or 0)
-    except BadInput as error:  # a kind's file that is not whole
+    except KeyboardInterrupt:
+        complain("interrupted: what was finished is kept, and the same command goes on from there")
+        return EXIT_INTERRUPTED
+    except (BadInput, MissingPart, machine.MachineError) as error:
         complain(str(error))
         return EXIT_BAD_INPUT
-    return guarded(arguments)
+    except results.ResultsError as error:
+        complain(str(error))
+        return EXIT_FAILED
+    except BrokenPipeError:  # `./lab … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    except OSError as error:
+        complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+        return EXIT_FAILED
 
 
 def parser(verb: str | None = None) -> argparse.ArgumentParser:
@@ -138,25 +151,3 @@ def interrupt(number: int, _frame: FrameType | None) -> None:
     if number == signal.SIGHUP:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-def guarded(arguments: argparse.Namespace) -> int:
-    """A verb, with every error it may meet as one line and an exit code."""
-    raise_on_signals()
-    try:
-        return int(arguments.verb(arguments))
-    except KeyboardInterrupt:
-        complain("interrupted: what was finished is kept, and the same command goes on from there")
-        return EXIT_INTERRUPTED
-    except (BadInput, MissingPart, machine.MachineError) as error:
-        complain(str(error))
-        return EXIT_BAD_INPUT
-    except results.ResultsError as error:
-        complain(str(error))
-        return EXIT_FAILED
-    except BrokenPipeError:  # `./lab … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAILED
-    except OSError as error:
-        complain(f"{error.filename or 'the system'}: {error.strerror or error}")
-        return EXIT_FAILED

@@ -103,9 +103,8 @@ def tell(text: str) -> None:
 
 def failed_figure(name: str, unit: str, target: str, why: Exception) -> Figure:
     """The line of a figure that could not be taken."""
-    figure = Figure(name, unit, target, (), " ".join(str(why).split()) or type(why).__name__)
-    tell(f"{name}: {figure.words}")
-    return figure
+    said = " ".join(str(why).split()) or type(why).__name__
+    return told(Figure(name, unit, target, failed=said))
 
 
 def told(figure: Figure) -> Figure:

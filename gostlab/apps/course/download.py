@@ -29,7 +29,7 @@ import yaml
 from gostlab.apps.course import upload
 from gostlab.apps.course.answers import SEALED
 from gostlab.apps.course.lab import ANSWERS
-from gostlab.apps.course.upload import MOST_ARCHIVE_BYTES, NOT_HANDED_IN, Taken, parts_of
+from gostlab.apps.course.upload import MOST_ARCHIVE_BYTES, NOT_HANDED_IN, parts_of
 from gostlab.describe.file.document import BadInput
 
 MOODLE = re.compile(
@@ -289,22 +289,10 @@ def opened(download: Path, handed: HandedIn) -> Iterator[Path]:
         raise BadInput(handed.refused)
     with tempfile.TemporaryDirectory(prefix="gostlab-hand-in-") as scratch:
         if download.is_file():
-            unpack(download, handed, Path(scratch))
+            try:
+                upload.unpack_zip(download, Path(scratch), handed.place, MOST_ARCHIVE_BYTES)
+            except upload.BROKEN_ARCHIVE as error:
+                raise BadInput(f"{handed.label}: cannot be unpacked: {error}"[:300]) from None
         place = Path(download if download.is_dir() else scratch, handed.place)
         with upload.opened(place) as folder:
             yield folder
-
-
-def unpack(archive: Path, handed: HandedIn, to: Path) -> None:
-    """One hand-in's files out of the zip, into an empty folder. Raises BadInput."""
-    below = handed.place + "/"
-    taken = Taken(to, most_file_bytes=MOST_ARCHIVE_BYTES)
-    try:
-        with zipfile.ZipFile(archive) as opened_zip:
-            for entry in opened_zip.infolist():
-                is_its = entry.filename == handed.place or entry.filename.startswith(below)
-                if is_its and not entry.is_dir():
-                    with opened_zip.open(entry) as content:
-                        taken.take(entry.filename, content)
-    except upload.BROKEN_ARCHIVE as error:
-        raise BadInput(f"{handed.label}: cannot be unpacked: {error}"[:300]) from None

@@ -113,17 +113,22 @@ def unpack(archive: Path, to: Path) -> None:
         raise BadInput(f"{archive}: cannot be unpacked: {error}"[:300]) from None
 
 
-def unpack_zip(archive: Path, to: Path) -> None:
-    """Raises BadInput, and what zipfile raises."""
+def unpack_zip(archive: Path, to: Path, place: str | None = None, most_file_bytes: int = 0) -> None:
+    """Unpack a zip's files, or those of one place in it: a file, or a folder. Raises BadInput, and
+    what zipfile raises.
+    """
     with zipfile.ZipFile(archive) as opened_zip:
-        taken = Taken(to)
+        taken = Taken(to, most_file_bytes)
         for entry in opened_zip.infolist():
+            name = entry.filename
+            if place is not None and name != place and not name.startswith(f"{place}/"):
+                continue
             kind = stat.S_IFMT(entry.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise BadInput(f"{entry.filename!r:.200}: a link or a device, not a file")
+                raise BadInput(f"{name!r:.200}: a link or a device, not a file")
             if not entry.is_dir():
                 with opened_zip.open(entry) as content:
-                    taken.take(entry.filename, content)
+                    taken.take(name, content)
 
 
 def unpack_tar(archive: Path, to: Path) -> None:

@@ -88,18 +88,9 @@ class Told(Quiet):
 class RunsOfTheLab:
     """Answers the search's questions by runs, ordinary ones in results/fit-NAME/."""
 
-    def __init__(
-        self,
-        order: FitOrder,
-        choice: machine.Choice,
-        told: Told,
-        *,
-        jobs: int | None = None,
-        gost: Path | None = None,
-        retry_failed: bool = False,
-    ) -> None:
-        self._order, self._choice, self._told = order, choice, told
-        self._jobs, self._gost, self._retry = jobs, gost, retry_failed
+    def __init__(self, order: FitOrder, choice: machine.Choice, told: Told, **how: Any) -> None:
+        """how: jobs, gost and retry_failed, as a plan's run() has them."""
+        self._order, self._choice, self._told, self._how = order, choice, told, how
         self._experiment = experiment_of(order)
         self.runs: set[str] = set()
 
@@ -120,13 +111,8 @@ class RunsOfTheLab:
             machine=self._choice,
             runs=tuple({run.name: run for run in runs}.values()),
         )
-        outcome = experiment.run(
-            self._order.results,
-            jobs=self._jobs,
-            gost=self._gost,
-            retry_failed=self._retry,
-            progress=self._told,
-        ).wait()
+        how = {**self._how, "progress": self._told}
+        outcome = experiment.run(self._order.results, **how).wait()
         self.runs |= {end.run.name for end in outcome.ends}
         self._told.answered(outcome.ends)
         return {

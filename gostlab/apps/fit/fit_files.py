@@ -4,17 +4,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 from gostlab.apps.fit.order import FitOrder
-from gostlab.apps.paths.profile_writer import SCHEMA, profile_text, write_profile
+from gostlab.apps.paths.profile_writer import (
+    SCHEMA,
+    is_of_path,
+    profile_text,
+    set_ways,
+    write_profile,
+)
 from gostlab.describe.file.document import load_document, mapping_of
 from gostlab.describe.file.fitted import Fitted
 from gostlab.describe.file.profile import DIRECTIONS
 from gostlab.describe.file.question import as_written
-from gostlab.describe.file.settings import PATH_FIELDS, merged
-from gostlab.describe.file.units import seconds
+from gostlab.describe.file.settings import merged
 
 KEPT = ("source", "measured", "machines")  # of the base
 
@@ -68,18 +72,7 @@ def fitted_ways(
     for name in found:
         if "." not in name:
             written = {key: each for key, each in written.items() if key.rpartition(".")[2] != name}
-    written |= found
-    # both directions' first: what is said of one is stronger
-    for name, value in sorted(written.items(), key=lambda pair: "." in pair[0]):
-        first, dot, last = name.rpartition(".")
-        if name == "rtt":
-            rtt_s = fixed["rtt"].value if "rtt" in fixed else seconds(str(value))
-            half_ms = Decimal(str(float(Fraction(rtt_s) * 500)))
-            for way in DIRECTIONS:
-                ways[way]["delay"] = f"{half_ms:f}ms"
-        elif last in PATH_FIELDS and first in ("", *DIRECTIONS):
-            for way in [first] if dot else DIRECTIONS:
-                ways[way][last] = {"on": True, "off": False}.get(value, value)
+    set_ways(ways, written | found)
     return ways
 
 
@@ -94,9 +87,7 @@ def assumptions(order: FitOrder, fitted: Fitted) -> list[str]:
 def beside_the_path(fitted: Fitted) -> list[str]:
     """What was fitted and is no part of a path: a run that uses the profile has to say it."""
     others = [
-        f"{each.sets}={each.value}"
-        for each in fitted.parameters
-        if each.sets.rpartition(".")[2] not in (*PATH_FIELDS, "rtt")
+        f"{each.sets}={each.value}" for each in fitted.parameters if not is_of_path(each.sets)
     ]
     return [f"Fitted too, and no part of a path: --set {' --set '.join(others)}"] if others else []
 

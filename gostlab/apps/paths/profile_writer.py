@@ -20,6 +20,7 @@ from gostlab.declared.folders import OWN_PROFILES
 from gostlab.describe.file import profile as profiles
 from gostlab.describe.file import units
 from gostlab.describe.file.document import BadInput
+from gostlab.describe.file.settings import PATH_FIELDS
 from gostlab.describe.file.trace import changes_of
 from gostlab.describe.file.units import quoted
 
@@ -91,6 +92,26 @@ def direction(
     delay = delay_ms if isinstance(delay_ms, str) else units.show_ms(delay_ms)
     path = {"rate": rate, "delay": f"{delay}ms", "jitter": f"{units.show_ms(jitter_ms)}ms"}
     return {**path, **more, "loss": loss, "buffer": "1bdp"}
+
+
+def is_of_path(setting: str) -> bool:
+    """Whether a profile says a setting."""
+    return setting == "rtt" or setting.rpartition(".")[2] in PATH_FIELDS
+
+
+def set_ways(ways: Mapping[str, dict[str, Any]], settings: Mapping[str, Any]) -> None:
+    """Put what settings say of a path into its directions; both's first, as what is said of one is
+    stronger.
+    """
+    for name, value in sorted(settings.items(), key=lambda pair: "." in pair[0]):
+        first, dot, last = name.rpartition(".")
+        if name == "rtt":
+            half_ms = Decimal(str(float(Fraction(units.seconds(str(value))) * 500)))
+            for way in ways.values():
+                way["delay"] = f"{half_ms.normalize():f}ms"
+        elif last in PATH_FIELDS and first in ("", *ways):
+            for way in [ways[first]] if dot else ways.values():
+                way[last] = value == "on" if value in ("on", "off") else value
 
 
 # -- the words of a profile's maker

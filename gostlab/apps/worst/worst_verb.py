@@ -2,8 +2,6 @@
 
 import argparse
 import json
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,10 @@ from gostlab.apps.paths.profile_writer import (
     SCHEMA,
     check_place,
     direction,
+    is_of_path,
     name_of,
     profile_text,
+    set_ways,
     write_profile,
 )
 from gostlab.apps.worst.axes import read_axes
@@ -33,8 +33,6 @@ from gostlab.apps.worst.worst import (
 from gostlab.describe.file.document import BadInput, named_values
 from gostlab.describe.file.experiment import MAX_SEED
 from gostlab.describe.file.profile import DIRECTIONS
-from gostlab.describe.file.settings import PATH_FIELDS
-from gostlab.describe.file.units import seconds
 from gostlab.describe.resolve.expand import expand
 
 SHOWN = 3
@@ -100,18 +98,8 @@ def profile_of(order: Order, name: str, found: Worst) -> str:
     """The worst path as a profile's text; what is no part of a path is a note."""
     worst = found.paths[0]
     ways: dict[str, dict[str, Any]] = {way: direction("100mbit", "50") for way in DIRECTIONS}
-    beside = []
-    for setting, text in {**order.settings, **worst.texts}.items():
-        way, dot, last = setting.rpartition(".")
-        if setting == "rtt":
-            half_ms = Decimal(str(float(Fraction(seconds(text)) * 500)))
-            for each in ways.values():
-                each["delay"] = f"{half_ms.normalize():f}ms"
-        elif last in PATH_FIELDS and way in ("", *DIRECTIONS):
-            for each in [ways[way]] if dot else ways.values():
-                each[last] = {"on": True, "off": False}.get(text, text)
-        elif setting in worst.texts:
-            beside.append(f"{setting}={text}")
+    set_ways(ways, {**order.settings, **worst.texts})
+    beside = [f"{name}={text}" for name, text in worst.texts.items() if not is_of_path(name)]
     document = {
         "name": name,
         "title": f"Where {order.cc} does worst{order.beside}, by {order.measure.name}",
@@ -145,7 +133,7 @@ def lines(order: Order, found: Worst, profile: Path) -> list[str]:
     lost = f", {found.without_answer} without an answer" if found.without_answer else ""
     worst = found.paths[0]
     beside = {**order.settings, **worst.texts}
-    others = [f"--{name} {text}" for name, text in beside.items() if is_beside(name)]
+    others = [f"--{name} {text}" for name, text in beside.items() if not is_of_path(name)]
     flows = f"{MINE}={order.cc}" + (f",{AGAINST}={order.against}" if order.against else "")
     asking = " ".join([f"--profile {profile}", *others, f"--flows {flows}", "--repeat 6"])
     return [
@@ -155,11 +143,6 @@ def lines(order: Order, found: Worst, profile: Path) -> list[str]:
         f"all runs: ./lab report {order.name} --results {order.results}",
         f"the path: {profile} · ask again: ./lab try {asking}",
     ]
-
-
-def is_beside(setting: str) -> bool:
-    """Whether a setting is no part of a path."""
-    return setting != "rtt" and setting.rpartition(".")[2] not in PATH_FIELDS
 
 
 def as_json(order: Order, found: Worst, profile: Path) -> dict[str, Any]:

@@ -27,16 +27,16 @@ def read(recordings: Sequence[Recording]) -> Observed:
     recording = recordings[0]
     rows = csv.DictReader(recording.text.splitlines())
     columns = {name.strip().lower(): name for name in rows.fieldnames or ()}
-    at = column(columns, TIMES, recording)
-    both = [find(columns, names) for names in (UPLINKS, DOWNLINKS)]
-    rtt = find(columns, ROUND_TRIPS)
-    if rtt is None and None in both:
+    at, up, down, rtt = (
+        next((columns[name] for name in names if name in columns), None)
+        for names in (TIMES, UPLINKS, DOWNLINKS, ROUND_TRIPS)
+    )
+    if at is None:
+        raise Unreadable(f"{recording.shown}:1: no column {' or '.join(TIMES)}")
+    if rtt is None and None in (up, down):
         raise Unreadable(f"{recording.shown}:1: no column rtt, nor both uplink and downlink")
-    times, numbers = [], []
-    for number, row in enumerate(rows, 2):
-        where = f"{recording.shown}:{number}"
-        times.append(time_s(row[at], where))
-        numbers.append(row)
+    lines = {f"{recording.shown}:{number}": row for number, row in enumerate(rows, 2)}
+    times = [time_s(row[at], where) for where, row in lines.items()]
     if not times:
         raise Unreadable(f"{recording.shown}: no rows below its header")
     begin_s = times[0]
@@ -45,30 +45,15 @@ def read(recordings: Sequence[Recording]) -> Observed:
 
     def probes(name: str) -> list[Probe]:
         return [
-            Probe(time - begin_s, delay_ms(row, name, f"{recording.shown}:{line}"))
-            for line, (time, row) in enumerate(zip(times, numbers, strict=True), 2)
+            Probe(time - begin_s, delay_ms(row, name, where))
+            for time, (where, row) in zip(times, lines.items(), strict=True)
         ]
 
     length_s = (times[-1] - begin_s) * len(times) / max(1, len(times) - 1)
-    if both[0] and both[1]:
-        return Observed(
-            length_s, probes=probes(both[0]), one_way=True, reverse_probes=probes(both[1])
-        )
+    if up and down:
+        return Observed(length_s, probes=probes(up), one_way=True, reverse_probes=probes(down))
     assert rtt is not None
     return Observed(length_s, probes=probes(rtt))
-
-
-def find(columns: Mapping[str, str], names: Sequence[str]) -> str | None:
-    """The first of some columns that is there, as the file writes it."""
-    return next((columns[name] for name in names if name in columns), None)
-
-
-def column(columns: Mapping[str, str], names: Sequence[str], recording: Recording) -> str:
-    """A column that must be there. Raises Unreadable."""
-    found = find(columns, names)
-    if found is None:
-        raise Unreadable(f"{recording.shown}:1: no column {' or '.join(names)}")
-    return found
 
 
 def time_s(text: str | None, where: str) -> float:
