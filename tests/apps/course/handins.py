@@ -5,6 +5,7 @@ Nothing is run. A made-up run is a steady flow; what it says is what its maker w
 
 import json
 import math
+import re
 import shutil
 import zipfile
 from collections.abc import Callable, Mapping
@@ -56,6 +57,13 @@ def zipped(files: dict[str, bytes], to: Path) -> Path:
     return to
 
 
+def rewrite(file: Path, pattern: str, text: str) -> None:
+    """Put a text in place of what fits a pattern, which must be there."""
+    changed, count = re.subn(pattern, lambda _: text, file.read_text("utf-8"), flags=re.MULTILINE)
+    assert count, (file, pattern)
+    file.write_text(changed, encoding="utf-8")
+
+
 def asked_of(lab: Lab, student: str = "alice", secret: bytes | None = None) -> Assignment:
     """A student's assignment."""
     return assigned(lab, student, PUBLIC_COURSE, secret)
@@ -64,11 +72,8 @@ def asked_of(lab: Lab, student: str = "alice", secret: bytes | None = None) -> A
 def shortened(folder: Path) -> Lab:
     """Lab 0 with few samples, so that it is read in no time."""
     shutil.copytree(load_lab("0").folder, folder)
-    text = (folder / "experiment.yaml").read_text("utf-8")
-    (folder / "experiment.yaml").write_text(
-        text.replace("duration: 20s", "duration: 5s").replace("sample: 100ms", "sample: 1s"),
-        encoding="utf-8",
-    )
+    rewrite(folder / "experiment.yaml", "duration: 20s", "duration: 5s")
+    rewrite(folder / "experiment.yaml", "sample: 100ms", "sample: 1s")
     return load_lab(str(folder))
 
 

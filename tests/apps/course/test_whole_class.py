@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,11 +18,13 @@ import pytest
 
 from gostlab.apps.cli import main
 from gostlab.apps.course import upload
+from gostlab.apps.course.answers import read_answers
 from gostlab.apps.course.assignment import assign, assigned, ticket_of
+from gostlab.apps.course.formula import filled, rounded
 from gostlab.apps.course.lab import Lab, list_labs, load_lab
 from gostlab.apps.course.whole_class import KEPT
 from tests.analysis.browser import CHROMIUM, WHY_NOT, Browser, chromium
-from tests.apps.course.handins import asked_of, full_link, make_hand_in, shortened
+from tests.apps.course.handins import asked_of, full_link, make_hand_in, rewrite, shortened, zipped
 from tests.lab_command import ROOT
 
 ROSTER = """student,name,email
@@ -38,22 +39,31 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     return shortened(tmp_path_factory.mktemp("labs") / "0-warm-up")
 
 
+@pytest.fixture(autouse=True)
+def roster(tmp_path: Path) -> Path:
+    """Alice, Bob and Carol."""
+    (tmp_path / "roster.csv").write_text(ROSTER, encoding="utf-8")
+    return tmp_path / "roster.csv"
+
+
 @pytest.fixture
 def everybody(lab: Lab, tmp_path: Path) -> Path:
-    """Alice's and Bob's, of whom Bob has an answer wrong, and a roster with Carol."""
+    """Alice's and Bob's, of whom Bob has an answer wrong."""
     folder = tmp_path / "all"
     make_hand_in(folder / "alice", asked_of(lab), full_link)
-    wrong = {"read-goodput": "1.0"}
-    make_hand_in(folder / "bob", asked_of(lab, "bob"), full_link, wrong)
-    (tmp_path / "roster.csv").write_text(ROSTER, encoding="utf-8")
+    make_hand_in(folder / "bob", asked_of(lab, "bob"), full_link, {"read-goodput": "1.0"})
     return folder
 
 
 def grade(lab: Lab, download: Path, *words: object) -> int:
     """`./lab grade LAB DOWNLOAD --roster …`, into a folder beside it."""
+    return main(words_for(lab, download, *words))
+
+
+def words_for(lab: Lab, download: Path, *words: object, jobs: int = 1) -> list[str]:
     beside = download.parent
-    options = ["--roster", beside / "roster.csv", "--out", beside / "out", "--jobs", 1]
-    return main(["grade", *map(str, [lab.folder, download, *options, *words])])
+    options = ["--roster", beside / "roster.csv", "--out", beside / "out", "--jobs", jobs]
+    return ["grade", *map(str, [lab.folder, download, *options, *words])]
 
 
 def rows(file: Path) -> list[dict[str, str]]:
@@ -82,10 +92,9 @@ def test_a_class_has_a_table_a_page_each_and_its_gradebooks(
     # Moodle: mapped by the address, grade and feedback side by side
     moodle = {row["Email address"]: row for row in rows(out / "moodle.csv")}
     assert moodle["alice@x.org"][lab.title] == most
-    assert (
-        moodle["carol@x.org"][lab.title] == moodle["carol@x.org"][f"{lab.title} (feedback)"] == ""
-    )
-    assert "you said 1" in moodle["bob@x.org"][f"{lab.title} (feedback)"]
+    feedback = f"{lab.title} (feedback)"
+    assert moodle["carol@x.org"][lab.title] == moodle["carol@x.org"][feedback] == ""
+    assert "you said 1" in moodle["bob@x.org"][feedback]
     # Canvas: its five columns, and a row of points possible before the students
     canvas = rows(out / "canvas.csv")
     assert list(canvas[0])[:5] == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
@@ -112,13 +121,9 @@ def test_feedback_is_in_words_with_the_number_and_why_and_no_formula(
 
 @pytest.mark.parametrize("each", list_labs(), ids=lambda each: each.name)
 def test_every_point_of_every_lab_says_why(each: Path) -> None:
-    from gostlab.apps.course.formula import filled, rounded
-
     found = load_lab(str(each))
     names = {**asked_of(found).values, **dict.fromkeys(found.measured, 2.5)}
-    for point in found.points:
-        if point.by_hand:
-            continue
+    for point in (each for each in found.points if not each.by_hand):
         said = filled(point.because, names, rounded)
         assert len(said) > 15 and "<" not in said and not said.endswith("."), point.name
 
@@ -132,9 +137,7 @@ def test_what_was_graded_is_not_graded_again_and_what_changed_is(
     grade(lab, everybody)
     assert "2 as they were graded before" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
-    sheet = everybody / "bob/answers.yaml"
-    changed = re.sub(r"(?m)^  sawtooth_of: .*$", '  sawtooth_of: "rate"', sheet.read_text("utf-8"))
-    sheet.write_text(changed, encoding="utf-8")
+    rewrite(everybody / "bob/answers.yaml", "^  sawtooth_of: .*$", '  sawtooth_of: "rate"')
     grade(lab, everybody)
     assert "1 as they were graded before" in capsys.readouterr().out
     assert points(everybody.parent / "out")["bob"] == str(lab.most - 4)
@@ -148,9 +151,7 @@ def test_an_interruption_keeps_what_was_finished(lab: Lab, tmp_path: Path) -> No
     for name in names:
         make_hand_in(folder / name, asked_of(lab, name), full_link)
     (tmp_path / "roster.csv").write_text("\n".join(names) + "\n")
-    words = ["grade", lab.folder, folder, "--roster", tmp_path / "roster.csv"]
-    words += ["--out", tmp_path / "out", "--jobs", 1]
-    command = [sys.executable, "-m", "gostlab", *map(str, words)]
+    command = [sys.executable, "-m", "gostlab", *words_for(lab, folder)]
     running = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     while not list((tmp_path / "out" / KEPT).glob("*.json")):
         assert running.poll() is None
@@ -174,7 +175,6 @@ def test_of_two_hand_ins_the_last_counts_and_it_is_said(
     for folder, name in ((first, "smithalice_1_90_a.zip"), (last, "smithalice_1_91_a-1.zip")):
         (tmp_path / "all").mkdir(exist_ok=True)
         upload.pack(folder, tmp_path / "all" / name)
-    (tmp_path / "roster.csv").write_text(ROSTER)
     assert grade(lab, tmp_path / "all") == 0
     assert points(tmp_path / "out")["alice"] == str(lab.most)
     assert "handed in 2 times" in capsys.readouterr().out
@@ -188,7 +188,6 @@ def test_a_hand_in_that_another_account_uploads_counts_for_nothing(
     folder = make_hand_in(tmp_path / "a/0-warm-up", asked_of(lab), full_link)
     (tmp_path / "all").mkdir()
     upload.pack(folder, tmp_path / "all/Bob Ott_7_assignsubmission_file_x.zip")
-    (tmp_path / "roster.csv").write_text(ROSTER)
     grade(lab, tmp_path / "all")
     assert points(tmp_path / "out") == {"alice": "", "bob": "0", "carol": ""}
     page = (tmp_path / "out/feedback/bob.html").read_text("utf-8")
@@ -206,7 +205,6 @@ def test_a_folder_named_as_a_student_is_not_anothers(
             upload.pack(folder, tmp_path / "all" / name / "work.zip")
         else:
             shutil.copytree(folder, tmp_path / "all" / name / folder.name)
-    (tmp_path / "roster.csv").write_text(ROSTER)
     grade(lab, tmp_path / "all")
     assert points(tmp_path / "out") == {"alice": str(lab.most), "bob": "0", "carol": ""}
 
@@ -221,28 +219,18 @@ def test_who_is_not_on_the_roster_is_graded_and_said_to_be(
     assert "dora" not in (everybody.parent / "out/moodle.csv").read_text("utf-8")
 
 
-def copied(lab: Lab, folder: Path, source: str, copier: str) -> None:
-    """The copier's own runs, with the source's numbers, predictions and text."""
-    from gostlab.apps.course.answers import read_answers
-
-    given = read_answers(folder / source / "answers.yaml", lab)
-    by_point = {
-        point.name: given.text(*point.answer) for point in lab.points if point.answer is not None
-    }
-    make_hand_in(folder / copier, asked_of(lab, copier), full_link, by_point)
-
-
 def test_who_copies_is_shown_with_counts_and_who_does_not_is_not(
     lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sheet = everybody / "bob/answers.yaml"
     text = "the first second is slow start, and each packet has 66 bytes of headers"
-    changed = sheet.read_text("utf-8").replace('"words"', json.dumps(text))
-    sheet.write_text(changed, encoding="utf-8")
-    copied(lab, everybody, "bob", "carol")
+    rewrite(sheet, '"words"', json.dumps(text))
+    # Carol's own runs, with Bob's numbers, predictions and text
+    given = read_answers(sheet, lab)
+    copied = {point.name: given.text(*point.answer) for point in lab.points if point.answer}
+    make_hand_in(everybody / "carol", asked_of(lab, "carol"), full_link, copied)
     grade(lab, everybody)
-    told = [line for line in capsys.readouterr().out.splitlines() if "resembling" in line]
-    (line,) = told
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "resembling" in line]
     assert "bob and carol" in line and "alice" not in line and "word for word" in line
     found = re.search(r"of (\d+) numbers (\d+) equal answers and (\d+) equal predictions", line)
     assert found is not None and int(found[2]) + int(found[3]) >= 3
@@ -253,10 +241,8 @@ def test_who_copies_is_shown_with_counts_and_who_does_not_is_not(
 def test_one_of_another_course_or_no_hand_in_stops_nobody(
     lab: Lab, everybody: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = assigned(lab, "carol", "spring")
-    make_hand_in(everybody / "carol", other, full_link)
-    with zipfile.ZipFile(everybody / "dora.zip", "w") as made:
-        made.writestr("essay.txt", "hello")
+    make_hand_in(everybody / "carol", assigned(lab, "carol", "spring"), full_link)
+    zipped({"essay.txt": b"hello"}, everybody / "dora.zip")
     (everybody / "notes.txt").write_text("mine")
     assert grade(lab, everybody) == 1
     told = capsys.readouterr().out
@@ -265,26 +251,22 @@ def test_one_of_another_course_or_no_hand_in_stops_nobody(
     assert "/tmp" not in told.partition("resembl")[0].partition(str(everybody.parent))[0]
     found = points(everybody.parent / "out")
     assert found["alice"] == str(lab.most) and found["carol"] == ""
-    canvas = {
-        row["SIS Login ID"]: row[lab.title] for row in rows(everybody.parent / "out/canvas.csv")
-    }
-    assert canvas["carol"] == ""  # no zero: a person decides
+    canvas = {row["SIS Login ID"]: row for row in rows(everybody.parent / "out/canvas.csv")}
+    assert canvas["carol"][lab.title] == ""  # no zero: a person decides
 
 
 def test_a_bomb_and_a_name_that_leads_out_cost_their_own_points_alone(
     lab: Lab, everybody: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upload, "MOST_FILE_BYTES", 10**6)
-    with zipfile.ZipFile(everybody / "Carol Uhl_3_assignsubmission_file_x.zip", "w", 8) as made:
-        made.writestr("0-warm-up/answers.yaml", b"0" * (10**6 + 1))
-    assert grade(lab, everybody) == 0
-    assert points(everybody.parent / "out")["carol"] == "0"
-    assert points(everybody.parent / "out")["alice"] == str(lab.most)
-    (everybody / "Carol Uhl_3_assignsubmission_file_x.zip").unlink()
-    with zipfile.ZipFile(everybody / "Carol Uhl_3_assignsubmission_file_y.zip", "w") as made:
-        made.writestr("../answers.yaml", b"x")
-    assert grade(lab, everybody) == 0
-    assert points(everybody.parent / "out")["carol"] == "0"
+    for name, content in (
+        ("0-warm-up/answers.yaml", b"0" * (10**6 + 1)),
+        ("../answers.yaml", b"x"),
+    ):
+        zipped({name: content}, everybody / "Carol Uhl_3_assignsubmission_file_x.zip")
+        assert grade(lab, everybody) == 0
+        found = points(everybody.parent / "out")
+        assert (found["carol"], found["alice"]) == ("0", str(lab.most))
     assert not (everybody / "answers.yaml").exists()
 
 
@@ -354,7 +336,6 @@ def test_what_is_no_download_is_told_in_a_line_and_leaves_nothing(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "roster.csv").write_text(ROSTER)
     if content is not None:
         (tmp_path / name).write_bytes(content)
     assert grade(lab, tmp_path / name) == 2
@@ -445,17 +426,16 @@ def test_in_a_browser_the_pages_fit_a_phone_and_are_read_dark_and_light(
 
 
 def test_what_a_student_writes_is_no_markup_on_a_page(lab: Lab, everybody: Path) -> None:
-    sheet = everybody / "bob/answers.yaml"
     evil = "<script>alert(1)</script> \u202e"
-    changed = sheet.read_text("utf-8").replace('"words"', json.dumps(evil))
-    sheet.write_text(changed, encoding="utf-8")
+    rewrite(everybody / "bob/answers.yaml", '"words"', json.dumps(evil))
     grade(lab, everybody)
     page = (everybody.parent / "out/feedback/bob.html").read_text("utf-8")
     assert "<script>" not in page and "&lt;script&gt;" in page and "\u202e" not in page
 
 
-def test_no_cell_of_a_gradebook_is_a_formula_of_a_spreadsheet(lab: Lab, everybody: Path) -> None:
-    roster = everybody.parent / "roster.csv"
+def test_no_cell_of_a_gradebook_is_a_formula_of_a_spreadsheet(
+    lab: Lab, everybody: Path, roster: Path
+) -> None:
     roster.write_text('student,name\nalice,"=HYPERLINK(""http://x"")"\nbob,+1\n')
     grade(lab, everybody)
     for name in ("canvas.csv", "gradescope.csv", "grades.csv", "moodle.csv"):
@@ -468,8 +448,5 @@ def test_with_several_processes_the_grades_are_the_same(lab: Lab, everybody: Pat
     grade(lab, everybody)
     alone = (everybody.parent / "out/grades.csv").read_bytes()
     shutil.rmtree(everybody.parent / "out")
-    options = ["--roster", everybody.parent / "roster.csv", "--out", everybody.parent / "out"]
-    count = max(2, len(os.sched_getaffinity(0)))
-    words = ["grade", lab.folder, everybody, *options, "--jobs", count]
-    assert main([str(word) for word in words]) == 0
+    assert main(words_for(lab, everybody, jobs=max(2, len(os.sched_getaffinity(0))))) == 0
     assert (everybody.parent / "out/grades.csv").read_bytes() == alone
