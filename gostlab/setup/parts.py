@@ -630,9 +630,9 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def output_of(argv: list[str | Path], timeout_s: float = 5.0) -> str:
+def output_of(argv: list[str | Path], timeout_s: float = 60.0) -> str:
     """What a program prints, standard error included; empty for one that cannot run or does not
-    end.
+    end. An emulated machine takes more than five seconds to start a GOST.
     """
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         return subprocess.run(
