@@ -67,7 +67,7 @@ def field_called(name: str) -> Field:
 def words_of(each: Field) -> list[str]:
     schemas = [each.read.schema, *each.read.schema.get("anyOf", ())]
     words = next((schema["enum"] for schema in schemas if "enum" in schema), ())
-    return [str(word) for word in words] if len(words) > 1 else []
+    return list(dict.fromkeys(map(str, words))) if len(words) > 1 else []  # 3.9 is "3.9", too
 
 
 def default_of(name: str, each: Field) -> str:
