@@ -1,9 +1,8 @@
 """The format of a result folder, as data: every file, every key, every column, with its unit.
 
-docs/reference/result-format.md is made from format.toml, and real folders are checked against it
-(gostlab.results.check). A file or field that is not there fails a test. So does one that is there
-and not in the folder. SCHEMA counts what a reader must know: it grows when a field changes its
-meaning or goes, not when one is added.
+docs/reference/result-format.md is made from format.toml, and tests check real folders against it.
+SCHEMA counts what a reader must know: it grows when a field changes its meaning or goes, not when
+one is added.
 """
 
 import re
@@ -18,17 +17,6 @@ SCHEMA = 4
 
 TABLES = Path(__file__).with_name("format.toml")
 NAME = "[A-Za-z0-9_.-]+"  # of a flow or a node
-OR_NULL, MAY_BE_ABSENT = " or null", ", may be absent"
-KINDS: dict[str, tuple[type, ...]] = {
-    "text": (str,),
-    "number": (int, float),
-    "count": (int,),
-    "yes/no": (bool,),
-    "object": (dict,),
-    "list": (list,),
-    "text or object": (str, dict),
-    "any": (object,),
-}
 
 
 @dataclass(frozen=True)
@@ -36,21 +24,9 @@ class Field:
     """One value."""
 
     path: str
-    kind_words: str  # one of KINDS; it may be null (not known, not applicable), it may be absent
+    kind_words: str  # text, number, …; "or null": not known, not applicable; it may be absent
     unit: str
     says: str
-
-    @property
-    def kind(self) -> str:
-        return self.kind_words.removesuffix(MAY_BE_ABSENT).removesuffix(OR_NULL)
-
-    @property
-    def null(self) -> bool:
-        return self.kind_words.removesuffix(MAY_BE_ABSENT).endswith(OR_NULL)
-
-    @property
-    def always(self) -> bool:
-        return not self.kind_words.endswith(MAY_BE_ABSENT)
 
 
 @dataclass(frozen=True)

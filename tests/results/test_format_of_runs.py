@@ -8,7 +8,7 @@ import pytest
 
 from gostlab import results
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.results.check import complaints
+from tests.results.format_check import complaints
 from tests.sandboxed import Lab, describe, direction, flow
 
 pytestmark = pytest.mark.sandbox

@@ -16,7 +16,7 @@ from analysis.read.folder import Broken, Run, load_run, steps_of
 from analysis.read.runs import load_results, to_csv, to_frame
 from analysis.read.values import printable
 from gostlab.results import read_series
-from gostlab.results.check import complaints
+from tests.results.format_check import complaints
 
 DAMAGE = [
     "",
