@@ -63,7 +63,8 @@ def make(
     told = progress or schedule.Quiet()
 
     def more(ends: Sequence[Finished]) -> list[RunDescription]:
-        wanted = schedule.more_repetitions(standings(plan, ends))
+        # One more, of each cell that wants it.
+        wanted = {at.cell: at.repetitions + 1 for at in standings(plan, ends) if at.wants_more}
         there = {end.run.name for end in ends}
         described = plan.described(wanted) if wanted else []
         return [run for run in described if run.cell in wanted and run.name not in there]
@@ -110,12 +111,14 @@ def make(
 
 
 def keep_file(plan: Plan, folder: Path) -> None:
-    """Keep an experiment's file with its results; of a question its text. Raises OSError."""
-    if plan.asked is None:
-        results.keep_experiment(folder, plan.file.name, plan.file.path_on_disk)
-    else:
-        file = folder / plan.file.name / results.EXPERIMENT_FILE
-        results.write_whole(file, plan.asked.text)
+    """Keep an experiment's file with its results, byte for byte; of a question its text. The report
+    is made from it, whatever becomes of the file. Raises OSError.
+
+    Runs of an earlier form of the file stay beside it: each has its own run.json, and the newest
+    copy says what they are called and how they are drawn.
+    """
+    content = plan.asked.text if plan.asked else plan.file.path_on_disk.read_bytes()
+    results.write_whole(folder / plan.file.name / results.EXPERIMENT_FILE, content)
 
 
 def taken_over(runs: Sequence[RunDescription]) -> str:

@@ -129,8 +129,8 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
             for node in hosts_with_programs(run)
             if run.program_costs
         }
-    results.environment_file(
-        folder,
+    results.write_json(
+        folder / "env.json",
         {
             **environment(run, program, iperf3, parts, sysctls),
             "offloads": offloads,

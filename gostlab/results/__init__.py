@@ -75,7 +75,8 @@ def write_json(path: Path, value: Any) -> None:
 def write_whole(path: Path, content: str | bytes) -> Path:
     """Write a file, whole or not at all (by rename); the file. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
+    # A name of its own: shards on several machines write the same at the same time.
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     part.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
     return part.replace(path)
 
@@ -202,8 +203,9 @@ def damage(folder: Path, status: Mapping[str, Any]) -> str | None:
         file = folder / name
         if "/" in name or name in (".", ".."):
             return f"status.json: {name!r:.80}: no file of a run"
-        length = length_of(file)
-        if length is None:
+        try:
+            length = file.stat().st_size
+        except OSError:
             return f"{name:.80}: not there any more"
         if name in lengths and length != lengths[name]:
             return f"{name:.80}: not as long as when the run finished"
@@ -298,13 +300,6 @@ def failure_line(folder: Path, status: Mapping[str, Any]) -> str:
     return f"{said} (see {folder / 'log.txt'}; --retry-failed runs it again)"
 
 
-def length_of(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return None
-
-
 def prepare(results: Path, run: RunDescription) -> Path:
     """An empty folder for a run, with its run.json; an unfinished one of the same name is
     replaced, one that an older lab finished is kept in OLDER.
@@ -322,7 +317,10 @@ def make_way(folder: Path) -> None:
     """
     status = None if folder.is_symlink() else read_status(folder)
     if status is not None and epoch_of(status) != EPOCH:
-        keep_older(folder, epoch_of(status))
+        kept = folder.parent / OLDER / f"epoch-{epoch_of(status)}" / folder.name
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(kept, ignore_errors=True)
+        folder.rename(kept)
     if folder.is_symlink() or folder.is_file():
         folder.unlink()
     elif folder.exists():
@@ -450,13 +448,6 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def keep_older(folder: Path, epoch: int) -> None:
-    kept = folder.parent / OLDER / f"epoch-{epoch}" / folder.name
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(kept, ignore_errors=True)
-    folder.rename(kept)
-
-
 @contextmanager
 def owned(results: Path, experiment: str, *, shared: bool = False) -> Iterator[None]:
     """Hold an experiment's results for this process alone, or `shared` with others that make every
@@ -499,22 +490,6 @@ def shared_with_runs(place: Path) -> Iterator[None]:
         yield
 
 
-def keep_experiment(results: Path, experiment: str, file: Path) -> Path:
-    """Keep an experiment's file with its results, byte for byte; the copy. The report is made from
-    it, whatever becomes of the file. Raises OSError.
-
-    Runs of an earlier form of the file stay beside it: each has its own run.json, and the newest
-    copy says what they are called and how they are drawn.
-    """
-    copy = results / experiment / EXPERIMENT_FILE
-    content = file.read_bytes()
-    # A name of its own: shards on several machines keep it at the same time.
-    part = copy.with_name(f".{copy.name}.{os.urandom(4).hex()}")
-    part.write_bytes(content)
-    part.replace(copy)
-    return copy
-
-
 def check_space(results: Path, needed_bytes: int) -> None:
     """Raises ResultsError if the disk under a results folder has less than is needed."""
     free = shutil.disk_usage(results).free
@@ -523,11 +498,6 @@ def check_space(results: Path, needed_bytes: int) -> None:
             f"{results}: {free / 1e6:.0f} MB free, {needed_bytes / 1e6:.0f} MB needed: free some"
             " space; finished runs are kept, and the same command goes on from there"
         )
-
-
-def environment_file(folder: Path, values: Mapping[str, Any]) -> None:
-    """env.json: what produced the numbers."""
-    write_json(folder / "env.json", values)
 
 
 def clean_folder(folder: Path) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gostlab import api, results
+from gostlab import api
+from gostlab.api import making
 from gostlab.apps import catalogue
 from gostlab.describe.file.document import BadInput
 
@@ -66,14 +67,12 @@ def test_results_that_are_not_there_are_said_with_the_command_that_makes_them(
 def test_the_newest_form_of_an_experiment_s_file_lies_with_its_results(
     mine: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "mine").mkdir()
-    copy = results.keep_experiment(tmp_path, "mine", mine)
-    assert copy == tmp_path / "mine/experiment.yaml" and copy.read_bytes() == mine.read_bytes()
-
-    mine.write_text(MINE.replace("On my path", "On another path") + "# ends without a line feed")
-    results.keep_experiment(tmp_path, "mine", mine)
-
-    assert copy.read_bytes() == mine.read_bytes()
+    plan = api.Experiment.from_file(mine, machine="sandbox")
+    copy = tmp_path / "mine/experiment.yaml"
+    for text in (MINE, MINE.replace("On my path", "On another path") + "# without a line feed"):
+        mine.write_text(text)
+        making.keep_file(plan, tmp_path)
+        assert copy.read_bytes() == mine.read_bytes()
     assert [each.name for each in (tmp_path / "mine").iterdir()] == ["experiment.yaml"]
 
 
