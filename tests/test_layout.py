@@ -209,7 +209,7 @@ INSIDE = {
     "reference": "results.format",
     "replay": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.parts",
     "validate": "machine.cpus runs.outcome setup.parts",
-    "worst": "describe.guards setup.search_tools",
+    "worst": "describe.guards setup.pinned",
     "verbs": "describe.window runs.answer runs.contest runs.live runs.outcome setup.archive setup.modules setup.workbench",
 }
 FURTHER = {app: {f"gostlab.{name}" for name in names.split()} for app, names in INSIDE.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from analysis.read import runs as answers
 from gostlab.declared.folders import CODE, IS_PACKAGE
 from gostlab.describe.file.document import BadInput, is_path
 from gostlab.describe.file.experiment import load_experiment
-from gostlab.setup import site_tools
+from gostlab.setup.pinned import SITE_TOOLS, find_environment
 
 REPORT = "report"  # the folder beside the experiments' in a results folder
 
@@ -97,10 +98,15 @@ def site(folder: Path, experiments: Sequence[str] = (), out: Path | None = None)
     """
     wanted = reported(folder, experiments)
 
-    generator = site_tools.find_generator()
+    python = find_environment(SITE_TOOLS) / "bin" / "python"
     place = out or (Path() if IS_PACKAGE else CODE) / "site"
     sources = site_pages.write_site(folder, wanted, place, keep=bool(experiments))
-    return site_tools.build_site(generator, sources, place / "html")
+    words: list[str | Path] = [python, "-m", "sphinx", "-q", "-b", "html", sources, place / "html"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        raise OSError(f"{sources}: the site cannot be built: {last}")
+    return place / "html" / "index.html"
 
 
 def docs_pages(

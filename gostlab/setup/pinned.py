@@ -6,6 +6,7 @@ ordinary user's lab imports. Python's own library alone.
 import importlib.util
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from gostlab.setup import archive
@@ -17,6 +18,12 @@ from gostlab.setup.workbench import Workbench, run_logged
 LIBRARIES = Path(__file__).with_name("python.txt")
 TEST_LIBRARIES = Path(__file__).with_name("python-test.txt")
 PYTHON = "python"  # their folder in the cache
+# What some verbs need besides, by its folder: in words, and what brings it (./lab setup --with).
+SITE_TOOLS, SEARCH_TOOLS = "site-tools", "search-tools"
+EXTRAS = {
+    SITE_TOOLS: ("the site's generator", "site"),  # Sphinx with MyST's Markdown
+    SEARCH_TOOLS: ("the optimiser (Optuna)", "worst"),
+}
 # Debian's pip, where ensurepip is in a package that is not installed: suite, package, file.
 PIP = ("trixie", "python3-pip-whl", "usr/share/python-wheels/pip-*.whl")
 
@@ -40,23 +47,39 @@ def own_python() -> str:
     return str(folder / "bin/python") if (folder / "complete").is_file() else sys.executable
 
 
-def provide_environment(bench: Workbench, name: str, pinned: Path, *, alone: bool = False) -> str:
-    """Install what a file pins, unless it is there; what the file names.
+def provide_environment(
+    bench: Workbench, name: str, pinned: Path | None = None, *, alone: bool = False
+) -> str:
+    """Install what a file pins (NAME.txt beside this module), unless it is there; what the file
+    names.
 
     alone  the machine's packages are not seen
     """
-    folder = bench.cache / name
-    complete = folder / "complete"
+    pinned = pinned or Path(__file__).with_name(f"{name}.txt")
     wanted = pinned.read_text(encoding="utf-8")
     lines = [line.split()[0] for line in wanted.splitlines() if line[:1].isalpha()]
     names = f"{len(lines)} Python packages" if alone else ", ".join(lines)
+    words: list[str | Path] = ["--no-deps", "--require-hashes", "--only-binary", ":all:"]
+    words += ["--requirement", pinned]
+    seen = [] if alone else ["--system-site-packages"]
+    return install(bench, name, wanted, names, words, *seen)
+
+
+def install(
+    bench: Workbench, name: str, wanted: str, names: str, words: Sequence[str | Path], *how: str
+) -> str:
+    """A Python environment with what pip's words name, unless it is there as wanted; `names`.
+
+    how  words for venv
+    """
+    folder = bench.cache / name
+    complete = folder / "complete"
     if complete.is_file() and complete.read_text(encoding="utf-8") == wanted:
         return f"{names} (installed before)"
     bench.say(f"installing {names}")
-    pip = make_environment(bench, folder, *([] if alone else ["--system-site-packages"]))
-    words = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
-    words += ["--only-binary", ":all:", "--requirement"]
-    run_logged([*pip, *words, pinned], bench.log(name))
+    pip = make_environment(bench, folder, *how)
+    log = bench.log(name)
+    run_logged([*pip, "install", "--quiet", "--disable-pip-version-check", *words], log)
     complete.write_text(wanted, encoding="utf-8")
     return names
 
@@ -84,12 +107,19 @@ def base_python() -> str:
     return getattr(sys, "_base_executable", "") or sys.executable
 
 
-def find_environment(name: str, what: str, extra: str) -> Path:
-    """The folder of an environment. Raises MissingPart."""
-    folder = cache_folder() / name
+def find_environment(name: str) -> Path:
+    """The folder of one of EXTRAS. Raises MissingPart."""
+    folder, (what, extra) = cache_folder() / name, EXTRAS[name]
     if not (folder / "complete").is_file():
         raise MissingPart(f"{what} is not there: run ./lab setup --with {extra}")
     return folder
+
+
+def let_import(name: str) -> None:
+    """Let Python find what one of EXTRAS has, behind all that it has. Raises MissingPart."""
+    folder = str(packages_in(find_environment(name)))
+    if folder not in sys.path:
+        sys.path.append(folder)
 
 
 def packages_in(folder: Path) -> Path:

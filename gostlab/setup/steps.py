@@ -37,9 +37,7 @@ from gostlab.setup.iperf3_fetch import provide_iperf3
 from gostlab.setup.kernel_build import provide_kernel
 from gostlab.setup.relay_build import provide_relay
 from gostlab.setup.root import is_chosen, provide_root
-from gostlab.setup.search_tools import provide_search_tools
 from gostlab.setup.side_by_side import Progress, Step, take_steps
-from gostlab.setup.site_tools import provide_site_tools
 from gostlab.setup.unpacked import provide_programs
 from gostlab.setup.workbench import (
     HashMismatch,
@@ -297,17 +295,7 @@ def failed_lately(record: Path, now_s: float) -> bool:
 
 def provide_test_tools(bench: Workbench) -> str:
     """Ruff and mypy, which Debian 12 lacks or has too old, in a Python environment of their own."""
-    folder = bench.cache / "tools"
-    complete = folder / "complete"
-    wanted = "\n".join(TEST_TOOLS)
-    if complete.is_file() and complete.read_text(encoding="utf-8") == wanted:
-        return f"{' '.join(TEST_TOOLS)} (installed before)"
-    bench.say(f"installing {' '.join(TEST_TOOLS)}")
-    log = bench.log("test-tools")
-    pip = pinned.make_environment(bench, folder)
-    run_logged([*pip, "install", "--quiet", "--disable-pip-version-check", *TEST_TOOLS], log)
-    complete.write_text(wanted, encoding="utf-8")
-    return " ".join(TEST_TOOLS)
+    return pinned.install(bench, "tools", "\n".join(TEST_TOOLS), " ".join(TEST_TOOLS), TEST_TOOLS)
 
 
 def _dotted(version: tuple[int, ...]) -> str:
@@ -371,10 +359,10 @@ def steps(
         found.append(
             Step("relay", partial(relay_if_needed, asked=asked), (*builders, "gost"), builders)
         )
-    if {"site", "test"} & set(extra):
-        found.append(Step("site-tools", provide_site_tools, packages, packages))
-    if {"worst", "test"} & set(extra):
-        found.append(Step("search-tools", provide_search_tools, packages, packages))
+    for name, (_, verb) in pinned.EXTRAS.items():
+        if {verb, "test"} & set(extra):
+            tools_of_verb = partial(pinned.provide_environment, name=name)
+            found.append(Step(name, tools_of_verb, packages, packages))
     if "test" in extra:
         found.append(Step("test-tools", provide_test_tools, packages, packages))
     if {"root", "test"} & set(extra) or on_own_root:
@@ -563,7 +551,8 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def take_all(arguments: argparse.Namespace, cache: Path) -> dict[str, str]:
     """Take the steps that the words ask for; those that failed. Raises SetupError, OSError."""
     jobs, quiet, only = arguments.jobs, arguments.quiet, arguments.only
-    ours = {"test-tools": "test", "site-tools": "site", "search-tools": "worst", "root": "root"}
+    ours = {"test-tools": "test", "root": "root"}
+    ours |= {name: verb for name, (_, verb) in pinned.EXTRAS.items()}
     extras = [*arguments.extras, *(ours[name] for name in only if name in ours)]
     extras += ["root"] if arguments.system else []  # its users boot on it
     with_gost = not arguments.no_gost

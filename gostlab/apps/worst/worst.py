@@ -25,7 +25,7 @@ from gostlab.describe.file.experiment import Experiment, with_repetitions
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.results import measures, read_object
-from gostlab.setup import search_tools
+from gostlab.setup import pinned
 
 MATRIX = "search"
 BATCH = 4  # paths of one turn: the same on every machine
@@ -246,7 +246,7 @@ def search(order: Order, lab: Lab, told: Told) -> Worst:
     """Search, run the worst again, and say which it is. Raises BadInput if no path has an answer,
     MissingPart without the optimiser, and what a run does.
     """
-    search_tools.let_import()
+    pinned.let_import(pinned.SEARCH_TOOLS)
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)

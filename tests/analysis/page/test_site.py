@@ -7,7 +7,7 @@ import pytest
 from analysis.page.site import TEMPLATES, write_site
 from gostlab.apps.cli import main
 from gostlab.setup.parts import cache_folder
-from gostlab.setup.site_tools import FOLDER
+from gostlab.setup.pinned import SITE_TOOLS
 from tests.analysis.page.test_marked import write_runs
 
 PAGES = {"findings", "studies", "validation", "tunnels", "bbr-versions", "kernels", "fits", "speed"}
@@ -33,7 +33,7 @@ def test_every_page_is_written_from_the_results(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    not (cache_folder() / FOLDER / "complete").is_file(), reason="./lab setup --with site"
+    not (cache_folder() / SITE_TOOLS / "complete").is_file(), reason="./lab setup --with site"
 )
 def test_the_command_line_builds_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_runs(tmp_path / "results", 5)
