@@ -27,15 +27,7 @@ KEYRINGS = (
     "/usr/share/keyrings/debian-archive-keyring.gpg",
     "/usr/share/keyrings/debian-archive-keyring.pgp",
 )
-TARGET_FIELDS = (
-    "REPO_URI",
-    "RELEASE",
-    "CODENAME",
-    "ORIGIN",
-    "COMPONENT",
-    "ARCHITECTURE",
-    "SIGNED_BY",
-)
+TARGET_FIELDS = "REPO_URI RELEASE CODENAME ORIGIN COMPONENT ARCHITECTURE SIGNED_BY".split()
 SOURCES = ("/etc/apt/sources.list", "/etc/apt/sources.list.d/*")
 # A snapshot archive has the mirror as it was at each moment. Images of Debian name the moment that
 # they were made from in a comment.
@@ -100,22 +92,23 @@ def targets_argv(*, downloaded: bool) -> list[str]:
     return ["apt-get", "indextargets", *release_info, "--format", fields, "Created-By: Packages"]
 
 
+def target_fields(targets: str) -> Iterator[dict[str, str]]:
+    """The fields of each line of such an answer. One that apt does not know is printed as it was
+    requested, "$(SIGNED_BY)"; Debian 12's apt does that.
+    """
+    for values in (line.split("\t") for line in targets.splitlines()):
+        if len(values) == len(TARGET_FIELDS):
+            fields = zip(TARGET_FIELDS, values, strict=True)
+            yield {name: "" if value == f"$({name})" else value for name, value in fields}
+
+
 def parse_mirror(
     targets: str, os_codename: str, keyrings: Iterable[str] = KEYRINGS
 ) -> Mirror | None:
     """The mirror behind the answer to `targets_argv`; None where apt knows none of Debian's.
-
-    A field that apt does not know is printed as it was requested, "$(SIGNED_BY)"; Debian 12's apt
-    does that. `os_codename` stands in where the lists, which name the codename, are not there yet.
+    `os_codename` stands in where the lists, which name the codename, are not there yet.
     """
-    for line in targets.splitlines():
-        values = line.split("\t")
-        if len(values) != len(TARGET_FIELDS):
-            continue
-        field = {
-            name: "" if value == f"$({name})" else value
-            for name, value in zip(TARGET_FIELDS, values, strict=True)
-        }
+    for field in target_fields(targets):
         named = field["RELEASE"] if field["RELEASE"] in (*CODENAMES, "sid") else os_codename
         codename = field["CODENAME"] or named
         is_main_suite = "-" not in field["RELEASE"] and "-" not in codename and codename != ""
@@ -141,12 +134,9 @@ def parse_security(targets: str, mirror: Mirror) -> Mirror | None:
     """The security archive of the machine's apt, with the mirror's keys; None where apt knows
     none.
     """
-    for line in targets.splitlines():
-        values = line.split("\t")
-        if len(values) == len(TARGET_FIELDS):
-            field = dict(zip(TARGET_FIELDS, values, strict=True))
-            if field["RELEASE"].endswith("-security") and field["COMPONENT"] == "main":
-                return replace(mirror, uri=field["REPO_URI"])
+    for field in target_fields(targets):
+        if field["RELEASE"].endswith("-security") and field["COMPONENT"] == "main":
+            return replace(mirror, uri=field["REPO_URI"])
     return None
 
 
@@ -327,7 +317,7 @@ class PrivateApt:
         """
         for suites in groups:
             say(f"looking in {', '.join(suites)}")
-            self._update(suites)
+            self.read_suites(suites)
             yield from newest_first(self._candidates(wanted), wanted.oldest)
 
     def download(self, candidate: Candidate, into: Path) -> Path:
@@ -353,16 +343,12 @@ class PrivateApt:
             )
         return sorted(into.glob("*.deb"))
 
-    def read_suites(self, suites: Sequence[str]) -> None:
-        """Read the lists of some suites: what is asked from now on is asked of these."""
-        self._update(suites)
-
     def download_sources(self, sources: Iterable[str], suites: Sequence[str], into: Path) -> None:
         """Fetch what packages were built from (`bash=5.2.15-2`), as far as the mirror has it. What
         has come stays.
         """
         into.mkdir(parents=True, exist_ok=True)
-        self._update(suites, "deb-src")
+        self.read_suites(suites, "deb-src")
         words = ("apt-get", "--quiet=2", "source", "--download-only", "--only-source")
         self._run(*words, *sources, cwd=into)
 
@@ -392,7 +378,8 @@ class PrivateApt:
         )
         return list(dict.fromkeys([*packages, *found]))
 
-    def _update(self, suites: Sequence[str], kind: str = "deb") -> None:
+    def read_suites(self, suites: Sequence[str], kind: str = "deb") -> None:
+        """Read the lists of some suites: what is asked from now on is asked of these."""
         (self.folder / "sources.list").write_text(
             sources_list(self.mirror, suites, kind), encoding="utf-8"
         )
@@ -408,7 +395,7 @@ class PrivateApt:
             for name in self._run("apt-cache", "pkgnames", wanted.prefix).stdout.split()
             if re.fullmatch(wanted.pattern, name)
         ]
-        return parse_madison(self._run("apt-cache", "madison", *names).stdout) if names else []
+        return self.versions(names) if names else []
 
     def _run(self, *argv: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         environment = {

@@ -43,19 +43,9 @@ BUILDS_ON = {"07": "02", "08": "02", "15": "02", "37": "33"}
 # A tree of the user's is copied without what a build left in it (tar's patterns, from its root on:
 # include/linux and vmlinux.lds.S are sources).
 BUILT = (
-    "./.git",
-    "./.config*",
-    "./linux",
-    "./vmlinux",
-    "./vmlinux.*",
-    "./include/config",
-    "./include/generated",
-    "./arch/*/include/generated",
-    "*.o",
-    "*.a",
-    "*.ko",
-    "*.cmd",
-)
+    "./.git ./.config* ./linux ./vmlinux ./vmlinux.* ./include/config ./include/generated"
+    " ./arch/*/include/generated *.o *.a *.ko *.cmd"
+).split()
 
 
 @dataclass(frozen=True)
@@ -118,12 +108,16 @@ def add_own(bench: Workbench, path: Path, name: str) -> Added:
     """Build a tree or tarball of the user's under a name of its own. Raises BadInput,
     SetupError.
     """
-    tarball = path.is_file()
     folder = bench.cache / "build" / f"tree-{name}"
     shutil.rmtree(folder, ignore_errors=True)
     require_space(bench.cache, BUILD_BYTES, f"the source of kernel {name} while it builds")
     try:
-        source = unpacked_own(bench, folder, path) if tarball else copied(bench, folder, path)
+        if path.is_file():
+            bench.say(f"unpacking {path}")
+            summed = parts.file_sha256(path)
+            source = unpack_tarball(bench, folder, path, str(path), summed, unread_words())
+        else:
+            source = copied(bench, folder, path)
         version = version_of_tree(source.tree, path)
         taken, refused = patch_what_applies(source.tree, candidates(version))
         more = {word for each in kernels.declared_kernels().values() for word in each.more}
@@ -201,13 +195,6 @@ def fetched(bench: Workbench, folder: Path, declared: Declared) -> Source:
     )
 
 
-def unpacked_own(bench: Workbench, folder: Path, tarball: Path) -> Source:
-    """A tarball of the user's, unpacked. Raises SetupError."""
-    bench.say(f"unpacking {tarball}")
-    sha256 = parts.file_sha256(tarball)
-    return unpack_tarball(bench, folder, tarball, str(tarball), sha256, unread_words())
-
-
 def copied(bench: Workbench, folder: Path, tree: Path) -> Source:
     """A tree of the user's, copied: his own stays as it is. Raises SetupError."""
     bench.say(f"copying {tree}")
@@ -257,34 +244,16 @@ def version_of_tree(tree: Path, path: Path) -> tuple[int, ...]:
 # -- patches
 
 
-def patch_argv(tree: Path, *words: str) -> list[str | Path]:
-    """The command that patches a tree from its standard input."""
-    return ["patch", "--force", "--silent", "-p1", "--directory", tree, *words]
-
-
-def applies(tree: Path, patch: Patch) -> bool:
-    """Whether a tree takes a patch."""
-    done = subprocess.run(
-        patch_argv(tree, "--dry-run"),
-        input=patch.text(),
-        text=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
+def applies(tree: Path, patch: Patch, *how: str) -> bool:
+    """Whether a tree takes a patch; how: words of patch's (--dry-run leaves the tree as it is)."""
+    words = ["patch", "--force", "--silent", "-p1", "--no-backup-if-mismatch", *how, "--directory"]
+    done = subprocess.run([*words, tree], input=patch.text(), text=True, capture_output=True)
     return done.returncode == 0
 
 
-def apply(tree: Path, patch: Patch, *words: str) -> None:
+def apply(tree: Path, patch: Patch, *how: str) -> None:
     """Patch a tree. Raises SetupError."""
-    done = subprocess.run(
-        patch_argv(tree, "--no-backup-if-mismatch", *words),
-        input=patch.text(),
-        text=True,
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode != 0:
+    if not applies(tree, patch, *how):
         raise SetupError(f"{from_root(patch.file)} does not apply to this source")
 
 
@@ -294,8 +263,6 @@ def patch_all(tree: Path, series: Sequence[Patch]) -> None:
     if mark.is_file():
         return
     for patch in series:
-        if not applies(tree, patch):
-            raise SetupError(f"{from_root(patch.file)} does not apply to this source")
         apply(tree, patch)
     mark.touch()
 
@@ -320,7 +287,8 @@ def patch_what_applies(
     """Apply what a tree takes of the series of which it takes most: the patches that were taken,
     and the numbers of those that were not.
     """
-    best = max(tried, key=lambda series: dry_score(tree, series))
+    # As far as that shows without patching it.
+    best = max(tried, key=lambda all_: sum(applies(tree, each, "--dry-run") for _, each in all_))
     taken: list[str] = []
     groups: dict[str, list[tuple[str, Patch]]] = {}
     for word, patch in best:
@@ -344,18 +312,13 @@ def apply_whole(tree: Path, group: Sequence[Patch]) -> bool:
     """Apply all patches of a group, or none."""
     done: list[Patch] = []
     for patch in group:
-        if not applies(tree, patch):
+        if not applies(tree, patch, "--dry-run"):
             for each in reversed(done):
                 apply(tree, each, "--reverse")
             return False
         apply(tree, patch)
         done.append(patch)
     return True
-
-
-def dry_score(tree: Path, series: Sequence[tuple[str, Patch]]) -> int:
-    """How much of a series a tree takes, as far as that shows without patching it."""
-    return sum(applies(tree, patch) for _, patch in series)
 
 
 def write_options(tree: Path, more: Sequence[str], may_be_missing: Sequence[str]) -> None:
@@ -399,12 +362,13 @@ def build(
     if not version or boot_time_s(built, folder) is None:
         raise SetupError(f"{source.origin}: built, but does not boot here: try {built} --version")
     finished = place / (f"{version}-{inputs}" if name in declared_names() else name)
+    missing = built.with_name("missing").read_text(encoding="utf-8")
     more = {
         "name": name,
         "origin": source.origin,
         "patches": list(taken),
         "patches_refused": list(refused),
-        "options_missing": missing_options(built),
+        "options_missing": [each.removeprefix("CONFIG_") for each in missing.splitlines()],
     }
     keep(bench, source, built, finished, started, inputs, more)
     return described(name, finished / "linux", refused, time.monotonic() - started)
@@ -413,12 +377,6 @@ def build(
 def declared_names() -> tuple[str, ...]:
     """The names that are the lab's own."""
     return tuple(kernels.declared_kernels())
-
-
-def missing_options(built: Path) -> list[str]:
-    """The options that a build was not given, NAME=value."""
-    lines = built.with_name("missing").read_text(encoding="utf-8").splitlines()
-    return [line.removeprefix("CONFIG_") for line in lines]
 
 
 def described(name: str, kernel: Path, refused: Sequence[str], build_s: float | None) -> Added:

@@ -55,7 +55,8 @@ def enter(abi: int, rights: Mapping[str, int], allowed: Mapping[Path, Sequence[s
         TCP_BIND_AND_CONNECT if abi >= 4 else 0,
         SCOPE_SOCKETS_AND_SIGNALS if abi >= 6 else 0,
     )
-    size = ctypes.c_size_t(ruleset_bytes(abi))
+    # of struct landlock_ruleset_attr as the ABI knows it: files; networks; what is shared
+    size = ctypes.c_size_t(8 if abi < 4 else 16 if abi < 6 else 24)
     made = libc.syscall(SYS_LANDLOCK_CREATE_RULESET, attributes, size, ctypes.c_uint(0))
     ruleset = checked(made, "landlock")
     for path, names in allowed.items():
@@ -73,15 +74,6 @@ def enter(abi: int, rights: Mapping[str, int], allowed: Mapping[Path, Sequence[s
         os.close(descriptor)
     checked(libc.syscall(SYS_LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint(0)), "landlock")
     os.close(ruleset)
-
-
-def ruleset_bytes(abi: int) -> int:
-    """How much of struct landlock_ruleset_attr an ABI knows: files, from 4 on networks, from 6 on
-    what is shared with processes outside.
-    """
-    if abi < 4:
-        return 8
-    return 16 if abi < 6 else 24
 
 
 def gain_no_rights() -> None:

@@ -83,19 +83,14 @@ class Module:
         }
 
 
-def control_of(cc: str) -> tuple[controls.Asked, Control | None]:
-    """What an experiment wrote, and its C file; None for one of Linux's. Raises BadInput."""
-    asked = controls.parse_control(cc)
-    return asked, controls.check_known(asked)
-
-
 def module_for(cc: str, kernel: Path) -> Module | None:
     """The module of a run's congestion control, compiled if it is not there; None for one of
     Linux's.
 
     Raises BadInput, MissingPart, CompileError, OSError.
     """
-    asked, control = control_of(cc)
+    asked = controls.parse_control(cc)
+    control = controls.check_known(asked)
     if control is None:
         return None
     file, compiler = provide(control, kernel)

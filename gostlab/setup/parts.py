@@ -217,18 +217,9 @@ def has_since(said: str, since: str) -> bool:
     """Whether a GOST, by what it says ("gost 3.2.6, go1.26"), is no older than a version. Of one
     number a version with a suffix (3.0.0-rc8) is the older.
     """
-    return release_of(gost_version(said)) >= release_of(since)
-
-
-def gost_version(said: str) -> str:
-    """The version in what a GOST says: "gost 3.2.6, go1.26" is 3.2.6."""
     found = re.search(r"\d[\w.+-]*", said)
-    return found[0] if found else ""
-
-
-def release_of(version: str) -> tuple[tuple[int, ...], bool]:
-    """What versions are in order by."""
-    return version_tuple(version), "-" not in version
+    own = found[0] if found else ""
+    return (version_tuple(own), "-" not in own) >= (version_tuple(since), "-" not in since)
 
 
 def tunnel_program(

@@ -32,7 +32,8 @@ def provide_relay(bench: Workbench) -> str:
     said = parts.output_of([folder / "relay", "-V"]).strip()
     if said and not _wants_pinned(folder):
         return f"{said} (built before)"
-    installed = _installed_go()
+    # Debian's, or another on PATH.
+    installed = "/usr/bin/go" if os.access("/usr/bin/go", os.X_OK) else shutil.which("go")
     if installed is None:
         raise SetupError("there is no Go to build the relay with: install golang-go")
     pin = parts.read_pin((folders.ROOT / "tunnel" / "toolchain").read_text(encoding="utf-8"))
@@ -62,11 +63,6 @@ def provide_relay(bench: Workbench) -> str:
         shutil.rmtree(folder)
         raise SetupError("the relay was built but does not answer -V")
     return said if why_not is None else f"{said}, not by {pin['version']} ({why_not}){_cost(go)}"
-
-
-def _installed_go() -> str | None:
-    """The machine's Go: Debian's, or another on PATH."""
-    return "/usr/bin/go" if os.access("/usr/bin/go", os.X_OK) else shutil.which("go")
 
 
 def go_environ(scratch: Path) -> dict[str, str]:

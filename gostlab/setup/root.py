@@ -481,7 +481,9 @@ def keep_iperf3s(
                 each.unlink()
         for each in (scratch / one.place / "usr/share/doc").glob("*/copyright"):
             if each.is_file() and not each.parent.is_symlink():
-                shutil.copy2(each, made_folder(folder / "doc" / each.parent.name))
+                place = folder / "doc" / each.parent.name
+                place.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(each, place)
         inside = f"/{folder.relative_to(tree)}/lib"
         loader = next((folder / "lib").glob("ld-linux-*.so.*")).name
         words = ["--set-interpreter", f"{inside}/{loader}", "--force-rpath", "--set-rpath", inside]
@@ -652,11 +654,6 @@ def needed_packages(bench: Workbench, place: Path, files: Mapping[str, Path]) ->
             libraries[path.name] = path
     programs = [path for path in (place / "programs").rglob("*") if is_program(path)]
     return sorted({owner[name] for name in needed_libraries(programs, libraries)})
-
-
-def made_folder(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def main() -> int:

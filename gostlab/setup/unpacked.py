@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gostlab.declared.programs import MEASURING
-from gostlab.declared.tunnels import TunnelKind, tunnel_kinds
+from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.setup import archive, parts
 from gostlab.setup.workbench import SetupError, Workbench, replacing, run_logged, write_json
 
@@ -33,38 +33,28 @@ def provide_programs(
     """
     known = tunnel_kinds()
     asked = known.values() if tunnels is None else [known[name] for name in tunnels]
-    kinds = list(dict.fromkeys(kind for kind in asked if kind.unpacked))
-    clients = list(clients)
-    wanting = [kind for kind in kinds if missing_programs(kind, bench.cache)]
-    packages = [each for kind in wanting for each in kind.unpacked]
-    packages += [MEASURING[name] for name in missing_clients(clients, bench.cache)]
+    wanted = {kind.programs: kind.unpacked for kind in asked if kind.unpacked}
+    wanted |= {(name,): (MEASURING[name],) for name in clients}
+    names = {name for programs in wanted for name in programs}
+    missing = missing_programs(names, bench.cache)
+    packages = [each for programs in wanted if missing & {*programs} for each in wanted[programs]]
     if packages and archive.find_mirror() is None:
         # Everything else works without them: a run that asks for one says what it lacks.
-        lacking = {name for kind in wanting for name in missing_programs(kind, bench.cache)}
-        listed = ", ".join(sorted(lacking | set(missing_clients(clients, bench.cache))))
+        listed = ", ".join(sorted(missing))
         return f"no Debian mirror to take {listed} from: what needs them waits until they are here"
     if packages:
         unpack_packages(bench, dict.fromkeys(packages))
-    still = {name for kind in wanting for name in missing_programs(kind, bench.cache)}
-    still |= set(missing_clients(clients, bench.cache))
-    if still:
+    if still := missing_programs(names, bench.cache):
         raise SetupError(f"{', '.join(sorted(still))}: not in Debian's packages as they came")
-    own = sorted(parts.find_programs(bench.cache))
-    names = sorted({name for kind in kinds for name in kind.programs} | set(clients))
+    own = parts.find_programs(bench.cache)
     private = f", {len(own)} of them private to the lab" if own else ""
-    return f"{', '.join(names)}{private}"
+    return f"{', '.join(sorted(names))}{private}"
 
 
-def missing_programs(kind: TunnelKind, cache: Path) -> list[str]:
-    """The programs of a tunnel that neither the machine nor the lab has."""
+def missing_programs(names: Iterable[str], cache: Path) -> set[str]:
+    """Those of some programs that neither the machine nor the lab has."""
     own = parts.find_programs(cache)
-    return [name for name in kind.programs if parts.find_program(name, own) is None]
-
-
-def missing_clients(clients: Iterable[str], cache: Path) -> list[str]:
-    """Those of some programs that measure that neither the machine nor the lab has."""
-    own = parts.find_programs(cache)
-    return [name for name in clients if parts.find_program(name, own) is None]
+    return {name for name in names if parts.find_program(name, own) is None}
 
 
 def unpack_packages(bench: Workbench, packages: Iterable[str]) -> None:
