@@ -51,7 +51,7 @@ def cubic_window(loss: float, rtt_ms: float) -> float:
 
 def cubic_leaves_reno(rtt_ms: float) -> float:
     """The loss below which CUBIC's own window is larger than Reno's: RFC 9438's two, equated."""
-    constant = response.cubic_factor(response.CUBIC_C, response.CUBIC_BETA)
+    constant = response.CUBIC_FACTOR
     return float((constant * (rtt_ms / 1000) ** 0.75 / math.sqrt(1.5)) ** 4)
 
 

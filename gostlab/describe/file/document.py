@@ -23,7 +23,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import yaml
 
-from gostlab.declared import folders
+from gostlab.declared import errors, folders
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file.units import UnitError, quoted
 
@@ -332,16 +332,9 @@ def record(kind: type[T], check: Callable[[Node, T], None] | None = None) -> Rea
     return Reader(take, lambda: mapping_schema(keys_of(made)))
 
 
-def mapping(
-    fields: Mapping[str, Field], make: Callable[[Node, dict[str, Any]], T] | None = None
-) -> Reader[Any]:
-    """Reads a mapping by a table of fields: a dict of all of them, or what `make` makes of it."""
-
-    def read_fields(node: Node) -> Any:
-        values = read_mapping(node, fields)
-        return values if make is None else make(node, values)
-
-    return Reader(read_fields, lambda: mapping_schema(fields))
+def mapping(fields: Mapping[str, Field]) -> Reader[dict[str, Any]]:
+    """Reads a mapping by a table of fields: a dict of all of them."""
+    return Reader(lambda node: read_mapping(node, fields), lambda: mapping_schema(fields))
 
 
 def mapping_schema(fields: Mapping[str, Field]) -> dict[str, Any]:
@@ -477,11 +470,7 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 def texts_of(fields: Mapping[str, Field]) -> Reader[dict[str, str]]:
     """Reads a mapping of texts, keeping those that are there."""
-
-    def read_texts(node: Node) -> dict[str, str]:
-        return {key: text for key, text in read_mapping(node, fields).items() if text}
-
-    return Reader(read_texts, lambda: mapping_schema(fields))
+    return mapping(fields).to(lambda given: {key: text for key, text in given.items() if text})
 
 
 @takes({"type": ["string", "number"], "pattern": r"\S"})
@@ -494,14 +483,10 @@ def text_of(node: Node) -> str:
     return node.text.strip()
 
 
-def texts_by_name(node: Node) -> dict[str, str]:
+@takes({"type": "object", "additionalProperties": text_of.schema})
+def TEXTS_BY_NAME(node: Node) -> dict[str, str]:
     """Texts under any names. Raises BadInput."""
     return {name: text_of(each) for name, each in mapping_of(node).items()}
-
-
-TEXTS_BY_NAME = Reader(
-    texts_by_name, lambda: {"type": "object", "additionalProperties": text_of.schema}
-)
 
 
 def text_like(pattern: str, problem: str) -> Reader[str]:
@@ -573,9 +558,7 @@ def whole_number(least: int, most: int) -> Reader[int]:
         digits = text.removeprefix("-")
         if len(text) > 19 or not digits.isascii() or not digits.isdigit():
             raise node.bad_value("not a whole number")
-        if not least <= int(text) <= most:
-            raise node.bad_value(f"not within {least} to {most}")
-        return int(text)
+        return errors.bounded(f"{node.where} {quoted(node.text or '')}", int(text), least, most)
 
     return Reader(read_whole, {"type": "integer", "minimum": least, "maximum": most})
 

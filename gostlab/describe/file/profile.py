@@ -494,16 +494,11 @@ def list_profiles() -> list[str]:
     return names_in(PROFILES)
 
 
-def find_profile(name_or_path: str) -> Path:
-    """The file of a profile. Raises BadInput, saying what there is."""
-    return find_document(name_or_path, PROFILES, "profile")
-
-
 def load_profile(name_or_path: str) -> Profile:
     """Read and check a profile by its name in netem_profiles/ or its file's path. Raises
     BadInput.
     """
-    path = find_profile(name_or_path)
+    path = find_document(name_or_path, PROFILES, "profile")
     try:
         status = path.stat()
     except (OSError, ValueError):

@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from gostlab.declared.errors import bounded
 from gostlab.describe.file.document import BadInput, load_text, meant, shown_path
 from gostlab.describe.file.profile import DIRECTIONS
 from gostlab.describe.file.units import MAX_RATE_BPS, MIN_RATE_BPS, quoted
@@ -130,8 +131,4 @@ def read_number(column: str, text: str, bounds: tuple[float, float], where: str)
     if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?(e-?[0-9]{1,2})?", text):
         hint = " (a share from 0 to 1)" if column == "loss" and "%" in text else ""
         raise BadInput(f"{where}: {column} {quoted(text)}: not a plain number{hint}")
-    if not bounds[0] <= float(text) <= bounds[1]:
-        raise BadInput(
-            f"{where}: {column} {quoted(text)}: not within {bounds[0]:g} to {bounds[1]:g}"
-        )
-    return float(text)
+    return bounded(f"{where}: {column} {quoted(text)}", float(text), *bounds, "{:g}".format)

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -28,6 +27,7 @@ from gostlab.describe.file.document import (
     one_of_names,
     quantity,
     takes,
+    text_like,
     text_of,
     whole_number,
 )
@@ -143,19 +143,18 @@ def read_sites(node: Node) -> tuple[str, ...]:
     return sites
 
 
-@takes({"type": ["string", "number"]})
-def read_gost(node: Node) -> str:
-    """The name of a GOST, as ./lab gost list shows it. Raises BadInput."""
-    word = text_of(node)
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,31}", word):
-        raise node.bad_value("not the name of a GOST (./lab gost list), relay or auto")
-    return word
-
-
-@takes({"enum": [*iperf3_versions.NAMES, *map(float, iperf3_versions.OWN)]})
-def read_iperf3(node: Node) -> str:
-    """The name of an iperf3: a version is a number to YAML. Raises BadInput."""
-    return one_of(*iperf3_versions.NAMES)(node)
+# As ./lab gost list shows it; a version may be a number to YAML.
+read_gost = Reader(
+    text_like(
+        r"[A-Za-z0-9][A-Za-z0-9._+-]{0,31}",
+        "not the name of a GOST (./lab gost list), relay or auto",
+    ),
+    {"type": ["string", "number"]},
+)
+read_iperf3 = Reader(
+    one_of(*iperf3_versions.NAMES),
+    {"enum": [*iperf3_versions.NAMES, *map(float, iperf3_versions.OWN)]},
+)
 
 
 # -- TCP's buffers
@@ -192,8 +191,6 @@ read_buffers = either(Reader(one_of(*BUFFER_PRESETS), text_of.schema), BUFFER_SI
 
 
 # -- what each host has, of all hosts or by host
-
-PerHost = int | str | Mapping[str, int]
 
 
 def per_host(read: Reader[int], *words: str) -> Reader[Any]:

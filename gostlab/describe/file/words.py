@@ -23,14 +23,7 @@ SWITCHES = {"True": "on", "False": "off"}
 LETTERS = {"ecn": "ECN", "mtu": "MTU", "mss": "MSS"}  # factors that are written in capitals
 # What a level of a factor is called, around the level. A factor that is not here is named before
 # its level: "placement gateway".
-PHRASES = {
-    "tunnel": "{}",
-    "direction": "{}",
-    "profile": "{}",
-    "topology": "{}",
-    "cc": "{}",
-    "rate": "{}",
-    "duration": "{}",
+PHRASES = dict.fromkeys("tunnel direction profile topology cc rate duration size".split(), "{}") | {
     "rtt": "{} RTT",
     "delay": "{} one way",
     "loss": "{} loss",
@@ -43,7 +36,6 @@ PHRASES = {
     "start": "start at {}",
     "measure": "over {}",
     "skip": "after {}",
-    "size": "{}",
 }
 
 

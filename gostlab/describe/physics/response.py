@@ -8,6 +8,7 @@ import math
 # 717/1024).
 CUBIC_C = 0.4
 CUBIC_BETA = 0.7
+CUBIC_FACTOR = (CUBIC_C * (3 + CUBIC_BETA) / (4 * (1 - CUBIC_BETA))) ** 0.25
 # An Ethernet packet of 1500 bytes less IPv4 (20), TCP (20) and its timestamp option (12).
 MSS_BYTES = 1448
 
@@ -23,9 +24,7 @@ def reno_window(loss: float) -> float:
     return math.sqrt(1.5 / loss)
 
 
-def cubic_region_window(
-    loss: float, rtt_s: float, c: float = CUBIC_C, beta: float = CUBIC_BETA
-) -> float:
+def cubic_region_window(loss: float, rtt_s: float) -> float:
     """Mean window in segments of CUBIC in its own (not the Reno-friendly) region.
 
     RFC 9438, section 5.1, figure 5: (C (3 + β) / (4 (1 − β)))^¼ · RTT^¾ / p^¾, which is 1.054 ·
@@ -33,30 +32,26 @@ def cubic_region_window(
     """
     check_loss(loss)
     check_rtt(rtt_s)
-    return cubic_factor(c, beta) * (rtt_s / loss) ** 0.75
+    return float(CUBIC_FACTOR * (rtt_s / loss) ** 0.75)
 
 
-def cubic_factor(c: float, beta: float) -> float:
-    return float((c * (3 + beta) / (4 * (1 - beta))) ** 0.25)
-
-
-def cubic_window(loss: float, rtt_s: float, c: float = CUBIC_C, beta: float = CUBIC_BETA) -> float:
+def cubic_window(loss: float, rtt_s: float) -> float:
     """Mean CUBIC window in segments under one loss every 1/loss packets: the larger of both
     regions'.
 
     RFC 9438, section 5.1. Raises ValueError outside 0 < loss <= 1, rtt_s > 0.
     """
-    return max(cubic_region_window(loss, rtt_s, c, beta), reno_window(loss))
+    return max(cubic_region_window(loss, rtt_s), reno_window(loss))
 
 
-def cubic_throughput_bps(loss: float, rtt_s: float, mss_bytes: int = MSS_BYTES) -> float:
+def cubic_throughput_bps(loss: float, rtt_s: float) -> float:
     """Rate in bit/s of one CUBIC connection that nothing but loss limits: a mean window per round
     trip.
     """
-    return window_limit_bps(cubic_window(loss, rtt_s) * mss_bytes, rtt_s)
+    return window_limit_bps(cubic_window(loss, rtt_s) * MSS_BYTES, rtt_s)
 
 
-def cubic_loss(rate_bps: float, rtt_s: float, mss_bytes: int = MSS_BYTES) -> float:
+def cubic_loss(rate_bps: float, rtt_s: float) -> float:
     """The loss that explains a CUBIC connection's rate: cubic_throughput_bps turned round
     (`rfc9438-inverse`).
 
@@ -67,8 +62,8 @@ def cubic_loss(rate_bps: float, rtt_s: float, mss_bytes: int = MSS_BYTES) -> flo
     check_rtt(rtt_s)
     if not rate_bps > 0:
         raise ValueError(f"a rate of {rate_bps} bit/s: not above 0")
-    window = rate_bps * rtt_s / (8 * mss_bytes)
-    by_cubic = rtt_s * (cubic_factor(CUBIC_C, CUBIC_BETA) / window) ** (4 / 3)
+    window = rate_bps * rtt_s / (8 * MSS_BYTES)
+    by_cubic = rtt_s * (CUBIC_FACTOR / window) ** (4 / 3)
     return min(1.0, max(by_cubic, 1.5 / window**2))
 
 

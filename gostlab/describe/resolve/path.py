@@ -12,13 +12,12 @@ from typing import Any
 
 from gostlab.declared import folders
 from gostlab.declared.topologies import topology_of
-from gostlab.describe.file.document import BadInput, Node, is_path, meant
+from gostlab.describe.file.document import BadInput, find_document, is_path, meant
 from gostlab.describe.file.profile import (
     DIRECTIONS,
     Direction,
     LossModel,
     Profile,
-    find_profile,
     load_profile,
     path_json,
 )
@@ -106,13 +105,17 @@ def resolve_changes(
     data = "forward" if asked["direction"] == "upload" else "reverse"
     found: list[dict[str, Any]] = []
     for change in asked.written["changes"].value if "changes" in asked.written else ():
-        check_link_of_change(change["link"], names, asked.node("changes"))
+        link, node = change["link"], asked.node("changes")
+        if link is not None and not names:
+            raise node.bad(f"link: {link}: there is one path, and no links with names (leave it)")
+        if link is not None and link not in names:
+            raise node.bad(f"link: {link}: no link is called that ({meant(link, names)})")
         ways = DIRECTIONS if change["direction"] == "both" else (change["direction"] or data,)
         found += [
             {
                 "at_s": change["at"],
                 "direction": way,
-                "link": change["link"],
+                "link": link,
                 "rate_bps": change["rate"],
                 "delay_ms": in_ms(change["delay"]),
                 "jitter_ms": in_ms(change["jitter"]),
@@ -129,11 +132,14 @@ def resolve_changes(
 
 
 def trace_steps(setting: Setting, profile: Profile, until_s: float) -> tuple[Change, ...]:
-    """The changes of a trace. One that was imported with the run's profile begins anew at its
-    recording's end, as Mahimahi's do; how long another one is nobody says, and its last row holds.
-    Raises BadInput.
+    """The changes of a trace: a file from here or from the experiment's folder, or one beside the
+    profiles. One that was imported with the run's profile begins anew at its recording's end, as
+    Mahimahi's do; how long another one is nobody says, and its last row holds. Raises BadInput.
     """
-    path = trace_path(setting)
+    beside = (place / setting.value for place in folders.places(folders.PROFILES))
+    path = first_file(Path(setting.value), beside_its_file(setting), *beside)
+    if path is None:
+        raise setting.node.bad_value("no such file, here or in netem_profiles/")
     steps = changes_of(path)
     if profile.imported is None or path.stem != profile.name:
         return steps
@@ -152,38 +158,17 @@ def in_ms(time_s: Fraction | None) -> float | None:
     return None if time_s is None else float(time_s * 1000)
 
 
-def check_link_of_change(link: str | None, names: Sequence[str], node: Node) -> None:
-    """The link that a change names must be there. Raises BadInput."""
-    if link is not None and not names:
-        raise node.bad(f"link: {link}: there is one path, and no links with names (leave it)")
-    if link is not None and link not in names:
-        raise node.bad(f"link: {link}: no link is called that ({meant(link, names)})")
-
-
-def trace_path(setting: Setting) -> Path:
-    """The file that `trace` names: a path from here or from the experiment's folder, or one beside
-    the profiles. Raises BadInput.
-    """
-    path = first_file(
-        Path(setting.value),
-        beside_its_file(setting),
-        *(place / setting.value for place in folders.places(folders.PROFILES)),
-    )
-    if path is None:
-        raise setting.node.bad_value("no such file, here or in netem_profiles/")
-    return path
-
-
 def load_profile_of(setting: Setting) -> Profile:
     """The profile that a setting names, or the file from here or from the experiment's folder.
     Raises BadInput, where the name stands if there is no such profile.
     """
     own = first_file(Path(setting.value), beside_its_file(setting))
     try:
-        path = own if own and is_path(setting.value) else find_profile(setting.value)
+        if not (own and is_path(setting.value)):
+            own = find_document(setting.value, folders.PROFILES, "profile")
     except BadInput as error:
         raise setting.node.bad(str(error)) from None
-    return load_profile(str(path))
+    return load_profile(str(own))
 
 
 def resolve_path(profile: Profile, explicit: Settings) -> dict[str, Any]:
