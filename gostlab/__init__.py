@@ -30,22 +30,15 @@ lazy.install()
 __version__ = "0.2.0"
 # Each public name, and the module that has it: read at its first use, as a run inside the guest
 # needs none. gostlab/__init__.pyi says the same to checkers of types.
-PUBLIC = {
+PUBLIC = dict.fromkeys(
+    "Experiment Progress Result Results Run Running compare load report".split(), "gostlab.api"
+) | {
     "BadInput": "gostlab.declared.errors",
-    "Experiment": "gostlab.api",
     "MachineError": "gostlab.machine",
     "MissingPart": "gostlab.setup.parts",
-    "Progress": "gostlab.api",
-    "Result": "gostlab.api",
-    "Results": "gostlab.api",
     "ResultsError": "gostlab.results",
-    "Run": "gostlab.api",
-    "Running": "gostlab.api",
     "SAMPLES": "gostlab.results",
-    "compare": "gostlab.api",
     "fit": "gostlab.apps.fit.fitting",
-    "load": "gostlab.api",
-    "report": "gostlab.api",
 }
 __all__ = [*PUBLIC, "__version__"]  # noqa: PLE0604
 

@@ -154,20 +154,10 @@ def fastest_lines(cells: Sequence[CellSummary]) -> list[str]:
 
 
 CSV_COLUMNS = (
-    "runs",
-    "runs_that_count",
-    "goodput_mbit",
-    "goodput_low_mbit",
-    "goodput_high_mbit",
-    "idle_rtt_ms",
-    "srtt_median_ms",
-    "srtt_p95_ms",
-    "queue_delay_median_ms",
-    "queue_delay_p95_ms",
-    "wan_segments_resent",
-    "wan_segments_sent",
-    "verdict",
-)
+    "runs runs_that_count goodput_mbit goodput_low_mbit goodput_high_mbit idle_rtt_ms"
+    " srtt_median_ms srtt_p95_ms queue_delay_median_ms queue_delay_p95_ms wan_segments_resent"
+    " wan_segments_sent verdict"
+).split()
 
 
 def to_csv(cells: Sequence[CellSummary]) -> str:
@@ -181,9 +171,7 @@ def to_csv(cells: Sequence[CellSummary]) -> str:
     for cell in cells:
         low, high = cell.interval_bps or (None, None)
         numbers = (
-            mega(cell.goodput_bps),
-            mega(low),
-            mega(high),
+            *(bps and bps / 1e6 for bps in (cell.goodput_bps, low, high)),
             cell.idle_rtt_ms,
             *(
                 getattr(delay, part) if delay else None
@@ -203,7 +191,3 @@ def to_csv(cells: Sequence[CellSummary]) -> str:
             ]
         )
     return text.getvalue()
-
-
-def mega(bps: float | None) -> float | None:
-    return None if bps is None else bps / 1e6

@@ -15,7 +15,15 @@ from rich.text import Text
 from gostlab.declared.colours import cc_colour
 from gostlab.results.contest import Competitor, Contest
 from gostlab.runs.answer import BAR_CELLS, NARROW, WIDTH, bar
-from gostlab.runs.summary import CellSummary, console_on, mbit, plain_table, reason_lines
+from gostlab.runs.summary import (
+    CellSummary,
+    console_on,
+    delay_text,
+    mbit,
+    plain_table,
+    reason_lines,
+    typical,
+)
 
 AT_ONCE_S = 1.0  # a window of shares
 
@@ -53,21 +61,9 @@ def print_contest(found: Sequence[Standings], file: TextIO) -> None:
 
 
 CSV_COLUMNS = (
-    "flow",
-    "cc",
-    "rtt_ms",
-    "start_s",
-    "runs_that_count",
-    "share",
-    "share_least",
-    "share_most",
-    "rate_mbit",
-    "srtt_median_ms",
-    "resent_share",
-    "runs_below_its_share",
-    "below_since_s",
-    "verdict",
-)
+    "flow cc rtt_ms start_s runs_that_count share share_least share_most rate_mbit srtt_median_ms"
+    " resent_share runs_below_its_share below_since_s verdict"
+).split()
 
 
 def to_csv(found: Sequence[Standings]) -> str:
@@ -130,7 +126,7 @@ def contest_table(found: Sequence[Standings], *, bars: bool, blocks: bool) -> Ta
                 f"{median(parts):.1f}",
                 f"{parts[0]:.1f} – {parts[-1]:.1f}" if len(parts) > 1 else "n = 1",
                 mbit(1e6 * median(flow.rate_mbit for flow in flows)),
-                rtt_words(flows),
+                delay_text(typical(flow.srtt_ms for flow in flows)),
                 resent_words(flows),
                 each.cell.verdict,
             )
@@ -143,13 +139,6 @@ def called(flow: Competitor, *, indented: bool) -> str:
     """b (bbr, 80 ms, from 5 s)."""
     since = f", from {flow.start_s:g} s" if flow.start_s else ""
     return f"{'  ' * indented}{flow.name} ({flow.cc}, {flow.rtt_ms:g} ms{since})"
-
-
-def rtt_words(flows: Sequence[Competitor]) -> str:
-    found = [flow.srtt_ms for flow in flows if flow.srtt_ms]
-    if not found:
-        return "–"
-    return f"{median(each.median for each in found):.0f}, {median(each.p95 for each in found):.0f}"
 
 
 def resent_words(flows: Sequence[Competitor]) -> str:

@@ -219,9 +219,16 @@ class Block:
                 return
             run = self.waiting.popleft()
             results.check_space(self.folder, SPACE_PER_RUN_BYTES * (1 + len(self.running)))
-            making = prepared(self.folder, run, beside=self.beside)
+            making: results.Making
+            if self.beside:
+                making = results.prepare_beside(place_of(run, self.folder), run)
+            else:
+                making = results.InPlace(results.prepare(self.folder, run))
             self.progress.started(run)
-            job = started(self.start, run, making.folder, slot)
+            try:
+                job = self.start(run, making.folder, slot)
+            except MachineError as error:  # too little memory for it, say: the rest goes on
+                job = NeverStarted(str(error))
             self.running[slot] = Running(run, making, job, time.monotonic())
 
     def bring_longest_forward(self) -> None:
@@ -272,13 +279,6 @@ class Block:
         """How long all of it will still take."""
         moving = [active.as_moving() for active in self.running.values()]
         return self.forecast.left_s(moving, self.waiting)
-
-
-def prepared(folder: Path, run: RunDescription, *, beside: bool) -> results.Making:
-    """An empty folder for a run. Raises OSError."""
-    if beside:
-        return results.prepare_beside(place_of(run, folder), run)
-    return results.InPlace(results.prepare(folder, run))
 
 
 def end_of(run: RunDescription, results_folder: Path) -> Finished:
@@ -369,11 +369,6 @@ def standings(
     return found
 
 
-def more_repetitions(found: Sequence[Standing]) -> dict[str, int]:
-    """The repetitions that cells are to have next: one more, of each that wants it."""
-    return {standing.cell: standing.repetitions + 1 for standing in found if standing.wants_more}
-
-
 class NeverStarted:
     """The job of a run that its machine could not start: over at once, with the machine's words."""
 
@@ -386,16 +381,6 @@ class NeverStarted:
 
     def kill(self) -> None:
         pass
-
-
-def started(start: Starter, run: RunDescription, folder: Path, slot: Slot) -> Job:
-    """Start a run; one that cannot start here (too little memory for it, say) fails alone, and the
-    rest goes on.
-    """
-    try:
-        return start(run, folder, slot)
-    except MachineError as error:
-        return NeverStarted(str(error))
 
 
 @dataclass

@@ -15,7 +15,6 @@ from gostlab.console import Console
 from gostlab.describe.checks import VERDICTS
 from gostlab.describe.file.words import cell_words
 from gostlab.results.measures import (
-    Latency,
     Resent,
     Spread,
     State,
@@ -141,8 +140,8 @@ def summarise(runs: Sequence[Finished], scatter_of: ScatterOf) -> CellSummary:
         wan_resent=middle(resent),
         path_lost=middle([each for each in lost if each is not None]),
         idle_rtt_ms=delays[0].idle_rtt_ms if delays else None,
-        srtt_ms=typical(delays, lambda delay: delay.srtt_ms),
-        queue_delay_ms=typical(delays, lambda delay: delay.queue_delay_ms),
+        srtt_ms=typical(delay.srtt_ms for delay in delays),
+        queue_delay_ms=typical(delay.queue_delay_ms for delay in delays),
     )
 
 
@@ -175,13 +174,12 @@ def middle(resent: Sequence[Resent]) -> Resent | None:
     return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
-def typical(
-    delays: Sequence[Latency], measure: Callable[[Latency], Spread | None]
-) -> Spread | None:
-    spreads = [spread for delay in delays if (spread := measure(delay)) is not None]
-    if not spreads:
+def typical(spreads: Iterable[Spread | None]) -> Spread | None:
+    """The median over several runs of what each says; None where none does."""
+    known = [each for each in spreads if each is not None]
+    if not known:
         return None
-    return Spread(median(each.median for each in spreads), median(each.p95 for each in spreads))
+    return Spread(median(each.median for each in known), median(each.p95 for each in known))
 
 
 def ratios(cells: Sequence[CellSummary], first: Mapping[str, str]) -> dict[int, float]:
