@@ -16,9 +16,9 @@ def run_of(on: str = "sandbox", clock: str = "virtual", **settings: str) -> RunD
     return single_run(profile=profile, cc=cc, machine=on, clock=clock, overrides=asked)
 
 
-def refusal(ask: Callable[[], object]) -> str:
+def refusal(ask: Callable[[], object], kind: type[Exception] = BadInput) -> str:
     """The one line that refuses what cannot be."""
-    with pytest.raises(BadInput) as refused:
+    with pytest.raises(kind) as refused:
         ask()
     said = str(refused.value)
     assert "\n" not in said

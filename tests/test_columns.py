@@ -7,8 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 MOST = 100
 DATA = {".csv", ".gz", ".jsonl", ".json", ".lock", ".patch", ".diff", ".png", ".svg", ".txt", ".xz"}
-# Of measurements a fit's name is the hash: a line more is another fit. tests/docs looks at docs/.
-OTHERS = ("measurements/", "analysis/vendor/", "schemas/", "docs/")
+# Of measurements a fit's name is the hash: a line more is another fit.
+OTHERS = ("measurements/", "analysis/vendor/", "schemas/", "docs/notebooks/")
 # What tests compare, and scripts that they run, may be wide; what they say may not.
 SAID_BY_TESTS = re.compile(r'\s*(?:# |""")')
 # A row of a table, a mark, and what cannot be broken: an address, a path, a link.

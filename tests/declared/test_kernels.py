@@ -19,7 +19,7 @@ from gostlab.machine.sandbox import boot_words
 from gostlab.setup import archive, parts
 from gostlab.setup import kernels as building
 from gostlab.setup.workbench import SetupError, Workbench
-from tests.asked import run_of
+from tests.asked import refusal, run_of
 
 PATCH = "--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-old\n+new\n"
 
@@ -66,9 +66,7 @@ def test_a_folder_with_a_declaration_is_a_kernel(registry: Path) -> None:
 def test_a_wrong_declaration_is_one_line(registry: Path, old: str, new: str, said: str) -> None:
     file = registry / "9.1" / kernels.DECLARATION
     file.write_text(file.read_text().replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(BadInput, match=said) as error:
-        kernels.read_declared(file)
-    assert "\n" not in str(error.value)
+    assert said in refusal(lambda: kernels.read_declared(file))
 
 
 def test_the_lab_declares_what_its_documents_name() -> None:
@@ -116,9 +114,8 @@ def test_what_nobody_wrote_gives_way_to_what_a_kernel_can_do() -> None:
 def test_what_somebody_wrote_for_a_kernel_that_cannot_is_refused(
     kernel: str, asked: dict[str, str], instead: str
 ) -> None:
-    with pytest.raises(BadInput, match=rf"kernel {re.escape(kernel)} has no ") as error:
-        run_on(kernel=kernel, **asked)
-    assert instead in str(error.value) and "\n" not in str(error.value)
+    said = refusal(lambda: run_on(kernel=kernel, **asked))
+    assert f"kernel {kernel} has no " in said and instead in said
 
 
 def test_losses_by_duplicate_acks_are_an_old_kernel_s() -> None:
@@ -152,21 +149,15 @@ matrices:
     mine = str(file)
     assert api.Experiment.from_file(mine).machine.name == "sandbox"
     assert api.Experiment.from_file(mine, matrices=("here",)).machine.name == "native"
-    assert (
-        api.Experiment.from_file(mine, matrices=("here",), machine="native").machine.name
-        == "native"
-    )
+    here = api.Experiment.from_file(mine, matrices=("here",), machine="native")
+    assert here.machine.name == "native"
     with pytest.raises(BadInput, match=r"a native run has this machine's own kernel"):
         api.Experiment.from_file(mine, machine="native")
-    with pytest.raises(BadInput, match=r"^--matrix there: mine has elsewhere, here$"):
-        api.Experiment.from_file(mine, matrices=("there",))
 
 
-def test_a_kernel_that_is_not_there_and_one_of_a_native_run_are_refused() -> None:
+def test_a_kernel_that_is_not_there_is_refused() -> None:
     with pytest.raises(BadInput, match=r"no such kernel \(shipped, 7.3, 6.12, 6.1, 5.10"):
         run_on(kernel="2.4")
-    with pytest.raises(BadInput, match="this machine's own kernel"):
-        run_on(kernel="5.10", on="native", clock="real")
 
 
 # -- the user's own
@@ -246,9 +237,7 @@ def test_what_cannot_be_added_is_said_before_anybody_waits(
     Path("words.tar.xz").write_text("words", encoding="utf-8")
     Path("tree").mkdir()
     Path("tree/Makefile").touch()
-    with pytest.raises(BadInput, match=said) as error:
-        building.own_path(what, name)
-    assert "\n" not in str(error.value)
+    assert re.search(said, refusal(lambda: building.own_path(what, name)))
 
 
 @pytest.mark.parametrize(

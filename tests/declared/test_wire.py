@@ -4,7 +4,6 @@ import pytest
 
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.declared.wire import inner_mtu, wire_of
-from gostlab.describe.file.document import BadInput
 from gostlab.results.measures import wire_ratio
 from tests.asked import run_of
 
@@ -42,25 +41,6 @@ def test_what_is_asked_of_a_tunnel_is_kept_where_it_differs() -> None:
     assert run_of(tunnel="openvpn+udp", rcvbuf="1MiB").tunnel_options == {"rcvbuf": 1048576}
     assert run_of(tunnel="gost+ws", nagle="on").tunnel_options == {"nagle": "on"}
     assert "tunnel_options" not in run_of(tunnel="gost+ws", nagle="off").to_json()
-
-
-@pytest.mark.parametrize(
-    ("overrides", "says"),
-    [
-        ({"tunnel": "wireguard", "sndbuf": "1MiB"}, "no sndbuf .openvpn.tcp, openvpn.udp have"),
-        ({"tunnel": "stunnel", "nagle": "on"}, "tunnel stunnel has no nagle"),
-        ({"tunnel": "gost+quic", "streams": "128"}, "gost.quic carries 100 connections, not 129"),
-        ({"tunnel": "gost+quic", "acks": "on"}, "gost.quic sends datagrams across the path"),
-        ({"tunnel": "gost+tls", "kcp_mode": "fast"}, "tunnel gost.tls has no kcp_mode"),
-        ({"mtu": "1000"}, "1280"),
-        ({"mtu": "9000", "bottleneck": "tbf"}, "at most 1500 bytes"),
-        ({"tunnel": "wireguard", "cc.app": "bbr"}, "wireguard has no such leg .it has inner"),
-        ({"tunnel": "gost+ws", "cc.inner": "bbr"}, "no such leg .it has app and wan and exit"),
-    ],
-)
-def test_what_a_tunnel_does_not_have_is_refused(overrides: dict[str, str], says: str) -> None:
-    with pytest.raises(BadInput, match=says):
-        run_of(**overrides)
 
 
 def test_bytes_on_the_wire_are_measured_between_samples_half_the_load_apart() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from gostlab.describe.checks import worst
-from gostlab.describe.file.document import BadInput
 from gostlab.describe.guards import Guard, checks, guards, overtaken_share, survey
 from gostlab.describe.resolve.run_description import RunDescription
 from tests.asked import run_of
@@ -263,9 +262,3 @@ def test_many_rates_under_netem_are_warned_of_and_under_a_token_bucket_are_not()
     assert "bottleneck: tbf" in guard.sentence
     assert "netem_rates" not in found(one(changes=many, bottleneck="tbf"))
     assert "netem_rates" not in found(one(changes="[{at: 1s, rate: 5mbit}]"))
-
-
-def test_an_iperf3_that_keeps_to_no_rate_is_refused_for_udp() -> None:
-    assert one(iperf3="3.9").iperf3 == "3.9"
-    with pytest.raises(BadInput, match=r"UDP flow's rate here: write iperf3: 3\.18 or 3\.12$"):
-        one(flows="{flow1: {kind: udp, rate: 10mbit}}", iperf3="3.9")

@@ -35,11 +35,8 @@ def test_an_example_can_be_run(name: str, tmp_path: Path) -> None:
     assert sum(run.length_s for run in quick) <= 60
 
 
-def test_the_readme_is_one_screen_and_its_question_can_be_asked(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_question_of_the_readme_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
     text = README.read_text("utf-8")
-    assert len(text.split()) <= 600 and max(map(len, text.splitlines())) <= 100
     (question,) = re.findall(r"^\$ \./lab (try .*)$", text, re.MULTILINE)
     assert cli.main([*question.split(), "--dry-run"]) == 0
     assert len(capsys.readouterr().out.split()) >= 4 * 5  # a claim rests on five runs and more
@@ -64,8 +61,11 @@ def test_every_question_of_a_page_can_be_asked(
     assert cli.main([*shlex.split(question), "--dry-run"]) == 0
 
 
-# Pages whose commands people type: README and the like, docs/, the site.
-TYPED = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *SITE.glob("*.md")])
+# Pages whose commands people type: README and the like, docs/, labs/, the site.
+FOLDERS = (ROOT / "docs", ROOT / "labs")
+TYPED = sorted(
+    [*ROOT.glob("*.md"), *SITE.glob("*.md"), *(p for f in FOLDERS for p in f.rglob("*.md"))]
+)
 # KIND, and one|other: words that stand for others.
 STANDS_FOR = re.compile(r"\b(?:KIND|VERB)\b|\w\|\w")
 AFTER = {"|", "&&", ">"}  # what follows is the shell's

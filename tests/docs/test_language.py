@@ -12,7 +12,6 @@ DOCS = ROOT / "docs"
 SITE = ROOT / "analysis/page/site_pages"
 PAGES = sorted([*DOCS.rglob("*.md"), *SITE.glob("*.md")])
 BY_HAND = [page for page in PAGES if not GENERATED.search(page.read_text("utf-8")[:400])]
-WIDTH = 100
 MOST_OF_HOW_TO = 500
 MOST_BY_HAND, MOST_RESULTS, MOST_PICTURES = 12_000, 1_500, 2_000_000
 # The pages at the top, which count among what is written by hand.
@@ -79,16 +78,6 @@ def words_of(text: str) -> str:
     lines = prose(text).splitlines()
     kept = [line for line in lines if not line.startswith(("|", "    ", "<!--", "!["))]
     return re.sub(r"`[^`]*`", "", "\n".join(kept))
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_no_line_is_long(page: Path) -> None:
-    """But for tables, whose rows are one line, and addresses of pictures."""
-    lines = page.read_text("utf-8").splitlines()
-    long = [
-        line for line in lines if len(line) > WIDTH and not line.startswith(("|", "![", "<!--"))
-    ]
-    assert long == []
 
 
 @pytest.mark.parametrize("page", [*TOP, *BY_HAND], ids=name_of)

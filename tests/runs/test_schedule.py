@@ -48,14 +48,26 @@ class Job:
 GOOD = {"outcome": "ok", "error": None, "guest_s": 1.0}
 
 
+def well(run: RunDescription, folder: Path, slot: int) -> Job:
+    """A run that ends well."""
+    return Job(folder, GOOD)
+
+
 def run_all(
     tmp_path: Path, todo: list[RunDescription], start: Callable, slots=(0, 1), **kw
 ) -> list[schedule.Finished]:
     return schedule.run_all(todo, tmp_path, slots, start, schedule.Quiet(), **kw)
 
 
+def started_of(tmp_path: Path, todo: list[RunDescription]) -> list[int]:
+    """The repetitions of the runs that are started, in that order."""
+    started: list[int] = []
+    run_all(tmp_path, todo, lambda run, *at: started.append(run.repetition) or well(run, *at))
+    return started
+
+
 def test_every_run_gets_a_status_last(tmp_path: Path) -> None:
-    done = run_all(tmp_path, runs(5), lambda run, folder, slot: Job(folder, GOOD))
+    done = run_all(tmp_path, runs(5), well)
 
     assert [end.status["outcome"] for end in done] == ["ok"] * 5
     assert all(
@@ -65,28 +77,14 @@ def test_every_run_gets_a_status_last(tmp_path: Path) -> None:
 
 
 def test_finished_runs_are_not_run_again(tmp_path: Path) -> None:
-    run_all(tmp_path, runs(3), lambda run, folder, slot: Job(folder, GOOD))
-    started = []
-
-    run_all(
-        tmp_path,
-        runs(5),
-        lambda run, folder, slot: started.append(run.repetition) or Job(folder, GOOD),
-    )
-
-    assert started == [4, 5]
+    run_all(tmp_path, runs(3), well)
+    assert started_of(tmp_path, runs(5)) == [4, 5]
 
 
 def test_the_longest_of_the_last_runs_does_not_end_up_alone(tmp_path: Path) -> None:
     todo = runs(20)
     todo[-1] = replace(todo[-1], flows=[replace(f, duration_s=90.0) for f in todo[-1].flows])
-    started = []
-
-    run_all(
-        tmp_path,
-        todo,
-        lambda run, folder, slot: started.append(run.repetition) or Job(folder, GOOD),
-    )
+    started = started_of(tmp_path, todo)
 
     assert started[:7] == [1, 2, 3, 4, 5, 6, 7]
     assert started.index(20) < 10
@@ -94,10 +92,10 @@ def test_the_longest_of_the_last_runs_does_not_end_up_alone(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("damage", ["", "{", "null", '{"outcome": "splendid"}'])
 def test_a_half_written_status_means_unfinished(tmp_path: Path, damage: str) -> None:
-    first = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))[0]
+    first = run_all(tmp_path, runs(1), well)[0]
     (first.folder / "status.json").write_text(damage)
 
-    again = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))[0]
+    again = run_all(tmp_path, runs(1), well)[0]
 
     assert again.status["outcome"] == "ok"
 
@@ -118,16 +116,9 @@ def test_a_failed_run_stays_failed_until_asked_for(tmp_path: Path) -> None:
     bad = {"outcome": "failed", "error": "no", "guest_s": 1}
     run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, bad))
 
-    assert (
-        run_all(tmp_path, runs(1), lambda *_: pytest.fail("ran again"))[0].status["outcome"]
-        == "failed"
-    )
-    assert (
-        run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD), retry_failed=True)[
-            0
-        ].status["outcome"]
-        == "ok"
-    )
+    [kept] = run_all(tmp_path, runs(1), lambda *_: pytest.fail("ran again"))
+    [again] = run_all(tmp_path, runs(1), well, retry_failed=True)
+    assert (kept.status["outcome"], again.status["outcome"]) == ("failed", "ok")
 
 
 def test_a_run_that_the_labs_own_error_ended_is_no_answer_and_is_run_again(tmp_path: Path) -> None:
@@ -138,7 +129,7 @@ def test_a_run_that_the_labs_own_error_ended_is_no_answer_and_is_run_again(tmp_p
     assert "KeyError: 'x'" in line and str(first.folder / "log.txt") in line
     assert "the same command runs it again" in line
 
-    [again] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+    [again] = run_all(tmp_path, runs(1), well)
 
     assert again.status["outcome"] == "ok"
 
@@ -156,7 +147,7 @@ def test_a_run_that_this_machine_ended_is_no_answer_and_is_run_again(
     line = results.failure_line(first.folder, first.status)
     assert results.FROM_OUTSIDE in line and "the same command runs it again" in line
 
-    [again] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+    [again] = run_all(tmp_path, runs(1), well)
     assert again.status["outcome"] == "ok"
 
 
@@ -266,14 +257,14 @@ def test_a_full_disk_is_said_before_a_run_starts(tmp_path: Path) -> None:
 def test_what_an_older_lab_meant_is_run_again_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [before] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+    [before] = run_all(tmp_path, runs(1), well)
     assert before.status["epoch"] == results.EPOCH
     assert results.older_line(tmp_path, runs(1)) is None
     monkeypatch.setattr(results, "EPOCHS", (*results.EPOCHS, "the clock ticks twice as often"))
     monkeypatch.setattr(results, "EPOCH", results.EPOCH + 1)
 
     line = results.older_line(tmp_path, runs(1))
-    [now] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+    [now] = run_all(tmp_path, runs(1), well)
 
     assert line is not None and line.startswith("1 finished runs are of another lab")
     assert "the clock ticks twice as often" in line and "0.1" not in line
@@ -283,7 +274,7 @@ def test_what_an_older_lab_meant_is_run_again_and_kept(
 
 
 def test_a_result_of_before_epochs_is_of_the_first(tmp_path: Path) -> None:
-    [done] = run_all(tmp_path, runs(1), lambda run, folder, slot: Job(folder, GOOD))
+    [done] = run_all(tmp_path, runs(1), well)
     status = dict(done.status)
     del status["epoch"]
     results.write_json(done.folder / "status.json", status)
@@ -293,7 +284,7 @@ def test_a_result_of_before_epochs_is_of_the_first(tmp_path: Path) -> None:
 
 
 def test_results_of_several_builds_are_kept_and_said(tmp_path: Path) -> None:
-    done = run_all(tmp_path, runs(3), lambda run, folder, slot: Job(folder, GOOD))
+    done = run_all(tmp_path, runs(3), well)
     for end, commit in zip(done, ("aaa", "aaa", "bbb"), strict=True):
         made = {"version": results.__version__, "commit": commit}
         results.write_json(end.folder / "env.json", {"lab": made, "kernel": "6.12"})

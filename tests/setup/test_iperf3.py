@@ -9,20 +9,14 @@ from gostlab.declared.iperf3_versions import OWN
 from gostlab.setup import parts
 from gostlab.setup.iperf3_fetch import provide_iperf3
 from gostlab.setup.workbench import SetupError, Workbench
+from tests.setup.programs import program
 
 
 def unpacked(cache: Path, version: str, says: str) -> None:
     """An iperf3 where the set-up puts it."""
     folder = parts.own_iperf3_folder(version, cache)
-    folder.mkdir(parents=True)
-    (folder / "iperf3").write_text(f"#!/bin/sh\necho '{says}'\n", encoding="utf-8")
-    (folder / "iperf3").chmod(0o755)
+    program(folder / "iperf3", says)
     (folder / "iperf3.json").write_text(json.dumps({"version": f"{version}-1", "sha256": "01"}))
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Workbench:
-    return Workbench(tmp_path, 1, lambda _: None, 0)
 
 
 def test_what_is_there_and_runs_is_not_fetched_again(bench: Workbench) -> None:

@@ -11,14 +11,7 @@ import pytest
 from gostlab.declared import folders
 from gostlab.setup import parts
 from tests.lab_command import said_by
-
-
-def program(path: Path, says: str) -> Path:
-    """A program that prints a line, whatever it is asked."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\necho '{says}'\n", encoding="utf-8")
-    path.chmod(0o755)
-    return path
+from tests.setup.programs import program
 
 
 @pytest.fixture

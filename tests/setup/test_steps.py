@@ -32,17 +32,6 @@ from gostlab.setup.side_by_side import Progress, Step, take_steps
 from gostlab.setup.workbench import HashMismatch, SetupError, Workbench
 from tests.lab_command import said_by
 
-
-@pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
-    cache = tmp_path / "cache"
-    for name in ("log", "build"):
-        (cache / name).mkdir(parents=True)
-    monkeypatch.setenv("GOSTLAB_CACHE", str(cache))
-    monkeypatch.delenv("GOSTLAB_KERNEL", raising=False)
-    return Workbench(cache, jobs=1, say=lambda _text: None, lock_fd=0)
-
-
 # -- the relay
 
 

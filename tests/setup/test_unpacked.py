@@ -10,25 +10,24 @@ import pytest
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.setup import archive, parts, unpacked
 from gostlab.setup.workbench import Workbench
+from tests.setup.programs import program
 
 
 def unpack(cache: Path, package: str, version: str, *names: str) -> Path:
     """A package's programs where the set-up puts them."""
     folder = cache / "programs" / package / version
     for name in names:
-        (folder / "bin").mkdir(parents=True, exist_ok=True)
-        (folder / "bin" / name).write_text(f"#!/bin/sh\necho '{name} 1.2.3'\n", encoding="utf-8")
-        (folder / "bin" / name).chmod(0o755)
+        program(folder / "bin" / name, f"{name} 1.2.3")
     record = {"package": package, "version": version, "sha256": dict.fromkeys(names, "01")}
     (folder / "package.json").write_text(json.dumps(record), encoding="utf-8")
     return folder
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
+def bench(bench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workbench:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(parts, "SYSTEM_PATH", str(tmp_path / "bin"))
-    return Workbench(tmp_path / "cache", 1, lambda _: None, 0)
+    return bench
 
 
 def test_a_program_of_the_labs_own_runs_where_the_machine_has_none(bench: Workbench) -> None:
@@ -43,9 +42,7 @@ def test_a_program_of_the_labs_own_runs_where_the_machine_has_none(bench: Workbe
 
 def test_the_machines_own_goes_first(bench: Workbench, tmp_path: Path) -> None:
     unpack(bench.cache, "wireguard-tools", "1.0-1", "wg")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/wg").write_text("#!/bin/sh\necho 'wireguard-tools v9.8'\n", encoding="utf-8")
-    (tmp_path / "bin/wg").chmod(0o755)
+    program(tmp_path / "bin/wg", "wireguard-tools v9.8")
 
     own = parts.find_programs(bench.cache)
     found = parts.tunnel_program(tunnel_kind("wireguard"), None, own)

@@ -427,22 +427,6 @@ def test_one_congestion_control_for_all_is_what_it_was() -> None:
     assert one(cc="{client: bbr, target: bbr}").to_json() == one(cc="bbr").to_json()
 
 
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"cc": "{clint: bbr}"}, "clint: no connection ends on such a host here"),
-        ({"cc": "{client: warp}"}, "not known here"),
-        ({"cc": "{}"}, "no host, or leg of a tunnel"),
-        ({"cc.s1": "bbr"}, "s1: no connection ends on such a host here (they end on client,"),
-        ({"cc.gost": "bbr"}, "gost: no connection ends on such a host here"),
-        ({"cc.app": "bbr"}, "app: a leg of a tunnel, and this run has none"),
-        ({"cc.client": "bbr", "flows": "{a: {cc: reno}}"}, "a: cc of its own, and cc by end"),
-    ],
-)
-def test_an_end_that_is_not_there_is_refused(asked: dict[str, str], message: str) -> None:
-    assert message in refusal(lambda: one(**asked))
-
-
 def test_the_clock_option_holds_for_every_matrix() -> None:
     runs = small(clock="real")
     assert {run.clock for run in runs} == {"real"}

@@ -119,12 +119,6 @@ def test_an_editor_finds_the_schema_of_every_shipped_file(path: Path) -> None:
     assert (path.parent / line).resolve() == expected
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_no_line_of_a_shipped_file_is_long(path: Path) -> None:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if len(line) > 130] == []
-
-
 def test_no_sentence_stands_twice_in_the_shipped_files() -> None:
     """Of prose: ten words or more, wherever it is folded."""
     found: Counter[str] = Counter()

@@ -2,9 +2,6 @@
 
 from functools import partial
 
-import pytest
-
-from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.cpu_model import ONE_FOR_ALL, CpuModel
 from gostlab.describe.resolve.run_description import RunDescription
 from tests.asked import run_of
@@ -93,47 +90,3 @@ def test_a_machine_may_have_a_share_of_its_cpus_time() -> None:
     assert (run.cpu_share_permille, run.cpu_burst_us) == (500, 2_000_000)
     whole = asked(host_cpus="2", cpu_share="whole")
     assert (whole.cpu_share_permille, whole.cpu_burst_us) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("wishes", "complaint"),
-    [
-        ({"host_cpus": "{gost: 2}"}, "gost: no program runs on such a host here"),
-        ({"host_cpus": "{client: 0}"}, "within 1 to 64"),
-        ({"host_cpus": "{}"}, "no host"),
-        ({"host_memory": "{Far: 4GiB}"}, "no name of a host"),
-        ({"host_memory": "{far: 4GiB}"}, "far: no program runs"),
-        ({"host_memory": "8GiB", "memory": "1GiB"}, "1536 MiB together.* 1024 MiB"),
-        ({"host_tcp_memory": "1GiB", "memory": "1GiB"}, "2048 MiB together.* 1024 MiB"),
-        ({"host_tcp_memory": "1GiB", "host_memory": "8GiB"}, "write one of them"),
-        ({"host_cpus": "shared", "packet_cost": "1us"}, "all hosts share one"),
-        ({"host_cpus": "shared", "cpu_share": "1"}, "all hosts share one"),
-        ({"host_cpus": "2", "cpu_share": "whole", "cpu_burst": "2s"}, "needs a cpu_share"),
-    ],
-)
-def test_machines_that_cannot_be_are_refused_in_one_line(
-    wishes: dict[str, str], complaint: str
-) -> None:
-    with pytest.raises(BadInput, match=complaint) as refused:
-        asked(**wishes)
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "complaint"),
-    [
-        ("host_cpus", "0", "0"),
-        ("host_cpus", "65", "64"),
-        ("host_cpus", "two", "two"),
-        ("byte_cost", "2us", "1us"),
-        ("byte_cost", "0.0001ns", "0.001ns"),
-        ("clock_reads", "never", "free"),
-        ("host_tcp_memory", "0MiB", "1MiB"),
-        ("host_memory", "1MiB", "64MiB"),
-        ("packet_cost", "2ms", "1ms"),
-        ("packet_cost", "0.5ns", "1ns"),
-    ],
-)
-def test_what_no_kernel_could_do_is_refused(name: str, text: str, complaint: str) -> None:
-    with pytest.raises(BadInput, match=complaint):
-        asked(**{name: text})

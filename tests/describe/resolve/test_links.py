@@ -9,7 +9,6 @@ from gostlab.describe.file.document import BadInput
 from gostlab.describe.resolve.links import in_a_row, links_crossed, reversed_path
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.results.measures import bottleneck_rate_bps, bottleneck_steps
-from tests.asked import refusal
 from tests.describe.resolve.test_flows import one, runs
 
 
@@ -117,32 +116,6 @@ def test_a_vpn_makes_no_chain_and_that_is_said_before_anything_runs(tunnel: str)
         one(f"{{hops: 2, tunnel: {tunnel}}}")
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ("{hops: 3}", "1 to 2"),
-        ("{hops: 2, topology: dumbbell}", "one behind the other in topology tunnel, not in dumbb"),
-        ("{links: {hop2: {rtt: 1ms}}}", "or there are two of them in a row"),
-        ("{topology: dumbbell, links: {n1-n2: {rtt: 1ms}}}", "links with paths of their own are"),
-        ("{topology: ring, links: {n1-n3: {rtt: 1ms}}}", "no link is called n1-n3"),
-        ("{topology: ring, links: {left: {rtt: 1ms}}}", "no name of a link"),
-        ("{topology: ring, links: {n1-n2: {}}}", "nothing of its own"),
-        ("{topology: ring, links: {n1-n2: {colour: 1}}}", "unknown key"),
-        ("{topology: ring, links: {n1-n2: nowhere}}", "not in netem_profiles"),
-        ("{topology: ring, links: {n1-n2: {rtt: 1ms, delay: 1ms}}}", "both rtt and delay"),
-        ("{topology: ring, tunnel: gost+ws, placement: gateway}", "has no gateway"),
-        ("{hops: 2, tunnel: gost+ws, cc: {join: bbr}}", "has no such leg"),
-        ("{tunnel: gost+ws, cc: {wan2: bbr}}", "has no such leg"),
-        ("{tunnel: gost+ws, shared: 'on'}", "has no shared"),
-        ("{tunnel: gost+ws, flows: {a: {cc: bbr}, b: {cc: cubic}}}", "both leave client through"),
-    ],
-)
-def test_what_cannot_be_is_one_sentence(settings: str, sentence: str) -> None:
-    with pytest.raises(BadInput, match=sentence) as refused:
-        one(settings)
-    assert "\n" not in str(refused.value)
-
-
 def test_every_flow_between_a_pair_has_a_tunnel_of_its_own() -> None:
     run = one(
         "{topology: mesh, tunnel: gost+ws, flows: {a: {sender: 1, receiver: 2},"
@@ -228,15 +201,3 @@ def test_a_flow_wants_no_more_than_what_its_links_ever_carry() -> None:
         )
     ]
     assert rates == [10_000_000, 10_000_000, 50_000_000, 20_000_000]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{changes: [{at: 1s, loss: 1%, link: hop2}]}", "link: hop2: there is one path, and no"),
-        ("{hops: 2, changes: [{at: 1s, loss: 1%, link: n1-n2}]}", "link: n1-n2: no link is called"),
-        ("{hops: 2, changes: [{at: 1s, loss: 1%, link: far}]}", 'link "far": no name of a link'),
-    ],
-)
-def test_a_change_of_a_link_that_is_not_there_is_refused(text: str, message: str) -> None:
-    assert message in refusal(lambda: one(text))

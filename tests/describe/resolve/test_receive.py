@@ -2,9 +2,6 @@
 
 from functools import partial
 
-import pytest
-
-from gostlab.describe.file.document import BadInput
 from tests.asked import run_of
 
 asked = partial(run_of, profile="la-hamina")
@@ -19,19 +16,3 @@ def test_moderated_cards_merge_single_packets() -> None:
     run = asked(receive="moderated", rx_usecs="100us")
     assert (run.receive, run.rx_usecs, run.offloads) == ("moderated", 100, False)
     assert asked(receive="moderated").rx_usecs == 50
-
-
-@pytest.mark.parametrize(
-    ("overrides", "complaint"),
-    [
-        ({"receive": "moderated", "offloads": "on"}, "lumps"),
-        ({"rx_usecs": "100us"}, "needs receive: moderated"),
-        ({"receive": "moderated", "rx_usecs": "0us"}, "1us and 10ms"),
-        ({"receive": "moderated", "rx_usecs": "20ms"}, "1us and 10ms"),
-        ({"receive": "moderated", "rx_usecs": "1.5us"}, "finer than 1us"),
-        ({"receive": "adaptive"}, "packet or moderated|moderated"),
-    ],
-)
-def test_what_no_card_could_do_is_refused(overrides: dict[str, str], complaint: str) -> None:
-    with pytest.raises(BadInput, match=complaint):
-        asked(**overrides)

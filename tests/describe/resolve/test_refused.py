@@ -1,0 +1,92 @@
+"""What cannot be asked together, or of what is there, is refused in one line that says why."""
+
+import re
+
+import pytest
+
+from tests.asked import refusal, run_of
+
+UDP = "{a: {kind: udp, rate: 10mbit}}"
+REFUSED = [
+    # hosts as machines of their own
+    ({"host_cpus": "{gost: 2}"}, "gost: no program runs on such a host here"),
+    ({"host_cpus": "{client: 0}"}, "within 1 to 64"),
+    ({"host_cpus": "{}"}, "no host"),
+    ({"host_cpus": "0"}, "0"),
+    ({"host_cpus": "65"}, "64"),
+    ({"host_cpus": "two"}, "two"),
+    ({"host_cpus": "shared", "packet_cost": "1us"}, "all hosts share one"),
+    ({"host_cpus": "shared", "cpu_share": "1"}, "all hosts share one"),
+    ({"host_cpus": "2", "cpu_share": "whole", "cpu_burst": "2s"}, "needs a cpu_share"),
+    ({"host_memory": "{Far: 4GiB}"}, "no name of a host"),
+    ({"host_memory": "{far: 4GiB}"}, "far: no program runs"),
+    ({"host_memory": "1MiB"}, "64MiB"),
+    ({"host_memory": "8GiB", "memory": "1GiB"}, "1536 MiB together.* 1024 MiB"),
+    ({"host_tcp_memory": "1GiB", "memory": "1GiB"}, "2048 MiB together.* 1024 MiB"),
+    ({"host_tcp_memory": "1GiB", "host_memory": "8GiB"}, "write one of them"),
+    ({"host_tcp_memory": "0MiB"}, "1MiB"),
+    ({"byte_cost": "2us"}, "1us"),
+    ({"byte_cost": "0.0001ns"}, "0.001ns"),
+    ({"packet_cost": "2ms"}, "1ms"),
+    ({"packet_cost": "0.5ns"}, "1ns"),
+    ({"clock_reads": "never"}, "free"),
+    # how end hosts receive
+    ({"receive": "moderated", "offloads": "on"}, "lumps"),
+    ({"rx_usecs": "100us"}, "needs receive: moderated"),
+    ({"receive": "moderated", "rx_usecs": "0us"}, "1us and 10ms"),
+    ({"receive": "moderated", "rx_usecs": "20ms"}, "1us and 10ms"),
+    ({"receive": "moderated", "rx_usecs": "1.5us"}, "finer than 1us"),
+    ({"receive": "adaptive"}, "moderated"),
+    # congestion controls by end
+    ({"cc": "{clint: bbr}"}, "clint: no connection ends on such a host here"),
+    ({"cc": "{client: warp}"}, "not known here"),
+    ({"cc": "{}"}, "no host, or leg of a tunnel"),
+    ({"cc.s1": "bbr"}, r"s1: no connection ends on such a host here \(they end on client,"),
+    ({"cc.gost": "bbr"}, "gost: no connection ends on such a host here"),
+    ({"cc.app": "bbr"}, "app: a leg of a tunnel, and this run has none"),
+    ({"cc.client": "bbr", "flows": "{a: {cc: reno}}"}, "a: cc of its own, and cc by end"),
+    ({"tunnel": "wireguard", "cc.app": "bbr"}, r"wireguard has no such leg \(it has inner"),
+    ({"tunnel": "gost+ws", "cc.inner": "bbr"}, r"no such leg \(it has app and wan and exit"),
+    ({"tunnel": "gost+ws", "cc": "{wan2: bbr}"}, "has no such leg"),
+    ({"tunnel": "gost+ws", "cc": "{join: bbr}", "hops": "2"}, "has no such leg"),
+    ({"tunnel": "gost+ws", "flows": "{a: {cc: bbr}, b: {}}"}, "both leave client through"),
+    # what a tunnel does not have
+    ({"tunnel": "gost"}, r"did you mean gost\+w"),
+    ({"tunnel": "gost+ws", "topology": "router"}, "tunnels run in topology tunnel or dumbbell"),
+    ({"tunnel": "gost+ws", "topology": "ring", "placement": "gateway"}, "has no gateway"),
+    ({"tunnel": "gost+ws", "shared": "on"}, "has no shared"),
+    ({"tunnel": "wireguard", "sndbuf": "1MiB"}, r"no sndbuf \(openvpn.tcp, openvpn.udp have"),
+    ({"tunnel": "stunnel", "nagle": "on"}, "tunnel stunnel has no nagle"),
+    ({"tunnel": "gost+tls", "kcp_mode": "fast"}, "tunnel gost.tls has no kcp_mode"),
+    ({"tunnel": "gost+quic", "streams": "128"}, "gost.quic carries 100 connections, not 129"),
+    ({"tunnel": "gost+quic", "acks": "on"}, "gost.quic sends datagrams across the path"),
+    # what no topology, link, queue or program is
+    ({"topology": "torus"}, "torus"),
+    ({"flows": "{a: {sender: 2}}"}, "sender belongs to topology dumbbell"),
+    ({"hops": "3"}, "1 to 2"),
+    ({"hops": "2", "topology": "dumbbell"}, "one behind the other in topology tunnel, not in d"),
+    ({"links": "{hop2: {rtt: 1ms}}"}, "or there are two of them in a row"),
+    ({"topology": "dumbbell", "links": "{n1-n2: {rtt: 1ms}}"}, "links with paths of their own"),
+    ({"topology": "ring", "links": "{n1-n3: {rtt: 1ms}}"}, "no link is called n1-n3"),
+    ({"topology": "ring", "links": "{left: {rtt: 1ms}}"}, "no name of a link"),
+    ({"topology": "ring", "links": "{n1-n2: {}}"}, "nothing of its own"),
+    ({"topology": "ring", "links": "{n1-n2: {colour: 1}}"}, "unknown key"),
+    ({"topology": "ring", "links": "{n1-n2: nowhere}"}, "not in netem_profiles"),
+    ({"topology": "ring", "links": "{n1-n2: {rtt: 1ms, delay: 1ms}}"}, "both rtt and delay"),
+    ({"changes": "[{at: 1s, loss: 1%, link: hop2}]"}, "link: hop2: there is one path, and no"),
+    ({"changes": "[{at: 1s, loss: 1%, link: n1-n2}]", "hops": "2"}, "n1-n2: no link is called"),
+    ({"changes": "[{at: 1s, loss: 1%, link: far}]", "hops": "2"}, 'link "far": no name of a link'),
+    ({"queue": "fq_codel", "bottleneck": "netem"}, "it needs bottleneck: tbf"),
+    ({"bottleneck": "hfsc"}, "htb.*netem.*tbf"),
+    ({"bottleneck": "tbf", "rate": "unlimited", "clock": "real"}, "it needs a rate"),
+    ({"bottleneck": "htb", "rate": "unlimited", "clock": "real"}, "it needs a rate"),
+    ({"bottleneck": "tbf", "mtu": "9000"}, "at most 1500 bytes"),
+    ({"bottleneck": "htb", "mtu": "9000"}, "at most 1500 bytes"),
+    ({"mtu": "1000"}, "1280"),
+    ({"flows": UDP, "iperf3": "3.9"}, r"UDP flow's rate here: write iperf3: 3\.18 or 3\.12$"),
+]
+
+
+@pytest.mark.parametrize(("asked", "says"), REFUSED)
+def test_what_cannot_be_is_one_line(asked: dict[str, str], says: str) -> None:
+    assert re.search(says, refusal(lambda: run_of(**{"profile": "la-hamina", **asked})))
