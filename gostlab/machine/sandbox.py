@@ -74,6 +74,11 @@ SAID_BY_THE_KERNEL = {
         "the sandbox's memory could not be mapped from {memory}, for lack of memory or of address"
         " space: ulimit -v unlimited, or ask for less (--set memory=…)"
     ),
+    # A signal's frame then has no size of the registers' state, which the kernel looks for.
+    "failed to fetch registers": (
+        "this machine's CPU has no XSAVE, which the sandbox's kernel needs: a virtual machine may"
+        " have a plain model (qemu64, kvm64) and wants its host's (cpu mode host-passthrough)"
+    ),
     "SECCOMP userspace requested but not functional": (
         "this host, or the container's filter of system calls, denies seccomp(2) filters, which"
         " the sandbox's kernel runs its programs with: docker run --security-opt"

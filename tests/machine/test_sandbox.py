@@ -197,6 +197,16 @@ def test_a_folder_with_a_space_and_one_in_the_hosts_memory_work(lab: Lab, above:
         assert (Path(place) / "hi").read_text() == "hi\n"
 
 
+def test_a_cpu_without_xsave_is_named_and_no_filter_blamed(tmp_path: Path) -> None:
+    """As QEMU's Westmere has it say."""
+    (tmp_path / "log.txt").write_text(
+        "Checking that seccomp filters can be installed...failed to fetch registers: -22\n"
+        "SECCOMP userspace requested but not functional!\n"
+    )
+    cause = sandbox.why_no_boot(1, tmp_path, memory_place(64, tmp_path, own_mounts=False))
+    assert cause and "XSAVE" in cause and "seccomp" not in cause
+
+
 def test_more_memory_than_there_is_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MachineError, match="MiB of memory available"):
         memory_place(2**30, tmp_path, own_mounts=True)

@@ -54,7 +54,7 @@ remember_owner = 0
 stdio_handler = "file"
 """
 # Direct boot: no boot loader has to be written into the image. The CPU is one that an emulator and
-# a KVM inside a virtual machine can give, too.
+# a KVM inside a virtual machine can give, too, and has XSAVE, which the sandbox needs.
 BOX_VAGRANTFILE = """\
 Vagrant.configure("2") do |config|
   config.vm.boot_timeout = 1800
@@ -65,7 +65,7 @@ Vagrant.configure("2") do |config|
     machine.initrd = File.join(here, "initrd.img")
     machine.cmd_line = "root=/dev/vda rw net.ifnames=0"
     machine.driver = "DRIVER"
-    machine.cpu_mode, machine.cpu_model = "custom", "Westmere"
+    machine.cpu_mode, machine.cpu_model = "custom", "SandyBridge"
   end
 end
 """
@@ -191,7 +191,9 @@ def kvm_runs(kernel: Path) -> bool:
     """
     if not os.access("/dev/kvm", os.W_OK):
         return False
-    words = "timeout 60 qemu-system-x86_64 -accel kvm -cpu Westmere -m 512 -no-reboot -display none"
+    words = (
+        "timeout 60 qemu-system-x86_64 -accel kvm -cpu SandyBridge -m 512 -no-reboot -display none"
+    )
     console = "console=ttyS0 earlyprintk=ttyS0 panic=-1"  # it ends where it finds no root
     said = subprocess.run(
         [*words.split(), "-serial", "stdio", "-kernel", kernel, "-append", console],
