@@ -107,13 +107,10 @@ def each_link(run: RunDescription) -> Iterator[RunDescription]:
     """
     named = {change["link"] for change in run.changes if "link" in change}
     for link in ("", *dict.fromkeys([*run.links, *sorted(named)])):
-        changes = [change for change in run.changes if touches(change, link, run.links)]
+        touching = [change for change in run.changes if touches(change, link, run.links)]
+        unnamed = [{key: each[key] for key in each if key != "link"} for each in touching]
         path = run.links.get(link, run.path)
-        yield replace(run, path=path, links={}, hops=1, changes=[unnamed(each) for each in changes])
-
-
-def unnamed(change: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in change.items() if key != "link"}
+        yield replace(run, path=path, links={}, hops=1, changes=unnamed)
 
 
 def checks(run: RunDescription) -> list[Check]:

@@ -9,7 +9,7 @@ docs/explanation/machine-model.md.
 import itertools
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,10 +99,6 @@ class MeasuredMachine:
         "what each program costs",
     )
 
-    def cost_of(self, names: Iterable[str]) -> MeasuredCost | None:
-        """The cost under the first of these names that the table has; None: it has none of them."""
-        return next((self.programs[name] for name in names if name in self.programs), None)
-
 
 def machine_names(folder: Path = MACHINES) -> tuple[str, ...]:
     """What an experiment may write as its machine."""
@@ -146,12 +142,12 @@ def resolve_costs(
     """
     if machine == UNIFORM:
         return {}
-    table = load_measured(machine)
+    known = load_measured(machine).programs
     found = {}
     for name, spellings in charged_programs(kinds, tunnel, iperf3, gost).items():
-        cost = table.cost_of(spellings)
-        if cost is not None:
-            found[name] = cost.at(streams).to_json()
+        named = next((each for each in spellings if each in known), None)
+        if named is not None:
+            found[name] = known[named].at(streams).to_json()
     return found
 
 

@@ -6,7 +6,7 @@ gostlab.describe.resolve.expand makes runs of it.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -378,37 +378,28 @@ PUBLISHED = record(Published, check_number)
 
 def rows_of(table: Node, keys: Collection[str] | None = None) -> list[Node]:
     """A table's rows, each as the mapping that it stands for: a column is a key of a number, or a
-    factor; what stands beside columns and rows is every row's. keys: those of a number (default:
-    of one that a study published). Raises BadInput.
+    factor; what stands beside columns and rows is every row's; an empty cell says nothing. keys:
+    those of a number (default: of one that a study published). Raises BadInput.
     """
     given = dict(mapping_of(table))
     columns = list_of(text_of, least=1)(given.pop("columns"))
     if "rows" not in given:
         raise table.bad("rows is missing")
     rows = list_of(ANYTHING, least=1)(given.pop("rows"))
-    common = dict(mapping_of(given.pop("factors"))) if "factors" in given else {}
+    levels = mapping_of(given.pop("factors")) if "factors" in given else {}
     known = keys_of(Published) if keys is None else keys
-    return [row_of(row, columns, given, common, known) for row in rows]
-
-
-def row_of(
-    row: Node,
-    columns: Sequence[str],
-    common: Mapping[str, Node],
-    levels: Mapping[str, Node],
-    keys: Collection[str],
-) -> Node:
-    """One row as a mapping. An empty cell says nothing. Raises BadInput."""
-    cells = list_of(ANYTHING)(row)
-    if len(cells) != len(columns):
-        raise row.bad(f"{len(cells)} values under {len(columns)} columns")
-    named = {
-        column: cell for column, cell in zip(columns, cells, strict=True) if cell.kind != "nothing"
-    }
-    factors = {name: cell for name, cell in named.items() if name not in keys}
-    fields = {name: cell for name, cell in named.items() if name in keys}
-    own = replace(row, key=f"{row.key}.factors", items=None, fields={**levels, **factors})
-    return replace(row, items=None, fields={**common, **fields, "factors": own})
+    found = []
+    for row in rows:
+        cells = list_of(ANYTHING)(row)
+        if len(cells) != len(columns):
+            raise row.bad(f"{len(cells)} values under {len(columns)} columns")
+        pairs = zip(columns, cells, strict=True)
+        named = {column: cell for column, cell in pairs if cell.kind != "nothing"}
+        fields = {name: cell for name, cell in named.items() if name in known}
+        of_cell = {**levels, **{name: named[name] for name in named if name not in known}}
+        factors = replace(row, key=f"{row.key}.factors", items=None, fields=of_cell)
+        found.append(replace(row, items=None, fields={**given, **fields, "factors": factors}))
+    return found
 
 
 def published_schema() -> dict[str, Any]:
@@ -459,15 +450,6 @@ def check_published(published: Published, node: Node, matrices: Iterable[Matrix]
         if factor not in by_name[published.matrix].factors:
             given = mapping_of(node)["factors"]
             raise unknown_key(given, factor, by_name[published.matrix].factors)
-
-
-def reason_of(node: Node, why: str, reasons: Mapping[str, str]) -> str:
-    """The sentence that a `why` stands for: a reason's, by its name, or what is written. A single
-    word that is nearly a reason's name is a slip. Raises BadInput.
-    """
-    if why not in reasons and " " not in why and get_close_matches(why, reasons, n=1):
-        raise node.bad(f"why: {why}: no such reason ({meant(why, reasons)})")
-    return reasons.get(why, why)
 
 
 # -- the file
@@ -551,7 +533,11 @@ def read_experiment(document: Node, path: Path) -> Experiment:
     found = []
     for node, number in numbers:
         check_published(number, node, experiment.matrices)
-        found.append(replace(number, why=reason_of(node, number.why, experiment.reasons)))
+        why, reasons = number.why, experiment.reasons
+        # A single word that is nearly a reason's name is a slip.
+        if why not in reasons and " " not in why and get_close_matches(why, reasons, n=1):
+            raise node.bad(f"why: {why}: no such reason ({meant(why, reasons)})")
+        found.append(replace(number, why=reasons.get(why, why)))
     return replace(experiment, published=tuple(found), path_on_disk=path)
 
 

@@ -228,16 +228,13 @@ def naming_options(node: Node, option: str = "") -> Node:
     """A document whose settings and levels are called by their options: `--rate`, not a line of a
     file that nobody wrote.
     """
+    # What stands below is by option: the settings, and the factors of the one matrix.
+    named = node.key.rpartition(".")[2] in ("settings", "factors")
     fields = node.fields and {
-        key: naming_options(value, option or (option_of(key) if node_is_named(node.key) else ""))
+        key: naming_options(value, option or (option_of(key) if named else ""))
         for key, value in node.fields.items()
     }
     items = node.items and tuple(naming_options(item, option) for item in node.items)
     if option:
         return replace(node, fields=fields, items=items, origin=option, line=None, key="")
     return replace(node, fields=fields, items=items)
-
-
-def node_is_named(key: str) -> bool:
-    """Whether what stands below is by option: the settings, and the factors of the one matrix."""
-    return key.rpartition(".")[2] in ("settings", "factors")

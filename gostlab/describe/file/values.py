@@ -276,18 +276,13 @@ CC_BY_END = by_name(END, CC, "host, or leg of a tunnel", "{client: bbr, target: 
 
 @takes({"anyOf": [CC.schema, CC_BY_END.schema]})
 def read_cc(node: Node) -> str | dict[str, str]:
-    """One congestion control for all, or one per end: {client: bbr, target: cubic}. Raises
-    BadInput.
+    """One congestion control for all, {mycc: {alpha: 3}} among them, or one per end: {client: bbr,
+    target: cubic}. Raises BadInput.
     """
-    return CC(node) if node.fields is None or has_parameters(node) else CC_BY_END(node)
-
-
-def has_parameters(node: Node) -> bool:
-    """Whether a mapping is one congestion control, {mycc: {alpha: 3}}, and not one per end."""
     values = list((node.fields or {}).values())
-    if len(values) != 1 or values[0].fields is None:
-        return False
-    return all(value.fields is None for value in values[0].fields.values())
+    inside = values[0].fields if len(values) == 1 else None
+    has_parameters = inside is not None and all(each.fields is None for each in inside.values())
+    return CC(node) if node.fields is None or has_parameters else CC_BY_END(node)
 
 
 @takes({"type": ["string", "number"]})

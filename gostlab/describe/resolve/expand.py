@@ -81,11 +81,11 @@ def expand(
                 for cell, count in zip(cells, counts, strict=True)
                 if repetition <= count
             )
-    return [
-        run
-        for repetition in sorted(blocks)
-        for run in shuffled(blocks[repetition], experiment.seed, repetition)
-    ]
+    found = []
+    for repetition, block in sorted(blocks.items()):
+        order = random.Random(f"{experiment.seed}/{repetition}").sample(block, len(block))
+        found += sorted(order, key=lambda run: run.clock == "real")
+    return found
 
 
 def parse_overrides(
@@ -95,7 +95,10 @@ def parse_overrides(
     given = {name: parse_override(name, text) for name, text in overrides.items()}
     if clock is not None:
         given["clock"] = parse_override("clock", clock, origin="--clock")
-    check_names(given, experiment)
+    factors = {name for matrix in experiment.matrices for name in matrix.factors}
+    for name, node in given.items():
+        if name not in factors and field_of(name) is None:
+            raise node.bad(f"no such factor or setting ({meant(name, [*factors, *known_names()])})")
     return given
 
 
@@ -113,14 +116,6 @@ def levels_in_order(
             name: [str(level.written) for level in levels] for name, levels in factors.items()
         }
     return found
-
-
-def check_names(given: Mapping[str, Node], experiment: Experiment) -> None:
-    """What --set names must be a setting, or a factor of some matrix. Raises BadInput."""
-    factors = {name for matrix in experiment.matrices for name in matrix.factors}
-    for name, node in given.items():
-        if name not in factors and field_of(name) is None:
-            raise node.bad(f"no such factor or setting ({meant(name, [*factors, *known_names()])})")
 
 
 # What the run says for those of its flows alone that do not say it themselves.
@@ -156,19 +151,14 @@ def owners_of(name: str, settings: Settings, factors: Factors) -> list[str]:
     flows = settings["flows"].value if "flows" in settings else {"flow1": {}}
     found = []
     for flow, fields in flows.items():
-        if not takes(fields.get("kind", "tcp"), name):
-            continue
+        kind = traffic_kind(fields.get("kind", "tcp"))
+        if not (kind.has_streams if name == "streams" else kind.is_tcp):
+            continue  # it may have no such field
         field = f"{flow}.{name}"
         if name not in fields and field not in settings and field not in varied:
             return []
         found.append(field)
     return found
-
-
-def takes(kind: str, field: str) -> bool:
-    """Whether a flow of a kind may have a field that is a run's setting as well."""
-    asked = traffic_kind(kind)
-    return asked.is_tcp if field in ("buffers", "cc") else asked.has_streams
 
 
 def settings_and_factors(
@@ -200,7 +190,10 @@ def settings_and_factors(
         (quick and matrix.quick.settings) or {},
         settings,
     )
-    if queues_that_act(found, factors) and "bottleneck" not in found:
+    queues = (level for levels in factors.values() for level in levels if level.name == "queue")
+    named = [*queues] or ([found["queue"]] if "queue" in found else [])
+    needs_packets = any(level.value != DEFAULTS["queue"] for level in named)
+    if needs_packets and "bottleneck" not in found:
         # For all of its levels: a fifo under another bottleneck would be another comparison.
         [found["bottleneck"]] = read_override("bottleneck", where_queues_act()[0])
     return {name: each for name, each in found.items() if name not in varied}, factors
@@ -222,13 +215,6 @@ def drop_unused(
                 del factors[called]
 
 
-def queues_that_act(settings: Settings, factors: Factors) -> list[str]:
-    """The queues of some levels that need packets to decide on."""
-    varied = {levels[0].name: levels for levels in factors.values()}
-    levels = varied.get("queue") or ([settings["queue"]] if "queue" in settings else [])
-    return [level.value for level in levels if level.value != DEFAULTS["queue"]]
-
-
 def factor_name(name: str, factors: Factors) -> str:
     """What a matrix calls a factor: by its own name, by the setting's that it sets, or by another
     of that one's; else the setting's one name.
@@ -237,12 +223,6 @@ def factor_name(name: str, factors: Factors) -> str:
         return name
     setting = setting_called(name)
     return next((each for each, levels in factors.items() if levels[0].name == setting), setting)
-
-
-def shuffled(runs: list[RunDescription], seed: int, repetition: int) -> list[RunDescription]:
-    """The runs of one repetition in random order, the real clock's after all others."""
-    order = random.Random(f"{seed}/{repetition}")
-    return sorted(order.sample(runs, len(runs)), key=lambda run: run.clock == "real")
 
 
 def expand_cells(

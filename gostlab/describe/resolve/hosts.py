@@ -67,44 +67,29 @@ def resolve_tcp_memory(
     pools, is stronger than what follows from a machine's memory. Raises BadInput.
     """
     memory, node = asked["host_memory"], asked.node("host_memory")
+    said = memory != AUTO
     if "host_tcp_memory" in asked.written:
         if memory not in (AUTO, SHARED):
             raise node.bad_value(
                 "host_tcp_memory says already how much TCP memory a host has: write one of them"
             )
+        node, said = asked.node("host_tcp_memory"), True
         pools = dict.fromkeys(hosts, asked["host_tcp_memory"])
-        return checked_pools(pools, asked, asked.node("host_tcp_memory"))
-    if memory == SHARED:
+    elif memory == SHARED or (not said and ("tcp_memory" in asked.written or not can_have_own)):
         return {}
-    known = spread_over(machines.memory_mib, hosts, NO_POOL)
-    if memory == AUTO:
-        if "tcp_memory" in asked.written or not can_have_own:
-            return {}
-        return pool_fields(pools_of_machines(known))
-    check_hosts(memory, hosts, node)
-    return checked_pools(pools_of_machines(spread_over(memory, hosts, known)), asked, node)
-
-
-def pools_of_machines(memory_mib: Mapping[str, int]) -> dict[str, int]:
-    return {host: tcp_memory_of_machine_mib(mib) for host, mib in memory_mib.items()}
-
-
-def pool_fields(pools: Mapping[str, int]) -> dict[str, Any]:
-    of_the_rest, by_host = first_and_differing(pools)
-    return {"host_tcp_memory_mib": of_the_rest, "tcp_memory_mib_by_host": by_host}
-
-
-def checked_pools(pools: Mapping[str, int], asked: Asked, node: Node) -> dict[str, Any]:
-    """The same of pools that hosts can have together, where the sandbox's memory was said. Raises
-    BadInput.
-    """
+    else:
+        check_hosts(memory, hosts, node)
+        known = spread_over(machines.memory_mib, hosts, NO_POOL)
+        own = spread_over(memory, hosts, known) if said else known
+        pools = {host: tcp_memory_of_machine_mib(mib) for host, mib in own.items()}
     guest_mib, together_mib = asked["memory"], sum(pools.values())
-    if guest_mib is not None and together_mib > guest_mib:
+    if said and guest_mib is not None and together_mib > guest_mib:
         raise node.bad_value(
             f"the hosts' TCP memory is {together_mib} MiB together, and the sandbox has"
             f" {guest_mib} MiB (memory)"
         )
-    return pool_fields(pools)
+    of_the_rest, by_host = first_and_differing(pools)
+    return {"host_tcp_memory_mib": of_the_rest, "tcp_memory_mib_by_host": by_host}
 
 
 def check_hosts(value: Any, hosts: Sequence[str], node: Node) -> None:

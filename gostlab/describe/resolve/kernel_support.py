@@ -4,8 +4,7 @@ What nobody wrote gives way: the setting takes the value that needs nothing. Wha
 for a kernel that cannot do it is refused, with what to write instead.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from gostlab.declared import kernels
 from gostlab.declared.errors import SandboxOnly
@@ -14,29 +13,20 @@ from gostlab.declared.qdiscs import BOTTLENECK, names_for, qdisc_kind
 from gostlab.describe.file.settings import DEFAULTS, Settings, default_setting, read_override
 from gostlab.describe.resolve.asked import Asked
 
-
-@dataclass(frozen=True)
-class Need:
-    """A setting that needs something of the kernel, unless it has one value."""
-
-    feature: str
-    setting: str
-    instead: str  # the value that needs nothing
-
-
+# What a feature of the kernel's serves, and the value of that setting that needs nothing.
 NEEDS = (
-    Need("time travel", "clock", "real"),
-    Need("costs", "syscall_cost", "0us"),
-    Need("costs", "byte_cost", "0ns"),
-    Need("costs", "host_cpus", "shared"),
-    Need("costs", "cpu_share", "whole"),
-    Need("costs", "packet_cost", "0ns"),
-    Need("packet cost", "packet_cost", "0ns"),
-    Need("free clock", "clock_reads", "charged"),
-    Need("host memory", "host_tcp_memory", "shared"),
-    Need("host memory", "host_memory", "shared"),
-    Need("program costs", "machine", "uniform"),
-    Need("moderated", "receive", "packet"),
+    ("time travel", "clock", "real"),
+    ("costs", "syscall_cost", "0us"),
+    ("costs", "byte_cost", "0ns"),
+    ("costs", "host_cpus", "shared"),
+    ("costs", "cpu_share", "whole"),
+    ("costs", "packet_cost", "0ns"),
+    ("packet cost", "packet_cost", "0ns"),
+    ("free clock", "clock_reads", "charged"),
+    ("host memory", "host_tcp_memory", "shared"),
+    ("host memory", "host_memory", "shared"),
+    ("program costs", "machine", "uniform"),
+    ("moderated", "receive", "packet"),
 )
 
 # From this version on Linux has no other way to detect losses than RACK.
@@ -61,22 +51,26 @@ def fit_settings(written: Settings, machine: str) -> tuple[Asked, Kernel]:
             )
         kernel = replace(kernels.kernel_named(SHIPPED), name=kernel.name)
     fitted = dict(settings)
-    for need in NEEDS:
-        if need.feature in kernel.features:
+    declared = kernels.declared_kernels()
+    for feature, setting, instead in NEEDS:
+        if feature in kernel.features:
             continue
-        [free] = read_override(need.setting, need.instead)
-        own = written.get(need.setting)
+        [free] = read_override(setting, instead)
+        own = written.get(setting)
         if own is not None and own.value not in (free.value, "auto"):
-            raise own.node.bad_value(f"{lacks(kernel, need.feature)}: {advice(need)}")
-        fitted[need.setting] = free
+            having = [name for name, each in declared.items() if feature in each.kernel.features]
+            raise own.node.bad_value(
+                f"kernel {kernel.name} has no {FEATURES[feature].says}: write {setting}: {instead},"
+                f" or kernel: {' or '.join(having)}"
+            )
+        fitted[setting] = free
     queue = qdisc_kind(fitted["queue"].value)
     if kernel.version < queue.since:
         raise fitted["queue"].node.bad_value(
             f"kernel {kernel.name} has no qdisc {queue.name}: another queue, or another kernel"
         )
     if fitted["loss_detection"].value == "dupacks" and kernel.version >= RACK_ALONE:
-        names = kernels.declared_kernels().values()
-        older = [each.name for each in names if each.kernel.version < RACK_ALONE]
+        older = [name for name, each in declared.items() if each.kernel.version < RACK_ALONE]
         raise fitted["loss_detection"].node.bad_value(
             f"kernel {kernel.name} detects losses by time alone: write loss_detection: rack, or"
             f" kernel: {' or '.join(older)}"
@@ -88,20 +82,3 @@ def where_queues_act() -> list[str]:
     """The bottlenecks under which a queue has packets to decide on, the usual one first."""
     kinds = [kind for kind in map(qdisc_kind, names_for(BOTTLENECK)) if kind.takes_queue]
     return [kind.name for kind in sorted(kinds, key=lambda kind: not kind.usual)]
-
-
-def lacks(kernel: Kernel, feature: str) -> str:
-    return f"kernel {kernel.name} has no {FEATURES[feature].says}"
-
-
-def advice(need: Need) -> str:
-    having = [
-        name
-        for name, declared in kernels.declared_kernels().items()
-        if need.feature in declared.kernel.features
-    ]
-    return f"write {need.setting}: {need.instead}, or kernel: {' or '.join(having)}"
-
-
-def kernel_fields(kernel: Kernel) -> dict[str, Any]:
-    return {"kernel": kernel.name, "kernel_sha256": kernel.sha256[:12]}

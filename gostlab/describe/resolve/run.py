@@ -31,7 +31,7 @@ from gostlab.describe.resolve.asked import Asked
 from gostlab.describe.resolve.ends import resolve_ends
 from gostlab.describe.resolve.flows import Flow, delays_ms
 from gostlab.describe.resolve.hosts import resolve_machines
-from gostlab.describe.resolve.kernel_support import fit_settings, kernel_fields, where_queues_act
+from gostlab.describe.resolve.kernel_support import fit_settings, where_queues_act
 from gostlab.describe.resolve.links import Path, memory_path
 from gostlab.describe.resolve.load import hosts_of_run, link_names, resolve_flows, resolve_hosts
 from gostlab.describe.resolve.path import (
@@ -78,9 +78,9 @@ def resolve(
     changes = resolve_changes(asked, profile, names, until_s)
     check_paths(asked, [path, *(sites or {}).values(), *links.values()])
     check_topology(asked, path, flows)
-    check_iperf3(asked, flows)
-    check_ecn(asked, kernel, flows, [ends.of_the_rest, *ends.by_end.values()])
-    check_acks(asked)
+    check_programs(asked, flows)
+    ccs = [ends.of_the_rest, *ends.by_end.values(), *(flow.cc for flow in flows if flow.cc)]
+    check_ecn(asked, kernel, flows, ccs)
     return RunDescription(
         experiment=experiment,
         matrix=matrix,
@@ -94,7 +94,7 @@ def resolve(
         links=links,
         cc=ends.of_the_rest,
         cc_by_end=ends.by_end,
-        own_cc=own_cc([ends.of_the_rest, *ends.by_end.values(), *(flow.cc for flow in flows)]),
+        own_cc=own_cc(ccs),
         flows=flows,
         changes=changes,
         buffers=resolve_buffers(asked["buffers"], path),
@@ -103,13 +103,17 @@ def resolve(
         gost=asked["gost"] if tunnel_kind(asked["tunnel"]).program == GOST else "auto",
         iperf3=asked["iperf3"] if any(flow.traffic.by_iperf3 for flow in flows) else SYSTEM,
         tunnel_options=tunnel_options(asked),
+        kernel=kernel.name,
+        kernel_sha256=kernel.sha256[:12],
+        # What work costs in guest's time: the real clock measures it.
+        syscall_cost_us=asked["syscall_cost"] if asked.is_virtual else 0.0,
+        byte_cost_ns=asked["byte_cost"] if asked.is_virtual else 0.0,
+        clock_reads=asked["clock_reads"] if asked.is_virtual else "charged",
         **{name: asked[name] for name in AS_ASKED},
         **{field: asked[name] for name, field in RENAMED.items()},
         **queue_target(asked),
         **measured_part(asked, until_s),
-        **clock_fields(asked),
         **cost_fields(asked, flows),
-        **kernel_fields(kernel),
         **resolve_machines(
             asked, machines, hosts_of_run(asked, hosts), in_sandbox=machine == "sandbox"
         ),
@@ -138,24 +142,13 @@ def tunnel_options(asked: Asked) -> dict[str, Any]:
     return found
 
 
-def own_cc(ccs: Iterable[str | None]) -> dict[str, str]:
+def own_cc(ccs: Iterable[str]) -> dict[str, str]:
     """The user's own among some congestion controls, and the first digits of their files' SHA-256:
     what has been changed since is another question.
     """
     own = own_controls()
-    names = sorted({parse_control(cc).name for cc in ccs if cc})
+    names = sorted({parse_control(cc).name for cc in ccs})
     return {name: own[name].sha256[:12] for name in names if name in own}
-
-
-def clock_fields(asked: Asked) -> dict[str, Any]:
-    """What work costs in guest's time: a matter of the virtual clock alone, as the real one
-    measures it.
-    """
-    return {
-        "syscall_cost_us": asked["syscall_cost"] if asked.is_virtual else 0.0,
-        "byte_cost_ns": asked["byte_cost"] if asked.is_virtual else 0.0,
-        "clock_reads": asked["clock_reads"] if asked.is_virtual else "charged",
-    }
 
 
 def queue_target(asked: Asked) -> dict[str, Any]:
@@ -294,7 +287,7 @@ def check_ecn(asked: Asked, kernel: Kernel, flows: Sequence[Flow], ccs: Iterable
     if "accurate ecn" in kernel.features:
         return
     wanted = [asked["ecn"], *(flow.ecn for flow in flows)]
-    needing = [cc for cc in (*ccs, *(flow.cc for flow in flows)) if cc and needs_accurate_ecn(cc)]
+    needing = [cc for cc in ccs if needs_accurate_ecn(cc)]
     if "l4s" in wanted or needing:
         what = f"cc {needing[0]}" if needing else "ecn: l4s"
         raise asked.node("kernel").bad_value(
@@ -318,18 +311,16 @@ def check_topology(asked: Asked, path: Path, flows: Sequence[Flow]) -> None:
             raise asked.node("topology").bad(str(error)) from None
 
 
-def check_acks(asked: Asked) -> None:
-    """Where no TCP crosses the path there are no ACKs to record. Raises BadInput."""
-    if asked["acks"] == "on" and not asked.tunnel.path_leg:
-        raise asked.node("acks").bad_value(
-            f"{asked.tunnel.name} sends datagrams across the path: no socket there has ACKs"
-        )
-
-
-def check_iperf3(asked: Asked, flows: Sequence[Flow]) -> None:
-    """An iperf3 that does not hold a rate is none for UDP. Raises BadInput."""
+def check_programs(asked: Asked, flows: Sequence[Flow]) -> None:
+    """An iperf3 that does not hold a rate is none for UDP; where no TCP crosses the path there are
+    no ACKs to record. Raises BadInput.
+    """
     paced = [name for name, kind in OWN.items() if kind.paces_udp]
     if asked["iperf3"] not in (*paced, SYSTEM) and any(flow.kind == "udp" for flow in flows):
         raise asked.node("iperf3").bad_value(
             f"it does not keep to a UDP flow's rate here: write iperf3: {' or '.join(paced)}"
+        )
+    if asked["acks"] == "on" and not asked.tunnel.path_leg:
+        raise asked.node("acks").bad_value(
+            f"{asked.tunnel.name} sends datagrams across the path: no socket there has ACKs"
         )
