@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,12 +135,13 @@ class Running(Iterator[Result]):
     is finished; the same experiment goes on from there.
     """
 
-    def __init__(self, plan: Plan, start: Callable[[Callable[[], None]], Making]) -> None:
+    def __init__(self, plan: Plan, begin: Callable[..., Making], held: ExitStack) -> None:
+        """begin: `make`, but for what looks whether it is cancelled; held: until all is made."""
         self._plan = plan
         self._ends: list[Finished] = []
         self._outcome: Outcome | None = None
         self._stop = False
-        self._making = start(self._look)
+        self._making = closing(begin(look=self._look), held)
 
     def __enter__(self) -> Running:
         return self
@@ -321,20 +323,17 @@ class Experiment(Plan):
         elif callable(progress):
             watcher = Told(progress)
 
-        def start(look: Callable[[], None]) -> Making:
-            making = make(
-                self,
-                Path(results),
-                jobs=jobs,
-                gost=gost,
-                retry_failed=retry_failed,
-                progress=watcher,
-                workers=workers,
-                look=look,
-            )
-            return closing(making, held)
-
-        return Running(self, start)
+        begin = partial(
+            make,
+            self,
+            Path(results),
+            jobs=jobs,
+            gost=gost,
+            retry_failed=retry_failed,
+            progress=watcher,
+            workers=workers,
+        )
+        return Running(self, begin, held)
 
 
 def closing(making: Making, held: ExitStack) -> Making:

@@ -57,7 +57,9 @@ def make(
     runs are waited for; what it raises ends them. Raises BadInput, MissingPart, MachineError at
     once; while it runs also ResultsError and OSError.
     """
-    found = checked_parts(plan, jobs, gost)
+    check_jobs(jobs)
+    found = parts.find_parts(gost)
+    machine.require_programs(plan.runs, found)
     machine.require_kernels(plan.runs, found)
     start = starter(plan.machine.name, found)
     told = progress or schedule.Quiet()
@@ -81,10 +83,11 @@ def make(
                 slots = held.enter_context(claimed_cpus(own_jobs))
             else:
                 slots, begin = held.enter_context(workers(told.say))
+            parts_of_loads = dict.fromkeys(measured_words(run.to_json()) for run in plan.runs)
             told.say(
                 f"{plan.file.title}{f' · shard {plan.shard}' if plan.shard else ''}\n"
                 f"machine: {plan.machine.name} ({plan.machine.reason}) · {len(slots)} at a time ·"
-                f" {gost_words(plan.runs, found)} · taken over {taken_over(plan.runs)} ·"
+                f" {gost_words(plan.runs, found)} · taken over {' or '.join(parts_of_loads)} ·"
                 f" results: {folder}"
             )
             keep_file(plan, folder)
@@ -121,21 +124,6 @@ def keep_file(plan: Plan, folder: Path) -> None:
     results.write_whole(folder / plan.file.name / results.EXPERIMENT_FILE, content)
 
 
-def taken_over(runs: Sequence[RunDescription]) -> str:
-    """Which part of their loads the results of some runs are of."""
-    return " or ".join(dict.fromkeys(measured_words(run.to_json()) for run in runs))
-
-
-def checked_parts(plan: Plan, jobs: int | None, gost: Path | None) -> parts.Parts:
-    """What this machine has, all that a plan's runs need besides their kernels among it. Raises
-    BadInput, MissingPart.
-    """
-    check_jobs(jobs)
-    found = parts.find_parts(gost)
-    machine.require_programs(plan.runs, found)
-    return found
-
-
 def check_jobs(jobs: int | None) -> None:
     """Raises BadInput for less than one at a time."""
     if jobs is not None and jobs < 1:
@@ -158,11 +146,7 @@ def starter(machine_name: str, found: parts.Parts) -> schedule.Starter:
     """How a run is started on a CPU. Raises MissingPart."""
     handed, commit = machine.hand_over(found), checkout_commit()
     if machine_name == "native":
-
-        def start_here(run: RunDescription, place: Path, _cpu: int) -> machine.Job:
-            return native.start_run(run, place, handed, commit)
-
-        return start_here
+        return lambda run, place, _cpu: native.start_run(run, place, handed, commit)
     keep = machine.kept_visible(found)
 
     def start_sandbox(run: RunDescription, place: Path, cpu: int) -> machine.Job:

@@ -21,18 +21,12 @@ from gostlab.setup.pinned import SITE_TOOLS, find_environment
 REPORT = "report"  # the folder beside the experiments' in a results folder
 
 
-def experiments_in(folder: Path) -> list[str]:
-    """The experiments that a results folder has results of, by name."""
-    if not folder.is_dir():
-        return []
-    return sorted(each.name for each in folder.iterdir() if each.is_dir() and each.name != REPORT)
-
-
 def reported(folder: Path, experiments: Sequence[str]) -> list[str]:
     """The names of the experiments to report: those given, by name or by the path of their file,
     or all that have results. Raises BadInput if one has none.
     """
-    found = experiments_in(folder)
+    places = folder.iterdir() if folder.is_dir() else ()
+    found = sorted(each.name for each in places if each.is_dir() and each.name != REPORT)
     wanted = []
     for word in experiments:
         name = load_experiment(word).name if is_path(word) and word not in found else word

@@ -108,9 +108,9 @@ def each_link(run: RunDescription) -> Iterator[RunDescription]:
     named = {change["link"] for change in run.changes if "link" in change}
     for link in ("", *dict.fromkeys([*run.links, *sorted(named)])):
         touching = [change for change in run.changes if touches(change, link, run.links)]
-        unnamed = [{key: each[key] for key in each if key != "link"} for each in touching]
-        path = run.links.get(link, run.path)
-        yield replace(run, path=path, links={}, hops=1, changes=unnamed)
+        alone = replace(run, path=run.links.get(link, run.path), links={}, hops=1)
+        unnamed = ({key: each[key] for key in each if key != "link"} for each in touching)
+        yield replace(alone, changes=list(unnamed))
 
 
 def checks(run: RunDescription) -> list[Check]:

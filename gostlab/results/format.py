@@ -87,9 +87,5 @@ def to_markdown(command: str) -> str:
         if file.fields:
             lines += ["", f"## {file.name}", "", f"{file.says[0].upper()}{file.says[1:]}.", ""]
             lines += ["| field | kind | unit | what |", "|---|---|---|---|"]
-            lines += [field_line(each) for each in file.fields]
+            lines += [f"| `{e.path}` | {e.kind_words} | {e.unit} | {e.says} |" for e in file.fields]
     return "\n".join(lines) + "\n"
-
-
-def field_line(each: Field) -> str:
-    return f"| `{each.path}` | {each.kind_words} | {each.unit} | {each.says} |"

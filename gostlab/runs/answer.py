@@ -74,21 +74,17 @@ def answer_table(
         row: list[str | Text] = [cell.label]
         if bars:
             drawn = bar(cell.goodput_bps or 0, most_bps, BAR_CELLS, blocks=blocks)
-            row.append(Text(drawn, style=cc_style(cell)))
+            cc = cell.factors.get("cc")
+            row.append(Text(drawn, style=cc_colour(cc) if isinstance(cc, str) else ""))
         row += [cell.rate_words, spread_words(cell)]
         if times:
             row.append(f"{times[index]:.2f}" if index in times else "–")
         if rtt_bars:
             row.append(Text(rtt_bar(cell, most_ms, blocks=blocks)))
-        row += [rtt_words(cell), resent_words(cell), verdict_words(cell)]
+        counted = f", {cell.counted} of {cell.runs} count" if cell.counted != cell.runs else ""
+        row += [rtt_words(cell), resent_words(cell), cell.verdict + counted]
         table.add_row(*row)
     return table
-
-
-def cc_style(cell: CellSummary) -> str:
-    """The colour of the cell's congestion control, as in every figure."""
-    cc = cell.factors.get("cc")
-    return cc_colour(cc) if isinstance(cc, str) else ""
 
 
 def rtt_bar(cell: CellSummary, most_ms: float, *, blocks: bool) -> str:
@@ -128,12 +124,6 @@ def resent_words(cell: CellSummary) -> str:
         return "–" if lost is None else f"lost {lost.segments:,} ({100 * lost.share:.2g} %)"
     share = 100 * cell.wan_resent.share
     return f"{cell.wan_resent.segments:,} ({share:.2g} %)" if cell.wan_resent.segments else "0"
-
-
-def verdict_words(cell: CellSummary) -> str:
-    """The verdict, and how many runs count where not all do."""
-    missing = "" if cell.counted == cell.runs else f", {cell.counted} of {cell.runs} count"
-    return cell.verdict + missing
 
 
 def fastest_lines(cells: Sequence[CellSummary]) -> list[str]:

@@ -56,9 +56,10 @@ class Outcome:
         """A line for every run that does not count; what the kernel lacks once per reason."""
         lines = [failure_line(end.folder, end.status) for end in self.failed]
         lines += [f"{end.run.name}: invalid: see fidelity.json there" for end in self.invalid]
-        for reason, cells in cells_by_error(self.unsupported).items():
-            lines.append(f"not possible here: {reason} ({', '.join(cells)})")
-        return lines
+        cells: dict[str, dict[str, None]] = {}  # by reason, each cell once
+        for end in self.unsupported:
+            cells.setdefault(str(end.status.get("error")), {})[end.run.cell] = None
+        return lines + [f"not possible here: {why} ({', '.join(cells[why])})" for why in cells]
 
     @property
     def counts_line(self) -> str:
@@ -109,13 +110,3 @@ class Outcome:
             "guards": [warning.to_json() for warning in self.warned],
             "not_narrow_enough": [cell.to_json() for cell in self.wide],
         }
-
-
-def cells_by_error(ends: Sequence[Finished]) -> dict[str, list[str]]:
-    """The cells of some runs, each once, by the error that their status gives."""
-    cells: dict[str, list[str]] = {}
-    for end in ends:
-        named = cells.setdefault(str(end.status.get("error")), [])
-        if end.run.cell not in named:
-            named.append(end.run.cell)
-    return cells

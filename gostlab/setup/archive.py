@@ -318,7 +318,9 @@ class PrivateApt:
         for suites in groups:
             say(f"looking in {', '.join(suites)}")
             self.read_suites(suites)
-            yield from newest_first(self._candidates(wanted), wanted.oldest)
+            named = self._run("apt-cache", "pkgnames", wanted.prefix).stdout.split()
+            names = [name for name in named if re.fullmatch(wanted.pattern, name)]
+            yield from newest_first(self.versions(names) if names else (), wanted.oldest)
 
     def download(self, candidate: Candidate, into: Path) -> Path:
         """Fetch a package file, verified against the signed lists. Raises ArchiveError."""
@@ -388,14 +390,6 @@ class PrivateApt:
         said = [line for line in said if "does not have a Release file" not in line]
         if said:
             self.complaints.append(f"apt said of {', '.join(suites)}: {_last_line(said)}")
-
-    def _candidates(self, wanted: Wanted) -> list[Candidate]:
-        names = [
-            name
-            for name in self._run("apt-cache", "pkgnames", wanted.prefix).stdout.split()
-            if re.fullmatch(wanted.pattern, name)
-        ]
-        return self.versions(names) if names else []
 
     def _run(self, *argv: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         environment = {

@@ -224,7 +224,7 @@ def keep(
     with replacing(place) as kept:
         shutil.copy2(built, kept / "linux")
         shutil.copy2(built.with_name(parts.HEADERS), kept / parts.HEADERS)
-        record = {
+        record: dict[str, object] = {
             "version": parts.output_of([built, "--version"]).strip(),
             "hz": parts.kernel_hz(built),
             "source": source.origin,
@@ -233,18 +233,12 @@ def keep(
             "inputs_hash": inputs_hash,
             "jobs": bench.jobs,
             "build_s": round(time.monotonic() - started_s, 1),
-            **_profile_of(built),
         }
+        # Which of kernel/profiles its code was arranged by, or why by none, if one was looked for.
+        said = built.with_name("profile")
+        record |= {"profile": said.read_text("utf-8").strip()} if said.is_file() else {}
         write_json(kept / "kernel.json", {**record, **more})
     shutil.rmtree(built.parent)
-
-
-def _profile_of(built: Path) -> dict[str, str]:
-    """Which of kernel/profiles a kernel's code was arranged by, or why by none; nothing for one
-    that is built without looking for one.
-    """
-    said = built.with_name("profile")
-    return {"profile": said.read_text(encoding="utf-8").strip()} if said.is_file() else {}
 
 
 def run_build_script(bench: Workbench, source: Source, built: Path, script: Path) -> None:

@@ -214,15 +214,7 @@ def copied(bench: Workbench, folder: Path, tree: Path) -> Source:
         )
     if packed.wait() != 0 or done.returncode != 0:
         raise SetupError(f"{tree} could not be copied to {copy}")
-    return Source(copy, str(tree), hash_of_tree(copy))
-
-
-def hash_of_tree(tree: Path) -> str:
-    """What is in a tree of sources: every file's name and content."""
-    total = hashlib.sha256()
-    for path in sorted(path for path in tree.rglob("*") if path.is_file()):
-        total.update(f"{path.relative_to(tree)}\0{parts.file_sha256(path)}\n".encode())
-    return total.hexdigest()
+    return Source(copy, str(tree), parts.hash_of_files(copy, copy.rglob("*")))
 
 
 def version_of_tree(tree: Path, path: Path) -> tuple[int, ...]:

@@ -274,7 +274,8 @@ def kernel_inputs_hash(folder: Path = ROOT / "kernel") -> str:
     """What a kernel was built with, besides its source: options, patches, script and profiles."""
     patches = (folder / "patches").glob("*.patch")
     profiles = (folder / "profiles").glob("*.tar.xz")
-    return _hash_files(folder, [folder / "options", folder / "build.sh", *patches, *profiles])
+    fixed = (folder / "options", folder / "build.sh")
+    return hash_of_files(folder, [*fixed, *patches, *profiles])[:12]
 
 
 def built_kernels(cache: Path | None = None) -> list[Path]:
@@ -345,7 +346,7 @@ def version_inputs_hash(declared: Declared) -> str:
 def versions_common_hash() -> str:
     """What every kernel besides the shipped one is built with."""
     folder = ROOT / "kernel"
-    return _hash_files(folder, [folder / "options", folder / "versions" / "build.sh"])
+    return hash_of_files(folder, [folder / "options", folder / "versions" / "build.sh"])[:12]
 
 
 def seccomp_words(kernel: Path) -> list[str]:
@@ -453,13 +454,8 @@ def find_iperf3s(cache: Path | None = None) -> dict[str, OwnProgram]:
 def find_own_iperf3(version: str, cache: Path | None = None) -> OwnProgram | None:
     """One of the lab's own iperf3s, tried; None if it does not run here."""
     found = find_iperf3s(cache).get(version)
-    return found if found is not None and iperf3_version(found.path) == version else None
-
-
-def iperf3_version(program: Path) -> str | None:
-    """What an iperf3 calls itself ("3.18"); None if it does not run here."""
-    said = re.match(r"iperf (\d[\d.]*\d)", output_of([program, "--version"]))
-    return said[1] if said else None
+    said = re.match(r"iperf (\d[\d.]*\d)", output_of([found.path, "--version"])) if found else None
+    return found if said and said[1] == version else None
 
 
 # -- web server
@@ -493,7 +489,7 @@ def relay_inputs_hash(folder: Path = ROOT / "tunnel") -> str:
     """The relay's source, without its tests, and the Go that builds it."""
     sources = [path for path in folder.rglob("*.go") if not path.name.endswith("_test.go")]
     names = ("go.mod", "go.sum", "toolchain")
-    return _hash_files(folder, [*sources, *(folder / name for name in names)])
+    return hash_of_files(folder, [*sources, *(folder / name for name in names)])[:12]
 
 
 def relay_version(relay: Path) -> str:
@@ -637,9 +633,10 @@ def output_of(argv: list[str | Path], timeout_s: float = 60.0) -> str:
     return ""
 
 
-def _hash_files(folder: Path, files: Iterable[Path]) -> str:
+def hash_of_files(folder: Path, files: Iterable[Path]) -> str:
+    """SHA-256 of what is in some files below a folder: of their names and contents."""
     total = hashlib.sha256()
     for path in sorted(files):
         if path.is_file():
             total.update(f"{path.relative_to(folder)}\0{file_sha256(path)}\n".encode())
-    return total.hexdigest()[:12]
+    return total.hexdigest()

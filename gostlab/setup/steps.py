@@ -290,14 +290,6 @@ def failed_lately(record: Path, now_s: float) -> bool:
     return at is not None and 0 <= now_s - float(at) < RETRY_GOST_AFTER_S
 
 
-# -- test tools
-
-
-def provide_test_tools(bench: Workbench) -> str:
-    """Ruff and mypy, which Debian 12 lacks or has too old, in a Python environment of their own."""
-    return pinned.install(bench, "tools", "\n".join(TEST_TOOLS), " ".join(TEST_TOOLS), TEST_TOOLS)
-
-
 def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
@@ -364,7 +356,12 @@ def steps(
             tools_of_verb = partial(pinned.provide_environment, name=name)
             found.append(Step(name, tools_of_verb, packages, packages))
     if "test" in extra:
-        found.append(Step("test-tools", provide_test_tools, packages, packages))
+        # Ruff and mypy, which Debian 12 lacks or has too old.
+        wanted_text, names = "\n".join(TEST_TOOLS), " ".join(TEST_TOOLS)
+        checkers = partial(
+            pinned.install, name="tools", wanted=wanted_text, names=names, words=TEST_TOOLS
+        )
+        found.append(Step("test-tools", checkers, packages, packages))
     if {"root", "test"} & set(extra) or on_own_root:
         found.append(Step("root", provide_root))
     found += kernel_steps(wanted.kernels)
