@@ -15,6 +15,7 @@ from gostlab.describe.file.document import (
     decimal,
     list_of,
     load_document,
+    mapping_of,
     one_of,
     parse_document,
     quantity,
@@ -24,60 +25,52 @@ from gostlab.describe.file.document import (
     yes_no,
 )
 from gostlab.describe.file.units import RATE_PATTERN, rate
+from tests.asked import refusal
 
 RATE = quantity(rate, RATE_PATTERN)
 
 
-def refusal(text: str, fields: dict[str, Field] | None = None) -> str:
-    with pytest.raises(BadInput) as refused:
-        document = parse_document(text, "a.yaml")
-        if fields is not None:
-            read_mapping(document, fields)
-    return str(refused.value)
+def refused(text: str, **fields: Field) -> str:
+    """The line that refuses a text, or what is read of it."""
+    return refusal(lambda: read_mapping(parse_document(text, "a.yaml"), fields))
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "message"),
+    [
+        (
+            "name: x\nratee: 100mbit\n",
+            {"name": Field(text_of), "rate": Field(RATE)},
+            "a.yaml:2: ratee: unknown key (did you mean rate?)",
+        ),
+        (
+            "x: 1\n",
+            {"x": Field(text_of), "y": Field(RATE, required=True)},
+            "a.yaml:1: y is missing",
+        ),
+        ("y: 100\n", {"y": Field(RATE)}, 'a.yaml:1: y "100": no unit (write 100mbit)'),
+        ("[1]", {"a": Field(text_of)}, "a.yaml:1: a list where a mapping (key: value) should be"),
+    ],
+)
+def test_what_a_table_of_fields_does_not_read_is_named(
+    text: str, fields: dict[str, Field], message: str
+) -> None:
+    assert refused(text, **fields) == message
 
 
 def test_every_value_knows_its_line_and_key() -> None:
     document = parse_document("a: 1\nb:\n  - c: x\n    d: [p, q]\n", "a.yaml")
-    assert document.fields is not None
-    items = document.fields["b"].items
-    assert items is not None and items[0].fields is not None
-    inner = items[0].fields["d"].items
-    assert inner is not None
-    assert inner[1].where == "a.yaml:4: b[0].d[1]"
+    [first] = mapping_of(document)["b"].items or ()
+    assert [each.where for each in mapping_of(first)["d"].items or ()] == [
+        "a.yaml:4: b[0].d[0]",
+        "a.yaml:4: b[0].d[1]",
+    ]
 
 
 def test_scalars_stay_as_written() -> None:
     document = parse_document("a: off\nb: 1e3\nc: 12:30\nd: 010\ne: ~\nf: ''\n", "a.yaml")
-    assert document.fields is not None
-    assert [node.text for node in document.fields.values()] == [
-        "off",
-        "1e3",
-        "12:30",
-        "010",
-        None,
-        "",
-    ]
-
-
-def test_an_unknown_key_is_refused_with_what_was_meant() -> None:
-    assert (
-        refusal("name: x\nratee: 100mbit\n", {"name": Field(text_of), "rate": Field(RATE)})
-        == "a.yaml:2: ratee: unknown key (did you mean rate?)"
-    )
-
-
-def test_a_missing_key_is_named() -> None:
-    assert (
-        refusal("name: x\n", {"name": Field(text_of), "rate": Field(RATE, required=True)})
-        == "a.yaml:1: rate is missing"
-    )
-
-
-def test_a_quantity_is_refused_where_it_stands() -> None:
-    assert (
-        refusal("rate: 100\n", {"rate": Field(RATE)})
-        == 'a.yaml:1: rate "100": no unit (write 100mbit)'
-    )
+    texts = [node.text for node in mapping_of(document).values()]
+    assert texts == [*"off 1e3 12:30 010".split(), None, ""]
 
 
 @pytest.mark.parametrize(
@@ -94,18 +87,18 @@ def test_a_quantity_is_refused_where_it_stands() -> None:
     ],
 )
 def test_what_yaml_allows_and_the_lab_does_not(text: str, message: str) -> None:
-    assert message in refusal(text)
+    assert message in refused(text)
 
 
 def test_broken_yaml_is_refused_with_its_line() -> None:
-    assert refusal("a: 1\nb: [1\n").startswith("a.yaml:3: not YAML: ")
+    assert refused("a: 1\nb: [1\n").startswith("a.yaml:3: not YAML: ")
 
 
 def test_a_billion_laughs_are_not_laughed() -> None:
     bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(9)
     )
-    assert "aliases" in refusal(bomb)
+    assert "aliases" in refused(bomb)
 
 
 @pytest.mark.parametrize(
@@ -129,14 +122,7 @@ def test_a_billion_laughs_are_not_laughed() -> None:
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused(read, text: str) -> None:
-    assert refusal(text, {"a": Field(read)}).startswith("a.yaml:1: a")
-
-
-def test_a_mapping_is_asked_for_by_name() -> None:
-    assert (
-        refusal("[1, 2]", {"a": Field(text_of)})
-        == "a.yaml:1: a list where a mapping (key: value) should be"
-    )
+    assert refused(text, a=Field(read)).startswith("a.yaml:1: a")
 
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
@@ -158,8 +144,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    message = refusal('"\\e[31mred": 1\n', {"a": Field(text_of)})
-    assert message.isprintable()
+    assert refused('"\\e[31mred": 1\n', a=Field(text_of)).isprintable()
 
 
 def test_a_value_outside_a_file_has_no_line() -> None:
