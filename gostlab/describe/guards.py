@@ -455,17 +455,13 @@ def delay_lines_ms(run: RunDescription) -> dict[str, list[float]]:
     return found
 
 
-def data_way(flow: Flow) -> str:
-    return "forward" if flow.direction == "upload" else "reverse"
-
-
 def data_ways(run: RunDescription) -> list[str]:
-    return sorted({data_way(flow) for flow in run.flows})
+    return sorted({flow.data_way for flow in run.flows})
 
 
 def rate_of(run: RunDescription, flow: Flow) -> float:
     """The most that a flow's direction ever carries, bit/s: the slowest of the links on its way."""
-    ahead_way = data_way(flow)
+    ahead_way = flow.data_way
     other_way = "reverse" if ahead_way == "forward" else "forward"
     found = []
     for link, ahead in run.links_of(flow) or [("", True)]:
@@ -477,7 +473,7 @@ def rate_of(run: RunDescription, flow: Flow) -> float:
 
 def room_pkts(run: RunDescription, flow: Flow) -> int:
     """What the queue of a flow's slowest link may hold, in packets."""
-    ways = [path[data_way(flow)] for path in run.paths_of(flow)]
+    ways = [path[flow.data_way] for path in run.paths_of(flow)]
     slowest = min(ways, key=lambda way: way["rate_bps"] or UNLIMITED_BPS)
     return slowest["buffer_pkts"] or 0
 

@@ -28,7 +28,6 @@ from gostlab import results
 from gostlab.console import Console
 from gostlab.declared.errors import BadInput
 from gostlab.describe.file.words import cell_words
-from gostlab.describe.guards import data_way
 from gostlab.describe.physics.response import bdp_bytes
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.runs.progress import Lines
@@ -110,7 +109,7 @@ class Followed:
     def __post_init__(self) -> None:
         self._queues = Tail(self.folder / "queues.jsonl")
         self._sockets = Tail(self.folder / "sockets.jsonl")
-        self._way = data_way(self.run.flows[0])
+        self._way = self.run.flows[0].data_way
         self.flows = {flow.name: {} for flow in self.run.flows}
 
     @property

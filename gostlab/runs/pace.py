@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gostlab import results
-from gostlab.describe.guards import data_way
 from gostlab.describe.physics.limits import UNLIMITED_BPS
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
@@ -45,7 +44,7 @@ def expected_load_s(run: RunDescription) -> float:
     def fetching_s(flow: Flow) -> float:
         if flow.size_bytes is None:
             return math.inf
-        return 8 * flow.streams * flow.size_bytes / rate_bps(run, data_way(flow))
+        return 8 * flow.streams * flow.size_bytes / rate_bps(run, flow.data_way)
 
     return max(flow.start_s + min(flow.duration_s, fetching_s(flow)) for flow in run.flows)
 

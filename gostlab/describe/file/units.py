@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from gostlab.describe.physics.limits import FIRST_WINDOW_PKTS
 
@@ -107,8 +108,10 @@ def quoted(text: str) -> str:
 DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+\s*[a-zA-Zµμ%]+(?:/s)?)\s*")
 
 
-def split_number(quantity: str, text: str, example: str) -> tuple[Fraction, str]:
-    """A number, not negative, and the word after it. Raises UnitError."""
+def split_number(
+    quantity: str, text: str, example: str, advice: str, what: str = "unit"
+) -> tuple[Fraction, str]:
+    """A number, not negative, and its unit. Raises UnitError, where none is written with advice."""
     match = NUMBER.fullmatch(text.strip())
     comma = DECIMAL_COMMA.fullmatch(text)
     if comma:
@@ -121,6 +124,8 @@ def split_number(quantity: str, text: str, example: str) -> tuple[Fraction, str]
     number = Fraction(digits) * Fraction(10) ** int(exponent or 0)
     if sign == "-" and number:
         raise UnitError(quantity, text, f"negative (write something like {example})")
+    if not unit.strip():
+        raise UnitError(quantity, text, f"no {what} (write {text.strip()}{advice})")
     return number, unit.strip()
 
 
@@ -128,9 +133,7 @@ def in_units(
     quantity: str, text: str, units: Mapping[str, Fraction | int], example: str, advice: str
 ) -> Fraction:
     """A number in one of some units. Raises UnitError, where none is written with advice."""
-    number, unit = split_number(quantity, text, example)
-    if not unit:
-        raise UnitError(quantity, text, f"no unit (write {text.strip()}{advice})")
+    number, unit = split_number(quantity, text, example, advice)
     if unit not in units:
         known = ", ".join(word for word in units if word.isascii())
         raise UnitError(quantity, text, f"unknown unit {quoted(unit)} (one of {known})")
@@ -139,26 +142,18 @@ def in_units(
 
 def rate(text: str) -> int:
     """Bits per second of a rate like 1967mbit, 10 Gbit, 512kbit/s. Raises UnitError."""
-    number, unit = split_number("rate", text, "100mbit")
-    if not unit:
-        raise UnitError("rate", text, f"no unit (write {text.strip()}mbit)")
-    word = (
-        unit.lower().removesuffix("/s").removesuffix("s")
-        if unit.lower().endswith(("bit/s", "bits", "bits/s"))
-        else unit.lower()
-    )
+    bad = partial(UnitError, "rate", text)
+    number, unit = split_number("rate", text, "100mbit", "mbit")
+    word = re.sub(r"bits?(/s)?$", "bit", unit.lower())
     if word not in RATE_UNITS:
         if BYTE_RATES.fullmatch(unit):
-            raise UnitError(
-                "rate",
-                text,
-                "tc reads bps as bytes per second and most people as bits: write bits, like"
-                " 100mbit",
+            raise bad(
+                "tc reads bps as bytes per second and most people as bits: write bits, like 100mbit"
             )
-        raise UnitError("rate", text, f"unknown unit {quoted(unit)} (write it like 100mbit)")
+        raise bad(f"unknown unit {quoted(unit)} (write it like 100mbit)")
     bps = number * RATE_UNITS[word]
     if not MIN_RATE_BPS <= bps <= MAX_RATE_BPS:
-        raise UnitError("rate", text, "outside 1kbit to 1tbit")
+        raise bad("outside 1kbit to 1tbit")
     return round(bps)
 
 
@@ -176,9 +171,7 @@ def seconds(text: str, usual: str = "ms") -> Fraction:
 
 def share(text: str) -> Fraction:
     """A share 0..1 of a percentage like 0.1%, exactly. Raises UnitError."""
-    number, unit = split_number("share", text, "0.1%")
-    if not unit:
-        raise UnitError("share", text, f"no % (write {text.strip()}% if that is meant)")
+    number, unit = split_number("share", text, "0.1%", "% if that is meant", what="%")
     if unit != "%":
         raise UnitError("share", text, "not a number with % (like 1.5%)")
     if number > 100:
@@ -230,30 +223,25 @@ class Buffer:
 
 def buffer(text: str) -> Buffer:
     """A queue's size like 1bdp, 100pkts, 150kB, 300ms. Raises UnitError."""
-    number, unit = split_number("buffer", text, "1bdp")
-    if not unit:
-        raise UnitError("buffer", text, f"no unit (write {text.strip()}bdp, or pkts, kB, ms)")
+    bad = partial(UnitError, "buffer", text)
+    number, unit = split_number("buffer", text, "1bdp", "bdp, or pkts, kB, ms")
     if not number:
-        raise UnitError(
-            "buffer", text, "a queue of nothing passes nothing (write 1pkts for the smallest)"
-        )
+        raise bad("a queue of nothing passes nothing (write 1pkts for the smallest)")
     if unit.lower() == "bdp":
         if number > 1000:
-            raise UnitError("buffer", text, "more than 1000 times the path's BDP")
+            raise bad("more than 1000 times the path's BDP")
         return Buffer(number, "bdp")
     if unit.lower() in PACKET_UNITS:
         if number.denominator != 1 or number > 10**9:
-            raise UnitError(
-                "buffer", text, "not a whole number of packets up to a thousand million"
-            )
+            raise bad("not a whole number of packets up to a thousand million")
         return Buffer(number, "pkts")
     if unit in SIZE_UNITS:
         return Buffer(Fraction(size(text)), "bytes")
     if unit in TIME_UNITS:
         if number * TIME_UNITS[unit] > MAX_QUEUE_S:
-            raise UnitError("buffer", text, f"longer than {MAX_QUEUE_S} s of queue")
+            raise bad(f"longer than {MAX_QUEUE_S} s of queue")
         return Buffer(number * TIME_UNITS[unit], "s")
-    raise UnitError("buffer", text, f"unknown unit {quoted(unit)} (one of bdp, pkts, kB, MiB, ms)")
+    raise bad(f"unknown unit {quoted(unit)} (one of bdp, pkts, kB, MiB, ms)")
 
 
 def show_rate(bps: float | None) -> str:

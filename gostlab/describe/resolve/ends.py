@@ -12,7 +12,7 @@ from gostlab.declared.tunnels import LEGS
 from gostlab.describe.file import settings
 from gostlab.describe.resolve.asked import Asked
 from gostlab.describe.resolve.flows import cc_at
-from gostlab.describe.resolve.load import AskedFlow, hosts_of_run, wan_sender
+from gostlab.describe.resolve.load import AskedFlow, wan_sender
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,10 @@ class Ends:
         return cc_at(self.of_the_rest, self.by_end, wan_sender(flow, asked), leg)
 
 
-def resolve_ends(asked: Asked, flows: Sequence[AskedFlow]) -> Ends:
+def resolve_ends(asked: Asked, flows: Sequence[AskedFlow], hosts: Sequence[str]) -> Ends:
     """What was asked of each end: by `cc: bbr`, `cc: {client: bbr, target: cubic}` or `cc.client`.
-    An end that is not named has the default. Raises BadInput for an end that is not there.
+    An end that is not named has the default. hosts: the run's machines. Raises BadInput for an end
+    that is not there.
     """
     narrow = {name[3:]: each for name, each in asked.written.items() if name.startswith("cc.")}
     node = next(iter(narrow.values())).node if narrow else asked.node("cc")
@@ -47,8 +48,7 @@ def resolve_ends(asked: Asked, flows: Sequence[AskedFlow]) -> Ends:
     for flow in flows:
         if "cc" in flow.fields:
             raise flow.bad("cc of its own, and cc by end besides (one of them)")
-    hosts, kind = hosts_of_run(asked, flows), asked.tunnel
-    legs = kind.legs_over(asked["hops"])
+    kind, legs = asked.tunnel, asked.tunnel.legs_over(asked["hops"])
     for end in named:
         if end in LEGS and end not in legs and kind.is_direct:
             raise node.bad(f"{end}: a leg of a tunnel, and this run has none (tunnel: direct)")

@@ -63,6 +63,11 @@ class Flow:
         return self.start_s + self.duration_s
 
     @property
+    def data_way(self) -> str:
+        """The direction of the path that carries its data."""
+        return "forward" if self.direction == "upload" else "reverse"
+
+    @property
     def data_sender(self) -> str:
         """The node whose congestion control is at work."""
         return self.sender if self.direction == "upload" else self.receiver

@@ -15,19 +15,6 @@ CPUS_OF_AN_UNKNOWN_MACHINE = 1
 NO_POOL = 0  # of the host's own: it takes from the one of all hosts together
 
 
-def resolve_machines(
-    asked: Asked, machines: Machines, hosts: Sequence[str], *, in_sandbox: bool
-) -> dict[str, Any]:
-    """The fields of a run that say what each host has of its own. CPUs are a matter of the virtual
-    clock alone, and pools of TCP memory one of the sandbox's kernel, unless they are requested.
-    Raises BadInput.
-    """
-    return {
-        **(resolve_cpus(asked, machines, hosts) if asked.is_virtual else {}),
-        **resolve_tcp_memory(asked, machines, hosts, can_have_own=in_sandbox),
-    }
-
-
 def resolve_cpus(asked: Asked, machines: Machines, hosts: Sequence[str]) -> dict[str, Any]:
     """Whose CPUs pay, and for packets what. Raises BadInput."""
     cpus, packet_cost = asked["host_cpus"], asked["packet_cost"]

@@ -30,7 +30,7 @@ from gostlab.describe.physics.sizing import (
 from gostlab.describe.resolve.asked import Asked
 from gostlab.describe.resolve.ends import resolve_ends
 from gostlab.describe.resolve.flows import Flow, delays_ms
-from gostlab.describe.resolve.hosts import resolve_machines
+from gostlab.describe.resolve.hosts import resolve_cpus, resolve_tcp_memory
 from gostlab.describe.resolve.kernel_support import fit_settings, where_queues_act
 from gostlab.describe.resolve.links import Path, memory_path
 from gostlab.describe.resolve.load import hosts_of_run, link_names, resolve_flows, resolve_hosts
@@ -68,12 +68,13 @@ def resolve(
     profile = load_profile_of(asked.settings["profile"])
     # A path that nobody named may stand behind a rate and a delay: its machines are nobody's.
     machines = profile.machines if "profile" in asked.written else Machines()
-    hosts = resolve_hosts(asked)
-    ends = resolve_ends(asked, hosts)
-    names = link_names(asked, hosts)
+    asked_flows = resolve_hosts(asked)
+    hosts = hosts_of_run(asked, asked_flows)
+    ends = resolve_ends(asked, asked_flows, hosts)
+    names = link_names(asked, asked_flows)
     path, links = resolve_links(asked, profile, names)
     sites = resolve_sites(asked, path)
-    flows = resolve_flows(asked, hosts, path, links, lambda flow: ends.sent_with(flow, asked))
+    flows = resolve_flows(asked, asked_flows, path, links, lambda flow: ends.sent_with(flow, asked))
     until_s = max(flow.end_s for flow in flows)
     changes = resolve_changes(asked, profile, names, until_s)
     check_paths(asked, [path, *(sites or {}).values(), *links.values()])
@@ -114,9 +115,10 @@ def resolve(
         **queue_target(asked),
         **measured_part(asked, until_s),
         **cost_fields(asked, flows),
-        **resolve_machines(
-            asked, machines, hosts_of_run(asked, hosts), in_sandbox=machine == "sandbox"
-        ),
+        # CPUs are a matter of the virtual clock alone, and pools of TCP memory one of the sandbox's
+        # kernel, unless they are requested.
+        **(resolve_cpus(asked, machines, hosts) if asked.is_virtual else {}),
+        **resolve_tcp_memory(asked, machines, hosts, can_have_own=machine == "sandbox"),
         **receiving(asked, resolve_offloads(asked, path, flows, changes, links)),
         **guest_memory(asked, memory_path(path, links, asked["hops"]), flows),
     )

@@ -198,7 +198,7 @@ class RunDescription:
     @property
     def data_direction(self) -> str:
         """The direction of the path that carries the first flow's data."""
-        return "forward" if self.flows[0].direction == "upload" else "reverse"
+        return self.flows[0].data_way
 
     @cached_property
     def cell(self) -> str:
