@@ -6,7 +6,7 @@ import pytest
 
 from gostlab import api
 from gostlab.api import making
-from gostlab.apps import catalogue
+from gostlab.apps import cli
 from gostlab.describe.file.document import BadInput
 
 MINE = """name: mine
@@ -76,6 +76,6 @@ def test_the_newest_form_of_an_experiment_s_file_lies_with_its_results(
     assert [each.name for each in (tmp_path / "mine").iterdir()] == ["experiment.yaml"]
 
 
-def test_the_catalogue_needs_a_core(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="--cores 0: at least 1"):
-        catalogue.survey(tmp_path, 0)
+def test_the_catalogue_needs_a_core(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["catalogue", "--cores", "0"]) == cli.EXIT_BAD_INPUT
+    assert "--cores" in capsys.readouterr().err
