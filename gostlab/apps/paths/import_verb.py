@@ -100,9 +100,8 @@ def read_order(arguments: argparse.Namespace) -> ImportOrder:
         bin_s=bin_s,
         length_s=None if length is None else time_of("--for", length, bin_s, LONGEST_S),
         out=arguments.out,
-        force=arguments.force,
     )
-    check_place(order.out, name, (".yaml", ".csv"), force=order.force)
+    check_place(order.out, name, (".yaml", ".csv"), force=arguments.force)
     return order
 
 

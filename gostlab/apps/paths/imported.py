@@ -44,7 +44,6 @@ class ImportOrder:
     bin_s: Fraction
     length_s: Fraction | None  # None: the recording's
     out: Path
-    force: bool
 
 
 @dataclass(frozen=True)

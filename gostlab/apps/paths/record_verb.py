@@ -104,7 +104,6 @@ def read_order(arguments: argparse.Namespace) -> Order:
         arguments.interval is not None,
         arguments.rate.strip(),
         arguments.out,
-        arguments.force,
     )
-    check_place(order.out, name, (".yaml", ".dist", ".csv"), force=order.force)
+    check_place(order.out, name, (".yaml", ".dist", ".csv"), force=arguments.force)
     return order

@@ -39,7 +39,6 @@ class Order:
     interval_written: bool  # False: the default, which may give way
     rate: str  # as written
     out: Path
-    force: bool
 
 
 def write_recorded(order: Order, pings: Pings, date: str) -> Path:

@@ -116,10 +116,7 @@ def test_of_repeats_the_cheapest_counts_as_other_work_only_adds() -> None:
 def test_iperf3s_cost_is_taken_where_it_is_alone_and_each_load_from_its_cheapest_repeat() -> None:
     alone, through = (None, Load(1)), (WS, Load(1))
     taken = {
-        alone: [
-            {"iperf3/sender": Spent(20.0, 1.0, 10.0)},
-            {"iperf3/sender": Spent(9.0, 1.0, 10.0)},
-        ],
+        alone: [{"iperf3/sender": Spent(cpu_ns, 1.0, 10.0)} for cpu_ns in (20.0, 9.0)],
         through: [{"iperf3/sender": Spent(1.0, 1.0, 10.0), "gost+ws/far": Spent(4.0, 2.0, 8.0)}],
     }
     assert by_program(taken) == {

@@ -13,6 +13,7 @@ from gostlab.apps.course.lab import Lab, Rank, load_lab
 from gostlab.apps.course.rank import Standing, paths_of, ranked, score, tie_lines, to_csv
 from gostlab.apps.course.rank_verb import entries_in
 from gostlab.apps.course.roster import Roster, read_roster
+from gostlab.declared.controls import own_controls
 from gostlab.declared.folders import ROOT
 from gostlab.describe.file.document import BadInput
 from tests.apps.course.handins import asked_of, full_link, make_hand_in
@@ -31,14 +32,10 @@ def test_the_paths_are_the_secrets_and_the_same_for_everybody() -> None:
     lab, asked = nine()
     mine = paths_of(lab, asked, "c", SECRET)
     assert mine == paths_of(lab, asked, "c", SECRET)
-    others = [
-        paths_of(lab, asked, "c", b"0123456789abcdeg"),
-        paths_of(lab, asked, "d", SECRET),
-        paths_of(lab, asked, "c", None),
-    ]
-    assert all(
-        [(p.values, p.seed) for p in each] != [(p.values, p.seed) for p in mine] for each in others
-    )
+    drawn = [(path.values, path.seed) for path in mine]
+    for course, secret in (("c", b"0123456789abcdeg"), ("d", SECRET), ("c", None)):
+        others = paths_of(lab, asked, course, secret)
+        assert [(path.values, path.seed) for path in others] != drawn
     assert len({str(path.values) for path in mine}) == asked.paths == len(mine)
 
 
@@ -60,13 +57,8 @@ def test_equal_scores_have_one_rank_and_whoever_has_none_stands_last() -> None:
             Standing("cubic", "cubic", [99.0, 99.0], is_reference=True),
         ]
     )
-    assert [(each.student, each.rank) for each in found] == [
-        ("cubic", None),
-        ("b", 1),
-        ("c", 1),
-        ("a", 3),
-        ("d", None),
-    ]
+    assert [each.student for each in found] == ["cubic", "b", "c", "a", "d"]
+    assert [each.rank for each in found] == [None, 1, 1, 3, None]
     (line,) = tie_lines(found)
     assert "b and c" in line and "files are the same" in line
     table = list(csv.DictReader(to_csv(found, paths_of(lab, asked, "c", None)[:2]).splitlines()))
@@ -85,15 +77,19 @@ def test_the_lab_hands_out_a_file_to_begin_with_and_asks_for_it_back(tmp_path: P
     assert any(asked.file in line for line in unfinished(folder, asked_of(lab)))
 
 
+def handed_in(to: Path, student: str, content: str | None) -> None:
+    """A hand-in with a C file, or without."""
+    files = {"answers.yaml": "student: x\n", "assignment.json": f'{{"student": "{student}"}}'}
+    (to / student).mkdir(parents=True)
+    for name, text in {**files, "mine.c": content}.items():
+        if text is not None:
+            (to / student / name).write_text(text)
+
+
 def test_who_handed_in_no_file_or_the_template_has_a_line_and_no_rank(tmp_path: Path) -> None:
     _, asked = nine()
     for name, content in (("alice", "// mine\n"), ("bob", TEMPLATE), ("carol", None)):
-        folder = tmp_path / "all" / name
-        folder.mkdir(parents=True)
-        (folder / "answers.yaml").write_text("student: x\n")
-        (folder / "assignment.json").write_text(f'{{"student": "{name}"}}')
-        if content is not None:
-            (folder / asked.file).write_text(content)
+        handed_in(tmp_path / "all", name, content)
     (tmp_path / "roster.csv").write_text("alice\nbob\ncarol\ndora\n")
     found = entries_in(tmp_path / "all", asked, read_roster(tmp_path / "roster.csv"))
     assert {each.student: each.missing for each in found} == {
@@ -151,13 +147,7 @@ def test_files_are_ranked_equal_ones_equally_and_broken_ones_in_a_line(
     monkeypatch.chdir(tmp_path)
     own = TEMPLATE.replace("beta = 50", "beta = 30")
     for student, text in (("alice", own), ("bob", own), ("carol", PANIC), ("dora", BROKEN)):
-        folder = tmp_path / "all" / student
-        folder.mkdir(parents=True)
-        (folder / "answers.yaml").write_text("student: x\n")
-        (folder / "assignment.json").write_text(f'{{"student": "{student}"}}')
-        (folder / "mine.c").write_text(text)
-    from gostlab.declared.controls import own_controls
-
+        handed_in(tmp_path / "all", student, text)
     before = set(own_controls())
     assert main(["lab", "rank", str(lab), "all", "--out", "out", "--jobs", "1"]) == 0
     told = capsys.readouterr().out

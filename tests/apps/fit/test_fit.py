@@ -233,16 +233,7 @@ def test_a_number_may_stand_within_a_setting() -> None:
 
 
 @pytest.mark.parametrize(
-    "word",
-    [
-        "loss",
-        "loss=1%",
-        "loss=..1%",
-        "los=0.1%..1%",
-        "loss=1%..0.1%",
-        "loss=0.1%..1%:cubic",
-        "=1..2",
-    ],
+    "word", "loss loss=1% loss=..1% los=0.1%..1% loss=1%..0.1% loss=0.1%..1%:cubic =1..2".split()
 )
 def test_a_bad_range_on_the_command_line_is_one_line(word: str) -> None:
     with pytest.raises(BadInput) as raised:
@@ -277,10 +268,7 @@ def test_a_question_is_an_ordinary_run_of_its_own_name(tmp_path: Path) -> None:
     assert whole.experiment == "fit-mine-fitted" and whole.name != short.name
     assert asked.run(Ask(places, 0, True)).name == whole.name
     assert asked.run(Ask(places, 0, True, 2)).seed == whole.seed + 1
-    assert (asked.run(Ask(places, 2, True)).cc, asked.run(Ask(places, 1, True)).cc) == (
-        "bbr",
-        "bbr",
-    )
+    assert asked.run(Ask(places, 2, True)).cc == asked.run(Ask(places, 1, True)).cc == "bbr"
 
 
 @pytest.mark.parametrize("buffers", ["debian", "bdp"])
@@ -309,9 +297,8 @@ def test_the_profile_has_the_fit_and_can_be_read(tmp_path: Path) -> None:
     base = load_profile("plain-100ms")
     assert made.fitted is not None
     assert made.fitted.rows[0] == fitted().rows[0] and made.fitted.rows[3].lab_mbit is None
-    assert made.fitted.parameters == fitted().parameters
-    assert made.fitted.trade_offs == fitted().trade_offs
-    assert made.fitted.alike == fitted().alike
+    for part in ("parameters", "trade_offs", "alike"):
+        assert getattr(made.fitted, part) == getattr(fitted(), part)
     assert made.forward.rate_bps == made.reverse.rate_bps == 100_000_000
     assert (made.forward.loss.p, made.reverse.loss.p) == (0.0001, base.reverse.loss.p)
     assert made.rtt_ms == 60

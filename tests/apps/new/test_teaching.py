@@ -12,11 +12,10 @@ from subprocess import CompletedProcess
 import pytest
 import yaml
 
-from gostlab.apps.course.assignment import Assignment, assign, assigned
-from gostlab.apps.course.coursework import begin
+from gostlab.apps.course.assignment import assign, assigned
 from gostlab.apps.course.lab import load_lab
 from gostlab.apps.new.teaching import write_classroom
-from tests.apps.course.handins import asked_of, full_link, make_hand_in
+from tests.apps.course.handins import asked_of, full_link, make_hand_in, rewrite
 from tests.lab_command import ROOT, run_lab, said_by
 
 PARTS = {"README.md", "experiment.yaml", "answers.yaml", "check.yaml", "plan.md"}
@@ -32,6 +31,16 @@ def fill_in(folder: Path) -> None:
     for path in folder.iterdir():
         text = re.sub(r"FILL IN: [^\"|\n]*", "Written by its teacher ", path.read_text("utf-8"))
         path.write_text(text, encoding="utf-8")
+
+
+def redo(work: Path, lab_folder: Path) -> None:
+    """Alice's work in the folder that she began, all right."""
+    told = (work / "assignment.json").read_text("utf-8")
+    asked = assign(load_lab(str(lab_folder)), "alice", "public", json.loads(told)["ticket"])
+    for path in work.iterdir():
+        path.unlink()
+    make_hand_in(work, asked, full_link)
+    (work / "assignment.json").write_text(told)
 
 
 @pytest.fixture
@@ -72,14 +81,7 @@ def test_every_part_that_is_not_written_is_named_by_file_and_line(tmp_path: Path
 def test_a_lab_of_ones_own_goes_from_the_command_to_a_grade(mine: Path) -> None:
     begun = lab(mine.parent, "lab", "start", "./mine", "--student", "alice")
     assert begun.returncode == 0 and "./lab lab predict mine" in begun.stdout, begun.stderr
-    work = mine.parent / "coursework/mine"
-    told = json.loads((work / "assignment.json").read_text())
-    lab_read = load_lab(str(mine))
-    asked = assign(lab_read, "alice", "public", told["ticket"])
-    for path in work.iterdir():
-        path.unlink()
-    make_hand_in(work, asked, full_link)
-    (work / "assignment.json").write_text(json.dumps(told))
+    redo(mine.parent / "coursework/mine", mine)
 
     handed = lab(mine.parent, "lab", "hand-in", "./mine")
     grade = lab(mine.parent, "grade", "./mine", "coursework/mine-alice.zip", "--format", "json")
@@ -107,9 +109,7 @@ def test_a_lab_of_ones_own_goes_from_the_command_to_a_grade(mine: Path) -> None:
 def test_a_part_that_does_not_fit_the_others_is_refused_by_file(
     mine: Path, file: str, old: str, new: str, says: tuple[str, ...]
 ) -> None:
-    path = mine / file
-    assert old in path.read_text("utf-8")
-    path.write_text(path.read_text("utf-8").replace(old, new), encoding="utf-8")
+    rewrite(mine / file, re.escape(old), new)
 
     said = lab(mine.parent, "lab", "start", "./mine", "--student", "alice")
 
@@ -175,8 +175,7 @@ def classroom(tmp_path: Path) -> Path:
 
 def handed_in(classroom: Path, key: bytes | None = None, **wrong: str) -> Path:
     """A hand-in in the repository, all right but for what is wrong."""
-    lab_read = load_lab("0")
-    asked = assigned(lab_read, "alice", "cc-2027", key)
+    asked = assigned(load_lab("0"), "alice", "cc-2027", key)
     return make_hand_in(classroom / "hand-in", asked, full_link, wrong)
 
 
@@ -187,8 +186,7 @@ def check(classroom: Path, *words: object, **known: str) -> CompletedProcess[str
 
 
 def test_the_repository_has_its_lab_its_check_and_what_two_forges_run(classroom: Path) -> None:
-    for name in ("github", "gitlab"):
-        place = {"github": ".github/workflows/check.yml", "gitlab": ".gitlab-ci.yml"}[name]
+    for place in (".github/workflows/check.yml", ".gitlab-ci.yml"):
         text = (classroom / place).read_text("utf-8")
         assert yaml.safe_load(text) and "/usr/bin/python3 ./check" in text
         assert "python3-yaml" in text
@@ -298,16 +296,8 @@ def test_a_classroom_of_a_lab_of_ones_own_starts_and_checks(mine: Path) -> None:
     words = ("lab", "start", "grader/labs/mine", "--student", "alice", "--folder", "hand-in")
     begun = lab(room, *words)
     assert begun.returncode == 0, begun.stderr
-    asked = the_assignment(room)
-    for path in (room / "hand-in").iterdir():
-        path.unlink()
-    make_hand_in(room / "hand-in", asked, full_link)
+    redo(room / "hand-in", room / "grader/labs/mine")
     assert check(room).returncode == 0
-
-
-def the_assignment(room: Path) -> Assignment:
-    told = json.loads((room / "hand-in/assignment.json").read_text())
-    return assign(load_lab(str(room / "grader/labs/mine")), "alice", "public", told["ticket"])
 
 
 def test_a_classroom_knows_the_congestion_controls_of_its_lab(tmp_path: Path) -> None:
@@ -319,13 +309,3 @@ def test_a_classroom_knows_the_congestion_controls_of_its_lab(tmp_path: Path) ->
     make_hand_in(room / "hand-in", asked_of(load_lab("9")), full_link)
     said = check(room, "--least", "1")
     assert said.returncode in (0, 1) and "complete" in said.stdout, said.stderr
-
-
-def test_a_student_begins_with_the_lab_beside_him(tmp_path: Path) -> None:
-    """The page that the task links lies in the student's own folder: gostlab may be an image."""
-    lab_read = load_lab("0")
-    asked = asked_of(lab_read)
-    begin(asked, tmp_path / "work")
-    task = (tmp_path / "work/TASK.md").read_text("utf-8")
-    assert "](README.md)" in task and (tmp_path / "work/README.md").is_file()
-    assert (tmp_path / "work/figure.png").is_file()

@@ -68,7 +68,7 @@ def ping_across(lab: Lab, path: dict[str, Any], out: Path, seed: int) -> Pings:
 
 
 def order(out: Path, name: str) -> Order:
-    return Order("target", name, COUNT, INTERVAL_S, True, "100mbit", out, False)
+    return Order("target", name, COUNT, INTERVAL_S, True, "100mbit", out)
 
 
 def replay(lab: Lab, recorded: Pings, out: Path, seed: int) -> tuple[dict[str, Any], Pings]:

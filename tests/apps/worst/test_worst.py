@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from gostlab.apps.worst.axes import read_axes
-from gostlab.declared.errors import BadInput
 from gostlab.describe.file.profile import load_profile
 from tests.lab_command import ROOT, run_lab
 
@@ -39,6 +38,7 @@ def test_a_range_from_zero_is_linear_and_whole_numbers_stay_whole() -> None:
     [
         ("--over nothing", "no such setting"),
         ("--over rate,rate", "rate twice"),
+        ("--over queue=fifo|codel,aqm=fifo|codel", "queue twice"),
         ("--over mtu", "from where to where"),
         ("--over rate=9mbit..1mbit", "not more than from"),
         ("--over rate=1mbit..2s", "another unit"),
@@ -60,11 +60,6 @@ def test_bad_input_is_one_line(tmp_path: Path, words: str, said: str) -> None:
     done = run_lab("worst", *cc, *given, "--dry-run", "--results", str(tmp_path))
     assert done.returncode == 2 and done.stdout == ""
     assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr
-
-
-def test_a_setting_is_searched_once() -> None:
-    with pytest.raises(BadInput, match="queue twice"):
-        read_axes("queue=fifo|codel,aqm=fifo|codel")
 
 
 def search(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
