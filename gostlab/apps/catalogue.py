@@ -92,9 +92,7 @@ def survey_form(folder: Path, runs: Sequence[RunDescription], quick: bool, cpus:
 
 
 def loaded_s(folder: Path) -> float:
-    """How long a finished run's load lasted, which a download decides itself; 0 if there was
-    none.
-    """
+    """How long a finished run's load lasted, which a download decides itself; 0: it had none."""
     flows = (results.read_object(folder / "flows.json") or {}).get("flows") or ()
     return max((float(flow["ended_s"]) for flow in flows), default=0.0)
 

@@ -70,9 +70,7 @@ def examine() -> list[Finding]:
 
 
 def _is_in_root() -> bool:
-    """Whether every program of a run is in the sandbox's root: only native runs, which are root's,
-    use this machine's then.
-    """
+    """Whether a run's programs are in the sandbox's root: only root's native runs use others."""
     try:
         return root.PACKED.is_file() or (os.geteuid() != 0 and root.is_chosen())
     except parts.MissingPart:

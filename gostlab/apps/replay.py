@@ -95,8 +95,8 @@ class Replay:
 
 
 def replay(folder: Path) -> Replay:
-    """Repeat a run in the sandbox by the commands.sh in its result folder; how it compares with the
-    run. Raises MissingPart.
+    """Repeat a run by the commands.sh in its folder, and compare. Raises what replay_run does, and
+    MissingPart.
     """
     found = parts.find_parts()
     return replay_run(
@@ -272,9 +272,7 @@ def compare_flow(
 
 
 def counts_agree(one: int, other: int, burst: int) -> bool:
-    """Whether two counts are those of one process, seen twice, that counts up to so many at
-    once.
-    """
+    """Whether two counts may be of one process, seen twice, that counts up to `burst` at once."""
     by_chance = SIGMAS * math.sqrt(burst * (one + other))
     return abs(one - other) <= max(by_chance, COUNT_TOLERANCE * max(one, other))
 

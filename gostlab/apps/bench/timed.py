@@ -83,9 +83,7 @@ class Bench:
         return sandbox.start_run(self._kernel, run, folder, self._handed, keep, cpu, None), folder
 
     def time(self, *runs: RunDescription) -> Taken:
-        """Time a run alone, or several side by side, a CPU each. Raises RuntimeError if one
-        fails.
-        """
+        """Time a run alone, or several side by side, a CPU each. Raises RuntimeError."""
         before_s = machine.children_s()
         started = [self.start(run, cpu) for run, cpu in zip(runs, self.cpus, strict=False)]
         for guest, _ in started:

@@ -319,9 +319,7 @@ def connected(
 
 
 def credentials(security: Any, where: str) -> Any:
-    """Dask's configuration of certificates (distributed.comm.tls), if a connection can be made with
-    it. Raises MachineError.
-    """
+    """Dask's own certificates (distributed.comm.tls), if one can connect. Raises MachineError."""
     try:
         context = security.get_connection_args("client").get("ssl_context")
     except OSError as error:
@@ -453,9 +451,7 @@ def two_of(cluster: Cluster) -> tuple[str, str]:
 
 
 def different_files(one: Path, other: Path) -> Sequence[str]:
-    """The files that two runs of one seed must agree in and do not. A run that failed on one alone
-    differs in its status.
-    """
+    """The files that two runs of one seed must agree in and do not; status.json if one failed."""
     outcomes = {(read_status(folder) or {}).get("outcome") for folder in (one, other)}
     found = ["status.json"] if len(outcomes) > 1 else []
     return found + [name for name in REPEATED if content(one / name) != content(other / name)]

@@ -89,9 +89,7 @@ class Order:
 def conform(
     order: Order, folder: Path, *, jobs: int | None, say: Callable[[str], None]
 ) -> Conformed:
-    """Run what of an order is not known yet. folder: of the results. Raises MachineError,
-    ResultsError, OSError.
-    """
+    """Run what of an order is not known yet. Raises MachineError, ResultsError, OSError."""
     place = folder / "conform" / f"{order.kernel}-{order.version}"
     place.mkdir(parents=True, exist_ok=True)
     with results.owned(folder, f"conform-{order.kernel}", shared=False):

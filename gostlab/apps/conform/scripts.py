@@ -19,9 +19,7 @@ UNPACK = (
 
 
 def provided_scripts(say: Callable[[str], None]) -> tuple[Path, str]:
-    """The folder of the scripts, and which source they are of; fetched once. Raises
-    ArchiveError, OSError.
-    """
+    """The scripts' folder and source's version; fetched once. Raises ArchiveError, OSError."""
     kept = cache_folder() / "packetdrill"
     for place in sorted(kept.glob("*/")):
         return place / FOLDER, place.name
@@ -53,9 +51,7 @@ def unpack(package: Path, place: Path) -> None:
 
 
 def chosen(folder: Path, names: list[str]) -> list[str]:
-    """The scripts of some names (with or without .pkt; the beginning of several), or all. Raises
-    BadInput.
-    """
+    """The scripts of some names (.pkt or not, or several's beginning), or all. Raises BadInput."""
     known = sorted(path.name for path in folder.glob("*.pkt"))
     found: list[str] = []
     for name in names:

@@ -170,9 +170,7 @@ def number(ticket: str, name: str) -> int:
 
 
 def read_secret(path: Path | None) -> bytes | None:
-    """A course's secret: the file's bytes, without blanks around them; None of a course without
-    one. Raises BadInput.
-    """
+    """A course's secret, its file without blanks around; None: it has none. Raises BadInput."""
     if path is None:
         return None
     try:

@@ -30,9 +30,7 @@ ALL_ALIKE = 3  # hand-ins that are all of another course: the command is wrong, 
 
 
 def grade_class(arguments: argparse.Namespace) -> int:
-    """Grade a class; the exit code: 1 if a hand-in could not be graded. Raises BadInput, OSError,
-    ResultsError.
-    """
+    """Grade a class; 1 if a hand-in could not be graded. Raises BadInput, OSError, ResultsError."""
     check_words(arguments)
     jobs = arguments.jobs or len(os.sched_getaffinity(0))
     roster = read_roster(arguments.roster)
@@ -74,9 +72,7 @@ def check_words(arguments: argparse.Namespace) -> None:
 
 
 def lab_of(found: Download) -> str:
-    """Which lab the hand-ins say that they are of. Raises BadInput where they say none, or more
-    than one.
-    """
+    """Which lab the hand-ins say that they are of. Raises BadInput where they say none, or two."""
     names: Counter[str] = Counter()
     for handed in found.hand_ins[:LOOKED_AT]:
         try:

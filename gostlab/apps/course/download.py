@@ -260,9 +260,7 @@ def of_gradescope(prefix: str, top: Top, told: Mapping[str, Any]) -> list[Handed
 
 
 def read_metadata(path: Path, name: str) -> dict[str, dict[str, Any]]:
-    """Gradescope's submission_metadata.yml: a folder's name, and what is said of it. Raises
-    BadInput.
-    """
+    """Gradescope's submission_metadata.yml, what it says by a folder's name. Raises BadInput."""
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         if (path / name).is_symlink():

@@ -259,9 +259,7 @@ class Lab:
 
 
 def check_names(node: Node, lab: Lab) -> None:
-    """Every formula's names must be drawn or measured, every point's name its own. Raises
-    BadInput.
-    """
+    """A formula's names are drawn or measured, a point's name is its own. Raises BadInput."""
     known = {*lab.drawn, *lab.measured}
     seen: set[str] = set()
     nodes = mapping_of(node)["points"].items or ()

@@ -44,9 +44,7 @@ def rank_students(arguments: argparse.Namespace) -> int:
 
 
 def entries_in(what: Path, asked: Rank, roster: Roster) -> list[Entry]:
-    """Whose file there is to rank: one C file, one hand-in's folder, or a download. Raises
-    BadInput.
-    """
+    """What there is to rank: a C file, a hand-in's folder, or a download. Raises BadInput."""
     if what.is_symlink() or not what.exists():
         raise BadInput(f"{what}: no such C file, folder or zip")
     if what.is_file() and what.suffix == ".c":

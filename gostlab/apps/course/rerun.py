@@ -1,14 +1,12 @@
 """A run of a hand-in beside the same run made anew by the grader."""
 
-import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from gostlab.apps.course.evidence import BROKEN_RECORDS, Records
-from gostlab.results import read_object
+from gostlab.apps.course.evidence import BROKEN_RECORDS, Records, goodput_mbit, sent_again
+from gostlab.results import read_object, sum_of
 
 # Where bits differ: docs/explanation/repeatability.md has what was measured.
 GOODPUT_TOLERANCE = 0.01
@@ -32,49 +30,33 @@ class Compared:
 def compare(handed_in: Records, again: Records) -> Compared:
     """Bit for bit; where bits differ, whether the numbers are near enough."""
     name = handed_in.run.name
-    differing = [
-        file for file in COMPARED if digest(handed_in.folder / file) != digest(again.folder / file)
-    ]
+    mine, anew = handed_in.folder, again.folder
+    differing = [file for file in COMPARED if sum_of(mine / file) != sum_of(anew / file)]
     if not differing:
         return Compared(name, True, (f"{name}: the same, bit for bit",))
     try:
         far = list(far_apart(handed_in, again))
     except BROKEN_RECORDS as error:
         far = [f"cannot be compared ({type(error).__name__}: {error})"]
-    others = other_makers(handed_in.folder, again.folder)
-    said = f"{name}: bits differ ({', '.join(differing)})" + (
-        f"; made by other programs: {'; '.join(others)}" if others else ""
+    others = other_makers(mine, anew)
+    made = f"; made by other programs: {'; '.join(others)}" if others else ""
+    near = (
+        f"goodput within {100 * GOODPUT_TOLERANCE:g} %, counts within {100 * COUNT_TOLERANCE:g} %"
     )
-    verdict = (
-        "; ".join(far)
-        if far
-        else (
-            f"goodput within {100 * GOODPUT_TOLERANCE:g} %,"
-            f" counts within {100 * COUNT_TOLERANCE:g} %"
-        )
-    )
-    return Compared(name, not far, (said, f"{name}: {verdict}"))
+    said = f"{name}: bits differ ({', '.join(differing)}){made}"
+    return Compared(name, not far, (said, f"{name}: {'; '.join(far) or near}"))
 
 
 def far_apart(handed_in: Records, again: Records) -> Iterator[str]:
     """Numbers that no other machine explains. Raises BROKEN_RECORDS."""
     for flow in handed_in.run.flows:
-        one, other = (
-            8 * got / seconds for got, seconds in (handed_in.received(flow), again.received(flow))
-        )
+        one, other = (goodput_mbit(records, flow.name) for records in (handed_in, again))
         if not math.isclose(one, other, rel_tol=GOODPUT_TOLERANCE):
-            yield f"{flow.name}: {one / 1e6:.4g} Mbit/s handed in, {other / 1e6:.4g} made anew"
-        counts = [
-            sum(
-                leg["segments_retransmitted"]
-                for leg in records.legs
-                if (leg["leg"], leg["flow"]) == ("wan", flow.name)
-            )
-            for records in (handed_in, again)
-        ]
-        by_chance = COUNT_SIGMAS * math.sqrt(max(counts))
-        if abs(counts[0] - counts[1]) > max(by_chance, COUNT_TOLERANCE * max(counts)):
-            yield f"{flow.name}: {counts[0]} segments sent again handed in, {counts[1]} made anew"
+            yield f"{flow.name}: {one:.4g} Mbit/s handed in, {other:.4g} made anew"
+        one, other = (sent_again("wan")(records, flow.name) for records in (handed_in, again))
+        by_chance = COUNT_SIGMAS * math.sqrt(max(one, other))
+        if abs(one - other) > max(by_chance, COUNT_TOLERANCE * max(one, other)):
+            yield f"{flow.name}: {one:.0f} segments sent again handed in, {other:.0f} made anew"
 
 
 def other_makers(one: Path, other: Path) -> list[str]:
@@ -85,18 +67,6 @@ def other_makers(one: Path, other: Path) -> list[str]:
         for name in MAKERS
         if first.get(name) != second.get(name)
     ]
-    cpus = [host_of(values).get("cpu") for values in (first, second)]
+    hosts = [values.get("host") for values in (first, second)]
+    cpus = [host.get("cpu") if isinstance(host, dict) else None for host in hosts]
     return found + ([f"CPU {cpus[0]!s:.60}, here {cpus[1]!s:.60}"] if cpus[0] != cpus[1] else [])
-
-
-def host_of(environment: Mapping[str, Any]) -> Mapping[str, Any]:
-    host = environment.get("host")
-    return host if isinstance(host, dict) else {}
-
-
-def digest(path: Path) -> str:
-    """A file's SHA-256; "" where there is none."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return ""

@@ -114,9 +114,7 @@ def unpack(archive: Path, to: Path) -> None:
 
 
 def unpack_zip(archive: Path, to: Path, place: str | None = None, most_file_bytes: int = 0) -> None:
-    """Unpack a zip's files, or those of one place in it: a file, or a folder. Raises BadInput, and
-    what zipfile raises.
-    """
+    """A zip's files, or those of one place in it. Raises BadInput, and what zipfile raises."""
     with zipfile.ZipFile(archive) as opened_zip:
         taken = Taken(to, most_file_bytes)
         for entry in opened_zip.infolist():
@@ -201,9 +199,7 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 def hand_in_of(folder: Path, upload: Path) -> Path:
-    """The folder that has the answers: this one, or one inside. Raises NoHandIn naming the
-    upload.
-    """
+    """The folder that has the answers: this one, or one inside. Raises NoHandIn by `upload`."""
     for depth in range(3):
         found = sorted(
             path.parent

@@ -152,9 +152,7 @@ def graded(folder: Path, handed: HandedIn, pupil: Pupil | None, course: Course, 
 
 
 def answered(folder: Path, lab: Lab) -> dict[str, str]:
-    """What stands on the sheet, and what was sealed in place of the sheet's predictions; nothing of
-    one that cannot be read.
-    """
+    """What stands on the sheet, its predictions as sealed; {} where it cannot be read."""
     try:
         answers = read_answers(folder / ANSWERS, lab)
     except BadInput:
@@ -208,9 +206,7 @@ def read_record(file: Path, key: str) -> Record | None:
 
 
 def grade_all(found: Download, course: Course, out: Path, jobs: int) -> list[Record]:
-    """What came of every hand-in, in the download's order; a terminal shows how far it is. Raises
-    OSError, ResultsError.
-    """
+    """What came of every hand-in, in the download's order. Raises OSError, ResultsError."""
     (out / KEPT).mkdir(parents=True, exist_ok=True)
     path = found.path.resolve()
     # Ctrl-C goes to this process alone.

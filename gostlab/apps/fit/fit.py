@@ -33,9 +33,7 @@ SAMPLE = 40  # of what fits as well, in the profile
 
 
 class Told(Quiet):
-    """Progress on standard error: what the search does, how many runs of how many at most, and the
-    time that those may take.
-    """
+    """Progress on standard error: what the search does, runs of how many at most, the time left."""
 
     def __init__(self, most_runs: int, most_s: float, *, quiet: bool = False) -> None:
         self._most, self._most_s, self._quiet = most_runs, most_s, quiet
@@ -134,9 +132,7 @@ def experiment_of(order: FitOrder) -> Experiment:
 
 
 def kept_experiment(results: Path, document: Mapping[str, Any], verb: str) -> Experiment:
-    """The experiment whose runs a search makes, its file kept with them. Raises BadInput,
-    OSError.
-    """
+    """The experiment of a search's runs, its file kept with them. Raises BadInput, OSError."""
     file = results / document["name"] / EXPERIMENT_FILE
     text = f"# The runs that ./lab {verb} made.\n{yaml.safe_dump(document, sort_keys=False)}"
     experiment = read_experiment(parse_document(text, verb), file)

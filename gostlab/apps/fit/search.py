@@ -448,9 +448,7 @@ def look_for_judges(
 
 
 def pleases(known: Known, place: Place, first: int, judged: Sequence[Number]) -> bool:
-    """Whether whole runs at a place are within the bands of all judges, of which `first` is the
-    first one's number.
-    """
+    """Whether whole runs at a place are within all judges' bands; first: their first number."""
     for index, number in enumerate(judged, first):
         rate = known.full_rate(place, index)
         if rate is None or abs(rate - number.log_rate) > SDS_OF_BAND * number.sd:

@@ -41,9 +41,7 @@ def shown(folder: Path) -> str:
 
 
 def write_classroom(folder: Path, lab_word: str, course: str) -> list[Path]:
-    """A repository for hand-ins of one lab; what people read and change in it. Raises BadInput,
-    OSError.
-    """
+    """A repository for hand-ins; what people read and change in it. Raises BadInput, OSError."""
     if not COURSE.fullmatch(course):
         raise BadInput(f"--course {course!r:.80}: not a course (letters, digits and ._@+- between)")
     lab = load_lab(lab_word)

@@ -74,9 +74,7 @@ def ping_argv(order: Order, *, exact: bool) -> list[str]:
 
 
 def reach(host: str) -> None:
-    """Wait for a first answer, which is not recorded: it pays for looking up addresses. Raises
-    BadInput.
-    """
+    """Wait for a first answer, which pays for looking up addresses: not kept. Raises BadInput."""
     argv = ["ping", "-n", "-c", "1", "-w", str(REACH_S), "-i", "0.2", "--", host]
     text, interrupted = run_ping(argv, lambda _: None)
     if interrupted:

@@ -100,9 +100,7 @@ def is_of_path(setting: str) -> bool:
 
 
 def set_ways(ways: Mapping[str, dict[str, Any]], settings: Mapping[str, Any]) -> None:
-    """Put what settings say of a path into its directions; both's first, as what is said of one is
-    stronger.
-    """
+    """Put what settings say of a path into its directions; what is said of one is stronger."""
     for name, value in sorted(settings.items(), key=lambda pair: "." in pair[0]):
         first, dot, last = name.rpartition(".")
         if name == "rtt":

@@ -42,9 +42,7 @@ class Order:
 
 
 def write_recorded(order: Order, pings: Pings, date: str) -> Path:
-    """Write a recording's profile, distribution and trace into order.out. Raises BadInput as
-    write_profile does.
-    """
+    """Write a recording's profile, distribution and trace into order.out. Raises BadInput."""
     fitted = fit_path(pings, float(order.interval_s), units.rate(order.rate))
     windows = windows_of(pings, float(order.interval_s))
     texts = {

@@ -85,9 +85,7 @@ BROKEN = (
 
 
 def broken_runs(runs: Sequence[RunDescription], repetitions: int) -> list[RunDescription]:
-    """What the broken labs do instead of some runs, of the first so many repetitions; not where it
-    is the same.
-    """
+    """What the broken labs do otherwise than some runs, of the first so many repetitions."""
     found = []
     for run in sorted(runs, key=lambda each: each.repetition):
         if run.repetition <= repetitions:

@@ -260,9 +260,7 @@ def run_verb(arguments: argparse.Namespace) -> int:
 def provide_missing(
     experiment: api.Experiment, arguments: argparse.Namespace, *, quiet: bool
 ) -> None:
-    """Fetch and build what an experiment's runs need and nobody has requested yet. Raises BadInput
-    or MissingPart.
-    """
+    """Fetch and build what an experiment's runs need and lack. Raises BadInput or MissingPart."""
     missing = api.missing_parts(experiment, jobs=arguments.jobs, gost=arguments.gost)
     if missing.any:
         long = " (a kernel: about three minutes on two idle CPUs)" if missing.kernels else ""
@@ -378,9 +376,7 @@ def next_command(outcome: finished.Outcome, results: Path) -> str:
 
 
 def exit_code(outcome: finished.Outcome) -> int:
-    """What this kernel cannot do is a row of its own beside the others; where nothing is beside
-    it, nothing was answered.
-    """
+    """What this kernel cannot do is a row of its own; where all rows are, nothing was answered."""
     if outcome.failed or outcome.nothing_answered:
         return EXIT_FAILED
     return EXIT_INVALID if outcome.invalid else EXIT_OK

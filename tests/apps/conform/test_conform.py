@@ -83,9 +83,7 @@ def test_what_is_missing_is_one_line(
 def test_the_sandbox_s_tcp_is_linux_s_own(
     packetdrill: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Some of each kind; all of them take minutes (analysis/page/site_pages/validation.md has what
-    they gave).
-    """
+    """Some of each kind; all take minutes: analysis/page/site_pages/validation.md has the rest."""
     names = ["tcp_slow_start", "tcp_fast_recovery", "tcp_sack_sack-shift-sacked-7", "tcp_advmss"]
     asked = ["conform", *names, "--packetdrill", str(packetdrill), "--results", str(tmp_path)]
 

@@ -152,9 +152,7 @@ def test_what_is_not_understood_is_refused_and_no_loss(text: str, words: str) ->
 
 
 def gilbert(p: float, r: float, count: int, seed: int) -> list[bool]:
-    """Which of `count` packets a simple Gilbert channel loses, as netem's loss_gilb_ell draws
-    them.
-    """
+    """Which of `count` packets a simple Gilbert channel loses, as netem's loss_gilb_ell does."""
     drawn = random.Random(seed)
     bad, lost = False, []
     for _ in range(count):
@@ -195,9 +193,7 @@ def test_without_bursts_enough_loss_is_random_with_its_share() -> None:
 
 
 def netem_delays_ms(table: Sequence[int], delay_ms: float, jitter_ms: float) -> list[float]:
-    """Every delay that netem makes of a table, as tabledist() in sch_netem.c does, in
-    nanoseconds.
-    """
+    """Every delay that netem makes of a table, as tabledist() in sch_netem.c, in nanoseconds."""
     sigma, mu = round(jitter_ms * 1e6), round(delay_ms * 1e6)
     made = []
     for t in table:

@@ -8,9 +8,7 @@ from gostlab.declared.source import check_written, parse_source
 
 
 def found() -> dict[str, Format]:
-    """Every format by name, in the order in which a file is tried. Raises BadInput for one that is
-    still to be written.
-    """
+    """Every format, as they are tried. Raises BadInput for one that is still to be written."""
     formats: list[Format] = []
     for path in sorted(FOLDER.glob("[!_]*.py")):
         check_written(path, parse_source(path).body)
