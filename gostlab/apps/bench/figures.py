@@ -3,7 +3,7 @@
 import re
 import statistics
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,12 +111,3 @@ def told(figure: Figure) -> Figure:
     """A figure that has been taken, said."""
     tell(f"{figure.name}: {figure.words}")
     return figure
-
-
-def taken(name: str, unit: str, target: str, repeat: int, take: Callable[[], float]) -> Figure:
-    """A figure, taken some times over."""
-    tell(f"{name} …")
-    try:
-        return told(Figure(name, unit, target, [take() for _ in range(repeat)]))
-    except FAILURES as error:
-        return failed_figure(name, unit, target, error)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import machine
-from gostlab.apps.bench.figures import Figure, taken
+from gostlab.apps.bench.figures import FAILURES, Figure, failed_figure, tell, told
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
@@ -40,7 +40,12 @@ class Bench:
         self._count = 0
 
     def figure(self, name: str, unit: str, target: str, take: Callable[[], float]) -> Figure:
-        return taken(name, unit, target, self.repeat, take)
+        """A figure, taken some times over."""
+        tell(f"{name} …")
+        try:
+            return told(Figure(name, unit, target, [take() for _ in range(self.repeat)]))
+        except FAILURES as error:
+            return failed_figure(name, unit, target, error)
 
     @property
     def iperf3(self) -> str:

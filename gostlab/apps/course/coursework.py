@@ -123,7 +123,9 @@ def as_written(node: Node) -> str:
 def seal_predictions(folder: Path, assignment: Assignment, *, again: bool) -> Sealed:
     """Seal what answers.yaml predicts; what was sealed stays, unless `again`. Raises BadInput."""
     answers = read_answers(folder / ANSWERS, assignment.lab)
-    check_predictions(assignment.lab, answers, folder)
+    for point, why in unjudged(assignment.lab, answers):
+        if point.is_prediction and not point.by_hand and point.answer:
+            raise BadInput(f"{folder / ANSWERS}: {'.'.join(point.answer)}: {why}")
     before = results.read_object(folder / SEALED)
     if before is not None and before.get("predictions") != answers.predictions and not again:
         raise BadInput(
@@ -148,13 +150,6 @@ def unjudged(lab: Lab, answers: Answers) -> Iterator[tuple[Point, str]]:
             yield point, "nothing there (a guess is better than nothing)"
         elif point.within is not None and as_number(text) is None:
             yield point, f"{text[:60]!r}: not a number (like 41.2, without a unit)"
-
-
-def check_predictions(lab: Lab, answers: Answers, folder: Path) -> None:
-    """Raises BadInput for predictions that cannot be judged."""
-    for point, why in unjudged(lab, answers):
-        if point.is_prediction and not point.by_hand and point.answer:
-            raise BadInput(f"{folder / ANSWERS}: {'.'.join(point.answer)}: {why}")
 
 
 def sealed_seed(folder: Path, assignment: Assignment) -> int:

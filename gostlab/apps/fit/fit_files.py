@@ -39,11 +39,16 @@ def fitted_text(order: FitOrder, fitted: Fitted, base: Mapping[str, Any]) -> str
     kept = {name: base[name] for name in KEPT if name in base}
     if "measured" in kept:
         kept["measured"] = [numbers_bare(row) for row in kept["measured"]]
+    chosen = ", ".join(f"{each.sets} {each.value}" for each in fitted.parameters)
+    assumed = (
+        f"Fitted, not measured: {chosen}; other values fit as well ('fitted' has their ranges)."
+        f" What is written below and not there is profile {order.base.name}'s."
+    )
     document = {
         "name": order.name,
         "title": f"{base.get('title') or order.base.name}, fitted to {where.title or where.name}",
         **kept,
-        "assumptions": [*assumptions(order, fitted), *base.get("assumptions", [])],
+        "assumptions": [assumed, *base.get("assumptions", [])],
         "notes": beside_the_path(fitted),
         "fitted": to_document(fitted),
         **fitted_ways(order, fitted, {way: dict(base[way]) for way in DIRECTIONS}),
@@ -74,14 +79,6 @@ def fitted_ways(
             written = {key: each for key, each in written.items() if key.rpartition(".")[2] != name}
     set_ways(ways, written | found)
     return ways
-
-
-def assumptions(order: FitOrder, fitted: Fitted) -> list[str]:
-    chosen = ", ".join(f"{each.sets} {each.value}" for each in fitted.parameters)
-    return [
-        f"Fitted, not measured: {chosen}; other values fit as well ('fitted' has their ranges)."
-        f" What is written below and not there is profile {order.base.name}'s."
-    ]
 
 
 def beside_the_path(fitted: Fitted) -> list[str]:

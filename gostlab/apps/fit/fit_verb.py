@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TextIO
 
 from analysis.draw.style import save
@@ -40,7 +39,9 @@ def fit_verb(arguments: argparse.Namespace) -> int:
         gost=arguments.gost,
         retry_failed=arguments.retry_failed,
     )
-    figure = draw(order, found.fitted)
+    figure = order.results / order.experiment / FIGURE
+    title = f"{order.name}: {order.measurements.name}"
+    figure.write_bytes(save(fit_figure(found.fitted, title), "png"))
     path = str(found.profile)
     if arguments.json:
         print(
@@ -49,20 +50,9 @@ def fit_verb(arguments: argparse.Namespace) -> int:
         return 0
     print_fitted(found.fitted, sys.stdout)
     print(f"figure: {figure}")
-    print(f"{path} · use it: --set profile={shown(order, path)}")
+    is_named = order.out.resolve() == OWN_PROFILES.resolve()
+    print(f"{path} · use it: --set profile={order.name if is_named else path}")
     return 0
-
-
-def shown(order: FitOrder, path: str) -> str:
-    """The new profile as --set takes it."""
-    return order.name if order.out.resolve() == OWN_PROFILES.resolve() else path
-
-
-def draw(order: FitOrder, fitted: Fitted) -> Path:
-    """Draw the fit beside its runs; the figure. Raises OSError."""
-    file = order.results / order.experiment / FIGURE
-    file.write_bytes(save(fit_figure(fitted, f"{order.name}: {order.measurements.name}"), "png"))
-    return file
 
 
 # -- the words

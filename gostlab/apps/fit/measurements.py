@@ -48,7 +48,6 @@ from gostlab.describe.file.settings import (
     Setting,
     field_of,
     known_names,
-    merged,
     read_level,
     read_settings,
     show_level,
@@ -309,11 +308,6 @@ def check_levels(found: Measurements, option: str, wanted: Mapping[str, Sequence
             if level not in known:
                 has = f"they have {', '.join(sorted(known))}" if known else "no row says it"
                 raise BadInput(f"{option} {name}={level}: not in the measurements ({has})")
-
-
-def settings_of(found: Measurements, row: Row, own: Mapping[str, Setting]) -> dict[str, Setting]:
-    """The settings of a row's runs. own: the command line's, stronger than the file's."""
-    return merged(found.settings, row.levels, own)
 
 
 RATE = quantity(rate, RATE_PATTERN)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from gostlab.apps.fit.free import Free
-from gostlab.apps.fit.measurements import Measurements, Row, settings_of
+from gostlab.apps.fit.measurements import Measurements, Row
 from gostlab.apps.fit.search import LAST_TURNS, Ask, Effort, Number
 from gostlab.apps.fit.theory import Limits, limits_of
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.fitted import FIT, JUDGE
 from gostlab.describe.file.profile import Profile
-from gostlab.describe.file.settings import Setting, read_override
+from gostlab.describe.file.settings import Setting, merged, read_override
 from gostlab.describe.file.units import rate, share
 from gostlab.describe.resolve.run import resolve
 from gostlab.describe.resolve.run_description import RunDescription
@@ -73,7 +73,8 @@ class FitOrder:
     def settings(self, row: Row) -> dict[str, Setting]:
         """Those of a row's runs, but for what is free."""
         path = read_override("profile", str(self.base.path_on_disk), origin="PROFILE")[0]
-        return {**settings_of(self.measurements, row, self.own), "profile": path}
+        # the command line's are stronger than the file's
+        return {**merged(self.measurements.settings, row.levels, self.own), "profile": path}
 
     def whole_s(self, row: Row) -> int:
         """How long its measurement lasted."""

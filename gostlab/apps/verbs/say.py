@@ -3,7 +3,7 @@
 import argparse
 
 from gostlab.apps.command import EXIT_OK, Verb, add_json, print_json
-from gostlab.declared.errors import BadInput
+from gostlab.declared.errors import BadInput, bounded
 from gostlab.describe import window
 from gostlab.describe.file import manual, units
 
@@ -34,8 +34,7 @@ def window_verb(arguments: argparse.Namespace) -> int:
     try:
         rate_bps = units.rate(arguments.rate)
         rtt_s = float(units.seconds(arguments.rtt))
-        if not 1 <= arguments.streams <= 1000:
-            raise ValueError("--streams: not between 1 and 1000")
+        bounded(f"--streams {arguments.streams}", arguments.streams, 1, 1000)
         advice = window.advise_window(rate_bps, rtt_s, arguments.streams)
     except ValueError as error:
         raise BadInput(str(error)) from None

@@ -19,6 +19,7 @@ from gostlab.apps.fit.fit import Told, kept_experiment
 from gostlab.apps.worst import SAYS
 from gostlab.apps.worst.axes import Axis
 from gostlab.declared.controls import check_known, parse_control
+from gostlab.declared.errors import bounded
 from gostlab.describe import guards
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.experiment import Experiment, with_repetitions
@@ -189,8 +190,7 @@ def check_order(order: Order) -> None:
             f"--measure {order.measure.name}: beside whom? Write --against CC, or --measure"
             f" {' or '.join(name for name, each in MEASURES.items() if not each.needs_other)}"
         )
-    if not LEAST_BUDGET <= order.budget <= MOST_BUDGET:
-        raise BadInput(f"--budget {order.budget}: from {LEAST_BUDGET} to {MOST_BUDGET} runs")
+    bounded(f"--budget {order.budget}", order.budget, LEAST_BUDGET, MOST_BUDGET)
     for axis in order.axes:
         if axis.sets in order.settings or axis.sets in ("cc", "flows"):
             raise BadInput(f"--over {axis.sets}: said by another option already")

@@ -30,7 +30,8 @@ from gostlab.apps.worst.worst import (
     search,
     words,
 )
-from gostlab.describe.file.document import BadInput, named_values
+from gostlab.declared.errors import bounded
+from gostlab.describe.file.document import named_values
 from gostlab.describe.file.experiment import MAX_SEED
 from gostlab.describe.file.profile import DIRECTIONS
 from gostlab.describe.resolve.expand import expand
@@ -76,8 +77,7 @@ MADE_BY = "The worst path that ./lab worst found"
 def read_order(arguments: argparse.Namespace) -> Order:
     """The command line's words. Raises BadInput."""
     settings = dict(named_values("--set", arguments.set, "name=value (like duration=10s)"))
-    if not 0 <= arguments.seed <= MAX_SEED:
-        raise BadInput(f"--seed {arguments.seed}: from 0 to {MAX_SEED}")
+    bounded(f"--seed {arguments.seed}", arguments.seed, 0, MAX_SEED)
     usual = "share" if arguments.against else "utilisation"
     return Order(
         cc=arguments.cc,

@@ -45,7 +45,7 @@ def test_a_range_from_zero_is_linear_and_whole_numbers_stay_whole() -> None:
         ("--over queue=fifo|nonesuch", "nonesuch"),
         ("--cc nonesuch", "no congestion control nonesuch"),
         ("--against nonesuch", "no congestion control nonesuch"),
-        ("--budget 3", "from 10 to"),
+        ("--budget 3", "not within 10 to"),
         ("--measure share", "beside whom"),
         ("--set rate", "not of the form"),
         ("--set rate=1mbit", "said by another option"),
