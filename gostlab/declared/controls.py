@@ -142,15 +142,8 @@ def own_controls() -> dict[str, Control]:
     """The user's controls by name. A folder that is half there is none."""
 
     def read(file: Path, record: Any) -> Control:
-        return Control(
-            record["name"],
-            record["registers"],
-            file.with_name(f"{record['name']}.c"),
-            tuple(record["parameters"]),
-            record["sha256"],
-            own=True,
-            origin=record["origin"],
-        )
+        known = {**record, "parameters": tuple(record["parameters"])}
+        return Control(**known, source=file.with_name(f"{record['name']}.c"), own=True)
 
     return {each.name: each for each in records(own_cc_folder(), RECORD, read)}
 

@@ -209,17 +209,9 @@ def apt_configuration(folder: Path, machine_dump: str) -> str:
         "APT::Get::AllowUnauthenticated": "false",
     }
     transport = [line for line in machine_dump.splitlines() if TRANSPORT.match(line)]
-    return (
-        "\n".join(
-            [
-                'Acquire::Retries "3";',
-                'Acquire::http::Timeout "20";',
-                *transport,
-                *(f'{key} "{value}";' for key, value in own.items()),
-            ]
-        )
-        + "\n"
-    )
+    patience = ['Acquire::Retries "3";', 'Acquire::http::Timeout "20";']
+    lines = [*patience, *transport, *(f'{key} "{value}";' for key, value in own.items())]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def sources_list(mirror: Mirror, suites: Iterable[str], kind: str = "deb") -> str:

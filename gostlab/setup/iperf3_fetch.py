@@ -44,30 +44,19 @@ def _unpack(bench: Workbench, kind: Iperf3Kind) -> str:
     packages = bench.cache / "build" / f"iperf3-{kind.version}"
     shutil.rmtree(packages, ignore_errors=True)
     files = apt.download_current([candidate.package, *kind.libraries], packages)
-    folder = parts.own_iperf3_folder(kind.version, bench.cache)
+    folder, log = parts.own_iperf3_folder(kind.version, bench.cache), bench.log("iperf3")
     with replacing(folder) as finished:
         contents = packages / "contents"
-        unpack(files, contents, bench.log("iperf3"))
+        unpack(files, contents, log)
         (finished / "lib").mkdir()
         shutil.copy2(contents / "usr/bin/iperf3", finished / "iperf3")
         for library in libraries_in(contents):
             shutil.copy2(library, finished / "lib" / library.name)
         sha256 = sum_of(finished)
-        bind(
-            finished / "iperf3",
-            finished / "lib",
-            folder / "lib",
-            "$ORIGIN/lib",
-            bench.log("iperf3"),
-        )
-        write_json(
-            finished / "iperf3.json",
-            {
-                "version": candidate.version,
-                "packages": sorted(file.name for file in files),
-                "sha256": sha256,
-            },
-        )
+        bind(finished / "iperf3", finished / "lib", folder / "lib", "$ORIGIN/lib", log)
+        names = sorted(file.name for file in files)
+        record = {"version": candidate.version, "packages": names, "sha256": sha256}
+        write_json(finished / "iperf3.json", record)
     shutil.rmtree(packages)
     if parts.find_own_iperf3(kind.version, bench.cache) is None:
         shutil.rmtree(folder)

@@ -14,22 +14,14 @@ LANDLOCK_CREATE_RULESET_VERSION, LANDLOCK_RULE_PATH_BENEATH = 1, 1
 TCP_BIND_AND_CONNECT, SCOPE_SOCKETS_AND_SIGNALS = 3, 3
 PR_SET_NO_NEW_PRIVS = 38
 CLONE_NEWNS, CLONE_NEWUSER, MS_BIND, MS_REC = 0x20000, 0x10000000, 0x1000, 0x4000
-READING = {"execute": 1 << 0, "read_file": 1 << 2, "read_dir": 1 << 3}
-WRITING = {
-    "write_file": 1 << 1,
-    "remove_dir": 1 << 4,
-    "remove_file": 1 << 5,
-    "make_char": 1 << 6,
-    "make_dir": 1 << 7,
-    "make_reg": 1 << 8,
-    "make_sock": 1 << 9,
-    "make_fifo": 1 << 10,
-    "make_block": 1 << 11,
-    "make_sym": 1 << 12,
-    "refer": 1 << 13,
-    "truncate": 1 << 14,
-    "ioctl_dev": 1 << 15,
-}
+# By the numbers of their bits.
+RIGHTS = (
+    "execute write_file read_file read_dir remove_dir remove_file make_char make_dir make_reg"
+    " make_sock make_fifo make_block make_sym refer truncate ioctl_dev"
+).split()
+BITS = {name: 1 << number for number, name in enumerate(RIGHTS)}
+READING = {name: BITS[name] for name in ("execute", "read_file", "read_dir")}
+WRITING = {name: bit for name, bit in BITS.items() if name not in READING}
 SINCE = {"refer": 2, "truncate": 3, "ioctl_dev": 5}  # the ABI that brought it; the others: 1
 # What a file, and no folder, may be given.
 OF_FILES = ("execute", "write_file", "read_file", "truncate", "ioctl_dev")

@@ -390,16 +390,8 @@ def keep_own(control: Control, source: bytes) -> Control:
     """Keep a copy of a control's file; the control as it lies there. Raises OSError."""
     with replacing(folders.own_cc_folder() / control.name) as folder:
         (folder / f"{control.name}.c").write_bytes(source)
-        write_json(
-            folder / controls.RECORD,
-            {
-                "name": control.name,
-                "registers": control.registers,
-                "parameters": list(control.parameters),
-                "sha256": control.sha256,
-                "origin": control.origin,
-            },
-        )
+        said = {key: each for key, each in vars(control).items() if key not in ("source", "own")}
+        write_json(folder / controls.RECORD, said)
     return controls.own_controls()[control.name]
 
 

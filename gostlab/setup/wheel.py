@@ -198,17 +198,9 @@ def licences_of(tree: Path, documents: Iterable[str]) -> list[str]:
     found = set()
     for folder in documents:
         # A library of another release may have it from the compiler's package.
-        copyright = next(
-            (
-                file
-                for file in (
-                    tree / folder / "copyright",
-                    tree / DOCUMENTS / Path(folder).name / "copyright",
-                )
-                if file.is_file()
-            ),
-            None,
-        )
+        places = (tree / folder, tree / DOCUMENTS / Path(folder).name)
+        files = (place / "copyright" for place in places)
+        copyright = next((file for file in files if file.is_file()), None)
         if copyright is not None:
             text = copyright.read_text("utf-8", errors="replace")
             found |= {each.strip().rstrip(",") for each in LICENCE_FIELD.findall(text)}

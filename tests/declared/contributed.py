@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab.machine import CHECKOUT
+from tests.lab_command import said_by
 
 
 def not_needed(folder: str, names: list[str]) -> set[str]:
@@ -145,9 +146,7 @@ class CopiedLab:
 
     def lab(self, *words: str) -> subprocess.CompletedProcess[str]:
         """`./lab WORDS`."""
-        return subprocess.run(
-            [self.root / "lab", *words], capture_output=True, text=True, check=False, cwd=self.root
-        )
+        return said_by(self.root / "lab", *words, cwd=self.root)
 
     def run(self, experiment: str) -> Path:
         """Run an experiment's one run in the sandbox; returns its folder."""
@@ -161,13 +160,7 @@ class CopiedLab:
 
     def python(self, script: str) -> str:
         """What a script prints that imports the copy."""
-        return subprocess.run(
-            [sys.executable, "-c", script],
-            cwd=self.root,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        return said_by(sys.executable, "-c", script, cwd=self.root, check=True).stdout
 
 
 def copy_lab(folder: Path) -> CopiedLab:

@@ -166,14 +166,8 @@ def test_the_tunnel_experiment_is_the_thesis_matrix_and_what_explains_it() -> No
         (16, "real"),
         (128, "real"),
     }
-    assert {run.path["forward"]["buffer_pkts"] for run in by_matrix["buffer"]} == {
-        283,
-        849,
-        2829,
-        8488,
-        28292,
-        84877,
-    }
+    packets = {run.path["forward"]["buffer_pkts"] for run in by_matrix["buffer"]}
+    assert packets == {283, 849, 2829, 8488, 28292, 84877}
     assert {run.placement for run in runs} == {"endpoint"}
 
 

@@ -21,14 +21,7 @@ from tests.results.format_check import KINDS, complaints, kind_of
 
 RUN, FLOWS, FIDELITY, LEGS, SOCKETS, QUEUES = (
     next(file.fields for file in files() if file.name == name)
-    for name in (
-        "run.json",
-        "flows.json",
-        "fidelity.json",
-        "legs.json",
-        "sockets.jsonl",
-        "queues.jsonl",
-    )
+    for name in "run.json flows.json fidelity.json legs.json sockets.jsonl queues.jsonl".split()
 )
 
 
@@ -81,10 +74,7 @@ QUEUE: dict[str, object] = {
     "dev": "a-eth0",
     "role": "delay",
     "direction": "forward",
-    "backlog_pkts": 0,
-    "backlog_bytes": 0,
-    "drops": 0,
-    "sent_pkts": 1,
+    **dict.fromkeys(("backlog_pkts", "backlog_bytes", "drops", "sent_pkts"), 0),
     "sent_bytes": 2.0,
 }
 

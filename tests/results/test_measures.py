@@ -69,17 +69,10 @@ def test_total_goodput_is_without_udp_unless_there_is_nothing_else(tmp_path: Pat
         (tmp_path / "flows.json").write_text(json.dumps({"flows": flows}))
         return goodput_bps(tmp_path)
 
-    assert (
-        total(
-            [
-                {"kind": "tcp", "goodput_bps": 3},
-                {"kind": "http", "goodput_bps": 4},
-                {"kind": "udp", "goodput_bps": 9},
-            ]
-        )
-        == 7
+    tcp, http, udp = (
+        {"kind": kind, "goodput_bps": bps} for kind, bps in (("tcp", 3), ("http", 4), ("udp", 9))
     )
-    assert total([{"kind": "udp", "goodput_bps": 9}]) == 9
+    assert (total([tcp, http, udp]), total([udp])) == (7, 9)
     for damaged in (
         None,
         3,

@@ -157,13 +157,7 @@ def test_an_experiment_that_is_not_there_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", ["report x", "try --help"])
 def test_without_debians_packages_a_verb_that_makes_no_run_says_what_to_do(words: str) -> None:
     hidden = f"mount -t tmpfs none /usr/lib/python3/dist-packages && exec ./lab {words}"
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", hidden],
-        cwd=folders.ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = said_by("unshare", "-m", "sh", "-c", hidden)
     if "mount:" in done.stderr or "unshare:" in done.stderr:
         pytest.skip("no mount namespaces here")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
@@ -541,12 +535,8 @@ def provision_script() -> str:
 
 
 def test_vagrants_provisioner_is_the_set_up() -> None:
-    assert [line.strip() for line in provision_script().splitlines()] == [
-        "set -eu",
-        "cd /vagrant",
-        "./lab setup",
-        "./lab doctor",
-    ]
+    lines = [line.strip() for line in provision_script().splitlines()]
+    assert lines == ["set -eu", "cd /vagrant", "./lab setup", "./lab doctor"]
     assert "privileged: false" in (folders.ROOT / "Vagrantfile").read_text(encoding="utf-8")
 
 
@@ -584,13 +574,8 @@ def test_a_python_is_brought_where_there_is_none(
 
 
 def test_vagrant_up_is_left_out_in_one_line_where_vagrant_is_not_installed(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, folders.ROOT / "tests" / "setup" / "vagrant_up.py"],
-        capture_output=True,
-        text=True,
-        env={"PATH": str(tmp_path)},
-        check=False,
-    )
+    file = folders.ROOT / "tests" / "setup" / "vagrant_up.py"
+    done = said_by(sys.executable, file, env={"PATH": str(tmp_path)})
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
     assert "skipped" in done.stdout and "vagrant-libvirt" in done.stdout
 

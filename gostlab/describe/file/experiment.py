@@ -404,19 +404,10 @@ def rows_of(table: Node, keys: Collection[str] | None = None) -> list[Node]:
 
 def published_schema() -> dict[str, Any]:
     """A list of single numbers and of tables."""
+    columns, lists = (list_of(of, least=1) for of in (text_of, as_written({"type": "array"})))
     rows = {
-        "columns": {
-            "type": "array",
-            "items": text_of.schema,
-            "minItems": 1,
-            "description": "Keys of a number, or factors",
-        },
-        "rows": {
-            "type": "array",
-            "items": {"type": "array"},
-            "minItems": 1,
-            "description": "A value under each column",
-        },
+        "columns": {**columns.schema, "description": "Keys of a number, or factors"},
+        "rows": {**lists.schema, "description": "A value under each column"},
     }
     table = {
         "type": "object",

@@ -26,17 +26,9 @@ NUMBER = re.compile(
 )
 
 RATE_UNITS = {
-    prefix + "bit": factor
-    for prefix, factor in (
-        ("", 1),
-        ("k", 10**3),
-        ("m", 10**6),
-        ("g", 10**9),
-        ("t", 10**12),
-        ("ki", 2**10),
-        ("mi", 2**20),
-        ("gi", 2**30),
-    )
+    "bit": 1,
+    **{f"{prefix}bit": 1000**power for power, prefix in enumerate("kmgt", 1)},
+    **{f"{prefix}ibit": 1024**power for power, prefix in enumerate("kmg", 1)},
 }
 BYTE_RATES = re.compile(r"[kmgt]?i?bps|[kmgt]?i?b/s", re.IGNORECASE)
 TIME_UNITS = {

@@ -12,7 +12,7 @@ from typing import Any
 
 from gostlab.declared import folders
 from gostlab.declared.topologies import topology_of
-from gostlab.describe.file.document import BadInput, find_document, is_path, meant
+from gostlab.describe.file.document import BadInput, find_document, is_path, key_fields, meant
 from gostlab.describe.file.profile import (
     DIRECTIONS,
     Direction,
@@ -27,14 +27,9 @@ from gostlab.describe.resolve.asked import Asked, topologies_with
 
 # What says how long a path is.
 DELAYS = {"rtt", "delay", *(f"{way}.delay" for way in DIRECTIONS)}
-# The words for a path, and what they are of a profile's direction.
-PATH_WORDS = {
-    "rate": "rate_bps",
-    "delay": "delay_s",
-    "buffer": "buffer",
-    "loss": "loss",
-    "jitter": "jitter_s",
-}
+# The words for a path, and the fields that they are of a profile's direction.
+KEYS = key_fields(Direction)
+PATH_WORDS = {word: KEYS[word].name for word in ("rate", "delay", "buffer", "loss", "jitter")}
 
 
 def resolve_sites(asked: Asked, path: Mapping[str, Any]) -> dict[str, Any] | None:

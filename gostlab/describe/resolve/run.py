@@ -14,7 +14,7 @@ from gostlab.declared.qdiscs import bottleneck_kinds, marking_kinds, qdisc_kinds
 from gostlab.declared.tunnels import GOST, tunnel_kind, tunnel_kinds
 from gostlab.describe.file.costs import resolve_costs
 from gostlab.describe.file.profile import Machines
-from gostlab.describe.file.settings import DEFAULTS, Settings
+from gostlab.describe.file.settings import DEFAULTS, Settings, default_setting
 from gostlab.describe.file.units import show_time
 from gostlab.describe.physics.limits import MTU_BYTES
 from gostlab.describe.physics.sizing import (
@@ -48,16 +48,8 @@ AS_ASKED = (
     " loss_detection read_on hops"
 ).split()
 RENAMED = {"duration": "duration_s", "sample": "sample_ms", "start_spread": "start_spread_s"}
-# What is asked of a tunnel besides, and what asks for nothing.
-TUNNEL_OPTIONS = {
-    "sndbuf": None,
-    "rcvbuf": None,
-    "nagle": "off",
-    "shared": "off",
-    "kcp_mode": "auto",
-    "kcp_window": None,
-    "kcp_parity": None,
-}
+# What is asked of a tunnel besides; its default asks for nothing.
+TUNNEL_OPTIONS = "sndbuf rcvbuf nagle shared kcp_mode kcp_window kcp_parity".split()
 
 
 def resolve(
@@ -127,10 +119,10 @@ def resolve(
 def tunnel_options(asked: Asked) -> dict[str, Any]:
     """What is asked of the run's tunnel besides. Raises BadInput for what it does not have."""
     found = {}
-    for name, nothing in TUNNEL_OPTIONS.items():
-        if name not in asked.written or asked.written[name].value == nothing:
-            continue
+    for name in (name for name in TUNNEL_OPTIONS if name in asked.written):
         value = asked.written[name].value
+        if name in DEFAULTS and value == default_setting(name).value:
+            continue
         if (name, value) == ("shared", "auto"):
             if name not in asked.tunnel.options:
                 continue

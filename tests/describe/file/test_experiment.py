@@ -25,6 +25,7 @@ from gostlab.describe.file.settings import show_level
 from gostlab.describe.resolve.expand import expand
 from gostlab.describe.resolve.run_description import RunDescription
 from tests.asked import refusal, run_of
+from tests.sandboxed import direction
 
 SMALL = """name: small
 title: A small one
@@ -179,15 +180,7 @@ def test_set_replaces_a_factors_levels_a_setting_or_makes_a_factor() -> None:
 
 def test_set_overrides_the_path() -> None:
     asked = {"rate": "10 mbit", "delay": "5ms", "buffer": "1bdp", "loss": "2%"}
-    each_way = {
-        "rate_bps": 10**7,
-        "delay_ms": 5.0,
-        "jitter_ms": 0.0,
-        "ordered": False,
-        "distribution": None,
-        "loss": {"model": "random", "p": 0.02},
-        "buffer_pkts": 10,
-    }
+    each_way = direction(rate_bps=10**7, delay_ms=5.0, loss=0.02, buffer_pkts=10)
     assert small(overrides=asked)[0].path == {"forward": each_way, "reverse": each_way}
 
 

@@ -17,6 +17,7 @@ from gostlab.describe.physics.limits import period_factors
 from gostlab.describe.physics.response import cubic_throughput_bps
 from netem_profiles import make_speed_tests
 from tests.asked import refusal
+from tests.sandboxed import direction
 
 # Section 4.1 of the thesis, as it came.
 TABLES = PROFILES / "thesis-4.1.txt"
@@ -193,19 +194,8 @@ def shaped(folder: Path, table: str, old: str = "", new: str = "") -> Profile:
 def test_a_path_becomes_run_jsons_path() -> None:
     path = written(PLAIN)
     assert profiles.path_json(path.forward, path.reverse) == {
-        way: {
-            "rate_bps": 10**8,
-            "delay_ms": 50.0,
-            "jitter_ms": jitter_ms,
-            "loss": {"model": "random", "p": loss},
-            "buffer_pkts": packets,
-            "ordered": False,
-            "distribution": None,
-        }
-        for way, jitter_ms, loss, packets in (
-            ("forward", 1.0, 0.01, 833),
-            ("reverse", 0.0, 0.0, 100),
-        )
+        "forward": direction(10**8, 50.0, loss=0.01, buffer_pkts=833, jitter_ms=1.0),
+        "reverse": direction(10**8, 50.0, buffer_pkts=100),
     }
 
 

@@ -35,20 +35,9 @@ def test_a_run_that_names_no_flow_has_one_with_the_runs_own_values() -> None:
     run = one("{cc: bbr, streams: 4, direction: download}")
     assert len(run.flows) == 1
     flow = run.flows[0]
-    assert (flow.name, flow.kind, flow.cc, flow.streams, flow.direction) == (
-        "flow1",
-        "tcp",
-        "bbr",
-        4,
-        "download",
-    )
-    assert (flow.sender, flow.receiver, flow.rtt_ms, flow.start_s, flow.duration_s) == (
-        "client",
-        "target",
-        40.0,
-        0.0,
-        10.0,
-    )
+    assert (flow.name, flow.kind, flow.cc, flow.streams) == ("flow1", "tcp", "bbr", 4)
+    assert (flow.direction, flow.sender, flow.receiver) == ("download", "client", "target")
+    assert (flow.rtt_ms, flow.start_s, flow.duration_s) == (40.0, 0.0, 10.0)
     assert run.data_direction == "reverse" and flow.data_sender == "target"
 
 
