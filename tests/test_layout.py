@@ -27,25 +27,10 @@ DESCRIBE = {
     },
 }
 WORDS = {"gostlab.describe", *DESCRIBE, "gostlab.declared"}
-RUNS = {
-    "gostlab.console",
-    "gostlab.visible",
-    "gostlab.runs",
-    "gostlab.machine",
-    "gostlab.results",
-    "gostlab.setup",
-    *WORDS,
-}
-CORE = {
-    "gostlab",
-    "gostlab.console",
-    "gostlab.visible",
-    "gostlab.api",
-    "analysis.draw",
-    "analysis.judge",
-    "analysis.read",
-    *RUNS,
-}
+READ = {"analysis.draw", "analysis.judge", "analysis.read"}
+BELOW_RUNS = {f"gostlab.{name}" for name in "console machine results setup visible".split()} | WORDS
+RUNS = {"gostlab.runs", *BELOW_RUNS}
+CORE = {"gostlab", "gostlab.api", *READ, *RUNS}
 STANDING = (
     "bench command completion conform course doctor fit new paths validate verbs worst".split()
 )
@@ -69,25 +54,12 @@ ROOMS: dict[str, set[str]] = {
         *WORDS,
     },
     "gostlab.machine": {"gostlab.lazy", "gostlab.setup", *WORDS},
-    "gostlab.runs": {
-        "gostlab.console",
-        "gostlab.machine",
-        "gostlab.results",
-        "gostlab.setup",
-        "gostlab.visible",
-        *WORDS,
-    },
+    "gostlab.runs": BELOW_RUNS,
     "analysis.read": {"gostlab.results", *WORDS},
     "analysis.judge": {"analysis.read", "gostlab.results", *WORDS},
     "analysis.draw": {"analysis.judge", "analysis.read", "gostlab.results", *WORDS},
-    "analysis.page": {
-        "analysis.draw",
-        "analysis.judge",
-        "analysis.read",
-        "gostlab.results",
-        *WORDS,
-    },
-    "gostlab.api": {"analysis.draw", "analysis.page", "analysis.judge", "analysis.read", *RUNS},
+    "analysis.page": {"gostlab.results", *READ, *WORDS},
+    "gostlab.api": {"analysis.page", *READ, *RUNS},
     "gostlab.apps": set(),
     "gostlab.apps.command": set(),
     "gostlab.apps.new": {"gostlab.apps.command", "gostlab.apps.course", *CORE},

@@ -219,7 +219,7 @@ def checkout_commit() -> str | None:
         return None
     base = [git, "-c", f"safe.directory={machine.CHECKOUT}", "-C", str(machine.CHECKOUT)]
     head, dirty = (
-        subprocess.run([*base, *words], capture_output=True, text=True, check=False)
+        subprocess.run([*base, *words], capture_output=True, text=True)
         for words in (
             ["rev-parse", "--short", "HEAD"],
             ["status", "--porcelain", "--untracked-files=no"],

@@ -96,7 +96,7 @@ def site(folder: Path, experiments: Sequence[str] = (), out: Path | None = None)
     place = out or (Path() if IS_PACKAGE else CODE) / "site"
     sources = site_pages.write_site(folder, wanted, place, keep=bool(experiments))
     words: list[str | Path] = [python, "-m", "sphinx", "-q", "-b", "html", sources, place / "html"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
         raise OSError(f"{sources}: the site cannot be built: {last}")

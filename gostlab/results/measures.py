@@ -212,8 +212,8 @@ def wire_ratio(asked: Row, queues: Iterable[Row], sockets: Iterable[Row]) -> flo
     for row in rows:
         if (row["leg"], row["end"]) == (last, sending):
             acked[row["t_s"]] = acked.get(row["t_s"], 0) + int(row["bytes_acked"])
-    instants = [t for t in sorted(sent.keys() & acked.keys()) if SETTLED_SHARE * load_s <= t]
-    instants = [t for t in instants if t <= load_s]
+    both = sorted(sent.keys() & acked.keys())
+    instants = [t_s for t_s in both if SETTLED_SHARE * load_s <= t_s <= load_s]
     half = len(instants) // 2
     pairs = zip(instants[:-half], instants[half:], strict=True) if half else ()
     slopes = [

@@ -144,9 +144,7 @@ def places(folder: Path, mirror: Mirror) -> Iterator[tuple[PrivateApt, list[list
     """Where a package of any release may be, old ones included, and the suites there to look
     through: the security archive, which goes on longest with a release, then the mirror.
     """
-    targets = subprocess.run(
-        targets_argv(downloaded=True), capture_output=True, text=True, check=False
-    ).stdout
+    targets = subprocess.run(targets_argv(downloaded=True), capture_output=True, text=True).stdout
     security = parse_security(targets, mirror)
     if security is not None:
         suites = [f"{name}-security" for name in CODENAMES]
@@ -234,7 +232,7 @@ def find_mirror() -> Mirror | None:
         return None
     for downloaded in (True, False):
         targets = subprocess.run(
-            targets_argv(downloaded=downloaded), capture_output=True, text=True, check=False
+            targets_argv(downloaded=downloaded), capture_output=True, text=True
         ).stdout
         mirror = parse_mirror(targets, os_release.get("VERSION_CODENAME", ""))
         if mirror is not None:
@@ -288,9 +286,7 @@ class PrivateApt:
         for name in ("state/lists/partial", "cache/archives/partial", "log"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / "state/status").touch()
-        dump = subprocess.run(
-            ["apt-config", "dump"], capture_output=True, text=True, check=False
-        ).stdout
+        dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True).stdout
         if not is_current:
             dump += '\nAcquire::Check-Valid-Until "false";'
         (folder / "apt.conf").write_text(apt_configuration(folder, dump), encoding="utf-8")
@@ -390,13 +386,7 @@ class PrivateApt:
             "LC_ALL": "C.UTF-8",
         }
         return subprocess.run(
-            argv,
-            env=environment,
-            cwd=cwd,
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
+            argv, env=environment, cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL
         )
 
 

@@ -210,7 +210,6 @@ def copied(bench: Workbench, folder: Path, tree: Path) -> Source:
             ["tar", "--extract", "--no-same-owner", "--directory", copy],
             stdin=packed.stdout,
             capture_output=True,
-            check=False,
         )
     if packed.wait() != 0 or done.returncode != 0:
         raise SetupError(f"{tree} could not be copied to {copy}")

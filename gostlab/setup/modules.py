@@ -222,7 +222,6 @@ def run(argv: Sequence[str | Path], said: str, places: Sequence[str | Path]) -> 
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            check=False,
             preexec_fn=confine,
             timeout=LIMIT_S,
         )

@@ -628,7 +628,6 @@ def output_of(argv: list[str | Path], timeout_s: float = 60.0) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=timeout_s,
-            check=False,
         ).stdout.decode(errors="replace")
     return ""
 

@@ -114,7 +114,6 @@ def _pinned_go(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        check=False,
     )
     try:
         got = json.loads(done.stdout)

@@ -96,9 +96,7 @@ RETRY_GOST_AFTER_S = 3600.0
 def missing_packages(wanted: Sequence[str]) -> list[str]:
     """Those of Debian's packages that are not installed."""
     argv = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *wanted]
-    return not_installed(
-        wanted, subprocess.run(argv, capture_output=True, text=True, check=False).stdout
-    )
+    return not_installed(wanted, subprocess.run(argv, capture_output=True, text=True).stdout)
 
 
 def not_installed(wanted: Sequence[str], dpkg_answer: str) -> list[str]:
@@ -179,7 +177,6 @@ def _apt_get(arguments: list[str], log: Path) -> None:
             stdin=None if sys.stdin.isatty() else subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            check=False,
         )
     if done.returncode != 0:
         raise SetupError(f"apt-get {arguments[0]} failed: {last_complaint(log)} (all of it: {log})")
@@ -448,7 +445,6 @@ def needs_of(experiment: str, *, quick: bool) -> Needs:
         env={**os.environ, "PYTHONPATH": str(folders.ROOT)},
         capture_output=True,
         text=True,
-        check=False,
     )
     if done.returncode != 0:
         raise SetupError((done.stderr.strip().splitlines() or [f"{experiment}: unreadable"])[-1])

@@ -141,9 +141,7 @@ def needed_libraries(programs: Sequence[Path], libraries: dict[str, Path]) -> li
     wanted, waiting = set(), list(programs)
     while waiting:
         asked = waiting.pop()
-        done = subprocess.run(
-            ["patchelf", "--print-needed", asked], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(["patchelf", "--print-needed", asked], capture_output=True, text=True)
         for name in done.stdout.split():
             if name in libraries and name not in wanted:
                 wanted.add(name)

@@ -113,7 +113,6 @@ def run_logged(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            check=False,
         )
     if done.returncode != 0:
         raise SetupError(f"{Path(argv[0]).name} failed: {last_complaint(log)} (all of it: {log})")

@@ -67,28 +67,29 @@ def sent(at_s: float, window: int, **other: Any) -> dict[str, Any]:
     }
 
 
+def shown(watched: Watched, width: int = 100) -> list[str]:
+    """The lines of a picture."""
+    file = io.StringIO()
+    Console(file=file, width=width).print(watched.picture())
+    return file.getvalue().splitlines()
+
+
 class Screen:
     """A picture of runs, and the clock that moves it."""
 
     def __init__(self, folder: Path, runs: Sequence[RunDescription], pace: float = 1.0) -> None:
         self.now_s = 0.0
-        self.out = io.StringIO()
-        console = Console(file=self.out, width=100, force_terminal=True, color_system=None)
+        console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
         self.watched = Watched(
             "a title", folder, pace, LEVELS, console=console, now=lambda: self.now_s
         )
         self.watched.planned(runs, [])
-        self.lines()
+        shown(self.watched)
 
     def at(self, now_s: float) -> list[str]:
         """What stands there after so much time."""
         self.now_s = now_s
-        return self.lines()
-
-    def lines(self) -> list[str]:
-        file = io.StringIO()
-        Console(file=file, width=100).print(self.watched.picture())
-        return file.getvalue().splitlines()
+        return shown(self.watched)
 
 
 def test_the_queue_fills_as_its_samples_say(tmp_path: Path) -> None:
@@ -222,13 +223,11 @@ def test_no_line_is_wider_than_the_terminal(tmp_path: Path, letters: str) -> Non
     console = Console(file=Out(), width=90, force_terminal=True, color_system=None)
     watched = Watched("t" * 200, tmp_path, console=console, now=iter(range(99)).__next__)
     watched.planned(runs, [])
-    for _ in range(4):
-        lines = [watched.picture()]
-    file = Out()
-    Console(file=file, width=300).print(*lines)
-    assert max(len(line.rstrip()) for line in file.getvalue().splitlines()[1:]) <= 90
+    lines = [shown(watched, 300) for _ in range(4)][-1]
+    assert max(len(line.rstrip()) for line in lines[1:]) <= 90
     if letters == "ascii":
-        assert re.search(r"###", file.getvalue()) and not re.search("[▁-█]", file.getvalue())
+        text = "".join(lines)
+        assert "###" in text and not re.search("[▁-█]", text)
 
 
 @pytest.mark.parametrize("height", [24, 30, 60])
@@ -241,10 +240,7 @@ def test_two_flows_fit_on_a_terminal_of_24_lines(tmp_path: Path, height: int) ->
     console = Console(file=io.StringIO(), width=80, height=height, force_terminal=True)
     watched = Watched("t", tmp_path, console=console, now=iter([0.0, 2.0]).__next__)
     watched.planned([run], [])
-    file = io.StringIO()
-    Console(file=file, width=80).print(watched.picture())
-
-    lines = file.getvalue().splitlines()
+    lines = shown(watched, 80)
     assert len(lines) < height and sum("window" in line for line in lines) == 2
 
 

@@ -30,24 +30,21 @@ BUSY = {"name": "cpu_idle_share", "reason": "the CPU was busy"}
 def finish(folder: Path, run: RunDescription, mbit: float, verdict: str = "ok") -> None:
     """A run that ended well: `mbit`, an RTT of 120 ms and a queue of 125 kB (10 ms) throughout."""
     place = results.prepare(folder, run)
-    flow = {"name": run.flows[0].name, "kind": "tcp", "goodput_bps": mbit * 1e6}
-    (place / "flows.json").write_text(
-        json.dumps({"flows": [{**flow, "started_s": 0.0, "ended_s": 10.0}]})
-    )
+    flow = {"name": run.flows[0].name, "kind": "tcp", "started_s": 0.0, "ended_s": 10.0}
     checks = [] if verdict == "ok" else [{**BUSY, "verdict": verdict}]
-    (place / "fidelity.json").write_text(json.dumps({"verdict": verdict, "checks": checks}))
-    samples = [{"t_s": float(t), "flow": flow["name"], "leg": "wan", "end": "near"} for t in (0, 5)]
-    (place / "sockets.jsonl").write_text(
-        "".join(json.dumps({**sample, "srtt_ms": 120.0}) + "\n" for sample in samples)
-    )
+    socket = {"flow": flow["name"], "leg": "wan", "end": "near", "srtt_ms": 120.0}
     queue = {"role": "bottleneck", "direction": "forward", "node": "a", "dev": "b"}
-    (place / "queues.jsonl").write_text(
-        "".join(
-            json.dumps({**queue, "t_s": float(t), "sent_bytes": t, "backlog_bytes": 125_000}) + "\n"
-            for t in (0, 5)
-        )
-    )
-    (place / "outcome.json").write_text(json.dumps({"outcome": "ok", "error": None}))
+    for name, rows in {
+        "flows.json": [{"flows": [{**flow, "goodput_bps": mbit * 1e6}]}],
+        "fidelity.json": [{"verdict": verdict, "checks": checks}],
+        "outcome.json": [{"outcome": "ok", "error": None}],
+        "sockets.jsonl": [{"t_s": t_s, **socket} for t_s in (0.0, 5.0)],
+        "queues.jsonl": [
+            {"t_s": t_s, **queue, "sent_bytes": int(t_s), "backlog_bytes": 125_000}
+            for t_s in (0.0, 5.0)
+        ],
+    }.items():
+        (place / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     results.finish(place, 1.0, None)
 
 

@@ -200,7 +200,6 @@ def kvm_runs(kernel: Path) -> bool:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        check=False,
     ).stdout
     return b"Linux version" in said
 
@@ -335,7 +334,7 @@ def timed(argv: list[str], environ: dict[str, str], good: Sequence[int]) -> floa
     """Run a command with its output shown; how long it took, seconds. Raises CalledProcessError."""
     print(f"$ {argv[-1]}", flush=True)
     began = time.monotonic()
-    done = subprocess.run(argv, env=environ, stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run(argv, env=environ, stdin=subprocess.DEVNULL)
     took_s = time.monotonic() - began
     print(f"exit code {done.returncode}, {took_s:.0f} s", flush=True)
     if done.returncode not in good:
