@@ -540,6 +540,20 @@ def test_vagrants_provisioner_is_the_set_up() -> None:
     assert "privileged: false" in (folders.ROOT / "Vagrantfile").read_text(encoding="utf-8")
 
 
+def test_a_vagrant_machine_gets_every_file_of_the_checkout() -> None:
+    """rsync leaves out what an unanchored pattern names at any depth: a package as well."""
+    text = (folders.ROOT / "Vagrantfile").read_text(encoding="utf-8")
+    listed = re.search(r"rsync__exclude: \[(.*)\]", text)
+    assert listed is not None
+    ours = said_by("git", "-c", f"safe.directory={folders.ROOT}", "ls-files", check=True).stdout
+    paths = [f"/{path}" for path in ours.splitlines()]
+    for pattern in re.findall(r'"(.*?)"', listed[1]):
+        if pattern.startswith("/"):
+            assert not [path for path in paths if path.startswith(pattern)]
+        else:
+            assert not [path for path in paths if f"/{pattern}" in path]
+
+
 @pytest.mark.slow
 @pytest.mark.sandbox
 def test_vagrants_provisioner_works_where_the_lab_is_set_up() -> None:
