@@ -14,27 +14,15 @@ from gostlab.machine import host_has_netem
 from tests.lab_command import run_lab, said_by
 
 
-@pytest.fixture
-def refused(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., str]:
-    """The one line that some words are refused with, and exit code 2, on a machine that has built
-    no kernel yet: none is built for what is refused.
-    """
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that has built no kernel yet: none is built for what is refused."""
     monkeypatch.setattr("gostlab.setup.parts.built_version", lambda *_: None)
 
     def never(wanted: object, **_: object) -> None:
         raise AssertionError(f"{wanted} was brought")
 
     monkeypatch.setattr("gostlab.api.provide_parts", never)
-
-    def say(*words: object) -> str:
-        assert main([str(word) for word in words]) == 2
-        told = capsys.readouterr().err
-        assert "Traceback" not in told and len(told.strip().splitlines()) == 1
-        return told
-
-    return say
 
 
 EXPERIMENT = """name: mine
@@ -197,10 +185,9 @@ def test_topo_py_runs_under_whatever_python() -> None:
     ],
 )
 def test_words_that_are_not_understood_are_one_line_with_what_was_meant(
-    words: list[str], parts: list[str], capsys: pytest.CaptureFixture[str]
+    refused: Callable[..., str], words: list[str], parts: list[str]
 ) -> None:
-    assert cli.main(words) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    line = refused(*words)
     assert [part for part in (*parts, "--help") if part not in line] == []
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gostlab.apps.bench import page, speed, versions
 from gostlab.apps.bench.figures import Figure, meets
-from tests.lab_command import run_lab
 
 LAB = Path(__file__).parents[3] / "lab"
 
 
-def test_a_part_that_is_not_there_is_refused_with_those_that_are() -> None:
-    done = run_lab("bench", "--part", "sped")
-    assert done.returncode == 2
-    assert "--part sped: not one of before, native," in done.stderr
+def test_a_part_that_is_not_there_is_refused_with_those_that_are(
+    refused: Callable[..., str],
+) -> None:
+    assert "--part sped: not one of before, native," in refused("bench", "--part", "sped")
 
 
 @pytest.fixture

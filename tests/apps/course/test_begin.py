@@ -1,6 +1,7 @@
 """What a student meets first: the folder that `start` writes, and what comes next."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,23 +22,16 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "coursework/3-random-loss"
 
 
-def fill(sheet: Path) -> None:
-    """A number everywhere."""
-    text = re.sub(r"^(  \w+:).*", r"\1 1", sheet.read_text("utf-8"), flags=re.MULTILINE)
-    sheet.write_text(text, encoding="utf-8")
-
-
 def test_a_report_before_a_run_names_the_command_that_comes_first(
-    begun: Path, capsys: pytest.CaptureFixture[str]
+    begun: Path, refused: Callable[..., str]
 ) -> None:
     for step in ("report", "hand-in"):
-        assert main(["lab", step, "3"]) == 2
-        assert "./lab lab predict 3" in capsys.readouterr().err
-    fill(begun / "answers.yaml")
+        assert "./lab lab predict 3" in refused("lab", step, 3)
+    sheet = begun / "answers.yaml"  # a number everywhere
+    text = re.sub(r"^(  \w+:).*", r"\1 1", sheet.read_text("utf-8"), flags=re.MULTILINE)
+    sheet.write_text(text, encoding="utf-8")
     assert main(["lab", "predict", "3"]) == 0
-    capsys.readouterr()
-    assert main(["lab", "report", "3"]) == 2
-    [line] = capsys.readouterr().err.strip().splitlines()
+    line = refused("lab", "report", 3)
     assert "./lab lab run 3" in line and "coursework/3-random-loss" in line
 
 

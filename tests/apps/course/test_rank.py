@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -117,13 +118,11 @@ def test_a_ranking_that_cannot_be_is_refused_in_a_line(
     says: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    refused: Callable[..., str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.c").write_text(TEMPLATE)
-    assert main(["lab", "rank", *words]) == 2
-    told = capsys.readouterr().err
-    assert says in told and len(told.strip().splitlines()) == 1
+    assert says in refused("lab", "rank", *words)
     with pytest.raises(BadInput):
         entries_in(tmp_path / "none", nine()[1], Roster(()))
 
