@@ -35,28 +35,20 @@ def test_control_characters_become_their_escapes_and_lines_stay_lines() -> None:
     assert harmless(visible(EVIL))
 
 
-def by_print(_tmp: Path) -> None:
-    print(EVIL)
-    print(EVIL, file=sys.stderr)
-
-
-def by_a_complaint(_tmp: Path) -> None:
-    complain(f"x: failed: {EVIL}")
-
-
-def by_writing(_tmp: Path) -> None:
-    sys.stdout.writelines([EVIL, EVIL])
-
-
-@pytest.mark.parametrize("way", [by_print, by_a_complaint, by_writing])
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda: print(EVIL),
+        lambda: print(EVIL, file=sys.stderr),
+        lambda: complain(f"x: failed: {EVIL}"),
+        lambda: sys.stdout.writelines([EVIL, EVIL]),
+    ],
+)
 def test_what_a_verb_prints_is_visible(
-    way: Callable[[Path], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    way: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def verb(_argv: object) -> int:
-        way(tmp_path)
+        way()
         return 0
 
     monkeypatch.setattr("gostlab.apps.cli.in_words", verb)

@@ -22,7 +22,6 @@ MAKERS = ("kernel", "kernel_build", "iperf3", "iproute2", "python", "mininet")
 class Compared:
     """A run and its rerun."""
 
-    run: str
     same: bool
     lines: tuple[str, ...]
 
@@ -33,7 +32,7 @@ def compare(handed_in: Records, again: Records) -> Compared:
     mine, anew = handed_in.folder, again.folder
     differing = [file for file in COMPARED if sum_of(mine / file) != sum_of(anew / file)]
     if not differing:
-        return Compared(name, True, (f"{name}: the same, bit for bit",))
+        return Compared(True, (f"{name}: the same, bit for bit",))
     try:
         far = list(far_apart(handed_in, again))
     except BROKEN_RECORDS as error:
@@ -44,7 +43,7 @@ def compare(handed_in: Records, again: Records) -> Compared:
         f"goodput within {100 * GOODPUT_TOLERANCE:g} %, counts within {100 * COUNT_TOLERANCE:g} %"
     )
     said = f"{name}: bits differ ({', '.join(differing)}){made}"
-    return Compared(name, not far, (said, f"{name}: {'; '.join(far) or near}"))
+    return Compared(not far, (said, f"{name}: {'; '.join(far) or near}"))
 
 
 def far_apart(handed_in: Records, again: Records) -> Iterator[str]:

@@ -11,6 +11,7 @@ from gostlab.apps import cli
 from gostlab.apps.course.formula import bdp_pkts, payload_mbit
 from gostlab.apps.course.lab import load_lab
 from gostlab.results import read_object, write_json
+from gostlab.results.measures import latency
 
 pytestmark = pytest.mark.sandbox
 
@@ -68,16 +69,12 @@ def test_a_student_who_works_has_all_points_and_one_who_edits_has_none(
     (run,) = folder.glob("results/*/*/status.json")
     did = json.loads((run.parent / "flows.json").read_text("utf-8"))["flows"][0]
     checks = json.loads((run.parent / "fidelity.json").read_text("utf-8"))["checks"]
-    from gostlab.results.measures import latency
-
     delays = latency(run.parent)
     assert delays is not None and delays.srtt_ms is not None
     fill_in(
         folder / "answers.yaml",
         answers__goodput_mbit=f"{did['goodput_bps'] / 1e6:.1f}",
-        answers__idle_rtt_ms=next(
-            check["got"] for check in checks if check["name"] == "idle_rtt_before"
-        ),
+        answers__idle_rtt_ms=next(c["got"] for c in checks if c["name"] == "idle_rtt_before"),
         answers__p95_rtt_ms=f"{delays.srtt_ms.p95:.0f}",
         answers__sawtooth_of="window",
         answers__why_below_rate='"Headers. And the first second."',
