@@ -35,11 +35,13 @@ from gostlab.setup.root import find_root
 from tests.apps.cluster import stub_worker
 from tests.sandboxed import without_root
 
+Runs = list[RunDescription]
+Workers = Callable[..., Cluster]
 ME = Identity("here", "a CPU", "lab", "kernel", "tunnel", {"3.18": "x"}, None, "root")
 
 
 @pytest.fixture(scope="module")
-def runs() -> list[RunDescription]:
+def runs() -> Runs:
     base = expand(load_experiment("thesis-tunnel"), quick=True)[0]
     return [replace(base, repetition=number) for number in range(1, 13)]
 
@@ -58,7 +60,7 @@ def daemon() -> Iterator[Any]:
 
 
 @pytest.fixture
-def workers(daemon: Any) -> Iterator[Callable[..., Cluster]]:
+def workers(daemon: Any) -> Iterator[Workers]:
     """The workers as slots for runs: workers(make, identify) with stubs of both."""
     import distributed
 
@@ -74,7 +76,7 @@ def workers(daemon: Any) -> Iterator[Callable[..., Cluster]]:
         yield connect
 
 
-def run_on(found: Cluster, runs: list[RunDescription], folder: Path) -> list[schedule.Finished]:
+def run_on(found: Cluster, runs: Runs, folder: Path) -> list[schedule.Finished]:
     return schedule.run_all(runs, folder, found, found.start, schedule.Quiet(), beside=True)
 
 
@@ -83,9 +85,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_every_run_comes_back_whole_as_a_tar(
-    workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
-) -> None:
+def test_every_run_comes_back_whole_as_a_tar(workers: Workers, runs: Runs, tmp_path: Path) -> None:
     found = workers()
 
     ends = run_on(found, runs, tmp_path)
@@ -105,9 +105,7 @@ def test_every_run_comes_back_whole_as_a_tar(
 
 
 @pytest.mark.slow
-def test_a_shared_file_system_brings_no_bytes(
-    workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
-) -> None:
+def test_a_shared_file_system_brings_no_bytes(workers: Workers, runs: Runs, tmp_path: Path) -> None:
     found = workers(stub_worker.make_shared)
 
     ends = run_on(found, runs[:3], tmp_path)
@@ -136,7 +134,7 @@ def test_a_worker_that_dies_with_what_it_made_is_not_waited_for_for_ever(
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
-    workers: Callable[..., Any], daemon: Any, runs: list[RunDescription], tmp_path: Path
+    workers: Workers, daemon: Any, runs: Runs, tmp_path: Path
 ) -> None:
     for each in ("quiet", "killed"):
         (tmp_path / each).mkdir()
@@ -164,7 +162,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
 
 @pytest.mark.slow
 def test_an_interrupt_leaves_what_is_finished_and_no_part(
-    workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
+    workers: Workers, runs: Runs, tmp_path: Path
 ) -> None:
     found = workers(stub_worker.make_slowly)
 
@@ -181,7 +179,7 @@ def test_an_interrupt_leaves_what_is_finished_and_no_part(
 
 @pytest.mark.slow
 def test_a_run_that_no_worker_can_begin_fails_and_says_why(
-    workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
+    workers: Workers, runs: Runs, tmp_path: Path
 ) -> None:
     found = workers(stub_worker.refuse)
 
@@ -200,7 +198,7 @@ def test_what_makes_other_runs_is_a_difference(name: str) -> None:
 
 @pytest.mark.slow
 def test_a_worker_of_another_lab_is_refused(
-    workers: Callable[..., Cluster], monkeypatch: pytest.MonkeyPatch
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dask_cluster, "CONNECT_S", 1.0)
     with pytest.raises(MachineError, match=r"no worker there will do .*another lab \(another, not"):
@@ -249,11 +247,7 @@ def test_a_worker_whose_sandboxes_boot_on_another_root_is_refused(
     [(stub_worker.make, None), (stub_worker.make_differently, r"do not agree, in flows\.json")],
 )
 def test_two_workers_must_agree_bit_for_bit(
-    workers: Callable[..., Any],
-    runs: list[RunDescription],
-    tmp_path: Path,
-    make: Callable[..., Any],
-    says: str | None,
+    workers: Workers, runs: Runs, tmp_path: Path, make: Callable[..., Any], says: str | None
 ) -> None:
     found = workers(make)
     if says is None:
@@ -265,9 +259,7 @@ def test_two_workers_must_agree_bit_for_bit(
 
 
 @pytest.mark.slow
-def test_one_worker_has_nobody_to_agree_with(
-    workers: Callable[..., Any], runs: list[RunDescription], tmp_path: Path
-) -> None:
+def test_one_worker_has_nobody_to_agree_with(workers: Workers, runs: Runs, tmp_path: Path) -> None:
     found = workers()
     found.refuse(next(iter(found)), "it is not wanted")
     with pytest.raises(BadInput, match="it takes two"):
