@@ -12,9 +12,10 @@ the figure is. analysis/draw/drawings/goodput.py is a short one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +25,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from analysis.draw import marks, style
-from analysis.draw.levels import ccs_of, one_row, tunnels_of
+from analysis.draw.levels import ccs_of, one_row, tunnel_title, tunnels_of
 from analysis.draw.panels import abreast, panel_figure
 from analysis.draw.registry import Picture, Sheet
 from analysis.judge.figures_of_merit import merit_of
@@ -167,11 +168,22 @@ def from_zero(room: float = 1.08, least: float = 1.0, *, more: str = "") -> Scal
     return scale
 
 
+def to_median(room: float, *columns: str, least: float = 1.0) -> Scale:
+    """From zero to somewhat more than all that some columns have, and than `least`."""
+
+    def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
+        set_limits(ax, way, 0, room * max([least, *known_values(table, *columns)]))
+        style.thousands(ax.xaxis if way == "x" else ax.yaxis)
+
+    return scale
+
+
+def counts(*columns: str) -> Scale:
+    """An axis on which none has a place, to beyond all that some columns have."""
+    return lambda ax, _, table: style.counts_axis(ax, max([10.0, *known_values(table, *columns)]))
+
+
 # -- what stands where
-
-
-def nothing(ax: Axes) -> None:
-    """No background."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +194,7 @@ class Panel:
     places: Sequence[tuple[float, pd.DataFrame]]
     names: Sequence[str]  # of the places; (): an axis of numbers, which `axis` sets
     value: Value
-    behind: Callable[[Axes], None] = nothing  # what is drawn before the cells
+    behind: Callable[[Axes], None] = lambda _: None  # draws what stands behind the cells
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -192,12 +204,10 @@ class Panel:
 Group = tuple[str, pd.DataFrame]
 
 
-def in_groups(
-    heading: str, groups: Sequence[Group], value: Value, behind: Callable[[Axes], None] = nothing
-) -> Panel:
+def in_groups(heading: str, groups: Sequence[Group], value: Value, **more: Any) -> Panel:
     """A panel whose places are names, one after the other."""
     places = [(float(at), rows) for at, (_, rows) in enumerate(groups)]
-    return Panel(heading, places, [words for words, _ in groups], value, behind)
+    return Panel(heading, places, [words for words, _ in groups], value, **more)
 
 
 def at_levels(table: pd.DataFrame, column: str) -> list[tuple[float, pd.DataFrame]]:
@@ -205,14 +215,18 @@ def at_levels(table: pd.DataFrame, column: str) -> list[tuple[float, pd.DataFram
     return [(float(level), rows) for level, rows in table.groupby(column)]
 
 
-def model_points(
-    model: Model, path: Path, figure: str, at: Iterable[float], of: str
-) -> list[tuple[float, float]]:
-    """What a model says of a path at each of some values of its `of` (loss, rtt_ms)."""
-    paths = [replace(path, **dict[str, Any]({of: float(value)})) for value in at]
-    of_path = model.window if figure == "window_pkts" else model.mbit
-    told = [(getattr(each, of), of_path(each)) for each in paths]
-    return [(place, value) for place, value in told if value is not None]
+def draw_models(
+    ax: Axes, models: Sequence[Model], paths: Sequence[Path], figure: str, of: str, at: np.ndarray
+) -> None:
+    """What each model says of each path at some values of its `of` (loss, rtt_ms)."""
+    for model, path in product(models, paths):
+        of_path = model.window if figure == "window_pkts" else model.mbit
+        there = [replace(path, **dict[str, Any]({of: float(value)})) for value in at]
+        told = [(getattr(each, of), of_path(each)) for each in there]
+        known = [(place, value) for place, value in told if value is not None]
+        if known:
+            look = {**marks.model_look(model), "alpha": 0.85, "zorder": 2}
+            ax.plot(*zip(*known, strict=True), label=f"model {model.name}", **look)
 
 
 def by_streams(table: pd.DataFrame, rows: pd.DataFrame) -> list[Group]:
@@ -241,9 +255,8 @@ def pair_handles(table: pd.DataFrame, **look: Any) -> list[Any]:
     ]
 
 
-def stacked(count: int) -> tuple[int, int]:
-    """Panels one below the other."""
-    return max(1, count), 1
+# Panels one below the other.
+stacked = partial(abreast, columns=1)
 
 
 def side_by_side(count: int) -> tuple[int, int]:
@@ -296,17 +309,38 @@ class Facet:
     medians: bool = True
     caption: str = ""  # where it names the {called}, else the drawing's
 
-    def __call__(self, sheet: Sheet) -> Iterator[Picture]:
-        caption = self.caption.format(called=sheet.called)
-        yield Picture(self.plot(sheet), caption, medians=self.medians)
+    def __call__(self, sheet: Sheet, caption: str = "", name: str = "") -> Iterator[Picture]:
+        """The picture, if there is a panel."""
+        if panels := self.panels(sheet):
+            said = caption or self.caption.format(called=sheet.called)
+            yield Picture(self.plot(sheet, panels), said, name, self.medians)
 
-    def row_in(self, panels: int, places: int, series: int) -> float:
-        """The height of a row of panels."""
-        own = self.panel_in if panels <= 3 or self.of_many_in is None else self.of_many_in
-        return own + (self.place_in + self.series_in * series) * max(self.least_places, places)
-
-    def plot(self, sheet: Sheet) -> Figure:
-        return plot(self, sheet)
+    @style.styled
+    def plot(self, sheet: Sheet, panels: Sequence[Panel]) -> Figure:
+        table = sheet.rows
+        series = self.series(table, table)
+        places = max(len(panel.places) for panel in panels)
+        row_in = self.panel_in if len(panels) <= 3 else self.of_many_in or self.panel_in
+        row_in += (self.place_in + self.series_in * len(series)) * max(self.least_places, places)
+        figure, axes = panel_figure(
+            [panel.heading for panel in panels],
+            row_in,
+            around_in=self.around_in,
+            shape=self.shape(len(panels)),
+            **self.shared,
+        )
+        for ax, panel in zip(axes.flat, panels, strict=False):
+            shown = panel.rows if panel.value.own else table
+            panel.value.scale(ax, "x" if self.flat else "y", shown)
+            panel.behind(ax)
+            draw_cells(ax, self, panel, self.series(table, panel.rows))
+            draw_places(ax, self, panel)
+            if self.axis is not None:
+                self.axis(ax, panels, series)
+        words = self.places if isinstance(self.places, str) else self.places(table)
+        name_axes(axes, self, panels, words)
+        style.finish(figure, self.handles(sheet, panels, axes), sheet.footer, sheet.title)
+        return figure
 
     def handles(self, sheet: Sheet, panels: Sequence[Panel], axes: np.ndarray) -> list[Any]:
         """The legend's entries."""
@@ -322,30 +356,25 @@ class Facet:
         ]
 
 
-@style.styled
-def plot(facet: Facet, sheet: Sheet) -> Figure:
-    table, panels = sheet.rows, facet.panels(sheet)
-    series = facet.series(table, table)
-    places = max(len(panel.places) for panel in panels)
-    figure, axes = panel_figure(
-        [panel.heading for panel in panels],
-        facet.row_in(len(panels), places, len(series)),
-        around_in=facet.around_in,
-        shape=facet.shape(len(panels)),
-        **facet.shared,
-    )
-    for ax, panel in zip(axes.flat, panels, strict=False):
-        panel.value.scale(ax, "x" if facet.flat else "y", panel.rows if panel.value.own else table)
-        panel.behind(ax)
-        draw_cells(ax, facet, panel, facet.series(table, panel.rows))
-        draw_places(ax, facet, panel)
-        if facet.axis is not None:
-            facet.axis(ax, panels, series)
-    name_axes(
-        axes, facet, panels, facet.places if isinstance(facet.places, str) else facet.places(table)
-    )
-    style.finish(figure, facet.handles(sheet, panels, axes), sheet.footer, sheet.title)
-    return figure
+# A line for each tunnel, the panels one beside the other.
+BY_TUNNEL = partial(
+    Facet,
+    published=False,
+    spread=False,
+    flat=True,
+    ruled=True,
+    panel_in=0.9,
+    place_in=0.27,
+    least_places=1,
+    shape=two_abreast,
+    shared={"sharey": True},
+)
+# A series of each congestion control through each tunnel.
+BY_PAIR = partial(
+    Facet, series=by_tunnel_and_cc, keys=pair_handles, published=False, spread=False, around_in=0.0
+)
+# A panel for each tunnel, one below the other, their places the numbers of streams.
+BY_STREAMS = partial(Facet, places=STREAMS, shape=stacked, shared={"sharex": True})
 
 
 def draw_cells(ax: Axes, facet: Facet, panel: Panel, series: Sequence[Series]) -> None:
@@ -402,6 +431,18 @@ def name_axes(axes: np.ndarray, facet: Facet, panels: Sequence[Panel], places: s
             ax.set_ylabel(words)
         for ax in axes[-1]:
             ax.set_xlabel(places)
+
+
+def tunnel_panels(table: pd.DataFrame, value: Value, aside: str = "") -> list[Panel]:
+    """A panel for each tunnel; aside: what the heading of none says, too."""
+    return [
+        in_groups(
+            tunnel_title(tunnel) + (aside if tunnel == "direct" else ""),
+            by_streams(table, table[table["tunnel"] == tunnel]),
+            value,
+        )
+        for tunnel in tunnels_of(table)
+    ]
 
 
 def known_values(table: pd.DataFrame, *columns: str) -> list[float]:

@@ -39,7 +39,7 @@ def tunnels_of(table: pd.DataFrame) -> list[str]:
 
 def ccs_of(table: pd.DataFrame) -> list[str]:
     """The congestion controls in a table, the usual ones first."""
-    return sorted(table["cc"].unique(), key=lambda name: rank(name, CC_ORDER))
+    return sorted(table["cc"].unique(), key=cc_rank)
 
 
 def cc_rank(cc: str) -> tuple[int, str]:
@@ -168,6 +168,16 @@ def facets_of(
             ),
             rows,
         )
+
+
+def sweeps_of(
+    table: pd.DataFrame, known: Sequence[str]
+) -> Iterator[tuple[str, float, str, pd.DataFrame]]:
+    """(tunnel, streams, other levels in words, cells) of every sweep over some columns."""
+    for tunnel in tunnels_of(table) if len(table) else []:
+        for number, rows in table[table["tunnel"] == tunnel].groupby("streams"):
+            for words, cells in facets_of(rows, known):
+                yield tunnel, float(number), words, cells
 
 
 def determines(table: pd.DataFrame, columns: Sequence[str], name: str) -> bool:

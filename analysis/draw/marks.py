@@ -298,12 +298,6 @@ def paths_of(rows: pd.DataFrame) -> list[Path]:
     )
 
 
-def draw_model(ax: Axes, model: Model, points: Sequence[tuple[float, float]]) -> None:
-    if points:
-        look = {**model_look(model), "alpha": 0.85, "zorder": 2}
-        ax.plot(*zip(*points, strict=True), label=f"model {model.name}", **look)
-
-
 def figure_values(table: pd.DataFrame, figure: str, *, link: bool = True) -> list[float]:
     """Everything that a figure of these cells shows on its axis, what the link can carry among it
     unless it draws none.

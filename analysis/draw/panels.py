@@ -32,6 +32,7 @@ from analysis.draw.style import (
     grid,
     head_panel,
     key,
+    label_edges,
     new_figure,
 )
 from analysis.judge.cells import Cell
@@ -198,10 +199,23 @@ def name_fields(ax: Axes, across: Sequence[str], down: Sequence[str]) -> None:
         side.set_visible(False)
 
 
-def mark_degraded(ax: Axes, runs: Iterable[Run]) -> None:
-    """Say that a panel has runs whose fidelity is degraded."""
-    if any(run.verdict == "degraded" for run in runs):
-        ax.text(0.97, 0.04, "degraded", ha="right", fontsize=8.5, transform=ax.transAxes)
+def condition_figure(
+    facets: Sequence[tuple[str, Any]], panel_in: float, x: str, y: str
+) -> tuple[Figure, np.ndarray]:
+    """A panel per condition, all with the same axes, and what those are."""
+    figure, axes = panel_figure(
+        [words for words, _ in facets], panel_in, fontsize=SMALL_PT, sharex=True, sharey=True
+    )
+    label_edges(axes, len(facets), x, y)
+    return figure, axes
+
+
+def of_each_cc(runs: Iterable[Run]) -> list[tuple[str, list[Run]]]:
+    """Runs by congestion control, in its order."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(run.cc, []).append(run)
+    return sorted(found.items(), key=lambda pair: cc_rank(pair[0]))
 
 
 def cc_lines(ccs: Iterable[str], **look: Any) -> list[Any]:

@@ -30,6 +30,7 @@ from analysis.draw.sentences import (
     others_against_base,
     rests_on,
     where_words,
+    whole_percent,
 )
 from analysis.judge.cells import Cell, natural, spoken_order
 from analysis.judge.statistics import Summary
@@ -141,11 +142,11 @@ def control_sentences(sweep: Sweep) -> Iterator[Said]:
         yield from furthest_apart(sweep.matrix.cells)
         return
     for versus, gains in compared.items():
-        ratios = [gain.times.median for gain in gains if not gain.cpu_bound]
+        fair = [gain for gain in gains if not gain.cpu_bound]
+        ratios = [gain.times.median for gain in fair]
         size = max((abs(math.log(each)) for each in ratios if each > 0), default=0.0)
         names = cc_name(pairs[0][0]), cc_name(versus)
         said = compare(gains, *names, sweep.study.called)
-        fair = [gain for gain in gains if not gain.cpu_bound]
         spread = least_to_most(featured(fair).times.values, show=multiple) if fair else ""
         yield Said(said, "ccs", size, tuple(gain_claims(gains, *names)), spread)
 
@@ -181,16 +182,15 @@ def furthest_apart(cells: Sequence[Cell]) -> Iterator[Said]:
     ends = f"{cc_name(first.example.cc)} carries {carried(most)}"
     last_words = f"{cc_name(last.example.cc)} {carried(least)}"
     n = n_words(*(each.n for each, _ in best)) + degraded_words([cell for _, cell in best])
+    claims = (f"{ends}{where}, and {last_words}, the least of {len(best)}", f"{ends}, {last_words}")
     if times_of(widest) < 1 + NEAR:
-        near = f"{100 * NEAR:g}{NBSP}%"
+        near = whole_percent(NEAR)
         said = f"No congestion control gains:{where} they are within {near} of each other"
+        claims = (said, "No congestion control gains")
     elif len(several) > 1:
         said = f"The congestion controls differ most{where}, of {len(several)} conditions"
     else:
         said = f"The congestion controls differ{where}"
-    claims = (f"{ends}{where}, and {last_words}, the least of {len(best)}", f"{ends}, {last_words}")
-    if times_of(widest) < 1 + NEAR:
-        claims = (said, "No congestion control gains")
     yield Said(
         f"{said}: {listed(got)} ({n}).",
         "ccs",
@@ -210,14 +210,13 @@ def delay_sentences(cells: Sequence[Cell]) -> Iterator[Said]:
     (short, first), *_, (long, last) = max(several, key=times_of)
     if long.median < LONGER * short.median or first.example.cc == last.example.cc:
         return
-    name = cc_name(last.example.cc)
-    ends = f"{name}'s round trip under load is {rate(long.median)}{NBSP}ms"
-    ends += f", {cc_name(first.example.cc)}'s {rate(short.median)}{NBSP}ms"
+    name, other = (cc_name(cell.example.cc) for cell in (last, first))
+    most, least = (f"{rate(each.median)}{NBSP}ms" for each in (long, short))
+    said = f"{name}'s round trip under load is {most}{{}}, {other}'s {least}{{}}"
+    ends = said.format("", "")
     yield Said(
-        f"{name}'s round trip under load is {rate(long.median)}{NBSP}ms"
-        f"{spread(long)}, {cc_name(first.example.cc)}'s {rate(short.median)}{NBSP}ms"
-        f"{spread(short)}{cell_where(last)} "
-        f"({n_words(long.n, short.n)}{degraded_words([first, last])}).",
+        f"{said.format(spread(long), spread(short))}{cell_where(last)}"
+        f" ({n_words(long.n, short.n)}{degraded_words([first, last])}).",
         "delay",
         math.log(long.median / short.median),
         (ends + cell_where(last), ends),
@@ -275,20 +274,17 @@ def said_of(lever: Lever) -> Said:
     little, much = lever.found[0], lever.found[-1]
     less, more = (where_all([level_said(each)], lever) for each in lever.levels([little, much]))
     ends = f"{first_up(more)} goodput is {carried(much[0])}, {less} {carried(little[0])}"
-    both = IN_BRACKETS.sub("", claim), ends
-    claims = (f"{each}{same}" for each in both for same in same_in(lever))
+    # What else is the same, in brackets; and nothing, where there is no room for it.
+    same = f" ({lever.others})" if lever.others else ""
+    short = IN_BRACKETS.sub("", claim)
+    n = n_words(*(goodput.n for goodput, _ in named)) + degraded_words([cell for _, cell in named])
     return Said(
-        f"{claim} {evidence(lever, named)}.",
+        f"{claim} ({f'{lever.others}; ' if same else ''}{n}).",
         "ccs" if at_ends else "tunnels" if is_asked(lever) else "lever",
         size,
-        tuple(claims),
+        (short + same, short, ends + same, ends),
         least_to_most(much[0].values, little[0].values),
     )
-
-
-def same_in(lever: Lever) -> tuple[str, str]:
-    """What else is the same, in brackets; and nothing, where there is no room for it."""
-    return (f" ({lever.others})" if lever.others else "", "")
 
 
 def whole_factors(cell: Cell) -> dict[str, Factors]:
@@ -341,7 +337,9 @@ def lever_claim(lever: Lever) -> tuple[str, Sequence[Measured]]:
     gap = f", a factor of {digits(lever.times)}" if math.isfinite(lever.times) else ""
     if lever.times < 1 + UNMOVED:
         inside = sorted(levels, key=lambda each: natural(level(each[0][1])))
-        one, two = (with_article(level_said(each), lever.factor) for each in inside)
+        one, two = map(level_said, inside)
+        if BEFORE.get(lever.factor, "").endswith(" a"):
+            one, two = article(one), article(two)  # between a cake queue and a fifo queue
         return (
             f"Between {briefly(one, two)} and {two} goodput moves by no more than"
             f" {100 * (lever.times - 1):.2g}{NBSP}%, {low} to {high}"
@@ -381,13 +379,6 @@ def level_said(pairs: Factors) -> str:
     return " and ".join(level_words(name, value, cc_name) for name, value in pairs)
 
 
-def evidence(lever: Lever, found: Sequence[Measured]) -> str:
-    """What is the same, how many runs the cells that are named rest on, and what spoilt them."""
-    same = f"{lever.others}; " if lever.others else ""
-    counts = n_words(*(goodput.n for goodput, _ in found))
-    return f"({same}{counts}{degraded_words([cell for _, cell in found])})"
-
-
 def parted(found: Sequence[Measured]) -> tuple[Sequence[Measured], Sequence[Measured]] | None:
     """Three levels or more, by rising goodput, as those that carry little and those that carry
     much; None where they are not of two kinds.
@@ -406,11 +397,6 @@ def between(found: Sequence[Summary]) -> str:
     """What some carry, with its unit: 45 Mbit/s; 4.5 to 4.6 Mbit/s."""
     ends = list(dict.fromkeys(rate(each.median) for each in (found[0], found[-1])))
     return f"{' to '.join(ends)}{NBSP}Mbit/s"
-
-
-def with_article(words: str, factor: str) -> str:
-    """A level with the article that its place has: a cake queue; 16 streams."""
-    return article(words) if BEFORE.get(factor, "").endswith(" a") else words
 
 
 def digits(times: float) -> str:

@@ -282,7 +282,7 @@ def sheets_of(drawing: Drawing, sweep: Sweep, rows: pd.DataFrame) -> list[Sheet]
     cells = sum(len(each) for _, each in drawn)
     note = OWN_SCALE if len(drawn) > 1 else ""
     if len(drawn) < len(facets):
-        note = f"{cells} of {len(rows)} cells are shown, each figure with a scale of its own"
+        note = f"{cells} of {len(rows)} cells are shown, {OWN_SCALE}"
     return [
         Sheet(sweep, each.reset_index(drop=True), levels, note if levels else "")
         for levels, each in drawn

@@ -140,25 +140,20 @@ def gains_of(
         if times is None:
             continue
         study = [row_of(table, cell)["goodput_study"] for cell in (first, second)]
-        others = {name for name, _ in first.factors} - {"cc", "tunnel", "streams"}
-        plain = by_streams and not others
+        place = without(first, "cc")
+        plain = by_streams and {name for name, _ in place.factors} <= {"tunnel", "streams"}
+        lead = next(iter(spoken_order(place.factors)), "")
         found.append(
             Gain(
                 first.example.tunnel if plain else "",
-                several(first.example.streams, "stream") if plain else place_of(first),
+                several(first.example.streams, "stream") if plain else place.label if lead else "",
                 times,
                 study[1] / study[0] if all(map(is_known, study)) else None,
                 first.cpu_bound or second.cpu_bound,
-                "streams" if plain else next(iter(spoken_order(without(first, "cc").factors)), ""),
+                "streams" if plain else lead,
             )
         )
     return found
-
-
-def place_of(cell: Cell) -> str:
-    """A cell's levels but its congestion control; "" where nothing else varies."""
-    place = without(cell, "cc")
-    return place.label if place.factors else ""
 
 
 def comparisons(sweep: Sweep, table: pd.DataFrame, *, by_streams: bool = False) -> Iterator[Answer]:
@@ -168,9 +163,8 @@ def comparisons(sweep: Sweep, table: pd.DataFrame, *, by_streams: bool = False) 
     for base, versus in others_against_base(valid_rows(table)):
         gains = gains_of(sweep.matrix, table, base, versus, by_streams=by_streams)
         names, called = (cc_name(base), cc_name(versus)), sweep.study.called
-        said = ["No pair of runs with the same seed yet."]
-        if gains:
-            said = [compare(gains, *names, called)]
+        none_yet = "No pair of runs with the same seed yet."
+        said = [compare(gains, *names, called) if gains else none_yet]
         groups = {gain.group for gain in gains}
         for group in sorted(groups, key=lambda name: rank(name, TUNNEL_ORDER)):
             parts = [gain_words(gain, called) for gain in gains if gain.group == group]
@@ -195,8 +189,7 @@ def compare(gains: Sequence[Gain], base: str, versus: str, called: str) -> str:
             f"Nothing here compares {versus} with {base}: in every cell with both the CPU decided."
         )
     shown, ratios = featured(fair), [gain.times.median for gain in fair]
-    evidence = f"({rests_on(shown.times, multiple)}{study_words(shown, called)})"
-    said = f"{gain_claim(shown, base, versus)} {evidence}"
+    said = f"{gain_claim(shown, base, versus)} ({evidence(shown, called, multiple)})"
     if len(fair) > 1:
         some = (
             (word, "all" if n == len(fair) else n) for word, n in more_or_less(ratios).items() if n
@@ -205,11 +198,8 @@ def compare(gains: Sequence[Gain], base: str, versus: str, called: str) -> str:
         ends = f"{multiple(min(ratios))} to {multiple(max(ratios))} times"
         said += f"; of the {len(fair)} conditions it carries {counts} ({ends})"
     aside = len(gains) - len(fair)
-    return f"{said}." + (
-        f" {several(aside, 'condition is', 'conditions are')} set aside: the CPU decided there."
-        if aside
-        else ""
-    )
+    those = several(aside, "condition is", "conditions are")
+    return f"{said}." + (f" {those} set aside: the CPU decided there." if aside else "")
 
 
 def gain_claim(gain: Gain, base: str, versus: str) -> str:
@@ -257,13 +247,13 @@ def gain_words(gain: Gain, called: str) -> str:
     """One ratio, what it rests on, the study's."""
     where = f" at {gain.place}" if gain.place else ""
     bound = "; CPU-bound" if gain.cpu_bound else ""
-    evidence = f"{rests_on(gain.times, ratio)}{study_words(gain, called, ratio)}{bound}"
-    return f"{ratio(gain.times.median)}{where} ({evidence})"
+    return f"{ratio(gain.times.median)}{where} ({evidence(gain, called, ratio)}{bound})"
 
 
-def study_words(gain: Gain, called: str, show: Callable[[float], str] | None = None) -> str:
-    """The study's own ratio."""
-    return "" if gain.study is None else f"; {called}: {(show or multiple)(gain.study)}"
+def evidence(gain: Gain, called: str, show: Callable[[float], str]) -> str:
+    """What a ratio rests on, and the study's own."""
+    study = "" if gain.study is None else f"; {called}: {show(gain.study)}"
+    return rests_on(gain.times, show) + study
 
 
 # -- how numbers and places are written
@@ -293,9 +283,8 @@ def listed(words: Sequence[str], most: int = 99) -> str:
 
 def rests_on(summary: Summary, show: Callable[[float], str] = rate, *cells: Cell) -> str:
     """The interval, if there is one, how many runs, and whether something spoilt them."""
-    found = summary.interval
+    found, same = summary.interval, are_identical(summary.values)
     ends = f"{show(found.low)} to {show(found.high)}, " if found else ""
-    same = are_identical(summary.values)
     counted = identical_words(summary.n) if same else n_words(summary.n)
     return f"{ends}{counted}{degraded_words(cells)}"
 
@@ -374,8 +363,7 @@ def cpu_decided(table: pd.DataFrame, title: str) -> tuple[str, ...]:
     known = table[table["idle_share"].notna()]
     if known.empty:
         return ()
-    least = known.loc[known["idle_share"].idxmin()]
-    starved, bound = known[known["idle_share"] < IDLE_SHARE_LOW], known[known["cpu_bound"] > 0]
+    bound = known[known["cpu_bound"] > 0]
     full, cells = whole_percent(LINK_SHARE_FULL), several(len(known), "cell")
     said = f"A CPU decided in {len(bound) or 'none'} of the {cells} of “{title}”"
     if len(bound):
@@ -384,10 +372,10 @@ def cpu_decided(table: pd.DataFrame, title: str) -> tuple[str, ...]:
         why = f"less than {whole_percent(IDLE_SHARE_LOW)} idle in its median second while the"
         why += f" bottleneck was less than {full} full, it set the rate: {listed(named, 8)}"
     else:
-        idle = percent(least["idle_share"])
-        why = f"the busiest was idle for at least {idle} of its median second"
-        why += f" ({cell_words(least, table)})"
-        if len(starved):
+        least = known.loc[known["idle_share"].idxmin()]
+        why = f"the busiest was idle for at least {percent(least['idle_share'])} of its median"
+        why += f" second ({cell_words(least, table)})"
+        if least["idle_share"] < IDLE_SHARE_LOW:
             why += f", and where that is too little the bottleneck was at least {full} full"
     return (f"{said}: {why}.",)
 
@@ -462,6 +450,8 @@ def in_general(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
 
 # -- what made the numbers
 
+RECEIVING = ("an interrupt per packet", "interrupts moderated")  # moderated: the second
+
 
 def made_by_line(runs: Sequence[Run]) -> str:
     """What made some runs' numbers, in a line."""
@@ -499,7 +489,7 @@ def machine_words(runs: Sequence[Run]) -> list[str]:
         *of_all(cpus_words),
         *(f"{cost:g} µs per system call" for cost in costs if len(costs) == 1),
         *of_all(packet_words),
-        *of_all(interrupt_words),
+        *of_all(lambda asked: RECEIVING[asked.get("receive") == "moderated"]),
     ]
 
 
@@ -507,12 +497,6 @@ def packet_words(asked: Mapping[str, Any]) -> str:
     """What a packet costs, if anything."""
     cost_ns = float(asked.get("packet_cost_ns") or 0)
     return f"{cost_ns / 1000:g} µs per packet" if cost_ns else ""
-
-
-def interrupt_words(asked: Mapping[str, Any]) -> str:
-    """How the hosts receive."""
-    moderated = asked.get("receive") == "moderated"
-    return "interrupts moderated" if moderated else "an interrupt per packet"
 
 
 def cpus_words(asked: Mapping[str, Any]) -> str:

@@ -340,20 +340,12 @@ def superscript(power: int) -> str:
     return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def apart(levels: Sequence[float], ratio: float = 1.22) -> list[float]:
-    """Those of the sorted levels that a log axis has room to name."""
+def apart(levels: Sequence[float], ratio: float = 1.22, share: float = 0.0) -> list[float]:
+    """Those of the sorted levels that a log axis has room to name; of a linear one with `share`."""
     kept: list[float] = []
+    least = share * (levels[-1] - levels[0])
     for each in levels:
-        if not kept or each / kept[-1] >= ratio:
-            kept.append(each)
-    return kept
-
-
-def spaced(levels: Sequence[float], share: float = 0.07) -> list[float]:
-    """Those of the sorted levels that a linear axis has room to name."""
-    kept: list[float] = []
-    for each in levels:
-        if not kept or each - kept[-1] >= share * (levels[-1] - levels[0]):
+        if not kept or (each - kept[-1] >= least if share else each / kept[-1] >= ratio):
             kept.append(each)
     return kept
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.draw import facet
-from analysis.draw.levels import ccs_of, facets_of, tunnels_of
+from analysis.draw.levels import ccs_of, sweeps_of
 from analysis.draw.registry import Answer, Drawing, Joined, Sheet, Sweep, valid_rows
 from analysis.draw.sentences import NEAR, listed, others_against_base, span, whole_percent
-from analysis.draw.style import FAINT, apart, cc_colour, counts_axis, key, name_ticks
+from analysis.draw.style import FAINT, apart, cc_colour, key, name_ticks
 from analysis.judge.cells import bdp_words, buffer_cells
 from analysis.judge.table import (
     SWEPT_FIRST,
@@ -50,11 +50,6 @@ def levels_across(table: pd.DataFrame, called: str = "study") -> list[tuple[floa
     return found
 
 
-def scale_again(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-    """An axis on which none has a place."""
-    counts_axis(ax, max([10.0, *facet.known_values(table, "wan", "wan_high")]))
-
-
 def panels(sheet: Sheet) -> list[facet.Panel]:
     """Goodput above what was sent again."""
 
@@ -62,7 +57,9 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
         for mbit, name, _, look in levels_across(sheet.rows):
             ax.axhline(mbit, label=name, **look)
 
-    again = facet.Value(scale_again, "wan", label="Retransmitted on\nthe WAN (segments)")
+    again = facet.Value(
+        facet.counts("wan", "wan_high"), "wan", label="Retransmitted on\nthe WAN (segments)"
+    )
     places = facet.at_levels(sheet.rows, "buffer_bdp")
     goodput = facet.Value(facet.from_zero(room=1.1, more="rate_mbit"))
     return [facet.Panel("", places, (), goodput, behind), facet.Panel("", places, (), again)]
@@ -101,20 +98,12 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
     valid = valid_rows(table)
     valid = valid[valid["buffer_bdp"].notna()].sort_values("buffer_bdp")
     asks = f"Which buffer explains the {sweep.study.called}?"
-    for tunnel, number, aside, rows in sweeps_of(valid):
+    for tunnel, number, aside, rows in sweeps_of(valid, ("buffer_bdp", "cc")):
         caps = rows["rate_mbit"].dropna().unique()
         cap = f" at {rate(caps[0])} Mbit/s" if len(caps) == 1 else ""
         what = asks if rows["goodput_study"].notna().any() else "By the buffer"
-        where = f"{tunnel}, {several(number, 'stream')}{cap}{aside}"
+        where = f"{tunnel}, {several(number, 'stream')}{cap}{f', {aside}' if aside else ''}"
         yield Answer(f"{what} ({where})", buffer_sentences(rows, sweep.study.called))
-
-
-def sweeps_of(table: pd.DataFrame) -> Iterator[tuple[str, float, str, pd.DataFrame]]:
-    """(tunnel, streams, other levels in words, cells) of every sweep over the buffer."""
-    for tunnel in tunnels_of(table) if len(table) else []:
-        for number, rows in table[table["tunnel"] == tunnel].groupby("streams"):
-            for words, cells in facets_of(rows, known=("buffer_bdp", "cc")):
-                yield tunnel, float(number), f", {words}" if words else "", cells
 
 
 def buffer_sentences(rows: pd.DataFrame, called: str) -> tuple[str, ...]:
@@ -136,22 +125,20 @@ def buffer_sentences(rows: pd.DataFrame, called: str) -> tuple[str, ...]:
         target = float(targets.iloc[0])
         near = mine[(mine["goodput"] / target - 1).abs() <= NEAR]
         met[cc] = set(near["buffer_bdp"])
-        head = f"{cc_name(cc)}'s {rate(target)} Mbit/s"
+        over = f"over {tried} the lab gets {span_words}"
         if len(near):
             pairs = zip(near["buffer_bdp"], near["goodput"], strict=True)
             where = listed([f"{bdp_words(bdp)} BDP ({rate(mbit)})" for bdp, mbit in pairs], 6)
             if len(near) == len(mine) > 1:
                 where = f"every buffer tried ({tried})"
-            told = f"is met within {whole_percent(NEAR)} at {where}; over {tried} the lab gets"
-            said.append(f"{head} {told} {span_words}.")
-        elif crossing := crossings(mine, target):
-            passed = f"passed between {' and between '.join(crossing)}"
-            told = f"is met at no buffer tried, but {passed}; over {tried} the lab gets"
-            said.append(f"{head} {told} {span_words}.")
+            told = f"is met within {whole_percent(NEAR)} at {where}; {over}."
+        elif crossed := crossings(mine, target):
+            passed = f"passed between {' and between '.join(crossed)}"
+            told = f"is met at no buffer tried, but {passed}; {over}."
         else:
             side = "above" if mine["goodput"].min() > target else "below"
-            told = f"is met nowhere: over {tried} the lab gets {span_words}, always {side} it."
-            said.append(f"{head} {told}")
+            told = f"is met nowhere: {over}, always {side} it."
+        said.append(f"{cc_name(cc)}'s {rate(target)} Mbit/s {told}")
     if len(met) > 1:
         both = set.intersection(*met.values())
         names = " and ".join(cc_name(cc) for cc in met)
@@ -214,18 +201,13 @@ def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
 DRAWING = Drawing(
     "buffer",
     caption="Goodput and what the WAN leg sent again, by the size of the bottleneck's queue.",
-    draw=facet.Facet(
+    draw=facet.BY_PAIR(
         panels=panels,
-        keys=facet.pair_handles,
         more_keys=more_keys,
-        published=False,
-        spread=False,
-        series=facet.by_tunnel_and_cc,
         step=0.0,
         joined=lambda _: True,
         axis=buffer_axis,
         places=axis_name,
-        around_in=0.0,
         panel_in=3.2,
         shape=facet.stacked,
         shared={"sharex": True, "gridspec_kw": {"height_ratios": [3, 2]}},

@@ -19,7 +19,6 @@ from analysis.draw.marks import (
     cc_handles,
     draw_band,
     draw_capacity,
-    draw_model,
     figure_values,
     link_handles,
     model_handles,
@@ -75,10 +74,8 @@ def panels(sheet: Sheet, figure: str = "goodput") -> list[facet.Panel]:
 
     def behind(ax: Axes, rows: pd.DataFrame) -> None:
         draw_capacity(ax, rows, figure)
-        for model in curves:
-            for path in paths_of(rows):
-                at = np.geomspace(losses[0] / 1.6, losses[-1] * 1.6, STEPS)
-                draw_model(ax, model, facet.model_points(model, path, figure, at, "loss"))
+        at = np.geomspace(losses[0] / 1.6, losses[-1] * 1.6, STEPS)
+        facet.draw_models(ax, curves, paths_of(rows), figure, "loss", at)
 
     return [
         facet.Panel(
@@ -157,9 +154,10 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     windows = "window_pkts" in published and rows["window_pkts"].notna().any()
     chosen = ["goodput"] if published != {"window_pkts"} or not windows else []
     for figure in [*chosen, *(["window_pkts"] if windows else [])]:
-        plotted = replace(FACET, panels=partial(panels, figure=figure)).plot(sheet)
+        of_it = replace(FACET, panels=partial(panels, figure=figure))
         head = merit_of(figure).axis.partition(" (")[0]
-        yield Picture(plotted, f"{head} {DRAWING.caption}", "" if figure == "goodput" else "window")
+        name = "" if figure == "goodput" else "window"
+        yield from of_it(sheet, f"{head} {DRAWING.caption}", name)
 
 
 def halves(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:

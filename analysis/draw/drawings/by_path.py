@@ -4,11 +4,11 @@ beside it takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import pandas as pd
-from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 
 from analysis.draw.drawings.heatmap import facet_order, norm_of, plot_heatmap
 from analysis.draw.levels import cc_rank, factor_columns, tunnels_of
@@ -87,18 +87,8 @@ def maps(sheet: Sheet, rows: pd.DataFrame, rtt_ms: float | None = None) -> Itera
         if figure not in rows or not rows[figure].notna().any():
             continue
         merit = merit_of(figure)
-        scale = norm_of([rows], figure)
-
-        def plot(
-            some: Sequence[tuple[str, pd.DataFrame]],
-            title: str,
-            figure: str = figure,
-            scale: Normalize = scale,
-        ) -> Figure:
-            return plot_heatmap(
-                some, PATH, TUNNEL, figure, sheet.footer, title=title, norm=scale, columns=2
-            )
-
+        told: dict[str, Any] = {"x": PATH, "y": TUNNEL, "figure": figure, "footer": sheet.footer}
+        plot = partial(plot_heatmap, scale=norm_of(rows, figure), columns=2, **told)
         name = merit.name if rtt_ms is None else f"{merit.name}-{rtt_ms:g}ms"
         yield from pictures(
             facets, plot, f"{merit.axis} by tunnel and path{of}", name=name, medians=True

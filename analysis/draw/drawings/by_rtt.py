@@ -17,7 +17,7 @@ from analysis.draw import facet, marks
 from analysis.draw.levels import ccs_of, facets_of, flows_of, rtt_column
 from analysis.draw.registry import Drawing, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import UNMOVED, crossing, whole_percent
-from analysis.draw.style import WIDE, apart, name_ticks, note, spaced, thousands
+from analysis.draw.style import WIDE, apart, name_ticks, note, thousands
 from analysis.judge.models import Model, Path, models_for
 from analysis.judge.statistics import is_known
 from analysis.judge.table import cc_name, rate
@@ -77,11 +77,7 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
     def behind(ax: Axes, rows: pd.DataFrame) -> None:
         if not flows:
             marks.draw_capacity(ax, rows, "goodput")
-        for model in curves:
-            for path in paths_at_losses(rows):
-                marks.draw_model(
-                    ax, model, facet.model_points(model, path, "goodput", steps, "rtt_ms")
-                )
+        facet.draw_models(ax, curves, paths_at_losses(rows), "goodput", "rtt_ms", steps)
 
     return [
         facet.Panel(
@@ -113,7 +109,7 @@ def rtt_axis(ax: Axes, panels: Sequence[facet.Panel], lines: Sequence[facet.Seri
     logarithmic = rtts[-1] / max(rtts[0], 1e-3) > WIDE
     if logarithmic:
         ax.set_xscale("log")
-    name_ticks(ax.xaxis, apart(rtts, 1.45) if logarithmic else spaced(rtts))
+    name_ticks(ax.xaxis, apart(rtts, 1.45, share=0.0 if logarithmic else 0.07))
 
 
 def axis_name(table: pd.DataFrame) -> str:

@@ -63,20 +63,11 @@ def tunnel_words(row: pd.Series, direct: float | None) -> str:
 DRAWING = Drawing(
     "by-tunnel",
     caption="Goodput by tunnel; a dashed line is the goodput without one.",
-    draw=facet.Facet(
+    draw=facet.BY_TUNNEL(
         panels=panels,
         series=facet.by_cc_look,
         keys=lambda table: cc_handles(ccs_of(table), looks=True),
-        published=False,
-        spread=False,
         step=0.24,
-        flat=True,
-        ruled=True,
-        panel_in=0.9,
-        place_in=0.27,
-        least_places=1,
-        shape=facet.two_abreast,
-        shared={"sharey": True},
     ),
     says=told("{title}: which tunnel", slowest_and_fastest),
 )

@@ -2,19 +2,26 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from analysis.draw.drawings.series import draw_marks, most_telling, run_title, typical_run
+from analysis.draw.drawings.series import (
+    Panel,
+    cell_and_variant,
+    most_telling,
+    over_time,
+    run_title,
+    typical_run,
+)
 from analysis.draw.marks import min_max
 from analysis.draw.registry import Drawing, Picture, Sheet
 from analysis.draw.sentences import made_by_line
-from analysis.draw.spots import shows
-from analysis.draw.style import FAINT, INK, cut, finish, new_figure, styled, thousands
-from analysis.judge.cells import Cell, cell_key, file_name
+from analysis.draw.style import FAINT, INK, cut, finish, styled, thousands
+from analysis.judge.cells import Cell, file_name
 from analysis.judge.table import cc_name
 from analysis.read.folder import Run
 from analysis.read.states import FILE, State, states, without_unit
@@ -46,23 +53,13 @@ MOST_SHOWN = 8
 @styled
 def plot_state(run: Run, state: State, footer: str = "", note: str = "") -> Figure:
     """One socket's congestion control over time: a panel per unit, its states as bands behind."""
+    fills = fills_of(list(dict.fromkeys(word for _, _, word in state.phases())))
     panels = [
-        (label, state.names(unit)[:most])
+        Panel(label, partial(draw_panel, state=state, fills=fills, names=names[:most]))
         for unit, (label, most) in PANELS.items()
-        if state.names(unit)
+        if (names := state.names(unit))
     ]
-    phases = state.phases()
-    figure, axes = new_figure(1.5 + 1.75 * max(1, len(panels)), max(1, len(panels)), 1, sharex=True)
-    words = list(dict.fromkeys(word for _, _, word in phases))
-    fills = fills_of(words)
-    for ax, (label, names) in zip(axes[:, 0], panels, strict=False):
-        draw_phases(ax, phases, fills)
-        draw_names(ax, state, names)
-        ax.set_ylabel(label)
-    axes[-1, 0].set_xlim(0, max(run.load_s, 1.0))
-    axes[-1, 0].set_xlabel("Time since the load began (s)")
-    draw_marks(axes[:, 0], run)
-    shows(figure.patch, cell_key(run))
+    figure, _ = over_time(run, panels, 1.5, 1.75)
     handles = [
         Patch(facecolor=fill, edgecolor=FAINT, linewidth=0.6, label=cut(word, 24))
         for word, fill in fills.items()
@@ -89,13 +86,13 @@ def title_of(run: Run, state: State) -> str:
     return ", ".join(parts)
 
 
-def draw_phases(
-    ax: Axes, phases: Sequence[tuple[float, float, str]], fills: dict[str, str]
-) -> None:
-    """A band for each time that a state lasted."""
+def draw_panel(ax: Axes, state: State, fills: dict[str, str], names: Sequence[str]) -> None:
+    """A band for each time that a state lasted; a line per name, from zero up, where a gap is a
+    time in which it was not set.
+    """
     for word, fill in fills.items():
         ax.broken_barh(
-            [(begin, end - begin) for begin, end, each in phases if each == word],
+            [(begin, end - begin) for begin, end, each in state.phases() if each == word],
             (0.0, 1.0),
             facecolor=fill,
             linewidth=0,
@@ -103,10 +100,6 @@ def draw_phases(
             zorder=0.5,
             label=f"state {word}",
         )
-
-
-def draw_names(ax: Axes, state: State, names: Sequence[str]) -> None:
-    """A line per name, from zero up; a gap is a time in which it was not set."""
     tops = [1e-9]
     for name, (colour, dashes) in zip(names, LINES, strict=False):
         series = state.series(name)
@@ -164,7 +157,7 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
         found += [(cell, run, state) for state in states(run)]
     note = f"{shown} of {len(there)} cells are shown." if shown < len(there) else ""
     for cell, run, state in found:
-        words = ", ".join(word for word in (cell.label, cell.variant) if word)
+        words = cell_and_variant(cell)
         several = len(states(run)) > 1
         named = f"{words}, {state.flow}" if several else words
         yield Picture(

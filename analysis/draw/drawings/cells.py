@@ -59,7 +59,7 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
         if len(pages) > 1:
             words = f"cells {first + 1} to {first + len(rows)} of {len(sheet.rows)}"
             page = replace(page, levels=words, note="")
-        yield Picture(FACET.plot(page), name=str(number) if len(pages) > 1 else "")
+        yield from FACET(page, name=str(number) if len(pages) > 1 else "")
 
 
 DRAWING = Drawing(

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from analysis.draw import facet
-from analysis.draw.levels import ccs_of, facets_of, tunnels_of
+from analysis.draw.levels import ccs_of, sweeps_of
 from analysis.draw.registry import Drawing, Joined, Picture, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import UNMOVED, percent_or, whole_percent
 from analysis.draw.style import FAINT, key
@@ -81,7 +81,7 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
                         ax.axhline(study, color=line.colour, **look)
 
             heading = several(number, "stream") if value is goodput else ""
-            found.append(facet.in_groups(heading, by_cost(table, rows), value, behind))
+            found.append(facet.in_groups(heading, by_cost(table, rows), value, behind=behind))
     return found
 
 
@@ -102,21 +102,15 @@ def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
     return [*found, Patch(facecolor=STARVED, label=starved)]
 
 
-FACET = facet.Facet(
+FACET = facet.BY_PAIR(
     panels=panels,
-    keys=facet.pair_handles,
     more_keys=more_keys,
-    published=False,
-    spread=False,
-    series=facet.by_tunnel_and_cc,
     step=0.14,  # so that equal values of two do not hide each other
     joined=lambda row: bool(row["clock"] != "real"),
     ends=(0.4, 0.4),
     places=axis_name,
     ruled_across=True,
-    around_in=0.0,
     panel_in=2.8,
-    of_many_in=2.8,
     shape=lambda count: (2, count // 2),
     shared={"sharex": True, "sharey": "row"},
 )
@@ -129,7 +123,7 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
         if len(lengths) > 1
         else ""
     )
-    yield Picture(FACET.plot(sheet), DRAWING.caption + aside)
+    yield from FACET(sheet, DRAWING.caption + aside)
 
 
 def cells(sweep: Sweep) -> Joined:
@@ -144,13 +138,10 @@ def cells(sweep: Sweep) -> Joined:
 
 def by_sweep(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
     """Does the cost of a system call set the rate?"""
-    valid = valid_rows(table)
-    for tunnel in tunnels_of(valid):
-        for count, rows in valid[valid["tunnel"] == tunnel].groupby("streams"):
-            for aside, cells in facets_of(rows, known=("clock", "syscall_cost_us", "cc")):
-                who = f"{tunnel} ({aside})" if aside else str(tunnel)
-                if said := cpu_sentence(cells, who, float(count)):
-                    yield said
+    known = ("clock", "syscall_cost_us", "cc")
+    for tunnel, count, aside, cells in sweeps_of(valid_rows(table), known):
+        if said := cpu_sentence(cells, f"{tunnel} ({aside})" if aside else tunnel, count):
+            yield said
 
 
 def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
@@ -172,9 +163,9 @@ def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
             starved.append(bool(high["cpu_bound"]))
         if len(real):
             row = real.iloc[0]
+            idle = percent_or(row["idle_share"])
             parts.append(
-                f"{cc_name(cc)} on the real clock {rate(row['goodput'])} Mbit/s (idle "
-                f"{percent_or(row['idle_share'])})"
+                f"{cc_name(cc)} on the real clock {rate(row['goodput'])} Mbit/s (idle {idle})"
             )
     if not parts:
         return ""
@@ -195,7 +186,9 @@ def cpu_sentence(rows: pd.DataFrame, tunnel: str, count: float) -> str:
 
 def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
     """Goodput and idle share by the cost of a system call."""
-    costs = table.assign(cost=[cost_words(row) for _, row in table.iterrows()])
+    on_real = "real clock" + table["offloads"].map({1.0: ", offloads on"}).fillna("")
+    cost_us = table["syscall_cost_us"].map("{:g} µs".format)
+    costs = table.assign(cost=cost_us.where(table["clock"] != "real", on_real))
     columns = (
         *SWEPT_FIRST,
         Column("cost", "System call", plain),
@@ -206,13 +199,6 @@ def tables(sweep: Sweep, table: pd.DataFrame, name: str) -> Iterator[Table]:
     )
     title, kept = "Goodput by what a system call costs", ("clock", "syscall_cost_us")
     yield sweep_table(f"{name}-cpu", title, costs, columns, kept)
-
-
-def cost_words(row: pd.Series) -> str:
-    """What a system call costs in a cell."""
-    if row["clock"] == "real":
-        return "real clock" + (", offloads on" if row["offloads"] else "")
-    return f"{row['syscall_cost_us']:g} µs"
 
 
 DRAWING = Drawing(

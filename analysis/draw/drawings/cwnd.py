@@ -9,17 +9,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.draw.levels import named_level, told_apart
+from analysis.draw.levels import cc_rank, named_level, told_apart
 from analysis.draw.marks import FLOW_DASHES, min_max
 from analysis.draw.panels import pictures
 from analysis.draw.registry import Drawing, Picture, Sheet
 from analysis.draw.spots import shows
 from analysis.draw.style import FAINT, INK, cc_colour, finish, key, new_figure, styled, thousands
-from analysis.judge.cells import CC_ORDER, cell_key, rank
+from analysis.judge.cells import cell_key
 from analysis.judge.table import cc_name
 from analysis.read.description import Flow
 from analysis.read.folder import Run
-from analysis.read.series import Series, acks, socket_series, ssthresh_of
+from analysis.read.series import NOTHING, Series, acks, socket_series, ssthresh_of
 from analysis.read.study import level
 
 CONDITION_WIDTH = 15
@@ -38,7 +38,7 @@ def plot_cwnd_grid(
 
     Raises ValueError for two runs at one place.
     """
-    ccs = sorted({run.cc for run in runs}, key=lambda name: rank(name, CC_ORDER))
+    ccs = sorted({run.cc for run in runs}, key=cc_rank)
     conditions = list(dict.fromkeys(condition_of(run) for run in runs))
     shown = dict(zip(conditions, told_apart(conditions), strict=True))
     at = {(condition_of(run), run.cc): run for run in runs}
@@ -150,9 +150,8 @@ def window_of(run: Run, flow: str) -> Series:
     table = acks(run)
     table = table[table["flow"] == flow]
     if len(table):
-        return Series(table["t_s"].to_numpy(float), table["cwnd_pkts"].to_numpy(float))
-    nothing = Series(np.array([]), np.array([]))
-    return socket_series(run, "cwnd_pkts").get(flow, nothing)
+        return Series.of(table, "cwnd_pkts")
+    return socket_series(run, "cwnd_pkts").get(flow, NOTHING)
 
 
 def say_inside(ax: Axes, words: str) -> None:

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from analysis.draw.drawings.series import rate_window_s, typical_run
+from analysis.draw.drawings.series import cell_and_variant, rate_window_s, typical_run
 from analysis.draw.marks import min_max
 from analysis.draw.panels import pictures
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
@@ -28,7 +28,7 @@ MEDIAN: dict[str, Any] = {"color": FAINT, "linestyle": "--", "linewidth": 1.0}
 
 
 @styled
-def plot_dips(runs: Sequence[Dipping], footer: str = "", title: str = "") -> Figure:
+def plot_dips(runs: Sequence[Dipping], title: str) -> Figure:
     """A panel per flow: its rate over time, its dips shaded, and what they cost."""
     figure, axes = new_figure(1.3 + 1.05 * len(runs), len(runs), 1, sharex=True)
     for ax, (words, run, flow, dips) in zip(axes[:, 0], runs, strict=True):
@@ -44,7 +44,7 @@ def plot_dips(runs: Sequence[Dipping], footer: str = "", title: str = "") -> Fig
         Patch(facecolor=SHADE, label=f"below {DEEP:g} of the median rate"),
         key("median rate", **MEDIAN),
     ]
-    finish(figure, handles, footer, title)
+    finish(figure, handles, made_by_line([run for _, run, _, _ in runs]), title)
     return figure
 
 
@@ -78,18 +78,16 @@ def flows_with_dips(cells: Sequence[Cell]) -> Iterator[Dipping]:
             dips = dips_of(run, flow.name, rate_window_s(run))
             if dips is None:
                 continue
-            words = ", ".join(
-                filter(None, [cell.label, cell.variant, flow.name if len(run.flows) > 1 else ""])
-            )
+            words = [cell_and_variant(cell), flow.name if len(run.flows) > 1 else ""]
             verdict = "" if run.verdict in ("ok", None) else f" [{run.verdict}]"
-            yield words + verdict, run, flow, dips
+            yield ", ".join(filter(None, words)) + verdict, run, flow, dips
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """As many figures as the flows need."""
     yield from pictures(
         list(flows_with_dips(sheet.sweep.matrix.cells)),
-        lambda some, span: plot_dips(some, made_by_line([run for _, run, _, _ in some]), span),
+        plot_dips,
         DRAWING.caption,
         most=PANELS_ON_A_FIGURE,
         each="Flows",

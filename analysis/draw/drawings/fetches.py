@@ -1,16 +1,22 @@
 """How long short downloads take, by their size."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.draw.levels import cc_rank
-from analysis.draw.panels import SMALL_PT, Condition, cc_lines, conditions, panel_figure, pictures
+from analysis.draw.panels import (
+    Condition,
+    cc_lines,
+    condition_figure,
+    conditions,
+    of_each_cc,
+    pictures,
+)
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
-from analysis.draw.style import cc_colour, finish, label_edges, plain_log, styled
+from analysis.draw.style import cc_colour, finish, plain_log, styled
 from analysis.judge.table import NBSP, cc_name
 from analysis.read.folder import Run
 
@@ -24,11 +30,6 @@ def size_words(size_bytes: float) -> str:
     return f"{size_bytes / 1e3:g}{NBSP}kB"
 
 
-def fetched(run: Run) -> bool:
-    """Whether a run had short downloads."""
-    return any(flow.fetches for flow in run.flows)
-
-
 def times_s(runs: Sequence[Run], what: str) -> dict[float, float]:
     """Size in bytes -> the median over runs of what their downloads of that size took
     (`median_s`, `p95_s`).
@@ -40,20 +41,21 @@ def times_s(runs: Sequence[Run], what: str) -> dict[float, float]:
 
 
 @styled
-def plot_fetches(facets: Sequence[Condition], footer: str = "", *, title: str = "") -> Figure:
+def plot_fetches(facets: Sequence[Condition], title: str, footer: str) -> Figure:
     """A facet per condition, a line per congestion control: the median time by size, and a thin
     line up to what 95 % did not exceed.
     """
-    headings = [words for words, _ in facets]
-    figure, axes = panel_figure(headings, 2.3, fontsize=SMALL_PT, sharex=True, sharey=True)
+    figure, axes = condition_figure(facets, 2.3, "Size of the download", "Time to complete (s)")
     seen: list[float] = []
     sizes: set[float] = set()
     for ax, (_, runs) in zip(axes.flat, facets, strict=False):
-        for cc in sorted({run.cc for run in runs}, key=cc_rank):
-            own = [run for run in runs if run.cc == cc]
+        for cc, own in of_each_cc(runs):
             middle, p95 = times_s(own, "median_s"), times_s(own, "p95_s")
-            draw_times(ax, cc, middle, p95)
-            seen += [*middle.values(), *p95.values()]
+            places, medians_s, colour = list(middle), list(middle.values()), cc_colour(cc)
+            look = {"color": colour, "linewidth": 1.5, "label": f"lab {cc}", "zorder": 3}
+            ax.plot(places, medians_s, **look, **POINT)
+            ax.vlines(places, medians_s, list(p95.values()), color=colour, linewidth=1.0)
+            seen += [*medians_s, *p95.values()]
             sizes |= middle.keys()
     for ax in axes.flat:
         ax.set_xscale("log")
@@ -62,41 +64,28 @@ def plot_fetches(facets: Sequence[Condition], footer: str = "", *, title: str = 
         ax.minorticks_off()
         ax.set_ylim(min(seen) / 1.4, max(seen) * 1.4)
         plain_log(ax.yaxis, min(seen) / 1.4, max(seen) * 1.4, most=5)
-    label_edges(axes, len(facets), "Size of the download", "Time to complete (s)")
-    ccs = {run.cc for _, runs in facets for run in runs}
-    finish(
-        figure,
-        cc_lines(ccs, **POINT),
-        footer,
-        title,
-        "Points: the median. Lines upwards: to the 95 %.",
-    )
+    ccs = cc_lines((run.cc for _, runs in facets for run in runs), **POINT)
+    finish(figure, ccs, footer, title, "Points: the median. Lines upwards: to the 95 %.")
     return figure
-
-
-def draw_times(ax: Axes, cc: str, middle: dict[float, float], p95: dict[float, float]) -> None:
-    """One congestion control's line."""
-    colour = cc_colour(cc)
-    sizes, medians_s = list(middle), list(middle.values())
-    look = {"color": colour, "linewidth": 1.5, "label": f"lab {cc}", "zorder": 3}
-    ax.plot(sizes, medians_s, **look, **POINT)
-    ax.vlines(sizes, medians_s, list(p95.values()), color=colour, linewidth=1.0)
 
 
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """As many figures as its facets need."""
     yield from pictures(
-        conditions(sheet.sweep.matrix.cells, fetched),
-        lambda some, span: plot_fetches(some, sheet.footer, title=span),
-        DRAWING.caption,
+        measured(sheet.sweep), partial(plot_fetches, footer=sheet.footer), DRAWING.caption
     )
+
+
+def measured(sweep: Sweep) -> Sequence[Condition]:
+    """The runs that had short downloads, by condition."""
+    return conditions(sweep.matrix.cells, lambda run: any(flow.fetches for flow in run.flows))
 
 
 def ends(sweep: Sweep, table: object) -> Iterator[str]:
     """What the smallest and the largest take, condition by condition."""
-    for words, runs in conditions(sweep.matrix.cells, fetched):
-        for cc in sorted({run.cc for run in runs}, key=cc_rank):
-            took_s = times_s([run for run in runs if run.cc == cc], "median_s")
+    for words, runs in measured(sweep):
+        for cc, own in of_each_cc(runs):
+            took_s = times_s(own, "median_s")
             parts = [
                 f"{size_words(size)} in {took_s[size]:.3g}{NBSP}s"
                 for size in dict.fromkeys((min(took_s), max(took_s)))

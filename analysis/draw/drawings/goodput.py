@@ -8,21 +8,10 @@ from functools import partial
 import pandas as pd
 
 from analysis.draw import facet
-from analysis.draw.levels import tunnel_title, tunnels_of
-from analysis.draw.registry import Answer, Drawing, Sheet, Sweep, valid_rows, with_absent
+from analysis.draw.registry import Answer, Drawing, Sweep, valid_rows, with_absent
 from analysis.draw.sentences import agreement, comparisons, cpu_decided
 
 GOODPUT = facet.Value(facet.from_zero(room=1.2), mark=facet.bar)
-
-
-def panels(sheet: Sheet) -> list[facet.Panel]:
-    table = sheet.rows
-    return [
-        facet.in_groups(
-            tunnel_title(tunnel), facet.by_streams(table, table[table["tunnel"] == tunnel]), GOODPUT
-        )
-        for tunnel in tunnels_of(table)
-    ]
 
 
 def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
@@ -43,16 +32,13 @@ def says(sweep: Sweep, table: pd.DataFrame) -> Iterator[Answer]:
 DRAWING = Drawing(
     "goodput",
     caption="Goodput (what iperf3's receiver got) by the number of parallel streams.",
-    draw=facet.Facet(
-        panels=panels,
+    draw=facet.BY_STREAMS(
+        panels=lambda sheet: facet.tunnel_panels(sheet.rows, GOODPUT),
         keys=partial(facet.patches, words="{}, lab: median"),
         degraded={"bar": True},
         ends=(0.55, 0.55),
-        places=facet.STREAMS,
         around_in=1.1,
         panel_in=2.35,
-        shape=facet.stacked,
-        shared={"sharex": True},
     ),
     shows=("streams", "tunnel", "cc"),
     says=says,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib import colormaps
 from matplotlib.colors import LogNorm, Normalize
@@ -46,13 +47,13 @@ Choose = Callable[[pd.DataFrame], "tuple[str, str] | None"]
 @style.styled
 def plot_heatmap(
     facets: Sequence[tuple[str, pd.DataFrame]],
+    title: str,
+    *,
     x: str,
     y: str,
     figure: str,
-    footer: str = "",
-    *,
-    title: str = "",
-    norm: Normalize | None = None,
+    footer: str,
+    scale: Normalize,
     columns: int = 0,
 ) -> Figure:
     """A facet per level of everything else, its rows and columns the levels of two factors, in each
@@ -60,12 +61,11 @@ def plot_heatmap(
 
     x, y     columns of the tables
     figure   a figure of merit, as its column is called
-    norm     the scale, where several figures share one
+    scale    of its colours; several figures share one
     columns  facets abreast, where their widths should not say
     """
     all_rows = pd.concat([rows for _, rows in facets])
     across, down = levels_of(all_rows, x), levels_of(all_rows, y)
-    scale = norm or norm_of([all_rows], figure)
     abreast = columns or (1 if len(across) > LEVELS_ABREAST or len(facets) == 1 else 2)
     room = 60 // max(1, len(across) * abreast)
     plan = Map(
@@ -88,8 +88,9 @@ def plot_heatmap(
         value, degraded = number(row, figure), row["verdict"] == "degraded"
         if not is_known(value):
             return Field(math.nan, "–", (row["key"],), degraded)
-        dark = brightness(colormaps[COLOURS](scale(value))) < 0.5
-        ink = "white" if dark else style.INK
+        # How bright it looks, 0 to 1 (ITU-R BT.709's weights).
+        bright = float(np.dot((0.2126, 0.7152, 0.0722), colormaps[COLOURS](scale(value))[:3]))
+        ink = "white" if bright < 0.5 else style.INK
         return Field(value, style.short(value), (row["key"],), degraded, ink)
 
     drawn, bar = map_figure(facets, plan, field)
@@ -101,15 +102,9 @@ def plot_heatmap(
     return drawn
 
 
-def brightness(colour: Sequence[float]) -> float:
-    """How bright a colour looks, 0 to 1 (ITU-R BT.709's weights)."""
-    red, green, blue = colour[:3]
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def norm_of(tables: Sequence[pd.DataFrame], figure: str) -> Normalize:
+def norm_of(table: pd.DataFrame, figure: str) -> Normalize:
     """One scale for all: logarithmic where the values lie far apart."""
-    found = [float(value) for table in tables for value in table[figure] if is_known(value)]
+    found = [float(value) for value in table[figure] if is_known(value)]
     low, high = min(found, default=0.0), max(found, default=1.0)
     if low > 0 and high / low > style.WIDE:
         return LogNorm(low, high)
@@ -160,19 +155,16 @@ def draw(sheet: Sheet, choose: Choose = axes_of) -> Iterator[Picture]:
     rows = sheet.rows.assign(**of_flows)  # in percent, as the scale says
     facets = sorted(facets_of(rows, known=pair), key=facet_order)
     for figure in figures:
-        scale = Normalize(0, 100) if figure in of_flows else norm_of([rows], figure)
-
-        def plot(
-            some: Sequence[tuple[str, pd.DataFrame]],
-            span: str,
-            figure: str = figure,
-            scale: Normalize = scale,
-        ) -> Figure:
-            return plot_heatmap(some, *pair, figure, sheet.footer, title=span, norm=scale)
-
+        scale = Normalize(0, 100) if figure in of_flows else norm_of(rows, figure)
+        told: dict[str, Any] = {
+            "x": pair[0],
+            "y": pair[1],
+            "figure": figure,
+            "footer": sheet.footer,
+        }
         yield from pictures(
             facets,
-            plot,
+            partial(plot_heatmap, scale=scale, **told),
             f"{what_of(figure)} by {plain(pair[1])} and {plain(pair[0])}. {DRAWING.caption}",
             name=merit_of(figure).name.replace("_", "-"),
             most=FACETS_ON_A_FIGURE,

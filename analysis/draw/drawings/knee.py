@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.draw.levels import cc_rank
-from analysis.draw.panels import SMALL_PT, cc_lines, panel_figure
+from analysis.draw.panels import cc_lines, condition_figure
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
-from analysis.draw.style import FAINT, INK, cc_colour, finish, key, label_edges, styled
+from analysis.draw.style import FAINT, INK, cc_colour, finish, key, styled
 from analysis.judge.cells import Cell
 from analysis.judge.table import NBSP, rate
 from analysis.read.description import read_asked
@@ -54,14 +54,13 @@ def goodput_of(cell: Cell) -> float:
 
 
 @styled
-def plot_knee(
-    found: dict[Place, list[tuple[float, Cell]]], footer: str = "", *, title: str = ""
-) -> Figure:
+def plot_knee(found: dict[Place, list[tuple[float, Cell]]], footer: str, title: str) -> Figure:
     """A facet per tunnel and round trip: points are cells, the line is what window over round trip
     allows up to the path's rate, and the upright one the knee.
     """
-    headings = [f"{tunnel}, RTT {rtt_ms:g} ms" for tunnel, rtt_ms in found]
-    figure, axes = panel_figure(headings, 2.3, fontsize=SMALL_PT, sharex=True, sharey=True)
+    facets = [(f"{tunnel}, RTT {rtt_ms:g} ms", rtt_ms) for tunnel, rtt_ms in found]
+    label = "Window that the buffers allow"
+    figure, axes = condition_figure(facets, 2.3, label, "Goodput (Mbit/s)")
     windows = [window for some in found.values() for window, _ in some]
     for ax, ((_, rtt_ms), some) in zip(axes.flat, found.items(), strict=False):
         draw_limit(ax, some[0][1], rtt_ms, min(windows), max(windows))
@@ -77,7 +76,6 @@ def plot_knee(
         ax.set_xticks(ticks, map(show_size, ticks))
         ax.minorticks_off()
         ax.set_ylim(bottom=0)
-    label_edges(axes, len(found), "Window that the buffers allow", "Goodput (Mbit/s)")
     ccs = {cell.example.cc for some in found.values() for _, cell in some}
     handles = [
         *cc_lines(ccs, **POINT),
@@ -103,7 +101,7 @@ def draw_limit(ax: Axes, cell: Cell, rtt_ms: float, low: float, high: float) -> 
 def draw(sheet: Sheet) -> Iterator[Picture]:
     found = places(sheet.sweep.matrix.cells)
     if found:
-        yield Picture(plot_knee(found, sheet.footer, title=sheet.title))
+        yield Picture(plot_knee(found, sheet.footer, sheet.title))
 
 
 def least_windows(sweep: Sweep, table: object) -> Iterator[str]:

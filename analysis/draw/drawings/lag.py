@@ -10,20 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from analysis.draw.drawings.latency import BY_CONDITION, conditions, delays
-from analysis.draw.facet import Panel, Value, in_groups, known_values, set_limits
+from analysis.draw.facet import Panel, Value, in_groups, known_values, set_limits, to_median
 from analysis.draw.plain import least_to_most
 from analysis.draw.registry import Answer, Drawing, Sheet, Sweep
-from analysis.draw.style import thousands
 from analysis.judge.table import NBSP, delay, rate
 
 MEDIAN, P95 = "ping_median_ms", "ping_p95_ms"
 RESENT = "wan_share"
-
-
-def scale_goodput(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-    """From zero to beyond the greatest median."""
-    set_limits(ax, way, 0, max([1e-3, *known_values(table, "goodput")]) * 1.08)
-    thousands(ax.xaxis)
 
 
 def scale_resent(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
@@ -46,7 +39,7 @@ def panels(sheet: Sheet) -> list[Panel]:
     if not is_loaded(sheet.sweep):
         return [delays(told, "Ping (ms)", MEDIAN, P95, idle=True)]
     found = [
-        in_groups("", told, Value(scale_goodput)),
+        in_groups("", told, Value(to_median(1.08, "goodput", least=1e-3))),
         delays(told, "Ping under load (ms)", MEDIAN, P95, idle=True),
     ]
     if sheet.rows[RESENT].notna().any():

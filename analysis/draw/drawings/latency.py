@@ -63,12 +63,6 @@ def idle_ms_of(row: pd.Series) -> list[float]:
     return sorted({float(row[name]) for name in names if is_known(row[name])}) or [row["rtt_ms"]]
 
 
-def draw_idle(ax: Axes, y: float, cells: pd.DataFrame) -> None:
-    """The idle round trips of a condition's cells, across its row."""
-    for idle_ms in sorted({each for _, row in cells.iterrows() for each in idle_ms_of(row)}):
-        ax.plot([idle_ms, idle_ms], [y - 0.5, y + 0.5], label="idle", zorder=2, **IDLE)
-
-
 def draw_delays(
     ax: Axes, at: float, row: pd.Series, line: facet.Series, median: str, p95: str
 ) -> None:
@@ -96,12 +90,13 @@ def delays(
     groups: Sequence[facet.Group], label: str, median: str, p95: str, *, idle: bool
 ) -> facet.Panel:
     """A panel of delays: the median as a point, and a line to what 95 % did not exceed; idle: the
-    idle round trip as a grey line.
+    idle round trips of a condition as grey lines across its row.
     """
 
     def behind(ax: Axes) -> None:
-        for at, (_, rows) in enumerate(groups) if idle else ():
-            draw_idle(ax, at, rows)
+        for y, (_, rows) in enumerate(groups) if idle else ():
+            for idle_ms in sorted({each for _, row in rows.iterrows() for each in idle_ms_of(row)}):
+                ax.plot([idle_ms, idle_ms], [y - 0.5, y + 0.5], label="idle", zorder=2, **IDLE)
 
     def mark(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.Series) -> None:
         draw_delays(ax, slot.at, row, line, median, p95)
@@ -109,7 +104,7 @@ def delays(
     def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
         scale_axis(ax, table, median, p95, idle=median == SRTT)
 
-    return facet.in_groups("", groups, facet.Value(scale, median, mark, label), behind)
+    return facet.in_groups("", groups, facet.Value(scale, median, mark, label), behind=behind)
 
 
 def panels(sheet: Sheet) -> list[facet.Panel]:

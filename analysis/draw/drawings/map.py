@@ -44,7 +44,7 @@ def panels(sheet: Sheet) -> list[Panel]:
                 for site in sites
             ],
             value,
-            behind,
+            behind=behind,
         )
         for direction in sorted(table["direction"].unique(), key=("upload", "download").index)
         for rows in [table[table["direction"] == direction]]

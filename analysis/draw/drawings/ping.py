@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +18,6 @@ from analysis.read.folder import Run
 from gostlab.results import is_number, read_series
 
 IDLE: dict[str, Any] = {"color": style.FAINT, "linestyle": "--", "linewidth": 1.0}
-DrawRun = Callable[[Axes, Run], None]
 
 
 @cache
@@ -57,32 +56,25 @@ def draw_distribution(ax: Axes, run: Run) -> None:
 
 @style.styled
 def plot_pings(
-    facets: Sequence[panels.Condition],
-    draw_run: DrawRun,
-    x: str,
-    y: str,
-    footer: str = "",
-    *,
-    title: str = "",
-    over_time: bool = False,
+    facets: Sequence[panels.Condition], title: str, footer: str, over_time: bool
 ) -> Figure:
-    """A facet per condition, a line per run."""
-    headings = [words for words, _ in facets]
-    figure, axes = panels.panel_figure(
-        headings, 2.2, fontsize=panels.SMALL_PT, sharex=True, sharey=True
-    )
+    """A facet per condition, a line per run: as they came, or how they are distributed."""
+    rtt = "Round trip (ms)"
+    x, y = ("Time since the load began (s)", rtt) if over_time else (rtt, "Share of the requests")
+    draw_run = draw_over_time if over_time else draw_distribution
+    figure, axes = panels.condition_figure(facets, 2.2, x, y)
     for ax, (_, runs) in zip(axes.flat, facets, strict=False):
         for run in runs:
             draw_run(ax, run)
-        panels.mark_degraded(ax, runs)
+        if any(run.verdict == "degraded" for run in runs):
+            ax.text(0.97, 0.04, "degraded", ha="right", fontsize=8.5, transform=ax.transAxes)
     drawn = [run for _, runs in facets for run in runs]
     if over_time:
         scale_round_trips(axes[0, 0], "y", drawn)
     else:
         scale_round_trips(axes[0, 0], "x", drawn)
         axes[0, 0].set_ylim(0, 1.02)
-    style.label_edges(axes, len(facets), x, y)
-    handles = panels.cc_lines({run.cc for _, runs in facets for run in runs}, linewidth=1.6)
+    handles = panels.cc_lines({run.cc for run in drawn}, linewidth=1.6)
     style.finish(figure, [*handles, style.key("idle round trip", **IDLE)], footer, title)
     return figure
 
@@ -106,17 +98,9 @@ def scale_round_trips(ax: Axes, which: Literal["x", "y"], runs: Sequence[Run]) -
 def draw(sheet: Sheet) -> Iterator[Picture]:
     """Over time and distributed, as many figures of each as its facets need."""
     found = panels.conditions(sheet.sweep.matrix.cells, lambda run: len(pings(run)[0]) > 0)
-    time = ("Time since the load began (s)", "Round trip (ms)")
-    share = ("Round trip (ms)", "Share of the requests")
-
-    def over_time(some: Sequence[panels.Condition], span: str) -> Figure:
-        return plot_pings(some, draw_over_time, *time, sheet.footer, title=span, over_time=True)
-
-    def distribution(some: Sequence[panels.Condition], span: str) -> Figure:
-        return plot_pings(some, draw_distribution, *share, sheet.footer, title=span)
-
-    yield from panels.pictures(found, over_time, OVER_TIME, name="time")
-    yield from panels.pictures(found, distribution, DISTRIBUTION, name="cdf")
+    for name, caption in (("time", OVER_TIME), ("cdf", DISTRIBUTION)):
+        plot = partial(plot_pings, footer=sheet.footer, over_time=name == "time")
+        yield from panels.pictures(found, plot, caption, name=name)
 
 
 def loaded_pings(sweep: Sweep, table: object) -> Iterator[str]:

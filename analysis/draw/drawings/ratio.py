@@ -47,7 +47,10 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
     label = f"Goodput, lab / {sheet.called} (ratio)"
     return [
         facet.in_groups(
-            "", groups, facet.Value(scale, "ratio", numbered if few else facet.point, label), behind
+            "",
+            groups,
+            facet.Value(scale, "ratio", numbered if few else facet.point, label),
+            behind=behind,
         )
     ]
 
@@ -55,15 +58,11 @@ def panels(sheet: Sheet) -> list[facet.Panel]:
 DRAWING = Drawing(
     "ratio",
     caption="The lab's median goodput over the study's; on the line they agree.",
-    draw=facet.Facet(
+    draw=facet.BY_PAIR(
         panels=panels,
         keys=partial(facet.pair_handles, linestyle="none"),
-        published=False,
-        spread=False,
-        series=facet.by_tunnel_and_cc,
         width=0.7,
         places=facet.STREAMS,
-        around_in=0.0,
         panel_in=3.9,
         medians=False,
         caption="The lab's median goodput over the {called}'s; on the line they agree.",

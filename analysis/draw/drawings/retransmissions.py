@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.draw import facet
-from analysis.draw.levels import tunnel_title, tunnels_of
 from analysis.draw.marks import draw_spread, draw_study, number, study_handle, typical
 from analysis.draw.registry import Drawing, Sheet, with_absent
 from analysis.draw.spots import shows_row
-from analysis.draw.style import FAINT, INK, cc_colour, counts_axis, key
+from analysis.draw.style import FAINT, INK, cc_colour, key
 from analysis.judge.statistics import is_known
 
 # (what is counted, how far from the middle of a cell's place, its marker, whether it is filled)
@@ -46,25 +45,12 @@ def counts(ax: Axes, slot: facet.Slot, row: pd.Series, figure: str, line: facet.
         ax.annotate("*", (slot.at, 1.0), fontsize=11, color=INK, **place)
 
 
-def scale(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-    """An axis on which none has a place."""
-    counts_axis(ax, max([10.0, *facet.known_values(table, "wan", "retr", "retr_study")]))
-
-
-RETRANSMITTED = facet.Value(scale, "retr", counts, "Retransmitted\n(segments)")
+AXIS = facet.counts("wan", "retr", "retr_study")
+RETRANSMITTED = facet.Value(AXIS, "retr", counts, "Retransmitted\n(segments)")
 
 
 def panels(sheet: Sheet) -> list[facet.Panel]:
-    table = sheet.rows
-    aside = {"direct": " (iperf3's sockets are the WAN's)"}
-    return [
-        facet.in_groups(
-            tunnel_title(tunnel) + aside.get(tunnel, ""),
-            facet.by_streams(table, table[table["tunnel"] == tunnel]),
-            RETRANSMITTED,
-        )
-        for tunnel in tunnels_of(table)
-    ]
+    return facet.tunnel_panels(sheet.rows, RETRANSMITTED, " (iperf3's sockets are the WAN's)")
 
 
 def more_keys(sheet: Sheet, axes: np.ndarray) -> list[Any]:
@@ -84,17 +70,14 @@ DRAWING = Drawing(
         "Segments sent again. In a tunnel iperf3's Retr counts the loopback connection between"
         " iperf3 and the tunnel's near end, not the WAN. Zero has a place on this axis."
     ),
-    draw=facet.Facet(
+    draw=facet.BY_STREAMS(
         panels=panels,
         more_keys=more_keys,
         published=False,
         spread=False,
         degraded={"hollow": False},
-        places=facet.STREAMS,
         around_in=1.5,
         panel_in=2.1,
-        shape=facet.stacked,
-        shared={"sharex": True},
         medians=False,
     ),
     shows=("streams", "tunnel", "cc"),

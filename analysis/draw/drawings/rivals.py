@@ -5,6 +5,7 @@ control gets beside each other one (as Prudentia shows services beside services)
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 from matplotlib.colors import Normalize
@@ -59,10 +60,9 @@ def meetings(rows: pd.DataFrame) -> dict[tuple[str, str], Meeting]:
 @styled
 def plot_rivals(
     facets: Sequence[tuple[str, Mapping[tuple[str, str], Meeting]]],
+    title: str,
     rows: pd.DataFrame,
-    footer: str = "",
-    *,
-    title: str = "",
+    footer: str,
 ) -> Figure:
     """A facet per condition: a line per congestion control, a column per rival, in each field the
     share that the line's flow gets beside the column's, in per cent, and from how many runs.
@@ -109,7 +109,7 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     """As many figures as its facets need."""
     yield from pictures(
         conditions(sheet.rows),
-        lambda some, span: plot_rivals(some, sheet.rows, sheet.footer, title=span),
+        partial(plot_rivals, rows=sheet.rows, footer=sheet.footer),
         DRAWING.caption,
         most=FACETS_ON_A_FIGURE,
     )

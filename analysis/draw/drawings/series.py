@@ -51,8 +51,8 @@ class Panel:
     """One of the figure's axes."""
 
     label: str
-    height: float
     draw: Callable[[Axes], None]
+    height: float = 1.0
 
 
 @styled
@@ -63,25 +63,10 @@ def plot_series(run: Run, footer: str = "", note: str = "") -> Figure:
     looks = looks_of(run.flows)
     rates = flow_rates(run, rate_window_s(run))
     panels = list(panels_of(run, rates, looks))
-    heights = [panel.height for panel in panels] or [1.0]
-    figure, axes = new_figure(
-        1.2 + 1.35 * sum(heights),
-        len(heights),
-        1,
-        sharex=True,
-        gridspec_kw={"height_ratios": heights},
-    )
-    for ax, panel in zip(axes[:, 0], panels, strict=False):
-        panel.draw(ax)
-        ax.set_ylabel(panel.label)
+    figure, axes = over_time(run, panels, 1.2, 1.35)
     if not panels:
-        axes[0, 0].text(
-            0.5, 0.5, "this run left no series", ha="center", transform=axes[0, 0].transAxes
-        )
-    axes[-1, 0].set_xlim(0, max([run.load_s, 1.0]))
-    axes[-1, 0].set_xlabel("Time since the load began (s)")
-    draw_marks(axes[:, 0], run)
-    shows(figure.patch, cell_key(run))
+        nothing = {"ha": "center", "transform": axes[0, 0].transAxes}
+        axes[0, 0].text(0.5, 0.5, "this run left no series", **nothing)
     handles = [
         key(flow_words(run, flow), color=colour, linestyle=dashes)
         for flow, (colour, dashes) in zip(run.flows, looks.values(), strict=True)
@@ -92,6 +77,23 @@ def plot_series(run: Run, footer: str = "", note: str = "") -> Figure:
     return figure
 
 
+def over_time(
+    run: Run, panels: Sequence[Panel], around_in: float, panel_in: float
+) -> tuple[Figure, np.ndarray]:
+    """Panels of a run, one below the other, with its marks."""
+    heights = [panel.height for panel in panels] or [1.0]
+    height_in, shares = around_in + panel_in * sum(heights), {"height_ratios": heights}
+    figure, axes = new_figure(height_in, len(heights), 1, sharex=True, gridspec_kw=shares)
+    for ax, panel in zip(axes[:, 0], panels, strict=False):
+        panel.draw(ax)
+        ax.set_ylabel(panel.label)
+    axes[-1, 0].set_xlim(0, max([run.load_s, 1.0]))
+    axes[-1, 0].set_xlabel("Time since the load began (s)")
+    draw_marks(axes[:, 0], run)
+    shows(figure.patch, cell_key(run))
+    return figure, axes
+
+
 def panels_of(
     run: Run, rates: Mapping[str, Series], looks: Mapping[str, tuple[str, Any]]
 ) -> Iterator[Panel]:
@@ -100,17 +102,17 @@ def panels_of(
     # A tunnel's programs share one CPU with all hosts.
     idle = idle_by_interval(run) if run.tunnel != "direct" else []
     if rates:
-        yield Panel("Rate\n(Mbit/s)", 1.7, lambda ax: draw_rates(ax, run, rates, looks))
+        yield Panel("Rate\n(Mbit/s)", lambda ax: draw_rates(ax, run, rates, looks), 1.7)
     if cwnd:
-        yield Panel("cwnd\n(segments)", 1.0, lambda ax: draw_flows(ax, cwnd, looks))
+        yield Panel("cwnd\n(segments)", lambda ax: draw_flows(ax, cwnd, looks))
     if srtt:
-        yield Panel("Smoothed RTT\n(ms)", 1.0, lambda ax: draw_flows(ax, srtt, looks))
+        yield Panel("Smoothed RTT\n(ms)", lambda ax: draw_flows(ax, srtt, looks))
     if len(queue):
-        yield Panel("Bottleneck\nqueue (packets)", 1.0, lambda ax: draw_queue(ax, run, queue))
-    if memory_check(run) is not None:
-        yield Panel("TCP memory\n(MiB)", 1.0, lambda ax: draw_memory(ax, run))
+        yield Panel("Bottleneck\nqueue (packets)", lambda ax: draw_queue(ax, run, queue))
+    if (limit := memory_check(run)) is not None:
+        yield Panel("TCP memory\n(MiB)", lambda ax: draw_memory(ax, run, limit))
     if idle:
-        yield Panel("CPU idle\n(%)", 1.0, lambda ax: draw_idle(ax, idle))
+        yield Panel("CPU idle\n(%)", lambda ax: draw_idle(ax, idle))
 
 
 def rate_window_s(run: Run) -> float:
@@ -332,7 +334,7 @@ def memory_check(run: Run) -> Check | None:
     return next((check for check in found if check.verdict != "ok"), None)
 
 
-def draw_memory(ax: Axes, run: Run) -> None:
+def draw_memory(ax: Axes, run: Run, limit: Check) -> None:
     """What each host's TCP sockets hold together (of shared memory: all hosts'), and from where on
     the kernel lets no window grow.
     """
@@ -346,18 +348,11 @@ def draw_memory(ax: Axes, run: Run) -> None:
     for (host, points), dashes in zip(held.items(), itertools.cycle(FLOW_DASHES)):
         t_s, mib = zip(*points, strict=True)
         ax.plot(t_s, mib, color=INK, linewidth=1.3, linestyle=dashes, label=host)
-        ax.annotate(
-            host,
-            (t_s[len(t_s) // 2], mib[len(mib) // 2]),
-            xytext=(0, 4),
-            textcoords="offset points",
-            fontsize=9,
-            color=INK,
-        )
+        middle = t_s[len(t_s) // 2], mib[len(mib) // 2]
+        note(ax, host, middle, (0, 4), fontsize=9, color=INK)
         top = max(top, *mib)
-    limit = memory_check(run)
     with suppress(ValueError):
-        limit_mib = float(limit.asked) if limit else math.nan
+        limit_mib = float(limit.asked)
         draw_limit(ax, limit_mib)
         top = max(top, limit_mib)
     ax.set_ylim(0, top * 1.2)
@@ -394,13 +389,18 @@ def draw(sheet: Sheet) -> Iterator[Picture]:
     for cell in shown:
         run = typical_run(cell)
         assert run is not None
-        words = ", ".join(word for word in (cell.label, cell.variant) if word)
+        words = cell_and_variant(cell)
         yield Picture(
             plot_series(run, made_by_line([run]), note),
             " ".join(filter(None, [f"{words}: {run.name} over time.", note, DRAWING.caption])),
             file_name(words),
             medians=False,
         )
+
+
+def cell_and_variant(cell: Cell) -> str:
+    """Which cell it is, in words."""
+    return ", ".join(filter(None, (cell.label, cell.variant)))
 
 
 def typical_run(cell: Cell, file: str = "sockets.jsonl") -> Run | None:

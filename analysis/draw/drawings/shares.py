@@ -1,6 +1,5 @@
 """Flows' shares of a bottleneck."""
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from matplotlib.patches import Patch
 
 from analysis.draw import marks, style
 from analysis.draw.levels import facets_of, factor_heading, flows_of, level_words, swept_factor
-from analysis.draw.panels import panel_figure
+from analysis.draw.panels import abreast, panel_figure
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, all_of, told, valid_rows
 from analysis.draw.sentences import NEAR, convergence, in_cells, span, whole_percent
 from analysis.draw.spots import shows_row
@@ -30,11 +29,8 @@ def plot_shares(sheet: Sheet) -> Figure:
     table = sheet.rows
     flows, swept = flows_of(table), swept_factor(table)
     facets = list(facets_of(table, known=(swept,)))
-    shape = (
-        (math.ceil(len(facets) / 2), min(2, len(facets)))
-        if max(len(rows) for _, rows in facets) <= 4
-        else (len(facets), 1)
-    )
+    few = max(len(rows) for _, rows in facets) <= 4
+    shape = abreast(len(facets), min(2, len(facets)) if few else 1)
     drawn, axes = panel_figure(
         [words for words, _ in facets], 2.45, around_in=1.3, shape=shape, pad=8, sharey=True
     )
@@ -71,9 +67,7 @@ def plot_shares(sheet: Sheet) -> Figure:
     shares = [f"share:{flow}" for flow in flows]
     if any(study_shares(row, flows) for _, row in table.iterrows()):
         handles.append(marks.study_handle(f"the {sheet.called}"))
-    handles += [
-        handle for handle in marks.study_handles(table, *shares) if isinstance(handle, Patch)
-    ]
+    handles += [each for each in marks.study_handles(table, *shares) if isinstance(each, Patch)]
     handles += [*marks.spread_handles(table, shares[0]), *marks.degraded_handles(table, bar=True)]
     style.finish(drawn, handles, sheet.footer, sheet.title)
     return drawn
@@ -155,17 +149,13 @@ def flow_name(row: pd.Series, flow: str) -> str:
     return f"{flow} ({cc_name(str(row[f'cc:{flow}']))})"
 
 
-def draw(sheet: Sheet) -> Iterator[Picture]:
-    yield Picture(plot_shares(sheet))
-
-
 DRAWING = Drawing(
     "shares",
     caption=(
         "Each flow's share of what all flows carry together, Jain's index above: 1 is equal, 1/n"
         " one flow alone. The first quarter of the time with all flows active is left out."
     ),
-    draw=draw,
+    draw=lambda sheet: [Picture(plot_shares(sheet))],
     says=all_of(told("{title}: who gets how much", fairness_sentences), convergence),
     rows=lambda table: valid_rows(table) if flows_of(table) else table.head(0),
     needs="two flows that compete",

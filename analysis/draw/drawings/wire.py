@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from functools import cache
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.draw.facet import Facet, Panel, Series, Slot, Value, alike, in_groups, two_abreast
+from analysis.draw.facet import BY_TUNNEL, Panel, Series, Slot, Value, alike, in_groups
 from analysis.draw.levels import tunnels_of
-from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, told
+from analysis.draw.registry import Drawing, Sheet, Sweep, told
 from analysis.draw.style import INK, key
 from analysis.judge.statistics import is_known
 from analysis.judge.table import Column, Table
@@ -53,15 +53,14 @@ def measured(ax: Axes, slot: Slot, row: pd.Series, figure: str, line: Series) ->
         ax.plot(row["measured"], slot.at, "o", color=MEASURED, markersize=5.5)
 
 
-def usual(ax: Axes, way: Literal["x", "y"], table: pd.DataFrame) -> None:
-    """As far as there are points."""
-
-
 def panels(sheet: Sheet) -> list[Panel]:
-    """One of each MTU, a line for each tunnel."""
+    """One of each MTU, a line for each tunnel; none if nothing was measured."""
     found, tunnels = pd.DataFrame(bytes_by_tunnel(sheet.sweep)), tunnels_of(sheet.rows)
+    if found["measured"].isna().all():
+        return []
     found = found[found["tunnel"].isin(tunnels)]
-    value = Value(usual, "measured", measured, "Bytes on the wire per byte carried")
+    label = "Bytes on the wire per byte carried"
+    value = Value(lambda *_: None, "measured", measured, label)
     return [
         in_groups(
             f"MTU {mtu} bytes", [(name, rows[rows["tunnel"] == name]) for name in tunnels], value
@@ -76,29 +75,6 @@ def keys(table: pd.DataFrame) -> list[Any]:
         key("by the formats", color=INK, linewidth=1.6),
         key("measured", color=MEASURED, marker="o", linestyle="none"),
     ]
-
-
-FACET = Facet(
-    panels=panels,
-    keys=keys,
-    published=False,
-    spread=False,
-    degraded=None,
-    series=alike,
-    flat=True,
-    ruled=True,
-    panel_in=0.9,
-    place_in=0.27,
-    least_places=1,
-    shape=two_abreast,
-    shared={"sharey": True, "sharex": True},
-)
-
-
-def draw(sheet: Sheet) -> Iterator[Picture]:
-    """One figure, if anything was measured."""
-    if any(row["measured"] is not None for row in bytes_by_tunnel(sheet.sweep)):
-        yield from FACET(sheet)
 
 
 def most_and_worst(sweep: Sweep, table: Any) -> Iterator[str]:
@@ -142,7 +118,13 @@ def tables(sweep: Sweep, table: Any, name: str) -> Iterator[Table]:
 DRAWING = Drawing(
     "wire",
     caption="Bytes on the wire per byte carried: ticks as the formats say, points as measured.",
-    draw=draw,
+    draw=BY_TUNNEL(
+        panels=panels,
+        keys=keys,
+        degraded=None,
+        series=alike,
+        shared={"sharey": True, "sharex": True},
+    ),
     says=told("{title}: bytes on the wire", most_and_worst),
     tables=tables,
     leads=True,

@@ -8,14 +8,12 @@ import pytest
 import synthetic
 from matplotlib.colors import LogNorm, to_hex
 from matplotlib.figure import Figure
-from synthetic import drawn, labelled
+from synthetic import drawn, labelled, matrices_of
 
 from analysis.draw import panels
 from analysis.draw.drawings import heatmap
 from analysis.draw.registry import DrawingError, Picture, Sheet, Sweep, drawing_of
 from analysis.draw.style import cc_colour
-from analysis.judge.cells import to_matrices
-from analysis.read.runs import load_results
 from analysis.read.study import Study
 
 # Dozens of figures: `make test` has them, `make fast` does not.
@@ -116,7 +114,7 @@ def test_more_conditions_than_fit_make_another_figure(tmp_path: Path) -> None:
 
 def drawn_pings(results: Path) -> list[Picture]:
     """What `ping` draws of runs, whatever else a table asks of a ping flow."""
-    (matrix,) = to_matrices(load_results(results, "made-up").runs)
+    (matrix,) = matrices_of(results)
     sweep = Sweep(matrix, (matrix,), Study("made-up", "Made up"), "fixture")
     return list(drawing_of("ping").draw(Sheet(sweep, sweep.table(matrix.cells, borrows=False))))
 
@@ -157,13 +155,13 @@ def test_every_cell_is_a_field_with_its_number(tmp_path: Path) -> None:
 
 def test_the_facets_share_one_scale_and_far_values_a_log_one(tmp_path: Path) -> None:
     write_grid(tmp_path)
-    matrices = to_matrices(load_results(tmp_path, "made-up").runs)
+    matrices = matrices_of(tmp_path)
     sweep = Sweep(matrices[0], matrices, Study("made-up", "Made up"))
     table = sweep.table(matrices[0].cells, borrows=False)
-    scale = heatmap.norm_of([table], "goodput")
+    scale = heatmap.norm_of(table, "goodput")
     assert (scale.vmin, scale.vmax) == (100.0, 1200.0) and not isinstance(scale, LogNorm)
     far = table.assign(goodput=[1.0, *range(100, 1100, 100)])
-    assert isinstance(heatmap.norm_of([far], "goodput"), LogNorm)
+    assert isinstance(heatmap.norm_of(far, "goodput"), LogNorm)
     assert heatmap.axes_of(table) == ("factor:rtt", "factor:buffer")
     assert heatmap.axes_of(table[table["factor:buffer"] == "1bdp"]) == ("factor:rtt", "factor:cc")
 
