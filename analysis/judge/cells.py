@@ -365,13 +365,11 @@ def buffer_cells(matrix: MatrixResults, others: Sequence[MatrixResults]) -> tupl
     def setting(run: Run) -> Any:
         return tuple(pair for pair in run.settings if not pair[0].endswith(".buffer_pkts"))
 
+    def point(run: Run) -> Any:
+        return setting(run), run.buffer_pkts
+
     settings = {setting(cell.example) for cell in matrix.cells}
-    return joined(
-        matrix,
-        others,
-        lambda run: setting(run) in settings,
-        lambda run: (setting(run), run.buffer_pkts),
-    )
+    return joined(matrix, others, lambda run: setting(run) in settings, point)
 
 
 def joined(
@@ -456,9 +454,11 @@ def row_of_cell(cell: Cell, study: Study, borrow: Mapping[str, Run] | None) -> d
         row |= {f"rtt:{flow.name}": flow.rtt_ms, f"cc:{flow.name}": flow.cc or flow.kind}
     for figure in dict.fromkeys((*known, *asked)):
         row |= figure_columns(figure, cell.summary(figure) if figure in asked else None)
+    other = row["goodput_study"]
+    times = [value / other for value in row["goodput_values"]] if other else []
     return {
         **row,
-        **ratio_columns(row),
+        **figure_columns("ratio", summarise(times)),
         "cpu_bound": float(cell.cpu_bound),
         "goodput_best3": best_mean(row["goodput_values"]),
         "never_converged": cell.never_converged if "convergence_s" in asked else None,
@@ -496,13 +496,6 @@ def published_columns(
             if column in ("goodput", "retr"):
                 found["study_source"] = published.source
     return found
-
-
-def ratio_columns(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Goodput over the study's, with its interval, states and runs; nothing without a study's."""
-    study = row["goodput_study"]
-    values = [value / study for value in row["goodput_values"]] if study else []
-    return figure_columns("ratio", summarise(values))
 
 
 def rmem_bytes(run: Run) -> float | None:

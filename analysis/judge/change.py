@@ -145,7 +145,8 @@ def change_of(before: Cell, after: Cell, watched: Watched, threshold: float) -> 
         times = Summary((over(new.median, old.median),), over(new.median, old.median), None)
     small = max(old.median, new.median) <= watched.floor
     verdict = SAME if small else verdict_of(times, watched, threshold)
-    if verdict in (BETTER, WORSE) and not pairs and overlapping(old, new):
+    among = min(new.values) <= max(old.values) and min(old.values) <= max(new.values)
+    if verdict in (BETTER, WORSE) and not pairs and among:  # runs of other seeds
         verdict = UNSURE
     return Change(
         matrix=before.matrix,
@@ -154,8 +155,8 @@ def change_of(before: Cell, after: Cell, watched: Watched, threshold: float) -> 
         before=old.median,
         after=new.median,
         times=times.median,
-        low=times.interval.low if times.interval else None,
-        high=times.interval.high if times.interval else None,
+        low=getattr(times.interval, "low", None),
+        high=getattr(times.interval, "high", None),
         n=len(pairs) or min(old.n, new.n),
         verdict=verdict,
         show_as=f"{merit.show(old.median)} → {merit.show(new.median)}",
@@ -167,11 +168,6 @@ def over(after: float, before: float) -> float:
     if before:
         return after / before
     return math.inf if after else 1.0
-
-
-def overlapping(old: Summary, new: Summary) -> bool:
-    """Whether runs of other seeds lie among each other."""
-    return min(new.values) <= max(old.values) and min(old.values) <= max(new.values)
 
 
 def verdict_of(times: Summary, watched: Watched, threshold: float) -> str:
@@ -218,7 +214,7 @@ def to_table(found: Changes) -> Table:
     columns = (
         *texts(cell="Cell", figure="Figure"),
         Column("show_as", "Before → after"),
-        Column("times", "After / before", times_text),
+        Column("times", "After / before", lambda x: "from none" if math.isinf(x) else ratio(x)),
         Column("interval", "95 % interval"),
         RUNS,
         VERDICT,
@@ -227,21 +223,11 @@ def to_table(found: Changes) -> Table:
         {
             **asdict(row),
             "cell": f"{row.matrix}: {row.cell}" if row.cell else row.matrix,
-            "interval": interval_text(row.low, row.high),
+            "interval": " to ".join(ratio(end) for end in (row.low, row.high) if end is not None),
         }
         for row in sorted(moved, key=lambda row: ORDER[row.verdict])
     ]
     return Table("changes", "What changed", summary_line(found), columns, tuple(rows))
-
-
-def interval_text(low: float | None, high: float | None) -> str:
-    """From the least to the most; empty without."""
-    return "" if low is None or high is None else f"{ratio(low)} to {ratio(high)}"
-
-
-def times_text(times: float) -> str:
-    """A ratio; of nothing before it is endless."""
-    return "from none" if math.isinf(times) else ratio(times)
 
 
 def summary_line(found: Changes) -> str:

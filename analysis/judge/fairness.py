@@ -94,14 +94,9 @@ def convergence_s(run: Run) -> float | None:
     for 5 s, while all are active; the time is that of the first such window's beginning. With one
     flow that has a congestion control, it is the longest of its `settling` times.
     """
-    flows = [flow for flow in run.flows if flow.competes]
-    if len(flows) < 2:
+    if sum(flow.competes for flow in run.flows) < 2:
         return longest(settling(run).values())
-    since_s = max(span(flow)[0] for flow in flows)
-    rates = flow_rates(run, FAIR_WINDOW_S, since_s)
-    if any(flow.name not in rates for flow in flows):
-        return None
-    windows = together([rates[flow.name] for flow in flows], since_s).values()
+    _, windows = common_windows(run)
     return first_lasting([is_fair(at) for at in windows], FAIR_WINDOW_S, FAIR_HOLD_S)
 
 
@@ -109,6 +104,17 @@ def is_fair(rates: Sequence[float]) -> bool:
     """Whether each of n rates is 1/n of their sum, within DELTA of it."""
     total = math.fsum(rates)
     return total > 0 and all(abs(rate / total * len(rates) - 1) <= DELTA + 1e-9 for rate in rates)
+
+
+def common_windows(run: Run) -> tuple[float, list[tuple[float, ...]]]:
+    """When the last of the flows with a congestion control starts, and the rates of all of them in
+    each window from then on; none where one's is not known.
+    """
+    flows = [flow for flow in run.flows if flow.competes]
+    since_s = max((span(flow)[0] for flow in flows), default=0.0)
+    rates = flow_rates(run, FAIR_WINDOW_S, since_s)
+    known = [rates[flow.name] for flow in flows if flow.name in rates]
+    return since_s, list(together(known, since_s).values()) if len(known) == len(flows) else []
 
 
 def sides(run: Run) -> dict[str, Side]:
@@ -120,17 +126,11 @@ def sides(run: Run) -> dict[str, Side]:
     it is on at the end, since the instant from which on it is on no other.
     """
     flows = [flow for flow in run.flows if flow.competes]
-    if len(flows) < 2:
-        return {}
-    since_s = max(span(flow)[0] for flow in flows)
-    rates = flow_rates(run, FAIR_WINDOW_S, since_s)
-    if any(flow.name not in rates for flow in flows):
-        return {}
-    windows = list(together([rates[flow.name] for flow in flows], since_s).values())
+    since_s, windows = common_windows(run)
     held = round(FAIR_HOLD_S / FAIR_WINDOW_S)
     means = [np.mean(windows[at : at + held], axis=0) for at in range(len(windows) - held + 1)]
     shared = [mean * len(flows) / mean.sum() - 1 for mean in means if mean.sum() > 0]
-    if not shared:
+    if len(flows) < 2 or not shared:
         return {}
     found = {}
     for place, flow in enumerate(flows):

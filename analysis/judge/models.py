@@ -163,7 +163,6 @@ MODELS = (
     Model("li-bbr-linux", "bbr", "eq. 7, window = ½ tcp_rmem", MIXED, LI_BBR_LINUX),
 )
 GENERAL = ("rfc9438", "reno", "mathis", "bbr")
-LI_2018 = ("rfc9438", "li-cubic", "li-bbr", "li-bbr-linux")
 
 
 def models_for(ccs: list[str], names: Sequence[str] = GENERAL) -> list[Model]:

@@ -61,10 +61,13 @@ class Table:
     def shown(self) -> list[list[str]]:
         """Every cell as people read it."""
 
-        def cell(column: Column, value: Any) -> str:
-            return MISSING if is_missing(value) else column.show(value)
-
-        return [[cell(each, row.get(each.key)) for each in self.columns] for row in self.rows]
+        return [
+            [
+                MISSING if is_missing(value := row.get(each.key)) else each.show(value)
+                for each in self.columns
+            ]
+            for row in self.rows
+        ]
 
     def to_frame(self) -> pd.DataFrame:
         """The rows; a column of row keys that the table does not show is kept too."""
@@ -76,15 +79,17 @@ class Table:
         """CSV, numbers with six significant digits, units in the headings."""
         return to_csv(self.to_frame())
 
+    def lines(self) -> list[str]:
+        """The lines of GitHub's Markdown without title and note."""
+        rows = [[column.heading for column in self.columns], *self.shown()]
+        first, *others = ["| " + " | ".join(map(markdown, row)) + " |" for row in rows]
+        ruler = "|".join("---:" if column.numeric else "---" for column in self.columns)
+        return [first, f"|{ruler}|", *others]
+
     def to_markdown(self) -> str:
         """GitHub's Markdown."""
-        rows = [[column.heading for column in self.columns], *self.shown()]
-        lines = ["| " + " | ".join(map(markdown, row)) + " |" for row in rows]
-        ruler = "|".join("---:" if column.numeric else "---" for column in self.columns)
         note = [markdown(self.note), ""] if self.note else []
-        return "\n".join(
-            [f"### {markdown(self.title)}", "", *note, lines[0], f"|{ruler}|", *lines[1:], ""]
-        )
+        return "\n".join([f"### {markdown(self.title)}", "", *note, *self.lines(), ""])
 
 
 def lines_of(table: Table) -> str:
@@ -146,21 +151,9 @@ def per_mille(value: float) -> str:
     return f"{1000 * value:.3g}{NBSP}‰"
 
 
-def interval(
-    low: float | None,
-    high: float | None,
-    coverage: float | None,
-    show: Callable[[float], str] = rate,
-) -> str:
-    """Low to high with the coverage; empty without."""
-    if not (is_known(low) and is_known(high) and is_known(coverage)):
-        return ""
-    return f"{show(low)} to {show(high)} ({100 * coverage:.1f}{NBSP}%)"
-
-
 def spread_words(summary: Summary | None, show: Callable[[float], str] = rate) -> str:
-    """What stands beside a median: its interval, the states that the runs fall into, or that they
-    are identical; empty of too few runs.
+    """What stands beside a median: its interval and coverage, the states that the runs fall into,
+    or that they are identical; empty of too few runs.
     """
     if summary is None:
         return ""
@@ -168,8 +161,9 @@ def spread_words(summary: Summary | None, show: Callable[[float], str] = rate) -
         return states_words(summary.states, show)
     if are_identical(summary.values):
         return identical_words(summary.n)
-    found = summary.interval
-    return interval(found.low, found.high, found.coverage, show) if found else ""
+    if (found := summary.interval) is None:
+        return ""
+    return f"{show(found.low)} to {show(found.high)} ({100 * found.coverage:.1f}{NBSP}%)"
 
 
 def span_words(least: int, most: int) -> str:
@@ -204,15 +198,16 @@ def shown_columns(
 ) -> tuple[Column, ...]:
     """The columns that at least one row fills."""
 
-    def is_filled(column: Column) -> bool:
-        return any(not is_missing(row.get(column.key)) for row in rows)
-
-    return tuple(column for column in columns if not rows or is_filled(column))
+    return tuple(
+        column
+        for column in columns
+        if not rows or any(not is_missing(row.get(column.key)) for row in rows)
+    )
 
 
 def cc_name(cc: str) -> str:
     """A congestion control's name as papers print it; of several ("bbr+cubic") each one's."""
-    return " + ".join(one_cc_name(each) for each in cc.split("+"))
+    return " + ".join(map(one_cc_name, cc.split("+")))
 
 
 def one_cc_name(cc: str) -> str:

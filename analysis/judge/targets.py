@@ -4,6 +4,7 @@ The same rows are a report's summary of study and lab, and what `lab validate` p
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,7 +31,8 @@ from gostlab.describe.file.words import cell_words
 
 AGREES, DISAGREES, NO_RUN, INVALID = "agrees", "disagrees", "no run", "invalid runs only"
 MOST_NAMED = 4  # cells of one reason, before the rest is a count
-VERDICTS = (AGREES, DISAGREES, NO_RUN, INVALID)
+JUDGED = (AGREES, DISAGREES)
+VERDICTS = (*JUDGED, NO_RUN, INVALID)
 
 
 @dataclass(frozen=True)
@@ -201,20 +203,16 @@ def figure_words(asked: Claim) -> str:
 def to_table(
     rows: Sequence[Target], name: str = "targets", title: str = "The study and the lab"
 ) -> Table:
-    interval_column, (why,) = (
-        Column("interval", "Interval (coverage)"),
-        texts(why="Why they differ"),
-    )
     shown = tuple(map(shown_row, rows))
+    intervals, reasons = (any(row[key] for row in shown) for key in ("interval", "why"))
     columns = (
         *texts(matrix="Matrix", cell="Cell", figure="Figure"),
         Column("asked", "Study"),
         Column("got", "Lab, median", lasting),
         RUNS,
-        *([interval_column] if any(row["interval"] for row in shown) else []),
+        *([Column("interval", "Interval (coverage)")] if intervals else []),
         VERDICT,
-        *texts(source="Source"),
-        *([why] if any(row["why"] for row in shown) else []),
+        *texts(source="Source", **({"why": "Why they differ"} if reasons else {})),
     )
     return Table(name, title, targets_note(rows), columns, shown)
 
@@ -241,19 +239,17 @@ def targets_note(rows: Sequence[Target]) -> str:
     """How many agree, and by what rule."""
     if not rows:
         return "The experiment's file holds no figure of a study."
-    counted = [(verdict, sum(row.verdict == verdict for row in rows)) for verdict in VERDICTS]
+    counted = Counter(row.verdict for row in rows)
+    said = [
+        f"{number} {verdict.removesuffix('s') if number != 1 and verdict in JUDGED else verdict}"
+        for verdict in VERDICTS
+        if (number := counted[verdict])  # 1 agrees, 2 agree
+    ]
     return (
-        f"Of {len(rows)}: "
-        + ", ".join(verdicts_words(number, verdict) for verdict, number in counted if number)
-        + ". The median agrees if it is inside the band; without one, within 10 % of the value, a"
-        " count within a factor of 1.5. Of several states one has to."
+        f"Of {len(rows)}: {', '.join(said)}. The median agrees if it is inside the band; without"
+        " one, within 10 % of the value, a count within a factor of 1.5. Of several states one has"
+        " to."
     )
-
-
-def verdicts_words(number: int, verdict: str) -> str:
-    """1 agrees, 2 agree."""
-    plural = number != 1 and verdict in (AGREES, DISAGREES)
-    return f"{number} {verdict.removesuffix('s') if plural else verdict}"
 
 
 def lasting(value: float) -> str:
@@ -264,25 +260,15 @@ def lasting(value: float) -> str:
 # -- a study's rates, each beside the lab's
 
 MOST_RATES = 20  # more are no table that one takes in
-ABOUT_RATES = "goodput_mbit"
-
-
-def rates_of(rows: Iterable[Target]) -> tuple[Target, ...]:
-    """The rates that a study published of whole runs; () where they are too many to look at."""
-    found = tuple(
-        row
-        for row in rows
-        if row.target.figure == ABOUT_RATES and not row.target.flow and row.target.value is not None
-    )
-    return found if len(found) <= MOST_RATES else ()
 
 
 def rates_table(rows: Sequence[Target], called: str) -> Table | None:
-    """Each of a study's rates beside the lab's and the spread of the lab's own runs; None of none,
-    and where nothing has run.
+    """Each of a study's rates of whole runs beside the lab's and the spread of the lab's own runs;
+    None of none, of too many to look at, and where nothing has run.
     """
-    rates = rates_of(rows)
-    if not any(row.got for row in rates):
+    told = (row for row in rows if row.target.figure == "goodput_mbit" and not row.target.flow)
+    rates = [row for row in told if row.target.value is not None]
+    if len(rates) > MOST_RATES or not any(row.got for row in rates):
         return None
     runs = sorted({row.spread[2] for row in rates if row.spread})
     whose = "full form," if any(map(borrows, rates)) else "its"
@@ -294,22 +280,18 @@ def rates_table(rows: Sequence[Target], called: str) -> Table | None:
         *spread,
         *texts(holds="Agrees"),
     )
-    told = tuple(
+    shown = tuple(
         {
             "cell": row.cell,
             "value": row.target.value,
             "got": " or ".join(map(rate, row.got.typical)) if row.got else "",
-            "spread": span_of(row),
+            # from least to most of the lab's runs; "" where they are too few
+            "spread": "–".join(dict.fromkeys(map(rate, (row.spread or ())[:2]))),
             "holds": holds_words(row),
         }
         for row in rates
     )
-    return Table("rates", f"The {called}'s rates", rates_note(rates), columns, told)
-
-
-def span_of(row: Target) -> str:
-    """From least to most of the lab's runs; "" where they are too few."""
-    return "" if row.spread is None else "–".join(dict.fromkeys(map(rate, row.spread[:2])))
+    return Table("rates", f"The {called}'s rates", rates_note(rates), columns, shown)
 
 
 def holds_words(row: Target) -> str:

@@ -250,9 +250,7 @@ def rests_line(results: Results, spread: str = "") -> str:
         said += ", so no spread is known"
     elif spread:
         said += f"; the answer's runs go from {spread}"
-    states = Counter(
-        (run.verdict or "ok") if run.counts else tables.state_of(run) for run in results.runs
-    )
+    states = Counter(map(tables.state_of, results.runs))
     states["unreadable"] += len(results.broken)
     order = sorted(+states, key=lambda state: (state != "ok", state != "degraded", state))
     found = ", ".join(f"{states[state]} {state}" for state in order)
@@ -292,15 +290,11 @@ def to_part(sweep: Sweep, drawings: Sequence[Drawing]) -> Part:
         again = f"{name}-retransmissions"
         made = tables.retransmission_table(table, matrix.cells, again, sweep.study.called)
         part.tables.append(made)
-    part.pictures = medians_first(part.pictures)
+    # the first one that shows cells at their head: the sentences are about it
+    first = [each for each in part.pictures if each.medians][:1]
+    part.pictures = [*first, *(each for each in part.pictures if each not in first)]
     part.note = " ".join(note for note in notes if note)
     return part
-
-
-def medians_first(pictures: Sequence[Picture]) -> list[Picture]:
-    """The pictures, the first one that shows cells at their head: the sentences are about it."""
-    first = next((each for each in pictures if each.medians), None)
-    return [*([] if first is None else [first]), *(each for each in pictures if each is not first)]
 
 
 def usual_tables(sweep: Sweep, table: pd.DataFrame, name: str) -> list[Table]:
@@ -321,9 +315,7 @@ def usual_tables(sweep: Sweep, table: pd.DataFrame, name: str) -> list[Table]:
 
 def states_note(matrix: MatrixResults) -> str:
     """How many of a matrix's runs are what."""
-    counts = Counter(
-        (run.verdict or "ok") if run.counts else tables.state_of(run) for run in matrix.runs
-    )
+    counts = Counter(map(tables.state_of, matrix.runs))
     length = " or ".join(f"{each:g} s" for each in sorted({run.duration_s for run in matrix.runs}))
     length += f", over {' or '.join(dict.fromkeys(run.measured_words for run in matrix.runs))}"
     if len(matrix.runs) == 1:

@@ -62,7 +62,6 @@ MOVED = 0.05
 WIDTH = 100
 TOO_FEW = "too few runs"
 NONE_MOVED = "None of those with runs enough."
-JUDGED = (targets.AGREES, targets.DISAGREES)
 DEGRADED = "†"
 ALONE, WITH_VALUE = ("targets", "moved", "says"), ("rows", "figure", "only", "since")
 
@@ -140,9 +139,26 @@ def write_marked(pages: Iterable[Path], results: Path, root: Path) -> list[Path]
     return changed
 
 
+def made_earlier(page: Path, command: str) -> str:
+    """A page's text; empty if there is none, or something else than a command wrote it."""
+    try:
+        words = page.read_text(encoding="utf-8")
+    except (OSError, UnicodeError):
+        return ""
+    return words if command in words[:400] else ""
+
+
+def sections_in(words: str, kind: str) -> tuple[str, dict[str, str]]:
+    """What stands before a page's sections, and each by what its anchor names behind the kind."""
+    head, *rest = re.split(rf'(?m)^(?=<a id="{kind}-[A-Za-z0-9-]+"></a>\n)', words)
+    return head, {text.split('"')[1].removeprefix(f"{kind}-"): text.rstrip() for text in rest}
+
+
 def load_fullest(results: Path, experiment: str) -> Mapping[str, MatrixResults]:
     """Of each matrix of an experiment the variant with most runs, of those that its file asks."""
-    found = load_results(results, experiment, asked_by_file(experiment))
+    forms = (questions(experiment, quick=quick) for quick in (False, True))
+    asked = frozenset().union(*(each for each in forms if each))
+    found = load_results(results, experiment, asked)
     matrices: dict[str, MatrixResults] = {}
     for matrix in to_matrices(found.runs, load_study(experiment)):  # the fullest comes first
         matrices.setdefault(matrix.name, matrix)
@@ -204,15 +220,8 @@ def table_of(asked: Asked, load: Load) -> list[str] | None:
     else:
         (matrix,) = shown
         table = cells_table(matrix, asked.rows, asked.figures, asked.place)
-    lines = replace(table, note="").to_markdown().strip().splitlines()[2:]
     foot = foot_of(asked, shown, table.note)
-    return ["", *(lines if table.rows else [NONE_MOVED]), "", *foot, ""]
-
-
-def asked_by_file(experiment: str) -> frozenset[str]:
-    """What the two forms of an experiment's file ask."""
-    forms = (questions(experiment, quick=quick) for quick in (False, True))
-    return frozenset().union(*(each for each in forms if each))
+    return ["", *(table.lines() if table.rows else [NONE_MOVED]), "", *foot, ""]
 
 
 def sentences_of(study: Study, shown: Sequence[MatrixResults]) -> list[str]:
@@ -334,7 +343,7 @@ def targets_table(asked: Asked, rows: Sequence[targets.Target]) -> Table:
                 "moved": moved_words(old, row.got) if counts and row.got else "",
             }
         )
-    judged = [row for row in told if row["verdict"] in JUDGED]
+    judged = [row for row in told if row["verdict"] in targets.JUDGED]
     agree = sum(row["verdict"] == targets.AGREES for row in judged)
     note = f"{agree} of {len(judged)} agree"
     if asked.moved:
@@ -358,7 +367,7 @@ def targets_table(asked: Asked, rows: Sequence[targets.Target]) -> Table:
 
 def changed(row: Mapping[str, Any]) -> bool:
     """Whether a target's median has moved, or its verdict is another."""
-    judged = row["said"] in JUDGED and row["verdict"] in JUDGED
+    judged = {row["said"], row["verdict"]} <= {*targets.JUDGED}
     return bool(row["moved"]) or (judged and row["said"] != row["verdict"])
 
 

@@ -52,21 +52,15 @@ def seen(colour: str) -> str:
     return "#ffffff"
 
 
-def channels(colour: str) -> tuple[int, int, int]:
-    """Red, green and blue, 0 to 255."""
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return red, green, blue
-
-
 def mixed(colour: str, other: str, share: float) -> str:
     """So much of a colour in another."""
-    pairs = zip(channels(colour), channels(other), strict=True)
+    pairs = zip(bytes.fromhex(colour[1:]), bytes.fromhex(other[1:]), strict=True)
     return "#" + "".join(f"{round(share * a + (1 - share) * b):02x}" for a, b in pairs)
 
 
 def luminance(colour: str) -> float:
     """Relative luminance, 0 to 1 (WCAG 2.2)."""
-    parts = (part / 255 for part in channels(colour))
+    parts = (part / 255 for part in bytes.fromhex(colour[1:]))
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

@@ -11,7 +11,6 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ def write_studies(
             say(lines_of(chapter.first.rates))
     written = Writer(out)
     drawn: dict[str, tuple[bytes, bytes]] = {}
-    spots: dict[str, tuple[Spot, ...]] = {}
+    spots: dict[str, list[Spot]] = {}
     for chapter in chapters:
         name = file_name(chapter.study.name)
         written.text(f"tables/{name}-runs.csv", to_csv(to_frame(chapter.results.runs)))
@@ -82,7 +81,7 @@ def write_studies(
             if picture.name not in drawn:
                 svg, png = save(picture.figure, "svg"), save(picture.figure, "png")
                 drawn[picture.name] = svg, png
-                spots[picture.name] = tuple(spots_of(picture.figure))
+                spots[picture.name] = spots_of(picture.figure)
                 written.bytes(f"figures/{picture.name}.svg", svg)
                 written.bytes(f"figures/{picture.name}.pdf", save(picture.figure, "pdf"))
                 written.bytes(f"figures/{picture.name}.png", png)
@@ -91,8 +90,7 @@ def write_studies(
         title = f"## {markdown(chapter.study.title)}\n"
         shown_tables = [title, *(table.to_markdown() for table in chapter.tables)]
         written.text(f"tables/{name}.md", "\n".join(shown_tables))
-    shown = {name: Shown(uri, spots[name]) for name, uri in embedded(drawn).items()}
-    page = written.text("report.html", render(chapters, shown))
+    page = written.text("report.html", render(chapters, embedded(drawn), spots))
     written.forget_old()
     return page
 
@@ -130,16 +128,10 @@ class Writer:
 # -- the page
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A figure on the page: where it is read from, and which cells it shows where."""
-
-    image: str  # a data URI
-    spots: tuple[Spot, ...]
-
-
-def render(chapters: Sequence[Chapter], shown: Mapping[str, Shown]) -> str:
-    """The page's HTML. shown: by the figures' names."""
+def render(
+    chapters: Sequence[Chapter], images: Mapping[str, str], spots: Mapping[str, Sequence[Spot]]
+) -> str:
+    """The page's HTML. By the figures' names: data URIs, and which cells they show where."""
     anchors = [f"e{index}" for index, _ in enumerate(chapters, 1)]
     most = max(LEAST_RUNS_OF_EACH, MOST_RUNS_ON_PAGE // max(1, len(chapters)))
     listings = [run_rows(chapter, most) for chapter in chapters]
@@ -157,10 +149,9 @@ def render(chapters: Sequence[Chapter], shown: Mapping[str, Shown]) -> str:
         chapters=chapters,
         anchors=anchors,
         # it has no quotation mark and no &: nothing in it ends an attribute
-        image=lambda name: Markup(shown[name].image),
-        spots=lambda name: links_of(shown[name].spots, words, linked),
+        image=lambda name: Markup(images[name]),
+        spots=lambda name: links_of(spots[name], words, linked),
         rows=lambda chapter: rows[anchors[chapters.index(chapter)]],
-        state_of=tables.state_of,
         folders=lambda chapter: len(chapter.results.runs) + len(chapter.results.broken),
         synthetic=any(chapter.results.synthetic for chapter in chapters),
     )
@@ -312,5 +303,4 @@ def run_rows(chapter: Chapter, most: int) -> list[dict[str, Any]]:
 
 def row_of_run(run: Run, letter: str = "") -> dict[str, Any]:
     """What a page's list of runs says of one."""
-    state = (run.verdict or "ok") if run.counts else tables.state_of(run)
-    return {"run": run, "state": state, "letter": letter, "key": cell_key(run)}
+    return {"run": run, "state": tables.state_of(run), "letter": letter, "key": cell_key(run)}

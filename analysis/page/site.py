@@ -91,23 +91,16 @@ def fit_tables(name: str, fitted: Fitted) -> str:
         }
         for each in fitted.rows
     ]
-    shown = [
-        Table("", "", "", texts(name="free", value="best", range="fits as well"), tuple(free)),
-        Table(
-            "",
-            "",
-            "",
-            (
-                *texts(label="number", use="use"),
-                Column("asked", "measured (Mbit/s)"),
-                Column("band", "band"),
-                Column("lab", "lab, best path"),
-                Column("span", "lab, paths that fit as well"),
-            ),
-            tuple(numbers),
-        ),
-    ]
-    tables = ["\n".join(each.to_markdown().strip().splitlines()[2:]) for each in shown]
+    columns = (
+        *texts(label="number", use="use"),
+        Column("asked", "measured (Mbit/s)"),
+        Column("band", "band"),
+        Column("lab", "lab, best path"),
+        Column("span", "lab, paths that fit as well"),
+    )
+    of_free = texts(name="free", value="best", range="fits as well")
+    both = ((of_free, free), (columns, numbers))
+    tables = ["\n".join(Table("", "", "", of, tuple(rows)).lines()) for of, rows in both]
     said = f"Profile `{name}`, from `{fitted.measurements}`, by {fitted.by}: {fitted.runs} runs."
     return "\n\n".join([said, *tables]) + "\n"
 

@@ -23,6 +23,7 @@ from analysis.judge.cells import runs_per_cell, to_matrices
 from analysis.judge.table import NBSP, markdown, several, span_words
 from analysis.page import tables
 from analysis.page.chapter import Chapter, to_chapter
+from analysis.page.marked import made_earlier, sections_in
 from analysis.page.report import page_template
 from analysis.read.description import question, read_asked
 from analysis.read.runs import Results, load_results
@@ -68,25 +69,16 @@ class Part:
 
 def kept_of(page: Path, but: Collection[str]) -> dict[str, Part]:
     """The studies of a page that was made earlier, but for some, by name."""
-    head, *rest = re.split(r'(?m)^<a id="study-([A-Za-z0-9-]+)"></a>\n', made_earlier(page))
+    head, sections = sections_in(made_earlier(page, COMMAND), "study")
     rows = {
         found[1]: found[0]
         for found in re.finditer(r"(?m)^\| \[.*?\]\(#study-([A-Za-z0-9-]+)\) \|.*$", head)
     }
     return {
-        name: Part(rows[name], f'<a id="study-{name}"></a>\n' + text.rstrip("\n"))
-        for name, text in zip(rest[::2], rest[1::2], strict=True)
+        name: Part(rows[name], text)
+        for name, text in sections.items()
         if name in rows and name not in but
     }
-
-
-def made_earlier(page: Path) -> str:
-    """A page's text; empty if there is none, or something else wrote it."""
-    try:
-        words = page.read_text(encoding="utf-8")
-    except (OSError, UnicodeError):
-        return ""
-    return words if COMMAND in words[:400] else ""
 
 
 @dataclass(frozen=True)
@@ -145,7 +137,7 @@ def write_page(
         for study in studies
     ]
     folder = out_md.with_suffix("")
-    old = pictures_in(made_earlier(out_md), out_md.stem)
+    old = pictures_in(made_earlier(out_md, COMMAND), out_md.stem)
     written = {name for each in kept.values() for name in pictures_in(each.text, folder.name)}
     for chapter in chapters:
         for picture in chapter.pictures:

@@ -21,7 +21,7 @@ from analysis.judge import targets
 from analysis.judge.cells import MatrixResults, to_matrices
 from analysis.judge.table import markdown, span_words
 from analysis.page.chapter import Chapter, to_chapter
-from analysis.page.marked import LEAST, commands_of, load_fullest, renew
+from analysis.page.marked import LEAST, commands_of, load_fullest, made_earlier, renew, sections_in
 from analysis.page.report import page_template
 from analysis.read.runs import Results
 from analysis.read.study import is_about, load_study
@@ -30,7 +30,6 @@ from gostlab.results import write_whole
 COMMAND = "./lab report --docs"
 OWN_PAGES = ("l4s", "which-tunnel")
 COLOURS = 64  # of a picture: a third of the bytes, and nobody sees it
-MOST_CAPTION = 9  # words
 COLUMNS = 100
 # In an answer: (n = 5), or one of several things in brackets.
 OF_SIZE = re.compile(r"\s\(n\s=\s[^;()]+\)|;\sn\s=\s[^;()]+(?=[;)])|(?<=\()n\s=\s[^;()]+;\s")
@@ -59,7 +58,8 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
             continue
         if name in OWN_PAGES:
             write_others(chapter, out_md.with_name(f"{name}.md"), folder)
-        if name in before and not has_first_matrix(chapter):
+        first, _ = chapter.study.matrix_titles[0]
+        if name in before and all(part.matrix != first for part in chapter.parts):
             continue
         picture = picture_of(chapter)
         if picture is not None:
@@ -75,12 +75,6 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
     for name in {name for each in before.values() for name in each.pictures} - shown:
         (folder / f"{name}.png").unlink(missing_ok=True)
     return out_md
-
-
-def has_first_matrix(chapter: Chapter) -> bool:
-    """Whether some of its runs are of the matrix that its experiment's file has first."""
-    first, _ = chapter.study.matrix_titles[0]
-    return any(part.matrix == first for part in chapter.parts)
 
 
 def write_others(chapter: Chapter, page: Path, folder: Path) -> None:
@@ -110,20 +104,9 @@ def kept_sections(page: Path) -> dict[str, Section]:
     """The sections of the page as it is, by experiment; none of a page that something else
     wrote.
     """
-    try:
-        words = page.read_text(encoding="utf-8")
-    except (OSError, UnicodeError):
-        return {}
-    if COMMAND not in words[:400]:
-        return {}
-    _, *rest = re.split(r'(?m)^<a id="results-([A-Za-z0-9-]+)"></a>\n', words)
-    return {
-        name: Section(
-            f'<a id="results-{name}"></a>\n{text.rstrip()}',
-            frozenset(re.findall(r"\]\([^)/]+/([A-Za-z0-9._+-]+)\.png\)", text)),
-        )
-        for name, text in zip(rest[::2], rest[1::2], strict=True)
-    }
+    _, sections = sections_in(made_earlier(page, COMMAND), "results")
+    shown = re.compile(r"\]\([^)/]+/([A-Za-z0-9._+-]+)\.png\)")
+    return {name: Section(text, frozenset(shown.findall(text))) for name, text in sections.items()}
 
 
 def chapter_of(results: Path, name: str) -> Chapter | None:
@@ -154,7 +137,8 @@ def section_of(chapter: Chapter, folder: str) -> str:
         page_template("summary-section.md.j2").render(
             study=study,
             sentences=answer_of(chapter),
-            caption=short_caption(picture) if picture else "",
+            # its first clause
+            caption=re.split(r"[.:;,] | \(", picture.caption)[0].rstrip(".") if picture else "",
             folder=folder,
             md=markdown,
             foot=foot_of(chapter, matrices),
@@ -170,11 +154,6 @@ def answer_of(chapter: Chapter) -> Sequence[str]:
     counts = f" of the {chapter.study.called}'s "
     [said] = [each for each in sentences if counts not in each][:1] or sentences[:1]
     return [OF_SIZE.sub("", said)]
-
-
-def short_caption(picture: Picture) -> str:
-    """A caption's first clause."""
-    return re.split(r"[.:;,] | \(", picture.caption)[0].rstrip(".")
 
 
 def foot_of(chapter: Chapter, matrices: Sequence[MatrixResults]) -> str:

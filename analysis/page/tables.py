@@ -232,8 +232,8 @@ def left_out_table(results: Results, name: str) -> Table | None:
 
 
 def state_of(run: Run) -> str:
-    """How a run stands, in one word."""
-    return "invalid" if run.state == "ok" and run.verdict == "invalid" else run.state
+    """How a run stands, in one word: a finished one's verdict."""
+    return (run.verdict or "ok") if run.state == "ok" else run.state
 
 
 def why(run: Run | Broken) -> str:

@@ -229,7 +229,7 @@ def near_losses() -> pd.DataFrame:
 
 
 WINDOWS = (Published("m", {}, 10.0, figure="window_pkts", source="made up"),)
-LI_2018 = {"models": models.LI_2018}
+LI_2018 = {"models": ("rfc9438", "li-cubic", "li-bbr", "li-bbr-linux")}
 # What is drawn, of which table, for which study.
 DRAWN: dict[str, tuple[str, pd.DataFrame, dict[str, Any]]] = {
     "by-loss": ("by-loss", loss_sweep(), {}),
@@ -311,11 +311,8 @@ def test_windows_have_segments_and_their_own_curve(drawn: dict[str, Figure]) -> 
 
 
 def test_li_s_equations_are_drawn_for_each_receive_buffer(drawn: dict[str, Figure]) -> None:
-    assert (
-        len(labelled(drawn["by-rtt"], "model li-bbr", None))
-        == len(labelled(drawn["by-rtt"], "model li-bbr-linux", None))
-        == 2
-    )
+    for model in ("li-bbr", "li-bbr-linux"):
+        assert len(labelled(drawn["by-rtt"], f"model {model}", None)) == 2
     assert titles_of(drawn["by-rtt"]) == ["rmem 1\u00a0MB", "rmem 80\u00a0MB"]
 
 
@@ -358,14 +355,15 @@ def test_a_condition_without_a_valid_run_says_so(drawn: dict[str, Figure]) -> No
     assert "no valid run" in words_on(drawn["bars"])
 
 
-def test_every_run_is_a_dot_and_intervals_are_only_from_six_runs(drawn: dict[str, Figure]) -> None:
-    assert labelled(drawn["map"], "interval", None) and labelled(drawn["map"], "runs", None)
-    assert labelled(drawn["map-short"], "runs", None) and not labelled(
-        drawn["map-short"], "interval", None
-    )
-    assert not labelled(drawn["by-loss-single"], "runs", None) and not labelled(
-        drawn["by-loss-single"], "interval", None
-    )
+@pytest.mark.parametrize(
+    ("name", "runs", "interval"),
+    [("map", True, True), ("map-short", True, False), ("by-loss-single", False, False)],
+)
+def test_every_run_is_a_dot_and_intervals_are_only_from_six_runs(
+    drawn: dict[str, Figure], name: str, runs: bool, interval: bool
+) -> None:
+    shown = [bool(labelled(drawn[name], each, None)) for each in ("runs", "interval")]
+    assert shown == [runs, interval]
 
 
 def test_degraded_cells_are_hollow(drawn: dict[str, Figure]) -> None:
@@ -375,20 +373,15 @@ def test_degraded_cells_are_hollow(drawn: dict[str, Figure]) -> None:
 
 def test_sites_stand_nearest_first_by_where_they_are_seen_from() -> None:
     sites = star_map.sites_of(star())
-    assert (
-        sites[0] == "client-los-angeles"
-        and sites[10] == "client-nanjing"
-        and sites[11] == "target-los-angeles"
-    )
+    assert (sites[0], sites[10]) == ("client-los-angeles", "client-nanjing")
+    assert sites[11] == "target-los-angeles"
 
 
 def test_a_factor_that_another_determines_makes_no_facets() -> None:
     table = loss_sweep(1, rtts=(10, 50))
     table["factor:profile"] = ["near" if rtt == 10 else "far" for rtt in table["rtt_ms"]]
-    assert [title for title, _ in facets_of(table, ("cc", "loss_p"), "rtt_ms")] == [
-        "RTT 10 ms",
-        "RTT 50 ms",
-    ]
+    titles = [title for title, _ in facets_of(table, ("cc", "loss_p"), "rtt_ms")]
+    assert titles == ["RTT 10 ms", "RTT 50 ms"]
 
 
 @pytest.mark.parametrize("name", list(DRAWN))
@@ -414,10 +407,8 @@ def test_a_figure_drawn_twice_is_the_same() -> None:
 
 def test_a_value_parts_from_its_unit_before_a_word_breaks() -> None:
     assert style.wrapped("1000\u00a0packets", 11) == "1000\npackets"
-    assert (
-        style.wrapped("loss\u00a01\u00a0%, streams\u00a02", 12)
-        == "loss\u00a01\u00a0%,\nstreams\u00a02"
-    )
+    two = style.wrapped("loss\u00a01\u00a0%, streams\u00a02", 12)
+    assert two == "loss\u00a01\u00a0%,\nstreams\u00a02"
 
 
 def test_a_long_word_breaks_behind_a_mark_and_not_inside_its_parts() -> None:
