@@ -23,7 +23,8 @@ from matplotlib.text import Text
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from analysis.draw.registry import Drawn, Sheet, Sweep, draw_matrix, drawing_of
-from analysis.judge.cells import to_matrices
+from analysis.judge.cells import MatrixResults, to_matrices
+from analysis.read.folder import Run, load_run
 from analysis.read.runs import load_results
 from analysis.read.study import Study
 from gostlab.describe.file.experiment import Published
@@ -151,21 +152,13 @@ def write_run(
     results: Path,
     run: Mapping[str, Any],
     *,
-    goodput_mbit: float = 100.0,
-    retr: int = 10,
-    wan: int = 0,
-    idle: float = 0.5,
-    verdict: str = "ok",
-    reason: str = "",
     outcome: str | None = "ok",
     error: str | None = None,
     log: str = "fixture: nothing ran\n",
     name: str | None = None,
-    program: str = "fixture relay 0",
-    seconds: int = 4,
-    env: Mapping[str, Any] | None = None,
+    **measured: Any,
 ) -> Path:
-    """A run's folder. `outcome` None: no status.json."""
+    """A run's folder. `outcome` None: no status.json; measured: as write_measured takes it."""
     folder = results / str(run["experiment"]) / (name or run_name(run))
     folder.mkdir(parents=True)
     put(folder, "run.json", run)
@@ -174,18 +167,8 @@ def write_run(
         "iperf3 -c 127.0.0.1 -p 443 -t 30 -P 1 -i 1 -J\n"
     )
     (folder / "log.txt").write_text(log)
-    if outcome == "ok" and "flows" in run:
-        share = goodput_mbit / max(1, sum(each["kind"] != "udp" for each in run["flows"]))
-        again = wan if run["tunnel"] == "direct" else retr
-        flows = [
-            measured_flow(each, share, again if each["kind"] == "tcp" else None)
-            for each in run["flows"]
-        ]
-        put(folder, "flows.json", {"flows": flows})
     if outcome == "ok":
-        write_measured(
-            folder, run, goodput_mbit, retr, wan, idle, verdict, reason, program, seconds, env or {}
-        )
+        write_measured(folder, run, **measured)
     if outcome is not None:
         ended = {"schema": SCHEMA, "epoch": EPOCH, "outcome": outcome, "error": error}
         took = {"wall_s": 11.0, "guest_s": 33.0, "finished": "2001-01-01T00:00:00Z"}
@@ -239,18 +222,27 @@ def check_of(name: str, verdict: str, asked: Any, got: Any, unit: str, reason: s
 def write_measured(
     folder: Path,
     run: Mapping[str, Any],
-    goodput_mbit: float,
-    retr: int,
-    wan: int,
-    idle: float,
-    verdict: str,
-    reason: str,
-    program: str,
-    seconds: int,
-    env: Mapping[str, Any],
+    *,
+    goodput_mbit: float = 100.0,
+    retr: int = 10,
+    wan: int = 0,
+    idle: float = 0.5,
+    verdict: str = "ok",
+    reason: str = "",
+    program: str = "fixture relay 0",
+    seconds: int = 4,
+    env: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """What a run that ended well leaves."""
     bps, direct, streams = goodput_mbit * 1e6, run["tunnel"] == "direct", run["streams"]
+    if "flows" in run:
+        share = goodput_mbit / max(1, sum(each["kind"] != "udp" for each in run["flows"]))
+        again = wan if direct else retr
+        flows = [
+            measured_flow(each, share, again if each["kind"] == "tcp" else None)
+            for each in run["flows"]
+        ]
+        put(folder, "flows.json", {"flows": flows})
     end, cc = float(run["duration_s"]), run["cc"]
     asked = {"protocol": "TCP", "num_streams": streams, "duration": int(end)}
     whole = {"start": 0, "bytes": int(bps * end / 8), "sender": True}
@@ -510,11 +502,23 @@ def figure_of(word: str, table: Any, **study: Any) -> Figure:
     return next(iter(drawing_of(word).draw(Sheet(sweep, table)))).figure
 
 
-def drawn(results: Path, word: str) -> Drawn:
-    """What a drawing makes of the first matrix of made-up results."""
-    matrices = to_matrices(load_results(results, "made-up").runs)
-    sweep = Sweep(matrices[0], matrices, Study("made-up", "Made up"), "fixture")
-    return draw_matrix(drawing_of(word), sweep, "made-up")
+def loaded(folder: Path) -> Run:
+    """A run that ended well, read."""
+    run = load_run(folder)
+    assert isinstance(run, Run) and run.state == "ok", run
+    return run
+
+
+def matrices_of(results: Path, experiment: str = "made-up") -> list[MatrixResults]:
+    """The matrices of an experiment's results."""
+    return to_matrices(load_results(results, experiment).runs)
+
+
+def drawn(results: Path, word: str, experiment: str = "made-up", **study: Any) -> Drawn:
+    """What a drawing makes of the first matrix of an experiment's results."""
+    matrices = matrices_of(results, experiment)
+    sweep = Sweep(matrices[0], matrices, Study(experiment, "Made up", **study), "fixture")
+    return draw_matrix(drawing_of(word), sweep, experiment)
 
 
 def labelled(figure: Figure, label: str, panel: int | None = 0) -> list[Any]:

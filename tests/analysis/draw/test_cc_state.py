@@ -11,15 +11,12 @@ import pytest
 import synthetic
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from synthetic import check_texts, drawn, loaded
 
 from analysis.draw.drawings import cc_state
-from analysis.draw.registry import Drawn, Sweep, draw_matrix, drawing_of
-from analysis.judge.cells import to_matrices
 from analysis.page import interactive
-from analysis.read.folder import Run, load_run
-from analysis.read.runs import load_results
+from analysis.read.folder import Run
 from analysis.read.states import State, states
-from analysis.read.study import Study
 
 # Dozens of figures: `make test` has them, `make fast` does not.
 pytestmark = pytest.mark.slow
@@ -76,29 +73,18 @@ def written(results: Path, *told: dict[str, Any], name: str = "run", **changes: 
         cc="bbr3",
         tunnel="direct",
         duration_s=20.0,
-        matrix="m",
-        experiment="mine",
         rtt_ms=10.0,
         factors={"cc": "bbr3", **changes.pop("factors", {})},
         **changes,
     )
     folder = synthetic.write_run(results, run, name=name)
     synthetic.write_states(folder, told)
-    found = load_run(folder)
-    assert isinstance(found, Run) and found.state == "ok", found
-    return found
+    return loaded(folder)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return written(tmp_path_factory.mktemp("results"), *rows())
-
-
-def drawn(results: Path) -> Drawn:
-    """What the drawing makes of the only matrix there."""
-    (matrix,) = to_matrices(load_results(results, "mine").runs)
-    sweep = Sweep(matrix, (matrix,), Study("mine", "Mine"), "fixture")
-    return draw_matrix(drawing_of("cc-state"), sweep, "mine")
 
 
 def only(run: Run) -> State:
@@ -171,7 +157,7 @@ def test_a_matrix_has_a_figure_per_cell_and_counts_what_it_leaves_out(tmp_path: 
         written(
             tmp_path, *rows(step_s=0.5), name=f"{index}", factors={"streams": 1, "buffer": index}
         )
-    made = drawn(tmp_path)
+    made = drawn(tmp_path, "cc-state")
     assert made.pictures and all(
         f"{len(made.pictures)} of 9 cells are shown" in each.caption for each in made.pictures
     )
@@ -180,11 +166,9 @@ def test_a_matrix_has_a_figure_per_cell_and_counts_what_it_leaves_out(tmp_path: 
 
 def test_a_cell_whose_control_shows_nothing_is_counted(tmp_path: Path) -> None:
     written(tmp_path, *rows(step_s=0.5), name="one")
-    other = synthetic.description(
-        experiment="mine", matrix="m", cc="cubic", factors={"cc": "cubic"}
-    )
+    other = synthetic.description(cc="cubic", factors={"cc": "cubic"})
     synthetic.write_run(tmp_path, other, name="other")
-    [picture] = drawn(tmp_path).pictures
+    [picture] = drawn(tmp_path, "cc-state").pictures
     assert "1 of 2 cells are shown." in picture.caption
 
 
@@ -195,21 +179,12 @@ def test_a_state_has_one_colour_in_all_figures_and_none_that_another_has() -> No
 
 
 def test_without_a_state_it_says_what_it_needs(tmp_path: Path) -> None:
-    synthetic.write_run(
-        tmp_path, synthetic.description(experiment="mine", matrix="m", factors={"cc": "cubic"})
-    )
-    assert "shows its state" in drawn(tmp_path).note
+    synthetic.write_run(tmp_path, synthetic.description(factors={"cc": "cubic"}))
+    assert "shows its state" in drawn(tmp_path, "cc-state").note
 
 
 def test_no_text_is_outside_or_small(run: Run) -> None:
-    figure = cc_state.plot_state(run, only(run), "made up")
-    figure.canvas.draw()
-    renderer, page = figure.canvas.get_renderer(), figure.bbox  # type: ignore[attr-defined]
-    for text in [*figure.texts, *(each for ax in figure.axes for each in ax.texts)]:
-        box = text.get_window_extent(renderer)
-        assert text.get_fontsize() >= 8 and box.x0 >= page.x0 - 1 and box.x1 <= page.x1 + 1, text
-    tops = [ax.get_legend().get_window_extent(renderer) for ax in figure.axes]
-    assert all(box.x1 <= page.x1 + 1 for box in tops)
+    check_texts(cc_state.plot_state(run, only(run), "made up"))
 
 
 def test_the_page_of_one_run_has_the_states_too_with_gaps(run: Run) -> None:

@@ -14,16 +14,14 @@ import pandas as pd
 import pytest
 import synthetic
 from matplotlib.figure import Figure
+from synthetic import drawn
 
 from analysis.draw import registry
 from analysis.draw.registry import (
     MOST_FIGURES,
     Answer,
     DrawingError,
-    Drawn,
     Picture,
-    Sweep,
-    draw_matrix,
     drawing_of,
     words_for,
 )
@@ -301,28 +299,18 @@ def texts_of(figure: Figure) -> str:
     return " ".join(" ".join(texts).split())
 
 
-def pictures_of(word: str, results: Path, **study: Any) -> list[Picture]:
+def pictures_of(word: str, results: Path) -> list[Picture]:
     """What a drawing makes of the only matrix in some results."""
-    return drawn_of(word, results, **study).pictures
-
-
-def drawn_of(word: str, results: Path, **study: Any) -> Drawn:
-    """The same with what it says."""
-    (matrix,) = to_matrices(load_results(results, "mine").runs)
-    told = Study("mine", "Mine", **study)
-    return draw_matrix(drawing_of(word), Sweep(matrix, (matrix,), told), "mine")
+    return drawn(results, word, "mine").pictures
 
 
 @pytest.mark.parametrize("word", WORDS)
 def test_no_drawing_drops_or_merges_a_cell_without_saying_so(word: str, tmp_path: Path) -> None:
     shown = write_cells(tmp_path, word)
-    published = ()
-    if word == "ratio":
-        published = (EVERYWHERE,)
-    drawn = drawn_of(word, tmp_path, published=published)
-    pictures = drawn.pictures
+    made = drawn(tmp_path, word, "mine", published=(EVERYWHERE,) if word == "ratio" else ())
+    pictures = made.pictures
     if not pictures:  # of one tcp flow some drawings make nothing, and say what they need
-        assert drawing_of(word).needs in drawn.note
+        assert drawing_of(word).needs in made.note
         return
     there = np.array([number for each in pictures for number in numbers_in(each.figure)])
     found = sum(bool(np.isclose(there, value, rtol=5e-3).any()) for value in shown.values())

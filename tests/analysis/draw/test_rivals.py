@@ -4,13 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import synthetic
-from synthetic import drawn
+from synthetic import drawn, matrices_of
 
 from analysis.draw.plain import share_sentences
 from analysis.draw.registry import Drawn
 from analysis.draw.style import save
-from analysis.judge.cells import to_matrices
-from analysis.read.runs import load_results
 
 SHARES = {("bbr", "cubic"): 80.0, ("cubic", "bbr"): 30.0, ("bbr", "bbr"): 50.0}
 
@@ -53,8 +51,7 @@ def test_each_field_has_the_share_beside_the_other_and_both_orders_count(tmp_pat
 
 def test_two_flows_alike_are_called_by_their_congestion_controls(tmp_path: Path) -> None:
     write_pairs(tmp_path)
-    matrices = to_matrices(load_results(tmp_path, "made-up").runs)
-    (said,) = share_sentences(matrices[0].cells)
+    (said,) = share_sentences(matrices_of(tmp_path)[0].cells)
     assert said.sentence.replace("\u00a0", " ") == (
         "BBR takes 80 % of what both carry beside CUBIC (n = 1)."
     )

@@ -10,22 +10,16 @@ import numpy as np
 import pytest
 import synthetic
 from matplotlib.figure import Figure
-from synthetic import FOOTER, check_texts, labelled, titles_of, words_on
+from synthetic import FOOTER, check_texts, labelled, loaded, titles_of, words_on
 
 from analysis.draw import marks, style
 from analysis.draw.drawings import cwnd, series
 from analysis.draw.style import CC_COLOURS
-from analysis.read.folder import Run, load_run
+from analysis.read.folder import Run
 from analysis.read.series import Series
 
 # Dozens of figures: `make test` has them, `make fast` does not.
 pytestmark = pytest.mark.slow
-
-
-def loaded(folder: Path) -> Run:
-    run = load_run(folder)
-    assert isinstance(run, Run) and run.state == "ok", run
-    return run
 
 
 def bbr_rate(t: float, share: float = 1.0) -> float:

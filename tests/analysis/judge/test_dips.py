@@ -4,13 +4,9 @@ from pathlib import Path
 
 import pytest
 import synthetic
+from synthetic import drawn, loaded
 
-from analysis.draw.registry import Drawn, Sweep, draw_matrix, drawing_of
-from analysis.judge.cells import to_matrices
 from analysis.judge.dips import dips_of
-from analysis.read.folder import Run, load_run
-from analysis.read.runs import load_results
-from analysis.read.study import Study
 
 
 def rate(t_s: float) -> float:
@@ -21,22 +17,15 @@ def rate(t_s: float) -> float:
 
 
 def written(results: Path, cc: str = "bbr", dipping: bool = True) -> Path:
-    asked = synthetic.several({"cc": cc}, experiment="mine", matrix="m", cc=cc, factors={"cc": cc})
+    asked = synthetic.several({"cc": cc}, cc=cc, factors={"cc": cc})
     folder = synthetic.write_run(results, asked, name=cc)
     rates = {"flow1": rate if dipping else lambda t: 90.0}
     synthetic.write_over_time(folder, asked, rates, sample_s=0.1)
     return folder
 
 
-def drawn(results: Path) -> Drawn:
-    (matrix,) = to_matrices(load_results(results, "mine").runs)
-    return draw_matrix(drawing_of("dips"), Sweep(matrix, (matrix,), Study("mine", "Mine")), "mine")
-
-
 def test_dips_are_found_and_what_they_cost(tmp_path: Path) -> None:
-    run = load_run(written(tmp_path))
-    assert isinstance(run, Run)
-    dips = dips_of(run, "flow1", 0.1)
+    dips = dips_of(loaded(written(tmp_path)), "flow1", 0.1)
     assert dips is not None
     assert dips.median_mbit == pytest.approx(90.0)
     assert [begin for begin, _ in dips.spans] == pytest.approx([20.0, 30.0, 40.0, 50.0], abs=0.11)
@@ -49,7 +38,7 @@ def test_dips_are_found_and_what_they_cost(tmp_path: Path) -> None:
 def test_the_figure_has_a_panel_per_flow_and_the_sentences_say_the_cost(tmp_path: Path) -> None:
     written(tmp_path, "bbr")
     written(tmp_path, "bbr3", dipping=False)
-    made = drawn(tmp_path)
+    made = drawn(tmp_path, "dips")
     (picture,) = made.pictures
     assert len(picture.figure.axes) == 2
     (answer,) = made.answers
@@ -62,5 +51,5 @@ def test_the_figure_has_a_panel_per_flow_and_the_sentences_say_the_cost(tmp_path
 def test_without_samples_there_is_no_dip(tmp_path: Path) -> None:
     folder = written(tmp_path)
     (folder / "sockets.jsonl").unlink()
-    made = drawn(tmp_path)
+    made = drawn(tmp_path, "dips")
     assert not made.pictures and "sampled its sockets" in made.note

@@ -32,6 +32,13 @@ def marked(folder: Path, words: str, table: str = "") -> Path:
     return page
 
 
+def filled(folder: Path, words: str) -> str:
+    """A page's text whose table the results beside it have filled."""
+    page = marked(folder, words)
+    write_marked([page], folder / "results", folder)
+    return page.read_text()
+
+
 def test_a_table_between_marks_is_written_from_the_runs(tmp_path: Path) -> None:
     write_runs(tmp_path / "results", 5)
     page = marked(tmp_path, "download/main rows=cc", "| old | numbers |")
@@ -47,36 +54,29 @@ def test_a_table_between_marks_is_written_from_the_runs(tmp_path: Path) -> None:
 
 def test_what_the_drawings_say_stands_between_marks_as_a_list(tmp_path: Path) -> None:
     write_runs(tmp_path / "results", 5)
-    page = marked(tmp_path, "download/main says")
-    assert write_marked([page], tmp_path / "results", tmp_path) == [page]
-    said = page.read_text().split(END)[0]
+    said = filled(tmp_path, "download/main says").split(END)[0]
     assert "\n- " in said and "|" not in said
 
 
 def test_a_cell_of_fewer_runs_has_no_number_and_the_table_says_so(tmp_path: Path) -> None:
     write_runs(tmp_path / "results", 5, cc="bbr")
     write_runs(tmp_path / "results", 4, cc="cubic")
-    page = marked(tmp_path, "download/main rows=cc")
-    write_marked([page], tmp_path / "results", tmp_path)
-    assert "| CUBIC | – |" in page.read_text() and "| BBR | 20.6" in page.read_text()
-    assert "1 cell has fewer than 5 runs, and no number" in " ".join(page.read_text().split())
+    text = filled(tmp_path, "download/main rows=cc")
+    assert "| CUBIC | – |" in text and "| BBR | 20.6" in text
+    assert "1 cell has fewer than 5 runs, and no number" in " ".join(text.split())
 
 
 def test_degraded_cells_are_marked_and_figures_and_sides_can_be_chosen(tmp_path: Path) -> None:
     write_runs(tmp_path / "results", 5, verdict="degraded")
-    page = marked(tmp_path, "download/main rows= figure=goodput_mbit,retr")
-    page.write_text(page.read_text().replace("rows= ", ""))
-    write_marked([page], tmp_path / "results", tmp_path)
-    text = page.read_text()
+    text = filled(tmp_path, "download/main figure=goodput_mbit,retr")
     assert "20.6 (20.2–21)†" in text and "BBR, goodput (Mbit/s)" in text
     assert "BBR, retransmissions" in text and "20 degraded" in text
 
 
 def test_a_table_of_one_level_has_its_cells_alone(tmp_path: Path) -> None:
     write_runs(tmp_path / "results", 5)
-    page = marked(tmp_path, "download/main rows=cc only=cc:bbr")
-    write_marked([page], tmp_path / "results", tmp_path)
-    assert "| BBR | 20.6" in page.read_text() and "| CUBIC |" not in page.read_text()
+    text = filled(tmp_path, "download/main rows=cc only=cc:bbr")
+    assert "| BBR | 20.6" in text and "| CUBIC |" not in text
     page = marked(tmp_path, "download/main rows=cc only=cc:reno", "| kept | 1 |")
     assert write_marked([page], tmp_path / "results", tmp_path) == []
 
@@ -87,18 +87,15 @@ def test_published_numbers_stand_beside_the_labs_and_what_moved_is_said(tmp_path
         "matrix,cell,figure,median,n,verdict\n"
         'main,CUBIC,"goodput, mean of the fastest three (Mbit/s)",0.1,1,agrees\n'
     )
-    page = marked(tmp_path, "download/main targets since=then.csv")
-    write_marked([page], tmp_path / "results", tmp_path)
-    (row,) = (line for line in page.read_text().splitlines() if "fastest three" in line)
-    assert "2 of 2 agree; n = 5; 20 runs count." in " ".join(page.read_text().split())
+    text = filled(tmp_path, "download/main targets since=then.csv")
+    (row,) = (line for line in text.splitlines() if "fastest three" in line)
+    assert "2 of 2 agree; n = 5; 20 runs count." in " ".join(text.split())
     assert "| 0.08 to 0.8 |" in row and "| agrees | 0.1 | +10" in row
-    page = marked(tmp_path, "download/main targets moved since=then.csv")
-    write_marked([page], tmp_path / "results", tmp_path)
-    heading, _, moved = [line for line in page.read_text().splitlines() if "|" in line]
+    moved_alone = filled(tmp_path, "download/main targets moved since=then.csv")
+    heading, _, moved = [line for line in moved_alone.splitlines() if "|" in line]
     assert "fastest three" in heading and "+10" in moved
-    page = marked(tmp_path, "download/main targets")
-    write_marked([page], tmp_path / "results", tmp_path)
-    (ratio,) = (line for line in page.read_text().splitlines() if "at least 10" in line)
+    text = filled(tmp_path, "download/main targets")
+    (ratio,) = (line for line in text.splitlines() if "at least 10" in line)
     assert "| 100 (100–100) |" in ratio or "| 100 (identical) |" in ratio
 
 

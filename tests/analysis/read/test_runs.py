@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import synthetic
+from synthetic import loaded
 
 from analysis.judge.cells import to_matrices
 from analysis.read.description import mean_loss
@@ -135,14 +136,12 @@ def test_idle_time_is_that_of_the_median_second_not_of_the_whole(tmp_path: Path)
         for t, (busy, idle) in enumerate(busy_idle, 1)
     ]
     synthetic.put_lines(folder, "hosts", rows)
-    run = load_run(folder)
-    assert isinstance(run, Run) and run.idle_share == 0.0 and run.idle_share_load == 0.5
+    run = loaded(folder)
+    assert run.idle_share == 0.0 and run.idle_share_load == 0.5
 
 
 def of(tmp_path: Path, run: dict, name: str = "one", **measured: object) -> Run:
-    found = load_run(synthetic.write_run(tmp_path, run, name=name, **measured))
-    assert isinstance(found, Run) and found.state == "ok", found
-    return found
+    return loaded(synthetic.write_run(tmp_path, run, name=name, **measured))
 
 
 def test_goodput_is_the_flows_together_without_udp(tmp_path: Path) -> None:
@@ -286,8 +285,7 @@ def test_a_bottleneck_s_use_follows_its_rate(tmp_path: Path) -> None:
             rows.append({**card, "t_s": float(t), "dev": dev, "sent_bytes": part * sent})
         sent += (100e6 if t < 10 else 50e6) / 8
     synthetic.put_lines(folder, "queues", rows)
-    run = load_run(folder)
-    assert isinstance(run, Run) and run.link_share == pytest.approx(0.9)
+    assert loaded(folder).link_share == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize("key", ["flows", "changes", "sites", "acks", "topology"])

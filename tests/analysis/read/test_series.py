@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 import synthetic
 from scipy import integrate
+from synthetic import loaded, matrices_of
 
 from analysis.judge import fairness
-from analysis.judge.cells import natural, to_matrices, to_table, value_of
+from analysis.judge.cells import natural, to_table, value_of
 from analysis.judge.statistics import best_mean
 from analysis.read import series
-from analysis.read.folder import Run, load_run
-from analysis.read.runs import load_results
+from analysis.read.folder import Run
 from analysis.read.study import Study
 from gostlab.describe.file.experiment import Published
 
@@ -37,9 +37,7 @@ def made(
     folder = synthetic.write_run(tmp_path, run, name=name)
     if rates is not None:
         synthetic.write_over_time(folder, run, rates, **kept)
-    found = load_run(folder)
-    assert isinstance(found, Run) and found.state == "ok", found
-    return found
+    return loaded(folder)
 
 
 def test_a_flow_s_rate_is_its_sockets_payload_together(tmp_path: Path) -> None:
@@ -308,9 +306,7 @@ def test_an_older_lab_s_series_are_read_by_bytes_acked(tmp_path: Path) -> None:
     socket = {"leg": "wan", "local": "a", "peer": "b", "cwnd_pkts": 10}
     rows = [{**socket, "t_s": float(t), "bytes_acked": 125_000 * t} for t in range(1, 5)]
     synthetic.put_lines(folder, "sockets", rows)
-    found = load_run(folder)
-    assert isinstance(found, Run)
-    assert series.flow_rates(found, 1.0)["flow1"].value == pytest.approx([1.0] * 4)
+    assert series.flow_rates(loaded(folder), 1.0)["flow1"].value == pytest.approx([1.0] * 4)
 
 
 def test_series_are_read_only_where_a_matrix_asks_for_them(
@@ -318,7 +314,7 @@ def test_series_are_read_only_where_a_matrix_asks_for_them(
 ) -> None:
     run = synthetic.description()
     synthetic.write_run(tmp_path, run)
-    (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
+    (matrix,) = matrices_of(tmp_path)
 
     def read(*_: Any) -> None:
         raise AssertionError("it was read")
@@ -337,7 +333,7 @@ def test_a_table_has_the_flows_figures_beside_each_other(tmp_path: Path) -> None
     for repetition in range(1, 4):
         run = synthetic.several(*TWO, repetition=repetition, seed=repetition)
         made(tmp_path, run, second_from(20.0 if repetition < 3 else 70.0), name=f"r{repetition}")
-    (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
+    (matrix,) = matrices_of(tmp_path)
     (row,) = [row for _, row in to_table(matrix.cells, Study("x", "x")).iterrows()]
     asked = {"topology": "dumbbell", "rtt_ms": 10.0, "loss_p": 0.0, "ordered": 0.0, "flows": 2}
     assert dict(row[list(asked)]) == asked
@@ -360,7 +356,7 @@ def test_a_cell_that_the_kernel_lacks_says_so(tmp_path: Path) -> None:
     error = "congestion control bbr2: kernel module not built yet"
     synthetic.write_run(tmp_path, synthetic.cell("bbr2", 1), outcome="unsupported", error=error)
     synthetic.write_run(tmp_path, synthetic.cell("cubic", 1), verdict="invalid")
-    (matrix,) = to_matrices(load_results(tmp_path, "made-up").runs)
+    (matrix,) = matrices_of(tmp_path)
     assert [cell.absent for cell in matrix.cells] == ["", "kernel module not built yet"]
     absent = to_table(matrix.cells, Study("made-up", "x"))["absent"]
     assert list(absent) == ["no valid run", "kernel module not built yet"]

@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 import synthetic
+from synthetic import loaded
 
 from analysis.page.report import to_chapter, write_report
-from analysis.read.folder import Run, load_run
 from analysis.read.runs import load_results
 from analysis.read.study import Claim, claims_of, load_study
 from gostlab.declared.folders import EXPERIMENTS
@@ -48,15 +48,13 @@ def test_the_file_that_lies_with_the_results_says_what_they_are(tmp_path: Path) 
 def test_what_the_study_published_is_found_for_a_run(tmp_path: Path) -> None:
     keep(tmp_path)
     study = load_study("made-up", tmp_path)
-    run = load_run(synthetic.write_run(tmp_path, synthetic.cell("cubic", 1)))
-    assert isinstance(run, Run)
+    run = loaded(synthetic.write_run(tmp_path, synthetic.cell("cubic", 1)))
     fair, *_ = about = study.published_all_for(run)
     assert len(about) == 2 and fair.why == "its window"
     assert claims_of(fair) == (Claim("jain", None, 0.9),)
     found = study.published_for(run)
     assert found is not None and found.goodput_mbit == 5.0  # however written, never the band's
-    many = load_run(synthetic.write_run(tmp_path, synthetic.cell("cubic", 16)))
-    assert isinstance(many, Run)
+    many = loaded(synthetic.write_run(tmp_path, synthetic.cell("cubic", 16)))
     found = study.published_for(many)
     assert found is not None and (found.goodput_mbit, found.retr) == (1430.0, 3)
     assert claims_of(found) == (Claim("goodput_mbit", 1430.0), Claim("retr", 3.0))
