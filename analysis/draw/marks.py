@@ -197,23 +197,11 @@ def draw_bar(ax: Axes, x: float, width: float, row: pd.Series, figure: str, how:
     value and band. What has no valid run says why.
     """
     own = cc_colour(row["cc"])
-    degraded = row["verdict"] == "degraded"
     lab_x, study_x = x - width * 0.12, x + width * 0.34
     states = row[f"{figure}_states"]
     median = max(states, key=lambda state: state.runs).value if states else number(row, figure)
     if row["n"] and is_known(median):
-        (drawn,) = ax.bar(
-            lab_x,
-            median,
-            width * 0.62,
-            color="white" if degraded else own,
-            edgecolor=own,
-            linewidth=1.2,
-            hatch=DEGRADED_HATCH if degraded else None,
-            label=f"lab {row['cc']}",
-            zorder=2,
-        )
-        shows_row(drawn, row)
+        draw_plain_bar(ax, lab_x, median, width * 0.62, row, own, own, f"lab {row['cc']}")
         draw_spread(ax, lab_x, row, figure, INK)
         reached = (median, row[f"{figure}_high"], *row[f"{figure}_values"])
         said = "\nor ".join(short(value) for value in typical(row, figure))
@@ -222,6 +210,17 @@ def draw_bar(ax: Axes, x: float, width: float, row: pd.Series, figure: str, how:
         note_above(ax, lab_x, 0.0, row["absent"], "upright", FAINT)
     draw_band_beside(ax, study_x, row, figure, INK, zorder=2.5)
     draw_study(ax, study_x, row, figure, own)
+
+
+def draw_plain_bar(
+    ax: Axes, x: float, top: float, width: float, row: pd.Series, face: Any, edge: str, label: str
+) -> None:
+    """A cell's bar alone, hatched if degraded."""
+    degraded = row["verdict"] == "degraded"
+    look = {"linewidth": 1.2, "hatch": DEGRADED_HATCH if degraded else None, "zorder": 2}
+    face = "white" if degraded else face
+    (drawn,) = ax.bar(x, top, width, color=face, edgecolor=edge, label=label, **look)
+    shows_row(drawn, row)
 
 
 def note_above(
@@ -325,11 +324,6 @@ def tint(colour: str, shade: int) -> Any:
 def shade_of(row: pd.Series, flows: Sequence[str], place: int) -> int:
     """How many flows before one have its congestion control."""
     return sum(row[f"cc:{flow}"] == row[f"cc:{flows[place]}"] for flow in flows[:place])
-
-
-def flow_colour(rows: pd.DataFrame, flow: str) -> str:
-    """The colour of a flow's congestion control."""
-    return cc_colour(str(rows[f"cc:{flow}"].dropna().iloc[0]))
 
 
 def min_max(

@@ -6,6 +6,7 @@ where another figure begins is said here.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -49,22 +50,16 @@ Condition = tuple[str, Sequence[Run]]
 Each = TypeVar("Each")
 
 
-def varying(cells: Sequence[Cell]) -> set[str]:
-    """The factors that make a condition: all but the congestion control that vary."""
-    levels: dict[str, set[str]] = {}
-    for cell in cells:
-        for name, value in cell.factors:
-            levels.setdefault(name, set()).add(level(value))
-    return {name for name, seen in levels.items() if name != "cc" and len(seen) > 1}
-
-
 def conditions(cells: Sequence[Cell], measured: Callable[[Run], bool]) -> list[Condition]:
-    """(condition, the runs that count and measured it) in the order of the cells."""
+    """(condition, the runs that count and measured it) in the order of the cells. What makes a
+    condition are the factors that vary, all but the congestion control.
+    """
     found: dict[str, list[Run]] = {}
-    varied = varying(cells)
+    levels = {(name, level(value)) for cell in cells for name, value in cell.factors}
+    seen = Counter(name for name, _ in levels if name != "cc")
     for cell in cells:
         words = ", ".join(
-            named_level(name, level(value)) for name, value in cell.factors if name in varied
+            named_level(name, level(value)) for name, value in cell.factors if seen[name] > 1
         )
         found.setdefault(words, []).extend(run for run in cell.counted if measured(run))
     known = [(words, tuple(runs)) for words, runs in found.items() if runs]

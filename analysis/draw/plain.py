@@ -334,7 +334,8 @@ def lever_claim(lever: Lever) -> tuple[str, Sequence[Measured]]:
     ends = [lever.found[0], lever.found[-1]]
     levels = lever.levels(ends)
     low, high = (carried(goodput) + spread(goodput) for goodput, _ in ends)
-    gap = f", a factor of {digits(lever.times)}" if math.isfinite(lever.times) else ""
+    digits = ".2g" if lever.times < 10 else ".0f"  # a factor of 1.3, of 13
+    gap = f", a factor of {lever.times:{digits}}" if math.isfinite(lever.times) else ""
     if lever.times < 1 + UNMOVED:
         inside = sorted(levels, key=lambda each: natural(level(each[0][1])))
         one, two = map(level_said, inside)
@@ -344,8 +345,8 @@ def lever_claim(lever: Lever) -> tuple[str, Sequence[Measured]]:
             f"Between {briefly(one, two)} and {two} goodput moves by no more than"
             f" {100 * (lever.times - 1):.2g}{NBSP}%, {low} to {high}"
         ), ends
-    if all(is_quantity(each[0][1]) for each in levels):
-        numbers = [natural(level(each[0][1])) for each in levels]
+    numbers = [natural(level(each[0][1])) for each in levels]
+    if all(each and not each[0][0] for each in numbers):  # or numbers with a unit
         verb, step = ("rises", 1) if numbers[0] < numbers[1] else ("falls", -1)
         first, last = [level_said(each) for each in levels][::step]
         start, end = [low, high][::step]
@@ -399,11 +400,6 @@ def between(found: Sequence[Summary]) -> str:
     return f"{' to '.join(ends)}{NBSP}Mbit/s"
 
 
-def digits(times: float) -> str:
-    """A factor of 1.3, of 13."""
-    return f"{times:.2g}" if times < 10 else f"{times:.0f}"
-
-
 def briefly(first: str, last: str) -> str:
     """The first of two levels without what the second says again: 0.01 to 0.3 BDP of buffer."""
     own, other = (re.split(r"[ \u00a0]", words) for words in (first, last))
@@ -411,12 +407,6 @@ def briefly(first: str, last: str) -> str:
         own.pop()
         other.pop()
     return " ".join(own) if own[0][:1].isdigit() and other[0][:1].isdigit() else first
-
-
-def is_quantity(value: Scalar) -> bool:
-    """Whether a level is a number, or one with a unit."""
-    first = natural(level(value))[:1]
-    return bool(first) and not first[0][0]
 
 
 # -- who takes how much

@@ -90,12 +90,14 @@ def panels_of(run: Run, *, every_ack: bool = False) -> list[Panel]:
         (at_every_ack(run, column) if every_ack else {}) or socket_series(run, column)
         for column in ("cwnd_pkts", "srtt_ms")
     )
+    drops = queue_series(run, "drops")
+    dropped = Series(drops.t_s, drops.value - drops.value[:1])  # since the load began
     panels = [
         Panel("Rate (Mbit/s)", lines(flow_rates(run, window_s))),
         Panel("Congestion window (segments)", lines(cwnd, "cwnd_pkts")),
         Panel("Round trip (ms)", lines(srtt, "srtt_ms")),
         Panel("Bottleneck's queue (packets)", only(Line("queue", queue_series(run)))),
-        Panel("Dropped there so far (packets)", only(Line("drops", drop_series(run)))),
+        Panel("Dropped there so far (packets)", only(Line("drops", dropped))),
     ]
     return [panel for panel in panels if panel.lines]
 
@@ -139,12 +141,6 @@ def at_every_ack(run: Run, column: str) -> dict[str, Series]:
     table = acks(run, tuple(dict.fromkeys(("t_s", "flow", "cwnd_pkts", column))))
     by_flow = table.dropna(subset=[column]).groupby("flow")
     return {str(flow): Series.of(rows, column) for flow, rows in by_flow}
-
-
-def drop_series(run: Run) -> Series:
-    """What the bottleneck has dropped since the load began, in the direction of the data."""
-    drops = queue_series(run, "drops")
-    return Series(drops.t_s, drops.value - drops.value[:1])
 
 
 def thinned(series: Series, most: int) -> Series:

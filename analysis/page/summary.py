@@ -9,7 +9,7 @@ the results have no such run of its experiment's first matrix.
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from textwrap import wrap
 
@@ -33,15 +33,8 @@ COLOURS = 64  # of a picture: a third of the bytes, and nobody sees it
 COLUMNS = 100
 # In an answer: (n = 5), or one of several things in brackets.
 OF_SIZE = re.compile(r"\s\(n\s=\s[^;()]+\)|;\sn\s=\s[^;()]+(?=[;)])|(?<=\()n\s=\s[^;()]+;\s")
+PICTURE = re.compile(r"\]\([^)/]+/([A-Za-z0-9._+-]+)\.png\)")  # that a section shows
 MOST_NAMED = 2  # matrices of a command; of more it says how many
-
-
-@dataclass(frozen=True)
-class Section:
-    """An experiment on the page."""
-
-    text: str
-    pictures: frozenset[str]
 
 
 def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
@@ -50,7 +43,7 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
     names: the experiments to make anew, where they have runs enough. Raises OSError, DrawingError.
     """
     folder = out_md.with_suffix("")
-    before = kept_sections(out_md)
+    _, before = sections_in(made_earlier(out_md, COMMAND), "results")
     sections = dict(before)
     for name in names:
         chapter = chapter_of(results, name)
@@ -64,15 +57,16 @@ def write_summary(results: Path, names: Sequence[str], out_md: Path) -> Path:
         picture = picture_of(chapter)
         if picture is not None:
             write_whole(folder / f"{name}.png", fewer_colours(save(picture.figure, "png")))
-        sections[name] = Section(
-            section_of(chapter, folder.name), frozenset([name] if picture else [])
-        )
+        sections[name] = section_of(chapter, folder.name)
     page = page_template("summary.md.j2").render(
-        command=COMMAND, least=LEAST, sections=[sections[name].text for name in sorted(sections)]
+        command=COMMAND, least=LEAST, sections=[sections[name] for name in sorted(sections)]
     )
     write_whole(out_md, (page.rstrip("\n") + "\n"))
-    shown = {name for each in sections.values() for name in each.pictures}
-    for name in {name for each in before.values() for name in each.pictures} - shown:
+    old, shown = (
+        {name for text in each.values() for name in PICTURE.findall(text)}
+        for each in (before, sections)
+    )
+    for name in old - shown:
         (folder / f"{name}.png").unlink(missing_ok=True)
     return out_md
 
@@ -98,15 +92,6 @@ def fewer_colours(png: bytes) -> bytes:
     out = io.BytesIO()
     Image.open(io.BytesIO(png)).convert("RGB").quantize(COLOURS).save(out, "png", optimize=True)
     return out.getvalue()
-
-
-def kept_sections(page: Path) -> dict[str, Section]:
-    """The sections of the page as it is, by experiment; none of a page that something else
-    wrote.
-    """
-    _, sections = sections_in(made_earlier(page, COMMAND), "results")
-    shown = re.compile(r"\]\([^)/]+/([A-Za-z0-9._+-]+)\.png\)")
-    return {name: Section(text, frozenset(shown.findall(text))) for name, text in sections.items()}
 
 
 def chapter_of(results: Path, name: str) -> Chapter | None:

@@ -96,12 +96,11 @@ def level_columns(cells: Sequence[Cell]) -> list[Column]:
     usual = [TUNNEL, STREAMS, CC]
     others = {key for cell in cells for key, _ in cell.factors} - {each.key for each in usual}
     named = ((f"factor_{key}", FACTOR_HEADINGS.get(key, key)) for key in sorted(others))
-    return usual + [Column(*each, shown_level, numeric=False) for each in named]
-
-
-def shown_level(value: object) -> str:
-    """A level in a table: as it was written, and what changes under way in words."""
-    return changes_words(value) or plain(value)
+    return usual + [
+        # as it was written, and what changes under way in words
+        Column(*each, lambda value: changes_words(value) or plain(value), numeric=False)
+        for each in named
+    ]
 
 
 def levels(row: pd.Series, cell: Cell) -> Row:

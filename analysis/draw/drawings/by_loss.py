@@ -169,14 +169,10 @@ def halves(sweep: Sweep, table: pd.DataFrame) -> Iterator[str]:
         there = cells[cells["goodput"].notna()].sort_values("loss_p")
         for (rtt, cc, full), rows in there.groupby(["rtt_ms", "cc", "rate_mbit"]):
             mbit = payload_mbit(full * 1e6, int(rows["mtu_bytes"].iloc[0]))
-            points = [*zip(map(loss_words, rows["loss_p"]), rows["goodput"], strict=True)]
+            tried = zip(rows["loss_p"], rows["goodput"], strict=True)
+            points = [(f"{100 * p:.6g}{NBSP}% loss" if p else "no loss", got) for p, got in tried]
             who = f"{cc_name(cc)} over {rtt:g} ms{f' ({aside})' if aside else ''}"
             yield crossing(points, who, f"half of the link's {rate(mbit)} Mbit/s", mbit / 2)
-
-
-def loss_words(loss: float) -> str:
-    """A loss rate: 0.01 % loss, no loss."""
-    return f"{100 * loss:.6g}{NBSP}% loss" if loss else "no loss"
 
 
 DRAWING = Drawing(

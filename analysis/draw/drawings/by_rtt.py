@@ -17,7 +17,7 @@ from analysis.draw import facet, marks
 from analysis.draw.levels import ccs_of, facets_of, flows_of, rtt_column
 from analysis.draw.registry import Drawing, Sheet, Sweep, told, valid_rows
 from analysis.draw.sentences import UNMOVED, crossing, whole_percent
-from analysis.draw.style import WIDE, apart, name_ticks, note, thousands
+from analysis.draw.style import WIDE, apart, cc_colour, name_ticks, note, thousands
 from analysis.judge.models import Model, Path, models_for
 from analysis.judge.statistics import is_known
 from analysis.judge.table import cc_name, rate
@@ -31,7 +31,7 @@ def series(table: pd.DataFrame, rows: pd.DataFrame) -> list[facet.Series]:
     return [
         facet.Series(
             {},
-            marks.flow_colour(rows, flow),
+            cc_colour(str(rows[f"cc:{flow}"].dropna().iloc[0])),
             f"lab {flow}",
             marks.look_of(place),
             dashes=marks.FLOW_DASHES[place % len(marks.FLOW_DASHES)],

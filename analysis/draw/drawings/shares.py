@@ -13,7 +13,6 @@ from analysis.draw.levels import facets_of, factor_heading, flows_of, level_word
 from analysis.draw.panels import abreast, panel_figure
 from analysis.draw.registry import Drawing, Picture, Sheet, Sweep, all_of, told, valid_rows
 from analysis.draw.sentences import NEAR, convergence, in_cells, span, whole_percent
-from analysis.draw.spots import shows_row
 from analysis.judge.figures_of_merit import merit_of
 from analysis.judge.statistics import is_known
 from analysis.judge.table import cc_name, is_missing, percent, ratio
@@ -80,19 +79,9 @@ def draw_share(
     figure = f"share:{flow}"
     colour = style.cc_colour(str(row[f"cc:{flow}"]))
     if is_known(marks.number(row, figure)):
-        degraded = row["verdict"] == "degraded"
-        (bar,) = ax.bar(
-            x,
-            100 * row[figure],
-            width * 0.9,
-            color="white" if degraded else marks.tint(colour, shade),
-            edgecolor=colour,
-            linewidth=1.2,
-            hatch=style.DEGRADED_HATCH if degraded else None,
-            label=f"lab {flow}",
-            zorder=2,
-        )
-        shows_row(bar, row)
+        face, label = marks.tint(colour, shade), f"lab {flow}"
+        top = 100 * row[figure]
+        marks.draw_plain_bar(ax, x, top, width * 0.9, row, face, colour, label)
         marks.draw_spread(ax, x, row, figure, style.INK, scale=100)
     marks.draw_band_beside(
         ax, x + width * 0.3, row, figure, style.INK, scale=100, full=100, zorder=2.5
