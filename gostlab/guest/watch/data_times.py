@@ -5,12 +5,12 @@ ago it sent some (tcpi_last_data_sent). A reader of both at a sample knows the f
 microsecond, if the sender was not idle since, and the last one to a jiffy.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gostlab.describe.resolve.flows import Flow
 from gostlab.guest.tunnels.launch import Leg
-from gostlab.guest.watch.netlink import TcpSocket
+from gostlab.guest.watch.netlink import NO_MIN_RTT, Sending
 
 # iperf3's cookie, the first thing that each of its connections sends, has 37 bytes; the options of
 # its control connection some hundreds more.
@@ -21,10 +21,12 @@ FIRST_LEGS = {"near": ("app", "inner", "wan"), "far": ("exit", "inner", "wan")}
 LAST_LEGS = {"near": FIRST_LEGS["far"], "far": FIRST_LEGS["near"]}
 
 
-@dataclass
+@dataclass(slots=True)
 class Sent:
     """What one socket has sent, as far as samples tell. Times are seconds of the load."""
 
+    leg: Leg
+    end: str
     busy_before_ms: float  # for its cookie; until a sample shows it, a round trip
     began_s: float | None = None
     last_s: float = 0.0
@@ -46,25 +48,29 @@ class DataWatch:
     """What is known of every sampled socket's sending."""
 
     def __init__(self) -> None:
-        self._sockets: dict[tuple[Leg, str, str, str], Sent] = {}
+        self._sockets: list[Sent] = []
         self._sampled_s = 0.0
 
-    def note(self, at_s: float, leg: Leg, end: str, tcp: TcpSocket, *, sends_data: bool) -> None:
+    def first(self, leg: Leg, end: str, seen: Sending) -> Sent:
+        """A socket at the first sample that shows it."""
+        knows_rtt = end == "near" and seen.min_rtt_us != NO_MIN_RTT  # the other sends no cookie
+        sent = Sent(leg, end, seen.min_rtt_us / 1000 if knows_rtt else 0.0)
+        self._sockets.append(sent)
+        return sent
+
+    def note(self, at_s: float, sent: Sent, seen: Sending, *, sends_data: bool) -> None:
         """A socket at a sample."""
-        key = leg, end, tcp.local, tcp.peer
-        cookie_ms = tcp.min_rtt_ms or 0.0 if end == "near" else 0.0  # the accepting end sends none
-        sent = self._sockets.setdefault(key, Sent(cookie_ms))
         sent.is_data |= sends_data
-        if tcp.data_segments_out == sent.segments:
+        if seen.data_segments_out == sent.segments:
             if not sent.segments:
-                sent.busy_before_ms = tcp.busy_ms
+                sent.busy_before_ms = seen.busy_us / 1000
             return
-        sent.segments, sent.srtt_ms = tcp.data_segments_out, tcp.srtt_ms
-        sent.last_s = max(self._sampled_s, at_s - tcp.since_sent_ms / 1000)
-        if tcp.bytes_acked + tcp.unacked_pkts * tcp.mss <= COOKIE_BYTES:
-            sent.busy_before_ms = tcp.busy_ms
+        sent.segments, sent.srtt_ms = seen.data_segments_out, seen.srtt_us / 1000
+        sent.last_s = max(self._sampled_s, at_s - seen.since_sent_ms / 1000)
+        if seen.bytes_out <= COOKIE_BYTES:
+            sent.busy_before_ms = seen.busy_us / 1000
         elif sent.began_s is None:
-            began_s = at_s - (tcp.busy_ms - sent.busy_before_ms) / 1000
+            began_s = at_s - (seen.busy_us / 1000 - sent.busy_before_ms) / 1000
             sent.began_s = max(self._sampled_s, began_s)
 
     def sampled(self, at_s: float) -> None:
@@ -75,10 +81,11 @@ class DataWatch:
         """When a flow's data left; None where no socket of its own sent enough to tell."""
         own = {leg.name for leg in legs if leg.flow == flow.name}
         first = next((name for name in FIRST_LEGS[sending] if name in own), None)
-        found: Sequence[Sent] = [
+        found = [
             sent
-            for (leg, end, _, _), sent in self._sockets.items()
-            if (leg.flow, leg.name, end) == (flow.name, first, sending) and sent.is_data
+            for sent in self._sockets
+            if (sent.leg.flow, sent.leg.name, sent.end) == (flow.name, first, sending)
+            and sent.is_data
         ]
         began = [sent.began_s for sent in found if sent.began_s is not None]
         if not began:

@@ -9,8 +9,10 @@ Layouts are those of <linux/inet_diag.h>, <linux/tcp.h> (struct tcp_info, append
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import NamedTuple
 
 from gostlab.declared.qdiscs import marking_kinds
 from gostlab.guest.namespaces import inside
@@ -30,6 +32,28 @@ LIVE_STATES = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
 BBR_UNIT = 256  # tcp_bbr_info: gains are fractions of 256
 INFINITE_SSTHRESH = 0x7FFFFFFF
 TCP_INFO = struct.Struct("=8x24I4Q6I4Q2I20x3I")  # struct tcp_info, as far as it is read here
+SENDING = struct.Struct("=16xI4xI16xI20xI48xQ20xI4xI8xQ")  # and of that, what Sending has
+NO_MIN_RTT = 0xFFFFFFFF
+
+
+class Sending(NamedTuple):
+    """What is asked of every socket at every sample, as tcp_info has it: a fifth of what it takes
+    to read all of it.
+    """
+
+    mss: int
+    unacked_pkts: int
+    since_sent_ms: int  # when it last sent data
+    srtt_us: int
+    bytes_acked: int
+    min_rtt_us: int
+    data_segments_out: int
+    busy_us: int
+
+    @property
+    def bytes_out(self) -> int:
+        """What it has sent, or a little more: its last segments may be smaller than the others."""
+        return self.bytes_acked + self.unacked_pkts * self.mss
 
 
 @dataclass(frozen=True)
@@ -136,32 +160,55 @@ def _dump(link: socket.socket, kind: int, body: bytes) -> Iterator[bytes]:
             yield payload
 
 
-def tcp_sockets(link: socket.socket) -> list[TcpSocket]:
+@dataclass(slots=True)
+class SocketMessage:
+    """An inet_diag_msg with its tcp_info."""
+
+    body: bytes
+    attributes: dict[int, bytes]
+
+    @property
+    def identity(self) -> bytes:
+        """The socket's ports and addresses."""
+        return self.body[4:40]
+
+    @property
+    def cc(self) -> str | None:
+        name = self.attributes.get(INET_DIAG_CONG)
+        return name.rstrip(b"\0").decode() if name else None
+
+    @property
+    def sending(self) -> Sending:
+        return Sending._make(SENDING.unpack_from(self.attributes[INET_DIAG_INFO]))
+
+
+def tcp_sockets(link: socket.socket) -> list[SocketMessage]:
     """Every live TCP socket of a namespace (dual-stack listeners have IPv4 peers as IPv6)."""
     extensions = (
         1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1) | 1 << (INET_DIAG_CONG - 1)
     )
-    found: list[TcpSocket] = []
+    found: list[SocketMessage] = []
     for family in (socket.AF_INET, socket.AF_INET6):
         request = struct.pack(
             "=BBBBI", family, socket.IPPROTO_TCP, extensions, 0, LIVE_STATES
         ) + bytes(48)
-        found += [
-            parsed
-            for body in _dump(link, SOCK_DIAG_BY_FAMILY, request)
-            if (parsed := parse_tcp_socket(body)) is not None
-        ]
+        found += socket_messages(_dump(link, SOCK_DIAG_BY_FAMILY, request))
     return found
 
 
-def parse_tcp_socket(body: bytes) -> TcpSocket | None:
-    """An inet_diag_msg; None if it has no tcp_info (a listener, a time-wait)."""
-    family, state = struct.unpack_from("=BB", body)
+def socket_messages(bodies: Iterable[bytes]) -> Iterator[SocketMessage]:
+    """Those that have a tcp_info: not a listener's, nor a time-wait's."""
+    for body in bodies:
+        attributes = attributes_of(body, 72)
+        if INET_DIAG_INFO in attributes and body[1] != TCP_LISTEN:
+            yield SocketMessage(body, attributes)
+
+
+def parse_tcp_socket(message: SocketMessage) -> TcpSocket:
+    """All that a message tells of its socket."""
+    body, attributes = message.body, message.attributes
+    family, state = body[0], body[1]
     local_port, peer_port = struct.unpack_from("!HH", body, 4)
-    attributes = attributes_of(body, 72)
-    info = attributes.get(INET_DIAG_INFO)
-    if info is None or state == TCP_LISTEN:
-        return None
     (
         rto_us,
         _ato,
@@ -206,26 +253,25 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
         reord_seen,
         _out_of_order,
         snd_wnd,
-    ) = TCP_INFO.unpack_from(info.ljust(TCP_INFO.size, b"\0"))
+    ) = TCP_INFO.unpack_from(attributes[INET_DIAG_INFO].ljust(TCP_INFO.size, b"\0"))
     bbr_bw = bbr_min_rtt = bbr_pacing = bbr_cwnd = None
     bbr = attributes.get(INET_DIAG_BBRINFO)
     if bbr is not None and len(bbr) >= 20:
         low, high, min_rtt, pacing_gain, cwnd_gain = struct.unpack_from("=5I", bbr)
         bbr_bw, bbr_min_rtt = (high << 32 | low) * 8, min_rtt / 1000
         bbr_pacing, bbr_cwnd = pacing_gain / BBR_UNIT, cwnd_gain / BBR_UNIT
-    name = attributes.get(INET_DIAG_CONG)
     parsed = object.__new__(TcpSocket)
     # As TcpSocket(...) does, by one call and not one for each field: half of what parsing takes.
     vars(parsed).update(
         local=f"{_address(family, body[8:24])}:{local_port}",
         peer=f"{_address(family, body[24:40])}:{peer_port}",
         state=state,
-        cc=name.rstrip(b"\0").decode() if name else None,
+        cc=message.cc,
         cwnd_pkts=cwnd,
         ssthresh_pkts=None if ssthresh >= INFINITE_SSTHRESH else ssthresh,
         srtt_ms=srtt_us / 1000,
         rttvar_ms=rttvar_us / 1000,
-        min_rtt_ms=None if min_rtt_us == 0xFFFFFFFF else min_rtt_us / 1000,
+        min_rtt_ms=None if min_rtt_us == NO_MIN_RTT else min_rtt_us / 1000,
         rto_ms=rto_us / 1000,
         mss=snd_mss,
         unacked_pkts=unacked,
@@ -254,6 +300,7 @@ def parse_tcp_socket(body: bytes) -> TcpSocket | None:
     return parsed
 
 
+@cache
 def _address(family: int, raw: bytes) -> str:
     """A printable address; an IPv4 address mapped into IPv6 is printed as IPv4."""
     if family == socket.AF_INET:
@@ -273,19 +320,17 @@ def watch_closed_sockets(pid: int) -> socket.socket:
     return link
 
 
-def closed_sockets(link: socket.socket) -> list[TcpSocket]:
+def closed_sockets(link: socket.socket) -> list[SocketMessage]:
     """What has been destroyed since the last call. Raises OSError (ENOBUFS) if some were missed."""
-    found: list[TcpSocket] = []
+    found: list[SocketMessage] = []
     while True:
         try:
             data = link.recv(1 << 18)
         except BlockingIOError:
             return found
-        found += [
-            parsed
-            for kind, body in _messages(data)
-            if kind == SOCK_DIAG_BY_FAMILY and (parsed := parse_tcp_socket(body)) is not None
-        ]
+        found += socket_messages(
+            body for kind, body in _messages(data) if kind == SOCK_DIAG_BY_FAMILY
+        )
 
 
 def marks_of(name: str, statistics: bytes) -> int | None:

@@ -12,16 +12,17 @@ import math
 import os
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
 from gostlab.guest.network import Interface, Network
 from gostlab.guest.tunnels.launch import Leg, Tunnel
 from gostlab.guest.watch import netlink
-from gostlab.guest.watch.data_times import DataWatch
+from gostlab.guest.watch.data_times import DataWatch, Sent
 
 NSTAT_KEYS = (
     "TcpOutSegs",
@@ -57,16 +58,38 @@ PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 CONTROL_BYTES = 50_000
 
 
-# What of a socket stands in no row: it says nothing besides.
-UNWRITTEN = ("state", "since_sent_ms")
-# What stands together in a row, where the congestion control tells it.
-BBR_MODEL = ("bw_bps", "min_rtt_ms", "pacing_gain", "cwnd_gain")
-IN_A_LINE = json.JSONEncoder(sort_keys=True)
-
 # What a leg's sending sockets did, from their last tcp_info, in all.
 COUNTED = ("segments_out", "data_segments_out", "segments_retransmitted", "bytes_acked")
 MARKED = ("marked_pkts",)  # which stand where there were any
 TIMED = ("busy_ms", "rwnd_limited_ms", "sndbuf_limited_ms")
+
+IN_A_LINE = json.JSONEncoder(sort_keys=True)
+# What of a socket stands in no row: it says nothing besides.
+UNWRITTEN = ("state", "since_sent_ms")
+# What stands together in a row, where the congestion control tells it.
+BBR_MODEL = ("bw_bps", "cwnd_gain", "min_rtt_ms", "pacing_gain")
+# A row has them as IN_A_LINE would write them. To fill a row takes a quarter of the encoder's time,
+# which is what a run of many sockets spends most on.
+WRITTEN = {each.name for each in fields(netlink.TcpSocket)}.difference(
+    UNWRITTEN, MARKED, (f"bbr_{name}" for name in BBR_MODEL)
+) | {"bbr", "end", "flow", "host", "leg", "t_s"}
+
+
+def filler(names: Mapping[str, str]) -> Callable[[Mapping[str, Any]], str]:
+    """What writes an object: its keys, and what stands under each."""
+    text = "{" + ", ".join(f'"{name}": %s' for name in names) + "}"
+    values = itemgetter(*names.values())
+
+    def filled(said: Mapping[str, Any]) -> str:
+        return text % tuple(["null" if each is None else each for each in values(said)])
+
+    return filled
+
+
+BBR_TEXT = filler({name: f"bbr_{name}" for name in BBR_MODEL})
+ROW, MARKED_ROW = (
+    filler({name: name for name in sorted(names)}) for names in (WRITTEN, WRITTEN.union(MARKED))
+)
 
 
 def cpu_seconds() -> tuple[float, float]:
@@ -156,34 +179,50 @@ def crossed_links(pid: int, devices: Collection[str]) -> Crossed:
     return Crossed(*found)
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What had been counted at an instant: every socket by its host and addresses, with its leg and
-    end, and the hosts' own counters.
+SocketKey = tuple[str, bytes]  # its host, its ports and addresses
+
+
+@dataclass(slots=True)
+class Watched:
+    """A socket of a leg: where it is, what of it stands in each of its rows, and what it said last.
+
+    told  its congestion control and whether it sends data, as noted last
     """
 
-    sockets: Mapping[tuple[str, str, str], tuple[Leg, str, netlink.TcpSocket]]
+    leg: Leg
+    end: str
+    texts: dict[str, str]
+    said: netlink.SocketMessage
+    sent: Sent | None = None
+    told: tuple[str | None, bool] | None = None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What had been counted at an instant: every socket with its leg and end, and the hosts' own
+    counters.
+    """
+
+    sockets: Mapping[SocketKey, tuple[Leg, str, netlink.SocketMessage]]
     nstat: Mapping[str, Mapping[str, int]]
     crossed: Mapping[str, Crossed] = field(default_factory=dict)  # by host, of some
 
-    def of(self, leg: Leg, end: str) -> list[tuple[str, str, str]]:
+    def of(self, leg: Leg, end: str) -> list[SocketKey]:
         """The sockets of one end of a leg."""
         return [key for key, (of, its, _) in self.sockets.items() if (of, its) == (leg, end)]
 
     def grown(
-        self,
-        keys: Iterable[tuple[str, str, str]],
-        names: Iterable[str],
-        before: Counts,
-        zero: float,
+        self, keys: Iterable[SocketKey], names: Iterable[str], before: Counts, zero: float
     ) -> dict[str, float]:
         """By how much some counts of some sockets have grown together."""
         found = dict.fromkeys(names, zero)
         for key in keys:
+            now = netlink.parse_tcp_socket(self.sockets[key][2])
             past = before.sockets.get(key)
+            then = netlink.parse_tcp_socket(past[2]) if past else None
             for name in found:
-                found[name] += getattr(self.sockets[key][2], name)
-                found[name] -= getattr(past[2], name) if past else zero
+                found[name] += getattr(now, name)
+                found[name] -= getattr(then, name) if then else zero
         return found
 
 
@@ -240,7 +279,7 @@ class Probes:
         }
         self._nstat_before: dict[str, dict[str, int]] = {}
         self._crossed_before: dict[str, Crossed] = {}
-        self._last: dict[tuple[str, str, str], tuple[Leg, str, netlink.TcpSocket]] = {}
+        self._sockets: dict[SocketKey, Watched | None] = {}  # None: of no leg
         self._cc_seen: dict[tuple[Leg, str, bool], set[str]] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -316,20 +355,41 @@ class Probes:
 
     def _sample_sockets(self, at_s: float, node: str) -> None:
         """A row of every socket that sends data; what congestion control any of them has."""
-        for sampled in netlink.tcp_sockets(self._diag[node]):
-            named = self._cc_names.get(sampled.cc or "")
-            tcp = replace(sampled, cc=named) if named else sampled
-            found = classify(self._places, node, tcp)
-            if found is None:
+        at = {"t_s": repr(round(at_s, 6))}
+        for said in netlink.tcp_sockets(self._diag[node]):
+            socket = self._watched(node, said)
+            if socket is None:
                 continue
-            leg, end = found
-            sends_data = tcp.bytes_acked + tcp.unacked_pkts * tcp.mss > CONTROL_BYTES
-            if tcp.cc:
-                self._cc_seen.setdefault((leg, end, sends_data), set()).add(tcp.cc)
-            self._last[node, tcp.local, tcp.peer] = (leg, end, tcp)
-            self.data.note(at_s, leg, end, tcp, sends_data=sends_data)
+            sending = said.sending
+            sends_data = sending.bytes_out > CONTROL_BYTES
+            cc = said.cc
+            if socket.told != (cc, sends_data):
+                socket.told = cc, sends_data
+                named = self._cc_names.get(cc or "", cc)
+                socket.texts["cc"] = json.dumps(named)
+                if named:
+                    seen = self._cc_seen.setdefault((socket.leg, socket.end, sends_data), set())
+                    seen.add(named)
+            if socket.sent is None:
+                socket.sent = self.data.first(socket.leg, socket.end, sending)
+            self.data.note(at_s, socket.sent, sending, sends_data=sends_data)
             if sends_data:
-                self._write("sockets", socket_row(at_s, node, leg, end, tcp))
+                tcp = netlink.parse_tcp_socket(said)
+                self._files["sockets"].write(socket_row(tcp, at | socket.texts))
+
+    def _watched(self, node: str, said: netlink.SocketMessage) -> Watched | None:
+        """The socket that says this, which is the last that it said; None: it is of no leg."""
+        key = node, said.identity
+        if key not in self._sockets:
+            tcp = netlink.parse_tcp_socket(said)
+            found = classify(self._places, node, tcp)
+            self._sockets[key] = (
+                Watched(*found, texts_of(node, *found, tcp), said) if found else None
+            )
+        socket = self._sockets[key]
+        if socket is not None:
+            socket.said = said
+        return socket
 
     def _sample_machine(self, at_s: float) -> None:
         """A row of the CPU's time since the load began, and of what all TCP sockets hold."""
@@ -368,10 +428,8 @@ class Probes:
         except OSError:
             self.missed_closes = True  # then the last live sample of a socket stands for its end
             return
-        for tcp in closed:
-            found = classify(self._places, node, tcp)
-            if found is not None:
-                self._last[node, tcp.local, tcp.peer] = (*found, tcp)
+        for said in closed:
+            self._watched(node, said)
 
     def _write(self, name: str, row: Mapping[str, Any]) -> None:
         self._files[name].write(IN_A_LINE.encode(row) + "\n")
@@ -441,7 +499,10 @@ class Probes:
         return before, after or self._now()
 
     def _now(self) -> Counts:
-        return Counts(dict(self._last), self._nstat(), self._crossed())
+        sockets = {
+            key: (each.leg, each.end, each.said) for key, each in self._sockets.items() if each
+        }
+        return Counts(sockets, self._nstat(), self._crossed())
 
     def _crossed(self) -> dict[str, Crossed]:
         return {
@@ -519,23 +580,18 @@ def queue_row(at_s: float, interface: Interface, qdisc: netlink.Qdisc) -> dict[s
     }
 
 
-def socket_row(
-    at_s: float, node: str, leg: Leg, end: str, tcp: netlink.TcpSocket
-) -> dict[str, Any]:
-    """One line of sockets.jsonl."""
-    said = dict(vars(tcp))
-    for key in UNWRITTEN if tcp.marked_pkts else (*UNWRITTEN, *MARKED):
-        del said[key]
-    model = {name: said.pop(f"bbr_{name}") for name in BBR_MODEL}
-    return {
-        "t_s": round(at_s, 6),
-        "host": node,
-        "flow": leg.flow,
-        "leg": leg.name,
-        "end": end,
-        **said,
-        "bbr": None if tcp.bbr_bw_bps is None else model,
-    }
+def texts_of(node: str, leg: Leg, end: str, tcp: netlink.TcpSocket) -> dict[str, str]:
+    """What stands in each of a socket's rows, as JSON."""
+    names = {"host": node, "flow": leg.flow, "leg": leg.name, "end": end}
+    names |= {"local": tcp.local, "peer": tcp.peer}
+    return {key: json.dumps(name) for key, name in names.items()}
+
+
+def socket_row(tcp: netlink.TcpSocket, texts: Mapping[str, str]) -> str:
+    """One line of sockets.jsonl. texts: what stands in it as JSON."""
+    bbr = None if tcp.bbr_bw_bps is None else BBR_TEXT(vars(tcp))
+    row = MARKED_ROW if tcp.marked_pkts else ROW
+    return row({**vars(tcp), **texts, "bbr": bbr}) + "\n"
 
 
 @contextmanager
