@@ -16,19 +16,20 @@ BBR = {"cc": "bbr", "bbr_bw_bps": 10**7, "bbr_min_rtt_ms": 0.1}
 @pytest.fixture(scope="module")
 def message() -> netlink.SocketMessage:
     """What this machine's kernel says of a connection that has sent something."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        with socket.create_connection(server.getsockname()) as sender, server.accept()[0] as taken:
-            sender.sendall(bytes(100_000))
-            taken.recv(100_000, socket.MSG_WAITALL)
-            with socket.socket(
-                socket.AF_NETLINK, socket.SOCK_RAW, netlink.NETLINK_SOCK_DIAG
-            ) as link:
-                port = server.getsockname()[1]
-                return next(
-                    each
-                    for each in netlink.tcp_sockets(link)
-                    if netlink.parse_tcp_socket(each).peer_port == port
-                )
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as sender,
+        server.accept()[0] as taken,
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, netlink.NETLINK_SOCK_DIAG) as link,
+    ):
+        sender.sendall(bytes(100_000))
+        taken.recv(100_000, socket.MSG_WAITALL)
+        port = server.getsockname()[1]
+        return next(
+            each
+            for each in netlink.tcp_sockets(link)
+            if netlink.parse_tcp_socket(each).peer_port == port
+        )
 
 
 @pytest.mark.parametrize("marks", [{}, {"marked_pkts": 3}], ids=["unmarked", "marked"])
