@@ -11,7 +11,7 @@ import os
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import pytest
 from gostlab import machine
 from gostlab.declared.folders import cache_folder
 from gostlab.declared.kernels import SHIPPED
+from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
@@ -207,19 +208,22 @@ class Lab:
         return Done(folder)
 
     def boot(self, argv: Sequence[str], folder: Path | None = None, **asked: Any) -> sandbox.Guest:
-        """A guest that runs a command; `asked`: what sandbox.boot takes, kernel, by its name, and
-        what is added to its environment.
+        """A guest that runs a command; `asked`: what sandbox.boot takes, what a MachineModel has,
+        kernel, by its name, and what is added to its environment.
 
         What `argv` may name is the checkout's, and the run's folder at /run/gostlab.
         """
         kernel = asked.pop("kernel", SHIPPED)
-        plain = {"keep": [], "cpu": self.cpu, "memory_mib": 256, "clock": "virtual", "seed": 1}
-        plain |= {"syscall_cost_us": 0, "limit_s": 300}  # a busy machine is ten times as slow
+        plain = {"cpu": self.cpu, "limit_s": 300}  # a busy machine is ten times as slow
+        named = {"memory_mib": 256} | {
+            each.name: asked.pop(each.name) for each in fields(MachineModel) if each.name in asked
+        }
         return sandbox.boot(
             self.kernel if kernel == SHIPPED else kernel_for(kernel, self.parts),
             folder or self.folder(),
             argv,
             sandbox.sandbox_environ(asked.pop("environ", {})),
+            MachineModel(**named),
             **plain | asked,
         )
 
@@ -236,10 +240,12 @@ BOOTING = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
+from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.machine import sandbox
+options = json.loads(sys.argv[5])
 guest = sandbox.boot(
     Path(sys.argv[2]), Path(sys.argv[3]), ["/bin/sh", "-c", sys.argv[4]], sandbox.sandbox_environ(),
-    keep=[], memory_mib=256, syscall_cost_us=0, seed=1, **json.loads(sys.argv[5]),
+    MachineModel(256, options.pop("clock")), **options,
 )
 print("up,", sandbox.available_isolation(), flush=True)
 guest.wait()

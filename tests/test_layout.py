@@ -176,7 +176,7 @@ INSIDE = {
     "cluster": "machine.sandbox setup.parts setup.root",
     "conform": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.archive setup.parts setup.workbench",
     "course": "describe.resolve.flows setup.modules",
-    "doctor": "machine.allowance machine.own_root machine.sandbox setup.parts setup.root setup.steps setup.system",
+    "doctor": "describe.resolve.cpu_model machine.allowance machine.own_root machine.sandbox setup.parts setup.root setup.steps setup.system",
     "fit": "describe.guards describe.resolve.flows describe.resolve.run",
     "reference": "results.format",
     "replay": "describe.resolve.cpu_model machine.cpus machine.own_root machine.sandbox setup.parts",

@@ -25,6 +25,7 @@ from gostlab import machine
 from gostlab.declared import folders
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.declared.tunnels import GOST, tunnel_kinds, tunnel_packages
+from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.machine import allowance, sandbox
 from gostlab.machine.own_root import plain_root
 from gostlab.setup import parts, root, system
@@ -159,19 +160,13 @@ def _boots(kernel: Path) -> Finding:
                 Path(scratch),
                 ["/bin/true"],
                 sandbox.sandbox_environ(root=own),
+                MachineModel(BOOT_MIB),
                 keep=[kernel.parent],
                 cpu=machine.usable_cpus()[0],
-                memory_mib=BOOT_MIB,
-                clock="virtual",
-                syscall_cost_us=0,
-                seed=1,
                 limit_s=BOOT_LIMIT_S,
                 root=own,
             )
-            try:
-                guest.wait()
-            finally:
-                guest.kill()
+            guest.wait()
             booted = Path(scratch, "exit").exists()
             log = Path(scratch, "log.txt").read_text(encoding="utf-8", errors="replace").strip()
     except ImportError as error:  # of what the packages bring

@@ -15,7 +15,7 @@ from gostlab import machine, results
 from gostlab.describe.file.document import BadInput
 from gostlab.describe.file.units import show_rate
 from gostlab.describe.physics.sizing import lossless
-from gostlab.describe.resolve.cpu_model import CpuModel
+from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
 from gostlab.machine.cpus import claimed_cpus
@@ -135,21 +135,14 @@ def replay_run(
             work,
             ["/usr/bin/python3", "-m", "gostlab.guest.replay", sandbox.GUEST_FOLDER],
             sandbox.sandbox_environ(root=root),
+            MachineModel.of(run),
             keep=[machine.CHECKOUT, *keep],
             cpu=cpu,
-            memory_mib=run.memory_mib,
-            clock=run.clock,
-            syscall_cost_us=run.syscall_cost_us,
-            cpu_model=CpuModel.of(run),
-            seed=run.seed,
             limit_s=machine.time_limit_s(run),
             modules=sandbox.modules_of(run, kernel),
             root=root,
         )
-        try:
-            guest.wait()
-        finally:
-            guest.kill()
+        guest.wait()
         replayed = results.read_object(work / "replay.json")
         words = guest.complaint or results.last_words(work)
     if replayed is None:

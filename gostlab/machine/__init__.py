@@ -125,9 +125,12 @@ class Watched:
         return None
 
     def wait(self) -> int:
-        """Wait to the end, minding the limit."""
-        while self.poll() is None:
-            time.sleep(0.01)
+        """Wait to the end, minding the limit; what ends the waiting ends it, too."""
+        try:
+            while self.poll() is None:
+                time.sleep(0.01)
+        finally:
+            self.kill()
         return int(self._process.returncode)
 
     def kill(self) -> None:

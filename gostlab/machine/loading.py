@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gostlab.declared.controls import IN_LINUX
+from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.machine import CHECKOUT, sandbox, usable_cpus
 from gostlab.machine.logs import last_kernel_words
 from gostlab.machine.own_root import plain_root
@@ -31,20 +32,14 @@ def registered(kernel: Path, file: Path, arguments: str) -> Sequence[str]:
             folder,
             ["/bin/sh", "-c", script],
             sandbox.sandbox_environ(root=root),
+            MachineModel(128, syscall_cost_us=5.0),
             keep=[CHECKOUT],
             cpu=usable_cpus()[0],
-            memory_mib=128,
-            clock="virtual",
-            syscall_cost_us=5.0,
-            seed=1,
             limit_s=LIMIT_S,
             modules=[module],
             root=root,
         )
-        try:
-            guest.wait()
-        finally:
-            guest.kill()
+        guest.wait()
         try:
             names, refused = (folder / "said").read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError):

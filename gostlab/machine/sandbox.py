@@ -27,7 +27,7 @@ from gostlab import machine
 from gostlab.declared.errors import BadInput
 from gostlab.declared.folders import PYTHON_PATH
 from gostlab.declared.kernels import SHIPPED, kernel_named
-from gostlab.describe.resolve.cpu_model import ONE_FOR_ALL, CpuModel
+from gostlab.describe.resolve.cpu_model import CpuModel, MachineModel
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.lazy import signals_wait
 from gostlab.machine import CHECKOUT, QUICK_IMPORTS, CannotBoot, MachineError, Watched, run_argv
@@ -172,12 +172,8 @@ class Isolation:
 
 def boot_words(
     folder: Path,
+    model: MachineModel,
     *,
-    memory_mib: int,
-    clock: str,
-    syscall_cost_us: float,
-    seed: int,
-    cpu_model: CpuModel = ONE_FOR_ALL,
     seccomp: Sequence[str] = ("seccomp=on",),
     root: OwnRoot | None = None,
 ) -> list[str]:
@@ -189,7 +185,7 @@ def boot_words(
         )
     own = root.boot_words(WORKING_FOLDER) if root else {}
     words = [
-        f"mem={memory_mib}M",
+        f"mem={model.memory_mib}M",
         "root=/dev/root",
         "rootfstype=hostfs",
         f"rootflags={own.get('rootflags', '/')}",
@@ -202,13 +198,13 @@ def boot_words(
         f"uml_dir={WORKING_FOLDER}/.uml/",
         f"GOSTLAB_BOOT={WORKING_FOLDER}",
     ]
-    if clock == "virtual":
+    if model.clock == "virtual":
         words += [
             "time-travel=inf-cpu",
             f"time-travel-start={VIRTUAL_EPOCH_NS}",
-            f"tt_syscall_ns={round(syscall_cost_us * 1000)}",
-            *cpu_model_words(cpu_model),
-            f"uml_seed={seed}",
+            f"tt_syscall_ns={round(model.syscall_cost_us * 1000)}",
+            *cpu_model_words(model.cpus),
+            f"uml_seed={model.seed}",
             # the driver that hands the guest the host's /dev/random, which would be stirred in on
             # top of the seed
             "initcall_blacklist=rng_init",
@@ -238,15 +234,11 @@ def boot(
     folder: Path,
     argv: Sequence[str],
     environ: Mapping[str, str],
+    model: MachineModel,
     *,
-    keep: Sequence[Path],
     cpu: int,
-    memory_mib: int,
-    clock: str,
-    syscall_cost_us: float,
-    seed: int,
     limit_s: float,
-    cpu_model: CpuModel = ONE_FOR_ALL,
+    keep: Sequence[Path] = (),
     terminal: bool = False,
     modules: Sequence[Module] = (),
     root: OwnRoot | None = None,
@@ -266,22 +258,13 @@ def boot(
     folder = folder.resolve()
     isolation = available_isolation()
     (folder / ".uml").mkdir(exist_ok=True)
-    words = boot_words(
-        folder,
-        memory_mib=memory_mib,
-        clock=clock,
-        syscall_cost_us=syscall_cost_us,
-        seed=seed,
-        cpu_model=cpu_model,
-        seccomp=seccomp_words(kernel),
-        root=root,
-    )
+    words = boot_words(folder, model, seccomp=seccomp_words(kernel), root=root)
     if root is None:
         kept = sorted({str(path.resolve()) for path in keep})
         files = [str(each.file.resolve()) for each in modules]
     else:
         kept, files = [], root.lay_out(folder, modules)
-    memory = memory_place(memory_mib, folder, own_mounts=isolation.namespaces)
+    memory = memory_place(model.memory_mib, folder, own_mounts=isolation.namespaces)
     orders = {
         "argv": list(argv),
         "environ": {**environ, "GOSTLAB_MEMORY": str(memory)},
@@ -300,7 +283,7 @@ def boot(
         isolation,
         folder,
         memory.folder,
-        memory_mib=memory_mib,
+        memory_mib=model.memory_mib,
         cpu=cpu,
         parent=os.getpid(),
         readable=readable,
@@ -316,7 +299,7 @@ def boot(
     except OSError as error:
         memory.leave()
         raise MachineError(why_not_started(kernel, error)) from error
-    return Guest(process, limit_s, folder, memory, modules, of_work=clock == "virtual")
+    return Guest(process, limit_s, folder, memory, modules, of_work=model.clock == "virtual")
 
 
 def why_not_started(kernel: Path, error: OSError) -> str:
@@ -477,13 +460,9 @@ def start_run(
         folder,
         run_argv(GUEST_FOLDER),
         environ,
+        MachineModel.of(run),
         keep=[CHECKOUT, *keep],
         cpu=cpu,
-        memory_mib=run.memory_mib,
-        clock=run.clock,
-        syscall_cost_us=run.syscall_cost_us,
-        cpu_model=CpuModel.of(run),
-        seed=run.seed,
         limit_s=machine.time_limit_s(run),
         modules=modules,
         root=root,

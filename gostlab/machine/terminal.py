@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gostlab import machine
 from gostlab.declared.folders import PYTHON_PATH
-from gostlab.describe.resolve.cpu_model import CpuModel
+from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
 from gostlab.machine.own_root import OwnRoot, own_root
@@ -56,13 +56,9 @@ def open_in_sandbox(
         folder,
         ["/usr/bin/python3", "-m", SHELL, sandbox.GUEST_FOLDER],
         sandbox.sandbox_environ({"TERM": os.environ.get("TERM", "dumb")}, root),
+        MachineModel.of(run),
         keep=[machine.CHECKOUT, *machine.kept_visible(parts)],
         cpu=machine.usable_cpus()[0],
-        memory_mib=run.memory_mib,
-        clock=run.clock,
-        syscall_cost_us=run.syscall_cost_us,
-        cpu_model=CpuModel.of(run),
-        seed=run.seed,
         limit_s=WEEK_S,
         terminal=True,
         modules=sandbox.modules_of(run, kernel),

@@ -7,7 +7,6 @@ import re
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ from gostlab import api, machine
 from gostlab.declared import kernels
 from gostlab.declared.folders import KERNELS
 from gostlab.describe.file.document import BadInput
+from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.machine.sandbox import boot_words
 from gostlab.setup import archive, parts
 from gostlab.setup import kernels as building
@@ -200,15 +200,14 @@ def test_a_kernel_that_is_not_built_says_how_to_build_it(own: Path) -> None:
 
 def test_seccomp_is_asked_of_kernels_that_have_it(own: Path) -> None:
     assert parts.seccomp_words(own / "linux") == []
-    words = boot_words(own, memory_mib=64, clock="real", syscall_cost_us=0, seed=1, seccomp=())
+    words = boot_words(own, MachineModel(64, "real"), seccomp=())
     assert "seccomp=on" not in words
 
 
 def test_no_guest_waits_for_random_numbers_and_a_seeded_one_takes_its_seeds(own: Path) -> None:
     """Linux 6.1 makes its first ones of its timer's jitter where it is told nothing: 5 s of CPU."""
-    asked: dict[str, Any] = {"memory_mib": 64, "syscall_cost_us": 0, "seed": 1}
-    assert "random.trust_cpu=1" in boot_words(own, clock="real", **asked)
-    virtual = boot_words(own, clock="virtual", **asked)
+    assert "random.trust_cpu=1" in boot_words(own, MachineModel(64, "real"))
+    virtual = boot_words(own, MachineModel(64))
     assert {"uml_seed=1", "random.trust_cpu=1"} & set(virtual) == {"uml_seed=1"}
 
 

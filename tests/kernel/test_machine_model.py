@@ -44,7 +44,7 @@ print(json.dumps({"time": spent(time.time), "monotonic": spent(time.monotonic),
 
 def test_a_look_at_the_clock_is_charged_unless_it_is_asked_to_be_free(lab: Lab) -> None:
     charged = said(lab, READ_CLOCKS, 20)
-    free = said(lab, READ_CLOCKS, 20, cpu_model=CLOCK_READS_FREE)
+    free = said(lab, READ_CLOCKS, 20, cpus=CLOCK_READS_FREE)
 
     assert charged["time"] >= 20_000 and charged["monotonic"] >= 20_000
     # every 64th in a row is a real call
@@ -68,7 +68,7 @@ for place in range(0, times * step, step):
     time.monotonic()
 print(json.dumps({"each": (time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW) - before) / times}))
 """
-    found = said(lab, script, 20, cpu_model=CLOCK_READS_FREE, kernel=kernel)
+    found = said(lab, script, 20, cpus=CLOCK_READS_FREE, kernel=kernel)
     assert found["each"] == pytest.approx(20_000 / 64, rel=0.2)
 
 
@@ -92,7 +92,7 @@ for i in range(3000):
     if i % 100 == 0: time.sleep(0.003)
 print(json.dumps({"least": min(apart), "most": max(apart), "back": back}))
 """
-    found = said(lab, script, 20, cpu_model=CLOCK_READS_FREE)
+    found = said(lab, script, 20, cpus=CLOCK_READS_FREE)
 
     assert found["back"] == 0
     # The call itself moves the clock by its 256 ns, and an earlier one may have been charged.
@@ -107,7 +107,7 @@ end = time.monotonic() + 0.02
 while time.monotonic() < end: pass
 print("{}")
 """
-    assert said(lab, script, syscall_cost_us, cpu_model=CLOCK_READS_FREE) == {}
+    assert said(lab, script, syscall_cost_us, cpus=CLOCK_READS_FREE) == {}
 
 
 # -- bytes
@@ -129,7 +129,7 @@ print(json.dumps({"write": spent(lambda: os.write(null, block)), "pair": spent(p
     "read": spent(lambda: os.read(zero, 4000)), "writev": spent(lambda: os.writev(null, [block, block])),
     "none": spent(lambda: os.getppid())}))
 """
-    found = said(lab, script, 10, cpu_model=CpuModel(byte_cost_ns=0.5))
+    found = said(lab, script, 10, cpus=CpuModel(byte_cost_ns=0.5))
 
     expected = {"write": 14_000, "read": 12_000, "writev": 18_000, "pair": 28_000, "none": 10_000}
     assert found == pytest.approx(expected, rel=0.01)
@@ -163,7 +163,7 @@ def test_programs_share_their_hosts_cpus_and_no_others(
     lab: Lab, cpus: int, hosts: str, expected_ms: float
 ) -> None:
     """Twice 10,000 calls of 20 µs."""
-    done = lab.command(TWO_HOSTS % hosts, syscall_cost_us=20, cpu_model=CpuModel(host_cpus=cpus))
+    done = lab.command(TWO_HOSTS % hosts, syscall_cost_us=20, cpus=CpuModel(host_cpus=cpus))
 
     assert took_ms(done.log) == pytest.approx([expected_ms, expected_ms], rel=0.05)
 
@@ -175,7 +175,7 @@ python3 -S -c "
 import os
 for _ in range(5000): os.getppid()"
 cat /proc/self/net/host_cpu'"""
-    done = lab.command(script, syscall_cost_us=20, cpu_model=CpuModel(host_cpus=1))
+    done = lab.command(script, syscall_cost_us=20, cpus=CpuModel(host_cpus=1))
 
     used = {
         name: int(value)
@@ -217,7 +217,7 @@ def test_a_hosts_cpus_have_a_share_of_a_cpus_time_and_a_burst(
     and has used up some of the burst.
     """
     script = SHARED_CORE % (burst_us, share_permille, " & ".join([COUNT] * programs))
-    log = lab.command(script, syscall_cost_us=20, cpu_model=CpuModel(host_cpus=2)).log
+    log = lab.command(script, syscall_cost_us=20, cpus=CpuModel(host_cpus=2)).log
 
     assert took_ms(log) == pytest.approx([expected_ms] * programs, rel=0.15)
     assert ("share_permille" in log) == bool(share_permille)
@@ -241,7 +241,7 @@ def test_calls_wait_for_their_hosts_cpus_as_queueing_theory_says(
     """
     command = f"python3 -S {JOBS} {cpus} 0.5 1000 50000 {words}"
     model = CpuModel(host_cpus=cpus, clock_reads_are_free=True)
-    found = said(lab, command, 1000, cpu_model=model, keep=[JOBS.parent])
+    found = said(lab, command, 1000, cpus=model, keep=[JOBS.parent])
 
     assert found["measured"] == pytest.approx(found["recursion"], abs=bound)
     assert found["measured"] == pytest.approx(MEAN_WAITS[cpus], rel=0.02)
@@ -271,7 +271,7 @@ echo at near; cat /proc/self/net/host_cpu
 
 def test_who_receives_pays_for_packets_and_who_only_forwards_does_not(lab: Lab) -> None:
     """1,000 pings to and fro, and 1,000 on loopback, which nobody pays for: 3 us each."""
-    log = lab.command(PINGS, cpu_model=CpuModel(host_cpus=1)).log
+    log = lab.command(PINGS, cpus=CpuModel(host_cpus=1)).log
 
     used = {
         part.split()[0]: dict(re.findall(r"^(\w+) (\d+)$", part, re.MULTILINE))
@@ -383,7 +383,7 @@ echo "no numbers" >/proc/net/program_cost || echo refused
 
 def test_each_program_on_a_host_pays_its_own_costs_and_its_children_do(lab: Lab) -> None:
     """1,000 writes each. The look at the clock adds its own call to 1,000."""
-    done = lab.command(TWO_PROGRAMS, syscall_cost_us=5, cpu_model=CpuModel(host_cpus=1))
+    done = lab.command(TWO_PROGRAMS, syscall_cost_us=5, cpus=CpuModel(host_cpus=1))
 
     spent = {
         words[0]: float(words[1])

@@ -22,6 +22,7 @@ import pytest
 
 from gostlab import results
 from gostlab.declared.folders import cache_folder
+from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.machine import own_root, sandbox
 from gostlab.machine.sandbox import Isolation
 from gostlab.setup.root import find_root
@@ -304,17 +305,7 @@ def escaped(lab: Lab, victim: Path) -> list[str]:
         program.write_text(ESCAPED.format(python=sys.executable, disk=disk, **own, **ports))
         program.chmod(0o755)
         guest = sandbox.boot(
-            program,
-            folder,
-            [],
-            {},
-            keep=[],
-            cpu=lab.cpu,
-            memory_mib=64,
-            clock="real",
-            syscall_cost_us=0,
-            seed=1,
-            limit_s=30,
+            program, folder, [], {}, MachineModel(64, "real"), cpu=lab.cpu, limit_s=30
         )
         assert guest.wait() == 0, Done(folder).log
     return list(json.loads((folder / "done.json").read_text()))

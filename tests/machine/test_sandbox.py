@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from gostlab import machine
+from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.machine import MachineError, sandbox
 from gostlab.machine.memory import memory_place
 from tests.offspring import adopt_orphans, all_gone, mounts_in, sandboxes
@@ -182,7 +183,7 @@ def test_a_folder_the_kernels_command_line_cannot_carry_is_refused(
     folder.mkdir()
 
     with pytest.raises(MachineError, match="comma"):
-        sandbox.boot_words(folder, memory_mib=64, clock="real", syscall_cost_us=0, seed=1)
+        sandbox.boot_words(folder, MachineModel(64, "real"))
 
 
 @pytest.mark.parametrize("above", ["with a space", "/dev/shm"])

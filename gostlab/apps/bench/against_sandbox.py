@@ -43,7 +43,7 @@ from gostlab.apps.bench.calibrate import (
 from gostlab.declared.folders import MACHINES
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.describe.file.costs import UNIFORM, MeasuredCost, load_measured, machine_names
-from gostlab.describe.resolve.cpu_model import CpuModel
+from gostlab.describe.resolve.cpu_model import CpuModel, MachineModel
 from gostlab.machine import sandbox, usable_cpus
 from gostlab.setup.parts import find_parts, require_kernel, version_tuple
 
@@ -124,19 +124,16 @@ def sandbox_mbit(
 ) -> float:
     """What a host carries in the sandbox at these costs. Raises RuntimeError or MachineError."""
     words = script(str(iperf3), way, load, programs)
+    own_cpus = CpuModel(host_cpus, clock_reads_are_free=True)
     with tempfile.TemporaryDirectory(prefix="gostlab-bench-") as folder:
         sandbox.boot(
             require_kernel(find_parts()),
             Path(folder),
             ["/bin/sh", "-c", words],
             sandbox.sandbox_environ(ENVIRON),
+            MachineModel(MEMORY_MIB, syscall_cost_us=2.0, cpus=own_cpus),  # of the shell's calls
             keep=[iperf3.parent, *([way.program] if way else [])],
             cpu=usable_cpus()[-1],
-            memory_mib=MEMORY_MIB,
-            clock="virtual",
-            syscall_cost_us=2.0,  # of the shell's alone
-            cpu_model=CpuModel(host_cpus, clock_reads_are_free=True),
-            seed=1,
             limit_s=LIMIT_S,
         ).wait()
         report, log = Path(folder, "report.json"), Path(folder, "log.txt")

@@ -11,6 +11,7 @@ from typing import Any
 
 from gostlab import machine
 from gostlab.apps.bench.figures import FAILURES, Figure, failed_figure, tell, told
+from gostlab.describe.resolve.cpu_model import MachineModel
 from gostlab.describe.resolve.expand import single_run
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.machine import sandbox
@@ -68,12 +69,8 @@ class Bench:
             self.folder(),
             ["/bin/true"],
             sandbox.sandbox_environ(root=root),
-            keep=[],
+            MachineModel(1024),
             cpu=self.cpus[0],
-            memory_mib=1024,
-            clock="virtual",
-            syscall_cost_us=0,
-            seed=1,
             limit_s=60,
             root=root,
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gostlab import machine, results
-from gostlab.describe.resolve.cpu_model import CpuModel
+from gostlab.describe.resolve.cpu_model import CpuModel, MachineModel
 from gostlab.machine import sandbox
 from gostlab.machine.cpus import claimed_cpus
 from gostlab.machine.own_root import plain_root
@@ -179,13 +179,11 @@ def start_guest(
         part,
         ["/usr/bin/python3", "-m", "gostlab.guest.conform", sandbox.GUEST_FOLDER],
         sandbox.sandbox_environ(root=root),
+        MachineModel(
+            MEMORY_MIB, syscall_cost_us=SYSCALL_US, cpus=CpuModel(clock_reads_are_free=True)
+        ),
         keep=[machine.CHECKOUT, order.scripts],
         cpu=cpu,
-        memory_mib=MEMORY_MIB,
-        clock="virtual",
-        syscall_cost_us=SYSCALL_US,
-        cpu_model=CpuModel(clock_reads_are_free=True),
-        seed=1,
         limit_s=LIMIT_S * len(names),
         root=root,
     )

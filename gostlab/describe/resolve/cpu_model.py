@@ -1,4 +1,5 @@
-"""Whose CPU pays for what programs do on the virtual clock, beside the cost of a call.
+"""A guest as a machine: its clock and memory, and whose CPU pays for what programs do on the
+virtual clock, beside the cost of a call.
 
 docs/explanation/machine-model.md has the rules. The defaults: one CPU for all hosts, bytes are
 free, a look at the clock is a call like any other.
@@ -26,6 +27,21 @@ class CpuModel:
 
 
 ONE_FOR_ALL = CpuModel()
+
+
+@dataclass(frozen=True)
+class MachineModel:
+    """What the sandbox's kernel is told of the machine that it is."""
+
+    memory_mib: int
+    clock: str = "virtual"  # | real
+    syscall_cost_us: float = 0.0
+    seed: int = 1  # of its random numbers, on the virtual clock
+    cpus: CpuModel = ONE_FOR_ALL
+
+    @classmethod
+    def of(cls, run: RunDescription) -> MachineModel:
+        return cls(run.memory_mib, run.clock, run.syscall_cost_us, run.seed, CpuModel.of(run))
 
 
 def cost_words(costs: Mapping[str, Mapping[str, int]], program: str) -> str | None:
