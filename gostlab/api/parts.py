@@ -53,8 +53,7 @@ def missing_parts(plan: Plan, *, jobs: int | None = None, gost: Path | None = No
         tunnels=tuple(
             name for name in wanted.tunnels if not has_programs(tunnel_kind(name).programs, found)
         ),
-        clients=tuple(name for name in wanted.clients if not has_programs([name], found)),
-        nginx=wanted.nginx and found.nginx is None,
+        programs=tuple(name for name in wanted.programs if not has_programs([name], found)),
         root=wanted.root,
         iproute2=wanted.iproute2 and not parts.find_iproute2().is_new_enough,
     )

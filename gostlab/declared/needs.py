@@ -9,7 +9,7 @@ from typing import Any
 
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.declared.kernels import SHIPPED
-from gostlab.declared.programs import MEASURING
+from gostlab.declared.programs import OF_FLOWS
 from gostlab.declared.tunnels import tunnel_kinds
 
 
@@ -20,8 +20,7 @@ class Needs:
     kernels  by name        iperf3s  of the lab's own, by version
     gosts    what they call the GOST of their tunnels: auto, relay, a name; () without such a tunnel
     tunnels  the kinds whose programs are Debian's, by name
-    clients  programs that measure, by name
-    nginx    whether a flow's data is on a web server
+    programs  of flows, by name
     root     whether one boots on the lab's own root
     iproute2 whether one's sandbox has this machine's files, and so its tc
     """
@@ -30,8 +29,7 @@ class Needs:
     iperf3s: tuple[str, ...] = ()
     gosts: tuple[str, ...] = ()
     tunnels: tuple[str, ...] = ()
-    clients: tuple[str, ...] = ()
-    nginx: bool = False
+    programs: tuple[str, ...] = ()
     root: bool = False
     iproute2: bool = False
 
@@ -45,7 +43,7 @@ class Needs:
         named = [f"kernel {name}" if name != SHIPPED else "kernel" for name in self.kernels]
         named += [f"iperf3 {version}" for version in self.iperf3s]
         named += ["relay"] if self.gosts else []
-        named += [*self.tunnels, *self.clients, *(["nginx"] if self.nginx else [])]
+        named += [*self.tunnels, *self.programs]
         named += [name for name in ("root", "iproute2") if getattr(self, name)]
         return ", ".join(named)
 
@@ -61,8 +59,8 @@ def from_json(values: Mapping[str, Any]) -> Needs:
 def everything() -> Needs:
     """All that the set-up brings where nobody says what for."""
     unpacked = [kind.name for kind in dict.fromkeys(tunnel_kinds().values()) if kind.unpacked]
-    programs = tuple(unpacked), tuple(MEASURING)
-    return Needs((SHIPPED,), tuple(OWN), ("auto", "relay"), *programs, nginx=True, root=True)
+    programs = tuple(unpacked), tuple(OF_FLOWS)
+    return Needs((SHIPPED,), tuple(OWN), ("auto", "relay"), *programs, root=True)
 
 
 # What `./lab try` needs when nothing but its defaults is requested.

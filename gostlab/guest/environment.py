@@ -21,7 +21,6 @@ from mininet.net import VERSION as MININET_VERSION
 from gostlab import __version__
 from gostlab.declared.iperf3_versions import SYSTEM
 from gostlab.declared.qdiscs import bottleneck_kinds
-from gostlab.declared.traffic import traffic_kind
 from gostlab.describe.resolve.cpu_model import CpuModel
 from gostlab.describe.resolve.run_description import RunDescription
 from gostlab.guest.network import NetworkError
@@ -58,14 +57,12 @@ def scratch_folder() -> Iterator[Path]:
 
 def environment(
     run: RunDescription,
-    program: TunnelBinary | None,
-    iperf3: Iperf3,
+    programs: Programs,
     parts: Mapping[str, Any],
     sysctls: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
     """What env.json says of machine, kernel and programs.
 
-    program  the tunnel's      iperf3   the flows'
     parts    what the machine handed over      sysctls  of every host
     Raises NetworkError if a program cannot be asked.
     """
@@ -82,12 +79,12 @@ def environment(
         "syscall_cost_us": installed_syscall_cost_us(),
         "cc": {node: values["net.ipv4.tcp_congestion_control"] for node, values in sysctls.items()},
         "iproute2": first_line(["ip", "-V"]).removeprefix("ip utility, iproute2-").split(",")[0],
-        "iperf3": iperf3.version.partition("-")[0],
-        "iperf3_program": vars(iperf3),
+        "iperf3": programs.iperf3.version.partition("-")[0],
+        "iperf3_program": vars(programs.iperf3),
         "mininet": MININET_VERSION,
         "python": platform.python_version(),
-        **web_programs(run, parts),
-        "tunnel": program and program.to_json(),
+        **web_programs(run, programs),
+        "tunnel": programs.tunnel and programs.tunnel.to_json(),
         **({"modules": parts["modules"]} if parts.get("modules") else {}),
         **({"other_kernel": parts["kernel"]} if parts.get("kernel") else {}),
         "tcp_mem_pages": TCP_MEM.read_text(encoding="ascii").split(),
@@ -110,6 +107,21 @@ class Iperf3:
         return version_tuple(self.version) >= FIRST_WITH_THREADS
 
 
+@dataclass(frozen=True)
+class Programs:
+    """What a run's flows and its tunnel are made by.
+
+    tunnel  what runs at its ends; None where there is none
+    nginx   the web server; None: there is none, or nothing is on it
+    irtt    what measures round trips over UDP; None: the lab's own echo does
+    """
+
+    tunnel: TunnelBinary | None
+    iperf3: Iperf3
+    nginx: str | None
+    irtt: str | None
+
+
 def iperf3_of(run: RunDescription, parts: Mapping[str, Any]) -> Iperf3:
     """The run's iperf3: the lab's own, or the system's. Raises NetworkError if it is not there."""
     if run.iperf3 != SYSTEM:
@@ -130,13 +142,12 @@ def below() -> dict[str, Any]:
     return {**known, "memory": memory} if memory else dict(known)
 
 
-def web_programs(run: RunDescription, parts: Mapping[str, Any]) -> dict[str, str]:
+def web_programs(run: RunDescription, programs: Programs) -> dict[str, str]:
     """The versions of server and client where a run has http flows."""
-    kinds = {flow.kind for flow in run.flows}
     found = {}
-    if any(traffic_kind(kind).by_nginx for kind in kinds):
-        found["nginx"] = first_line([parts.get("nginx") or "nginx", "-v"])
-    if "http" in kinds:
+    if programs.nginx:
+        found["nginx"] = first_line([programs.nginx, "-v"])
+    if any(flow.kind == "http" for flow in run.flows):
         found["wget"] = first_line(["wget", "--version"])
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 from gostlab.declared.tunnels import tunnel_kind
 from gostlab.describe.resolve.flows import Flow
 from gostlab.describe.resolve.run_description import RunDescription
-from gostlab.guest.environment import Iperf3
+from gostlab.guest.environment import Programs
 from gostlab.guest.network import Network
 from gostlab.guest.tunnels.launch import Tunnel
 
@@ -18,30 +18,23 @@ class Order:
     """What the load of a run needs to know and to do.
 
     node_cc  each node's own congestion control
-    iperf3   what carries tcp and udp flows
-    nginx    the web server's program; None: there is none
-    irtt     what measures round trips over UDP; None: the lab's own echo does
     reads_on  the size of the reads of an iperf3 receiver that its kernel goes on with; None: it
              need not be told
     folder   where every report goes
     scratch  where nginx may write
     begin    called just before the load starts
-    watch    called all the time; may raise to end the run
     change   applies one of the run's changes, and says what it did: a line each in changes.jsonl
     """
 
     network: Network
     run: RunDescription
     tunnel: Tunnel
+    programs: Programs
     node_cc: Mapping[str, str]
-    iperf3: Iperf3
-    nginx: str | None
-    irtt: str | None
     reads_on: int | None
     folder: Path
     scratch: Path
     begin: Callable[[], None]
-    watch: Callable[[], None]
     change: Callable[[Mapping[str, Any]], list[dict[str, Any]]]
 
     def reads_on_of(self, program: str) -> int | None:

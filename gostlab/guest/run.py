@@ -24,7 +24,7 @@ from typing import Any
 from gostlab import lazy, results
 from gostlab.declared.controls import kernel_name
 from gostlab.declared.iperf3_versions import OWN, SYSTEM
-from gostlab.declared.programs import IRTT
+from gostlab.declared.programs import IRTT, NGINX
 from gostlab.describe.checks import Check, report, worst
 from gostlab.describe.physics.limits import MTU_BYTES
 from gostlab.describe.resolve.run_description import RunDescription
@@ -34,7 +34,7 @@ from gostlab.guest.cards import moderate_cards
 from gostlab.guest.commands import Needs
 from gostlab.guest.counted import SENDING_END, counted, hosts_counted, what_it_did
 from gostlab.guest.environment import (
-    Iperf3,
+    Programs,
     check_virtual_clock,
     environment,
     installed_reads_made,
@@ -80,10 +80,12 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     environ = run_environ(parts)
     os.environ.update(environ)
     begin_anew(run.clock, run.seed)
-    program, iperf3 = program_of(run, parts), iperf3_of(run, parts)
+    programs = programs_of(run, parts)
     prepare_kernel(run)
-    needs = needs_of(run, program, iperf3, parts)
-    with scratch_folder() as scratch, lay_out(run, folder, environ, needs) as network:
+    with (
+        scratch_folder() as scratch,
+        lay_out(run, folder, environ, needs_of(run, programs)) as network,
+    ):
         if run.mtu != MTU_BYTES:
             set_mtu(network, run.mtu)
         silence_ipv6(network)
@@ -98,13 +100,23 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
         checks = check_idle(network, run, shaper, "idle_rtt_before")
         refuse_wrong_path(checks)
         with (
-            start_tunnel(network, run, program, folder, scratch) as tunnel,
+            start_tunnel(network, run, programs.tunnel, folder, scratch) as tunnel,
             watching_all(network, run, tunnel, folder, paced) as watches,
         ):
+            order = Order(
+                network,
+                run,
+                tunnel,
+                programs,
+                node_cc=socket_cc(run),
+                reads_on=reads_on_of(run, lacks(parts)),
+                folder=folder,
+                scratch=scratch,
+                begin=watches.begin,
+                change=shaper.change,
+            )
             with judged_if_dead(tunnel, checks, folder):
-                load = put_load(
-                    network, run, shaper, tunnel, watches, iperf3, folder, scratch, parts
-                )
+                load = put_load(order, watches)
             checks += check_tunnel(tunnel)
             legs = watches.probes.legs(
                 {flow.name: SENDING_END[flow.direction] for flow in run.flows}
@@ -132,7 +144,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     results.write_json(
         folder / "env.json",
         {
-            **environment(run, program, iperf3, parts, sysctls),
+            **environment(run, programs, parts, sysctls),
             "offloads": offloads,
             **({"receive": cards} if cards else {}),
             "qdiscs_before": qdiscs_before,
@@ -147,7 +159,7 @@ def execute(run: RunDescription, folder: Path, parts: Mapping[str, Any]) -> str:
     checks += judge(
         run, folder, load, watches.probes, watches.queues, legs, watches.clock_watched, lacks(parts)
     )
-    checks += check_repeats(run, program)
+    checks += check_repeats(run, programs.tunnel)
     checks += fidelity.check_kernel(run, parts.get("kernel"), platform.release())
     results.write_json(folder / "fidelity.json", report(checks))
     return worst(checks)
@@ -178,18 +190,34 @@ def prepare_kernel(run: RunDescription) -> None:
     set_tcp_memory(run.tcp_memory_mib if run.machine == "sandbox" else None)
 
 
-def needs_of(
-    run: RunDescription, program: TunnelBinary | None, iperf3: Iperf3, parts: Mapping[str, Any]
-) -> Needs:
+def programs_of(run: RunDescription, parts: Mapping[str, Any]) -> Programs:
+    """The run's programs. Raises TunnelError or NetworkError for one that must be and is not."""
+    own = own_programs(parts)
+
+    def path(name: str, *, is_used: bool) -> str | None:
+        found = find_program(name, own) if is_used else None
+        return None if found is None else str(found.path)
+
+    return Programs(
+        program_of(run, parts),
+        iperf3_of(run, parts),
+        nginx=path(NGINX, is_used=any(flow.traffic.by_nginx for flow in run.flows)),
+        irtt=path(IRTT, is_used=any(flow.traffic.prefers_udp for flow in run.flows)),
+    )
+
+
+def needs_of(run: RunDescription, programs: Programs) -> Needs:
     """What the run's commands.sh must find on whatever machine repeats it."""
     kinds = [flow.traffic for flow in run.flows]
     clients = dict.fromkeys(kind.client for kind in kinds if kind.client)
-    hashes = {str(path): file_sha256(path) for path in (program.paths if program else ())}
+    paths = programs.tunnel.paths if programs.tunnel else ()
+    hashes = {str(path): file_sha256(path) for path in paths}
+    iperf3 = programs.iperf3
     if run.iperf3 != SYSTEM:
         hashes[iperf3.path] = file_sha256(Path(iperf3.path))
     return Needs(
         programs=(
-            *([str(parts.get("nginx") or "nginx")] if any(kind.by_nginx for kind in kinds) else []),
+            *([programs.nginx] if programs.nginx else []),
             *([iperf3.path] if any(kind.by_iperf3 for kind in kinds) else []),
             *clients,
         ),
@@ -328,38 +356,12 @@ def bottleneck_of(run: RunDescription, queues: list[Interface]) -> Interface:
     )
 
 
-def put_load(
-    network: Network,
-    run: RunDescription,
-    shaper: Shaper,
-    tunnel: Tunnel,
-    watches: Watches,
-    iperf3: Iperf3,
-    folder: Path,
-    scratch: Path,
-    parts: Mapping[str, Any],
-) -> Load:
+def put_load(order: Order, watches: Watches) -> Load:
     """The load between the samplers' first and last sample. Raises TunnelError or TrafficError."""
-    irtt = find_program(IRTT, own_programs(parts))
-    begin_anew(run.clock, run.seed)
+    tunnel = order.tunnel
+    begin_anew(order.run.clock, order.run.seed)
     try:
-        load = run_flows(
-            Order(
-                network,
-                run,
-                tunnel,
-                node_cc=socket_cc(run),
-                iperf3=iperf3,
-                nginx=parts.get("nginx"),
-                irtt=None if irtt is None else str(irtt.path),
-                reads_on=reads_on_of(run, lacks(parts)),
-                folder=folder,
-                scratch=scratch,
-                begin=watches.begin,
-                watch=tunnel.check_alive,
-                change=shaper.change,
-            )
-        )
+        load = run_flows(order)
     except TrafficError:
         tunnel.check_alive()  # a dead tunnel is the cause, iperf3's error only the effect
         raise

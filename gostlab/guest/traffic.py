@@ -58,7 +58,7 @@ class Load:
 def run_flows(order: Order) -> Load:
     """Start every sink, wait until all listen, then follow the timeline to its end.
 
-    Writes each flow's own report. Raises TrafficError, or what `watch` raises.
+    Writes each flow's own report. Raises TrafficError, TunnelError.
     """
     network, run = order.network, order.run
     with ExitStack() as undo:
@@ -236,7 +236,7 @@ def check_connecting(
     order: Order, flow: Flow, client: subprocess.Popen[bytes], until_s: float
 ) -> None:
     """Raises TrafficError where a flow's client has ended, or its time to connect has."""
-    order.watch()
+    order.tunnel.check_alive()
     if client.poll() is not None:
         raise TrafficError(failure_of(order.run, flow, order.folder))
     if time.monotonic() > until_s:
@@ -341,9 +341,7 @@ class Timeline:
         return time.monotonic() - self.started_s
 
     def follow(self) -> None:
-        """Raises TrafficError naming the flow that failed or did not end, or what the order's
-        `watch` raises.
-        """
+        """Raises TrafficError naming the flow that failed or did not end, TunnelError."""
         while self._waiting or self._active:
             now_s = self.now_s
             if self._to_begin and now_s >= 0:
@@ -352,7 +350,7 @@ class Timeline:
                 self._begin(self._waiting.pop(0))
             while self._changes and self._changes[0]["at_s"] <= now_s:
                 self._change(self._changes.pop(0))
-            self._order.watch()
+            self._order.tunnel.check_alive()
             for active in self._ended():
                 self._note_end(active)
             self._look_for_overdue()

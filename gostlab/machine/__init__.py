@@ -239,7 +239,6 @@ def hand_over(parts: Parts) -> dict[str, Any]:
     return {
         "path_dirs": [str(path) for path in parts.iproute2_dirs],
         "tc_lib_dir": str(parts.tc_lib_dir) if parts.tc_lib_dir else None,
-        "nginx": str(parts.nginx) if parts.nginx else None,
         "iperf3": {
             version: {**vars(one), "path": str(one.path)} for version, one in parts.iperf3.items()
         },
@@ -322,7 +321,7 @@ def kept_visible(parts: Parts) -> list[Path]:
     /tmp and /run.
     """
     return [
-        *(path.parent for path in (parts.relay, parts.nginx) if path),
+        *([parts.relay.parent] if parts.relay else []),
         *([seen_with(parts.gost)] if parts.gost else []),
         *(one.path for one in parts.gosts.values()),
         *(one.path.parent for one in parts.iperf3.values()),

@@ -112,7 +112,6 @@ def own_root(handed: Mapping[str, Any], run: RunDescription) -> OwnRoot | None:
         **handed,
         "path_dirs": [],
         "tc_lib_dir": None,
-        "nginx": "/usr/sbin/nginx",
         "iperf3": root.record["iperf3"],
         "tunnel": tunnel,
         "gosts": gosts,

@@ -8,8 +8,7 @@ The set-up (gostlab.setup) puts everything that it builds or fetches into one ca
     cc/<name>/                                  a congestion control of the user's own
     iproute2/<version>/                         iproute2 ≥ 6.6 where the system's is older
     iperf3/<version>/iperf3                     the lab's own iperf3s, each with lib/ of its own
-    nginx/<version>/usr/sbin/nginx              the download experiments' web server, likewise
-    programs/<package>/<version>/bin/           the tunnels' programs where the system lacks them
+    programs/<package>/<version>/bin/           tunnels' and flows' programs that the system lacks
     root/<hash of its lock>/tree                the sandbox's own root
     relay/<hash of tunnel/>/relay               the lab's own relay
     gost/<version>/gost                         GOSTs that were fetched or added
@@ -67,9 +66,8 @@ class Parts:
     gost_says: GostSays | None
     tc_lib_dir: Path | None = None  # where its tc finds netem's tables; None: where the system's is
     iproute2_version: str | None = None
-    nginx: Path | None = None  # the download experiments' server
     iperf3: Mapping[str, OwnProgram] = field(default_factory=dict)  # the lab's own, by version
-    programs: Mapping[str, OwnProgram] = field(default_factory=dict)  # tunnels', by name
+    programs: Mapping[str, OwnProgram] = field(default_factory=dict)  # tunnels' and flows', by name
     gosts: Mapping[str, TunnelBinary] = field(default_factory=dict)  # added ones, by name
     tunnel_why: str = ""  # why runs that name no GOST take what they take
 
@@ -154,7 +152,6 @@ def find_parts(gost: Path | None = None) -> Parts:
         gost_says=gost_says,
         tc_lib_dir=iproute2.tc_lib_dir,
         iproute2_version=iproute2.version,
-        nginx=find_nginx(),
         iperf3=find_iperf3s(),
         programs=find_programs(),
         gosts=find_gosts(),
@@ -456,24 +453,6 @@ def find_own_iperf3(version: str, cache: Path | None = None) -> OwnProgram | Non
     found = find_iperf3s(cache).get(version)
     said = re.match(r"iperf (\d[\d.]*\d)", output_of([found.path, "--version"])) if found else None
     return found if said and said[1] == version else None
-
-
-# -- web server
-
-
-def find_nginx(cache: Path | None = None) -> Path | None:
-    """The system's nginx, else the one that set-up unpacked; None if neither runs."""
-    system = shutil.which("nginx", path=SYSTEM_PATH)
-    private = newest_first(versions_of("nginx", "*[0-9]", cache))
-    programs = [folder / "usr/sbin/nginx" for folder in private]
-    tried = [Path(system), *programs] if system else programs
-    return next((path for path in tried if nginx_version(path)), None)
-
-
-def nginx_version(program: Path) -> str | None:
-    """What an nginx calls itself, "nginx/1.22.1"; None if it does not run here."""
-    found = re.search(r"nginx/[\d.]*\d", output_of([program, "-v"]))
-    return found[0] if found else None
 
 
 # -- tunnel programs

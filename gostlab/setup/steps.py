@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -186,71 +186,32 @@ def _apt_get(arguments: list[str], log: Path) -> None:
 
 
 def provide_iproute2(bench: Workbench) -> str:
-    """A private iproute2 where the system's is too old to set netem's seed."""
+    """A private iproute2 where the system's is too old to set netem's seed, from the nearest suite
+    whose version runs here: one from a newer suite may want libraries that this system has not.
+
+    What is unpacked and not installed starts nothing and replaces nothing on the machine.
+    """
     found = parts.find_iproute2(bench.cache)
     if found.is_new_enough:
         return f"{found.version} ({'private to the lab' if found.dirs else 'the system has it'})"
     too_old = f"the system's iproute2 is {found.version}"
     oldest = _dotted(parts.OLDEST_IPROUTE2)
-    # One from a newer suite may want libraries that this system does not have.
-
-    def works(folder: Path) -> bool:
-        return parts.look_at_iproute2(folder).is_new_enough
-
-    instead = f" ({too_old}): install {oldest} or newer"
-    candidate = unpack_private(bench, "iproute2", instead, parts.OLDEST_IPROUTE2, works)
-    if candidate is None:
-        raise SetupError(f"{too_old}, and the mirror has none ≥ {oldest} that runs here")
-    return f"{candidate.version} from {candidate.suite}, private to the lab"
-
-
-def unpack_private(
-    bench: Workbench,
-    package: str,
-    instead: str,
-    oldest: tuple[int, ...],
-    works: Callable[[Path], bool],
-) -> archive.Candidate | None:
-    """Unpack one of Debian's packages for the lab alone, from the nearest suite whose version works
-    here; None if none does. Raises SetupError, with what to do instead, where there is no mirror.
-
-    What is unpacked and not installed starts nothing and replaces nothing on the machine.
-    """
-    apt = archive.private_apt(bench, package, instead)
+    apt = archive.private_apt(bench, "iproute2", f" ({too_old}): install {oldest} or newer")
+    wanted = archive.Wanted("iproute2", "iproute2", parts.OLDEST_IPROUTE2)
     # One suite at a time: the nearest one is the likeliest to run here.
     suites = [[suite] for group in archive.suite_groups(apt.mirror.codename) for suite in group]
-    for candidate in apt.look_for(archive.Wanted(package, package, oldest), suites, bench.say):
+    for candidate in apt.look_for(wanted, suites, bench.say):
         bench.say(f"fetching {candidate}")
-        file = apt.download(candidate, bench.cache / "build" / package)
-        folder = bench.cache / package / _dotted(candidate.upstream)
+        file = apt.download(candidate, bench.cache / "build" / "iproute2")
+        folder = bench.cache / "iproute2" / _dotted(candidate.upstream)
         with replacing(folder) as unpacked:
-            run_logged(["dpkg-deb", "--extract", file, unpacked], bench.log(package))
+            run_logged(["dpkg-deb", "--extract", file, unpacked], bench.log("iproute2"))
         shutil.rmtree(file.parent)
-        if works(folder):
-            return candidate
+        if parts.look_at_iproute2(folder).is_new_enough:
+            return f"{candidate.version} from {candidate.suite}, private to the lab"
         shutil.rmtree(folder)
     bench.notes += apt.complaints
-    return None
-
-
-# -- web server
-
-
-def provide_nginx(bench: Workbench) -> str:
-    """The server of the download experiments: the system's nginx, else Debian's package unpacked
-    for the lab alone.
-
-    Not installed, because installing it starts a web server on the machine.
-    """
-    found = parts.find_nginx(bench.cache)
-    if found is not None:
-        return f"{parts.nginx_version(found)} ({found})"
-    candidate = unpack_private(
-        bench, "nginx", ": install it", (1,), lambda _: parts.find_nginx(bench.cache) is not None
-    )
-    if candidate is None:
-        raise SetupError("there is no nginx, and the mirror has none that runs here")
-    return f"{candidate.version} from {candidate.suite}, private to the lab"
+    raise SetupError(f"{too_old}, and the mirror has none ≥ {oldest} that runs here")
 
 
 # -- tunnel programs
@@ -330,16 +291,14 @@ def steps(
     on_files = os.geteuid() == 0 or "test" in extra  # of this machine, as native runs are
     if on_own_root and not (on_files and all_of_it):
         # Every program of a run is in it; a run on this machine's files asks when it begins.
-        wanted = replace(wanted, iperf3s=(), tunnels=(), clients=(), nginx=False)
+        wanted = replace(wanted, iperf3s=(), tunnels=(), programs=())
     if on_files or wanted.iproute2 or not on_own_root:
         found.append(Step("iproute2", provide_iproute2, packages, packages))
     if wanted.iperf3s:
         iperf3 = partial(provide_iperf3, versions=wanted.iperf3s)
         found.append(Step("iperf3", iperf3, packages, packages))
-    if wanted.nginx:
-        found.append(Step("nginx", provide_nginx))
-    if wanted.tunnels or wanted.clients:
-        programs = partial(provide_programs, tunnels=wanted.tunnels, clients=wanted.clients)
+    if wanted.tunnels or wanted.programs:
+        programs = partial(provide_programs, tunnels=wanted.tunnels, of_flows=wanted.programs)
         found.append(Step("tunnels", programs, packages, packages))
     if with_gost and parts.AUTO in wanted.gosts:
         found.append(Step("gost", provide_gost))

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from gostlab.declared.programs import MEASURING
+from gostlab.declared.programs import OF_FLOWS
 from gostlab.declared.tunnels import tunnel_kinds
 from gostlab.setup import archive, parts
 from gostlab.setup.workbench import SetupError, Workbench, replacing, run_logged, write_json
@@ -26,15 +26,15 @@ ELF = b"\x7fELF"
 
 
 def provide_programs(
-    bench: Workbench, tunnels: Iterable[str] | None = None, clients: Iterable[str] = MEASURING
+    bench: Workbench, tunnels: Iterable[str] | None = None, of_flows: Iterable[str] = OF_FLOWS
 ) -> str:
-    """The programs of some tunnels (None: of all), and those that measure, that the machine lacks.
-    Raises SetupError naming those that are not to be had.
+    """The programs of some tunnels (None: of all), and of flows, that the machine lacks. Raises
+    SetupError naming those that are not to be had.
     """
     known = tunnel_kinds()
     asked = known.values() if tunnels is None else [known[name] for name in tunnels]
     wanted = {kind.programs: kind.unpacked for kind in asked if kind.unpacked}
-    wanted |= {(name,): (MEASURING[name],) for name in clients}
+    wanted |= {(name,): (OF_FLOWS[name],) for name in of_flows}
     names = {name for programs in wanted for name in programs}
     missing = missing_programs(names, bench.cache)
     packages = [each for programs in wanted if missing & {*programs} for each in wanted[programs]]

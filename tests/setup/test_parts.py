@@ -211,21 +211,3 @@ def test_the_shim_works_from_anywhere_and_ignores_modules_there(
     done = said_by(command, "doctor", "--help", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "example: ./lab doctor" in done.stdout
-
-
-def test_nginx_is_the_systems_else_the_newest_unpacked_that_runs(cache: Path) -> None:
-    assert parts.find_nginx() is None
-    older = program(
-        cache / "nginx" / "1.9.2" / "usr" / "sbin" / "nginx", "nginx version: nginx/1.9.2"
-    )
-    newer = program(
-        cache / "nginx" / "1.22.1" / "usr" / "sbin" / "nginx", "nginx version: nginx/1.22.1"
-    )
-    program(
-        cache / "nginx" / "1.28.0" / "usr" / "sbin" / "nginx",
-        "error while loading shared libraries: libx.so.3",
-    )
-    assert parts.find_nginx() == newer != older
-    assert parts.nginx_version(newer) == "nginx/1.22.1"
-    systems = program(cache.parent / "system" / "nginx", "nginx version: nginx/1.18.0")
-    assert parts.find_nginx() == systems

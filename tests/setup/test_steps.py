@@ -129,7 +129,7 @@ def test_a_users_own_program_needs_a_new_iproute2(
 
     assert wanted.iproute2 and not wanted.root
     assert "iproute2" in [step.name for step in setup.steps(replace(wanted, root=True))]
-    everything = {"iproute2", "tunnels", "iperf3", "nginx"}
+    everything = {"iproute2", "tunnels", "iperf3"}
     assert not everything & {step.name for step in setup.steps()}
     assert everything <= {step.name for step in setup.steps(extra=["test"])}
 
@@ -137,14 +137,14 @@ def test_a_users_own_program_needs_a_new_iproute2(
 def test_a_question_of_the_defaults_needs_no_relay() -> None:
     names = [step.name for step in setup.steps(setup.needs_of("try", quick=False))]
 
-    assert "kernel" in names and not {"relay", "gost", "nginx", "tunnels"} & set(names)
+    assert "kernel" in names and not {"relay", "gost", "tunnels"} & set(names)
 
 
 def test_all_of_it_has_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     names = [step.name for step in setup.steps(extra=["test"])]
 
-    assert {"nginx", "tunnels", "relay", "gost", "test-tools", "kernel"} <= set(names)
+    assert {"tunnels", "relay", "gost", "test-tools", "kernel"} <= set(names)
 
 
 def test_an_experiment_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from gostlab.declared.errors import BadInput
 from gostlab.declared.iperf3_versions import OWN
 from gostlab.declared.needs import Needs
-from gostlab.declared.programs import MEASURING
+from gostlab.declared.programs import NGINX
 from gostlab.declared.tunnels import GOST, tunnel_kind
 from gostlab.describe.file.experiment import load_experiment
 from gostlab.describe.resolve.expand import expand
@@ -28,8 +28,7 @@ def needs_of(runs: Iterable[RunDescription]) -> Needs:
         iperf3s=once(version for version in by_iperf3 if version in OWN),
         gosts=once(gost for kind, gost in kinds if kind.program == GOST),
         tunnels=once(kind.name for kind, _ in kinds if kind.unpacked),
-        clients=once(kind.client for kind in flows if kind.client in MEASURING),
-        nginx=any(kind.by_nginx for kind in flows),
+        programs=once(NGINX for kind in flows if kind.by_nginx),
         root=any(run.machine == "sandbox" and not run.is_of_the_host for run in runs),
         iproute2=any(run.machine == "sandbox" and run.is_of_the_host for run in runs),
     )

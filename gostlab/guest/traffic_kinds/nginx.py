@@ -26,10 +26,18 @@ def server_argv(order: Order, flow: Flow, port: int, documents: Mapping[str, int
     """nginx's command, with a configuration and temporary folders of its own, and the flow's
     documents: a file of so many bytes each. Raises TrafficError.
     """
-    if order.nginx is None:
+    if order.programs.nginx is None:
         raise TrafficError("nginx was not found: run ./lab setup")
     network, folder = order.network, order.scratch / f"nginx-{flow.name}"
     network.write_file(folder / "nginx.conf", CONF.format(folder=folder, port=port))
     for name, size in documents.items():
         network.read(flow.receiver, ["truncate", "-s", str(size), str(folder / name)])
-    return [order.nginx, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-e", "stderr"]
+    return [
+        order.programs.nginx,
+        "-p",
+        str(folder),
+        "-c",
+        str(folder / "nginx.conf"),
+        "-e",
+        "stderr",
+    ]

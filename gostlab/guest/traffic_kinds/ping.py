@@ -31,18 +31,25 @@ ECHO = str(Path(__file__).parents[1] / "echo.py")
 
 def serve(order: Order, flow: Flow, port: int) -> list[str]:
     over = order.protocol_of(flow)
-    if over == "udp" and order.irtt:
-        return [order.irtt, "server", "-b", f"0.0.0.0:{port}", "-i", "0"]
+    if over == "udp" and order.programs.irtt:
+        return [order.programs.irtt, "server", "-b", f"0.0.0.0:{port}", "-i", "0"]
     return [TRAFFIC.client, ECHO, "serve", over, str(port)]
 
 
 def ask(order: Order, flow: Flow) -> list[str]:
     address, port = order.tunnel.entries[flow.name]
     over = order.protocol_of(flow)
-    if over != "udp" or not order.irtt:
+    if over != "udp" or not order.programs.irtt:
         timing = [f"{flow.interval_ms:g}", f"{flow.duration_s:g}"]
         return [TRAFFIC.client, ECHO, "ask", over, address, str(port), *timing]
-    argv = [order.irtt, "client", "-i", f"{flow.interval_ms:g}ms", "-d", f"{flow.duration_s:g}s"]
+    argv = [
+        order.programs.irtt,
+        "client",
+        "-i",
+        f"{flow.interval_ms:g}ms",
+        "-d",
+        f"{flow.duration_s:g}s",
+    ]
     argv += ["-l", str(PING_BYTES), "--stats=none", "--tstamp=none", "-Q", "-o", "-"]
     return [*argv, f"{address}:{port}"]
 

@@ -32,7 +32,7 @@ def serve(order: Order, flow: Flow, port: int) -> list[str]:
 
 
 def ask(order: Order, flow: Flow) -> list[str]:
-    rate = offered(flow, order.iperf3)
+    rate = offered(flow, order.programs.iperf3)
     return [*client_argv(order, flow), "-u", "-b", rate, "-l", str(flow.datagram_bytes)]
 
 
